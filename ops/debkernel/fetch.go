@@ -1,0 +1,193 @@
+package debkernel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Packages are the Debian packages whose programs Fetch runs.
+var Packages = []string{"apt", "dpkg"}
+
+// Well-known meta packages, for Fetch.
+const (
+	// Cloud is the kernel for virtual machines: small, virtio and little else.
+	Cloud = "linux-image-cloud-amd64"
+	// Generic is the kernel with the drivers of real machines.
+	Generic = "linux-image-amd64"
+)
+
+var (
+	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
+	realKernel  = regexp.MustCompile(`^linux-image-[0-9][a-z0-9+.~-]*$`)
+)
+
+// Kernel is an unpacked kernel package.
+type Kernel struct {
+	// Package is the package that holds the files, never the meta package.
+	Package string
+	// Version is the kernel's release, as uname -r prints it.
+	Version string
+	// Image is the path of the bzImage.
+	Image string
+	// ModulesDir is the folder .../lib/modules/<Version>.
+	ModulesDir string
+}
+
+// Fetch returns the kernel of a Debian package, downloading and unpacking it into
+// cacheDir unless it is there. A meta package (linux-image-cloud-amd64) is followed
+// to the kernel it depends on. With a filled cache it needs neither apt nor a
+// network. Safe for concurrent use, also by several processes on one cacheDir.
+func Fetch(ctx context.Context, cacheDir, pkg string) (Kernel, error) {
+	if !packageName.MatchString(pkg) {
+		return Kernel{}, fmt.Errorf("fetching kernel: %q is no Debian package name", pkg)
+	}
+	cacheDir, err := filepath.Abs(cacheDir)
+	if err != nil {
+		return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
+	}
+	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
+		return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
+	}
+	unlock, err := lock(ctx, filepath.Join(cacheDir, ".lock"))
+	if err != nil {
+		return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
+	}
+	defer unlock()
+
+	root := filepath.Join(cacheDir, pkg)
+	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
+		if err := unpack(ctx, cacheDir, root, pkg); err != nil {
+			return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
+		}
+	}
+	return open(root)
+}
+
+// unpack fills root by way of a scratch folder beside it, so that a broken
+// download leaves nothing that looks like a kernel.
+func unpack(ctx context.Context, cacheDir, root, pkg string) error {
+	scratch, err := os.MkdirTemp(cacheDir, ".unpack-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+
+	real, err := resolve(ctx, pkg)
+	if err != nil {
+		// A machine whose package lists are empty or old knows no kernel yet.
+		if _, uerr := run(ctx, scratch, "apt-get", "-q", "update"); uerr != nil {
+			return errors.Join(err, uerr)
+		}
+		if real, err = resolve(ctx, pkg); err != nil {
+			return err
+		}
+	}
+	// The sandbox user cannot write here; root may, and apt checks signatures
+	// of the lists either way.
+	if _, err := run(ctx, scratch, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", real); err != nil {
+		return err
+	}
+	debs, err := filepath.Glob(filepath.Join(scratch, "*.deb"))
+	if err != nil || len(debs) != 1 {
+		return fmt.Errorf("apt-get download %s left %d packages, want 1", real, len(debs))
+	}
+	tree := filepath.Join(scratch, "tree")
+	if _, err := run(ctx, scratch, "dpkg", "-x", debs[0], tree); err != nil {
+		return err
+	}
+	// MkdirTemp and dpkg follow the caller's umask; readers may be other users.
+	if err := os.Chmod(tree, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(tree, root)
+}
+
+// resolve follows a meta package to the kernel package it depends on.
+func resolve(ctx context.Context, pkg string) (string, error) {
+	if realKernel.MatchString(pkg) {
+		return pkg, nil
+	}
+	out, err := run(ctx, "", "apt-cache", "depends", "--important", pkg)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(out)) {
+		name, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: ")
+		if ok && realKernel.MatchString(name) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("package %s depends on no linux-image-<version> package (apt-cache depends %s)", pkg, pkg)
+}
+
+// open describes the kernel unpacked at root.
+func open(root string) (Kernel, error) {
+	images, err := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*"))
+	if err != nil || len(images) == 0 {
+		return Kernel{}, fmt.Errorf("no boot/vmlinuz-* in %s; delete that folder to fetch it again", root)
+	}
+	sort.Strings(images)
+	image := images[len(images)-1]
+	version := strings.TrimPrefix(filepath.Base(image), "vmlinuz-")
+	k := Kernel{Package: "linux-image-" + version, Version: version, Image: image}
+	for _, base := range []string{"lib/modules", "usr/lib/modules"} {
+		dir := filepath.Join(root, base, version)
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			k.ModulesDir = dir
+			return k, nil
+		}
+	}
+	return Kernel{}, fmt.Errorf("no modules of %s in %s; delete that folder to fetch it again", version, root)
+}
+
+// run returns a program's standard output; its error carries what it complained.
+func run(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return out.Bytes(), nil
+}
+
+// lock holds an exclusive lock on a file until the returned function is called;
+// the kernel releases it if the process dies. It asks again and again because a
+// blocking flock cannot be cancelled.
+func lock(ctx context.Context, path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	retry := time.NewTicker(100 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("locking %s, held by another process: %w", path, ctx.Err())
+		case <-retry.C:
+		}
+	}
+}
