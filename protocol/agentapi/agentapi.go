@@ -1,0 +1,272 @@
+// Package agentapi is what the agent in the ramdisk and the rackd of its rack
+// say to each other: lookup and heartbeat (agent → rackd), commands and their
+// results (rackd → agent), and the inventory.
+//
+// The shapes are those of ironic-python-agent, API 1.68 (ironic-facts §5), so
+// that either side can be exchanged for the Python one. It may import nothing of
+// the project. Fields that only Ironyard knows start with "ironyard_".
+package agentapi
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Paths and ports of the two APIs.
+const (
+	LookupPath    = "/v1/lookup"        // GET ?addresses=mac,mac&node_uuid=
+	HeartbeatPath = "/v1/heartbeat/"    // POST + node UUID
+	LogPath       = "/v1/ironyard/log/" // POST + node UUID, text lines
+	CommandsPath  = "/v1/commands/"
+	StatusPath    = "/v1/status"
+	AgentPort     = 9999
+	// APIVersionHeader carries APIVersion on every request of the agent.
+	APIVersionHeader = "X-OpenStack-Ironic-API-Version"
+	APIVersion       = "1.68"
+	// Masked is what a lookup answers instead of a token that was given before.
+	Masked = "******"
+)
+
+// Kernel parameters of the ramdisk.
+const (
+	ParamAPIURL = "ipa-api-url" // comma-separated base URLs of rackds
+	// ParamAPIFingerprint is the hex SHA-256 of the DER certificate that the
+	// rackd at ipa-api-url presents; the agent trusts no other.
+	ParamAPIFingerprint = "ironyard-api-fingerprint"
+	ParamDebug          = "ipa-debug"
+	ParamBootMAC        = "BOOTIF"
+	// ParamNode is the node's UUID, when the boot script knew it.
+	ParamNode = "ironyard-node"
+)
+
+// LookupReply answers GET /v1/lookup.
+type LookupReply struct {
+	Node   LookupNode   `json:"node"`
+	Config LookupConfig `json:"config"`
+}
+
+// LookupNode is what the agent is told about its node.
+type LookupNode struct {
+	UUID               string         `json:"uuid"`
+	Properties         map[string]any `json:"properties"`
+	InstanceInfo       map[string]any `json:"instance_info"`
+	DriverInternalInfo map[string]any `json:"driver_internal_info"`
+}
+
+// LookupConfig configures the agent.
+type LookupConfig struct {
+	HeartbeatTimeout   int    `json:"heartbeat_timeout"` // seconds
+	AgentToken         string `json:"agent_token"`
+	AgentTokenRequired bool   `json:"agent_token_required"`
+}
+
+// Heartbeat is the body of POST /v1/heartbeat/{uuid}.
+type Heartbeat struct {
+	CallbackURL   string `json:"callback_url"`
+	AgentVersion  string `json:"agent_version"`
+	AgentToken    string `json:"agent_token"`
+	AgentVerifyCA string `json:"agent_verify_ca,omitempty"` // PEM
+	// Command is the newest command, so that progress costs no request of its own.
+	Command *Command `json:"ironyard_command,omitempty"`
+	// BootID changes with each boot of the ramdisk.
+	BootID string `json:"ironyard_boot_id,omitempty"`
+}
+
+// CommandRequest is the body of POST /v1/commands/.
+type CommandRequest struct {
+	Name   string          `json:"name"` // "extension.command"
+	Params json.RawMessage `json:"params"`
+	// ID makes the request repeatable: an agent that already has a command with
+	// this id answers with that one and starts nothing.
+	ID string `json:"ironyard_id,omitempty"`
+}
+
+// CommandStatus is the state of a command.
+type CommandStatus string
+
+// The states of a command.
+const (
+	CommandRunning   CommandStatus = "RUNNING"
+	CommandSucceeded CommandStatus = "SUCCEEDED"
+	CommandFailed    CommandStatus = "FAILED"
+)
+
+// Command is a command and what became of it.
+type Command struct {
+	ID     string          `json:"id"`
+	Name   string          `json:"command_name"`
+	Status CommandStatus   `json:"command_status"`
+	Error  *CommandError   `json:"command_error"`
+	Result json.RawMessage `json:"command_result"`
+	// Progress is set while an image is being written.
+	Progress *Progress `json:"ironyard_progress,omitempty"`
+}
+
+// CommandError says why a command failed.
+type CommandError struct {
+	Type    string `json:"type"`
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Details string `json:"details"`
+}
+
+// Progress of a write, in bytes of the virtual disk.
+type Progress struct {
+	DoneBytes  int64   `json:"done_bytes"`
+	TotalBytes int64   `json:"total_bytes"` // 0: not known
+	MBPerSec   float64 `json:"mb_per_s"`
+	Seconds    float64 `json:"seconds"`
+}
+
+// CommandList answers GET /v1/commands/.
+type CommandList struct {
+	Commands []Command `json:"commands"`
+}
+
+// Status answers GET /v1/status.
+type Status struct {
+	StartedAt time.Time `json:"started_at"`
+	Version   string    `json:"version"`
+}
+
+// Fault is the error body of the agent's API.
+type Fault struct {
+	Code   string `json:"faultcode"`
+	String string `json:"faultstring"`
+}
+
+// The commands that rackd sends.
+const (
+	CmdGetDeploySteps = "deploy.get_deploy_steps"
+	CmdExecDeployStep = "deploy.execute_deploy_step"
+	CmdGetCleanSteps  = "clean.get_clean_steps"
+	CmdExecCleanStep  = "clean.execute_clean_step"
+	CmdPrepareImage   = "standby.prepare_image"
+	CmdRunImage       = "standby.run_image" // reboot
+	CmdPowerOff       = "standby.power_off"
+	CmdSync           = "standby.sync"
+	CmdInstallBoot    = "image.install_bootloader"
+	CmdGetInventory   = "poll.get_hardware_info"
+	CmdCollectLogs    = "log.collect_system_logs"
+)
+
+// PrepareImageParams are the params of standby.prepare_image.
+type PrepareImageParams struct {
+	ImageInfo ImageInfo `json:"image_info"`
+	// ConfigDrive is base64 of a gzipped ISO 9660 or VFAT image, or empty.
+	ConfigDrive string `json:"configdrive,omitempty"`
+}
+
+// ImageInfo says what to write and where from.
+type ImageInfo struct {
+	ID          string   `json:"id"`
+	URLs        []string `json:"urls"`
+	HashAlgo    string   `json:"os_hash_algo"`                   // sha256 or sha512
+	HashValue   string   `json:"os_hash_value"`                  // hex, of the file as served
+	DiskFormat  string   `json:"disk_format"`                    // raw or qcow2
+	Compression string   `json:"ironyard_compression,omitempty"` // "", gzip, zstd
+	ImageType   string   `json:"image_type"`                     // whole-disk
+	// BootMode is uefi or bios.
+	BootMode string `json:"deploy_boot_mode"`
+	NodeUUID string `json:"node_uuid"`
+	// RootDeviceHints choose the disk (ironic-facts §5.6); nil: smallest ≥ 4 GiB.
+	RootDeviceHints map[string]any `json:"ironyard_root_device,omitempty"`
+	// MinDiskBytes lets tests deploy to disks below 4 GiB; zero means 4 GiB.
+	MinDiskBytes int64 `json:"ironyard_min_disk_bytes,omitempty"`
+}
+
+// PrepareImageResult is the result of standby.prepare_image.
+type PrepareImageResult struct {
+	RootDevice string   `json:"root_device"`
+	RootUUID   string   `json:"root_uuid,omitempty"`
+	Written    Progress `json:"ironyard_written"`
+}
+
+// StepParams are the params of clean.execute_clean_step and its kin.
+type StepParams struct {
+	Step  map[string]any `json:"step"`
+	Node  map[string]any `json:"node"`
+	Ports []any          `json:"ports"`
+}
+
+// Inventory is what the agent found (ironic-facts §5.7).
+type Inventory struct {
+	Interfaces   []NIC        `json:"interfaces"`
+	CPU          CPU          `json:"cpu"`
+	Disks        []Disk       `json:"disks"`
+	Memory       Memory       `json:"memory"`
+	BMCAddress   string       `json:"bmc_address"`
+	BMCV6Address string       `json:"bmc_v6address"`
+	SystemVendor SystemVendor `json:"system_vendor"`
+	Boot         Boot         `json:"boot"`
+	Hostname     string       `json:"hostname"`
+}
+
+// NIC is a network interface.
+type NIC struct {
+	Name        string `json:"name"`
+	MACAddress  string `json:"mac_address"`
+	IPv4Address string `json:"ipv4_address"`
+	IPv6Address string `json:"ipv6_address"`
+	HasCarrier  bool   `json:"has_carrier"`
+	Vendor      string `json:"vendor"`
+	Product     string `json:"product"`
+	SpeedMbps   int    `json:"speed_mbps"`
+	PCIAddress  string `json:"pci_address"`
+	Driver      string `json:"driver"`
+}
+
+// CPU describes all processors.
+type CPU struct {
+	ModelName    string   `json:"model_name"`
+	Frequency    string   `json:"frequency"` // MHz
+	Count        int      `json:"count"`
+	Architecture string   `json:"architecture"`
+	Flags        []string `json:"flags"`
+	SocketCount  int      `json:"socket_count"`
+}
+
+// Disk is a block device.
+type Disk struct {
+	Name               string `json:"name"` // /dev/…
+	Model              string `json:"model"`
+	Size               int64  `json:"size"` // bytes
+	Rotational         bool   `json:"rotational"`
+	WWN                string `json:"wwn"`
+	Serial             string `json:"serial"`
+	Vendor             string `json:"vendor"`
+	WWNWithExtension   string `json:"wwn_with_extension"`
+	WWNVendorExtension string `json:"wwn_vendor_extension"`
+	HCTL               string `json:"hctl"`
+	ByPath             string `json:"by_path"`
+	LogicalSectors     int    `json:"logical_sectors"`
+	PhysicalSectors    int    `json:"physical_sectors"`
+	Tran               string `json:"tran"`
+}
+
+// Memory of the machine.
+type Memory struct {
+	Total      int64 `json:"total"` // bytes
+	PhysicalMB int64 `json:"physical_mb"`
+}
+
+// SystemVendor comes from DMI.
+type SystemVendor struct {
+	ProductName  string   `json:"product_name"`
+	SerialNumber string   `json:"serial_number"`
+	Manufacturer string   `json:"manufacturer"`
+	Firmware     Firmware `json:"firmware"`
+}
+
+// Firmware of the machine, from DMI.
+type Firmware struct {
+	Vendor    string `json:"vendor"`
+	Version   string `json:"version"`
+	BuildDate string `json:"build_date"`
+}
+
+// Boot says how the ramdisk was booted.
+type Boot struct {
+	CurrentBootMode string `json:"current_boot_mode"` // uefi or bios
+	PXEInterface    string `json:"pxe_interface"`     // MAC
+}

@@ -1,0 +1,64 @@
+// Package ask is how central asks a rackd something that is answered at once and
+// is no work: validate a node, read or set its boot device, list what a driver
+// needs. A question travels by NATS request to the rackd that the ring names.
+//
+// It may import protocol packages. Questions are bounded by Timeout; a rackd
+// refuses one about a node that it does not own or that has open work, when the
+// question would write to the BMC.
+package ask
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Timeout bounds a question from asking to answer.
+const Timeout = 20 * time.Second
+
+// Method names a question.
+type Method string
+
+// The questions.
+const (
+	Validate             Method = "validate"               // → map[kind]Validation
+	GetBootDevice        Method = "get_boot_device"        // → BootDevice
+	SetBootDevice        Method = "set_boot_device"        // BootDevice →
+	SupportedBootDevices Method = "supported_boot_devices" // → []string
+	DriverProperties     Method = "driver_properties"      // Driver set → map[string]string
+	InjectNMI            Method = "inject_nmi"
+)
+
+// Request is a question.
+type Request struct {
+	Method Method          `json:"method"`
+	Node   string          `json:"node,omitempty"`
+	Driver string          `json:"driver,omitempty"`
+	Args   json.RawMessage `json:"args,omitempty"`
+}
+
+// Reply is the answer; Error is nil when it worked.
+type Reply struct {
+	Error *Error          `json:"error,omitempty"`
+	Body  json.RawMessage `json:"body,omitempty"`
+}
+
+// Error is why a question was not answered.
+type Error struct {
+	// Status is the HTTP status that central answers with.
+	Status  int    `json:"status"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Validation is the outcome for one interface. Result nil: not supported.
+type Validation struct {
+	Result *bool  `json:"result"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// BootDevice is a boot device of Ironic's list.
+type BootDevice struct {
+	Device     string `json:"boot_device"`
+	Persistent *bool  `json:"persistent"`
+}

@@ -1,0 +1,156 @@
+// Package bus names everything that lies on a site's bus: buckets, keys, the
+// event stream and its subjects, and opens them. It also holds the roster entry
+// that a rackd renews under ALIVE.
+//
+// It may import protocol packages and nats.go. A bus belongs to one site; central
+// reaches each site's through that site's JetStream domain. Replicas and fsync are
+// the site's settings, never a caller's.
+package bus
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names on a site's bus.
+const (
+	NodesBucket  = "NODES"
+	WorkBucket   = "WORK"
+	AliveBucket  = "ALIVE"
+	ConfigDrives = "CONFIGDRIVES" // object store
+	EventsStream = "EVENTS"
+	// IngestConsumer is central's durable consumer of EVENTS.
+	IngestConsumer = "central-ingest"
+)
+
+// Lease times.
+const (
+	// LeaseTTL is how long an ALIVE key lives without renewal.
+	LeaseTTL = 3 * time.Second
+	// LeaseRenew is how often it is renewed.
+	LeaseRenew = time.Second
+	// LeaseMargin is how long before the key could expire its holder stops
+	// starting side effects.
+	LeaseMargin = 500 * time.Millisecond
+)
+
+// Member is the value of an ALIVE key: a rackd that lives.
+type Member struct {
+	Name  string `json:"name"`
+	Group string `json:"group,omitempty"`
+	// Drivers maps each enabled hardware type to the implementations it offers
+	// for each kind of interface, best first.
+	Drivers map[string]map[string][]string `json:"drivers"`
+	// AgentURL and BootURL are the base URLs that machines of the rack use.
+	AgentURL  string    `json:"agent_url,omitempty"`
+	BootURL   string    `json:"boot_url,omitempty"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"started_at"`
+	RenewedAt time.Time `json:"renewed_at"`
+	// Instance changes with each start, so that a restart is told from a renewal.
+	Instance string `json:"instance"`
+}
+
+// GroupToken is a conductor group as a subject token: group names may hold dots
+// and may be empty, tokens may not.
+func GroupToken(group string) string {
+	if group == "" {
+		return "="
+	}
+	return strings.ReplaceAll(strings.ToLower(group), ".", "=2E")
+}
+
+// NodeKey is the key of a node in NODES and WORK.
+func NodeKey(group, uuid string) string { return GroupToken(group) + "." + uuid }
+
+// NodeOfKey returns the node's UUID of a key in NODES or WORK.
+func NodeOfKey(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+
+// MemberKey is the key of a rackd in ALIVE. Rackd names are made safe the way
+// groups are.
+func MemberKey(group, rackd string) string { return GroupToken(group) + "." + GroupToken(rackd) }
+
+// EventSubject is where a rackd publishes an event about a node.
+func EventSubject(group, node string) string { return "EVENTS." + GroupToken(group) + "." + node }
+
+// AskSubject is where a rackd answers questions (protocol/ask).
+func AskSubject(group, rackd string) string {
+	return "ASK." + GroupToken(group) + "." + GroupToken(rackd)
+}
+
+// Site is an open bus of one site. Safe for concurrent use.
+type Site struct {
+	Name   string // JetStream domain; empty on one machine
+	Conn   *nats.Conn
+	JS     jetstream.JetStream
+	Nodes  jetstream.KeyValue
+	Work   jetstream.KeyValue
+	Alive  jetstream.KeyValue
+	Drives jetstream.ObjectStore
+	Events jetstream.Stream
+}
+
+// Settings of a site's buckets and stream.
+type Settings struct {
+	// Replicas of each bucket and the stream: 1 on one machine, 3 on a cluster.
+	Replicas int
+	// EventsMaxAge bounds how long events wait for central.
+	EventsMaxAge time.Duration
+}
+
+// Open connects to the buckets and the stream of site (a JetStream domain, empty
+// for the server's own), creating what is missing. The caller keeps nc and closes it.
+func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, error) {
+	var js jetstream.JetStream
+	var err error
+	if site == "" {
+		js, err = jetstream.New(nc)
+	} else {
+		js, err = jetstream.NewWithDomain(nc, site)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open JetStream of site %q: %w", site, err)
+	}
+	if s.Replicas == 0 {
+		s.Replicas = 1
+	}
+	if s.EventsMaxAge == 0 {
+		s.EventsMaxAge = 7 * 24 * time.Hour
+	}
+	b := &Site{Name: site, Conn: nc, JS: js}
+	bucket := func(name string, ttl time.Duration, kv *jetstream.KeyValue) {
+		if err != nil {
+			return
+		}
+		*kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, History: 1, Replicas: s.Replicas, Storage: jetstream.FileStorage, LimitMarkerTTL: ttl,
+			MaxValueSize: 1 << 20,
+		})
+		if err != nil {
+			err = fmt.Errorf("open bucket %s of site %q: %w", name, site, err)
+		}
+	}
+	bucket(NodesBucket, 0, &b.Nodes)
+	bucket(WorkBucket, 0, &b.Work)
+	bucket(AliveBucket, time.Minute, &b.Alive)
+	if err != nil {
+		return nil, err
+	}
+	if b.Drives, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: ConfigDrives, Replicas: s.Replicas, TTL: 30 * 24 * time.Hour,
+	}); err != nil {
+		return nil, fmt.Errorf("open object store %s of site %q: %w", ConfigDrives, site, err)
+	}
+	if b.Events, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: EventsStream, Subjects: []string{"EVENTS.>"}, Storage: jetstream.FileStorage, Replicas: s.Replicas,
+		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute,
+	}); err != nil {
+		return nil, fmt.Errorf("open stream %s of site %q: %w", EventsStream, site, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,93 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func openSite(t *testing.T) *Site {
+	t.Helper()
+	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	nc, err := nats.Connect("", nats.InProcessServer(srv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	s, err := Open(t.Context(), nc, "", Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestLeaseExpiresUnlessRenewed(t *testing.T) {
+	s := openSite(t)
+	m := Member{Name: "rackd.one", Group: "Rack.1"}
+	w, err := s.Alive.Watch(t.Context(), MemberKey(m.Group, m.Name), jetstream.UpdatesOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	rev, err := s.Announce(t.Context(), m, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if rev, err = s.Announce(t.Context(), m, rev); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		select {
+		case e := <-w.Updates():
+			if e.Operation() == jetstream.KeyValuePut {
+				continue
+			}
+			if d := time.Since(began); d < LeaseTTL-LeaseMargin {
+				t.Errorf("expired after %v, before its TTL", d)
+			}
+			if _, err := s.Announce(t.Context(), m, rev); !errors.Is(err, ErrLeaseLost) {
+				t.Errorf("renewal of an expired lease: %v, want ErrLeaseLost", err)
+			}
+			return
+		case <-ctx.Done():
+			t.Fatal("the renewed key never expired")
+		}
+	}
+}
+
+func TestSecondHolderTakesTheLease(t *testing.T) {
+	s := openSite(t)
+	m := Member{Name: "r"}
+	rev, err := s.Announce(t.Context(), m, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Announce(t.Context(), m, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Announce(t.Context(), m, rev); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("first holder's renewal: %v, want ErrLeaseLost", err)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	if got := NodeOfKey(NodeKey("Rack.1", "u-1")); got != "u-1" {
+		t.Errorf("NodeOfKey = %q", got)
+	}
+	if a, b := NodeKey("Rack.1", "u"), NodeKey("rack.1", "u"); a != b {
+		t.Errorf("groups are case-insensitive, keys %q and %q differ", a, b)
+	}
+}

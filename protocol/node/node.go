@@ -1,0 +1,124 @@
+// Package node is the node document: what central tells a rack about a node, kept
+// under <group>.<uuid> in the NODES bucket and held in memory by every rackd of
+// the node's conductor group.
+//
+// It may import protocol/provision only. Only central writes the document.
+// Secrets inside DriverInfo are sealed for the group (protocol/seal).
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// The kinds of hardware interface, in Ironic's alphabetical order. A node's
+// "<kind>_interface" names the implementation.
+var InterfaceKinds = []string{"bios", "boot", "console", "deploy", "firmware", "inspect", "management",
+	"network", "power", "raid", "rescue", "storage", "vendor"}
+
+// Document is a node as its rack needs it.
+type Document struct {
+	UUID   string `json:"uuid"`
+	Name   string `json:"name,omitempty"`
+	Group  string `json:"group,omitempty"` // conductor group, lower case
+	Driver string `json:"driver"`          // hardware type
+	// Generation counts accepted requests; it equals that of the newest work.
+	Generation int64 `json:"generation"`
+	// Interfaces maps a kind to an implementation; a missing kind means the
+	// hardware type's first.
+	Interfaces      map[string]string `json:"interfaces,omitempty"`
+	DriverInfo      map[string]any    `json:"driver_info,omitempty"`
+	Properties      map[string]any    `json:"properties,omitempty"`
+	InstanceInfo    map[string]any    `json:"instance_info,omitempty"`
+	InstanceUUID    string            `json:"instance_uuid,omitempty"`
+	Traits          []string          `json:"traits,omitempty"`
+	Ports           []Port            `json:"ports,omitempty"`
+	State           provision.State   `json:"provision_state"`
+	Maintenance     bool              `json:"maintenance,omitempty"`
+	AutomatedClean  *bool             `json:"automated_clean,omitempty"`
+	DisablePowerOff bool              `json:"disable_power_off,omitempty"`
+	Retired         bool              `json:"retired,omitempty"`
+}
+
+// Port is a network interface of a node.
+type Port struct {
+	UUID       string `json:"uuid"`
+	Address    string `json:"address"` // MAC, lower case, colons
+	PXEEnabled bool   `json:"pxe_enabled"`
+}
+
+// Interface returns the implementation the node asks for, empty for the default.
+func (d *Document) Interface(kind string) string { return d.Interfaces[kind] }
+
+// DriverString returns driver_info[key] as text, empty when it is missing.
+func (d *Document) DriverString(key string) string { return text(d.DriverInfo[key]) }
+
+// InstanceString returns instance_info[key] as text, empty when it is missing.
+func (d *Document) InstanceString(key string) string { return text(d.InstanceInfo[key]) }
+
+// Capability returns one of properties.capabilities ("a:b,c:d", or an object), as
+// overridden by instance_info.capabilities.
+func (d *Document) Capability(key string) string {
+	for _, caps := range []any{d.InstanceInfo["capabilities"], d.Properties["capabilities"]} {
+		switch c := caps.(type) {
+		case map[string]any:
+			if v, ok := c[key]; ok {
+				return text(v)
+			}
+		case string:
+			var object map[string]any
+			if json.Unmarshal([]byte(c), &object) == nil {
+				if v, ok := object[key]; ok {
+					return text(v)
+				}
+				continue
+			}
+			for pair := range strings.SplitSeq(c, ",") {
+				if k, v, ok := strings.Cut(pair, ":"); ok && strings.TrimSpace(k) == key {
+					return strings.TrimSpace(v)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// BootMode returns uefi or bios: the node's boot_mode capability, else uefi
+// (Ironic's default since 2023.1).
+func (d *Document) BootMode() string {
+	if m := d.Capability("boot_mode"); m == "bios" || m == "uefi" {
+		return m
+	}
+	return "uefi"
+}
+
+// HasMAC reports whether one of the node's ports has the address (lower case).
+func (d *Document) HasMAC(mac string) bool {
+	for _, p := range d.Ports {
+		if p.Address == mac {
+			return true
+		}
+	}
+	return false
+}
+
+// Label names the node for people: its name and UUID.
+func (d *Document) Label() string {
+	if d.Name == "" {
+		return d.UUID
+	}
+	return d.Name + " (" + d.UUID + ")"
+}
+
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	return fmt.Sprint(v)
+}

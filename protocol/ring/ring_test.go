@@ -1,0 +1,96 @@
+package ring
+
+import (
+	"fmt"
+	"testing"
+)
+
+func members(n int) []Member {
+	var ms []Member
+	for i := range n {
+		ms = append(ms, Member{Name: fmt.Sprintf("rackd-%02d", i), Group: "g", Drivers: []string{"redfish"}})
+	}
+	return ms
+}
+
+func owners(r *Ring, nodes int) []string {
+	out := make([]string, nodes)
+	for i := range out {
+		m, ok := r.Owner(fmt.Sprintf("node-%d", i), "redfish", "g")
+		if ok {
+			out[i] = m.Name
+		}
+	}
+	return out
+}
+
+// A member that joins N takes about 1/(N+1) of the nodes, and only it gains any.
+func TestJoinMovesOneNth(t *testing.T) {
+	const nodes = 20000
+	for n := 1; n <= 9; n += 2 {
+		before, after := owners(New(members(n)), nodes), owners(New(members(n+1)), nodes)
+		joined, moved := fmt.Sprintf("rackd-%02d", n), 0
+		for i := range before {
+			if before[i] == after[i] {
+				continue
+			}
+			moved++
+			if after[i] != joined {
+				t.Fatalf("%d members: node %d moved from %s to %s, which did not join", n, i, before[i], after[i])
+			}
+		}
+		want := float64(nodes) / float64(n+1)
+		if f := float64(moved); f < 0.6*want || f > 1.4*want {
+			t.Errorf("%d members and one more: %d of %d nodes moved, want about %.0f", n, moved, nodes, want)
+		}
+	}
+}
+
+func TestSharesAreEven(t *testing.T) {
+	const nodes, n = 30000, 8
+	count := map[string]int{}
+	for _, o := range owners(New(members(n)), nodes) {
+		count[o]++
+	}
+	for name, c := range count {
+		if mean := nodes / n; c < mean*6/10 || c > mean*14/10 {
+			t.Errorf("%s has %d nodes, mean is %d", name, c, mean)
+		}
+	}
+	if len(count) != n {
+		t.Errorf("%d of %d members have nodes", len(count), n)
+	}
+}
+
+func TestOrderOfMembersDoesNotMatter(t *testing.T) {
+	ms := members(5)
+	a := owners(New(ms), 500)
+	ms[0], ms[3] = ms[3], ms[0]
+	for i, b := range owners(New(ms), 500) {
+		if a[i] != b {
+			t.Fatalf("node %d: %s or %s, depending on the order of members", i, a[i], b)
+		}
+	}
+}
+
+func TestGroupsDriversAndFailover(t *testing.T) {
+	r := New([]Member{
+		{Name: "a", Group: "Rack1", Drivers: []string{"redfish"}},
+		{Name: "b", Group: "rack2", Drivers: []string{"redfish", "ipmi"}},
+	})
+	for _, c := range []struct {
+		driver, group string
+		failover      []string
+		want          string
+	}{
+		{"redfish", "rack1", nil, "a"},
+		{"ipmi", "rack1", nil, ""},
+		{"ipmi", "rack1", []string{"rack9", "rack2"}, "b"},
+		{"redfish", "", nil, ""},
+	} {
+		m, ok := r.Owner("n", c.driver, c.group, c.failover...)
+		if m.Name != c.want || ok != (c.want != "") {
+			t.Errorf("driver %s group %q failover %v: got %q", c.driver, c.group, c.failover, m.Name)
+		}
+	}
+}

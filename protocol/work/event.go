@@ -1,0 +1,63 @@
+package work
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// EventKind says what an event reports.
+type EventKind string
+
+// The kinds of event.
+const (
+	// StateChanged: the node entered State, bound for Target.
+	StateChanged EventKind = "state"
+	// WorkEnded: the work is over; State, Target and Error say how.
+	WorkEnded EventKind = "ended"
+	// PowerObserved: the node's power state is Power. Not part of any work.
+	PowerObserved EventKind = "power"
+	// PhaseEntered: something worth a line in the node's history happened.
+	PhaseEntered EventKind = "phase"
+	// InventoryFound: the agent's inventory.
+	InventoryFound EventKind = "inventory"
+)
+
+// Event is one message of the EVENTS stream.
+type Event struct {
+	ID         string    `json:"id"` // message id, see EventID
+	Kind       EventKind `json:"kind"`
+	Node       string    `json:"node"`
+	Group      string    `json:"group,omitempty"`
+	Rackd      string    `json:"rackd"`
+	Time       time.Time `json:"time"`
+	Work       string    `json:"work,omitempty"` // empty: not part of any work
+	Verb       Verb      `json:"verb,omitempty"`
+	Generation int64     `json:"generation,omitempty"`
+	Epoch      uint64    `json:"epoch,omitempty"`
+	Seq        uint64    `json:"seq,omitempty"`
+
+	State  provision.State `json:"state,omitempty"`
+	Target provision.State `json:"target,omitempty"`
+	// Error is the text for last_error; empty clears it.
+	Error string `json:"error,omitempty"`
+	// Step is the step that runs, or was running when the work failed.
+	Step  string `json:"step,omitempty"`
+	Power string `json:"power,omitempty"` // "power on", "power off", "error"
+	// Phase and Seconds belong to PhaseEntered: what, and how long the one before took.
+	Phase   string  `json:"phase,omitempty"`
+	Detail  string  `json:"detail,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
+	// SetMaintenance and Fault ask central to put the node into maintenance.
+	SetMaintenance bool   `json:"set_maintenance,omitempty"`
+	Fault          string `json:"fault,omitempty"`
+	// ClearInstance: the instance is gone; forget its fields.
+	ClearInstance bool `json:"clear_instance,omitempty"`
+
+	Inventory *agentapi.Inventory `json:"inventory,omitempty"`
+	// Internal is merged into driver_internal_info; null removes a key.
+	Internal   map[string]json.RawMessage `json:"internal,omitempty"`
+	Properties map[string]any             `json:"properties,omitempty"`
+}

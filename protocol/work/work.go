@@ -1,0 +1,143 @@
+// Package work is the work document: the one piece of work in flight on a node,
+// kept under <group>.<uuid> in the WORK bucket, and the events that report it.
+//
+// It may import protocol/provision and protocol/agentapi. Central creates the document, or
+// replaces it by one of a higher generation (an abort, a tear-down during a
+// deploy); the owning rackd updates it. Every write is compare-and-set on the
+// bucket's revision: that is the fence. Epoch grows with each change of owner and
+// with each replacement, so whoever holds an older epoch has lost the node.
+package work
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// Document is one piece of work on one node.
+type Document struct {
+	// What central asked for; rackd never changes these.
+	ID         string    `json:"id"`
+	Node       string    `json:"node"`
+	Group      string    `json:"group,omitempty"`
+	Generation int64     `json:"generation"`
+	Verb       Verb      `json:"verb"`
+	Args       Args      `json:"args"`
+	Requested  time.Time `json:"requested"`
+	RequestID  string    `json:"request_id,omitempty"`
+	// Entry and EntryTarget are the states the request put the node in.
+	Entry       provision.State `json:"entry"`
+	EntryTarget provision.State `json:"entry_target,omitempty"`
+
+	// What the owner has done; only the owner changes these.
+	Owner      string          `json:"owner,omitempty"` // rackd's name
+	Epoch      uint64          `json:"epoch"`
+	State      provision.State `json:"state"`
+	Target     provision.State `json:"target,omitempty"`
+	Seq        uint64          `json:"seq"` // last event published in this epoch
+	Checkpoint Checkpoint      `json:"checkpoint"`
+	Result     *Result         `json:"result,omitempty"` // set: the work has ended
+}
+
+// Verb is what a piece of work does.
+type Verb string
+
+// The verbs. Those of the state machine bear the names of its events.
+const (
+	Manage   = Verb(provision.EventManage)
+	Provide  = Verb(provision.EventProvide)
+	Clean    = Verb(provision.EventClean)
+	Inspect  = Verb(provision.EventInspect)
+	Deploy   = Verb(provision.EventDeploy)
+	Rebuild  = Verb(provision.EventRebuild)
+	Delete   = Verb(provision.EventDelete)
+	Adopt    = Verb(provision.EventAdopt)
+	Rescue   = Verb(provision.EventRescue)
+	Unrescue = Verb(provision.EventUnrescue)
+	Service  = Verb(provision.EventService)
+	Abort    = Verb(provision.EventAbort)
+	// Power changes the power state; the provision state stays.
+	Power = Verb("power")
+)
+
+// Args are a verb's arguments.
+type Args struct {
+	// PowerTarget is a power target of the API: "power on", "rebooting", ….
+	PowerTarget string `json:"power_target,omitempty"`
+	// TimeoutSeconds bounds a soft power action; 0: the default.
+	TimeoutSeconds int `json:"timeout_s,omitempty"`
+	// ConfigDrive names the object in the CONFIGDRIVES store; empty for none.
+	ConfigDrive string `json:"configdrive,omitempty"`
+	// Steps are the request's clean_steps, deploy_steps or service_steps.
+	Steps []Step `json:"steps,omitempty"`
+	// DisableRamdisk: run the steps without booting the ramdisk.
+	DisableRamdisk bool `json:"disable_ramdisk,omitempty"`
+}
+
+// Step is a step that somebody asked for.
+type Step struct {
+	Interface string         `json:"interface"`
+	Step      string         `json:"step"`
+	Args      map[string]any `json:"args,omitempty"`
+	Priority  int            `json:"priority,omitempty"`
+}
+
+// Checkpoint is where the work stands. It is written before each step begins and
+// whenever a step has learnt something that its successor must know.
+type Checkpoint struct {
+	Step    string    `json:"step,omitempty"` // the step begun last
+	Index   int       `json:"index"`          // its place in the flow
+	Phase   Phase     `json:"phase,omitempty"`
+	Entered time.Time `json:"entered,omitzero"` // when the step began
+	// Deadline of the state the node is in; past it the work fails.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Handle lets another rackd re-attach to what the step started.
+	Handle json.RawMessage `json:"handle,omitempty"`
+	Agent  *Agent          `json:"agent,omitempty"`
+	// Progress of the running step, for people.
+	Progress json.RawMessage `json:"progress,omitempty"`
+	// Facts learnt by earlier steps (for instance the disk written).
+	Facts map[string]string `json:"facts,omitempty"`
+}
+
+// Phase of a step.
+type Phase string
+
+// The phases.
+const (
+	Begun   Phase = "begun"   // the side effect may or may not have happened
+	Started Phase = "started" // it has: Handle says how to re-attach
+	Ended   Phase = "ended"
+)
+
+// Agent is what is known of the agent that works for us.
+type Agent struct {
+	URL        string    `json:"url,omitempty"`       // base URL of its API
+	VerifyCA   string    `json:"verify_ca,omitempty"` // PEM
+	Version    string    `json:"version,omitempty"`
+	BootID     string    `json:"boot_id,omitempty"`
+	TokenGiven bool      `json:"token_given,omitempty"`
+	LastSeen   time.Time `json:"last_seen,omitzero"`
+}
+
+// Result is how the work ended.
+type Result struct {
+	OK    bool      `json:"ok"`
+	Error string    `json:"error,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+// Supersedes reports whether a document of that generation may take the place of d.
+func (d *Document) Supersedes(old *Document) bool {
+	return old == nil || d.Generation > old.Generation
+}
+
+// Open reports whether the work has not ended.
+func (d *Document) Open() bool { return d.Result == nil }
+
+// EventID is the message id of event seq of the work: JetStream drops repeats.
+func EventID(workID string, epoch, seq uint64) string {
+	return fmt.Sprintf("%s/%d/%d", workID, epoch, seq)
+}
