@@ -1,0 +1,171 @@
+// Package driver is the contract between the conductor and the hardware: Ironic's
+// interfaces of a hardware type, the steps they contribute, and the registry of
+// hardware types.
+//
+// It may import protocol only. Implementations live in one folder each below this
+// one and import this package; the conductor imports this package and never an
+// implementation. Adding one is a new folder and one line in rackd/drivers.
+//
+// Rules for implementations:
+//   - All methods may be called from several goroutines, for different nodes.
+//   - Every call honours its context and has a timeout of its own.
+//   - Before each write to a BMC or an agent, and once more before each retry of
+//     it, Fence.Check is called; its error is returned unchanged.
+//   - A write whose outcome is not known returns an error that wraps ErrUnknown;
+//     the caller reads back before it does anything else.
+//   - The node document is read-only and its secrets are open: never log it.
+package driver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// Sentinel errors of implementations; wrap them with what was tried and what came back.
+var (
+	// ErrUnsupported: the hardware or the implementation cannot do it.
+	ErrUnsupported = errors.New("not supported")
+	// ErrInvalid: the node's fields are missing or wrong; an operator must act.
+	ErrInvalid = errors.New("invalid parameters")
+	// ErrUnknown: a write may or may not have taken effect; read back.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrUnreachable: the BMC or agent does not answer; trying again may help.
+	ErrUnreachable = errors.New("unreachable")
+	// ErrDenied: the credentials are refused; trying again does not help.
+	ErrDenied = errors.New("credentials refused")
+	// ErrFenced: the lease or the epoch is no longer ours; stop at once.
+	ErrFenced = errors.New("no longer the owner of this node")
+)
+
+// Fence says whether its holder still owns the node.
+type Fence interface {
+	// Check returns nil, or an error that wraps ErrFenced.
+	Check() error
+	// Epoch of the work, for the BMC's records; 0 outside of work.
+	Epoch() uint64
+}
+
+// Interface is what every implementation of every kind can do.
+type Interface interface {
+	// Properties names the fields of the node it reads, with a sentence on each.
+	Properties() map[string]string
+	// Validate looks at the node's fields only; it wraps ErrInvalid and never
+	// touches the hardware.
+	Validate(n *node.Document) error
+}
+
+// PowerState is what a BMC reports.
+type PowerState string
+
+// Power states and, with the rest, power targets (Ironic's words).
+const (
+	PowerOn      PowerState = "power on"
+	PowerOff     PowerState = "power off"
+	PowerError   PowerState = "error"
+	Rebooting    PowerState = "rebooting"
+	SoftReboot   PowerState = "soft rebooting"
+	SoftPowerOff PowerState = "soft power off"
+)
+
+// Power switches a machine on and off.
+type Power interface {
+	Interface
+	PowerState(ctx context.Context, n *node.Document) (PowerState, error)
+	// SetPower asks for target and returns once the BMC has accepted it; the
+	// caller polls PowerState. Asking for the state the machine is in does nothing.
+	SetPower(ctx context.Context, f Fence, n *node.Document, target PowerState) error
+	// PowerTargets lists the supported targets.
+	PowerTargets() []PowerState
+}
+
+// BootDevice of Ironic's list: pxe, disk, cdrom, bios, safe, wanboot, iscsiboot, floppy, uefihttp.
+type BootDevice string
+
+// The devices that flows set.
+const (
+	BootPXE  BootDevice = "pxe"
+	BootDisk BootDevice = "disk"
+)
+
+// Identity is what the BMC knows of its machine.
+type Identity struct {
+	UUID, Manufacturer, Model, Serial string
+}
+
+// Management does what is neither power nor boot.
+type Management interface {
+	Interface
+	SupportedBootDevices(ctx context.Context, n *node.Document) ([]BootDevice, error)
+	BootDevice(ctx context.Context, n *node.Document) (ask.BootDevice, error)
+	SetBootDevice(ctx context.Context, f Fence, n *node.Document, d BootDevice, persistent bool) error
+	// BootMode returns uefi or bios, or ErrUnsupported.
+	BootMode(ctx context.Context, n *node.Document) (string, error)
+	SetBootMode(ctx context.Context, f Fence, n *node.Document, mode string) error
+	// Identity reads UUID, vendor, model and serial number, or ErrUnsupported.
+	Identity(ctx context.Context, n *node.Document) (Identity, error)
+	InjectNMI(ctx context.Context, f Fence, n *node.Document) error
+}
+
+// Boot makes a machine boot the ramdisk or its instance. Nothing is written per
+// node: the conductor's netboot reads the task's facts.
+type Boot interface {
+	Interface
+	// Via says how kernel and ramdisk reach the machine.
+	Via() Transport
+	PrepareRamdisk(ctx context.Context, t *Task) error
+	CleanUpRamdisk(ctx context.Context, t *Task) error
+	PrepareInstance(ctx context.Context, t *Task) error
+	CleanUpInstance(ctx context.Context, t *Task) error
+}
+
+// Transport of a ramdisk.
+type Transport string
+
+// The transports.
+const (
+	ViaHTTP Transport = "http" // iPXE over HTTP
+	ViaTFTP Transport = "tftp" // iPXE over TFTP
+	ViaNone Transport = "none" // nothing is served by rackd
+)
+
+// Deploy puts an instance on a machine and takes it off.
+type Deploy interface {
+	Interface
+	// DeploySteps, CleanSteps and TearDownSteps contribute to the flows.
+	DeploySteps(n *node.Document) []Step
+	// CleanSteps are the steps of automated cleaning.
+	CleanSteps(n *node.Document) []Step
+	// ManualCleanSteps wrap the steps an operator listed.
+	ManualCleanSteps(n *node.Document, asked []AskedStep) ([]Step, error)
+	TearDownSteps(n *node.Document) []Step
+}
+
+// AskedStep is a step of a request.
+type AskedStep struct {
+	Interface, Step string
+	Args            map[string]any
+}
+
+// Inspect finds out what a machine is made of.
+type Inspect interface {
+	Interface
+	InspectSteps(n *node.Document) []Step
+}
+
+// Rescuer boots a machine into a rescue system and back.
+type Rescuer interface {
+	Interface
+	RescueSteps(n *node.Document) []Step
+	UnrescueSteps(n *node.Document) []Step
+}
+
+// StepSource is any interface that contributes named out-of-band steps: bios,
+// raid, firmware, management, vendor, network, storage, console.
+type StepSource interface {
+	Interface
+	// NamedSteps lists the steps that requests, templates and runbooks may name.
+	NamedSteps(n *node.Document) []Step
+}

@@ -1,0 +1,123 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// StepKind says what a successor may do with a step that its owner left unfinished.
+type StepKind string
+
+// The kinds of step.
+const (
+	// Repeatable: running it again from the start is harmless.
+	Repeatable StepKind = "repeatable"
+	// Reattachable: Task.Handle says how to go on with what was started.
+	Reattachable StepKind = "reattachable"
+	// Neither: a takeover in the middle of it fails the work.
+	Neither StepKind = "neither"
+)
+
+// Step is one step of a flow.
+type Step struct {
+	Interface string // kind of interface: deploy, power, …
+	Name      string
+	Priority  int // higher runs earlier; only deploy and clean steps are sorted
+	Kind      StepKind
+	// Retries is how often a failed run is tried again, Pause apart, while the
+	// error wraps ErrUnreachable or ErrUnknown.
+	Retries int
+	Pause   time.Duration
+	// Run does the step, or goes on with it. It is called when the step begins,
+	// again after each Wait, and again by a successor after a takeover; Task.Handle
+	// tells the cases apart. An error ends the work.
+	Run func(ctx context.Context, t *Task) (Outcome, error)
+}
+
+// Outcome of one run of a step.
+type Outcome struct {
+	waiting bool
+	poll    time.Duration
+}
+
+// Done: the step is complete.
+func Done() Outcome { return Outcome{} }
+
+// Wait parks the node in its wait state; the step runs again at the agent's next
+// heartbeat, or after poll (zero: heartbeats only), whichever comes first.
+func Wait(poll time.Duration) Outcome { return Outcome{waiting: true, poll: poll} }
+
+// Waiting reports whether the step goes on later, and when to look.
+func (o Outcome) Waiting() (poll time.Duration, ok bool) { return o.poll, o.waiting }
+
+// Task is one node's work as a step sees it. It belongs to one goroutine.
+type Task struct {
+	// Node is a copy with open secrets.
+	Node     *node.Document
+	Hardware *Hardware
+	Fence    Fence
+	// WorkID names the work; with the step's name it makes command ids that a
+	// successor finds again.
+	WorkID string
+	// Entered is when the running step began (the first time, not this run).
+	Entered time.Time
+	Agent   Agent
+	Images  Images
+	Record  Recorder
+	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
+	ConfigDrive func(ctx context.Context) (string, error)
+	// Facts are kept in the checkpoint and outlive the step.
+	Facts map[string]string
+}
+
+// Facts that the conductor reads.
+const (
+	// FactBoot says what the machine gets when it boots from the network.
+	FactBoot     = "boot"
+	BootRamdisk  = "ramdisk"
+	BootInstance = "instance"
+)
+
+// Recorder keeps what a step learns.
+type Recorder interface {
+	// Handle returns what SaveHandle stored for this step, nil for nothing.
+	Handle() json.RawMessage
+	// SaveHandle writes the checkpoint by compare-and-set: once it returns nil a
+	// successor finds the handle. An error wraps ErrFenced when the node is lost.
+	SaveHandle(ctx context.Context, handle any) error
+	// Phase adds a line to the node's history and timeline.
+	Phase(name, detail string)
+	// Progress shows how far a write is; it is kept with the next checkpoint.
+	Progress(p agentapi.Progress)
+	// Inventory reports what the agent found.
+	Inventory(inv agentapi.Inventory)
+}
+
+// Agent is the agent in the machine's ramdisk.
+type Agent interface {
+	// Booted reports whether an agent has called since t.
+	Booted(since time.Time) bool
+	// Start begins a command under id; an agent that knows the id answers with
+	// that command. Errors wrap ErrUnreachable, ErrFenced or say what the agent answered.
+	Start(ctx context.Context, f Fence, id, name string, params any) (agentapi.Command, error)
+	// Call runs a command and waits for its end.
+	Call(ctx context.Context, f Fence, id, name string, params any) (agentapi.Command, error)
+	// Command asks for a command; ok is false when the agent does not know the id.
+	Command(ctx context.Context, id string) (c agentapi.Command, ok bool, err error)
+}
+
+// Images gives the agent something to download.
+type Images interface {
+	// Prepare fetches the image into the rack's cache, verified, and returns the
+	// URL to hand to the agent.
+	Prepare(ctx context.Context, src ImageSource) (url string, err error)
+}
+
+// ImageSource is an image as a node's instance_info describes it.
+type ImageSource struct {
+	URL, HashAlgo, HashValue string
+}
