@@ -1,0 +1,218 @@
+// Package patch reads and applies JSON PATCH as Ironic takes it: add, replace and
+// remove only, one operation after the other.
+//
+// It knows no resource: which attributes exist and may change is the caller's
+// matter. It imports wire only. Apply changes the document that it is given, so
+// callers give it a copy (Clone).
+package patch
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+)
+
+// Kind is what an operation does.
+type Kind string
+
+// The operations.
+const (
+	Add     Kind = "add"
+	Replace Kind = "replace"
+	Remove  Kind = "remove"
+)
+
+// MaxOps bounds the operations of one request.
+const MaxOps = 1000
+
+// Op is one operation.
+type Op struct {
+	Kind  Kind
+	Path  string   // as the client wrote it
+	Steps []string // the path's unescaped parts, at least one
+	Value any
+}
+
+// Root is the attribute that the operation is about.
+func (o *Op) Root() string { return o.Steps[0] }
+
+// Whole reports whether the operation is about the attribute as a whole.
+func (o *Op) Whole() bool { return len(o.Steps) == 1 }
+
+// Error is a patch that cannot be applied: HTTP 400.
+type Error struct {
+	Op     Op
+	Reason string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("Couldn't apply patch '%s %s'. Reason: %s", e.Op.Kind, e.Op.Path, e.Reason)
+}
+
+// HTTPStatus is 400.
+func (e *Error) HTTPStatus() int { return 400 }
+
+// path admits what Ironic does, and the dots and escapes that names of extra
+// fields may hold.
+var path = regexp.MustCompile(`^(/[\w.~-]+)+$`)
+
+// Parse reads a request's body, as wire.ReadJSON gives it.
+func Parse(body any) ([]Op, error) {
+	list, ok := body.([]any)
+	if !ok {
+		return nil, wire.Invalid("Schema error for patch: the body must be a list of operations")
+	}
+	if len(list) == 0 || len(list) > MaxOps {
+		return nil, wire.Invalid("Schema error for patch: %d operations, want 1 to %d", len(list), MaxOps)
+	}
+	ops := make([]Op, len(list))
+	for i, item := range list {
+		if err := ops[i].read(item); err != nil {
+			return nil, err
+		}
+	}
+	return ops, nil
+}
+
+func (o *Op) read(item any) error {
+	m, ok := item.(map[string]any)
+	if !ok {
+		return wire.Invalid("Schema error for patch: an operation must be an object")
+	}
+	for key := range m {
+		if key != "op" && key != "path" && key != "value" {
+			return wire.Invalid("Schema error for patch: Additional properties are not allowed (%q was unexpected)", key)
+		}
+	}
+	kind, _ := m["op"].(string)
+	o.Kind = Kind(kind)
+	if !slices.Contains([]Kind{Add, Replace, Remove}, o.Kind) {
+		return wire.Invalid("Schema error for patch: op %q is not one of ['add', 'replace', 'remove']", kind)
+	}
+	o.Path, _ = m["path"].(string)
+	if !path.MatchString(o.Path) {
+		return wire.Invalid("Schema error for patch: path %q does not match '%s'", o.Path, `^(/[\w-]+)+$`)
+	}
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for step := range strings.SplitSeq(o.Path[1:], "/") {
+		o.Steps = append(o.Steps, unescape.Replace(step))
+	}
+	if len(o.Steps) > wire.MaxDepth {
+		return wire.Invalid("Schema error for patch: path %.80q is deeper than %d levels", o.Path, wire.MaxDepth)
+	}
+	value, given := m["value"]
+	if !given && o.Kind != Remove {
+		return wire.Invalid("Schema error for patch: %s %s needs a value", o.Kind, o.Path)
+	}
+	o.Value = value
+	return nil
+}
+
+// Apply applies op to doc, whose keys are all the attributes that there are.
+// Removing an attribute as a whole sets it to nil.
+func Apply(doc map[string]any, op Op) error {
+	old, exists := doc[op.Root()]
+	if !exists {
+		if op.Kind == Add && op.Whole() {
+			return &Error{op, fmt.Sprintf("Adding a new attribute (%s) to the root of the resource is not allowed", op.Path)}
+		}
+		return &Error{op, "there is no attribute /" + op.Root()}
+	}
+	if op.Whole() {
+		doc[op.Root()] = op.Value
+		if op.Kind == Remove {
+			doc[op.Root()] = nil
+		}
+		return nil
+	}
+	changed, err := change(old, op.Steps[1:], &op)
+	if err == nil {
+		doc[op.Root()] = changed
+	}
+	return err
+}
+
+// change applies op to what lies at steps inside of container, and returns the
+// container, which for a list may be another one.
+func change(container any, steps []string, op *Op) (any, error) {
+	switch c := container.(type) {
+	case map[string]any:
+		return changeObject(c, steps, op)
+	case []any:
+		return changeList(c, steps, op)
+	}
+	return nil, &Error{*op, fmt.Sprintf("there is no object or list that holds %q", steps[0])}
+}
+
+func changeObject(c map[string]any, steps []string, op *Op) (any, error) {
+	name := steps[0]
+	old, exists := c[name]
+	switch {
+	case !exists && (len(steps) > 1 || op.Kind != Add):
+		return nil, &Error{*op, fmt.Sprintf("can't %s a non-existent object '%s'", op.Kind, name)}
+	case len(steps) > 1:
+		changed, err := change(old, steps[1:], op)
+		if err != nil {
+			return nil, err
+		}
+		c[name] = changed
+	case op.Kind == Remove:
+		delete(c, name)
+	default:
+		c[name] = op.Value
+	}
+	return c, nil
+}
+
+func changeList(c []any, steps []string, op *Op) (any, error) {
+	last := len(steps) == 1
+	if steps[0] == "-" && last && op.Kind == Add {
+		return append(c, op.Value), nil
+	}
+	i, err := strconv.Atoi(steps[0])
+	room := len(c)
+	if last && op.Kind == Add {
+		room++
+	}
+	if err != nil || i < 0 || i >= room || strconv.Itoa(i) != steps[0] {
+		return nil, &Error{*op, fmt.Sprintf("the list has no item %q", steps[0])}
+	}
+	switch {
+	case !last:
+		changed, err := change(c[i], steps[1:], op)
+		if err != nil {
+			return nil, err
+		}
+		c[i] = changed
+	case op.Kind == Add:
+		return slices.Insert(c, i, op.Value), nil
+	case op.Kind == Remove:
+		return slices.Delete(c, i, i+1), nil
+	default:
+		c[i] = op.Value
+	}
+	return c, nil
+}
+
+// Clone returns a deep copy of a JSON value.
+func Clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = Clone(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = Clone(inner)
+		}
+		return out
+	}
+	return v
+}

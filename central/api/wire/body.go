@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Limits of request bodies.
+const (
+	MaxBody = 1 << 20
+	// MaxProvisionBody leaves room for a config drive.
+	MaxProvisionBody = 64 << 20
+	MaxDepth         = 25
+)
+
+// ReadJSON reads a request's body as one JSON value of at most limit bytes and
+// MaxDepth levels. Numbers become json.Number. An empty body gives nil.
+// What could not be stored (a NUL in a string, a number that is no float64) is refused.
+func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (any, error) {
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge(limit)
+	}
+	if err != nil {
+		return nil, Invalid("The request's body could not be read: %v", err)
+	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, nil
+	}
+	if depth(raw) > MaxDepth {
+		return nil, &Error{Status: http.StatusBadRequest, Shape: Bare,
+			Text: fmt.Sprintf("The request's JSON is nested deeper than %d levels.", MaxDepth)}
+	}
+	return Decode(raw)
+}
+
+// Decode reads raw as exactly one JSON value, as ReadJSON does.
+func Decode(raw []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, Invalid("The request's body is not valid JSON: %v", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, Invalid("The request's body has more after its JSON value")
+	}
+	return v, storable(v)
+}
+
+// Object reads a request's body as a JSON object.
+func Object(w http.ResponseWriter, r *http.Request, limit int64) (map[string]any, error) {
+	v, err := ReadJSON(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, Invalid("The request's body must be a JSON object")
+	}
+	return object, nil
+}
+
+func tooLarge(limit int64) *Error {
+	return &Error{Status: http.StatusRequestEntityTooLarge, Shape: Bare,
+		Text: fmt.Sprintf("The request's body is larger than %d bytes.", limit)}
+}
+
+// depth returns how deep the brackets outside of strings nest.
+func depth(raw []byte) int {
+	now, most, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			most = max(most, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return most
+}
+
+func storable(v any) error {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			if strings.ContainsRune(name, 0) {
+				return Invalid("A name in the request's body holds a NUL character")
+			}
+			if err := storable(inner); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if err := storable(inner); err != nil {
+				return err
+			}
+		}
+	case string:
+		if strings.ContainsRune(v, 0) {
+			return Invalid("A text in the request's body holds a NUL character")
+		}
+	case json.Number:
+		if _, err := v.Float64(); err != nil {
+			return Invalid("The number %.40s in the request's body is out of range", v)
+		}
+	}
+	return nil
+}

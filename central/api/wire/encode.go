@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// TimeLayout is how the API writes times: ISO 8601 with an offset.
+const TimeLayout = "2006-01-02T15:04:05.999999-07:00"
+
+// AppendValue appends v as JSON. A zero time is null, an empty map {} and an empty
+// list []. The types that resources are made of need no reflection.
+func AppendValue(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case string:
+		return AppendString(b, v)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int:
+		return strconv.AppendInt(b, int64(v), 10)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case time.Time:
+		if v.IsZero() {
+			return append(b, "null"...)
+		}
+		return append(v.UTC().AppendFormat(append(b, '"'), TimeLayout), '"')
+	case []string:
+		b = append(b, '[')
+		for i, s := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = AppendString(b, s)
+		}
+		return append(b, ']')
+	case map[string]any:
+		if len(v) == 0 {
+			return append(b, "{}"...)
+		}
+	case json.RawMessage:
+		if len(v) == 0 {
+			return append(b, "null"...)
+		}
+		return append(b, v...)
+	}
+	var w bytes.Buffer
+	enc := json.NewEncoder(&w)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil { // only for what JSON cannot hold, which no resource has
+		return append(b, "null"...)
+	}
+	return append(b, bytes.TrimRight(w.Bytes(), "\n")...)
+}
+
+// AppendString appends s as a JSON string.
+func AppendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, _ := json.Marshal(s) // strings always marshal
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// AppendName appends ,"name": or, right after an opening brace, "name":.
+func AppendName(b []byte, name string) []byte {
+	if n := len(b); n > 0 && b[n-1] != '{' && b[n-1] != '[' {
+		b = append(b, ',')
+	}
+	b = append(b, '"')
+	b = append(b, name...)
+	return append(b, '"', ':')
+}

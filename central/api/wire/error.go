@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+)
+
+// Shape says how an error's body looks: Ironic has three.
+type Shape int
+
+// The shapes.
+const (
+	// Service: {"error_message": "<JSON text of faultcode, faultstring, debuginfo>"}.
+	Service Shape = iota
+	// Framework: {"error_message": "<JSON text of message, code, title>"}, for
+	// routes, methods and versions that do not exist.
+	Framework
+	// Bare: {"faultcode", "faultstring"}, for bodies that are too large or too deep.
+	Bare
+)
+
+// Error is an answer that says no.
+type Error struct {
+	Status int
+	Text   string
+	Shape  Shape
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// HTTPStatus is the status of the answer.
+func (e *Error) HTTPStatus() int { return e.Status }
+
+// Errorf makes an error of the service's shape.
+func Errorf(status int, format string, args ...any) *Error {
+	return &Error{Status: status, Text: fmt.Sprintf(format, args...)}
+}
+
+// Invalid is a 400.
+func Invalid(format string, args ...any) *Error {
+	return Errorf(http.StatusBadRequest, format, args...)
+}
+
+// NotAcceptable is the 406 for something that is newer than the request's version.
+func NotAcceptable(what string, since microversion.Version) *Error {
+	return Errorf(http.StatusNotAcceptable, "Request not acceptable. %s needs API version %s or newer", what, since)
+}
+
+// FrameworkError makes an error of the framework's shape; an empty text gives
+// the status's usual one.
+func FrameworkError(status int, text string) *Error {
+	if text == "" {
+		switch status {
+		case http.StatusNotFound:
+			text = "The resource could not be found."
+		case http.StatusMethodNotAllowed:
+			text = "The method specified is not allowed for this resource."
+		default:
+			text = http.StatusText(status)
+		}
+	}
+	return &Error{Status: status, Text: text, Shape: Framework}
+}
+
+// AsError turns any error into an answer: an *Error, or whatever says its own
+// status, or else a 500 whose cause stays in the log.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*microversion.NotAcceptableError](err); ok {
+		return FrameworkError(http.StatusNotAcceptable, e.Reason)
+	}
+	var own interface {
+		error
+		HTTPStatus() int
+	}
+	if errors.As(err, &own) {
+		return &Error{Status: own.HTTPStatus(), Text: own.Error()}
+	}
+	return &Error{Status: http.StatusInternalServerError,
+		Text: "The server could not complete the request; its log tells why under this answer's request id."}
+}
+
+// Body is the answer's body.
+func (e *Error) Body() []byte {
+	code := "Client"
+	if e.Status >= 500 {
+		code = "Server"
+	}
+	var inner any
+	switch e.Shape {
+	case Framework:
+		inner = struct {
+			Message string `json:"message"`
+			Code    string `json:"code"`
+			Title   string `json:"title"`
+		}{e.Text, fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status)), http.StatusText(e.Status)}
+	case Bare:
+		return encode(struct {
+			Code string `json:"faultcode"`
+			Text string `json:"faultstring"`
+		}{code, e.Text})
+	default:
+		inner = struct {
+			Code  string  `json:"faultcode"`
+			Text  string  `json:"faultstring"`
+			Debug *string `json:"debuginfo"`
+		}{code, e.Text, nil}
+	}
+	return encode(struct {
+		Message string `json:"error_message"`
+	}{string(encode(inner))})
+}
+
+// encode marshals a value that cannot fail to.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("wire: " + err.Error())
+	}
+	return b
+}

@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+)
+
+// UUID returns s in its canonical form; ok is false when it does not look like a
+// UUID. Ironic also takes one without hyphens.
+func UUID(s string) (canonical string, ok bool) {
+	if len(s) != 36 && len(s) != 32 {
+		return "", false
+	}
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return "", false
+	}
+	return id.String(), true
+}
+
+var (
+	unreserved   = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
+	hostLabel    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	reservedName = map[string]bool{"ports": true, "portgroups": true, "states": true, "validate": true, "detail": true, "management": true,
+		"maintenance": true, "vendor_passthru": true, "traits": true, "vifs": true, "bios": true, "volume": true, "allocation": true,
+		"history": true, "inventory": true, "firmware": true, "children": true, "vmedia": true}
+)
+
+// NameSince is the version that brought names of nodes.
+const NameSince microversion.Version = 5
+
+// ValidName reports whether a node may bear the name in that version.
+func ValidName(name string, v microversion.Version) bool {
+	if name == "" || len(name) > 255 || reservedName[name] {
+		return false
+	}
+	if _, looksLike := UUID(name); looksLike {
+		return false
+	}
+	if v >= 10 {
+		return unreserved.MatchString(name)
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if !hostLabel.MatchString(label) {
+			return false
+		}
+	}
+	_, err := netip.ParseAddr(name)
+	return err != nil
+}
+
+var mac = regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){5}$`)
+
+// MAC returns s in lower case; ok is false when it is no MAC address.
+func MAC(s string) (canonical string, ok bool) {
+	m := strings.ToLower(s)
+	return m, mac.MatchString(m)
+}
+
+// Bool reads one of the words that mean yes or no.
+func Bool(s string) (value, ok bool) {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "1", "t", "true", "on", "y", "yes":
+		return true, true
+	case "0", "f", "false", "off", "n", "no":
+		return false, true
+	}
+	return false, false
+}

@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxLimit is the default and the largest length of a page.
+const MaxLimit = 1000
+
+// Query is a request's arguments: each at most once.
+type Query map[string]string
+
+// ParseQuery reads the part of a URL behind the question mark.
+func ParseQuery(raw string) (Query, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, Invalid("The request's query could not be read: %v", err)
+	}
+	q := make(Query, len(values))
+	for name, v := range values {
+		if len(v) > 1 {
+			return nil, Invalid("Argument %q is given %d times, want one", name, len(v))
+		}
+		if strings.ContainsRune(v[0], 0) || strings.ContainsRune(name, 0) {
+			return nil, Invalid("Argument %q holds a NUL character", name)
+		}
+		q[name] = strings.ToValidUTF8(v[0], "\uFFFD")
+	}
+	return q, nil
+}
+
+// Allow refuses arguments that are not among names.
+func (q Query) Allow(names ...string) error {
+	var unknown []string
+	for name := range q {
+		if !slices.Contains(names, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	if unknown == nil {
+		return nil
+	}
+	slices.Sort(unknown)
+	return Invalid("Unexpected arguments: %s", strings.Join(unknown, ", "))
+}
+
+// Has reports whether the argument is there and not empty.
+func (q Query) Has(name string) bool { return q[name] != "" }
+
+// Bool reads a yes or no; nil when the argument is missing.
+func (q Query) Bool(name string) (*bool, error) {
+	s, given := q[name]
+	if !given || s == "" {
+		return nil, nil
+	}
+	v, ok := Bool(s)
+	if !ok {
+		return nil, Invalid("Invalid %s: unrecognized value %q, acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', "+
+			"'1', 't', 'true', 'y', 'yes'", name, s)
+	}
+	return &v, nil
+}
+
+// UUID reads a UUID; empty when the argument is missing.
+func (q Query) UUID(name string) (string, error) {
+	s := q[name]
+	if s == "" {
+		return "", nil
+	}
+	id, ok := UUID(s)
+	if !ok {
+		return "", Invalid("Expected a UUID but received %s.", s)
+	}
+	return id, nil
+}
+
+// List reads a comma-separated list in lower case, without repeats.
+func (q Query) List(name string) []string {
+	var list []string
+	for item := range strings.SplitSeq(q[name], ",") {
+		item = strings.ToLower(strings.TrimSpace(item))
+		if item != "" && !slices.Contains(list, item) {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// Page is which part of a collection is asked for, and in which order.
+type Page struct {
+	Limit   int
+	Marker  string // name or UUID of the item before the first, empty for none
+	SortKey string
+	Desc    bool
+}
+
+// PageArguments are the names of the arguments that Page reads.
+var PageArguments = []string{"limit", "marker", "sort_key", "sort_dir"}
+
+// Page reads the paging arguments; sortKey is the default key.
+func (q Query) Page(sortKey string) (Page, error) {
+	p := Page{Limit: MaxLimit, Marker: q["marker"], SortKey: sortKey}
+	if s, given := q["limit"]; given {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return p, Invalid("Invalid limit: %q is not a number", s)
+		}
+		if n <= 0 {
+			return p, Invalid("Limit must be positive")
+		}
+		p.Limit = min(n, MaxLimit)
+	}
+	if q.Has("sort_key") {
+		p.SortKey = q["sort_key"]
+	}
+	switch q["sort_dir"] {
+	case "", "asc":
+	case "desc":
+		p.Desc = true
+	default:
+		return p, Invalid("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", q["sort_dir"])
+	}
+	return p, nil
+}
+
+// Next returns the URL of the page that follows marker: the same question, with
+// every argument kept.
+func (q Query) Next(base, path string, p Page, marker string) string {
+	values := url.Values{}
+	for name, v := range q {
+		values.Set(name, v)
+	}
+	values.Set("limit", strconv.Itoa(p.Limit))
+	values.Set("marker", marker)
+	return base + "/v1/" + path + "?" + values.Encode()
+}
