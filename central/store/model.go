@@ -1,0 +1,251 @@
+package store
+
+import (
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// Node is a row of nodes. Text fields are empty and times zero where Ironic says
+// null. The comments say who may set a field: intent is written by UpdateNode,
+// observations by ingest, and effective values are computed by the database from
+// both (methods of Node keep them right in memory).
+type Node struct {
+	UUID string
+	// Revision grows with each write that a rack may need to see; UpdateNode
+	// compares and sets it.
+	Revision  int64
+	CreatedAt time.Time
+	UpdatedAt time.Time // set by the store on each write of intent
+
+	// Intent.
+	Name             string
+	Driver           string
+	ConductorGroup   string // lower case
+	ResourceClass    string
+	Owner            string
+	Lessee           string
+	Description      string
+	Shard            string
+	ParentNode       string
+	ChassisUUID      string
+	AllocationUUID   string
+	InstanceUUID     string
+	InstanceName     string
+	Interfaces       map[string]string // kind ("boot") → implementation
+	DriverInfo       map[string]any    // secrets sealed with the database key
+	Properties       map[string]any
+	InstanceInfo     map[string]any
+	Extra            map[string]any
+	NetworkData      map[string]any
+	TargetRAIDConfig map[string]any
+	AutomatedClean   *bool
+	DisablePowerOff  bool
+	ConsoleEnabled   bool
+	Protected        bool
+	ProtectedReason  string
+	Retired          bool
+	RetiredReason    string
+
+	// Intent that has an observed counterpart; set by SetMaintenance, Accept and
+	// AcceptPower only.
+	MaintenanceSet    bool
+	MaintenanceWhy    string
+	FaultAcked        int64
+	Generation        int64
+	AcceptedState     provision.State
+	AcceptedTarget    provision.State
+	AcceptedAt        time.Time
+	AcceptedError     string
+	PowerGeneration   int64
+	PowerTarget       string
+	InspectionStarted time.Time
+
+	// Observation.
+	ObservedGeneration      int64
+	ObservedEpoch           uint64 // of the work of ObservedGeneration
+	ObservedSeq             uint64 // of ObservedEpoch
+	ObservedState           provision.State
+	ObservedTarget          provision.State
+	ObservedAt              time.Time
+	ObservedError           string
+	ObservedStep            string // name of the step that runs
+	ObservedOwner           string // rackd that reported last
+	PowerState              string // "power on", "power off", "error" or empty
+	PowerAt                 time.Time
+	PowerObservedGeneration int64
+	FaultNumber             int64
+	ObservedFault           string
+	FaultWhy                string
+	DriverInternalInfo      map[string]any
+	RAIDConfig              map[string]any
+	BootMode                string
+	SecureBoot              *bool
+	Health                  string
+	InspectionFinished      time.Time
+
+	// Effective: read only.
+	ProvisionState       provision.State
+	TargetProvisionState provision.State
+	ProvisionUpdatedAt   time.Time
+	LastError            string
+	TargetPowerState     string
+	Maintenance          bool
+	MaintenanceReason    string
+	Fault                string
+
+	// From other tables: read only.
+	Traits []string // sorted
+	// WorkID, WorkVerb and Reservation (the rackd that holds the node, or that
+	// the request was meant for) are those of the node's open work.
+	WorkID      string
+	WorkVerb    work.Verb
+	Reservation string
+}
+
+// Accept records that a request has been accepted: the node is now in state,
+// bound for target, until a rack reports something of the new generation. It
+// clears the last error.
+func (n *Node) Accept(state, target provision.State, at time.Time) {
+	n.Generation++
+	n.AcceptedState, n.AcceptedTarget, n.AcceptedAt, n.AcceptedError = state, target, at.UTC(), ""
+	if state != n.ProvisionState || target != n.TargetProvisionState {
+		n.ProvisionUpdatedAt = n.AcceptedAt
+	} else if !n.ProvisionUpdatedAt.IsZero() {
+		n.AcceptedAt = n.ProvisionUpdatedAt // the provision state did not change
+	}
+	n.ProvisionState, n.TargetProvisionState, n.LastError = state, target, ""
+	if state == provision.Inspecting {
+		n.InspectionStarted = at.UTC()
+	}
+}
+
+// AcceptPower records that a power request has been accepted. The provision state
+// stays. target_power_state shows it until the work has ended.
+func (n *Node) AcceptPower(target string, at time.Time) {
+	n.Accept(n.ProvisionState, n.TargetProvisionState, at)
+	n.PowerGeneration, n.PowerTarget, n.TargetPowerState = n.Generation, target, target
+}
+
+// SetMaintenance puts the node into maintenance or takes it out; taking it out
+// also acknowledges a fault that a rack reported.
+func (n *Node) SetMaintenance(on bool, reason string) {
+	n.MaintenanceSet, n.MaintenanceWhy, n.FaultAcked = on, reason, n.FaultNumber
+	if !on {
+		n.MaintenanceWhy = ""
+	}
+	n.Maintenance, n.MaintenanceReason, n.Fault = on, n.MaintenanceWhy, ""
+}
+
+// SetMaintenanceReason replaces the reason of a node in maintenance.
+func (n *Node) SetMaintenanceReason(reason string) {
+	n.MaintenanceWhy = reason
+	if n.FaultNumber <= n.FaultAcked {
+		n.MaintenanceReason = reason
+	}
+}
+
+// ClearInstance forgets the instance after a tear-down.
+func (n *Node) ClearInstance() {
+	n.InstanceUUID, n.InstanceName, n.AllocationUUID, n.InstanceInfo = "", "", "", nil
+}
+
+// Port is a row of ports.
+type Port struct {
+	UUID                string
+	Node                string // UUID
+	Address             string // MAC, lower case, colons
+	Name                string
+	Description         string
+	PXEEnabled          bool
+	IsSmartNIC          bool
+	PhysicalNetwork     string
+	PortgroupUUID       string
+	Vendor              string
+	Category            string
+	LocalLinkConnection map[string]any
+	Extra               map[string]any
+	InternalInfo        map[string]any
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+}
+
+// WorkState says where a row of works stands.
+type WorkState string
+
+// The states of a work row. A node has at most one open row; the database holds
+// that.
+const (
+	WorkOpen       WorkState = "open"
+	WorkEnded      WorkState = "ended"
+	WorkSuperseded WorkState = "superseded"
+)
+
+// Work is a row of works: a request that a rack carries out.
+type Work struct {
+	ID          string // UUID
+	Node        string
+	Group       string // conductor group at the time of the request
+	Generation  int64  // the node's, after Accept
+	Verb        work.Verb
+	Args        work.Args
+	RequestID   string
+	Entry       provision.State
+	EntryTarget provision.State
+	State       WorkState
+	Owner       string // the rackd that the ring named at the time of the request
+	RequestedAt time.Time
+	EndedAt     time.Time
+	Error       string
+}
+
+// Document is the work as the rack gets it.
+func (w *Work) Document() work.Document {
+	return work.Document{ID: w.ID, Node: w.Node, Group: w.Group, Generation: w.Generation, Verb: w.Verb, Args: w.Args,
+		Requested: w.RequestedAt, RequestID: w.RequestID, Entry: w.Entry, EntryTarget: w.EntryTarget,
+		State: w.Entry, Target: w.EntryTarget}
+}
+
+// HistoryEntry is a row of node_history.
+type HistoryEntry struct {
+	UUID      string // time-ordered; set by AppendHistory when empty
+	Node      string
+	CreatedAt time.Time
+	Severity  string // "INFO" or "ERROR"
+	EventType string // "provisioning", "power", "phase", …
+	Event     string // for people
+	Conductor string
+	User      string
+	Work      string
+	// Phase and Seconds belong to a phase of a work: what began, and how long the
+	// phase before took.
+	Phase   string
+	Seconds float64
+}
+
+// OutboxKind says what the relay is to do.
+type OutboxKind string
+
+// The kinds of outbox entry.
+const (
+	// OutboxNode: make the site's NODES and WORK keys of the node fit the rows.
+	// The relay renders both documents from the rows when it gets to it, so many
+	// entries about one node cost one write; a node that is gone, or has moved to
+	// another group, loses its keys in this entry's group. An accepted request, a
+	// changed node or port, a deleted node: all of them are this.
+	OutboxNode OutboxKind = "node"
+	// OutboxDrive: put Payload into the site's CONFIGDRIVES as object Object. It
+	// comes before the OutboxNode entry of the work that names it.
+	OutboxDrive OutboxKind = "drive"
+)
+
+// Outbox is a row of outbox. Its id is time-ordered: the relay keeps the order.
+type Outbox struct {
+	ID      string // set by Enqueue
+	Kind    OutboxKind
+	Node    string
+	Group   string
+	Object  string
+	Payload string // sealed for the group where it is secret
+}

@@ -1,0 +1,58 @@
+package store
+
+// Page is a keyset page. Rows come in the order of SortKey, then uuid.
+type Page struct {
+	Limit   int    // 0: 1000
+	Marker  string // UUID of the last row of the page before
+	SortKey string // API name of a field; empty: created_at
+	Desc    bool
+}
+
+// NodeQuery filters nodes. A nil or empty filter does not filter.
+type NodeQuery struct {
+	Page
+	UUIDs               []string
+	InstanceUUID        string
+	InstanceName        string
+	Associated          *bool
+	Maintenance         *bool
+	Retired             *bool
+	ProvisionState      *string
+	Driver              string
+	ResourceClass       string
+	Fault               *string
+	ConductorGroup      *string
+	Owner               string
+	Lessee              string
+	Project             string // owner or lessee
+	DescriptionContains string
+	Shards              []string
+	Sharded             *bool
+	ChassisUUID         string
+	// ParentNode lists the children of a node; otherwise children are left out
+	// unless IncludeChildren.
+	ParentNode      string
+	IncludeChildren bool
+}
+
+// PortQuery filters ports. A nil or empty filter does not filter.
+type PortQuery struct {
+	Page
+	UUIDs               []string
+	Nodes               []string // node UUIDs
+	Address             string
+	Shards              []string // of the node
+	ConductorGroups     []string // of the node
+	DescriptionContains string
+	Portgroup           string
+}
+
+// HistoryQuery filters the history of a node.
+type HistoryQuery struct {
+	Page
+	Node string // UUID, required
+	Work string
+	// Severity and EventType filter when set.
+	Severity  string
+	EventType string
+}
