@@ -177,3 +177,9 @@ func mapSecrets(fields map[string]any, f func(string) (string, error)) (map[stri
 	}
 	return out, nil
 }
+
+// Derive returns n bytes for the purpose that label names: the same for everybody
+// who holds the key, of no use for anything else.
+func (k *Key) Derive(label string, n int) ([]byte, error) {
+	return hkdf.Key(sha256.New, k.raw, nil, "ironyard derive "+label, n)
+}

@@ -74,6 +74,10 @@ type Args struct {
 	Steps []Step `json:"steps,omitempty"`
 	// DisableRamdisk: run the steps without booting the ramdisk.
 	DisableRamdisk bool `json:"disable_ramdisk,omitempty"`
+	// AbortedStep is what was running when an abort was asked for.
+	AbortedStep string `json:"aborted_step,omitempty"`
+	// RescuePassword is sealed for the group.
+	RescuePassword string `json:"rescue_password,omitempty"`
 }
 
 // Step is a step that somebody asked for.
@@ -127,6 +131,10 @@ type Result struct {
 	OK    bool      `json:"ok"`
 	Error string    `json:"error,omitempty"`
 	At    time.Time `json:"at"`
+	// What central is to do with the node besides; see Event.
+	SetMaintenance bool   `json:"set_maintenance,omitempty"`
+	Fault          string `json:"fault,omitempty"`
+	ClearInstance  bool   `json:"clear_instance,omitempty"`
 }
 
 // Supersedes reports whether a document of that generation may take the place of d.

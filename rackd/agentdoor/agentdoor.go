@@ -1,0 +1,169 @@
+// Package agentdoor is where agents call: lookup, heartbeat and log lines, over TLS.
+//
+// It may import protocol only; what it needs of the conductor it declares as
+// Agents. Lookup needs no authentication (the agent has nothing yet to show); it
+// answers only for machines with work in flight and hands out a token once per
+// boot. Heartbeat and log need that token. Bodies are bounded.
+package agentdoor
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// Agents answers for the conductor. Safe for concurrent use.
+type Agents interface {
+	LookupAgent(macs []string, node string) (agentapi.LookupReply, error)
+	Heartbeat(node string, hb agentapi.Heartbeat) error
+	CheckToken(node, token string) error
+}
+
+// Limits of what agents may send.
+const (
+	maxHeartbeat = 256 << 10
+	maxLog       = 256 << 10
+	maxLine      = 4 << 10
+	maxAddresses = 128
+)
+
+// TokenHeader carries the token with log lines.
+const TokenHeader = "X-Ironyard-Agent-Token"
+
+// Door serves agents.
+type Door struct {
+	agents Agents
+	log    *slog.Logger
+	status func(error) int
+}
+
+// New returns a door; status maps the errors of agents to HTTP statuses.
+func New(agents Agents, status func(error) int, log *slog.Logger) *Door {
+	return &Door{agents: agents, status: status, log: log}
+}
+
+// Serve serves agents on l, which it closes, until ctx ends.
+func (d *Door) Serve(ctx context.Context, l net.Listener, id Identity) error {
+	srv := &http.Server{Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug)}
+	l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{id.Certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if srv.Shutdown(ctx) != nil {
+			srv.Close()
+		}
+	})
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve agents on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// Handler is the door without its listener.
+func (d *Door) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+agentapi.LookupPath, d.lookup)
+	mux.HandleFunc("POST "+agentapi.HeartbeatPath+"{node}", d.heartbeat)
+	mux.HandleFunc("POST "+agentapi.LogPath+"{node}", d.logLines)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"name": "Ironyard rackd", "default_version": map[string]string{"id": "v1", "version": agentapi.APIVersion}})
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(agentapi.APIVersionHeader, agentapi.APIVersion)
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	var macs []string
+	for a := range strings.SplitSeq(q.Get("addresses"), ",") {
+		if a == "" {
+			continue
+		}
+		hw, err := net.ParseMAC(a)
+		if err != nil || len(macs) == maxAddresses {
+			fault(w, http.StatusBadRequest, fmt.Sprintf("addresses: %q is not a MAC address, or there are more than %d", a, maxAddresses))
+			return
+		}
+		macs = append(macs, hw.String())
+	}
+	id := q.Get("node_uuid")
+	if id != "" && uuid.Validate(id) != nil {
+		fault(w, http.StatusBadRequest, "node_uuid is not a UUID")
+		return
+	}
+	if len(macs) == 0 && id == "" {
+		fault(w, http.StatusBadRequest, "name the machine by addresses=MAC,MAC or by node_uuid")
+		return
+	}
+	answer, err := d.agents.LookupAgent(macs, id)
+	if err != nil {
+		d.log.Warn("lookup refused", "addresses", macs, "node", id, "from", r.RemoteAddr, "error", err)
+		fault(w, d.status(err), err.Error())
+		return
+	}
+	d.log.Info("lookup", "node", answer.Node.UUID, "addresses", macs, "from", r.RemoteAddr)
+	reply(w, http.StatusOK, answer)
+}
+
+func (d *Door) heartbeat(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("node")
+	var hb agentapi.Heartbeat
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHeartbeat)).Decode(&hb); err != nil {
+		fault(w, http.StatusBadRequest, "heartbeat: "+err.Error())
+		return
+	}
+	if err := d.agents.Heartbeat(id, hb); err != nil {
+		d.log.Warn("heartbeat refused", "node", id, "from", r.RemoteAddr, "error", err)
+		fault(w, d.status(err), err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// logLines takes in what the agent logs and logs it as the node's.
+func (d *Door) logLines(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("node")
+	if err := d.agents.CheckToken(id, r.Header.Get(TokenHeader)); err != nil {
+		fault(w, d.status(err), err.Error())
+		return
+	}
+	in := bufio.NewScanner(http.MaxBytesReader(w, r.Body, maxLog))
+	in.Buffer(make([]byte, maxLine), maxLine)
+	for in.Scan() {
+		d.log.Info("agent", "node", id, "line", strings.ToValidUTF8(in.Text(), "?"))
+	}
+	if err := in.Err(); err != nil {
+		fault(w, http.StatusRequestEntityTooLarge, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body) // an error means that the agent has gone
+}
+
+// fault answers as Ironic's API does: the error's JSON is a string in JSON.
+func fault(w http.ResponseWriter, status int, text string) {
+	inner, _ := json.Marshal(map[string]any{"faultcode": "Client", "faultstring": text, "debuginfo": nil})
+	reply(w, status, map[string]string{"error_message": string(inner)})
+}

@@ -1,0 +1,130 @@
+package agentdoor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+var (
+	errUnknown = errors.New("unknown")
+	errToken   = errors.New("token")
+)
+
+// oneNode knows one machine.
+type oneNode struct{ beats []agentapi.Heartbeat }
+
+const nodeID = "8a2bd6ae-1d6c-4c0c-9a3f-1d8b25a4c0de"
+
+func (o *oneNode) LookupAgent(macs []string, node string) (agentapi.LookupReply, error) {
+	if node == nodeID || len(macs) == 1 && macs[0] == "52:54:00:00:00:01" {
+		return agentapi.LookupReply{Node: agentapi.LookupNode{UUID: nodeID}, Config: agentapi.LookupConfig{AgentToken: "t"}}, nil
+	}
+	return agentapi.LookupReply{}, errUnknown
+}
+
+func (o *oneNode) Heartbeat(node string, hb agentapi.Heartbeat) error {
+	if err := o.CheckToken(node, hb.AgentToken); err != nil {
+		return err
+	}
+	o.beats = append(o.beats, hb)
+	return nil
+}
+
+func (o *oneNode) CheckToken(node, token string) error {
+	if node != nodeID || token != "t" {
+		return errToken
+	}
+	return nil
+}
+
+func testDoor(o *oneNode, logs *bytes.Buffer) http.Handler {
+	return New(o, func(err error) int {
+		if errors.Is(err, errToken) {
+			return http.StatusUnauthorized
+		}
+		return http.StatusNotFound
+	}, slog.New(slog.NewTextHandler(logs, nil))).Handler()
+}
+
+func TestDoor(t *testing.T) {
+	var logs bytes.Buffer
+	o := &oneNode{}
+	h := testDoor(o, &logs)
+	for _, c := range []struct {
+		method, path, body, token string
+		want                      int
+	}{
+		{"GET", "/v1/lookup?addresses=52:54:00:00:00:01", "", "", 200},
+		{"GET", "/v1/lookup?addresses=52-54-00-00-00-01", "", "", 200},
+		{"GET", "/v1/lookup?node_uuid=" + nodeID, "", "", 200},
+		{"GET", "/v1/lookup?addresses=52:54:00:00:00:02", "", "", 404},
+		{"GET", "/v1/lookup?addresses=nonsense", "", "", 400},
+		{"GET", "/v1/lookup?node_uuid=nonsense", "", "", 400},
+		{"GET", "/v1/lookup", "", "", 400},
+		{"GET", "/v1/lookup?addresses=" + strings.Repeat("52:54:00:00:00:01,", 200), "", "", 400},
+		{"POST", "/v1/heartbeat/" + nodeID, `{"agent_token":"t"}`, "", 202},
+		{"POST", "/v1/heartbeat/" + nodeID, `{"agent_token":"wrong"}`, "", 401},
+		{"POST", "/v1/heartbeat/" + nodeID, `{`, "", 400},
+		{"POST", "/v1/heartbeat/" + nodeID, `{"x":"` + strings.Repeat("x", maxHeartbeat) + `"}`, "", 400},
+		{"POST", "/v1/ironyard/log/" + nodeID, "hello\n", "t", 202},
+		{"POST", "/v1/ironyard/log/" + nodeID, "hello\n", "", 401},
+		{"POST", "/v1/ironyard/log/" + nodeID, strings.Repeat("x", maxLine+1), "t", 413},
+	} {
+		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+		r.Header.Set(TokenHeader, c.token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s %.60s: %d %s, want %d", c.method, c.path, w.Code, w.Body, c.want)
+		}
+		if c.want >= 400 {
+			var outer, inner map[string]any
+			if json.Unmarshal(w.Body.Bytes(), &outer) != nil || json.Unmarshal([]byte(outer["error_message"].(string)), &inner) != nil || inner["faultstring"] == "" {
+				t.Errorf("%s %.60s: error body %s is not doubly encoded", c.method, c.path, w.Body)
+			}
+		}
+	}
+	if len(o.beats) != 1 {
+		t.Errorf("%d heartbeats came through, want 1", len(o.beats))
+	}
+	if !strings.Contains(logs.String(), `line=hello`) {
+		t.Error("the agent's line is not in the log")
+	}
+}
+
+func TestIdentityIsTheSameForTheWholeGroup(t *testing.T) {
+	k, _ := seal.GenerateKey()
+	a, err := NewIdentity(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := NewIdentity(k)
+	other, _ := seal.GenerateKey()
+	c, _ := NewIdentity(other)
+	if a.Fingerprint != b.Fingerprint || a.Fingerprint == c.Fingerprint || len(a.Fingerprint) != 64 {
+		t.Errorf("fingerprints %s, %s; of another group %s", a.Fingerprint, b.Fingerprint, c.Fingerprint)
+	}
+}
+
+func FuzzHeartbeat(f *testing.F) {
+	f.Add(nodeID, `{"agent_token":"x","callback_url":"https://1"}`)
+	f.Add("..", `[]`)
+	f.Fuzz(func(t *testing.T, id, body string) {
+		o := &oneNode{}
+		r := httptest.NewRequest("POST", agentapi.HeartbeatPath+"x", strings.NewReader(body))
+		r.URL.Path = agentapi.HeartbeatPath + id
+		testDoor(o, &bytes.Buffer{}).ServeHTTP(httptest.NewRecorder(), r)
+		if len(o.beats) > 0 && !strings.Contains(body, `"t"`) {
+			t.Errorf("heartbeat %s for %q came through without the token", body, id)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package conductor
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// Errors of the agents' calls.
+var (
+	// ErrNoNode: nobody here may know the agent. One answer for an unknown machine
+	// and for one in another state, so that probing learns nothing.
+	ErrNoNode = errors.New("no node with work for an agent has this address")
+	// ErrBadToken: the heartbeat's token is not the one the lookup gave.
+	ErrBadToken = errors.New("wrong agent token")
+	// ErrBadCallback: the heartbeat's callback URL is not acceptable.
+	ErrBadCallback = errors.New("unacceptable callback URL")
+	// ErrNotOwner: another rackd runs the node's work.
+	ErrNotOwner = errors.New("another rackd serves this node")
+)
+
+// LookupAgent tells an agent which node it is on. The token is given once for each
+// boot of the ramdisk.
+func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply, error) {
+	n := c.cfg.Documents.Node(id)
+	for _, mac := range macs {
+		m := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
+		switch {
+		case m == nil || n != nil && m.UUID == n.UUID:
+		case n == nil && id == "":
+			n = m
+		default:
+			return agentapi.LookupReply{}, fmt.Errorf("%w: its addresses belong to several nodes", ErrNoNode)
+		}
+	}
+	if n == nil {
+		return agentapi.LookupReply{}, ErrNoNode
+	}
+	state, open := c.state(n)
+	if !open || !state.In(provision.LookupAllowed) {
+		return agentapi.LookupReply{}, ErrNoNode
+	}
+	r := c.runner(n.UUID)
+	if r == nil {
+		return agentapi.LookupReply{}, ErrNotOwner
+	}
+	token := c.cfg.Key.Token(n.UUID, r.id)
+	r.mu.Lock()
+	if r.agent == nil {
+		r.agent = &work.Agent{}
+	}
+	if r.agent.TokenGiven {
+		token = agentapi.Masked
+	}
+	r.agent.TokenGiven = true
+	r.mu.Unlock()
+	r.nudge()
+	return agentapi.LookupReply{
+		Node: agentapi.LookupNode{UUID: n.UUID, Properties: n.Properties, DriverInternalInfo: map[string]any{},
+			InstanceInfo: seal.MaskFields(n.InstanceInfo, agentapi.Masked)},
+		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentToken: token, AgentTokenRequired: true},
+	}, nil
+}
+
+// Heartbeat takes in an agent's call. It costs central nothing: the runner of the
+// node's work looks at it and goes on where the work waits for the agent.
+func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
+	n := c.cfg.Documents.Node(id)
+	if n == nil {
+		return ErrNoNode
+	}
+	r := c.runner(id)
+	if r == nil {
+		if _, open := c.state(n); open {
+			return ErrNotOwner
+		}
+		return ErrNoNode
+	}
+	if err := c.CheckToken(id, hb.AgentToken); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(hb.CallbackURL, "https://") || hb.AgentVerifyCA == "" {
+		return fmt.Errorf("%w: %q must be https and come with agent_verify_ca", ErrBadCallback, hb.CallbackURL)
+	}
+	r.mu.Lock()
+	if r.agent == nil {
+		r.agent = &work.Agent{TokenGiven: true}
+	}
+	a := r.agent
+	if a.URL != "" && a.BootID == hb.BootID && a.URL != hb.CallbackURL {
+		r.mu.Unlock()
+		return fmt.Errorf("%w: it changed from %s to %s without a reboot", ErrBadCallback, a.URL, hb.CallbackURL)
+	}
+	fresh := a.URL == ""
+	next := *a
+	next.URL, next.VerifyCA, next.Version, next.BootID, next.LastSeen = hb.CallbackURL, hb.AgentVerifyCA, hb.AgentVersion, hb.BootID, time.Now().UTC()
+	r.agent, r.beat = &next, true
+	if hb.Command != nil && hb.Command.Progress != nil {
+		r.progress = hb.Command.Progress
+	}
+	r.mu.Unlock()
+	if fresh {
+		r.log.Info("agent calls", "agent", hb.CallbackURL, "version", hb.AgentVersion)
+	}
+	r.nudge()
+	return nil
+}
+
+// CheckToken returns nil when token is that of the node's work in flight.
+func (c *Conductor) CheckToken(id, token string) error {
+	r := c.runner(id)
+	if r == nil || subtle.ConstantTimeCompare([]byte(token), []byte(c.cfg.Key.Token(id, r.id))) != 1 {
+		return ErrBadToken
+	}
+	return nil
+}
+
+// state is the newest state known of n; open says whether it has work in flight.
+func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
+	w := c.cfg.Documents.Work(n.UUID)
+	if w == nil || w.Doc.Generation < n.Generation {
+		return n.State, false
+	}
+	s = w.Doc.State
+	if s == "" {
+		s = w.Doc.Entry
+	}
+	return s, w.Doc.Open()
+}

@@ -1,0 +1,72 @@
+package conductor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// BootOrder says what a machine that boots from the network is to do.
+type BootOrder struct {
+	Node  *node.Document
+	State provision.State
+	// Ramdisk: boot the ramdisk, by Via. Local: boot from the disk. Neither: Reason
+	// says to the person at the console why there is nothing to boot.
+	Ramdisk, Local bool
+	Via            driver.Transport
+	Reason         string
+}
+
+// BootByMAC and BootByUUID answer for netboot, from memory; ok is false for a
+// machine that is not of this group.
+func (c *Conductor) BootByMAC(mac string) (BootOrder, bool) {
+	return c.bootOrder(c.cfg.Documents.NodeByMAC(strings.ToLower(mac)))
+}
+
+// BootByUUID is BootByMAC for a node's UUID.
+func (c *Conductor) BootByUUID(id string) (BootOrder, bool) {
+	return c.bootOrder(c.cfg.Documents.Node(id))
+}
+
+func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
+	if n == nil {
+		return BootOrder{}, false
+	}
+	state, open := c.state(n)
+	o := BootOrder{Node: n, State: state, Via: driver.ViaHTTP}
+	if hw, err := c.cfg.Hardware.Resolve(n); err == nil {
+		o.Via = hw.Boot().Via()
+	}
+	fact := ""
+	if w := c.cfg.Documents.Work(n.UUID); w != nil && open {
+		fact = w.Doc.Checkpoint.Facts[driver.FactBoot]
+		if r := c.runner(n.UUID); r != nil {
+			fact = r.bootFact()
+		}
+	}
+	switch {
+	case open && fact == driver.BootRamdisk:
+		o.Ramdisk = true
+	case open && fact == driver.BootInstance, state == provision.Active, state == provision.Rescue:
+		o.Local = true
+	case open:
+		o.Reason = fmt.Sprintf("Node %s is in state %q, which does not boot from the network now.", n.Label(), state)
+	default:
+		o.Reason = fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)
+	}
+	return o, true
+}
+
+// Seen is told by netboot what a machine does: "dhcp", "tftp", "script", "kernel", ….
+func (c *Conductor) Seen(mac, phase, detail string) {
+	n := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
+	if n == nil {
+		return
+	}
+	if r := c.runner(n.UUID); r != nil {
+		r.Phase(phase, detail)
+	}
+}

@@ -1,0 +1,197 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Times of power changes (Ironic's defaults).
+const (
+	powerChangeTimeout = 60 * time.Second
+	softOffTimeout     = 600 * time.Second
+	powerPoll          = time.Second
+)
+
+// verifyPower reads the machine's power and identity: the credentials work.
+func (c *Conductor) verifyPower() driver.Step {
+	return driver.Step{Interface: "power", Name: "verify", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			state, err := t.Hardware.Power().PowerState(ctx, t.Node)
+			if err != nil {
+				return driver.Done(), fmt.Errorf("read the power state: %w", err)
+			}
+			if err := c.reportPower(ctx, t.Node.UUID, t.Node.Group, state); err != nil {
+				return driver.Done(), err
+			}
+			id, err := t.Hardware.Management().Identity(ctx, t.Node)
+			if err != nil && !errors.Is(err, driver.ErrUnsupported) {
+				return driver.Done(), fmt.Errorf("read the machine's identity: %w", err)
+			}
+			if id.Manufacturer != "" || id.Serial != "" {
+				t.Record.Phase("identity", fmt.Sprintf("%s %s, serial number %s", id.Manufacturer, id.Model, id.Serial))
+			}
+			return driver.Done(), nil
+		}}
+}
+
+// reportPower publishes a power state that was read from the machine.
+func (c *Conductor) reportPower(ctx context.Context, node, group string, s driver.PowerState) error {
+	c.mu.Lock()
+	c.powers[node] = s
+	c.mu.Unlock()
+	return c.cfg.Documents.Publish(ctx, work.Event{Kind: work.PowerObserved, Node: node, Group: group,
+		Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)})
+}
+
+// powerGoal is where a power work stands; it is the step's handle.
+type powerGoal struct {
+	Asked driver.PowerState `json:"asked"` // the target last asked for
+	Until time.Time         `json:"until"`
+}
+
+// powerFlow brings the machine to the power state of the request. A reboot is two
+// goals, so that a successor knows whether the machine has been off.
+func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+	target := driver.PowerState(d.Args.PowerTarget)
+	soft := time.Duration(d.Args.TimeoutSeconds) * time.Second
+	if soft == 0 {
+		soft = softOffTimeout
+	}
+	goal := func(name string, ask, want driver.PowerState, limit time.Duration) flowStep {
+		return flowStep{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Reattachable, Retries: 2, Pause: 2 * time.Second,
+			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				return c.reach(ctx, t, ask, want, limit)
+			}}}
+	}
+	steps := []flowStep{validateStep("power")}
+	switch target {
+	case driver.PowerOn:
+		steps = append(steps, goal("power_on", driver.PowerOn, driver.PowerOn, powerChangeTimeout))
+	case driver.PowerOff:
+		steps = append(steps, goal("power_off", driver.PowerOff, driver.PowerOff, powerChangeTimeout))
+	case driver.SoftPowerOff:
+		steps = append(steps, goal("soft_power_off", driver.SoftPowerOff, driver.PowerOff, soft))
+	case driver.Rebooting:
+		steps = append(steps, goal("power_off", driver.PowerOff, driver.PowerOff, powerChangeTimeout),
+			goal("power_on", driver.PowerOn, driver.PowerOn, powerChangeTimeout))
+	case driver.SoftReboot:
+		steps = append(steps, goal("soft_power_off", driver.SoftPowerOff, driver.PowerOff, soft),
+			goal("power_on", driver.PowerOn, driver.PowerOn, powerChangeTimeout))
+	default:
+		return nil, fmt.Errorf("node %s: unknown power target %q", t.Node.Label(), target)
+	}
+	return steps, nil
+}
+
+func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.PowerState, limit time.Duration) (driver.Outcome, error) {
+	p := t.Hardware.Power()
+	var g powerGoal
+	if h := t.Record.Handle(); h == nil || json.Unmarshal(h, &g) != nil || g.Asked != ask {
+		g = powerGoal{Asked: ask, Until: time.Now().UTC().Add(limit)}
+		state, err := p.PowerState(ctx, t.Node)
+		if err != nil {
+			return driver.Done(), fmt.Errorf("read the power state: %w", err)
+		}
+		if state != want {
+			if err := p.SetPower(ctx, t.Fence, t.Node, ask); err != nil {
+				return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
+			}
+		}
+		if err := t.Record.SaveHandle(ctx, g); err != nil {
+			return driver.Done(), err
+		}
+	}
+	for {
+		state, err := p.PowerState(ctx, t.Node)
+		switch {
+		case err == nil && state == want:
+			return driver.Done(), c.reportPower(ctx, t.Node.UUID, t.Node.Group, state)
+		case time.Now().After(g.Until):
+			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit, ask, err)
+		}
+		if err := pause(ctx, powerPoll); err != nil {
+			return driver.Done(), err
+		}
+	}
+}
+
+// abortFlow stops a machine whose waiting work was aborted.
+func abortFlow(_ *Conductor, d *work.Document, _ *driver.Task) ([]flowStep, error) {
+	if d.Entry == provision.Active { // a failed service: the instance keeps running
+		return nil, nil
+	}
+	return []flowStep{{Step: driver.Step{Interface: "power", Name: "power_off", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			if t.Node.DisablePowerOff {
+				return driver.Done(), nil
+			}
+			return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOff)
+		}}}}, nil
+}
+
+// powerSyncWorkers read BMCs side by side.
+const powerSyncWorkers = 8
+
+// syncPower reads the power state of idle nodes and reports what changed.
+func (c *Conductor) syncPower(ctx context.Context) error {
+	tick := time.NewTicker(c.cfg.PowerSync)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(powerSyncWorkers)
+		for _, id := range c.cfg.Documents.Nodes() {
+			n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
+			if n == nil || n.Maintenance || n.State.In(provision.PowerSyncExcluded) || (w != nil && w.Doc.Open()) || !c.owns(n) {
+				continue
+			}
+			g.Go(func() error { c.syncOne(ctx, id); return nil })
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Conductor) syncOne(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, powerChangeTimeout)
+	defer cancel()
+	n := c.cfg.Documents.Node(id)
+	if n == nil {
+		return
+	}
+	n, err := c.open(n)
+	if err != nil {
+		return // the next piece of work says so to the operator
+	}
+	hw, err := c.cfg.Hardware.Resolve(n)
+	if err != nil {
+		return
+	}
+	state, err := hw.Power().PowerState(ctx, n)
+	if err != nil {
+		c.log.Warn("power state not read", "node", id, "error", err)
+		return
+	}
+	c.mu.Lock()
+	same := c.powers[id] == state
+	c.mu.Unlock()
+	if !same {
+		if err := c.reportPower(ctx, id, n.Group, state); err != nil {
+			c.log.Warn("power state not reported", "node", id, "error", err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// idleFence guards a BMC write that belongs to no work.
+type idleFence struct {
+	c *Conductor
+	n *node.Document
+}
+
+func (f idleFence) Check() error {
+	if err := f.c.cfg.Members.Check(); err != nil {
+		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
+	}
+	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
+		return fmt.Errorf("node %s: %w: work %s (%s) has begun", f.n.Label(), driver.ErrFenced, w.Doc.ID, w.Doc.Verb)
+	}
+	return nil
+}
+
+func (idleFence) Epoch() uint64 { return 0 }
+
+// Answer answers one question of central's.
+func (c *Conductor) Answer(ctx context.Context, q ask.Request) ask.Reply {
+	ctx, cancel := context.WithTimeout(ctx, ask.Timeout)
+	defer cancel()
+	body, err := c.answer(ctx, q)
+	if err != nil {
+		var e *ask.Error
+		if !errors.As(err, &e) {
+			e = &ask.Error{Status: statusOf(err), Message: err.Error()}
+		}
+		return ask.Reply{Error: e}
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return ask.Reply{Error: &ask.Error{Status: http.StatusInternalServerError, Message: err.Error()}}
+	}
+	return ask.Reply{Body: raw}
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrUnsupported):
+		return http.StatusBadRequest
+	case errors.Is(err, driver.ErrFenced):
+		return http.StatusConflict
+	case errors.Is(err, driver.ErrUnreachable), errors.Is(err, driver.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
+	if q.Method == ask.DriverProperties {
+		return c.cfg.Hardware.Properties(q.Driver)
+	}
+	known := c.cfg.Documents.Node(q.Node)
+	if known == nil {
+		return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("rackd %s has not yet heard of node %s; try again", c.cfg.Name, q.Node)}
+	}
+	n, err := c.open(known)
+	if err != nil {
+		return nil, err
+	}
+	hw, err := c.cfg.Hardware.Resolve(n)
+	if err != nil {
+		return nil, err
+	}
+	switch q.Method {
+	case ask.Validate:
+		return validate(hw, n), nil
+	case ask.SupportedBootDevices:
+		return hw.Management().SupportedBootDevices(ctx, n)
+	case ask.GetBootDevice:
+		return hw.Management().BootDevice(ctx, n)
+	case ask.SetBootDevice:
+		var d ask.BootDevice
+		if err := json.Unmarshal(q.Args, &d); err != nil {
+			return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
+		}
+		f := idleFence{c, n}
+		if err := f.Check(); err != nil {
+			return nil, err
+		}
+		return struct{}{}, hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(d.Device), d.Persistent != nil && *d.Persistent)
+	case ask.InjectNMI:
+		f := idleFence{c, n}
+		if err := f.Check(); err != nil {
+			return nil, err
+		}
+		return struct{}{}, hw.Management().InjectNMI(ctx, f, n)
+	}
+	return nil, fmt.Errorf("question %q: %w", q.Method, driver.ErrUnsupported)
+}
+
+func validate(hw *driver.Hardware, n *node.Document) map[string]ask.Validation {
+	out := map[string]ask.Validation{}
+	impls := hw.Kinds()
+	for _, kind := range node.InterfaceKinds {
+		impl, ok := impls[kind]
+		if !ok {
+			out[kind] = ask.Validation{Reason: "not supported"}
+			continue
+		}
+		good, reason := true, ""
+		if err := impl.Impl.Validate(n); errors.Is(err, driver.ErrUnsupported) {
+			out[kind] = ask.Validation{Reason: "not supported"}
+			continue
+		} else if err != nil {
+			good, reason = false, err.Error()
+		}
+		out[kind] = ask.Validation{Result: &good, Reason: reason}
+	}
+	return out
+}

@@ -1,0 +1,308 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
+)
+
+// save writes the document by compare-and-set, taking in what came from outside.
+// While the bus does not answer it tries again, until the context ends.
+func (r *runner) save(ctx context.Context) error {
+	r.mu.Lock()
+	if boot := r.doc.Checkpoint.Facts[driver.FactBoot]; boot != r.boot {
+		// The machine boots something else from now on: the agent of before is gone,
+		// and its successor may ask for a token.
+		r.boot, r.agent = boot, nil
+	}
+	r.doc.Checkpoint.Agent = nil
+	if r.agent != nil {
+		a := *r.agent
+		r.doc.Checkpoint.Agent = &a
+	}
+	if r.progress != nil {
+		r.doc.Checkpoint.Progress, _ = json.Marshal(r.progress)
+	}
+	r.mu.Unlock()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		rev, err := r.c.cfg.Documents.UpdateWork(attempt, r.doc, r.revision)
+		cancel()
+		switch {
+		case err == nil:
+			r.revision, r.saved = rev, time.Now()
+			return nil
+		case errors.Is(err, view.ErrConflict):
+			if r.wroteIt() {
+				continue // our own write, whose answer was lost
+			}
+			r.lose(err)
+			return err
+		}
+		r.log.Warn("checkpoint not written, trying again", "error", err)
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// wroteIt reports whether the bus holds a write of this runner that it was never
+// told of, and moves on to that revision.
+func (r *runner) wroteIt() bool {
+	w := r.c.cfg.Documents.Work(r.node.UUID)
+	if w == nil || w.Doc.ID != r.id || w.Doc.Owner != r.c.cfg.Name || w.Doc.Epoch != r.doc.Epoch || w.Revision <= r.revision {
+		return false
+	}
+	r.revision = w.Revision
+	return true
+}
+
+// publish sends an event, trying until the context ends: events are few and the
+// next step must not overtake them.
+func (r *runner) publish(ctx context.Context, e work.Event) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := r.c.cfg.Documents.Publish(attempt, e)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		r.log.Warn("event not published, trying again", "event", e.ID, "error", err)
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// event returns the next event of this epoch. The number is saved with the next
+// checkpoint; a successor counts anew under its own epoch.
+func (r *runner) event(kind work.EventKind) work.Event {
+	r.doc.Seq++
+	return work.Event{ID: work.EventID(r.id, r.doc.Epoch, r.doc.Seq), Kind: kind, Node: r.doc.Node, Group: r.doc.Group,
+		Rackd: r.c.cfg.Name, Time: time.Now().UTC(), Work: r.id, Verb: r.doc.Verb, Generation: r.doc.Generation,
+		Epoch: r.doc.Epoch, Seq: r.doc.Seq, Step: r.doc.Checkpoint.Step}
+}
+
+func (r *runner) stateEvent(lastError string) work.Event {
+	e := r.event(work.StateChanged)
+	e.State, e.Target, e.Error = r.doc.State, r.doc.Target, lastError
+	return e
+}
+
+// move applies ev when the state machine has it for the node's state, writes the
+// document and reports the change. Where it has none it does nothing: waiting in a
+// waiting state, or resuming in a busy one, is no change.
+func (r *runner) move(ctx context.Context, ev provision.Event, lastError string) error {
+	if ev == provision.EventWait || ev == provision.EventResume {
+		if info, _ := provision.Describe(r.doc.State); (ev == provision.EventWait) == (info.Kind == provision.Waiting) {
+			return nil
+		}
+	}
+	t, ok := provision.Next(r.doc.State, ev)
+	if !ok || t.Cause != provision.ByRackd {
+		return nil
+	}
+	r.doc.Target = provision.TargetOf(t.To, ev, r.doc.Target)
+	r.doc.State = t.To
+	r.setDeadline()
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	return r.publish(ctx, r.stateEvent(lastError))
+}
+
+// leaveStep writes that s has ended and makes the transition that it leads to.
+func (r *runner) leaveStep(ctx context.Context, s flowStep) error {
+	if s.then == "" {
+		return r.save(ctx)
+	}
+	t, ok := provision.Next(r.doc.State, s.then)
+	if !ok {
+		return fmt.Errorf("node %s: no transition %q from state %q", r.node.Label(), s.then, r.doc.State)
+	}
+	r.doc.Target = provision.TargetOf(t.To, s.then, r.doc.Target)
+	r.doc.State = t.To
+	r.setDeadline()
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	e := r.stateEvent("")
+	e.ClearInstance = s.clearInstance
+	return r.publish(ctx, e)
+}
+
+func (r *runner) setDeadline() {
+	r.doc.Checkpoint.Deadline = time.Time{}
+	if d := r.c.deadline(r.doc.State); d > 0 {
+		r.doc.Checkpoint.Deadline = time.Now().UTC().Add(d)
+	} else {
+		// Power work in a resting state still ends.
+		r.doc.Checkpoint.Deadline = time.Now().UTC().Add(restingDeadline)
+	}
+}
+
+// restingDeadline bounds work on a node whose provision state does not change.
+const restingDeadline = 15 * time.Minute
+
+// saveEvery is how often heartbeats alone cause a checkpoint.
+const saveEvery = 2 * time.Second
+
+// flush takes in heartbeats and phases: it moves the deadline, publishes the
+// phases, and now and then writes a checkpoint.
+func (r *runner) flush(ctx context.Context) error {
+	r.mu.Lock()
+	phases, beat, agent, inv := r.phases, r.beat, r.agent, r.inventory
+	r.phases, r.inventory = nil, nil
+	first := agent != nil && (r.doc.Checkpoint.Agent == nil || r.doc.Checkpoint.Agent.URL != agent.URL || r.doc.Checkpoint.Agent.TokenGiven != agent.TokenGiven)
+	r.mu.Unlock()
+	if beat {
+		if d := r.c.deadline(r.doc.State); d > 0 {
+			r.doc.Checkpoint.Deadline = time.Now().UTC().Add(d)
+		}
+	}
+	for _, p := range phases {
+		e := r.event(work.PhaseEntered)
+		e.Time, e.Phase, e.Detail, e.Seconds = p.Time, p.Phase, p.Detail, p.Seconds
+		if err := r.publish(ctx, e); err != nil {
+			return err
+		}
+	}
+	if inv != nil {
+		e := r.event(work.InventoryFound)
+		e.Inventory = inv
+		if err := r.publish(ctx, e); err != nil {
+			return err
+		}
+	}
+	if first || inv != nil || len(phases) > 0 || (beat && time.Since(r.saved) > saveEvery) {
+		return r.save(ctx)
+	}
+	return nil
+}
+
+// finish ends the work well.
+func (r *runner) finish(ctx context.Context) error {
+	ev := provision.EventDone
+	if r.doc.State == provision.Cleaning && (r.doc.Target == provision.Manageable || r.node.Retired) {
+		ev = provision.EventManage
+	}
+	if t, ok := provision.Next(r.doc.State, ev); ok && t.Cause == provision.ByRackd && r.doc.Verb != work.Power {
+		r.doc.State, r.doc.Target = t.To, provision.NoState
+	}
+	res := work.Result{OK: true}
+	if r.doc.Verb == work.Abort {
+		res.Error = fmt.Sprintf("aborted by request; the node was in step %q", r.doc.Args.AbortedStep)
+	}
+	return r.end(ctx, res)
+}
+
+// fail ends the work badly: it leaves the machine off and says why.
+func (r *runner) fail(ctx context.Context, cause error) {
+	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", cause)
+	res := work.Result{Error: cause.Error()}
+	if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && r.doc.Verb != work.Power {
+		r.powerOffAfter(ctx, t.To)
+		r.doc.Target = provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
+		r.doc.State = t.To
+		switch t.To {
+		case provision.CleanFail:
+			res.SetMaintenance, res.Fault = true, "clean failure"
+		case provision.ServiceFail:
+			res.SetMaintenance, res.Fault = true, "service failure"
+		}
+	}
+	if err := r.end(ctx, res); err != nil {
+		r.log.Warn("failure not written; the next owner runs the step again", "error", err)
+	}
+}
+
+// powerOffAfter turns a machine off whose deploy or cleaning failed, as Ironic does
+// by default: a half-written disk must not boot. A failure here changes nothing.
+func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
+	if r.task == nil || r.node.DisablePowerOff || !to.In([]provision.State{provision.DeployFail, provision.CleanFail, provision.InspectFail}) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if err := r.task.Hardware.Power().SetPower(ctx, r, r.task.Node, driver.PowerOff); err != nil {
+		r.log.Warn("machine not powered off after the failure", "error", err)
+	}
+}
+
+func (r *runner) end(ctx context.Context, res work.Result) error {
+	res.At = time.Now().UTC()
+	res.ClearInstance = r.doc.Verb == work.Delete && r.doc.State != provision.Error
+	r.doc.Result = &res
+	r.doc.Checkpoint.Progress, r.doc.Checkpoint.Handle = nil, nil
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	r.doc.Seq++
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	r.c.cfg.Metrics.WorkEnded(r.doc.Verb, res.OK, time.Since(r.doc.Requested))
+	r.log.Info("work ended", "ok", res.OK, "state", string(r.doc.State), "took", time.Since(r.doc.Requested).Round(time.Millisecond))
+	// Should this be lost, reconcile reports the end again.
+	return r.publish(ctx, endedEvent(r.c.cfg.Name, r.doc))
+}
+
+// endedEvent reports the end of d; it is the same whoever makes it.
+func endedEvent(rackd string, d work.Document) work.Event {
+	return work.Event{ID: work.EventID(d.ID, d.Epoch, d.Seq), Kind: work.WorkEnded, Node: d.Node, Group: d.Group,
+		Rackd: rackd, Time: d.Result.At, Work: d.ID, Verb: d.Verb, Generation: d.Generation, Epoch: d.Epoch, Seq: d.Seq,
+		State: d.State, Target: d.Target, Error: d.Result.Error, Step: d.Checkpoint.Step,
+		SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance}
+}
+
+// Handle implements driver.Recorder.
+func (r *runner) Handle() json.RawMessage { return r.doc.Checkpoint.Handle }
+
+// Phase implements driver.Recorder and may be called from any goroutine.
+func (r *runner) Phase(name, detail string) {
+	now := time.Now()
+	r.mu.Lock()
+	if name == "power on" {
+		clear(r.seen) // a new boot
+	}
+	if !r.seen[name] {
+		r.seen[name] = true
+		r.phases = append(r.phases, work.Event{Time: now.UTC(), Phase: name, Detail: detail, Seconds: now.Sub(r.phaseAt).Seconds()})
+		r.phaseAt = now
+	}
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// Progress implements driver.Recorder.
+func (r *runner) Progress(p agentapi.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress = &p
+}
+
+// Inventory implements driver.Recorder.
+func (r *runner) Inventory(inv agentapi.Inventory) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inventory = &inv
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,339 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
+)
+
+// runner carries one piece of work to its end. doc, revision and task belong to
+// the goroutine of run; mu guards what others bring to it.
+type runner struct {
+	c      *Conductor
+	id     string // of the work
+	node   *node.Document
+	log    *slog.Logger
+	cancel context.CancelFunc
+	woken  chan struct{}
+
+	doc      work.Document
+	revision uint64
+	task     *driver.Task
+	boot     string // the FactBoot that the machine was last told of
+	took     time.Time
+	saved    time.Time
+
+	mu        sync.Mutex
+	epoch     uint64
+	lost      error
+	agent     *work.Agent
+	beat      bool // a heartbeat came since the step ran
+	progress  *agentapi.Progress
+	inventory *agentapi.Inventory
+	phases    []work.Event
+	seen      map[string]bool // phases of this boot
+	phaseAt   time.Time
+}
+
+func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.CancelFunc) *runner {
+	r := &runner{c: c, id: w.Doc.ID, node: n, doc: w.Doc, revision: w.Revision, cancel: cancel,
+		woken: make(chan struct{}, 1), took: time.Now(), phaseAt: time.Now(), seen: map[string]bool{}}
+	r.log = c.log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
+	if w.Doc.Checkpoint.Agent != nil {
+		a := *w.Doc.Checkpoint.Agent
+		r.agent = &a
+	}
+	return r
+}
+
+func (r *runner) stop() { r.lose(errors.New("the node's work has moved on")); r.cancel() }
+
+func (r *runner) nudge() {
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Check is the fence: the lease is held and nobody has taken the work.
+func (r *runner) Check() error {
+	r.mu.Lock()
+	lost := r.lost
+	r.mu.Unlock()
+	if lost == nil {
+		lost = r.c.cfg.Members.Check()
+	}
+	if lost == nil {
+		if w := r.c.cfg.Documents.Work(r.node.UUID); w == nil || w.Doc.ID != r.id || w.Doc.Epoch != r.Epoch() {
+			lost = errors.New("another rackd has taken the work")
+		}
+	}
+	if lost != nil {
+		r.c.cfg.Metrics.Fenced()
+		return fmt.Errorf("node %s: %w: %w", r.node.Label(), driver.ErrFenced, lost)
+	}
+	return nil
+}
+
+// Epoch is the epoch under which this runner holds the work.
+func (r *runner) Epoch() uint64 { r.mu.Lock(); defer r.mu.Unlock(); return r.epoch }
+
+func (r *runner) lose(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost == nil {
+		r.lost = err
+	}
+}
+
+// run takes the work, runs its flow and ends it. It returns early, leaving the
+// document as it is, when the node is lost or the context ends.
+func (r *runner) run(ctx context.Context) {
+	if err := r.take(ctx); err != nil {
+		r.log.Info("work not taken", "error", err)
+		return
+	}
+	steps, err := r.prepare()
+	if err == nil {
+		err = r.runSteps(ctx, steps)
+	}
+	switch {
+	case errors.Is(err, driver.ErrFenced) || errors.Is(err, view.ErrConflict) || ctx.Err() != nil:
+		r.log.Info("work left to its next owner", "step", r.doc.Checkpoint.Step, "error", err)
+	case err != nil:
+		r.fail(ctx, err)
+	default:
+		if err := r.finish(ctx); err != nil {
+			r.log.Warn("end of work not written; it is run again", "error", err)
+		}
+	}
+}
+
+// take makes this rackd the owner, under a new epoch.
+func (r *runner) take(ctx context.Context) error {
+	from := r.doc.Owner
+	r.doc.Owner = r.c.cfg.Name
+	r.doc.Epoch++
+	r.doc.Seq = 1
+	if r.doc.State == "" {
+		r.doc.State, r.doc.Target = r.doc.Entry, r.doc.EntryTarget
+	}
+	if r.doc.Checkpoint.Deadline.IsZero() {
+		r.setDeadline()
+	}
+	if r.doc.Checkpoint.Facts == nil {
+		r.doc.Checkpoint.Facts = map[string]string{}
+	}
+	r.boot = r.doc.Checkpoint.Facts[driver.FactBoot]
+	r.mu.Lock()
+	r.epoch = r.doc.Epoch
+	r.mu.Unlock()
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	r.c.cfg.Metrics.WorkTaken(r.doc.Verb)
+	r.log.Info("work taken", "from", from, "epoch", r.doc.Epoch, "step", r.doc.Checkpoint.Step, "state", string(r.doc.State))
+	// A new owner says where the work stands: events of the one before may be lost.
+	return r.publish(ctx, r.stateEvent(""))
+}
+
+// prepare resolves the node's hardware and lists the work's steps.
+func (r *runner) prepare() ([]flowStep, error) {
+	n, err := r.c.open(r.node)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w; check that central and this rackd have the same key for conductor group %q", r.node.Label(), err, r.node.Group)
+	}
+	hw, err := r.c.cfg.Hardware.Resolve(n)
+	if err != nil {
+		return nil, err
+	}
+	token := r.c.cfg.Key.Token(n.UUID, r.id)
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.id, Images: r.c.cfg.Images, Record: r,
+		Agent: r.c.cfg.NewAgent(n.UUID, token, r.agentState), ConfigDrive: r.configDrive, Facts: r.doc.Checkpoint.Facts}
+	return r.c.flow(&r.doc, r.task)
+}
+
+func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
+	i := r.doc.Checkpoint.Index
+	if name := r.doc.Checkpoint.Step; name != "" && (i >= len(steps) || steps[i].id() != name) {
+		return fmt.Errorf("node %s: step %d of %s was %q when the work began and is not any more; start the request again", r.node.Label(), i, r.doc.Verb, name)
+	}
+	for ; i < len(steps); i++ {
+		s := steps[i]
+		cp := &r.doc.Checkpoint
+		switch {
+		case cp.Step != s.id():
+			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Entered = s.id(), i, work.Begun, nil, time.Now().UTC()
+			r.setDeadline()
+			if err := r.save(ctx); err != nil {
+				return err
+			}
+		case cp.Phase == work.Ended:
+			continue
+		case s.Kind == driver.Neither:
+			return fmt.Errorf("node %s: step %s was running when its rackd was lost; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then ask again",
+				r.node.Label(), s.id(), r.doc.Verb)
+		}
+		if err := r.runStep(ctx, s); err != nil {
+			return err
+		}
+		cp.Phase, cp.Progress = work.Ended, nil
+		if err := r.leaveStep(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runStep runs s until it is done, waiting in between as it asks.
+func (r *runner) runStep(ctx context.Context, s flowStep) error {
+	r.task.Entered = r.doc.Checkpoint.Entered
+	retries := s.Retries
+	for {
+		began := time.Now()
+		r.mu.Lock()
+		r.beat = false
+		r.mu.Unlock()
+		out, err := r.attempt(ctx, s)
+		r.c.cfg.Metrics.StepRan(s.id(), time.Since(began), err)
+		if err := errors.Join(r.flush(ctx), r.Check()); err != nil {
+			return err
+		}
+		poll, waiting := out.Waiting()
+		switch {
+		case err != nil && retries > 0 && (errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)):
+			retries--
+			r.log.Warn("step failed, trying again", "step", s.id(), "left", retries, "error", err)
+			poll = s.Pause
+		case err != nil:
+			return fmt.Errorf("step %s: %w", s.id(), err)
+		case !waiting:
+			return r.move(ctx, provision.EventResume, "")
+		default:
+			if err := r.move(ctx, provision.EventWait, ""); err != nil {
+				return err
+			}
+		}
+		if err := r.sleep(ctx, s, poll); err != nil {
+			return err
+		}
+	}
+}
+
+// attempt runs s once; it may not outlast the state's deadline.
+func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error) {
+	if err := r.Check(); err != nil {
+		return driver.Outcome{}, err
+	}
+	if d := r.doc.Checkpoint.Deadline; !d.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, d, r.late(s))
+		defer cancel()
+	}
+	out, err := s.Run(ctx, r.task)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return out, err
+}
+
+// sleep waits for a heartbeat, for poll, or for the deadline, which is an error.
+func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) error {
+	var timer <-chan time.Time
+	if poll > 0 {
+		t := time.NewTimer(poll)
+		defer t.Stop()
+		timer = t.C
+	}
+	for {
+		left := time.Until(r.doc.Checkpoint.Deadline)
+		if left <= 0 {
+			return fmt.Errorf("step %s: %w", s.id(), r.late(s))
+		}
+		end := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			end.Stop()
+			return ctx.Err()
+		case <-timer:
+			end.Stop()
+			return nil
+		case <-end.C:
+		case <-r.woken:
+			end.Stop()
+			if err := r.flush(ctx); err != nil {
+				return err
+			}
+			r.mu.Lock()
+			beat := r.beat
+			r.mu.Unlock()
+			if beat {
+				return nil
+			}
+		}
+	}
+}
+
+func (r *runner) late(s flowStep) error {
+	limit := r.c.deadline(r.doc.State).Round(time.Second)
+	if r.doc.Checkpoint.Agent == nil && r.task != nil && r.task.Facts[driver.FactBoot] == driver.BootRamdisk {
+		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). Look at the machine's console: does it get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State)
+	}
+	return fmt.Errorf("timed out: step %s was not done within %s of the agent's last sign of life (state %q)", s.id(), limit, r.doc.State)
+}
+
+// agentState is the newest that is known of the agent.
+func (r *runner) agentState() *work.Agent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.agent == nil {
+		return nil
+	}
+	a := *r.agent
+	return &a
+}
+
+func (r *runner) configDrive(ctx context.Context) (string, error) {
+	if r.doc.Args.ConfigDrive == "" {
+		return "", nil
+	}
+	sealed, err := r.c.cfg.Documents.ConfigDrive(ctx, r.doc.Args.ConfigDrive)
+	if err != nil {
+		return "", err
+	}
+	return r.c.cfg.Key.Open(r.node.UUID, sealed)
+}
+
+// SaveHandle implements driver.Recorder.
+func (r *runner) SaveHandle(ctx context.Context, handle any) error {
+	body, err := json.Marshal(handle)
+	if err != nil {
+		return err
+	}
+	r.doc.Checkpoint.Handle, r.doc.Checkpoint.Phase = body, work.Started
+	if err := r.save(ctx); err != nil {
+		if errors.Is(err, view.ErrConflict) {
+			return fmt.Errorf("%w: %w", driver.ErrFenced, err)
+		}
+		return err
+	}
+	return nil
+}
+
+// bootFact is the FactBoot as the running step has it, saved or not.
+func (r *runner) bootFact() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.boot
+}
