@@ -1,0 +1,139 @@
+// Package bringup brings a machine up in its ramdisk and down again: the part that
+// deploying, cleaning and inspecting have in common. It turns the power
+// interface's "accepted" into "reached", and an outcome that nobody knows into
+// one that was read back.
+//
+// It may import rackd/driver and protocol. Invariants: every write goes through
+// the hardware's interfaces with the task's fence, and once the fence is lost no
+// further write is tried; a wait for power is bounded by Settings.PowerWait.
+package bringup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Settings of the waits; zero values mean the defaults. Immutable once in use.
+type Settings struct {
+	// PowerWait bounds the wait for a power state; default 60 s.
+	PowerWait time.Duration
+	// PowerPoll is how often the power state is read; default 1 s.
+	PowerPoll time.Duration
+	// SoftOff is how long a machine that was asked to switch itself off may take
+	// before the BMC cuts its power; default 10 s.
+	SoftOff time.Duration
+}
+
+func (s Settings) powerWait() time.Duration { return or(s.PowerWait, 60*time.Second) }
+func (s Settings) powerPoll() time.Duration { return or(s.PowerPoll, time.Second) }
+func (s Settings) softOff() time.Duration   { return or(s.SoftOff, 10*time.Second) }
+
+func or(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// askAgain is how often a power state is asked for when the answer to the
+// question got lost.
+const askAgain = 3
+
+// Reach brings the machine to driver.PowerOn or driver.PowerOff and returns once
+// the BMC reports it. A write whose outcome is unknown is read back before it is
+// repeated. Errors wrap what the power interface answered; a machine that does
+// not get there in time is an error of its own.
+func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.PowerState) error {
+	started := time.Now()
+	var unknown error
+	for range askAgain {
+		err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, target)
+		switch {
+		case err == nil:
+			return s.await(ctx, t, target, s.powerWait()-time.Since(started))
+		case !errors.Is(err, driver.ErrUnknown):
+			return err
+		}
+		unknown = err
+		if err := s.await(ctx, t, target, s.powerWait()/(2*askAgain)); err == nil {
+			return nil
+		} else if ctx.Err() != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("node %s: asked %d times for %q and the machine is not there: %w", t.Node.Label(), askAgain, target, unknown)
+}
+
+// Await waits until the BMC reports target, at most for d.
+func (s Settings) await(ctx context.Context, t *driver.Task, target driver.PowerState, d time.Duration) error {
+	deadline := time.NewTimer(max(d, 0))
+	defer deadline.Stop()
+	tick := time.NewTicker(s.powerPoll())
+	defer tick.Stop()
+	for {
+		state, err := t.Hardware.Power().PowerState(ctx, t.Node)
+		if err == nil && state == target {
+			return nil
+		}
+		if err != nil && !errors.Is(err, driver.ErrUnreachable) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("node %s: waiting for %q: %w", t.Node.Label(), target, context.Cause(ctx))
+		case <-deadline.C:
+			if err != nil {
+				return fmt.Errorf("node %s: asked for %q, but its state cannot be read: %w", t.Node.Label(), target, err)
+			}
+			return fmt.Errorf("node %s: asked for %q and the BMC accepted it, but after %s it still reports %q: look at the machine and its BMC's log",
+				t.Node.Label(), target, d.Round(time.Second), state)
+		}
+	}
+}
+
+// Restart switches the machine off and on, or resets it where the node's
+// disable_power_off forbids to switch it off.
+func (s Settings) Restart(ctx context.Context, t *driver.Task) error {
+	if t.Node.DisablePowerOff {
+		return s.reset(ctx, t)
+	}
+	if err := s.Reach(ctx, t, driver.PowerOff); err != nil {
+		return err
+	}
+	return s.Reach(ctx, t, driver.PowerOn)
+}
+
+// Off switches the machine off, unless the node's disable_power_off forbids it.
+func (s Settings) Off(ctx context.Context, t *driver.Task) error {
+	if t.Node.DisablePowerOff {
+		return nil
+	}
+	return s.Reach(ctx, t, driver.PowerOff)
+}
+
+// OffAfter gives a machine that was asked to switch itself off the time to do so,
+// then cuts its power.
+func (s Settings) OffAfter(ctx context.Context, t *driver.Task) error {
+	if t.Node.DisablePowerOff {
+		return nil
+	}
+	if err := s.await(ctx, t, driver.PowerOff, s.softOff()); err == nil {
+		return nil
+	} else if ctx.Err() != nil {
+		return err
+	}
+	return s.Reach(ctx, t, driver.PowerOff)
+}
+
+// reset cannot be read back, so an unknown outcome is returned as it is.
+func (s Settings) reset(ctx context.Context, t *driver.Task) error {
+	if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting); err != nil {
+		return err
+	}
+	return s.await(ctx, t, driver.PowerOn, s.powerWait())
+}

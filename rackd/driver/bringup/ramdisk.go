@@ -1,0 +1,70 @@
+package bringup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// booting is the handle of a step that boots the ramdisk.
+type booting struct {
+	// Since: an agent that called after this time runs in the new ramdisk.
+	Since time.Time `json:"booting_since"`
+	// Powered: the machine has been switched on since.
+	Powered bool `json:"powered,omitempty"`
+}
+
+// Ramdisk boots the machine into its ramdisk; it is the Run of a reattachable
+// step. It is done when an agent has called that booted after the machine was
+// switched off, whichever rackd then runs the step.
+func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	h, err := s.begin(ctx, t)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if t.Agent.Booted(h.Since) {
+		t.Record.Phase("agent", "the ramdisk's agent has called")
+		return driver.Done(), nil
+	}
+	if !h.Powered {
+		if err := s.start(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
+		t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
+		h.Powered = true
+		if err := t.Record.SaveHandle(ctx, h); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	return driver.Wait(0), nil
+}
+
+// begin returns the step's handle. On the first run it makes the boot ready, has
+// the machine switched off and only then fixes the time, so that no agent of an
+// earlier boot counts.
+func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err error) {
+	if raw := t.Record.Handle(); raw != nil {
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return h, fmt.Errorf("node %s: the handle %q of the ramdisk's boot cannot be read: %w", t.Node.Label(), raw, err)
+		}
+		return h, nil
+	}
+	if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
+		return h, err
+	}
+	if err := s.Off(ctx, t); err != nil {
+		return h, err
+	}
+	h.Since = time.Now().UTC()
+	return h, t.Record.SaveHandle(ctx, h)
+}
+
+func (s Settings) start(ctx context.Context, t *driver.Task) error {
+	if t.Node.DisablePowerOff {
+		return s.reset(ctx, t)
+	}
+	return s.Reach(ctx, t, driver.PowerOn)
+}

@@ -1,0 +1,240 @@
+// Package fake is the hardware type fake-hardware: every kind of interface, named
+// "fake", with machines that exist in memory only. Tests, demonstrations and load
+// runs use it as they use real hardware.
+//
+// It may import rackd/driver and protocol. Machines live as long as the process: a
+// machine not seen before is off, boots from disk, and remembers what it is told.
+// Any step or method can be made slow or made to fail through the node's
+// driver_info, see Properties. Safe for concurrent use.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Options of the whole hardware type.
+type Options struct {
+	// DefaultDelay is how long each step lasts on a node whose driver_info does not say.
+	DefaultDelay time.Duration
+}
+
+// Fleet is all fake machines of a process.
+type Fleet struct {
+	opts Options
+	mu   sync.Mutex
+	seen map[string]*machine // by node UUID; as many as there are fake nodes
+}
+
+type machine struct {
+	power      driver.PowerState
+	device     driver.BootDevice
+	persistent bool
+	mode       string
+	nmis       int
+}
+
+// New returns a fleet in which no machine has been seen.
+func New(o Options) *Fleet { return &Fleet{opts: o, seen: map[string]*machine{}} }
+
+// Type is the hardware type.
+func (f *Fleet) Type() driver.Type {
+	t := driver.Type{Name: "fake-hardware", Interfaces: map[string][]driver.Named{}}
+	for _, kind := range node.InterfaceKinds {
+		t.Interfaces[kind] = []driver.Named{{Name: "fake", Impl: f.Interface(kind)}}
+	}
+	return t
+}
+
+// Interface returns the implementation for one kind of interface.
+func (f *Fleet) Interface(kind string) driver.Interface {
+	b := base{fleet: f, kind: kind}
+	switch kind {
+	case "power":
+		return power{b}
+	case "management":
+		return management{b}
+	case "boot":
+		return boot{b}
+	case "deploy":
+		return deploy{b}
+	case "inspect":
+		return inspect{b}
+	case "rescue":
+		return rescue{b}
+	}
+	return b
+}
+
+// base is what all kinds share; by itself it serves the kinds that only have
+// named steps.
+type base struct {
+	fleet *Fleet
+	kind  string
+}
+
+func (b base) Properties() map[string]string {
+	return map[string]string{
+		"fake_<step or method>_delay":       "Seconds that the step or method takes, for instance fake_write_image_delay. Optional.",
+		"fake_<step or method>_fail":        "Text with which the step or method fails, for instance fake_set_power_fail. Optional.",
+		"fake_<kind>_validate_fail":         "Text with which the validation of that interface fails. Optional.",
+		"fake_<step or method>_unreachable": "True: the failure counts as an unreachable machine, so that steps try again. Optional.",
+	}
+}
+
+func (b base) Validate(n *node.Document) error {
+	if text := n.DriverString("fake_" + b.kind + "_validate_fail"); text != "" {
+		return fmt.Errorf("node %s: %s interface: %s: %w", n.Label(), b.kind, text, driver.ErrInvalid)
+	}
+	for key := range n.DriverInfo {
+		if _, _, err := delayOf(n, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// use does something to the machine of n after the method's delay, unless the
+// method is told to fail.
+func (b base) use(ctx context.Context, n *node.Document, method string, do func(*machine)) error {
+	key := "fake_" + method + "_delay"
+	if d, set, err := delayOf(n, key); err != nil {
+		return err
+	} else if set {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return fmt.Errorf("node %s: fake %s: %w", n.Label(), method, ctx.Err())
+		}
+	}
+	if err := failure(n, method); err != nil {
+		return err
+	}
+	b.fleet.mu.Lock()
+	defer b.fleet.mu.Unlock()
+	m := b.fleet.seen[n.UUID]
+	if m == nil {
+		m = &machine{power: driver.PowerOff, device: driver.BootDisk, persistent: true, mode: n.BootMode()}
+		b.fleet.seen[n.UUID] = m
+	}
+	do(m)
+	return nil
+}
+
+// write is use behind the fence.
+func (b base) write(ctx context.Context, f driver.Fence, n *node.Document, method string, do func(*machine)) error {
+	var fenced error
+	if err := b.use(ctx, n, method, func(m *machine) {
+		if fenced = f.Check(); fenced == nil {
+			do(m)
+		}
+	}); err != nil {
+		return err
+	}
+	return fenced
+}
+
+// failure is the error that driver_info asks for, nil for none.
+func failure(n *node.Document, what string) error {
+	text := n.DriverString("fake_" + what + "_fail")
+	if text == "" {
+		return nil
+	}
+	cause := errors.New("told to by driver_info fake_" + what + "_fail")
+	if n.DriverString("fake_"+what+"_unreachable") == "true" {
+		cause = driver.ErrUnreachable
+	}
+	return fmt.Errorf("node %s: fake %s failed: %s: %w", n.Label(), what, text, cause)
+}
+
+// delayOf reads driver_info[key] as seconds when key names a delay.
+func delayOf(n *node.Document, key string) (d time.Duration, set bool, err error) {
+	const prefix, suffix = "fake_", "_delay"
+	if len(key) <= len(prefix)+len(suffix) || key[:len(prefix)] != prefix || key[len(key)-len(suffix):] != suffix {
+		return 0, false, nil
+	}
+	text := n.DriverString(key)
+	if text == "" {
+		return 0, false, nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(seconds >= 0 && seconds <= 86400) {
+		return 0, false, fmt.Errorf("node %s: driver_info %s is %q: give seconds between 0 and 86400: %w", n.Label(), key, text, driver.ErrInvalid)
+	}
+	return time.Duration(seconds * float64(time.Second)), true, nil
+}
+
+type power struct{ base }
+
+func (p power) PowerState(ctx context.Context, n *node.Document) (s driver.PowerState, err error) {
+	err = p.use(ctx, n, "power_state", func(m *machine) { s = m.power })
+	return s, err
+}
+
+func (p power) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
+	var final driver.PowerState
+	switch target {
+	case driver.PowerOn, driver.Rebooting, driver.SoftReboot:
+		final = driver.PowerOn
+	case driver.PowerOff, driver.SoftPowerOff:
+		final = driver.PowerOff
+	default:
+		return fmt.Errorf("node %s: power target %q: %w", n.Label(), target, driver.ErrUnsupported)
+	}
+	return p.write(ctx, f, n, "set_power", func(m *machine) {
+		if m.power == driver.PowerOff && final == driver.PowerOn && !m.persistent {
+			// The one-shot device is used up by this boot.
+			defer func() { m.device, m.persistent = driver.BootDisk, true }()
+		}
+		m.power = final
+	})
+}
+
+func (p power) PowerTargets() []driver.PowerState {
+	return []driver.PowerState{driver.PowerOn, driver.PowerOff, driver.Rebooting, driver.SoftReboot, driver.SoftPowerOff}
+}
+
+type management struct{ base }
+
+func (m management) SupportedBootDevices(ctx context.Context, n *node.Document) ([]driver.BootDevice, error) {
+	err := m.use(ctx, n, "supported_boot_devices", func(*machine) {})
+	return []driver.BootDevice{driver.BootPXE, driver.BootDisk, "cdrom", "bios"}, err
+}
+
+func (m management) BootDevice(ctx context.Context, n *node.Document) (d ask.BootDevice, err error) {
+	err = m.use(ctx, n, "boot_device", func(k *machine) {
+		persistent := k.persistent
+		d = ask.BootDevice{Device: string(k.device), Persistent: &persistent}
+	})
+	return d, err
+}
+
+func (m management) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Document, d driver.BootDevice, persistent bool) error {
+	return m.write(ctx, f, n, "set_boot_device", func(k *machine) { k.device, k.persistent = d, persistent })
+}
+
+func (m management) BootMode(ctx context.Context, n *node.Document) (mode string, err error) {
+	err = m.use(ctx, n, "boot_mode", func(k *machine) { mode = k.mode })
+	return mode, err
+}
+
+func (m management) SetBootMode(ctx context.Context, f driver.Fence, n *node.Document, mode string) error {
+	return m.write(ctx, f, n, "set_boot_mode", func(k *machine) { k.mode = mode })
+}
+
+func (m management) Identity(ctx context.Context, n *node.Document) (driver.Identity, error) {
+	err := m.use(ctx, n, "identity", func(*machine) {})
+	return driver.Identity{UUID: n.UUID, Manufacturer: "Ironyard", Model: "fake machine", Serial: "FAKE-" + n.UUID}, err
+}
+
+func (m management) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return m.write(ctx, f, n, "inject_nmi", func(k *machine) { k.nmis++ })
+}

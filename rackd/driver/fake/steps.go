@@ -1,0 +1,199 @@
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// ending is a step's handle: whoever goes on with the step knows when it ends.
+type ending struct {
+	Until time.Time `json:"until"`
+}
+
+// step makes a step that lasts its delay, then fails if it is told to, then does
+// its effect (nil for none).
+func (b base) step(name string, priority int, effect func(ctx context.Context, t *driver.Task) error) driver.Step {
+	return driver.Step{Interface: b.kind, Name: name, Priority: priority, Kind: driver.Reattachable,
+		Retries: 3, Pause: time.Second,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			if left, err := b.remaining(ctx, t, name); err != nil {
+				return driver.Outcome{}, err
+			} else if left > 0 {
+				return driver.Wait(left), nil
+			}
+			if err := failure(t.Node, name); err != nil {
+				return driver.Outcome{}, err
+			}
+			if err := t.Fence.Check(); err != nil {
+				return driver.Outcome{}, err
+			}
+			if effect != nil {
+				if err := effect(ctx, t); err != nil {
+					return driver.Outcome{}, err
+				}
+			}
+			t.Record.Phase(name, "fake")
+			return driver.Done(), nil
+		}}
+}
+
+// remaining is how much of the step's delay is left; the first call starts it.
+func (b base) remaining(ctx context.Context, t *driver.Task, name string) (time.Duration, error) {
+	if raw := t.Record.Handle(); raw != nil {
+		var h ending
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return 0, fmt.Errorf("node %s: fake step %s: its handle %q cannot be read: %w", t.Node.Label(), name, raw, err)
+		}
+		return time.Until(h.Until), nil
+	}
+	d, set, err := delayOf(t.Node, "fake_"+name+"_delay")
+	if err != nil {
+		return 0, err
+	}
+	if !set {
+		d = b.fleet.opts.DefaultDelay
+	}
+	if d <= 0 {
+		return 0, nil
+	}
+	return d, t.Record.SaveHandle(ctx, ending{Until: time.Now().Add(d)})
+}
+
+// powered is an effect that leaves the machine in a power state.
+func (b base) powered(target driver.PowerState) func(context.Context, *driver.Task) error {
+	return func(ctx context.Context, t *driver.Task) error {
+		return power{b}.SetPower(ctx, t.Fence, t.Node, target)
+	}
+}
+
+// named are the steps that an operator may ask for, by kind.
+var named = map[string][]string{
+	"bios":       {"apply_configuration", "factory_reset"},
+	"raid":       {"create_configuration", "delete_configuration"},
+	"firmware":   {"update"},
+	"management": {"reset_bmc"},
+	"vendor":     {"log_passthrough"},
+}
+
+// NamedSteps lists the steps that requests may name.
+func (b base) NamedSteps(*node.Document) []driver.Step {
+	var steps []driver.Step
+	for _, name := range named[b.kind] {
+		steps = append(steps, b.step(name, 0, nil))
+	}
+	return steps
+}
+
+type boot struct{ base }
+
+func (boot) Via() driver.Transport { return driver.ViaNone }
+
+func (b boot) fact(ctx context.Context, t *driver.Task, method, value string) error {
+	return b.use(ctx, t.Node, method, func(*machine) {
+		if value == "" {
+			delete(t.Facts, driver.FactBoot)
+		} else if t.Facts != nil {
+			t.Facts[driver.FactBoot] = value
+		}
+	})
+}
+
+func (b boot) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
+	return b.fact(ctx, t, "prepare_ramdisk", driver.BootRamdisk)
+}
+
+func (b boot) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
+	return b.fact(ctx, t, "clean_up_ramdisk", "")
+}
+
+func (b boot) PrepareInstance(ctx context.Context, t *driver.Task) error {
+	return b.fact(ctx, t, "prepare_instance", driver.BootInstance)
+}
+
+func (b boot) CleanUpInstance(ctx context.Context, t *driver.Task) error {
+	return b.fact(ctx, t, "clean_up_instance", "")
+}
+
+type deploy struct{ base }
+
+func (d deploy) DeploySteps(*node.Document) []driver.Step {
+	return []driver.Step{
+		d.step("deploy", 100, d.powered(driver.PowerOn)),
+		d.step("write_image", 80, nil),
+		d.step("prepare_instance_boot", 60, boot{d.base}.PrepareInstance),
+		d.step("tear_down_agent", 40, d.powered(driver.PowerOff)),
+		d.step("boot_instance", 20, d.powered(driver.PowerOn)),
+	}
+}
+
+func (d deploy) CleanSteps(*node.Document) []driver.Step {
+	return []driver.Step{d.step("erase_devices", 10, d.powered(driver.PowerOff))}
+}
+
+func (d deploy) ManualCleanSteps(n *node.Document, asked []driver.AskedStep) ([]driver.Step, error) {
+	var steps []driver.Step
+	for i, a := range asked {
+		known := named[a.Interface]
+		if a.Interface == "deploy" {
+			known = []string{"erase_devices", "erase_devices_metadata"}
+		}
+		if !slices.Contains(known, a.Step) {
+			return nil, fmt.Errorf("node %s: clean step %d: fake hardware has no step %s.%s (of %s it has %v): %w",
+				n.Label(), i+1, a.Interface, a.Step, a.Interface, known, driver.ErrInvalid)
+		}
+		of := base{fleet: d.fleet, kind: a.Interface}
+		steps = append(steps, of.step(a.Step, 0, nil))
+	}
+	return steps, nil
+}
+
+func (d deploy) TearDownSteps(*node.Document) []driver.Step {
+	return []driver.Step{d.step("tear_down", 0, d.powered(driver.PowerOff))}
+}
+
+type inspect struct{ base }
+
+func (i inspect) InspectSteps(*node.Document) []driver.Step {
+	return []driver.Step{i.step("inspect", 0, func(_ context.Context, t *driver.Task) error {
+		t.Record.Inventory(inventory(t.Node))
+		return nil
+	})}
+}
+
+// inventory is what a small server might look like; every name in it says fake.
+func inventory(n *node.Document) agentapi.Inventory {
+	inv := agentapi.Inventory{
+		CPU:    agentapi.CPU{ModelName: "Fake CPU", Frequency: "2000", Count: 8, Architecture: "x86_64", SocketCount: 1},
+		Memory: agentapi.Memory{Total: 16 << 30, PhysicalMB: 16 << 10},
+		Disks:  []agentapi.Disk{{Name: "/dev/sda", Model: "Fake disk", Vendor: "Fake", Size: 100 << 30, Serial: "FAKE-" + n.UUID, LogicalSectors: 512, PhysicalSectors: 512}},
+		SystemVendor: agentapi.SystemVendor{ProductName: "fake machine", SerialNumber: "FAKE-" + n.UUID, Manufacturer: "Ironyard",
+			Firmware: agentapi.Firmware{Vendor: "Fake", Version: "1"}},
+		Boot:     agentapi.Boot{CurrentBootMode: n.BootMode()},
+		Hostname: "fake",
+	}
+	for i, p := range n.Ports {
+		inv.Interfaces = append(inv.Interfaces, agentapi.NIC{Name: fmt.Sprintf("eth%d", i), MACAddress: p.Address,
+			HasCarrier: true, SpeedMbps: 10000, Vendor: "Fake", Driver: "fake"})
+		if p.PXEEnabled && inv.Boot.PXEInterface == "" {
+			inv.Boot.PXEInterface = p.Address
+		}
+	}
+	return inv
+}
+
+type rescue struct{ base }
+
+func (r rescue) RescueSteps(*node.Document) []driver.Step {
+	return []driver.Step{r.step("rescue", 0, r.powered(driver.Rebooting))}
+}
+
+func (r rescue) UnrescueSteps(*node.Document) []driver.Step {
+	return []driver.Step{r.step("unrescue", 0, r.powered(driver.Rebooting))}
+}

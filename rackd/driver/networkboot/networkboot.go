@@ -1,0 +1,125 @@
+// Package networkboot is the boot interfaces that load the ramdisk over the
+// network: ipxe (kernel and ramdisk by HTTP) and pxe (by TFTP). Nothing is written
+// per node: rackd's netboot generates each script from what the task's facts say,
+// and here the facts, the boot mode and the boot device are set.
+//
+// It may import rackd/driver and protocol.
+package networkboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Interface boots over the network. Immutable, safe for concurrent use.
+type Interface struct{ via driver.Transport }
+
+// IPXE loads kernel and ramdisk by HTTP.
+func IPXE() Interface { return Interface{driver.ViaHTTP} }
+
+// PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
+func PXE() Interface { return Interface{driver.ViaTFTP} }
+
+const persistField = "force_persistent_boot_device"
+
+// Properties names what is read of the node.
+func (Interface) Properties() map[string]string {
+	return map[string]string{
+		persistField: "Default, Always or Never: whether to set the boot device for good or for one boot. " +
+			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
+	}
+}
+
+// Validate asks for a port that may boot from the network.
+func (Interface) Validate(n *node.Document) error {
+	switch f := n.DriverString(persistField); f {
+	case "", "Default", "Always", "Never":
+	default:
+		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
+	}
+	for _, p := range n.Ports {
+		if p.PXEEnabled {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s has %d ports and none of them with pxe_enabled: create the port whose MAC address boots from the network: %w",
+		n.Label(), len(n.Ports), driver.ErrInvalid)
+}
+
+// Via says how kernel and ramdisk travel.
+func (i Interface) Via() driver.Transport { return i.via }
+
+// PrepareRamdisk makes the next boot one into the ramdisk.
+func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
+	t.Facts[driver.FactBoot] = driver.BootRamdisk
+	if err := setMode(ctx, t); err != nil {
+		return err
+	}
+	return setDevice(ctx, t, driver.BootPXE, false)
+}
+
+// CleanUpRamdisk forgets the ramdisk: a boot from the network gets nothing.
+func (i Interface) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
+	delete(t.Facts, driver.FactBoot)
+	return nil
+}
+
+// PrepareInstance makes the machine boot its disk from now on.
+func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
+	t.Facts[driver.FactBoot] = driver.BootInstance
+	return setDevice(ctx, t, driver.BootDisk, true)
+}
+
+// CleanUpInstance forgets the instance.
+func (i Interface) CleanUpInstance(_ context.Context, t *driver.Task) error {
+	delete(t.Facts, driver.FactBoot)
+	return nil
+}
+
+// setMode sets the node's boot mode; hardware that has only one is left alone.
+func setMode(ctx context.Context, t *driver.Task) error {
+	m, want := t.Hardware.Management(), t.Node.BootMode()
+	err := settled(func() error {
+		is, err := m.BootMode(ctx, t.Node)
+		if err != nil || is == want {
+			return err
+		}
+		return m.SetBootMode(ctx, t.Fence, t.Node, want)
+	})
+	if errors.Is(err, driver.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+// setDevice sets the boot device. Hardware that cannot is left alone: its own
+// boot order decides, and the agent that does not call back tells.
+func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
+	switch t.Node.DriverString(persistField) {
+	case "Always":
+		persistent = true
+	case "Never":
+		persistent = false
+	}
+	err := settled(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+	if errors.Is(err, driver.ErrUnsupported) {
+		t.Record.Phase("boot device", fmt.Sprintf("%s is left to the machine's own boot order: %v", d, err))
+		return nil
+	}
+	return err
+}
+
+// settled repeats a write whose outcome is unknown; the management interface
+// reads before it writes, so a write that did arrive is not made twice.
+func settled(write func() error) (err error) {
+	for range 3 {
+		if err = write(); !errors.Is(err, driver.ErrUnknown) {
+			return err
+		}
+	}
+	return err
+}
