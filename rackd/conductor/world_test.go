@@ -1,0 +1,288 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
+)
+
+// shelf is a bus in memory, with compare-and-set, shared by several conductors.
+type shelf struct {
+	mu     sync.Mutex
+	nodes  map[string]*node.Document
+	works  map[string]*view.Work
+	rev    uint64
+	events []work.Event
+	cut    bool // the bus does not answer
+	watch  []*Conductor
+}
+
+func newShelf() *shelf {
+	return &shelf{nodes: map[string]*node.Document{}, works: map[string]*view.Work{}}
+}
+
+func (s *shelf) Node(id string) *node.Document { s.mu.Lock(); defer s.mu.Unlock(); return s.nodes[id] }
+func (s *shelf) Work(id string) *view.Work     { s.mu.Lock(); defer s.mu.Unlock(); return s.works[id] }
+func (s *shelf) Nodes() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.nodes {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (s *shelf) NodeByMAC(mac string) *node.Document {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		if n.HasMAC(mac) {
+			return n
+		}
+	}
+	return nil
+}
+
+func (s *shelf) UpdateWork(_ context.Context, d work.Document, rev uint64) (uint64, error) {
+	body, err := json.Marshal(d)
+	if err != nil {
+		return 0, err
+	}
+	var copied work.Document
+	if err := json.Unmarshal(body, &copied); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer func() { s.mu.Unlock(); s.tell(d.Node) }()
+	if s.cut {
+		return 0, errors.New("no route to the bus")
+	}
+	if old := s.works[d.Node]; old == nil && rev != 0 || old != nil && old.Revision != rev {
+		return 0, view.ErrConflict
+	}
+	s.rev++
+	s.works[d.Node] = &view.Work{Doc: copied, Revision: s.rev}
+	return s.rev, nil
+}
+
+func (s *shelf) Publish(_ context.Context, e work.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut {
+		return errors.New("no route to the bus")
+	}
+	for _, old := range s.events {
+		if e.ID != "" && old.ID == e.ID {
+			return nil
+		}
+	}
+	s.events = append(s.events, e)
+	return nil
+}
+
+func (s *shelf) ConfigDrive(context.Context, string) (string, error) { return "", nil }
+
+func (s *shelf) tell(id string) {
+	for _, c := range s.watch {
+		c.NodeChanged(id)
+	}
+}
+
+// request puts work on the shelf as central's relay does.
+func (s *shelf) request(id string, v work.Verb, entry provision.State, args work.Args) string {
+	s.mu.Lock()
+	n := *s.nodes[id]
+	n.Generation++
+	n.State = entry
+	s.nodes[id] = &n
+	target := provision.TargetOf(entry, provision.Event(v), "")
+	d := work.Document{ID: fmt.Sprintf("work-%d", n.Generation), Node: id, Generation: n.Generation, Verb: v, Args: args,
+		Requested: time.Now(), Entry: entry, EntryTarget: target}
+	if old := s.works[id]; old != nil {
+		d.Epoch = old.Doc.Epoch + 1
+	}
+	s.rev++
+	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
+	s.mu.Unlock()
+	s.tell(id)
+	return d.ID
+}
+
+// states lists the provision states that events reported, repeats left out.
+func (s *shelf) states() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.Kind != work.StateChanged && e.Kind != work.WorkEnded {
+			continue
+		}
+		if st := string(e.State); len(out) == 0 || out[len(out)-1] != st {
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+// members is a ring of which the test names the owner.
+type members struct {
+	owner *atomic.Value // string
+	held  atomic.Bool
+}
+
+func (m *members) Check() error {
+	if m.held.Load() {
+		return nil
+	}
+	return errors.New("lease expired")
+}
+func (m *members) Owner(string, string, string) string { return m.owner.Load().(string) }
+
+type noMetrics struct{}
+
+func (noMetrics) WorkTaken(work.Verb)                      {}
+func (noMetrics) WorkEnded(work.Verb, bool, time.Duration) {}
+func (noMetrics) StepRan(string, time.Duration, error)     {}
+func (noMetrics) Fenced()                                  {}
+func (noMetrics) OwnedWork(int)                            {}
+
+// machine is a hardware type whose steps the test scripts. It counts writes.
+type machine struct {
+	mu       sync.Mutex
+	power    driver.PowerState
+	writes   []string
+	deploy   []driver.Step
+	clean    []driver.Step
+	teardown []driver.Step
+	invalid  error
+}
+
+func (*machine) Properties() map[string]string   { return map[string]string{"x": "a field"} }
+func (m *machine) Validate(*node.Document) error { return m.invalid }
+func (m *machine) PowerState(context.Context, *node.Document) (driver.PowerState, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.power, nil
+}
+
+func (m *machine) SetPower(_ context.Context, f driver.Fence, _ *node.Document, s driver.PowerState) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes = append(m.writes, fmt.Sprintf("power %s epoch %d", s, f.Epoch()))
+	if s == driver.SoftPowerOff {
+		s = driver.PowerOff
+	}
+	m.power = s
+	return nil
+}
+func (*machine) PowerTargets() []driver.PowerState { return nil }
+func (*machine) SupportedBootDevices(context.Context, *node.Document) ([]driver.BootDevice, error) {
+	return []driver.BootDevice{driver.BootPXE}, nil
+}
+func (*machine) BootDevice(context.Context, *node.Document) (ask.BootDevice, error) {
+	return ask.BootDevice{Device: "pxe"}, nil
+}
+func (m *machine) SetBootDevice(_ context.Context, _ driver.Fence, _ *node.Document, d driver.BootDevice, _ bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes = append(m.writes, "boot "+string(d))
+	return nil
+}
+func (*machine) BootMode(context.Context, *node.Document) (string, error) {
+	return "", driver.ErrUnsupported
+}
+func (*machine) SetBootMode(context.Context, driver.Fence, *node.Document, string) error {
+	return driver.ErrUnsupported
+}
+func (*machine) Identity(context.Context, *node.Document) (driver.Identity, error) {
+	return driver.Identity{Manufacturer: "Maker", Serial: "1"}, nil
+}
+func (*machine) InjectNMI(context.Context, driver.Fence, *node.Document) error { return nil }
+func (*machine) Via() driver.Transport                                         { return driver.ViaHTTP }
+func (*machine) PrepareRamdisk(context.Context, *driver.Task) error            { return nil }
+func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error            { return nil }
+func (*machine) PrepareInstance(context.Context, *driver.Task) error           { return nil }
+func (*machine) CleanUpInstance(context.Context, *driver.Task) error           { return nil }
+func (m *machine) DeploySteps(*node.Document) []driver.Step                    { return m.deploy }
+func (m *machine) CleanSteps(*node.Document) []driver.Step                     { return m.clean }
+func (m *machine) TearDownSteps(*node.Document) []driver.Step                  { return m.teardown }
+func (m *machine) ManualCleanSteps(*node.Document, []driver.AskedStep) ([]driver.Step, error) {
+	return m.clean, nil
+}
+
+type noAgent struct{ state func() *work.Agent }
+
+func (a noAgent) Booted(since time.Time) bool {
+	s := a.state()
+	return s != nil && s.LastSeen.After(since)
+}
+func (noAgent) Start(context.Context, driver.Fence, string, string, any) (agentapi.Command, error) {
+	return agentapi.Command{}, driver.ErrUnreachable
+}
+func (noAgent) Call(context.Context, driver.Fence, string, string, any) (agentapi.Command, error) {
+	return agentapi.Command{}, driver.ErrUnreachable
+}
+func (noAgent) Command(context.Context, string) (agentapi.Command, bool, error) {
+	return agentapi.Command{}, false, driver.ErrUnreachable
+}
+
+const nodeA = "11111111-1111-4111-8111-111111111111"
+
+var testKey, _ = seal.NewKey(make([]byte, 32))
+
+// conductorOn starts a conductor on the shelf and returns a function that kills it
+// the way a crash does: nothing is written any more.
+func conductorOn(t *testing.T, s *shelf, name string, owner *atomic.Value, m *machine, change func(*Config)) (*Conductor, *members, func()) {
+	t.Helper()
+	named := []driver.Named{{Name: "m", Impl: m}}
+	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+		"power": named, "management": named, "boot": named, "deploy": named}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := &members{owner: owner}
+	ms.held.Store(true)
+	cfg := Config{Name: name, Documents: s, Members: ms, Hardware: reg, Key: testKey, Metrics: noMetrics{},
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), AutomatedClean: true,
+		NewAgent: func(_, _ string, state func() *work.Agent) driver.Agent { return noAgent{state} }}
+	if change != nil {
+		change(&cfg)
+	}
+	c := New(cfg)
+	s.mu.Lock()
+	s.watch = append(s.watch, c)
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); c.Run(ctx) }()
+	return c, ms, func() { cancel(); <-done }
+}
+
+func oneNode(s *shelf) {
+	s.nodes[nodeA] = &node.Document{UUID: nodeA, Driver: "t", State: provision.Available,
+		Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}}
+}
+
+func owned(by string) *atomic.Value {
+	v := &atomic.Value{}
+	v.Store(by)
+	return v
+}
