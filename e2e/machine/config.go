@@ -1,0 +1,144 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+)
+
+// Packages are the Debian packages whose programs and firmware a machine needs.
+var Packages = []string{"qemu-system-x86", "qemu-utils", "ovmf", "seabios", "ipxe-qemu"}
+
+// Firmware is what runs before the operating system.
+type Firmware string
+
+// The kinds of firmware.
+const (
+	UEFI Firmware = "uefi"
+	BIOS Firmware = "bios"
+)
+
+// Boot devices.
+const (
+	Network = "network"
+	Disk    = "disk"
+)
+
+// DiskFormat is how the disk is kept in the machine's folder.
+type DiskFormat string
+
+// The disk formats. Raw files are sparse.
+const (
+	Raw   DiskFormat = "raw"
+	QCOW2 DiskFormat = "qcow2"
+)
+
+// Config describes a machine. It is written to disk as JSON by the lab.
+type Config struct {
+	// Name is unique in the rack; it appears in QEMU's command line.
+	Name string `json:"name"`
+	// Dir is the machine's own folder, made if missing.
+	Dir      string   `json:"dir"`
+	Firmware Firmware `json:"firmware"`
+	// MAC is the network card's address, Tap the device it is plugged into. With
+	// an empty Tap the machine has no network.
+	MAC string `json:"mac"`
+	Tap string `json:"tap,omitempty"`
+	// MemoryMiB is the guest's memory; 0 means 1024.
+	MemoryMiB int `json:"memory_mib"`
+	// DiskMiB is the disk's size; 0 means 4096. It is fixed when the disk is made.
+	DiskMiB    int        `json:"disk_mib"`
+	DiskFormat DiskFormat `json:"disk_format"`
+	DiskSerial string     `json:"disk_serial"`
+	// DefaultBoot is tried first when nothing overrides it; empty means Disk. The
+	// other device is tried next.
+	DefaultBoot string `json:"default_boot"`
+	// What DMI says about the machine.
+	UUID         string `json:"uuid"`
+	Manufacturer string `json:"manufacturer"`
+	Product      string `json:"product"`
+	Serial       string `json:"serial"`
+
+	// DieWithParent makes the kernel end QEMU when the controlling process dies:
+	// for tests, which must leave nothing behind.
+	DieWithParent bool `json:"-"`
+	// Command makes the command that starts QEMU, for instance inside a network
+	// namespace; nil means exec.CommandContext.
+	Command func(ctx context.Context, name string, args ...string) *exec.Cmd `json:"-"`
+	Log     *slog.Logger                                                     `json:"-"`
+}
+
+var (
+	validName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+	// QEMU splits its options at commas; keeping them out is simpler than escaping.
+	validText = regexp.MustCompile(`^[a-zA-Z0-9 ._:/+-]*$`)
+)
+
+// withDefaults checks a configuration and completes it.
+func (c Config) withDefaults() (Config, error) {
+	if !validName.MatchString(c.Name) {
+		return c, fmt.Errorf("machine %q: a name has lower-case letters, digits, '-' and '.'", c.Name)
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil || c.Dir == "" {
+		return c, fmt.Errorf("machine %s: needs a folder of its own (%q)", c.Name, c.Dir)
+	}
+	c.Dir = dir
+	if c.Firmware != UEFI && c.Firmware != BIOS {
+		return c, fmt.Errorf("machine %s: firmware %q is neither uefi nor bios", c.Name, c.Firmware)
+	}
+	if c.Tap != "" {
+		if _, err := net.ParseMAC(c.MAC); err != nil {
+			return c, fmt.Errorf("machine %s: %w", c.Name, err)
+		}
+	}
+	for what, text := range map[string]string{
+		"UUID": c.UUID, "manufacturer": c.Manufacturer, "product": c.Product, "serial": c.Serial, "disk serial": c.DiskSerial, "tap": c.Tap,
+	} {
+		if !validText.MatchString(text) {
+			return c, fmt.Errorf("machine %s: %s %q has characters that QEMU would take apart", c.Name, what, text)
+		}
+	}
+	if len(c.DiskSerial) > 20 {
+		return c, fmt.Errorf("machine %s: disk serial %q is longer than virtio's 20 bytes", c.Name, c.DiskSerial)
+	}
+	if c.DiskSerial == "" {
+		c.DiskSerial = c.Name[:min(len(c.Name), 15)] + "-disk"
+	}
+	if c.MemoryMiB == 0 {
+		c.MemoryMiB = 1024
+	}
+	if c.DiskMiB == 0 {
+		c.DiskMiB = 4096
+	}
+	if c.DiskFormat == "" {
+		c.DiskFormat = Raw
+	}
+	if c.DiskFormat != Raw && c.DiskFormat != QCOW2 {
+		return c, fmt.Errorf("machine %s: disk format %q is neither raw nor qcow2", c.Name, c.DiskFormat)
+	}
+	if c.DefaultBoot == "" {
+		c.DefaultBoot = Disk
+	}
+	if c.DefaultBoot != Disk && c.DefaultBoot != Network {
+		return c, fmt.Errorf("machine %s: default boot device %q is neither disk nor network", c.Name, c.DefaultBoot)
+	}
+	if c.Manufacturer == "" {
+		c.Manufacturer, c.Product = "Ironyard", "Virtual Rack"
+	}
+	if c.Serial == "" {
+		c.Serial = "IY-" + c.Name
+	}
+	if c.Command == nil {
+		c.Command = exec.CommandContext
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Log = c.Log.With("machine", c.Name)
+	return c, nil
+}

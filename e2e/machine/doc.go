@@ -1,0 +1,17 @@
+// Package machine is one computer of the virtual rack: a QEMU process with real
+// firmware (OVMF or SeaBIOS), a network card, a disk and a serial console.
+//
+// It owns the machine's folder: disk, firmware variables, serial log, power and
+// boot state. It may import nothing of the project beside its own client for QMP.
+//
+// A machine outlives the program that controls it. QEMU runs on when the
+// controller closes or dies, and Open finds it again by its QMP socket. Invariants:
+//
+//   - at most one QEMU runs per folder, held by a lock that QEMU itself carries;
+//   - every start of the firmware is a fresh QEMU process with the boot order of that
+//     moment, also after the guest's own reboot, because QEMU fixes the order when it
+//     starts. So a one-shot override works as on a real board: next boot, any cause;
+//   - the machine is on exactly when its QEMU process lives; a controller that
+//     opens a machine which was on and lost its process turns it on again, as a
+//     board does that is set to restore its power state.
+package machine
