@@ -1,0 +1,66 @@
+# make demo   two machines go from powered off to running; does its own set-up
+# make test   everything there is to test; does its own set-up
+# make help   the rest
+SHELL := /bin/sh
+GO ?= go
+CACHE ?= $(CURDIR)/.cache
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+FUZZTIME ?= 5s
+
+.PHONY: help demo test build lint unit race e2e fuzz bench docs grammar clean packages-build packages-rack packages-test
+
+help:
+	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
+	@echo "make test    lint, unit, race, grammar, fuzz seeds and the virtual rack (root; Debian)"
+	@echo "make build   the four programs, into bin/"
+	@echo "make unit    go test ./...: minutes less than make test"
+	@echo "make e2e     the virtual rack's tests alone"
+	@echo "make lint    gofmt, vet, staticcheck, the import table"
+	@echo "make bench   what is claimed about speed, measured"
+	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
+	@echo "make docs    the generated pages"
+
+packages-build packages-rack packages-test:
+	@ops/setup/packages.sh $(@:packages-%=%)
+
+build: packages-build
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./central ./rackd ./ops/ironyard
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/agent ./agent
+
+demo: packages-rack build
+	bin/ironyard demo --cache $(CACHE)
+
+test: packages-test lint unit race grammar e2e
+	@if [ -z "$$COCKROACH_URL$$COCKROACH_BINARY" ]; then echo "not run: the store's suite on a real CockroachDB (set COCKROACH_URL or COCKROACH_BINARY)"; fi
+	@echo "make test: all parts passed"
+
+lint:
+	@out=$$(gofmt -l central rackd agent protocol ops e2e); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) test ./ops/lint
+
+unit:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+grammar:
+	cd central/store/crdbgrammar && $(GO) test ./...
+
+e2e: packages-rack build
+	IRONYARD_E2E=1 IRONYARD_CACHE=$(CACHE) $(GO) test -timeout 30m -count 1 -p 1 ./e2e/... ./agent/... ./rackd/netboot/... ./ops/ramdisk/...
+
+fuzz:
+	ops/setup/fuzz.sh $(FUZZTIME)
+
+bench: packages-test
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./central/... ./rackd/... ./protocol/... ./e2e/bench/...
+
+docs:
+	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./rackd/metrics ./central/metrics
+
+clean:
+	rm -rf bin .cache

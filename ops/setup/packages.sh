@@ -1,0 +1,33 @@
+#!/bin/sh
+# Installs the Debian packages that a target needs and that are missing.
+#   packages.sh build|rack|test
+# Without apt-get, or without root, it prints which are missing and fails.
+set -eu
+build="gcc libc6-dev ca-certificates make zstd kmod"
+rack="$build qemu-system-x86 qemu-utils ovmf ipxe ipxe-qemu iproute2 dosfstools mtools fdisk grub-efi-amd64-bin grub-pc-bin grub-common cpio"
+tests="$rack postgresql python3-ironicclient"
+case "${1:-}" in
+build) want=$build ;;
+rack) want=$rack ;;
+test) want=$tests ;;
+*) echo "usage: packages.sh build|rack|test" >&2; exit 2 ;;
+esac
+missing=
+for p in $want; do
+	[ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
+	echo "These packages are missing:$missing" >&2
+	echo "Install them (Debian's names), then run make again." >&2
+	exit 1
+fi
+echo "installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+if ! { apt-get update && apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+	cat "$log" >&2
+	echo "apt-get could not install:$missing" >&2
+	exit 1
+fi
+rm -f "$log"
