@@ -2,9 +2,13 @@ package store
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Options of a store.
@@ -18,77 +22,78 @@ type Options struct {
 }
 
 // Store is safe for concurrent use.
-type Store struct{}
+type Store struct {
+	engine engine
+	count  counter
+	opts   Options
+}
 
 // Open opens a database: "sqlite:PATH" or "postgres://…" (PostgreSQL or
 // CockroachDB). Run Migrate before anything else.
-func Open(ctx context.Context, url string, o Options) (*Store, error) {
-	return nil, errors.ErrUnsupported
+func Open(ctx context.Context, address string, o Options) (*Store, error) {
+	if o.SiteOf == nil {
+		o.SiteOf = func(string) string { return "" }
+	}
+	if o.Origin == "" {
+		o.Origin = uuid.NewString()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Store{opts: o}
+	scheme, rest, _ := strings.Cut(address, ":")
+	var err error
+	switch scheme {
+	case "sqlite":
+		s.engine, err = openSQLite(ctx, rest, &s.count)
+	case "postgres", "postgresql":
+		s.engine, err = openPostgres(ctx, address, &s.count)
+	default:
+		return nil, fmt.Errorf("database %q: want sqlite:PATH or postgres://HOST/DATABASE", redact(address))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// redact returns a database address without its password.
+func redact(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		return u.Redacted()
+	}
+	return "(unreadable)"
 }
 
 // Close ends all connections.
-func (s *Store) Close() error { return errors.ErrUnsupported }
+func (s *Store) Close() error { return s.engine.close() }
 
-// Migrate brings the schema up to date and returns how many migrations it applied.
-// Several replicas may call it at once.
-func (s *Store) Migrate(ctx context.Context) (int, error) { return 0, errors.ErrUnsupported }
+// Engine returns "sqlite", "postgresql" or "cockroachdb".
+func (s *Store) Engine() string { return s.engine.name() }
+
+// Origin names this replica in the outbox.
+func (s *Store) Origin() string { return s.opts.Origin }
 
 // Ping says why the database cannot be used, nil when it can.
-func (s *Store) Ping(ctx context.Context) error { return errors.ErrUnsupported }
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.engine.ping(ctx); err != nil {
+		return fmt.Errorf("database %s does not answer: %w", s.engine.name(), err)
+	}
+	return nil
+}
 
 // Statements returns how many SQL statements this store has sent, BEGIN and COMMIT left out.
-func (s *Store) Statements() uint64 { return 0 }
+func (s *Store) Statements() uint64 { return s.count.n.Load() }
 
-// Node returns the node with that UUID or name, or ErrNotFound.
-func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Nodes returns a page of nodes. A marker that does not exist is ErrNotFound, an
-// unknown sort key an *InvalidSortError.
-func (s *Store) Nodes(ctx context.Context, q NodeQuery) ([]*Node, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// InvalidSortError names a sort key that cannot be used.
-type InvalidSortError struct{ Key string }
-
-func (e *InvalidSortError) Error() string { return "cannot sort by " + e.Key }
-
-// Port returns the port with that UUID, name or MAC address, or ErrNotFound.
-func (s *Store) Port(ctx context.Context, ident string) (*Port, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Ports returns a page of ports, with the errors of Nodes.
-func (s *Store) Ports(ctx context.Context, q PortQuery) ([]*Port, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// History returns a page of a node's history, oldest first unless Desc.
-func (s *Store) History(ctx context.Context, q HistoryQuery) ([]*HistoryEntry, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// HistoryEntry returns one entry of a node's history, or ErrNotFound.
-func (s *Store) HistoryEntry(ctx context.Context, node, uuid string) (*HistoryEntry, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Inventory returns the JSON of the node's inventory (agentapi.Inventory), or ErrNotFound.
-func (s *Store) Inventory(ctx context.Context, node string) ([]byte, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Work returns the work with that id, or ErrNotFound.
-func (s *Store) Work(ctx context.Context, id string) (*Work, error) {
-	return nil, errors.ErrUnsupported
-}
+func (s *Store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Microsecond) }
 
 // Update runs f in a serializable transaction and commits when f returns nil. f is
 // run again as a whole when the database reports a conflict, so it must have no
 // effect besides tx; after a bounded number of attempts Update fails with
 // ErrConflict. f's own error rolls back and is returned as it is.
 func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) error) error {
-	return errors.ErrUnsupported
+	return s.engine.transact(ctx, func(c conn) error { return f(ctx, &Tx{s: s, conn: c}) })
 }

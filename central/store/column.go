@@ -1,0 +1,129 @@
+package store
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// column ties a column to a field of T: field returns a pointer that is scanned
+// into and that is passed as an argument.
+type column[T any] struct {
+	name  string
+	class class
+	field func(*T) any
+}
+
+// class says who writes a column.
+type class int
+
+const (
+	key       class = iota // on insert only
+	intent                 // UpdateNode
+	observed               // ingest, single writes
+	hot                    // observed, and written in batches by SaveObserved
+	effective              // computed by the database
+)
+
+func names[T any](columns []column[T], prefix string, classes ...class) string {
+	var list []string
+	for _, c := range pick(columns, classes...) {
+		list = append(list, prefix+c.name)
+	}
+	return strings.Join(list, ", ")
+}
+
+func fields[T any](columns []column[T], row *T, classes ...class) []any {
+	var list []any
+	for _, c := range pick(columns, classes...) {
+		list = append(list, c.field(row))
+	}
+	return list
+}
+
+// pick returns the columns of the classes, all when none is given.
+func pick[T any](columns []column[T], classes ...class) []column[T] {
+	if len(classes) == 0 {
+		return columns
+	}
+	var out []column[T]
+	for _, c := range columns {
+		for _, k := range classes {
+			if c.class == k {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// assignments returns "a = $from, b = $from+1".
+func assignments[T any](columns []column[T], from int, classes ...class) string {
+	var list []string
+	for i, c := range pick(columns, classes...) {
+		list = append(list, fmt.Sprintf("%s = $%d", c.name, from+i))
+	}
+	return strings.Join(list, ", ")
+}
+
+// micros keeps a time as microseconds since 1970, zero for the zero time: the one
+// form that is exact and sorts alike on every engine.
+type micros struct{ t *time.Time }
+
+func (m *micros) Scan(src any) error {
+	n, ok := src.(int64)
+	switch {
+	case !ok:
+		return fmt.Errorf("time column holds %T", src)
+	case n == 0:
+		*m.t = time.Time{}
+	default:
+		*m.t = time.UnixMicro(n).UTC()
+	}
+	return nil
+}
+
+func (m *micros) Value() (driver.Value, error) { return toMicros(*m.t), nil }
+
+func toMicros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// object keeps a value as JSON text, empty for the zero value.
+type object struct{ v any }
+
+func (o *object) Scan(src any) error {
+	var text []byte
+	switch s := src.(type) {
+	case string:
+		text = []byte(s)
+	case []byte:
+		text = s
+	default:
+		return fmt.Errorf("JSON column holds %T", src)
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	return json.Unmarshal(text, o.v)
+}
+
+func (o *object) Value() (driver.Value, error) {
+	switch v := o.v.(type) {
+	case *map[string]any:
+		if len(*v) == 0 {
+			return "", nil
+		}
+	case *map[string]string:
+		if len(*v) == 0 {
+			return "", nil
+		}
+	}
+	text, err := json.Marshal(o.v)
+	return string(text), err
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// conn sends statements with numbered placeholders ($1); either inside a
+// transaction or, on an engine itself, on its own.
+type conn interface {
+	exec(ctx context.Context, stmt string, args ...any) (affected int64, err error)
+	query(ctx context.Context, stmt string, args ...any) (rows, error)
+}
+
+// rows is what database/sql and pgx agree on.
+type rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close() error
+}
+
+// engine is one kind of database. Its conn methods read outside transactions.
+type engine interface {
+	conn
+	// transact runs f in one serializable transaction, again as a whole while the
+	// database reports a conflict, at most maxAttempts times.
+	transact(ctx context.Context, f func(conn) error) error
+	// view runs f in one read-only transaction, whose reads fit each other.
+	view(ctx context.Context, f func(conn) error) error
+	// duplicate returns what err names when a unique constraint was violated:
+	// "table.column" or the name of the constraint.
+	duplicate(err error) (constraint string, ok bool)
+	// lockRows follows a SELECT whose rows a write follows.
+	lockRows() string
+	name() string
+	ping(ctx context.Context) error
+	close() error
+}
+
+// maxAttempts bounds how often a transaction is run. With the backoff of retry.go
+// it gives up after about five seconds.
+const maxAttempts = 30
+
+// counter counts statements.
+type counter struct{ n atomic.Uint64 }
+
+func (c *counter) add() { c.n.Add(1) }
+
+// scanAll calls f for each row of r and closes it.
+func scanAll(r rows, err error, f func(rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for r.Next() {
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return r.Err()
+}

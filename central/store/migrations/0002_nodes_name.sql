@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX nodes_name ON nodes (name) WHERE name <> ''

@@ -1,0 +1,1 @@
+CREATE INDEX nodes_conductor_group ON nodes (conductor_group, uuid)

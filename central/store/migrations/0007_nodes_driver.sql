@@ -1,0 +1,1 @@
+CREATE INDEX nodes_driver ON nodes (driver, uuid)

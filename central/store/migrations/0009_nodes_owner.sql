@@ -1,0 +1,1 @@
+CREATE INDEX nodes_owner ON nodes (owner, uuid)

@@ -1,0 +1,1 @@
+CREATE INDEX nodes_lessee ON nodes (lessee, uuid)

@@ -1,0 +1,1 @@
+CREATE INDEX nodes_shard ON nodes (shard, uuid)

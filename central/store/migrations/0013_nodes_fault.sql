@@ -1,0 +1,1 @@
+CREATE INDEX nodes_fault ON nodes (fault, uuid) WHERE fault <> ''

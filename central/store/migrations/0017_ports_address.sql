@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX ports_address ON ports (address)

@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX ports_name ON ports (name) WHERE name <> ''

@@ -1,0 +1,1 @@
+CREATE INDEX ports_node ON ports (node, uuid)

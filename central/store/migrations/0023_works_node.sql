@@ -1,0 +1,1 @@
+CREATE INDEX works_node ON works (node, generation)

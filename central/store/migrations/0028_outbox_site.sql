@@ -1,0 +1,1 @@
+CREATE INDEX outbox_site ON outbox (site, id)

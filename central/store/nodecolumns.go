@@ -1,0 +1,111 @@
+package store
+
+// nodeColumns is the nodes table in the order in which it is read.
+var nodeColumns = []column[Node]{
+	{"uuid", key, func(n *Node) any { return &n.UUID }},
+	{"created_at", key, func(n *Node) any { return &micros{&n.CreatedAt} }},
+
+	{"updated_at", intent, func(n *Node) any { return &micros{&n.UpdatedAt} }},
+	{"name", intent, func(n *Node) any { return &n.Name }},
+	{"driver", intent, func(n *Node) any { return &n.Driver }},
+	{"conductor_group", intent, func(n *Node) any { return &n.ConductorGroup }},
+	{"resource_class", intent, func(n *Node) any { return &n.ResourceClass }},
+	{"owner", intent, func(n *Node) any { return &n.Owner }},
+	{"lessee", intent, func(n *Node) any { return &n.Lessee }},
+	{"description", intent, func(n *Node) any { return &n.Description }},
+	{"shard", intent, func(n *Node) any { return &n.Shard }},
+	{"parent_node", intent, func(n *Node) any { return &n.ParentNode }},
+	{"chassis_uuid", intent, func(n *Node) any { return &n.ChassisUUID }},
+	{"allocation_uuid", intent, func(n *Node) any { return &n.AllocationUUID }},
+	{"instance_uuid", intent, func(n *Node) any { return &n.InstanceUUID }},
+	{"instance_name", intent, func(n *Node) any { return &n.InstanceName }},
+	{"interfaces", intent, func(n *Node) any { return &object{&n.Interfaces} }},
+	{"driver_info", intent, func(n *Node) any { return &object{&n.DriverInfo} }},
+	{"properties", intent, func(n *Node) any { return &object{&n.Properties} }},
+	{"instance_info", intent, func(n *Node) any { return &object{&n.InstanceInfo} }},
+	{"extra", intent, func(n *Node) any { return &object{&n.Extra} }},
+	{"network_data", intent, func(n *Node) any { return &object{&n.NetworkData} }},
+	{"target_raid_config", intent, func(n *Node) any { return &object{&n.TargetRAIDConfig} }},
+	{"automated_clean", intent, func(n *Node) any { return &n.AutomatedClean }},
+	{"disable_power_off", intent, func(n *Node) any { return &n.DisablePowerOff }},
+	{"console_enabled", intent, func(n *Node) any { return &n.ConsoleEnabled }},
+	{"protected", intent, func(n *Node) any { return &n.Protected }},
+	{"protected_reason", intent, func(n *Node) any { return &n.ProtectedReason }},
+	{"retired", intent, func(n *Node) any { return &n.Retired }},
+	{"retired_reason", intent, func(n *Node) any { return &n.RetiredReason }},
+	{"maintenance_set", intent, func(n *Node) any { return &n.MaintenanceSet }},
+	{"maintenance_why", intent, func(n *Node) any { return &n.MaintenanceWhy }},
+	{"fault_acked", intent, func(n *Node) any { return &n.FaultAcked }},
+	{"generation", intent, func(n *Node) any { return &n.Generation }},
+	{"accepted_state", intent, func(n *Node) any { return &n.AcceptedState }},
+	{"accepted_target", intent, func(n *Node) any { return &n.AcceptedTarget }},
+	{"accepted_at", intent, func(n *Node) any { return &micros{&n.AcceptedAt} }},
+	{"accepted_error", intent, func(n *Node) any { return &n.AcceptedError }},
+	{"power_generation", intent, func(n *Node) any { return &n.PowerGeneration }},
+	{"power_target", intent, func(n *Node) any { return &n.PowerTarget }},
+	{"inspection_started_at", intent, func(n *Node) any { return &micros{&n.InspectionStarted} }},
+
+	{"observed_generation", hot, func(n *Node) any { return &n.ObservedGeneration }},
+	{"observed_epoch", hot, func(n *Node) any { return &n.ObservedEpoch }},
+	{"observed_seq", hot, func(n *Node) any { return &n.ObservedSeq }},
+	{"observed_state", hot, func(n *Node) any { return &n.ObservedState }},
+	{"observed_target", hot, func(n *Node) any { return &n.ObservedTarget }},
+	{"observed_at", hot, func(n *Node) any { return &micros{&n.ObservedAt} }},
+	{"observed_error", hot, func(n *Node) any { return &n.ObservedError }},
+	{"observed_step", hot, func(n *Node) any { return &n.ObservedStep }},
+	{"observed_owner", hot, func(n *Node) any { return &n.ObservedOwner }},
+	{"power_state", hot, func(n *Node) any { return &n.PowerState }},
+	{"power_at", hot, func(n *Node) any { return &micros{&n.PowerAt} }},
+	{"power_observed_generation", hot, func(n *Node) any { return &n.PowerObservedGeneration }},
+	{"fault_number", hot, func(n *Node) any { return &n.FaultNumber }},
+	{"observed_fault", hot, func(n *Node) any { return &n.ObservedFault }},
+	{"fault_why", hot, func(n *Node) any { return &n.FaultWhy }},
+	{"inspection_finished_at", hot, func(n *Node) any { return &micros{&n.InspectionFinished} }},
+
+	{"driver_internal_info", observed, func(n *Node) any { return &object{&n.DriverInternalInfo} }},
+	{"raid_config", observed, func(n *Node) any { return &object{&n.RAIDConfig} }},
+	{"boot_mode", observed, func(n *Node) any { return &n.BootMode }},
+	{"secure_boot", observed, func(n *Node) any { return &n.SecureBoot }},
+	{"health", observed, func(n *Node) any { return &n.Health }},
+
+	{"provision_state", effective, func(n *Node) any { return &n.ProvisionState }},
+	{"target_provision_state", effective, func(n *Node) any { return &n.TargetProvisionState }},
+	{"provision_updated_at", effective, func(n *Node) any { return &micros{&n.ProvisionUpdatedAt} }},
+	{"last_error", effective, func(n *Node) any { return &n.LastError }},
+	{"target_power_state", effective, func(n *Node) any { return &n.TargetPowerState }},
+	{"maintenance", effective, func(n *Node) any { return &n.Maintenance }},
+	{"maintenance_reason", effective, func(n *Node) any { return &n.MaintenanceReason }},
+	{"fault", effective, func(n *Node) any { return &n.Fault }},
+}
+
+// hotType is the SQL type of a hot column, which a VALUES list has to be told.
+func hotType(c column[Node]) string {
+	switch c.field(new(Node)).(type) {
+	case *int64, *uint64, *micros:
+		return "BIGINT"
+	}
+	return "TEXT"
+}
+
+// nodeSorts are the columns that a list may be sorted by; API names are the same.
+var nodeSorts = func() map[string]bool {
+	m := map[string]bool{"revision": false}
+	for _, c := range nodeColumns {
+		switch c.field(new(Node)).(type) {
+		case *object, **bool:
+		default:
+			m[c.name] = true
+		}
+	}
+	for _, hidden := range []string{"accepted_state", "accepted_target", "accepted_at", "accepted_error", "generation",
+		"power_generation", "power_target", "maintenance_set", "maintenance_why", "fault_acked", "power_at",
+		"power_observed_generation", "fault_number", "fault_why"} {
+		delete(m, hidden)
+	}
+	for k := range m {
+		if len(k) > 9 && k[:9] == "observed_" {
+			delete(m, k)
+		}
+	}
+	return m
+}()

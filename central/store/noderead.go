@@ -1,0 +1,196 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// selectNodes reads nodes with their traits and open work, in the order of scanNode.
+var selectNodes = "SELECT n.revision, " + names(nodeColumns, "n.") +
+	", COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), '')" +
+	", COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')" +
+	" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open'"
+
+var (
+	selectNodeByUUID = register(selectNodes + " WHERE n.uuid = $1")
+	selectNodeByName = register(selectNodes + " WHERE n.name = $1")
+	_                = register(selectNodeByUUID + " FOR UPDATE OF n")
+	_                = register(selectNodeByName + " FOR UPDATE OF n")
+	selectNodeExists = register("SELECT uuid FROM nodes WHERE uuid = $1")
+)
+
+func scanNode(r rows) (*Node, error) {
+	n := new(Node)
+	var traits, verb, owner string
+	dest := append([]any{&n.Revision}, fields(nodeColumns, n)...)
+	if err := r.Scan(append(dest, &traits, &n.WorkID, &verb, &owner)...); err != nil {
+		return nil, fmt.Errorf("read node: %w", err)
+	}
+	n.finish(traits, verb, owner)
+	return n, nil
+}
+
+// finish fills in what other tables say.
+func (n *Node) finish(traits, verb, owner string) {
+	if traits != "" {
+		n.Traits = strings.Split(traits, ",")
+		slices.Sort(n.Traits)
+	}
+	if n.WorkID == "" {
+		return
+	}
+	n.WorkVerb, n.Reservation = work.Verb(verb), owner
+	if n.ObservedGeneration >= n.Generation && n.ObservedOwner != "" {
+		n.Reservation = n.ObservedOwner
+	}
+}
+
+func readNode(ctx context.Context, c conn, ident, suffix string) (*Node, error) {
+	stmt := selectNodeByName
+	if id, err := uuid.Parse(ident); err == nil && len(ident) == 36 {
+		stmt, ident = selectNodeByUUID, id.String()
+	} else if ident == "" {
+		return nil, fmt.Errorf("node %q: %w", ident, ErrNotFound)
+	}
+	var node *Node
+	r, err := c.query(ctx, stmt+suffix, ident)
+	if err = scanAll(r, err, func(r rows) (err error) { node, err = scanNode(r); return err }); err != nil {
+		return nil, fmt.Errorf("read node %s: %w", ident, err)
+	}
+	if node == nil {
+		return nil, fmt.Errorf("node %s: %w", ident, ErrNotFound)
+	}
+	return node, nil
+}
+
+// Node returns the node with that UUID or name, or ErrNotFound.
+func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
+	return readNode(ctx, s.engine, ident, "")
+}
+
+// Node returns the node with that UUID or name for a write that follows, its open
+// work included, or ErrNotFound. One statement.
+func (tx *Tx) Node(ctx context.Context, ident string) (*Node, error) {
+	return readNode(ctx, tx.conn, ident, tx.s.engine.lockRows())
+}
+
+// InvalidSortError names a sort key that cannot be used.
+type InvalidSortError struct{ Key string }
+
+func (e *InvalidSortError) Error() string { return fmt.Sprintf("cannot sort by %q", e.Key) }
+
+// Nodes returns a page of nodes. A marker that does not exist is ErrNotFound, an
+// unknown sort key an *InvalidSortError.
+func (s *Store) Nodes(ctx context.Context, q NodeQuery) ([]*Node, error) {
+	stmt, args, err := nodesStatement(q)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Node
+	r, err := s.engine.query(ctx, stmt, args...)
+	err = scanAll(r, err, func(r rows) error {
+		n, err := scanNode(r)
+		list = append(list, n)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	if len(list) == 0 && q.Marker != "" {
+		return nil, s.markerExists(ctx, selectNodeExists, "node", q.Marker)
+	}
+	return list, nil
+}
+
+// markerExists tells an empty last page from a marker that is no row.
+func (s *Store) markerExists(ctx context.Context, stmt, what, marker string) error {
+	found := false
+	r, err := s.engine.query(ctx, stmt, marker)
+	err = scanAll(r, err, func(rows) error { found = true; return nil })
+	if err == nil && !found {
+		err = fmt.Errorf("%s %s, the marker of a list: %w", what, marker, ErrNotFound)
+	}
+	return err
+}
+
+func nodesStatement(q NodeQuery) (string, []any, error) {
+	if q.SortKey == "" {
+		q.SortKey = "created_at"
+	}
+	if !nodeSorts[q.SortKey] {
+		return "", nil, &InvalidSortError{q.SortKey}
+	}
+	var f filter
+	f.in("n.uuid", q.UUIDs)
+	f.equal("n.instance_uuid", q.InstanceUUID)
+	f.equal("n.instance_name", q.InstanceName)
+	f.equal("n.driver", q.Driver)
+	f.equal("n.resource_class", q.ResourceClass)
+	f.equal("n.owner", q.Owner)
+	f.equal("n.lessee", q.Lessee)
+	f.equal("n.chassis_uuid", q.ChassisUUID)
+	f.in("n.shard", q.Shards)
+	f.contains("n.description", q.DescriptionContains)
+	if q.Project != "" {
+		f.add("(n.owner = ? OR n.lessee = ?)", q.Project, q.Project)
+	}
+	if q.ProvisionState != nil {
+		f.add("n.provision_state = ?", *q.ProvisionState)
+	}
+	if q.Fault != nil {
+		f.add("n.fault = ?", *q.Fault)
+	}
+	if q.ConductorGroup != nil {
+		f.add("n.conductor_group = ?", strings.ToLower(*q.ConductorGroup))
+	}
+	if q.Maintenance != nil {
+		f.add("n.maintenance = ?", *q.Maintenance)
+	}
+	if q.Retired != nil {
+		f.add("n.retired = ?", *q.Retired)
+	}
+	present := func(column string, want *bool) {
+		if want != nil {
+			f.conds = append(f.conds, column+map[bool]string{true: " <> ''", false: " = ''"}[*want])
+		}
+	}
+	present("n.instance_uuid", q.Associated)
+	present("n.shard", q.Sharded)
+	switch {
+	case q.ParentNode != "":
+		f.add("n.parent_node = ?", q.ParentNode)
+	case !q.IncludeChildren:
+		f.conds = append(f.conds, "n.parent_node = ''")
+	}
+	tail := f.page(q.Page, "nodes", "n", q.SortKey)
+	return selectNodes + tail, f.args, nil
+}
+
+func init() {
+	builders = append(builders, func() []string {
+		var out []string
+		yes, text := true, "x"
+		for sort, ok := range nodeSorts {
+			if !ok {
+				continue
+			}
+			for _, desc := range []bool{false, true} {
+				stmt, _, err := nodesStatement(NodeQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc}, UUIDs: []string{"a", "b", "c"},
+					InstanceUUID: "i", InstanceName: "i", Associated: &yes, Maintenance: &yes, Retired: &yes, ProvisionState: &text,
+					Driver: "d", ResourceClass: "r", Fault: &text, ConductorGroup: &text, Owner: "o", Lessee: "l", Project: "p",
+					DescriptionContains: "d", Shards: []string{"s"}, Sharded: &yes, ChassisUUID: "c", ParentNode: "p"})
+				if err != nil {
+					panic(err)
+				}
+				out = append(out, stmt)
+			}
+		}
+		return out
+	})
+}

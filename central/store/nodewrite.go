@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+var nodeWritten = []class{key, intent, hot, observed}
+
+var (
+	insertNode = register("INSERT INTO nodes (revision, " + names(nodeColumns, "", nodeWritten...) + ") VALUES (" +
+		placeholders(1, 1+len(pick(nodeColumns, nodeWritten...))) + ")")
+	updateNode = register("UPDATE nodes SET revision = revision + 1, " + assignments(nodeColumns, 3, intent) +
+		" WHERE uuid = $1 AND revision = $2")
+	updateObserved = register("UPDATE nodes SET revision = revision + 1, " + assignments(nodeColumns, 3, hot, observed) +
+		" WHERE uuid = $1 AND revision = $2")
+	touchNode = register("UPDATE nodes SET revision = revision + 1 WHERE uuid = $1")
+	// deleteNode runs in this order.
+	deleteNode = []string{
+		register("DELETE FROM ports WHERE node = $1"),
+		register("DELETE FROM node_traits WHERE node = $1"),
+		register("DELETE FROM node_inventory WHERE node = $1"),
+		register("DELETE FROM node_history WHERE node = $1"),
+		register("DELETE FROM works WHERE node = $1"),
+		register("DELETE FROM nodes WHERE uuid = $1"),
+	}
+	deleteTraits = register("DELETE FROM node_traits WHERE node = $1")
+)
+
+func insertTraits(n int) string {
+	return "INSERT INTO node_traits (node, trait) VALUES " + valueRows(n, 2, nil)
+}
+
+func init() {
+	builders = append(builders, func() []string { return []string{insertTraits(2)} })
+}
+
+// InsertNode adds n with its traits, fills in the revision and times, or fails with
+// a *DuplicateError (uuid, name, instance_uuid). n.Generation starts at 0 and
+// n.AcceptedState is the first provision state.
+func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
+	n.Revision, n.ObservedGeneration = 1, -1
+	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
+	if n.CreatedAt.IsZero() {
+		n.CreatedAt = tx.s.now()
+	}
+	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt = n.AcceptedState, n.AcceptedTarget, n.AcceptedAt
+	args := append([]any{n.Revision}, fields(nodeColumns, n, nodeWritten...)...)
+	if _, err := tx.conn.exec(ctx, insertNode, args...); err != nil {
+		return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value))
+	}
+	return tx.insertTraits(ctx, n.UUID, n.Traits)
+}
+
+// value returns a unique field of n.
+func (n *Node) value(field string) string {
+	return map[string]string{"uuid": n.UUID, "name": n.Name, "instance_uuid": n.InstanceUUID}[field]
+}
+
+// UpdateNode writes all of n's intent if the row still has n.Revision, which it
+// moves on; otherwise ErrConflict. It may fail with a *DuplicateError.
+func (tx *Tx) UpdateNode(ctx context.Context, n *Node) error {
+	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
+	n.UpdatedAt = tx.s.now()
+	return tx.updateNode(ctx, n, updateNode, intent)
+}
+
+// UpdateObservation writes all of n's observation the same way. Ingest's frequent
+// changes go through SaveObserved.
+func (tx *Tx) UpdateObservation(ctx context.Context, n *Node) error {
+	return tx.updateNode(ctx, n, updateObserved, hot, observed)
+}
+
+func (tx *Tx) updateNode(ctx context.Context, n *Node, stmt string, classes ...class) error {
+	args := append([]any{n.UUID, n.Revision}, fields(nodeColumns, n, classes...)...)
+	rows, err := tx.conn.exec(ctx, stmt, args...)
+	if err != nil {
+		return fmt.Errorf("update node %s: %w", n.UUID, tx.s.taken(err, n.value))
+	}
+	if rows == 0 {
+		return fmt.Errorf("update node %s at revision %s: %w", n.UUID, strconv.FormatInt(n.Revision, 10), ErrConflict)
+	}
+	n.Revision++
+	return nil
+}
+
+// DeleteNode removes the node with its ports, traits, works, history and inventory.
+func (tx *Tx) DeleteNode(ctx context.Context, uuid string) error {
+	for i, stmt := range deleteNode {
+		rows, err := tx.conn.exec(ctx, stmt, uuid)
+		if err != nil {
+			return fmt.Errorf("delete node %s: %w", uuid, err)
+		}
+		if i == len(deleteNode)-1 && rows == 0 {
+			return fmt.Errorf("delete node %s: %w", uuid, ErrNotFound)
+		}
+	}
+	return nil
+}
+
+// SetTraits replaces the node's traits and moves its revision on.
+func (tx *Tx) SetTraits(ctx context.Context, node string, traits []string) error {
+	if _, err := tx.conn.exec(ctx, deleteTraits, node); err != nil {
+		return fmt.Errorf("replace traits of node %s: %w", node, err)
+	}
+	if err := tx.insertTraits(ctx, node, traits); err != nil {
+		return err
+	}
+	return tx.touch(ctx, node)
+}
+
+func (tx *Tx) insertTraits(ctx context.Context, node string, traits []string) error {
+	if len(traits) == 0 {
+		return nil
+	}
+	var args []any
+	for _, t := range traits {
+		args = append(args, node, t)
+	}
+	if _, err := tx.conn.exec(ctx, insertTraits(len(traits)), args...); err != nil {
+		return fmt.Errorf("set traits of node %s: %w", node, tx.s.taken(err, func(string) string { return strings.Join(traits, ",") }))
+	}
+	return nil
+}
+
+// touch moves a node's revision on after a change of what belongs to it.
+func (tx *Tx) touch(ctx context.Context, node string) error {
+	rows, err := tx.conn.exec(ctx, touchNode, node)
+	if err == nil && rows == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("node %s: %w", node, err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// outboxRow is a row of outbox with what only the store knows.
+type outboxRow struct {
+	Outbox
+	site, origin string
+}
+
+var outboxColumns = []column[outboxRow]{
+	{"id", key, func(o *outboxRow) any { return &o.ID }},
+	{"site", key, func(o *outboxRow) any { return &o.site }},
+	{"origin", key, func(o *outboxRow) any { return &o.origin }},
+	{"kind", key, func(o *outboxRow) any { return &o.Kind }},
+	{"node", key, func(o *outboxRow) any { return &o.Node }},
+	{"conductor_group", key, func(o *outboxRow) any { return &o.Group }},
+	{"object", key, func(o *outboxRow) any { return &o.Object }},
+	{"payload", key, func(o *outboxRow) any { return &o.Payload }},
+}
+
+var (
+	selectOutbox    = "SELECT " + names(outboxColumns, "o.") + " FROM outbox o WHERE o.site = $1 AND o.id > $2 "
+	selectOutboxOwn = register(selectOutbox + "AND o.origin = $3 ORDER BY o.id LIMIT $4")
+	selectOutboxAny = register(selectOutbox + "AND o.id < $3 ORDER BY o.id LIMIT $4")
+	countOutbox     = register("SELECT site, COUNT(*), MIN(id) FROM outbox GROUP BY site")
+)
+
+func insertOutbox(n int) string {
+	return "INSERT INTO outbox (" + names(outboxColumns, "") + ") VALUES " + valueRows(n, len(outboxColumns), nil)
+}
+
+func deleteOutbox(ids []string) (string, []any) {
+	list, args := inList(1, ids)
+	return "DELETE FROM outbox WHERE id IN (" + list + ")", args
+}
+
+func init() {
+	builders = append(builders, func() []string {
+		del, _ := deleteOutbox([]string{"a", "b"})
+		return []string{insertOutbox(2), del}
+	})
+}
+
+// Enqueue adds outbox entries in one statement, in their order. Nudge the relay
+// after the commit.
+func (tx *Tx) Enqueue(ctx context.Context, entries ...*Outbox) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	var args []any
+	for _, o := range entries {
+		id, err := uuid.NewV7() // grows within a process, also inside one millisecond
+		if err != nil {
+			return err
+		}
+		o.ID = id.String()
+		row := outboxRow{Outbox: *o, site: tx.s.opts.SiteOf(o.Group), origin: tx.s.opts.Origin}
+		args = append(args, fields(outboxColumns, &row)...)
+	}
+	if _, err := tx.conn.exec(ctx, insertOutbox(len(entries)), args...); err != nil {
+		return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err)
+	}
+	return nil
+}
+
+// OwnOutbox returns up to limit entries of site that this replica wrote, after id
+// after, oldest first.
+func (s *Store) OwnOutbox(ctx context.Context, site, after string, limit int) ([]*Outbox, error) {
+	return s.readOutbox(ctx, selectOutboxOwn, site, after, s.opts.Origin, limit)
+}
+
+// OldOutbox returns entries of site whoever wrote them, older than age: their
+// writer has gone, or the site was away.
+func (s *Store) OldOutbox(ctx context.Context, site, after string, age time.Duration, limit int) ([]*Outbox, error) {
+	return s.readOutbox(ctx, selectOutboxAny, site, after, idAt(s.now().Add(-age)), limit)
+}
+
+// idAt returns the smallest outbox id of a time: a UUIDv7 begins with milliseconds.
+func idAt(t time.Time) string {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16)
+	return id.String()
+}
+
+func (s *Store) readOutbox(ctx context.Context, stmt string, args ...any) ([]*Outbox, error) {
+	var list []*Outbox
+	r, err := s.engine.query(ctx, stmt, args...)
+	err = scanAll(r, err, func(r rows) error {
+		o := new(outboxRow)
+		list = append(list, &o.Outbox)
+		return r.Scan(fields(outboxColumns, o)...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read outbox: %w", err)
+	}
+	return list, nil
+}
+
+// DeleteOutbox removes entries that have been published.
+func (s *Store) DeleteOutbox(ctx context.Context, entries []*Outbox) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	ids := make([]string, len(entries))
+	for i, o := range entries {
+		ids[i] = o.ID
+	}
+	stmt, args := deleteOutbox(ids)
+	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
+		if _, err := tx.conn.exec(ctx, stmt, args...); err != nil {
+			return fmt.Errorf("delete %d outbox entries: %w", len(entries), err)
+		}
+		return nil
+	})
+}
+
+// Backlog is what waits in the outbox for one site.
+type Backlog struct {
+	Site    string
+	Entries int64
+	Oldest  time.Time
+}
+
+// OutboxBacklog returns what waits for each site that something waits for.
+func (s *Store) OutboxBacklog(ctx context.Context) ([]Backlog, error) {
+	var list []Backlog
+	r, err := s.engine.query(ctx, countOutbox)
+	err = scanAll(r, err, func(r rows) error {
+		var b Backlog
+		var oldest string
+		if err := r.Scan(&b.Site, &b.Entries, &oldest); err != nil {
+			return err
+		}
+		if id, err := uuid.Parse(oldest); err == nil {
+			b.Oldest = time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
+		}
+		list = append(list, b)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count outbox: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/cockroach-go/v2/crdb"
+	"github.com/cockroachdb/cockroach-go/v2/crdb/crdbpgxv5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// postgresEngine speaks to PostgreSQL and CockroachDB.
+type postgresEngine struct {
+	*counter
+	pool      *pgxpool.Pool
+	cockroach bool
+}
+
+func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("database URL: %w", err) // pgx masks the password
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", cfg.ConnConfig.Host, err)
+	}
+	var version string
+	if err := pool.QueryRow(ctx, selectVersion).Scan(&version); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connect to database %s at %s: %w", cfg.ConnConfig.Database, cfg.ConnConfig.Host, err)
+	}
+	return &postgresEngine{counter: c, pool: pool, cockroach: strings.Contains(version, "CockroachDB")}, nil
+}
+
+var selectVersion = register("SELECT version()")
+
+func (e *postgresEngine) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
+	return pgConn{e.counter, e.pool}.exec(ctx, stmt, args...)
+}
+
+func (e *postgresEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	return pgConn{e.counter, e.pool}.query(ctx, stmt, args...)
+}
+
+var serializable = pgx.TxOptions{IsoLevel: pgx.Serializable}
+
+func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error {
+	run := func(tx pgx.Tx) error { return f(pgConn{e.counter, tx}) }
+	if e.cockroach {
+		err := crdbpgx.ExecuteTx(crdb.WithMaxRetries(ctx, maxAttempts), e.pool, serializable, run)
+		var most *crdb.MaxRetriesExceededError
+		if errors.As(err, &most) {
+			return fmt.Errorf("%w: %w", ErrConflict, err)
+		}
+		return err
+	}
+	return retry(ctx, serializationFailure, func() error {
+		return pgx.BeginTxFunc(ctx, e.pool, serializable, run)
+	})
+}
+
+func (e *postgresEngine) view(ctx context.Context, f func(conn) error) error {
+	// One snapshot is enough for reading, and it never fails another's write.
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	if e.cockroach {
+		opts.IsoLevel = pgx.Serializable
+	}
+	return retry(ctx, serializationFailure, func() error {
+		return pgx.BeginTxFunc(ctx, e.pool, opts, func(tx pgx.Tx) error { return f(pgConn{e.counter, tx}) })
+	})
+}
+
+// serializationFailure: SQLSTATE class 40, serialization_failure and deadlock_detected.
+func serializationFailure(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01")
+}
+
+func (e *postgresEngine) duplicate(err error) (string, bool) {
+	var p *pgconn.PgError
+	if !errors.As(err, &p) || p.Code != "23505" {
+		return "", false
+	}
+	return p.ConstraintName, true
+}
+
+func (e *postgresEngine) lockRows() string { return " FOR UPDATE OF n" }
+
+func (e *postgresEngine) name() string {
+	if e.cockroach {
+		return "cockroachdb"
+	}
+	return "postgresql"
+}
+
+func (e *postgresEngine) ping(ctx context.Context) error { return e.pool.Ping(ctx) }
+
+func (e *postgresEngine) close() error { e.pool.Close(); return nil }
+
+// pgConn is a conn over a pool or a transaction.
+type pgConn struct {
+	*counter
+	db interface {
+		Exec(ctx context.Context, stmt string, args ...any) (pgconn.CommandTag, error)
+		Query(ctx context.Context, stmt string, args ...any) (pgx.Rows, error)
+	}
+}
+
+func (c pgConn) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
+	c.add()
+	tag, err := c.db.Exec(ctx, stmt, args...)
+	return tag.RowsAffected(), err
+}
+
+func (c pgConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	c.add()
+	r, err := c.db.Query(ctx, stmt, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgRows{r}, nil
+}
+
+type pgRows struct{ pgx.Rows }
+
+func (r pgRows) Close() error { r.Rows.Close(); return nil }

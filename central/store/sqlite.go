@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// sqliteEngine keeps one connection for writes, so that writers queue in the
+// process instead of failing on the file's lock, and a few for reads, which WAL
+// lets run beside it.
+type sqliteEngine struct {
+	*counter
+	writer *sql.DB
+	reader *sql.DB
+}
+
+const sqliteReaders = 4
+
+func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, error) {
+	open := func(conns int, lock string, extra ...string) (*sql.DB, error) {
+		v := url.Values{"_txlock": {lock}, "_pragma": append([]string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"}, extra...)}
+		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+v.Encode())
+		if err != nil {
+			return nil, fmt.Errorf("open SQLite database %s: %w", path, err)
+		}
+		db.SetMaxOpenConns(conns)
+		db.SetMaxIdleConns(conns)
+		if err := db.PingContext(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("open SQLite database %s: %w", path, err), db.Close())
+		}
+		return db, nil
+	}
+	writer, err := open(1, "immediate")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := open(sqliteReaders, "deferred", "query_only(1)")
+	if err != nil {
+		return nil, errors.Join(err, writer.Close())
+	}
+	return &sqliteEngine{counter: c, writer: writer, reader: reader}, nil
+}
+
+func (e *sqliteEngine) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
+	return sqlConn{e.counter, e.writer}.exec(ctx, stmt, args...)
+}
+
+func (e *sqliteEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	return sqlConn{e.counter, e.reader}.query(ctx, stmt, args...)
+}
+
+func (e *sqliteEngine) transact(ctx context.Context, f func(conn) error) error {
+	return e.run(ctx, e.writer, f)
+}
+
+func (e *sqliteEngine) view(ctx context.Context, f func(conn) error) error {
+	return e.run(ctx, e.reader, f)
+}
+
+func (e *sqliteEngine) run(ctx context.Context, db *sql.DB, f func(conn) error) error {
+	return retry(ctx, sqliteBusy, func() error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // does nothing after the commit
+		if err := f(sqlConn{e.counter, tx}); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// sqliteBusy: another process holds the file.
+func sqliteBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
+}
+
+func (e *sqliteEngine) duplicate(err error) (string, bool) {
+	var s *sqlite.Error
+	if !errors.As(err, &s) || (s.Code() != sqlite3.SQLITE_CONSTRAINT_UNIQUE && s.Code() != sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {
+		return "", false
+	}
+	_, names, _ := strings.Cut(s.Error(), "UNIQUE constraint failed: ")
+	name, _, _ := strings.Cut(names, " ")
+	return strings.TrimSuffix(name, ","), true
+}
+
+func (e *sqliteEngine) lockRows() string { return "" } // the transaction holds the file's write lock
+
+func (e *sqliteEngine) name() string { return "sqlite" }
+
+func (e *sqliteEngine) ping(ctx context.Context) error { return e.reader.PingContext(ctx) }
+
+func (e *sqliteEngine) close() error { return errors.Join(e.reader.Close(), e.writer.Close()) }
+
+// sqlConn is a conn over a *sql.DB or *sql.Tx.
+type sqlConn struct {
+	*counter
+	db interface {
+		ExecContext(ctx context.Context, stmt string, args ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, stmt string, args ...any) (*sql.Rows, error)
+	}
+}
+
+func (c sqlConn) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
+	c.add()
+	r, err := c.db.ExecContext(ctx, stmt, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func (c sqlConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	c.add()
+	r, err := c.db.QueryContext(ctx, stmt, args...)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
