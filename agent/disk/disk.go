@@ -1,0 +1,208 @@
+// Package disk is one block device as the agent writes to it: opened exclusively,
+// written in large pieces, zeroed the fastest way that truly reads back as zero,
+// flushed, and its partition table shown to the kernel again. A regular file can
+// stand in for a device, which is how the tests run.
+//
+// It may import nothing of the project. Invariants: a device that is mounted or
+// otherwise in use is never opened; Zero never trusts a discard, whose result is
+// undefined.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Disk is an open disk. WriteAt and Zero may be called from one goroutine at a time.
+type Disk struct {
+	name   string
+	f      *os.File
+	size   int64
+	sector int64
+	block  bool
+	// window is what was written since the last time writeback was started.
+	window struct{ start, end, prevStart, prevEnd int64 }
+}
+
+// Open opens a disk exclusively for writing.
+func Open(path string) (*Disk, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening disk: %w", err)
+	}
+	d := &Disk{name: path, sector: 512, size: st.Size(), block: st.Mode()&fs.ModeDevice != 0}
+	flags := os.O_RDWR
+	if d.block {
+		// Without O_CREAT this asks the kernel for exclusive use: EBUSY if mounted.
+		flags |= unix.O_EXCL
+	}
+	if d.f, err = os.OpenFile(path, flags, 0); err != nil {
+		if errors.Is(err, unix.EBUSY) {
+			return nil, fmt.Errorf("opening disk %s: it is in use (mounted, or part of a RAID or volume group): %w", path, err)
+		}
+		return nil, fmt.Errorf("opening disk: %w", err)
+	}
+	if d.block {
+		if err = d.geometry(); err != nil {
+			d.f.Close()
+			return nil, err
+		}
+	}
+	if d.size == 0 {
+		d.f.Close()
+		return nil, fmt.Errorf("opening disk %s: it has no size (an empty drive?)", path)
+	}
+	return d, nil
+}
+
+func (d *Disk) geometry() error {
+	var bytes uint64
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, d.f.Fd(), unix.BLKGETSIZE64, uintptr(unsafe.Pointer(&bytes))); e != 0 {
+		return fmt.Errorf("asking size of disk %s: %w", d.name, e)
+	}
+	sector, err := unix.IoctlGetInt(int(d.f.Fd()), unix.BLKSSZGET)
+	if err != nil {
+		return fmt.Errorf("asking sector size of disk %s: %w", d.name, err)
+	}
+	d.size, d.sector = int64(bytes), int64(sector)
+	return nil
+}
+
+// Name is the path the disk was opened by.
+func (d *Disk) Name() string { return d.name }
+
+// Size is the disk's size in bytes.
+func (d *Disk) Size() int64 { return d.size }
+
+// SectorSize is the logical sector size in bytes.
+func (d *Disk) SectorSize() int64 { return d.sector }
+
+// ReadAt reads as io.ReaderAt does.
+func (d *Disk) ReadAt(p []byte, off int64) (int, error) { return d.f.ReadAt(p, off) }
+
+// writebackWindow bounds dirty memory: a ramdisk has little, and a progress bar
+// that runs ahead of the disk lies.
+const writebackWindow = 16 << 20
+
+// WriteAt writes p at off. A write beyond the end is an error that names the disk.
+func (d *Disk) WriteAt(p []byte, off int64) (int, error) {
+	if off < 0 || off+int64(len(p)) > d.size {
+		return 0, fmt.Errorf("writing %d bytes at %d of disk %s: beyond its %d bytes", len(p), off, d.name, d.size)
+	}
+	n, err := d.f.WriteAt(p, off)
+	if err != nil {
+		return n, fmt.Errorf("writing to disk %s: %w", d.name, err)
+	}
+	d.paced(off, off+int64(n))
+	return n, nil
+}
+
+// paced starts writeback of each full window and waits for the one before. It is
+// advice to the kernel: errors show in Flush.
+func (d *Disk) paced(from, to int64) {
+	w := &d.window
+	if from != w.end {
+		w.start = from
+	}
+	w.end = to
+	if w.end-w.start < writebackWindow {
+		return
+	}
+	fd := int(d.f.Fd())
+	_ = unix.SyncFileRange(fd, w.start, w.end-w.start, unix.SYNC_FILE_RANGE_WRITE)
+	if w.prevEnd > w.prevStart {
+		n := w.prevEnd - w.prevStart
+		_ = unix.SyncFileRange(fd, w.prevStart, n,
+			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		_ = unix.Fadvise(fd, w.prevStart, n, unix.FADV_DONTNEED)
+	}
+	w.prevStart, w.prevEnd, w.start = w.start, w.end, w.end
+}
+
+// Zero makes n bytes at off read as zero. The disk does it itself where it can
+// (unmap or write-zeroes with guaranteed result), else the kernel writes zeros.
+func (d *Disk) Zero(off, n int64) error {
+	if off < 0 || off+n > d.size {
+		return fmt.Errorf("zeroing %d bytes at %d of disk %s: beyond its %d bytes", n, off, d.name, d.size)
+	}
+	if n == 0 {
+		return nil
+	}
+	// On block devices both calls promise zeros; the first refuses rather than be slow.
+	for _, mode := range []uint32{
+		unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE,
+		unix.FALLOC_FL_ZERO_RANGE | unix.FALLOC_FL_KEEP_SIZE,
+	} {
+		if off%d.sector != 0 || n%d.sector != 0 {
+			break
+		}
+		var err error
+		for {
+			if err = unix.Fallocate(int(d.f.Fd()), mode, off, n); err != unix.EINTR {
+				break
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("zeroing %d bytes at %d of disk %s: %w", n, off, d.name, err)
+		}
+	}
+	return d.writeZeros(off, n)
+}
+
+func (d *Disk) writeZeros(off, n int64) error {
+	zeros := make([]byte, min(n, 1<<20))
+	for n > 0 {
+		k := min(n, int64(len(zeros)))
+		if _, err := d.WriteAt(zeros[:k], off); err != nil {
+			return err
+		}
+		off, n = off+k, n-k
+	}
+	return nil
+}
+
+// EndsSize is how much WipeEnds zeroes at each end, in bytes: both copies of a
+// GPT, boot sectors and the superblocks of software RAID lie within.
+const EndsSize = 1 << 20
+
+// WipeEnds zeroes the first and the last MiB, so that nothing boots from or
+// assembles the disk's former content.
+func (d *Disk) WipeEnds() error {
+	n := min(d.size, EndsSize)
+	if err := d.Zero(0, n); err != nil {
+		return err
+	}
+	return d.Zero(d.size-n, n)
+}
+
+// Flush returns when everything written is on the medium.
+func (d *Disk) Flush() error {
+	if err := d.f.Sync(); err != nil {
+		return fmt.Errorf("flushing disk %s: %w", d.name, err)
+	}
+	return nil
+}
+
+// RereadPartitions makes the kernel read the partition table again. On a regular
+// file it does nothing.
+func (d *Disk) RereadPartitions() error {
+	if !d.block {
+		return nil
+	}
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, d.f.Fd(), unix.BLKRRPART, 0); e != 0 && e != unix.EINVAL {
+		// EINVAL: a device that cannot have partitions, such as a plain loop device.
+		return fmt.Errorf("reading the partition table of disk %s again: %w", d.name, e)
+	}
+	return nil
+}
+
+// Close closes the disk without flushing.
+func (d *Disk) Close() error { return d.f.Close() }

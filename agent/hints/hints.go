@@ -1,0 +1,210 @@
+// Package hints chooses the disk that an image is written to, by Ironic's root
+// device hints (ironic-facts §5.6).
+//
+// It may import protocol/agentapi only and touches no device. Every hint must
+// match; without hints the smallest disk of at least the minimum size wins, ties
+// broken by name, so that the same machine always chooses the same disk.
+package hints
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// DefaultMinBytes is the least size of a disk that is chosen without being asked for.
+const DefaultMinBytes = 4 << 30
+
+const gib = 1 << 30
+
+// property returns the texts of a disk that a hint is compared with.
+type property struct {
+	numeric bool
+	values  func(agentapi.Disk) []string
+}
+
+func one(f func(agentapi.Disk) string) property {
+	return property{values: func(d agentapi.Disk) []string { return []string{f(d)} }}
+}
+
+var properties = map[string]property{
+	"size":                 {true, func(d agentapi.Disk) []string { return []string{strconv.FormatInt(d.Size/gib, 10)} }},
+	"model":                one(func(d agentapi.Disk) string { return d.Model }),
+	"vendor":               one(func(d agentapi.Disk) string { return d.Vendor }),
+	"serial":               one(func(d agentapi.Disk) string { return d.Serial }),
+	"wwn":                  {values: func(d agentapi.Disk) []string { return []string{d.WWN, d.WWNWithExtension} }},
+	"wwn_with_extension":   one(func(d agentapi.Disk) string { return d.WWNWithExtension }),
+	"wwn_vendor_extension": one(func(d agentapi.Disk) string { return d.WWNVendorExtension }),
+	"name":                 one(func(d agentapi.Disk) string { return d.Name }),
+	"rotational":           one(func(d agentapi.Disk) string { return strconv.FormatBool(d.Rotational) }),
+	"hctl":                 one(func(d agentapi.Disk) string { return d.HCTL }),
+	"by_path":              one(func(d agentapi.Disk) string { return d.ByPath }),
+	"tran":                 one(func(d agentapi.Disk) string { return d.Tran }),
+}
+
+// Hints is a parsed set of hints.
+type Hints struct {
+	rules []rule
+}
+
+type rule struct {
+	key string
+	// any holds alternatives: a list in the hints matches if one of it does.
+	any  []expression
+	text string
+}
+
+// Parse reads properties.root_device or its kin. Unknown keys and unreadable
+// expressions are errors: a hint that is skipped may cost somebody's data.
+func Parse(raw map[string]any) (Hints, error) {
+	var h Hints
+	for key, value := range raw {
+		p, known := properties[key]
+		if !known {
+			return Hints{}, fmt.Errorf("root device hint %q is unknown (known: %s)", key, strings.Join(Keys(), ", "))
+		}
+		values, ok := value.([]any)
+		if !ok {
+			values = []any{value}
+		}
+		r := rule{key: key, text: fmt.Sprintf("%s=%v", key, value)}
+		for _, v := range values {
+			text, err := scalar(v)
+			if err == nil && key == "rotational" {
+				text, err = boolean(text)
+			}
+			var e expression
+			if err == nil {
+				e, err = parse(strings.ToLower(text), p.numeric)
+			}
+			if err != nil {
+				return Hints{}, fmt.Errorf("root device hint %s=%v: %w", key, v, err)
+			}
+			r.any = append(r.any, e)
+		}
+		if len(r.any) == 0 {
+			return Hints{}, fmt.Errorf("root device hint %s is an empty list", key)
+		}
+		h.rules = append(h.rules, r)
+	}
+	slices.SortFunc(h.rules, func(a, b rule) int { return strings.Compare(a.key, b.key) })
+	return h, nil
+}
+
+// Keys lists the hints there are, sorted.
+func Keys() []string {
+	keys := make([]string, 0, len(properties))
+	for k := range properties {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// Match reports whether every hint matches the disk.
+func (h Hints) Match(d agentapi.Disk) bool {
+	for _, r := range h.rules {
+		p := properties[r.key]
+		ok := false
+		for _, e := range r.any {
+			for _, have := range p.values(d) {
+				ok = ok || e.matches(strings.ToLower(strings.TrimSpace(have)), p.numeric)
+			}
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// String gives the hints as text for messages.
+func (h Hints) String() string {
+	if len(h.rules) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(h.rules))
+	for i, r := range h.rules {
+		texts[i] = r.text
+	}
+	return strings.Join(texts, ", ")
+}
+
+// NoDiskError says that no disk was fit, and what there was.
+type NoDiskError struct {
+	Hints    Hints
+	MinBytes int64 // 0 when hints decided
+	Disks    []agentapi.Disk
+}
+
+func (e *NoDiskError) Error() string {
+	var seen []string
+	for _, d := range e.Disks {
+		seen = append(seen, fmt.Sprintf("%s (%d bytes, model %q, serial %q)", d.Name, d.Size, d.Model, d.Serial))
+	}
+	found := "the machine shows no disk at all: check its storage controller and that the ramdisk has its driver"
+	if len(seen) > 0 {
+		found = "found " + strings.Join(seen, ", ")
+	}
+	if len(e.Hints.rules) > 0 {
+		return fmt.Sprintf("no disk matches the root device hints (%s); %s", e.Hints, found)
+	}
+	return fmt.Sprintf("no disk of at least %d bytes; %s", e.MinBytes, found)
+}
+
+// FaultType names the error in the agent's API as ironic-python-agent does.
+func (e *NoDiskError) FaultType() string { return "DeviceNotFound" }
+
+// Choose picks the disk to write to. minBytes counts only without hints; zero
+// means DefaultMinBytes. The error is a *NoDiskError.
+func (h Hints) Choose(disks []agentapi.Disk, minBytes int64) (agentapi.Disk, error) {
+	if minBytes == 0 {
+		minBytes = DefaultMinBytes
+	}
+	if len(h.rules) > 0 {
+		minBytes = 0
+	}
+	fit := slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
+		return d.Size < minBytes || !h.Match(d)
+	})
+	if len(fit) == 0 {
+		return agentapi.Disk{}, &NoDiskError{Hints: h, MinBytes: minBytes, Disks: disks}
+	}
+	return slices.MinFunc(fit, func(a, b agentapi.Disk) int {
+		if a.Size != b.Size {
+			if a.Size < b.Size {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	}), nil
+}
+
+func scalar(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case int:
+		return strconv.Itoa(v), nil
+	}
+	return "", fmt.Errorf("a %T is no hint", v)
+}
+
+func boolean(s string) (string, error) {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "true", "t", "yes", "y", "on", "1":
+		return "true", nil
+	case "false", "f", "no", "n", "off", "0":
+		return "false", nil
+	}
+	return "", fmt.Errorf("%q is neither true nor false", s)
+}

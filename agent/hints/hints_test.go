@@ -1,0 +1,92 @@
+package hints
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+var disks = []agentapi.Disk{
+	{Name: "/dev/sda", Size: 10 << 30, Model: "ACME Fast 100", Vendor: "acme", Serial: "S1", WWN: "0x1", WWNWithExtension: "0x1a", HCTL: "0:0:0:0", Tran: "sata", Rotational: true},
+	{Name: "/dev/sdb", Size: 8 << 30, Model: "ACME Slow", Serial: "S2", ByPath: "/dev/disk/by-path/pci-0000:00:1f.2"},
+	{Name: "/dev/sdc", Size: 8 << 30, Serial: "S3"},
+	{Name: "/dev/sdd", Size: 1 << 30, Serial: "S4"},
+}
+
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hints map[string]any
+		min   int64
+		want  string // empty: none
+	}{
+		{"default: smallest of 4 GiB, tie by name", nil, 0, "/dev/sdb"},
+		{"lower minimum", nil, 1, "/dev/sdd"},
+		{"hints lift the minimum", map[string]any{"serial": "s4"}, 0, "/dev/sdd"},
+		{"size is exact", map[string]any{"size": 10.0}, 0, "/dev/sda"},
+		{"= is at least", map[string]any{"size": "= 9"}, 0, "/dev/sda"},
+		{"<", map[string]any{"size": "< 2"}, 0, "/dev/sdd"},
+		{"!=", map[string]any{"size": "!= 1"}, 0, "/dev/sdb"},
+		{"range", map[string]any{"size": "<range-in> ( 8 10 ]"}, 0, "/dev/sda"},
+		{"open range", map[string]any{"size": "<range-in> ( 8 10 )"}, 0, ""},
+		{"in", map[string]any{"model": "<in> fast"}, 0, "/dev/sda"},
+		{"all-in", map[string]any{"model": "<all-in> acme 100"}, 0, "/dev/sda"},
+		{"or", map[string]any{"serial": "<or> S9 <or> S3"}, 0, "/dev/sdc"},
+		{"or on numbers", map[string]any{"size": "<or> 1 <or> 10"}, 0, "/dev/sdd"},
+		{"s!=", map[string]any{"serial": "s!= S2", "size": "== 8"}, 0, "/dev/sdc"},
+		{"list: any", map[string]any{"serial": []any{"x", "S1"}}, 0, "/dev/sda"},
+		{"wwn in either form", map[string]any{"wwn": "0x1A"}, 0, "/dev/sda"},
+		{"rotational", map[string]any{"rotational": "yes"}, 0, "/dev/sda"},
+		{"not rotational", map[string]any{"rotational": false}, 0, "/dev/sdd"},
+		{"name", map[string]any{"name": "/dev/sdc"}, 0, "/dev/sdc"},
+		{"hctl, tran, vendor", map[string]any{"hctl": "0:0:0:0", "tran": "sata", "vendor": "ACME"}, 0, "/dev/sda"},
+		{"by path", map[string]any{"by_path": "/dev/disk/by-path/pci-0000:00:1f.2"}, 0, "/dev/sdb"},
+		{"all must match", map[string]any{"serial": "S1", "size": 8.0}, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, err := Parse(c.hints)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := h.Choose(disks, c.min)
+			var none *NoDiskError
+			if c.want == "" {
+				if !errors.As(err, &none) || !strings.Contains(err.Error(), "/dev/sda") {
+					t.Fatalf("chose %q, %v; want an error that lists the disks", got.Name, err)
+				}
+				return
+			}
+			if err != nil || got.Name != c.want {
+				t.Errorf("chose %q, %v; want %s", got.Name, err, c.want)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, raw := range []map[string]any{
+		{"colour": "red"}, {"size": "big"}, {"size": ">= x"}, {"model": ""}, {"model": "<in>"}, {"serial": []any{}},
+		{"size": "<range-in> 1 2"}, {"rotational": "maybe"}, {"size": map[string]any{}}, {"size": "<or> 1 <or> x"},
+	} {
+		if _, err := Parse(raw); err == nil {
+			t.Errorf("Parse(%v) accepted", raw)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("size", ">= 10")
+	f.Add("model", "<or> a <or> b")
+	f.Add("size", "<range-in> [ 1 2 ]")
+	f.Fuzz(func(t *testing.T, key, value string) {
+		h, err := Parse(map[string]any{key: value})
+		if err != nil {
+			return
+		}
+		for _, d := range disks {
+			h.Match(d)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package partition
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"unicode/utf16"
+)
+
+const (
+	gptSignature = "EFI PART"
+	headerMin    = 92
+	// maxEntries bounds the entry array; the specification's usual size is 16 KiB.
+	maxEntries = 1 << 20
+)
+
+// Offsets in the GPT header (UEFI 2.10, table 5-5).
+const (
+	hdrSize       = 12
+	hdrCRC        = 16
+	hdrMyLBA      = 24
+	hdrAltLBA     = 32
+	hdrFirst      = 40
+	hdrLast       = 48
+	hdrDiskGUID   = 56
+	hdrEntriesLBA = 72
+	hdrNumEntries = 80
+	hdrEntrySize  = 84
+	hdrEntriesCRC = 88
+)
+
+type gpt struct {
+	disk    Disk
+	sector  int64
+	header  []byte // one sector: the primary header as it was, then as it will be
+	entries []byte
+	count   int
+	size    int // of an entry
+	pmbr    []byte
+}
+
+var le = binary.LittleEndian
+
+func readGPT(d Disk) (*gpt, error) {
+	g := &gpt{disk: d, sector: d.SectorSize(), header: make([]byte, d.SectorSize()), pmbr: make([]byte, 512)}
+	bad := func(format string, args ...any) (*gpt, error) {
+		return nil, fmt.Errorf("GPT of disk %s is damaged: %s", d.Name(), fmt.Sprintf(format, args...))
+	}
+	if _, err := d.ReadAt(g.header, g.sector); err != nil {
+		return bad("header: %v", err)
+	}
+	if _, err := d.ReadAt(g.pmbr, 0); err != nil {
+		return bad("protective MBR: %v", err)
+	}
+	n := int64(le.Uint32(g.header[hdrSize:]))
+	if n < headerMin || n > g.sector {
+		return bad("header of %d bytes", n)
+	}
+	if got, want := headerSum(g.header), le.Uint32(g.header[hdrCRC:]); got != want {
+		return bad("header checksum is %08x, computed %08x", want, got)
+	}
+	count, size := int64(le.Uint32(g.header[hdrNumEntries:])), int64(le.Uint32(g.header[hdrEntrySize:]))
+	if size < 128 || size > 4096 || size%8 != 0 || count < 1 || count*size > maxEntries {
+		return bad("%d entries of %d bytes", count, size)
+	}
+	at := le.Uint64(g.header[hdrEntriesLBA:])
+	if at < 2 || at > uint64(d.Size()/g.sector) {
+		return bad("entries at sector %d", at)
+	}
+	g.count, g.size, g.entries = int(count), int(size), make([]byte, count*size)
+	if _, err := d.ReadAt(g.entries, int64(at)*g.sector); err != nil {
+		return bad("entries: %v", err)
+	}
+	if got, want := crc32.ChecksumIEEE(g.entries), le.Uint32(g.header[hdrEntriesCRC:]); got != want {
+		return bad("checksum of the entries is %08x, computed %08x", want, got)
+	}
+	last := uint64(d.Size()/g.sector) - 1
+	for i := range g.count {
+		if e := g.entry(i); !e.free() && (e.first() > e.last() || e.last() > last) {
+			return bad("partition %d is at sectors %d to %d of a disk of %d", i+1, e.first(), e.last(), last+1)
+		}
+	}
+	return g, nil
+}
+
+// headerSum computes the header's checksum, for which its own field counts as zero.
+func headerSum(header []byte) uint32 {
+	h := append([]byte(nil), header[:le.Uint32(header[hdrSize:])]...)
+	le.PutUint32(h[hdrCRC:], 0)
+	return crc32.ChecksumIEEE(h)
+}
+
+func (g *gpt) Kind() Kind { return GPT }
+
+func (g *gpt) Partitions() []Partition {
+	var out []Partition
+	for i := range g.count {
+		if e := g.entry(i); !e.free() {
+			out = append(out, g.describe(i))
+		}
+	}
+	return out
+}
+
+func (g *gpt) describe(i int) Partition {
+	e := g.entry(i)
+	return Partition{Number: i + 1, Label: e.name(), Type: guid(e[:16]), GUID: guid(e[16:32]),
+		Start: int64(e.first()) * g.sector, Size: int64(e.last()-e.first()+1) * g.sector}
+}
+
+// entrySectors is the length of the entry array in sectors.
+func (g *gpt) entrySectors() int64 { return roundUp(int64(len(g.entries)), g.sector) / g.sector }
+
+func (g *gpt) GrowToDisk() error {
+	last := g.disk.Size()/g.sector - 1
+	usable := last - g.entrySectors() - 1
+	for _, p := range g.Partitions() {
+		if end := (p.Start+p.Size)/g.sector - 1; end > usable {
+			return fmt.Errorf("partition %d ends at sector %d, where disk %s of %d bytes must keep its backup partition table",
+				p.Number, end, g.disk.Name(), g.disk.Size())
+		}
+	}
+	le.PutUint64(g.header[hdrAltLBA:], uint64(last))
+	le.PutUint64(g.header[hdrLast:], uint64(usable))
+	// The protective entry covers the disk; hybrid tables keep their other entries.
+	for i := range 4 {
+		if e := g.pmbr[446+16*i : 462+16*i]; e[4] == 0xee && i == 0 && le.Uint32(e[8:]) == 1 {
+			le.PutUint32(e[12:], uint32(min(last, 1<<32-1)))
+		}
+	}
+	return nil
+}
+
+func (g *gpt) AddLast(label string, size int64) (Partition, error) {
+	slot, end := -1, int64(le.Uint64(g.header[hdrFirst:]))
+	for i := range g.count {
+		if e := g.entry(i); !e.free() {
+			slot = -1
+			end = max(end, int64(e.last())+1)
+		} else if slot < 0 {
+			slot = i
+		}
+	}
+	for i := 0; slot < 0 && i < g.count; i++ {
+		if g.entry(i).free() {
+			slot = i
+		}
+	}
+	if slot < 0 {
+		return Partition{}, fmt.Errorf("all %d entries of the partition table of disk %s are used", g.count, g.disk.Name())
+	}
+	usable := int64(le.Uint64(g.header[hdrLast:])) + 1
+	size = roundUp(size, mib)
+	start := roundDown(usable*g.sector-size, mib)
+	if start < end*g.sector {
+		return Partition{}, fmt.Errorf("no room for a partition %q of %d bytes at the end of disk %s: its partitions leave %d bytes",
+			label, size, g.disk.Name(), max(0, (usable-end)*g.sector))
+	}
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return Partition{}, err
+	}
+	id[7], id[8] = id[7]&0x0f|0x40, id[8]&0x3f|0x80 // version 4, in the mixed-endian layout of GPT
+	e := g.entry(slot)
+	clear(e)
+	copy(e[:16], parseGUID(TypeLinux))
+	copy(e[16:32], id[:])
+	le.PutUint64(e[32:], uint64(start/g.sector))
+	le.PutUint64(e[40:], uint64((start+size)/g.sector-1))
+	for i, u := range utf16.Encode([]rune(label)) {
+		if i < 36 {
+			le.PutUint16(e[56+2*i:], u)
+		}
+	}
+	return g.describe(slot), nil
+}
+
+// Write puts the backup first: if power fails in between, one table is whole.
+func (g *gpt) Write() error {
+	le.PutUint32(g.header[hdrEntriesCRC:], crc32.ChecksumIEEE(g.entries))
+	le.PutUint32(g.header[hdrCRC:], headerSum(g.header))
+	alt := le.Uint64(g.header[hdrAltLBA:])
+	backup := append([]byte(nil), g.header...)
+	le.PutUint64(backup[hdrMyLBA:], alt)
+	le.PutUint64(backup[hdrAltLBA:], le.Uint64(g.header[hdrMyLBA:]))
+	le.PutUint64(backup[hdrEntriesLBA:], alt-uint64(g.entrySectors()))
+	le.PutUint32(backup[hdrCRC:], headerSum(backup))
+	for _, w := range []struct {
+		data []byte
+		at   uint64
+	}{
+		{g.entries, alt - uint64(g.entrySectors())}, {backup, alt},
+		{g.entries, le.Uint64(g.header[hdrEntriesLBA:])}, {g.header, le.Uint64(g.header[hdrMyLBA:])}, {g.pmbr, 0},
+	} {
+		if _, err := g.disk.WriteAt(w.data, int64(w.at)*g.sector); err != nil {
+			return fmt.Errorf("writing the partition table: %w", err)
+		}
+	}
+	return nil
+}
