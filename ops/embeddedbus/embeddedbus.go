@@ -1,0 +1,108 @@
+// Package embeddedbus runs a site's NATS server inside the process, with JetStream
+// on disk: what one machine needs instead of a NATS cluster.
+//
+// It may import nothing of the project.
+package embeddedbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Options of a bus.
+type Options struct {
+	Dir string // JetStream's files
+	// Listen is host:port for other processes; empty: this process only.
+	Listen string
+	// Token is what other processes must show; it is required with Listen.
+	Token string
+	Log   *slog.Logger
+}
+
+// Bus is a running server and a connection of this process to it.
+type Bus struct {
+	srv *server.Server
+}
+
+// Start returns once the server takes connections.
+func Start(ctx context.Context, o Options) (*Bus, error) {
+	opts := &server.Options{ServerName: "ironyard", JetStream: true, StoreDir: filepath.Join(o.Dir, "jetstream"),
+		DontListen: o.Listen == "", NoSigs: true, MaxPayload: 8 << 20,
+		// An acknowledged write survives a power cut.
+		SyncAlways: true}
+	if o.Listen != "" {
+		if o.Token == "" {
+			return nil, errors.New("a bus that listens needs a token")
+		}
+		host, port, err := net.SplitHostPort(o.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("listen address of the bus: %w", err)
+		}
+		opts.Host = host
+		if opts.Port, err = strconv.Atoi(port); err != nil {
+			return nil, fmt.Errorf("listen address of the bus: %w", err)
+		}
+		if opts.Port == 0 {
+			opts.Port = server.RANDOM_PORT
+		}
+		opts.Authorization = o.Token
+	}
+	srv, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("start the bus in %s: %w", o.Dir, err)
+	}
+	srv.SetLoggerV2(logger{o.Log}, false, false, false)
+	srv.Start()
+	wait := 10 * time.Second
+	if d, ok := ctx.Deadline(); ok {
+		wait = time.Until(d)
+	}
+	if !srv.ReadyForConnections(wait) {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		return nil, fmt.Errorf("the bus in %s was not ready within %s; is another process using the folder or the port?", o.Dir, wait.Round(time.Second))
+	}
+	return &Bus{srv: srv}, nil
+}
+
+// URL is where other processes connect, empty when there is no listener.
+func (b *Bus) URL() string {
+	if b.srv.Addr() == nil {
+		return ""
+	}
+	return "nats://" + b.srv.Addr().String()
+}
+
+// Connect returns a connection inside the process; the caller closes it.
+func (b *Bus) Connect(name string, token string) (*nats.Conn, error) {
+	opts := []nats.Option{nats.InProcessServer(b.srv), nats.Name(name), nats.MaxReconnects(-1)}
+	if token != "" {
+		opts = append(opts, nats.Token(token))
+	}
+	return nats.Connect("", opts...)
+}
+
+// Stop ends the server and waits until its files are closed.
+func (b *Bus) Stop() {
+	b.srv.Shutdown()
+	b.srv.WaitForShutdown()
+}
+
+// logger turns the server's log into the process's.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Noticef(f string, a ...any) { l.log.Debug(fmt.Sprintf(f, a...)) }
+func (l logger) Debugf(f string, a ...any)  { l.log.Debug(fmt.Sprintf(f, a...)) }
+func (l logger) Tracef(f string, a ...any)  {}
+func (l logger) Warnf(f string, a ...any)   { l.log.Warn("bus: " + fmt.Sprintf(f, a...)) }
+func (l logger) Errorf(f string, a ...any)  { l.log.Error("bus: " + fmt.Sprintf(f, a...)) }
+func (l logger) Fatalf(f string, a ...any)  { l.log.Error("bus: " + fmt.Sprintf(f, a...)) }
