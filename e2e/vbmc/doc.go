@@ -1,0 +1,9 @@
+// Package vbmc is a virtual BMC: a Redfish service over HTTPS that controls one
+// computer and behaves like an ordinary server's, sessions, ETags and all.
+//
+// It owns the wire: resources, authentication, the journal of writes and the
+// faults that a test injects. What a power action does is the Computer's affair.
+// It may import nothing of the project. Invariants: every write that reaches the
+// service is in the journal, refused or not, with passwords left out; nothing but
+// the service root and its version list is readable without credentials.
+package vbmc

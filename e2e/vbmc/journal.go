@@ -1,0 +1,91 @@
+package vbmc
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// EpochHeader is the request header by which a conductor names its epoch.
+const EpochHeader = "X-Ironyard-Epoch"
+
+// maxBody bounds a request's body; Redfish writes are well below 64 KiB.
+const maxBody = 64 << 10
+
+// maxJournal is how many writes are remembered; older ones are dropped.
+const maxJournal = 10000
+
+// Write is one request that could change something.
+type Write struct {
+	Time   time.Time `json:"time"`
+	Method string    `json:"method"`
+	Path   string    `json:"path"`
+	// Body is left out for sessions, whose bodies hold passwords.
+	Body   string `json:"body,omitempty"`
+	Epoch  string `json:"epoch,omitempty"`
+	Status int    `json:"status"`
+}
+
+// Journal is the list of writes in the order of their arrival. Safe for concurrent use.
+type Journal struct {
+	mu     sync.Mutex
+	writes []Write
+}
+
+// Writes returns all writes so far.
+func (j *Journal) Writes() []Write {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.writes)
+}
+
+// Matching returns the writes whose path ends so, such as "ComputerSystem.Reset".
+func (j *Journal) Matching(suffix string) []Write {
+	return slices.DeleteFunc(j.Writes(), func(w Write) bool { return !strings.HasSuffix(w.Path, suffix) })
+}
+
+// wrap reads and bounds each body, and notes each write before its effect.
+func (j *Journal) wrap(now func() time.Time, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			refusal{http.StatusRequestEntityTooLarge, "PayloadTooLarge", "The request body is too large or broken."}.write(w)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		entry := Write{Time: now(), Method: r.Method, Path: r.URL.Path, Epoch: r.Header.Get(EpochHeader)}
+		if !strings.HasPrefix(r.URL.Path, sessionsPath) {
+			entry.Body = string(body)
+		}
+		status := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		// Noted when done, for the status; but in any case, also if the handler panics.
+		defer func() {
+			entry.Status = status.status
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.writes = append(j.writes, entry)
+			if extra := len(j.writes) - maxJournal; extra > 0 {
+				j.writes = slices.Delete(j.writes, 0, extra)
+			}
+		}()
+		next.ServeHTTP(status, r)
+	})
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusWriter) WriteHeader(code int) {
+	s.status = code
+	s.ResponseWriter.WriteHeader(code)
+}

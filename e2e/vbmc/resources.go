@@ -1,0 +1,111 @@
+package vbmc
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Paths of the service. There is one system, manager and chassis.
+const (
+	rootPath     = "/redfish/v1"
+	sessionsPath = rootPath + "/SessionService/Sessions"
+	systemPath   = rootPath + "/Systems/1"
+	managerPath  = rootPath + "/Managers/1"
+	chassisPath  = rootPath + "/Chassis/1"
+	nicPath      = systemPath + "/EthernetInterfaces/1"
+)
+
+// SystemPath is the system's path, for drivers that want to be told.
+const SystemPath = systemPath
+
+func (b *BMC) routes() http.Handler {
+	mux := http.NewServeMux()
+	open := func(method, path string, h http.HandlerFunc) { mux.HandleFunc(method+" "+path, h) }
+	closed := func(method, path string, h http.HandlerFunc) { open(method, path, b.authentic(h)) }
+	get := func(path string, make func() object) {
+		closed("GET", path, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, make()) })
+	}
+	open("GET", "/redfish", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, object{"v1": rootPath + "/"}) })
+	open("GET", rootPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.root()) })
+	open("POST", sessionsPath, b.createSession)
+	closed("GET", sessionsPath, b.listSessions)
+	closed("GET", sessionsPath+"/{id}", b.showSession)
+	closed("DELETE", sessionsPath+"/{id}", b.deleteSession)
+	get(rootPath+"/SessionService", func() object {
+		return resource(rootPath+"/SessionService", "SessionService.v1_1_8.SessionService", "SessionService", "Session Service", object{
+			"ServiceEnabled": true, "SessionTimeout": int(sessionTimeout.Seconds()), "Sessions": link(sessionsPath),
+		})
+	})
+	for _, c := range []struct{ path, typ, member string }{
+		{rootPath + "/Systems", "ComputerSystemCollection", systemPath},
+		{rootPath + "/Managers", "ManagerCollection", managerPath},
+		{rootPath + "/Chassis", "ChassisCollection", chassisPath},
+		{systemPath + "/EthernetInterfaces", "EthernetInterfaceCollection", nicPath},
+	} {
+		get(c.path, func() object {
+			return collection(c.path, c.typ, strings.TrimSuffix(c.typ, "Collection")+" Collection", c.member)
+		})
+	}
+	get(systemPath, b.system)
+	closed("PATCH", systemPath, b.patchSystem)
+	closed("POST", systemPath+"/Actions/ComputerSystem.Reset", b.resetSystem)
+	get(nicPath, b.nic)
+	get(managerPath, b.manager)
+	get(chassisPath, b.chassis)
+	closed("GET", "/", notFound)
+	for _, method := range []string{"POST", "PATCH", "PUT", "DELETE"} {
+		closed(method, "/", func(w http.ResponseWriter, _ *http.Request) {
+			refusal{http.StatusMethodNotAllowed, "OperationNotAllowed", "The HTTP method is not allowed on this resource."}.write(w)
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Redfish clients write resource paths with and without a slash at the end.
+		if trimmed := strings.TrimRight(r.URL.Path, "/"); trimmed != "" {
+			r.URL.Path = trimmed
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (b *BMC) root() object {
+	return resource(rootPath, "ServiceRoot.v1_5_0.ServiceRoot", "RootService", "Root Service", object{
+		"RedfishVersion": "1.9.0", "UUID": b.cfg.UUID, "Vendor": b.cfg.Manufacturer, "Product": b.cfg.Product,
+		"Systems": link(rootPath + "/Systems"), "Managers": link(rootPath + "/Managers"), "Chassis": link(rootPath + "/Chassis"),
+		"SessionService": link(rootPath + "/SessionService"), "Links": object{"Sessions": link(sessionsPath)},
+	})
+}
+
+func (b *BMC) nic() object {
+	return resource(nicPath, "EthernetInterface.v1_5_1.EthernetInterface", "1", "Network Card", object{
+		"MACAddress": b.cfg.MAC, "PermanentMACAddress": b.cfg.MAC, "InterfaceEnabled": true, "LinkStatus": "LinkUp", "Status": healthy(true),
+	})
+}
+
+func (b *BMC) manager() object {
+	return resource(managerPath, "Manager.v1_7_0.Manager", "1", b.cfg.Name+" BMC", object{
+		"ManagerType": "BMC", "FirmwareVersion": "1.0.0", "UUID": b.cfg.UUID, "Model": "Virtual BMC", "PowerState": "On", "Status": healthy(true),
+		"Links": object{"ManagerForServers": []object{link(systemPath)}, "ManagerForChassis": []object{link(chassisPath)}},
+	})
+}
+
+func (b *BMC) chassis() object {
+	return resource(chassisPath, "Chassis.v1_11_0.Chassis", "1", b.cfg.Name, object{
+		"ChassisType": "RackMount", "Manufacturer": b.cfg.Manufacturer, "Model": b.cfg.Product, "SerialNumber": b.cfg.Serial,
+		"PowerState": powerState(b.computer.On()), "Status": healthy(true),
+		"Links": object{"ComputerSystems": []object{link(systemPath)}, "ManagedBy": []object{link(managerPath)}},
+	})
+}
+
+func healthy(on bool) object {
+	if on {
+		return object{"State": "Enabled", "Health": "OK"}
+	}
+	return object{"State": "Disabled", "Health": "OK"}
+}
+
+func powerState(on bool) string {
+	if on {
+		return "On"
+	}
+	return "Off"
+}

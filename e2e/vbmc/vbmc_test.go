@@ -1,0 +1,288 @@
+package vbmc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bmc-toolbox/bmclib/v2"
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
+)
+
+// fake is a computer that obeys at once.
+type fake struct {
+	mu     sync.Mutex
+	on     bool
+	device string
+	once   bool
+	calls  []string
+	err    error
+}
+
+func (f *fake) act(name string, on bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, name)
+	if f.err == nil {
+		f.on = on
+	}
+	return f.err
+}
+
+func (f *fake) On() bool                        { f.mu.Lock(); defer f.mu.Unlock(); return f.on }
+func (f *fake) Start(context.Context) error     { return f.act("start", true) }
+func (f *fake) Stop(context.Context) error      { return f.act("stop", false) }
+func (f *fake) Reset(context.Context) error     { return f.act("reset", true) }
+func (f *fake) Shutdown(context.Context) error  { return f.act("shutdown", false) }
+func (f *fake) Restart(context.Context) error   { return f.act("restart", true) }
+func (f *fake) Interrupt(context.Context) error { return f.act("nmi", true) }
+func (f *fake) BootOverride() (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.device, f.once
+}
+func (f *fake) SetBootOverride(device string, once bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.device, f.once = device, once
+	return nil
+}
+
+func serve(t *testing.T) (*BMC, *fake, string) {
+	t.Helper()
+	computer := &fake{}
+	b, err := New(Config{
+		Username: "admin", Password: "secret-word", UEFI: true, Name: "uefi-0", UUID: "4c4c4544-0000-2010-8020-80c04f000001",
+		Manufacturer: "Ironyard", Product: "Virtual Rack", Serial: "S1", MAC: "52:54:00:00:00:01", MemoryMiB: 1024,
+	}, computer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return b, computer, l.Addr().String()
+}
+
+func connect(t *testing.T, address string, basic bool) *redfish.ComputerSystem {
+	t.Helper()
+	c, err := gofish.Connect(gofish.ClientConfig{Endpoint: "https://" + address, Username: "admin", Password: "secret-word", Insecure: true, BasicAuth: basic})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Logout)
+	systems, err := c.Service.Systems()
+	if err != nil || len(systems) != 1 {
+		t.Fatalf("%d systems, %v", len(systems), err)
+	}
+	return systems[0]
+}
+
+func TestGofish(t *testing.T) {
+	for _, basic := range []bool{false, true} {
+		b, computer, address := serve(t)
+		s := connect(t, address, basic)
+		if s.PowerState != redfish.OffPowerState || s.SerialNumber != "S1" || s.MemorySummary.TotalSystemMemoryGiB != 1 {
+			t.Errorf("system %+v", s)
+		}
+		nics, err := s.EthernetInterfaces()
+		if err != nil || len(nics) != 1 || nics[0].MACAddress != "52:54:00:00:00:01" {
+			t.Errorf("network cards %v, %v", nics, err)
+		}
+		managers, err := s.ManagedBy()
+		if err != nil || len(managers) != 1 {
+			t.Errorf("managers %v, %v", managers, err)
+		}
+		if err := s.SetBoot(redfish.Boot{BootSourceOverrideTarget: "Pxe", BootSourceOverrideEnabled: "Once"}); err != nil {
+			t.Fatal(err)
+		}
+		if device, once := computer.BootOverride(); device != Network || !once {
+			t.Errorf("override %q, once %t", device, once)
+		}
+		// The state changed, so the tag that s still has is old.
+		if err := s.SetBoot(redfish.Boot{BootSourceOverrideTarget: "Hdd"}); err == nil {
+			t.Error("a write with an old ETag passed")
+		}
+		for _, kind := range []redfish.ResetType{"On", "ForceRestart", "GracefulRestart", "PowerCycle", "Nmi", "GracefulShutdown", "On", "ForceOff"} {
+			if err := connect(t, address, true).Reset(kind); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		if got := strings.Join(computer.calls, " "); got != "start reset restart reset nmi shutdown start stop" {
+			t.Errorf("computer was told: %s", got)
+		}
+		if n := len(b.Journal.Matching("ComputerSystem.Reset")); n != 8 {
+			t.Errorf("journal has %d resets, want 8", n)
+		}
+		for _, w := range b.Journal.Writes() {
+			if strings.Contains(w.Body, "secret-word") {
+				t.Error("the journal holds a password")
+			}
+		}
+	}
+}
+
+func TestBMCLib(t *testing.T) {
+	_, computer, address := serve(t)
+	host, port, _ := net.SplitHostPort(address)
+	c := bmclib.NewClient(host, "admin", "secret-word", bmclib.WithRedfishPort(port))
+	c.Registry.Drivers = c.Registry.Using("redfish")
+	if err := c.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if ok, err := c.SetBootDevice(t.Context(), "pxe", false, true); !ok || err != nil {
+		t.Fatalf("boot device: %t, %v", ok, err)
+	}
+	if ok, err := c.SetPowerState(t.Context(), "on"); !ok || err != nil {
+		t.Fatalf("power: %t, %v", ok, err)
+	}
+	if state, err := c.GetPowerState(t.Context()); err != nil || !strings.EqualFold(state, "on") {
+		t.Errorf("power state %q, %v", state, err)
+	}
+	if device, once := computer.BootOverride(); device != Network || !once || !computer.On() {
+		t.Errorf("override %q, once %t, on %t", device, once, computer.On())
+	}
+}
+
+// ask sends one request straight to the service's handler.
+func ask(b *BMC, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	if len(header) == 0 {
+		r.SetBasicAuth("admin", "secret-word")
+	}
+	w := httptest.NewRecorder()
+	b.Journal.wrap(b.cfg.Now, b.handler).ServeHTTP(w, r)
+	return w
+}
+
+func TestRefusals(t *testing.T) {
+	b, computer, _ := serve(t)
+	reset := systemPath + "/Actions/ComputerSystem.Reset"
+	for _, c := range []struct {
+		method, path, body string
+		want               int
+		header             []string
+	}{
+		{"GET", "/redfish/v1/", "", 200, []string{"X-None", ""}},
+		{"GET", systemPath, "", 401, []string{"X-None", ""}},
+		{"GET", systemPath, "", 401, []string{"X-Auth-Token", "made-up"}},
+		{"GET", "/redfish/v1/Nothing", "", 404, nil},
+		{"PUT", systemPath, "{}", 405, nil},
+		{"POST", sessionsPath, `{"UserName":"admin","Password":"wrong"}`, 401, []string{"X-None", ""}},
+		{"POST", reset, `{"ResetType":"Explode"}`, 400, nil},
+		{"POST", reset, `{"ResetType":`, 400, nil},
+		{"POST", reset, `{"ResetType":"ForceRestart"}`, 409, nil},
+		{"PATCH", systemPath, `{"Boot":{"BootSourceOverrideTarget":"Floppy"}}`, 400, nil},
+		{"PATCH", systemPath, `{"Boot":{"BootSourceOverrideMode":"Legacy"}}`, 400, nil},
+		{"PATCH", systemPath, `{"AssetTag":"x"}`, 400, nil},
+		{"PATCH", systemPath, strings.Repeat(" ", maxBody+1), 413, nil},
+		{"DELETE", sessionsPath + "/none", "", 404, nil},
+	} {
+		w := ask(b, c.method, c.path, c.body, c.header...)
+		if w.Code != c.want || c.want >= 400 && !strings.Contains(w.Body.String(), "@Message.ExtendedInfo") {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, w.Code, w.Body, c.want)
+		}
+	}
+	if len(computer.calls) != 0 {
+		t.Errorf("refused requests reached the computer: %v", computer.calls)
+	}
+	computer.err = errors.New("no fuse")
+	if w := ask(b, "POST", reset, `{"ResetType":"On"}`); w.Code != 500 || !strings.Contains(w.Body.String(), "no fuse") {
+		t.Errorf("failed action: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestSessionsAreScarce(t *testing.T) {
+	b, _, _ := serve(t)
+	login := func() *httptest.ResponseRecorder {
+		return ask(b, "POST", sessionsPath, `{"UserName":"admin","Password":"secret-word"}`)
+	}
+	first := login()
+	for range maxSessions - 1 {
+		login()
+	}
+	if w := login(); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("session above the limit: %d", w.Code)
+	}
+	token := first.Header().Get("X-Auth-Token")
+	if w := ask(b, "DELETE", first.Header().Get("Location"), "", "X-Auth-Token", token); w.Code != http.StatusNoContent {
+		t.Errorf("delete: %d", w.Code)
+	}
+	if w := ask(b, "GET", systemPath, "", "X-Auth-Token", token); w.Code != http.StatusUnauthorized {
+		t.Errorf("deleted session: %d", w.Code)
+	}
+	if w := login(); w.Code != http.StatusCreated {
+		t.Errorf("session after one was closed: %d", w.Code)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	b, _, address := serve(t)
+	dial := func() error {
+		c, err := gofish.Connect(gofish.ClientConfig{Endpoint: "https://" + address, Username: "admin", Password: "secret-word", Insecure: true})
+		if err == nil {
+			c.Logout()
+		}
+		return err
+	}
+	for what, fault := range map[string]func(bool){
+		"refuse":      b.Faults.Refuse,
+		"credentials": b.Faults.RejectCredentials,
+		"500": func(on bool) {
+			if on {
+				b.Faults.Fail(1)
+			}
+		},
+	} {
+		fault(true)
+		if dial() == nil {
+			t.Errorf("%s: connected all the same", what)
+		}
+		fault(false)
+		if err := dial(); err != nil {
+			t.Errorf("%s: not healed: %v", what, err)
+		}
+	}
+	b.Faults.Hang(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := gofish.ConnectContext(ctx, gofish.ClientConfig{Endpoint: "https://" + address, Insecure: true}); err == nil {
+		t.Error("hang: connected all the same")
+	}
+}
+
+func FuzzRequestBodies(f *testing.F) {
+	b, err := New(Config{Username: "admin", Password: "secret-word"}, &fake{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(`{"Boot":{"BootSourceOverrideTarget":"Pxe"}}`)
+	f.Add(`{"ResetType":"On"}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		for method, path := range map[string]string{"PATCH": systemPath, "POST": systemPath + "/Actions/ComputerSystem.Reset"} {
+			if w := ask(b, method, path, body); w.Code >= 500 {
+				t.Errorf("%s with %q: %d", method, body, w.Code)
+			}
+		}
+	})
+}
