@@ -123,7 +123,7 @@ func Apply(doc map[string]any, op Op) error {
 		return &Error{op, "there is no attribute /" + op.Root()}
 	}
 	if op.Whole() {
-		doc[op.Root()] = op.Value
+		doc[op.Root()] = Clone(op.Value)
 		if op.Kind == Remove {
 			doc[op.Root()] = nil
 		}
@@ -163,7 +163,7 @@ func changeObject(c map[string]any, steps []string, op *Op) (any, error) {
 	case op.Kind == Remove:
 		delete(c, name)
 	default:
-		c[name] = op.Value
+		c[name] = Clone(op.Value)
 	}
 	return c, nil
 }
@@ -171,7 +171,7 @@ func changeObject(c map[string]any, steps []string, op *Op) (any, error) {
 func changeList(c []any, steps []string, op *Op) (any, error) {
 	last := len(steps) == 1
 	if steps[0] == "-" && last && op.Kind == Add {
-		return append(c, op.Value), nil
+		return append(c, Clone(op.Value)), nil
 	}
 	i, err := strconv.Atoi(steps[0])
 	room := len(c)
@@ -189,11 +189,11 @@ func changeList(c []any, steps []string, op *Op) (any, error) {
 		}
 		c[i] = changed
 	case op.Kind == Add:
-		return slices.Insert(c, i, op.Value), nil
+		return slices.Insert(c, i, Clone(op.Value)), nil
 	case op.Kind == Remove:
 		return slices.Delete(c, i, i+1), nil
 	default:
-		c[i] = op.Value
+		c[i] = Clone(op.Value)
 	}
 	return c, nil
 }

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// Config is what the API needs. Store, Roster, Ask and Key are required.
+type Config struct {
+	Store  *store.Store
+	Roster dispatch.Roster
+	Ask    dispatch.Asker
+	Key    *seal.Key // of the database
+	Nudge  func()    // wakes the outbox relay
+	Log    *slog.Logger
+	Now    func() time.Time
+	// PublicEndpoint is what links begin with; empty: the host that the request names.
+	PublicEndpoint string
+	// CORSOrigins are the origins whose pages may use the API from a browser.
+	CORSOrigins []string
+}
+
+var errPanic = errors.New("handler panicked")
+
+// New makes the handler. Its caller listens on loopback only as long as there is no
+// authentication.
+func New(c Config) http.Handler {
+	if c.Nudge == nil {
+		c.Nudge = func() {}
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection()}
+	for _, origin := range c.CORSOrigins {
+		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {
+			c.Log.Error("origin is not trusted", "origin", origin, "error", err)
+		}
+	}
+	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Nudge: c.Nudge, Now: c.Now, Log: c.Log}
+	s.resources = s.list()
+	s.router = newRouter(s.resources)
+	return s
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// readConfigDrive returns a config drive as it travels to the rack: a URL, a
+// base64 text or a JSON object (which begins with a brace); empty for none.
+func readConfigDrive(v microversion.Version, e provision.Event, drive any) (string, error) {
+	if drive == nil || drive == "" {
+		return "", nil
+	}
+	switch {
+	case e == provision.EventDeploy:
+	case e == provision.EventRebuild && v >= rebuildDriveSince:
+	case e == provision.EventRebuild:
+		return "", wire.Invalid("A config drive on rebuild needs API version %s or newer", rebuildDriveSince)
+	default:
+		return "", wire.Invalid("Adding a config drive is only supported when setting provision state to active or rebuild")
+	}
+	switch drive := drive.(type) {
+	case string:
+		return drive, checkDriveText(drive)
+	case map[string]any:
+		if v < driveObjectSince {
+			return "", wire.Invalid("Providing a JSON object for configdrive is only supported starting with API version %s", driveObjectSince)
+		}
+		if err := checkDriveObject(v, drive); err != nil {
+			return "", err
+		}
+		text, err := json.Marshal(drive)
+		return string(text), err
+	}
+	return "", wire.Invalid("Invalid configdrive: it must be a text or an object")
+}
+
+// checkDriveText admits a URL that a rack can fetch, or base64.
+func checkDriveText(text string) error {
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return wire.Invalid("Invalid configdrive: its URL must be http or https, with a host")
+		}
+		return nil
+	}
+	if _, err := base64.StdEncoding.DecodeString(text); err != nil { // it ignores line ends
+		return wire.Invalid("Invalid configdrive: it is neither a URL nor base64: %v", err)
+	}
+	return nil
+}
+
+func checkDriveObject(v microversion.Version, drive map[string]any) error {
+	if err := only(drive, "meta_data", "network_data", "user_data", "vendor_data"); err != nil {
+		return wire.Invalid("Schema error for configdrive: %v", err)
+	}
+	if drive["vendor_data"] != nil && v < vendorDataSince {
+		return wire.Invalid("Providing vendor_data in configdrive is only supported starting with API version %s", vendorDataSince)
+	}
+	for name, part := range drive {
+		_, isObject := part.(map[string]any)
+		_, isList := part.([]any)
+		_, isText := part.(string)
+		if part == nil || isObject || name == "user_data" && (isList || isText) {
+			continue
+		}
+		return wire.Invalid("Schema error for configdrive: %s is not of the right type", name)
+	}
+	return nil
+}

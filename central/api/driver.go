@@ -1,0 +1,187 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// The versions that brought the drivers' type and fields.
+const (
+	driverTypeSince   = 30
+	driverFieldsSince = 77
+	driverLinksSince  = 14
+)
+
+// driver is a hardware type with all that live rackds offer for it.
+type driver struct {
+	name       string
+	hosts      []string
+	interfaces map[string][]string // kind → implementations, best first
+	base       string
+}
+
+// driverTable is every field of a driver.
+var driverTable = func() *fields.Table[driver] {
+	computed := fields.Computed[driver]
+	list := []fields.Field[driver]{
+		computed("name", 1, func(d *driver) any { return d.name }).List(),
+		computed("hosts", 1, func(d *driver) any { return d.hosts }).List(),
+		computed("type", driverTypeSince, func(*driver) any { return "dynamic" }).List(),
+		computed("properties", driverLinksSince, func(d *driver) any {
+			return json.RawMessage(wire.AppendLinks(nil, d.base, "drivers/"+d.name+"/properties"))
+		}).List(),
+	}
+	for _, kind := range node.InterfaceKinds {
+		since := max(driverTypeSince, sinceOf(kind))
+		if kind == "network" || since == 31 {
+			since = driverTypeSince
+		}
+		list = append(list,
+			computed("default_"+kind+"_interface", since, func(d *driver) any {
+				if offered := d.interfaces[kind]; len(offered) > 0 {
+					return offered[0]
+				}
+				return nil
+			}),
+			computed("enabled_"+kind+"_interfaces", since, func(d *driver) any { return d.interfaces[kind] }))
+	}
+	return fields.New("driver", list...)
+}()
+
+func (s *Server) drivers() Resource {
+	return Resource{Name: "drivers", Routes: []Route{
+		{Method: http.MethodGet, Path: "drivers", Policy: "baremetal:driver:get", Handle: s.listDrivers},
+		{Method: http.MethodGet, Path: "drivers/{driver}", Policy: "baremetal:driver:get", Handle: s.showDriver},
+		{Method: http.MethodGet, Path: "drivers/{driver}/properties", Policy: "baremetal:driver:get_properties", Handle: s.driverProperties},
+	}}
+}
+
+// liveDrivers gathers the drivers of all live rackds, in order of name.
+func (s *Server) liveDrivers(base string) []*driver {
+	byName := map[string]*driver{}
+	for _, m := range s.Roster.Conductors() {
+		for name, offered := range m.Drivers {
+			d := byName[name]
+			if d == nil {
+				d = &driver{name: name, interfaces: map[string][]string{}, base: base}
+				byName[name] = d
+			}
+			d.hosts = append(d.hosts, m.Name)
+			for kind, names := range offered {
+				for _, n := range names {
+					if !slices.Contains(d.interfaces[kind], n) {
+						d.interfaces[kind] = append(d.interfaces[kind], n)
+					}
+				}
+			}
+		}
+	}
+	list := make([]*driver, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, byName[name])
+	}
+	return list
+}
+
+func appendDriver(b []byte, sel fields.Selection, d *driver) []byte {
+	b = driverTable.Append(append(b, '{'), sel, d)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), d.base, "drivers/"+d.name)
+	return append(b, '}')
+}
+
+func (s *Server) listDrivers(r *Request) (Reply, error) {
+	if err := r.Query.Allow("type", "detail", "fields"); err != nil {
+		return Reply{}, err
+	}
+	kind, given := r.Query["type"]
+	switch {
+	case given && r.Version < driverTypeSince:
+		return Reply{}, wire.NotAcceptable("The argument type", driverTypeSince)
+	case given && kind != "classic" && kind != "dynamic":
+		return Reply{}, wire.Invalid("The driver type %.40q is not one of ['classic', 'dynamic']", kind)
+	}
+	sel, err := selectFields(r, driverTable, false, driverFieldsSince, driverTypeSince)
+	if err != nil {
+		return Reply{}, err
+	}
+	b := []byte(`{"drivers":[`)
+	for _, d := range s.liveDrivers(r.Base) {
+		if kind == "classic" {
+			break // there are none
+		}
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
+		}
+		b = appendDriver(b, sel, d)
+	}
+	return ok(append(b, `]}`...))
+}
+
+func (s *Server) showDriver(r *Request) (Reply, error) {
+	if err := r.Query.Allow("fields"); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, driverTable, true, driverFieldsSince, driverTypeSince)
+	if err != nil {
+		return Reply{}, err
+	}
+	d, err := s.driver(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	return ok(appendDriver(nil, sel, d))
+}
+
+// driver returns the driver of the path.
+func (s *Server) driver(r *Request) (*driver, error) {
+	for _, name := range []string{r.Param(0), r.Param(0) + r.suffix} {
+		for _, d := range s.liveDrivers(r.Base) {
+			if d.name == name {
+				return d, nil
+			}
+		}
+	}
+	return nil, wire.Errorf(http.StatusNotFound, "Could not find the following driver(s) or hardware type(s): %.80s.", r.Param(0))
+}
+
+func (s *Server) driverProperties(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	d, err := s.driver(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	m, err := s.conductorOf(d)
+	if err != nil {
+		return Reply{}, err
+	}
+	body, err := s.Ask.Ask(r.Context(), m, ask.Request{Method: ask.DriverProperties, Driver: d.name})
+	if err != nil {
+		return Reply{}, err
+	}
+	var properties map[string]any
+	if err := json.Unmarshal(body, &properties); err != nil {
+		return Reply{}, fmt.Errorf("read the answer of conductor %s about driver %s: %w", m.Name, d.name, err)
+	}
+	return ok(wire.AppendValue(nil, properties))
+}
+
+// conductorOf returns a live rackd with the driver.
+func (s *Server) conductorOf(d *driver) (bus.Member, error) {
+	for _, m := range s.Roster.Conductors() {
+		if m.Drivers[d.name] != nil {
+			return m, nil
+		}
+	}
+	return bus.Member{}, wire.Errorf(http.StatusServiceUnavailable, "No conductor with driver %s is alive any more; retry.", d.name)
+}

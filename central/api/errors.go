@@ -1,0 +1,43 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// storeError turns what the store reports into what a client is told. Handlers
+// that know which object is missing say so themselves.
+func storeError(err error) error {
+	if e, ok := errors.AsType[*store.DuplicateError](err); ok {
+		return wire.Errorf(http.StatusConflict, "%s", duplicate(e))
+	}
+	if e, ok := errors.AsType[*store.InvalidSortError](err); ok {
+		return wire.Invalid("The sort_key value %q is an invalid field for sorting", e.Key)
+	}
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return wire.Errorf(http.StatusConflict, "The resource was changed by another request at the same time. Nothing was changed; please retry.")
+	case errors.Is(err, store.ErrNotFound):
+		return wire.Errorf(http.StatusNotFound, "Resource could not be found.")
+	}
+	return err
+}
+
+func duplicate(e *store.DuplicateError) string {
+	switch e.Field {
+	case "name":
+		return "A node with name " + e.Value + " already exists."
+	case "uuid":
+		return "A node with UUID " + e.Value + " already exists."
+	case "instance_uuid":
+		return "Instance " + e.Value + " is already associated with a node, it cannot be associated with this other node."
+	case "address":
+		return "A port with MAC address " + e.Value + " already exists."
+	case "port_name":
+		return "A port with name " + e.Value + " already exists."
+	}
+	return e.Error()
+}

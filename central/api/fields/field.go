@@ -1,0 +1,224 @@
+// Package fields drives a resource by one table of its fields: which version
+// shows a field, what its JSON is, whether POST and PATCH may set it, which
+// values it takes and whether lists may be sorted by it.
+//
+// It imports microversion, patch and wire. A Table is built once at start and
+// never changes; it is safe for concurrent use.
+package fields
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+)
+
+// Field is one field of a resource that is held in a T.
+type Field[T any] struct {
+	Name  string
+	Since microversion.Version // first version that shows the field
+	// Get returns the value for the answer, Stored the one that a PATCH starts
+	// from. Stored is nil where they do not differ.
+	Get, Stored func(*T) any
+	// Set takes a value that Check has passed.
+	Set   func(*T, any)
+	Check func(v any) (any, error)
+
+	CanPost, CanPatch bool // the request may set the field
+	Required          bool // POST must, and PATCH may not remove it
+	InList            bool // shown in lists that ask for no fields
+	SortKey           bool // lists may be sorted by it
+}
+
+// Post lets POST set the field.
+func (f Field[T]) Post() Field[T] { f.CanPost = true; return f }
+
+// Patch lets PATCH set the field.
+func (f Field[T]) Patch() Field[T] { f.CanPatch = true; return f }
+
+// Write lets both set the field.
+func (f Field[T]) Write() Field[T] { return f.Post().Patch() }
+
+// List shows the field in short lists.
+func (f Field[T]) List() Field[T] { f.InList = true; return f }
+
+// Sort lets lists be sorted by the field.
+func (f Field[T]) Sort() Field[T] { f.SortKey = true; return f }
+
+// Must makes the field required.
+func (f Field[T]) Must() Field[T] { f.Required = true; return f }
+
+// Show replaces what answers show, leaving what a PATCH starts from.
+func (f Field[T]) Show(get func(*T) any) Field[T] {
+	f.Stored, f.Get = f.Get, get
+	return f
+}
+
+// Where adds a check to those of the field's kind. It is not asked about null.
+func (f Field[T]) Where(check func(v any) error) Field[T] {
+	inner := f.Check
+	f.Check = func(v any) (any, error) {
+		v, err := inner(v)
+		if err != nil || v == nil {
+			return v, err
+		}
+		return v, check(v)
+	}
+	return f
+}
+
+// Max bounds a text's length in characters.
+func (f Field[T]) Max(n int) Field[T] {
+	return f.Where(func(v any) error {
+		if s, ok := v.(string); ok && len([]rune(s)) > n {
+			return fmt.Errorf("%.40q… is longer than %d characters", s, n)
+		}
+		return nil
+	})
+}
+
+// OneOf bounds a text to words.
+func (f Field[T]) OneOf(words ...string) Field[T] {
+	return f.Where(func(v any) error {
+		if s, ok := v.(string); ok && !slices.Contains(words, s) {
+			return fmt.Errorf("%.40q is not one of ['%s']", s, strings.Join(words, "', '"))
+		}
+		return nil
+	})
+}
+
+// Text is a string, null when it is empty.
+func Text[T any](name string, since microversion.Version, at func(*T) *string) Field[T] {
+	return Field[T]{Name: name, Since: since,
+		Get: func(t *T) any {
+			if s := *at(t); s != "" {
+				return s
+			}
+			return nil
+		},
+		Set:   func(t *T, v any) { *at(t), _ = v.(string) },
+		Check: CheckText,
+	}
+}
+
+// UUID is a string with a UUID, null when it is empty.
+func UUID[T any](name string, since microversion.Version, at func(*T) *string) Field[T] {
+	f := Text(name, since, at)
+	f.Check = func(v any) (any, error) {
+		if v == nil || v == "" {
+			return nil, nil
+		}
+		s, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s is not of type 'string', 'null'", brief(v))
+		}
+		id, ok := wire.UUID(s)
+		if !ok {
+			return nil, wire.Invalid("Expected a UUID but received %.80s.", s)
+		}
+		return id, nil
+	}
+	return f
+}
+
+// Bool is true or false, never null; null sets def.
+func Bool[T any](name string, since microversion.Version, def bool, at func(*T) *bool) Field[T] {
+	return Field[T]{Name: name, Since: since,
+		Get: func(t *T) any { return *at(t) },
+		Set: func(t *T, v any) {
+			*at(t) = def
+			if v, ok := v.(bool); ok {
+				*at(t) = v
+			}
+		},
+		Check: CheckBool,
+	}
+}
+
+// Tristate is true, false or null.
+func Tristate[T any](name string, since microversion.Version, at func(*T) **bool) Field[T] {
+	return Field[T]{Name: name, Since: since,
+		Get: func(t *T) any {
+			if p := *at(t); p != nil {
+				return *p
+			}
+			return nil
+		},
+		Set: func(t *T, v any) {
+			*at(t) = nil
+			if v, ok := v.(bool); ok {
+				*at(t) = &v
+			}
+		},
+		Check: CheckBool,
+	}
+}
+
+// Object is a JSON object, {} when it is empty.
+func Object[T any](name string, since microversion.Version, at func(*T) *map[string]any) Field[T] {
+	return Field[T]{Name: name, Since: since,
+		Get: func(t *T) any { return *at(t) },
+		Set: func(t *T, v any) {
+			m, _ := v.(map[string]any)
+			if m == nil {
+				m = map[string]any{}
+			}
+			*at(t) = m
+		},
+		Check: func(v any) (any, error) {
+			if _, ok := v.(map[string]any); !ok && v != nil {
+				return nil, fmt.Errorf("%s is not of type 'object', 'null'", brief(v))
+			}
+			return v, nil
+		},
+	}
+}
+
+// Time is a moment, null when it is unset. Requests never set it.
+func Time[T any](name string, since microversion.Version, at func(*T) time.Time) Field[T] {
+	return Field[T]{Name: name, Since: since, Get: func(t *T) any { return at(t) }}
+}
+
+// Computed is a field that requests never set.
+func Computed[T any](name string, since microversion.Version, get func(*T) any) Field[T] {
+	return Field[T]{Name: name, Since: since, Get: get}
+}
+
+// CheckText admits a string or null.
+func CheckText(v any) (any, error) {
+	if _, ok := v.(string); !ok && v != nil {
+		return nil, fmt.Errorf("%s is not of type 'string', 'null'", brief(v))
+	}
+	return v, nil
+}
+
+// CheckBool admits a boolean, one of the words for it, or null.
+func CheckBool(v any) (any, error) {
+	switch v := v.(type) {
+	case nil, bool:
+		return v, nil
+	case string:
+		if b, ok := wire.Bool(v); ok {
+			return b, nil
+		}
+		return nil, fmt.Errorf("unrecognized value %.40q, acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', '1', 't', 'true', 'y', 'yes'", v)
+	}
+	return nil, fmt.Errorf("%s is not of type 'string', 'boolean', 'null'", brief(v))
+}
+
+// brief shows a value of the wrong type without repeating all of it.
+func brief(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	case json.Number:
+		return fmt.Sprintf("%.40s", string(v))
+	}
+	return fmt.Sprintf("%.40q", fmt.Sprint(v))
+}

@@ -1,0 +1,133 @@
+package fields
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/patch"
+	"github.com/ironyard/ironyard/central/api/wire"
+)
+
+// Create fills obj from the body of a POST. Unknown fields and wrong values are
+// 400, fields that are newer than v 406. Nothing is set unless everything passes.
+func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
+	values := make(map[int]any, len(body))
+	for _, name := range sortedKeys(body) {
+		i, ok := t.index[name]
+		if !ok || !t.fields[i].CanPost {
+			return t.invalid("Additional properties are not allowed (%q was unexpected)", name)
+		}
+		value, err := t.check(&t.fields[i], body[name])
+		if err != nil {
+			return err
+		}
+		values[i] = value
+	}
+	for i := range t.fields {
+		f := &t.fields[i]
+		if value, given := values[i]; f.Required && (!given || value == nil) {
+			return t.invalid("'%s' is a required property", f.Name)
+		}
+	}
+	for i := range values {
+		if f := &t.fields[i]; f.Since > v {
+			return wire.NotAcceptable("Field "+f.Name, f.Since)
+		}
+	}
+	for i, value := range values {
+		t.fields[i].Set(obj, value)
+	}
+	return nil
+}
+
+// Update applies the operations of a PATCH to obj and returns the names of the
+// fields that they touch. Nothing is set unless everything passes.
+func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touched []string, err error) {
+	for i := range ops {
+		root := ops[i].Root()
+		f, known := t.Lookup(root)
+		switch {
+		case !known && ops[i].Kind == patch.Add && ops[i].Whole():
+			return nil, &patch.Error{Op: ops[i], Reason: "Adding a new attribute (" + ops[i].Path + ") to the root of the resource is not allowed"}
+		case !known || !f.CanPatch:
+			return nil, wire.Invalid("Cannot patch /%s. Only the following can be updated: %s", root, strings.Join(t.patchable(v), ", "))
+		case f.Since > v:
+			return nil, wire.NotAcceptable("Field "+root, f.Since)
+		}
+		if !slices.Contains(touched, root) {
+			touched = append(touched, root)
+		}
+	}
+	doc := make(map[string]any, len(touched))
+	for _, name := range touched {
+		f, _ := t.Lookup(name)
+		doc[name] = f.stored(obj)
+	}
+	for _, op := range ops {
+		if err := patch.Apply(doc, op); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range touched {
+		f, _ := t.Lookup(name)
+		value, err := t.check(f, doc[name])
+		if err != nil {
+			return nil, err
+		}
+		if f.Required && value == nil {
+			return nil, t.invalid("'%s' is a required property", name)
+		}
+		doc[name] = value
+	}
+	for _, name := range touched {
+		f, _ := t.Lookup(name)
+		f.Set(obj, doc[name])
+	}
+	return touched, nil
+}
+
+func (f *Field[T]) stored(obj *T) any {
+	get := f.Get
+	if f.Stored != nil {
+		get = f.Stored
+	}
+	return patch.Clone(get(obj))
+}
+
+func (t *Table[T]) check(f *Field[T], v any) (any, error) {
+	v, err := f.Check(v)
+	if err == nil {
+		return v, nil
+	}
+	if own, ok := errors.AsType[*wire.Error](err); ok {
+		return nil, own
+	}
+	return nil, t.invalid("%s: %v", f.Name, err)
+}
+
+func (t *Table[T]) patchable(v microversion.Version) []string {
+	var names []string
+	for i := range t.fields {
+		if f := &t.fields[i]; f.CanPatch && f.Since <= v {
+			names = append(names, "/"+f.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (t *Table[T]) invalid(format string, args ...any) error {
+	return wire.Errorf(http.StatusBadRequest, "Schema error for "+t.resource+": "+format, args...)
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,118 @@
+package fields
+
+import (
+	"slices"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+)
+
+// Table is all fields of a resource, in the order of its answers.
+type Table[T any] struct {
+	resource string // for errors: "node"
+	fields   []Field[T]
+	index    map[string]int
+}
+
+// New makes the table of a resource.
+func New[T any](resource string, list ...Field[T]) *Table[T] {
+	t := &Table[T]{resource: resource, fields: list, index: make(map[string]int, len(list))}
+	for i, f := range list {
+		if _, twice := t.index[f.Name]; twice {
+			panic("fields: " + resource + " has two fields " + f.Name)
+		}
+		t.index[f.Name] = i
+	}
+	return t
+}
+
+// Lookup returns a field by name.
+func (t *Table[T]) Lookup(name string) (*Field[T], bool) {
+	i, ok := t.index[name]
+	if !ok {
+		return nil, false
+	}
+	return &t.fields[i], true
+}
+
+// Selection is the fields of one answer, as indices into the table.
+type Selection struct {
+	columns []int
+	// Chosen: the request named fields, so links to sub-resources are left out.
+	Chosen bool
+}
+
+// Has reports whether the answer shows a field.
+func (t *Table[T]) Has(s Selection, name string) bool {
+	i, ok := t.index[name]
+	return ok && slices.Contains(s.columns, i)
+}
+
+// All selects every field that version v knows.
+func (t *Table[T]) All(v microversion.Version) Selection {
+	return t.pick(v, func(*Field[T]) bool { return true })
+}
+
+// Short selects the fields of a list that asks for none.
+func (t *Table[T]) Short(v microversion.Version) Selection {
+	s := t.pick(v, func(f *Field[T]) bool { return f.InList })
+	s.Chosen = true
+	return s
+}
+
+func (t *Table[T]) pick(v microversion.Version, want func(*Field[T]) bool) Selection {
+	var s Selection
+	for i := range t.fields {
+		if f := &t.fields[i]; f.Since <= v && want(f) {
+			s.columns = append(s.columns, i)
+		}
+	}
+	return s
+}
+
+// Choose selects fields by name: 400 for unknown ones, 406 for those that are
+// newer than v. "links" is always shown and may be named.
+func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, error) {
+	s := Selection{Chosen: true}
+	for _, name := range names {
+		if name == "links" {
+			continue
+		}
+		i, ok := t.index[name]
+		if !ok {
+			return s, wire.Invalid("Field(s) %q are not valid", name)
+		}
+		if since := t.fields[i].Since; since > v {
+			return s, wire.NotAcceptable("Field "+name, since)
+		}
+		s.columns = append(s.columns, i)
+	}
+	return s, nil
+}
+
+// CheckSort admits a sort key: 400 for unknown and unsortable fields, 406 for newer ones.
+func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
+	if key == "id" {
+		return nil
+	}
+	f, ok := t.Lookup(key)
+	if !ok {
+		return wire.Invalid("The sort_key value %q is not a field of a %s", key, t.resource)
+	}
+	if !f.SortKey {
+		return wire.Invalid("The sort_key value %q is an invalid field for sorting", key)
+	}
+	if f.Since > v {
+		return wire.NotAcceptable("Sorting by "+key, f.Since)
+	}
+	return nil
+}
+
+// Append appends the selected fields of obj, without braces.
+func (t *Table[T]) Append(b []byte, s Selection, obj *T) []byte {
+	for _, i := range s.columns {
+		f := &t.fields[i]
+		b = wire.AppendValue(wire.AppendName(b, f.Name), f.Get(obj))
+	}
+	return b
+}

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+func (s *Server) nodes() Resource {
+	const read, write = "baremetal:node:get", "baremetal:node:update"
+	return Resource{Name: "nodes", Routes: []Route{
+		{Method: http.MethodGet, Path: "nodes", Policy: "baremetal:node:list", Handle: s.listNodes},
+		{Method: http.MethodGet, Path: "nodes/detail", Policy: "baremetal:node:list", Handle: s.listNodesDetail},
+		{Method: http.MethodPost, Path: "nodes", Policy: "baremetal:node:create", Handle: s.createNode},
+		{Method: http.MethodGet, Path: "nodes/{node}", Policy: read, Handle: s.showNode},
+		{Method: http.MethodPatch, Path: "nodes/{node}", Policy: write, Handle: s.updateNode},
+		{Method: http.MethodDelete, Path: "nodes/{node}", Policy: "baremetal:node:delete", Handle: s.deleteNode},
+		{Method: http.MethodGet, Path: "nodes/{node}/validate", Policy: "baremetal:node:validate", Handle: s.validateNode},
+		{Method: http.MethodGet, Path: "nodes/validate", Policy: "baremetal:node:validate", Handle: s.validateNodeByQuery},
+		{Method: http.MethodPut, Path: "nodes/{node}/maintenance", Policy: "baremetal:node:set_maintenance", Handle: s.setMaintenance},
+		{Method: http.MethodDelete, Path: "nodes/{node}/maintenance", Policy: "baremetal:node:clear_maintenance", Handle: s.clearMaintenance},
+	}}
+}
+
+// node reads the node that a request names.
+func (s *Server) node(r *Request, ident string) (*store.Node, error) {
+	var found *store.Node
+	err := s.eachIdent(r, ident, func(ident string) (err error) {
+		found, err = s.Store.Node(r.Context(), ident)
+		return err
+	})
+	return found, err
+}
+
+// nodeForWrite reads the node that a request names inside of a transaction.
+func (s *Server) nodeForWrite(ctx context.Context, r *Request, tx *store.Tx, ident string) (*store.Node, error) {
+	var found *store.Node
+	err := s.eachIdent(r, ident, func(ident string) (err error) {
+		found, err = tx.Node(ctx, ident)
+		return err
+	})
+	return found, err
+}
+
+// eachIdent calls find with the identifier, and where a ".json" was cut off, then
+// with the name as it was.
+func (s *Server) eachIdent(r *Request, ident string, find func(string) error) error {
+	checked, err := r.nodeIdent(ident)
+	if err != nil {
+		return err
+	}
+	err = find(checked)
+	if errors.Is(err, store.ErrNotFound) && r.suffix != "" {
+		if whole, bad := r.nodeIdent(ident + r.suffix); bad == nil {
+			err = find(whole)
+		}
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.Errorf(http.StatusNotFound, "Node %s could not be found.", ident)
+	}
+	return err
+}
+
+// view makes what a request sees of a node. The owner is looked up only where the
+// selection shows it.
+func (s *Server) view(r *Request, n *store.Node, sel fields.Selection) *nodeView {
+	v := &nodeView{Node: n, version: r.Version}
+	if nodeTable.Has(sel, "conductor") {
+		v.owner = s.ownerName(n)
+	}
+	return v
+}
+
+func (s *Server) ownerName(n *store.Node) string {
+	m, _ := s.Roster.Owner(n.UUID, n.Driver, n.ConductorGroup)
+	return m.Name
+}
+
+// subresources are the links that a whole node has besides its own.
+var subresources = []struct {
+	name  string
+	since microversion.Version
+}{{"ports", 1}, {"states", 14}, {"portgroups", 24}, {"volume", 32}}
+
+// appendNode appends a node with its links.
+func (s *Server) appendNode(b []byte, r *Request, sel fields.Selection, n *store.Node) []byte {
+	b = nodeTable.Append(append(b, '{'), sel, s.view(r, n, sel))
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+n.UUID)
+	if !sel.Chosen {
+		for _, sub := range subresources {
+			if sub.since <= r.Version {
+				b = wire.AppendLinks(wire.AppendName(b, sub.name), r.Base, "nodes/"+n.UUID+"/"+sub.name)
+			}
+		}
+	}
+	return append(b, '}')
+}
+
+func (s *Server) showNode(r *Request) (Reply, error) {
+	if err := r.Query.Allow("fields"); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, nodeTable, true, 8, 43)
+	if err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	return ok(s.appendNode(make([]byte, 0, 4096), r, sel, n))
+}

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// enrollSince is the version from which new nodes start in enroll.
+const enrollSince = 11
+
+func (s *Server) createNode(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	body, err := r.Object()
+	if err != nil {
+		return Reply{}, err
+	}
+	n := &store.Node{AcceptedState: provision.Available, Interfaces: map[string]string{}, DriverInfo: map[string]any{},
+		Properties: map[string]any{}, InstanceInfo: map[string]any{}, Extra: map[string]any{}, NetworkData: map[string]any{}}
+	if r.Version >= enrollSince {
+		n.AcceptedState = provision.Enroll
+	}
+	n.ProvisionState = n.AcceptedState
+	if err := nodeTable.Create(r.Version, body, &nodeView{Node: n, version: r.Version}); err != nil {
+		return Reply{}, err
+	}
+	if n.UUID == "" {
+		n.UUID = uuid.NewString()
+	}
+	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
+	m, err := s.dispatch.Owner(n, http.StatusBadRequest)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := errors.Join(s.checkNames(r, n), fitInterfaces(n, m)); err != nil {
+		return Reply{}, err
+	}
+	if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, nil); err != nil {
+		return Reply{}, err
+	}
+	if n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, nil); err != nil {
+		return Reply{}, err
+	}
+	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		if err := checkParent(ctx, tx, n); err != nil {
+			return err
+		}
+		if err := tx.InsertNode(ctx, n); err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, dispatch.Dirty(n))
+	})
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	s.Nudge()
+	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/nodes/" + n.UUID,
+		Body: s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n)}, nil
+}
+
+// checkNames checks the fields that name something.
+func (s *Server) checkNames(r *Request, n *store.Node) error {
+	if n.Name != "" && !wire.ValidName(n.Name, r.Version) {
+		return wire.Invalid("Cannot create or update node with invalid name '%.80s'", n.Name)
+	}
+	if strings.Trim(n.ConductorGroup, "abcdefghijklmnopqrstuvwxyz0123456789_-.") != "" {
+		return wire.Invalid("Schema error for node: conductor_group %.80q does not match '^[a-zA-Z0-9_\\-\\.]*$'", n.ConductorGroup)
+	}
+	if n.ChassisUUID != "" {
+		return wire.Invalid("Chassis %s could not be found.", n.ChassisUUID)
+	}
+	return nil
+}
+
+// checkParent refuses a parent node that is not there, or is the node itself.
+func checkParent(ctx context.Context, tx *store.Tx, n *store.Node) error {
+	if n.ParentNode == "" {
+		return nil
+	}
+	id, ok := wire.UUID(n.ParentNode)
+	if !ok {
+		return wire.Invalid("Expected a UUID but received %.80s.", n.ParentNode)
+	}
+	if n.ParentNode = id; id == n.UUID {
+		return wire.Invalid("Node %s cannot be its own parent", id)
+	}
+	_, err := tx.Node(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.Invalid("Node %s could not be found.", id)
+	}
+	return err
+}
+
+// fitInterfaces checks the node's interfaces against what the rackd offers for its
+// driver, and fills in the driver's first for those that are not named.
+func fitInterfaces(n *store.Node, m bus.Member) error {
+	offered := m.Drivers[n.Driver]
+	for _, kind := range node.InterfaceKinds {
+		name, choice := n.Interfaces[kind], offered[kind]
+		switch {
+		case name == "" && len(choice) > 0:
+			n.Interfaces[kind] = choice[0]
+		case name == "":
+			delete(n.Interfaces, kind)
+		case !slices.Contains(choice, name):
+			return wire.Invalid("Could not find the following interface in the 'ironic.hardware.interfaces.%s' entrypoint: %.80s. "+
+				"Valid interfaces are ['%s'].", kind, name, strings.Join(choice, "', '"))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package api
+
+import (
+	"context"
+
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+func (s *Server) deleteNode(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
+		if err != nil {
+			return err
+		}
+		if err := s.checkDelete(n); err != nil {
+			return err
+		}
+		if err := tx.DeleteNode(ctx, n.UUID); err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, dispatch.Dirty(n))
+	})
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	s.Nudge()
+	return noContent()
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// nodeView is a node as a request sees it.
+type nodeView struct {
+	*store.Node
+	version microversion.Version
+	// owner is the live rackd that serves the node, empty for none.
+	owner string
+}
+
+type (
+	nodeField = fields.Field[nodeView]
+	text      = func(*nodeView) *string
+	object    = func(*nodeView) *map[string]any
+)
+
+// interfaceSince says which version brought which interface field.
+var interfaceSince = map[string]microversion.Version{"network": 20, "storage": 33, "rescue": 38, "bios": 40, "firmware": 86}
+
+func sinceOf(kind string) microversion.Version {
+	if v, special := interfaceSince[kind]; special {
+		return v
+	}
+	return 31
+}
+
+// nodeTable is every field of a node.
+var nodeTable = func() *fields.Table[nodeView] {
+	str := func(name string, since microversion.Version, at text) nodeField { return fields.Text(name, since, at) }
+	dict := func(name string, since microversion.Version, at object) nodeField {
+		return fields.Object(name, since, at)
+	}
+	computed := fields.Computed[nodeView]
+	list := []nodeField{
+		str("uuid", 1, func(n *nodeView) *string { return &n.UUID }).List().Sort(),
+		str("name", 1, func(n *nodeView) *string { return &n.Name }).Write().List().Sort(),
+		computed("allocation_uuid", 52, func(n *nodeView) any { return orNull(n.AllocationUUID) }),
+		fields.Tristate("automated_clean", 47, func(n *nodeView) **bool { return &n.AutomatedClean }).Write().Sort(),
+		str("boot_mode", 75, func(n *nodeView) *string { return &n.BootMode }).Post().OneOf("bios", "uefi").Sort(),
+		fields.UUID("chassis_uuid", 1, func(n *nodeView) *string { return &n.ChassisUUID }).Write(),
+		computed("clean_step", 7, step(provision.Cleaning, provision.CleanWait, provision.CleanHold)),
+		computed("conductor", 49, func(n *nodeView) any { return orNull(n.owner) }),
+		str("conductor_group", 46, func(n *nodeView) *string { return &n.ConductorGroup }).Write().Max(255).Sort().
+			Show(func(n *nodeView) any { return n.ConductorGroup }),
+		fields.Bool("console_enabled", 1, false, func(n *nodeView) *bool { return &n.ConsoleEnabled }).Post().Sort(),
+		fields.Time("created_at", 1, func(n *nodeView) time.Time { return n.CreatedAt }).Sort(),
+		computed("deploy_step", 44, step(provision.Deploying, provision.DeployWait, provision.DeployHold)),
+		str("description", 51, func(n *nodeView) *string { return &n.Description }).Write().Max(4096).Sort(),
+		fields.Bool("disable_power_off", 95, false, func(n *nodeView) *bool { return &n.DisablePowerOff }).Write().Sort(),
+		str("driver", 1, func(n *nodeView) *string { return &n.Driver }).Write().Must().Max(255).Sort(),
+		dict("driver_info", 1, func(n *nodeView) *map[string]any { return &n.DriverInfo }).Write().
+			Show(func(n *nodeView) any { return mask(n.DriverInfo) }),
+		computed("driver_internal_info", 3, func(n *nodeView) any { return mask(n.DriverInternalInfo) }),
+		dict("extra", 1, func(n *nodeView) *map[string]any { return &n.Extra }).Write(),
+		computed("fault", 42, func(n *nodeView) any { return orNull(n.Fault) }).Sort(),
+		computed("health", 109, func(n *nodeView) any { return orNull(n.Health) }).Sort(),
+		fields.Time("inspection_finished_at", 6, func(n *nodeView) time.Time { return n.InspectionFinished }).Sort(),
+		fields.Time("inspection_started_at", 6, func(n *nodeView) time.Time { return n.InspectionStarted }).Sort(),
+		dict("instance_info", 1, func(n *nodeView) *map[string]any { return &n.InstanceInfo }).Write().
+			Show(func(n *nodeView) any { return maskInstance(n.InstanceInfo) }),
+		str("instance_name", 104, func(n *nodeView) *string { return &n.InstanceName }).Write().Max(255).Sort(),
+		fields.UUID("instance_uuid", 1, func(n *nodeView) *string { return &n.InstanceUUID }).Write().List().Sort(),
+		computed("last_error", 1, func(n *nodeView) any { return orNull(n.LastError) }).Sort(),
+		str("lessee", 65, func(n *nodeView) *string { return &n.Lessee }).Write().Max(255).Sort(),
+		maintenance.Write().List().Sort(),
+		computed("maintenance_reason", 1, func(n *nodeView) any { return orNull(n.MaintenanceReason) }).Sort(),
+		dict("network_data", 66, func(n *nodeView) *map[string]any { return &n.NetworkData }).Write(),
+		str("owner", 50, func(n *nodeView) *string { return &n.Owner }).Write().Max(255).Sort(),
+		str("parent_node", 83, func(n *nodeView) *string { return &n.ParentNode }).Write().Max(36).Sort(),
+		computed("power_state", 1, func(n *nodeView) any { return orNull(n.PowerState) }).List().Sort(),
+		dict("properties", 1, func(n *nodeView) *map[string]any { return &n.Properties }).Write(),
+		fields.Bool("protected", 48, false, func(n *nodeView) *bool { return &n.Protected }).Patch().Sort(),
+		str("protected_reason", 48, func(n *nodeView) *string { return &n.ProtectedReason }).Patch().Max(4096).Sort(),
+		computed("provision_state", 1, visibleState).List().Sort(),
+		fields.Time("provision_updated_at", 1, func(n *nodeView) time.Time { return n.ProvisionUpdatedAt }).Sort(),
+		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }),
+		computed("reservation", 1, func(n *nodeView) any { return orNull(n.Reservation) }),
+		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).Write().Max(80).Sort(),
+		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).Write().Sort(),
+		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).Write().Max(4096).Sort(),
+		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post().Sort(),
+		computed("service_step", 87, step(provision.Servicing, provision.ServiceWait, provision.ServiceHold)),
+		str("shard", 82, func(n *nodeView) *string { return &n.Shard }).Write().Max(255).Sort(),
+		computed("target_power_state", 1, func(n *nodeView) any { return orNull(n.TargetPowerState) }).Sort(),
+		computed("target_provision_state", 1, func(n *nodeView) any { return orNull(string(n.TargetProvisionState)) }).Sort(),
+		computed("target_raid_config", 12, func(n *nodeView) any { return n.TargetRAIDConfig }),
+		computed("traits", 37, func(n *nodeView) any { return n.Traits }),
+		fields.Time("updated_at", 1, func(n *nodeView) time.Time { return n.UpdatedAt }).Sort(),
+	}
+	for i := range list {
+		switch list[i].Name {
+		case "uuid":
+			list[i].CanPost, list[i].Check = true, fields.UUID("uuid", 1, func(n *nodeView) *string { return &n.UUID }).Check
+		case "name":
+			list[i].Since = wire.NameSince
+		}
+	}
+	for _, kind := range node.InterfaceKinds {
+		list = append(list, interfaceField(kind))
+	}
+	slices.SortStableFunc(list, func(a, b nodeField) int { return compareNames(a.Name, b.Name) })
+	return fields.New("node", list...)
+}()
+
+// maintenance goes through SetMaintenance, which keeps its reason and fault right.
+var maintenance = nodeField{Name: "maintenance", Since: 1, Check: fields.CheckBool,
+	Get: func(n *nodeView) any { return n.Maintenance },
+	Set: func(n *nodeView, v any) {
+		on, _ := v.(bool)
+		if on != n.Maintenance {
+			n.SetMaintenance(on, "")
+		}
+	},
+}
+
+func interfaceField(kind string) nodeField {
+	return nodeField{Name: kind + "_interface", Since: sinceOf(kind), CanPost: true, CanPatch: true, SortKey: true,
+		Check: fields.CheckText,
+		Get:   func(n *nodeView) any { return orNull(n.Interfaces[kind]) },
+		Set: func(n *nodeView, v any) {
+			name, _ := v.(string)
+			n.Interfaces[kind] = name
+		},
+	}
+}
+
+// visibleState is the provision state under the name that the version knows.
+func visibleState(n *nodeView) any {
+	switch {
+	case n.ProvisionState == provision.Available && n.version < 2:
+		return nil
+	case n.ProvisionState == provision.InspectWait && n.version < 39:
+		return string(provision.Inspecting)
+	}
+	return string(n.ProvisionState)
+}
+
+// step shows the running step while the node is in one of the states.
+func step(states ...provision.State) func(*nodeView) any {
+	return func(n *nodeView) any {
+		if n.ObservedStep == "" || !n.ProvisionState.In(states) {
+			return map[string]any{}
+		}
+		return map[string]any{"step": n.ObservedStep}
+	}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// compareNames orders the fields of an answer: who the node is comes first.
+func compareNames(a, b string) int {
+	rank := func(s string) int { return slices.Index([]string{"name", "uuid"}, s) }
+	switch {
+	case rank(a) != rank(b):
+		return rank(b) - rank(a)
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

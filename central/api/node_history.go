@@ -1,0 +1,108 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// historyTable is every field of an entry of a node's history.
+var historyTable = fields.New("history entry",
+	fields.Text("uuid", 78, func(h *store.HistoryEntry) *string { return &h.UUID }).List(),
+	fields.Text("conductor", 78, func(h *store.HistoryEntry) *string { return &h.Conductor }),
+	fields.Time("created_at", 78, func(h *store.HistoryEntry) time.Time { return h.CreatedAt }).List().Sort(),
+	fields.Text("event", 78, func(h *store.HistoryEntry) *string { return &h.Event }).List(),
+	fields.Text("event_type", 78, func(h *store.HistoryEntry) *string { return &h.EventType }),
+	fields.Text("severity", 78, func(h *store.HistoryEntry) *string { return &h.Severity }).List(),
+	fields.Text("user", 78, func(h *store.HistoryEntry) *string { return &h.User }),
+)
+
+func (s *Server) nodeHistory() Resource {
+	const policy, all = "baremetal:node:history:get", "nodes/{node}/history"
+	return Resource{Since: 78, Routes: []Route{
+		{Method: http.MethodGet, Path: all, Policy: policy, Handle: s.listHistory},
+		{Method: http.MethodGet, Path: all + "/{event}", Policy: policy, Handle: s.showHistory},
+	}}
+}
+
+func (s *Server) appendHistory(b []byte, r *Request, sel fields.Selection, h *store.HistoryEntry) []byte {
+	b = historyTable.Append(append(b, '{'), sel, h)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+h.Node+"/history/"+h.UUID)
+	return append(b, '}')
+}
+
+func (s *Server) listHistory(r *Request) (Reply, error) {
+	if err := r.Query.Allow(append(wire.PageArguments, "detail")...); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, historyTable, false, 8, 43)
+	if err != nil {
+		return Reply{}, err
+	}
+	p, err := r.Query.Page("created_at")
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := historyTable.CheckSort(r.Version, p.SortKey); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	page, err := storePage(p)
+	if err != nil {
+		return Reply{}, err
+	}
+	page.SortKey = ""
+	entries, err := s.Store.History(r.Context(), store.HistoryQuery{Page: page, Node: n.UUID})
+	if errors.Is(err, store.ErrNotFound) {
+		return Reply{}, historyMissing(p.Marker)
+	}
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	b := []byte(`{"history":[`)
+	for i, h := range entries {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = s.appendHistory(b, r, sel, h)
+	}
+	b = append(b, ']')
+	if len(entries) == p.Limit {
+		next := r.Query.Next(r.Base, "nodes/"+n.UUID+"/history", p, entries[len(entries)-1].UUID)
+		b = wire.AppendString(wire.AppendName(b, "next"), next)
+	}
+	return ok(append(b, '}'))
+}
+
+func (s *Server) showHistory(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	id, isUUID := wire.UUID(r.Param(1))
+	if !isUUID {
+		return Reply{}, wire.Invalid("Expected a UUID but received %.80s.", r.Param(1))
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	h, err := s.Store.HistoryEntry(r.Context(), n.UUID, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return Reply{}, historyMissing(id)
+	}
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	return ok(s.appendHistory(nil, r, historyTable.All(r.Version), h))
+}
+
+func historyMissing(id string) error {
+	return wire.Errorf(http.StatusNotFound, "Node history record %.80s could not be found.", id)
+}

@@ -1,0 +1,34 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+func (s *Server) nodeInventory() Resource {
+	return Resource{Since: 81, Routes: []Route{{Method: http.MethodGet, Path: "nodes/{node}/inventory",
+		Policy: "baremetal:node:inventory:get", Handle: s.showInventory}}}
+}
+
+func (s *Server) showInventory(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	inventory, err := s.Store.Inventory(r.Context(), n.UUID)
+	if errors.Is(err, store.ErrNotFound) {
+		return Reply{}, wire.Errorf(http.StatusNotFound, "Node inventory for node %s could not be found: the node was never inspected.", n.UUID)
+	}
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	b := wire.AppendValue([]byte(`{"inventory":`), json.RawMessage(inventory))
+	return ok(append(b, `,"plugin_data":{}}`...))
+}

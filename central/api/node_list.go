@@ -1,0 +1,156 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// nodeFilters are the arguments that filter a list of nodes, with the version that
+// brought each.
+var nodeFilters = map[string]microversion.Version{
+	"chassis_uuid": 1, "instance_uuid": 1, "associated": 1, "maintenance": 1, "provision_state": 9, "driver": 16,
+	"resource_class": 21, "fault": 42, "conductor_group": 46, "conductor": 49, "owner": 50, "description_contains": 51,
+	"retired": 61, "lessee": 65, "project": 65, "shard": 82, "sharded": 82, "include_children": 83, "parent_node": 83,
+	"instance_name": 104,
+}
+
+// faults are the values of the filter of that name.
+var faults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
+
+func (s *Server) listNodes(r *Request) (Reply, error) {
+	sel, err := selectFields(r, nodeTable, false, 8, 43)
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.nodePage(r, sel, "nodes")
+}
+
+func (s *Server) listNodesDetail(r *Request) (Reply, error) {
+	if err := r.Query.Allow(nodeArguments("")...); err != nil {
+		return Reply{}, err
+	}
+	return s.nodePage(r, nodeTable.All(r.Version), "nodes/detail")
+}
+
+func nodeArguments(more ...string) []string {
+	names := append(slices.Clone(wire.PageArguments), more...)
+	for name := range nodeFilters {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (s *Server) nodePage(r *Request, sel fields.Selection, path string) (Reply, error) {
+	if err := r.Query.Allow(nodeArguments("fields", "detail")...); err != nil {
+		return Reply{}, err
+	}
+	q, p, err := s.nodeQuery(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	nodes, err := s.Store.Nodes(r.Context(), q)
+	if errors.Is(err, store.ErrNotFound) {
+		return Reply{}, wire.Errorf(http.StatusNotFound, "Node %s could not be found.", p.Marker)
+	}
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	conductor, byConductor := r.Query["conductor"]
+	b := append(make([]byte, 0, 256+len(nodes)*1024), `{"nodes":[`...)
+	for _, n := range nodes {
+		if byConductor && s.ownerName(n) != conductor {
+			continue // filtered after the page was cut, as Ironic does: pages may be short
+		}
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
+		}
+		b = s.appendNode(b, r, sel, n)
+	}
+	b = append(b, ']')
+	if len(nodes) == p.Limit && q.InstanceUUID == "" {
+		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, nodes[len(nodes)-1].UUID))
+	}
+	return ok(append(b, '}'))
+}
+
+// nodeQuery reads the filters and the page.
+func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
+	var q store.NodeQuery
+	p, err := r.Query.Page("id")
+	if err != nil {
+		return q, p, err
+	}
+	for name, since := range nodeFilters {
+		if _, given := r.Query[name]; given && r.Version < since {
+			return q, p, wire.NotAcceptable("The argument "+name, since)
+		}
+	}
+	if err := nodeTable.CheckSort(r.Version, p.SortKey); err != nil {
+		return q, p, err
+	}
+	if q.Page, err = storePage(p); err != nil {
+		return q, p, err
+	}
+	for name, at := range map[string]**bool{"associated": &q.Associated, "maintenance": &q.Maintenance, "retired": &q.Retired, "sharded": &q.Sharded} {
+		if *at, err = r.Query.Bool(name); err != nil {
+			return q, p, err
+		}
+	}
+	for name, at := range map[string]*string{"chassis_uuid": &q.ChassisUUID, "instance_uuid": &q.InstanceUUID} {
+		if *at, err = r.Query.UUID(name); err != nil {
+			return q, p, err
+		}
+	}
+	if children, err := r.Query.Bool("include_children"); err != nil {
+		return q, p, err
+	} else if children != nil {
+		q.IncludeChildren = *children
+	}
+	q.Driver, q.ResourceClass, q.InstanceName = r.Query["driver"], r.Query["resource_class"], r.Query["instance_name"]
+	q.Owner, q.Lessee, q.Project = r.Query["owner"], r.Query["lessee"], r.Query["project"]
+	q.DescriptionContains, q.ParentNode = r.Query["description_contains"], r.Query["parent_node"]
+	if r.Query.Has("shard") {
+		q.Shards = strings.Split(r.Query["shard"], ",")
+	}
+	if group, given := r.Query["conductor_group"]; given {
+		group = strings.ToLower(group)
+		q.ConductorGroup = &group
+	}
+	if state, given := r.Query["provision_state"]; given {
+		if _, known := provision.Describe(provision.State(state)); !known {
+			return q, p, wire.Invalid("Invalid provision state %q", state)
+		}
+		q.ProvisionState = &state
+	}
+	if fault, given := r.Query["fault"]; given {
+		if !slices.Contains(faults, fault) && fault != "none" {
+			return q, p, wire.Invalid("Unrecognized fault %q is specified, allowed faults are ['%s']", fault, strings.Join(faults, "', '"))
+		}
+		q.Fault = &fault
+	}
+	return q, p, nil
+}
+
+// storePage turns a page of items that are marked by UUID into the store's.
+func storePage(p wire.Page) (store.Page, error) {
+	q := store.Page{Limit: p.Limit, SortKey: p.SortKey, Desc: p.Desc}
+	if p.SortKey == "id" {
+		q.SortKey = ""
+	}
+	if p.Marker != "" {
+		id, ok := wire.UUID(p.Marker)
+		if !ok {
+			return q, wire.Invalid("Expected a UUID but received %.80s.", p.Marker)
+		}
+		q.Marker = id
+	}
+	return q, nil
+}

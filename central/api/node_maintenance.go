@@ -1,0 +1,65 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// setMaintenance takes {"reason": TEXT}, or no body at all.
+func (s *Server) setMaintenance(r *Request) (Reply, error) {
+	body, err := r.JSON(wire.MaxBody)
+	if err != nil {
+		return Reply{}, err
+	}
+	args, isObject := body.(map[string]any)
+	if body != nil && !isObject {
+		return Reply{}, wire.Invalid("The request's body must be a JSON object")
+	}
+	if err := only(args, "reason"); err != nil {
+		return Reply{}, err
+	}
+	reason, isText := args["reason"].(string)
+	if args["reason"] != nil && !isText {
+		return Reply{}, wire.Invalid("Invalid reason: it must be a text")
+	}
+	return s.changeMaintenance(r, true, reason)
+}
+
+func (s *Server) clearMaintenance(r *Request) (Reply, error) {
+	return s.changeMaintenance(r, false, "")
+}
+
+func (s *Server) changeMaintenance(r *Request, on bool, reason string) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
+		if err != nil {
+			return err
+		}
+		n.SetMaintenance(on, reason)
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, dispatch.Dirty(n))
+	})
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	s.Nudge()
+	return Reply{Status: http.StatusAccepted}, nil
+}
+
+// only refuses keys of a body that are not among names.
+func only(body map[string]any, names ...string) error {
+	query := make(wire.Query, len(body))
+	for name := range body {
+		query[name] = ""
+	}
+	return query.Allow(names...)
+}

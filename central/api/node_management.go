@@ -1,0 +1,142 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+)
+
+func (s *Server) nodeManagement() Resource {
+	const get, set = "baremetal:node:get_boot_device", "baremetal:node:set_boot_device"
+	const device = "nodes/{node}/management/boot_device"
+	return Resource{Routes: []Route{
+		{Method: http.MethodGet, Path: device, Policy: get, Handle: s.getBootDevice},
+		{Method: http.MethodPut, Path: device, Policy: set, Handle: s.setBootDevice},
+		{Method: http.MethodGet, Path: device + "/supported", Policy: get, Handle: s.supportedBootDevices},
+		{Method: http.MethodPut, Path: "nodes/{node}/management/inject_nmi", Since: 29, Policy: "baremetal:node:inject_nmi", Handle: s.injectNMI},
+	}}
+}
+
+// bootDevices are the boot devices there are.
+var bootDevices = []string{"pxe", "disk", "cdrom", "bios", "safe", "wanboot", "iscsiboot", "floppy", "uefihttp"}
+
+// ask puts a question about a node to its rackd and reads the answer into out.
+func (s *Server) ask(r *Request, n *store.Node, method ask.Method, args, out any) error {
+	m, err := s.dispatch.Owner(n, http.StatusNotFound)
+	if err != nil {
+		return err
+	}
+	q := ask.Request{Method: method, Node: n.UUID, Driver: n.Driver}
+	if args != nil {
+		if q.Args, err = json.Marshal(args); err != nil {
+			return fmt.Errorf("ask conductor %s %s about node %s: %w", m.Name, method, n.UUID, err)
+		}
+	}
+	body, err := s.Ask.Ask(r.Context(), m, q)
+	if err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("read the answer of conductor %s to %s about node %s: %w", m.Name, method, n.UUID, err)
+	}
+	return nil
+}
+
+func (s *Server) getBootDevice(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	var d ask.BootDevice
+	if err := s.ask(r, n, ask.GetBootDevice, nil, &d); err != nil {
+		return Reply{}, err
+	}
+	b := wire.AppendValue([]byte(`{"boot_device":`), orNull(d.Device))
+	b = wire.AppendName(b, "persistent")
+	if d.Persistent == nil {
+		b = append(b, "null"...)
+	} else {
+		b = wire.AppendValue(b, *d.Persistent)
+	}
+	return ok(append(b, '}'))
+}
+
+func (s *Server) setBootDevice(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	body, err := r.Object()
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := only(body, "boot_device", "persistent"); err != nil {
+		return Reply{}, err
+	}
+	device, _ := body["boot_device"].(string)
+	if !slices.Contains(bootDevices, device) {
+		return Reply{}, wire.Invalid("Invalid boot device %.40q specified; there are %s", device, strings.Join(bootDevices, ", "))
+	}
+	persistent, isBool := body["persistent"].(bool)
+	if text, isText := body["persistent"].(string); isText {
+		persistent, isBool = wire.Bool(text)
+	}
+	if !isBool && body["persistent"] != nil {
+		return Reply{}, wire.Invalid("Invalid persistent: it must be true or false")
+	}
+	n, err := s.idleNode(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := s.ask(r, n, ask.SetBootDevice, ask.BootDevice{Device: device, Persistent: &persistent}, nil); err != nil {
+		return Reply{}, err
+	}
+	return noContent()
+}
+
+func (s *Server) supportedBootDevices(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	var devices []string
+	if err := s.ask(r, n, ask.SupportedBootDevices, nil, &devices); err != nil {
+		return Reply{}, err
+	}
+	return ok(append(wire.AppendValue([]byte(`{"supported_boot_devices":`), devices), '}'))
+}
+
+func (s *Server) injectNMI(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.idleNode(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := s.ask(r, n, ask.InjectNMI, nil, nil); err != nil {
+		return Reply{}, err
+	}
+	return noContent()
+}
+
+// idleNode reads the node of the path and refuses one that has open work.
+func (s *Server) idleNode(r *Request) (*store.Node, error) {
+	n, err := s.node(r, r.Param(0))
+	if err == nil && n.WorkID != "" {
+		return nil, dispatch.Locked(n)
+	}
+	return n, err
+}

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// The versions that brought arguments of the provision request.
+const (
+	rebuildDriveSince   microversion.Version = 35
+	driveObjectSince    microversion.Version = 56
+	vendorDataSince     microversion.Version = 59
+	deployStepsSince    microversion.Version = 69
+	disableRamdiskSince microversion.Version = 70
+	serviceRamdiskSince microversion.Version = 108
+	runbookSince        microversion.Version = 92
+)
+
+func (s *Server) setProvision(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	body, err := wire.Object(r.writer, r.Request, wire.MaxProvisionBody)
+	if err != nil {
+		return Reply{}, err
+	}
+	p, err := readProvision(r, body)
+	if err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	p.Node, p.Caller = n.UUID, caller(r)
+	if err := s.dispatch.Provision(r.Context(), p); err != nil {
+		return Reply{}, storeError(err)
+	}
+	return accepted(statesLocation(r))
+}
+
+// readProvision reads all that can be judged without the node.
+func readProvision(r *Request, body map[string]any) (p dispatch.Provision, err error) {
+	if err := only(body, "target", "configdrive", "clean_steps", "deploy_steps", "service_steps", "rescue_password",
+		"disable_ramdisk", "runbook"); err != nil {
+		return p, err
+	}
+	name, _ := body["target"].(string)
+	verb, known := provision.LookupVerb(name)
+	if !known {
+		return p, wire.Invalid("The requested action %.80q can not be performed on node %q: there is no such action.",
+			wire.AppendValue(nil, body["target"]), r.Param(0))
+	}
+	if since := microversion.Version(verb.Since); r.Version < since {
+		return p, wire.NotAcceptable("The provision action "+name, since)
+	}
+	p.Verb, p.Version = verb, int(r.Version)
+	if body["runbook"] != nil {
+		if r.Version < runbookSince {
+			return p, wire.NotAcceptable("The argument runbook", runbookSince)
+		}
+		return p, wire.Invalid("Runbook %.80s could not be found.", wire.AppendValue(nil, body["runbook"]))
+	}
+	if err := readSteps(r, &p, body); err != nil {
+		return p, err
+	}
+	if err := readRescue(&p, body); err != nil {
+		return p, err
+	}
+	if p.ConfigDrive, err = readConfigDrive(r.Version, verb.Event, body["configdrive"]); err != nil {
+		return p, err
+	}
+	return p, readDisableRamdisk(r, &p, body["disable_ramdisk"])
+}
+
+func readRescue(p *dispatch.Provision, body map[string]any) error {
+	given := body["rescue_password"] != nil
+	if p.Verb.Event != provision.EventRescue {
+		if given {
+			return wire.Invalid("\"rescue_password\" is only valid when setting target provision state to rescue")
+		}
+		return nil
+	}
+	p.RescuePassword, _ = body["rescue_password"].(string)
+	if p.RescuePassword == "" {
+		return wire.Invalid("A non-empty \"rescue_password\" is required when setting target provision state to rescue")
+	}
+	return nil
+}
+
+func readDisableRamdisk(r *Request, p *dispatch.Provision, v any) error {
+	if v == nil {
+		return nil
+	}
+	since := disableRamdiskSince
+	switch p.Verb.Event {
+	case provision.EventClean:
+	case provision.EventService:
+		since = serviceRamdiskSince
+	default:
+		return wire.Invalid("\"disable_ramdisk\" is only valid when setting target provision state to clean or service")
+	}
+	if r.Version < since {
+		return wire.Errorf(http.StatusNotAcceptable, "Request not acceptable. The argument disable_ramdisk needs API version %s or newer", since)
+	}
+	on, isBool := v.(bool)
+	if text, isText := v.(string); isText {
+		on, isBool = wire.Bool(text)
+	}
+	if !isBool {
+		return wire.Invalid("Invalid disable_ramdisk: it must be true or false")
+	}
+	p.DisableRamdisk = on
+	return nil
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// maxTraits bounds the traits of a node.
+const maxTraits = 50
+
+// trait matches custom traits and those of the standard's families.
+var trait = regexp.MustCompile(`^(CUSTOM|HW|COMPUTE|STORAGE|MISC|OWNER)_[A-Z0-9_]+$`)
+
+func (s *Server) nodeTraits() Resource {
+	const set, clear = "baremetal:node:traits:set", "baremetal:node:traits:delete"
+	const all, one = "nodes/{node}/traits", "nodes/{node}/traits/{trait}"
+	return Resource{Since: 37, Routes: []Route{
+		{Method: http.MethodGet, Path: all, Policy: "baremetal:node:traits:list", Handle: s.listTraits},
+		{Method: http.MethodPut, Path: all, Policy: set, Handle: s.replaceTraits},
+		{Method: http.MethodDelete, Path: all, Policy: clear, Handle: s.clearTraits},
+		{Method: http.MethodPut, Path: one, Policy: set, Handle: s.addTrait},
+		{Method: http.MethodDelete, Path: one, Policy: clear, Handle: s.removeTrait},
+	}}
+}
+
+func (s *Server) listTraits(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	return ok(append(wire.AppendValue([]byte(`{"traits":`), n.Traits), '}'))
+}
+
+func (s *Server) replaceTraits(r *Request) (Reply, error) {
+	body, err := r.Object()
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := only(body, "traits"); err != nil {
+		return Reply{}, err
+	}
+	list, isList := body["traits"].([]any)
+	if !isList {
+		return Reply{}, wire.Invalid("Schema error for traits: 'traits' must be a list of texts")
+	}
+	traits := make([]string, 0, min(len(list), maxTraits+1))
+	for _, v := range list {
+		name, _ := v.(string)
+		if err := checkTrait(name); err != nil {
+			return Reply{}, err
+		}
+		if !slices.Contains(traits, name) {
+			traits = append(traits, name)
+		}
+		if len(traits) > maxTraits {
+			break
+		}
+	}
+	return s.changeTraits(r, func([]string) ([]string, error) { return traits, nil })
+}
+
+func (s *Server) clearTraits(r *Request) (Reply, error) {
+	return s.changeTraits(r, func([]string) ([]string, error) { return nil, nil })
+}
+
+func (s *Server) addTrait(r *Request) (Reply, error) {
+	name := r.Param(1)
+	if err := checkTrait(name); err != nil {
+		return Reply{}, err
+	}
+	reply, err := s.changeTraits(r, func(old []string) ([]string, error) {
+		if slices.Contains(old, name) {
+			return old, nil
+		}
+		return append(slices.Clone(old), name), nil
+	})
+	reply.Location = r.Base + "/v1/nodes/" + r.Param(0) + "/traits/" + name
+	return reply, err
+}
+
+func (s *Server) removeTrait(r *Request) (Reply, error) {
+	name := r.Param(1)
+	return s.changeTraits(r, func(old []string) ([]string, error) {
+		i := slices.Index(old, name)
+		if i < 0 {
+			return nil, wire.Errorf(http.StatusNotFound, "Node %s doesn't have a trait '%.255s'", r.Param(0), name)
+		}
+		return slices.Delete(slices.Clone(old), i, i+1), nil
+	})
+}
+
+// changeTraits replaces a node's traits by what change makes of them.
+func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, error)) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
+		if err != nil {
+			return err
+		}
+		if n.WorkID != "" {
+			return dispatch.Locked(n)
+		}
+		traits, err := change(n.Traits)
+		if err != nil {
+			return err
+		}
+		if len(traits) > maxTraits {
+			return wire.Invalid("Node %s can have %d traits at most", n.UUID, maxTraits)
+		}
+		if err := tx.SetTraits(ctx, n.UUID, traits); err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, dispatch.Dirty(n))
+	})
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	s.Nudge()
+	return noContent()
+}
+
+func checkTrait(name string) error {
+	if len(name) > 255 || !trait.MatchString(name) {
+		return wire.Invalid("Invalid trait %.80q. A trait is a standard one, or a custom one that starts with the prefix CUSTOM_ and "+
+			"contains only A-Z, 0-9 and _, 255 characters at most.", name)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/patch"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+const (
+	resetInterfacesSince = 45
+	// unsetChassisSince is the version from which chassis_uuid may be removed.
+	unsetChassisSince = 25
+)
+
+func (s *Server) updateNode(r *Request) (Reply, error) {
+	if err := r.Query.Allow("reset_interfaces"); err != nil {
+		return Reply{}, err
+	}
+	reset, err := r.Query.Bool("reset_interfaces")
+	if err != nil {
+		return Reply{}, err
+	}
+	if reset != nil && r.Version < resetInterfacesSince {
+		return Reply{}, wire.NotAcceptable("The argument reset_interfaces", resetInterfacesSince)
+	}
+	ops, err := readPatch(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	for _, op := range ops {
+		if op.Root() == "chassis_uuid" && op.Kind == patch.Remove && r.Version < unsetChassisSince {
+			return Reply{}, wire.NotAcceptable("Removing chassis_uuid", unsetChassisSince)
+		}
+	}
+	change := &nodeChange{r: r, ops: ops, reset: reset != nil && *reset}
+	var n *store.Node
+	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) (err error) {
+		if n, err = s.nodeForWrite(ctx, r, tx, r.Param(0)); err != nil {
+			return err
+		}
+		group := n.ConductorGroup
+		if err := s.change(ctx, tx, n, change); err != nil {
+			return err
+		}
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		out := []*store.Outbox{dispatch.Dirty(n)}
+		if group != n.ConductorGroup {
+			out = append(out, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: group})
+		}
+		return tx.Enqueue(ctx, out...)
+	})
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	s.Nudge()
+	return ok(s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n))
+}
+
+// nodeChange is a PATCH of a node.
+type nodeChange struct {
+	r       *Request
+	ops     []patch.Op
+	reset   bool // reset_interfaces
+	touched []string
+}
+
+func (c *nodeChange) touches(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(c.touched, name) })
+}
+
+// change applies c to n, or says why it must not be.
+func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nodeChange) (err error) {
+	if n.Interfaces == nil {
+		n.Interfaces = map[string]string{}
+	}
+	before := *n
+	before.Interfaces = maps.Clone(n.Interfaces)
+	if c.touched, err = nodeTable.Update(c.r.Version, c.ops, &nodeView{Node: n, version: c.r.Version}); err != nil {
+		return err
+	}
+	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
+	if !c.touches("protected_reason") && !n.Protected {
+		n.ProtectedReason = ""
+	}
+	if !c.touches("retired_reason") && !n.Retired {
+		n.RetiredReason = ""
+	}
+	if err := s.checkNames(c.r, n); err != nil {
+		return err
+	}
+	if err := checkChange(&before, n, c); err != nil {
+		return err
+	}
+	if c.touches("parent_node") {
+		if err := checkParent(ctx, tx, n); err != nil {
+			return err
+		}
+	}
+	if err := s.refit(&before, n, c); err != nil {
+		return err
+	}
+	if c.touches("driver_info") {
+		if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, before.DriverInfo); err != nil {
+			return err
+		}
+	}
+	if c.touches("instance_info") {
+		n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, before.InstanceInfo)
+	}
+	return err
+}
+
+// refit fits the interfaces when the driver, an interface or the group changes.
+func (s *Server) refit(before, n *store.Node, c *nodeChange) error {
+	if c.reset && !c.touches("driver") {
+		return wire.Invalid("The reset_interfaces parameter can only be used when changing the node's driver.")
+	}
+	if !changesHardware(before, n) && !c.touches("conductor_group") {
+		return nil
+	}
+	if c.reset {
+		for _, kind := range node.InterfaceKinds {
+			if !c.touches(kind + "_interface") {
+				delete(n.Interfaces, kind)
+			}
+		}
+	}
+	m, err := s.dispatch.Owner(n, http.StatusBadRequest)
+	if err != nil {
+		return err
+	}
+	return fitInterfaces(n, m)
+}
+
+func changesHardware(before, n *store.Node) bool {
+	return before.Driver != n.Driver || !maps.Equal(before.Interfaces, n.Interfaces)
+}
+
+// readPatch reads the body of a PATCH.
+func readPatch(r *Request) ([]patch.Op, error) {
+	body, err := r.JSON(wire.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	return patch.Parse(body)
+}

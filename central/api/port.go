@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+func (s *Server) ports() Resource {
+	const list, one = "baremetal:port:list", "ports/{port}"
+	return Resource{Name: "ports", Routes: []Route{
+		{Method: http.MethodGet, Path: "ports", Policy: list, Handle: s.listPorts},
+		{Method: http.MethodGet, Path: "ports/detail", Policy: list, Handle: s.listPortsDetail},
+		{Method: http.MethodPost, Path: "ports", Policy: "baremetal:port:create", Handle: s.createPort},
+		{Method: http.MethodGet, Path: one, Policy: "baremetal:port:get", Handle: s.showPort},
+		{Method: http.MethodPatch, Path: one, Policy: "baremetal:port:update", Handle: s.updatePort},
+		{Method: http.MethodDelete, Path: one, Policy: "baremetal:port:delete", Handle: s.deletePort},
+	}}
+}
+
+// portNameSince is the version from which a port may be called by its name.
+const portNameSince = 88
+
+// portIdent checks the UUID, or name, of a port as a request gives it.
+func portIdent(r *Request, names bool) (string, error) {
+	ident := r.Param(0)
+	if id, ok := wire.UUID(ident); ok {
+		return id, nil
+	}
+	if !names || r.Version < portNameSince {
+		return "", wire.Invalid("Expected a UUID but received %.80s.", ident)
+	}
+	if !wire.ValidName(ident, r.Version) {
+		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
+	}
+	return ident, nil
+}
+
+func portMissing(ident string, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.Errorf(http.StatusNotFound, "Port %.80s could not be found.", ident)
+	}
+	return storeError(err)
+}
+
+func appendPort(b []byte, r *Request, sel fields.Selection, p *store.Port) []byte {
+	b = portTable.Append(append(b, '{'), sel, p)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "ports/"+p.UUID)
+	return append(b, '}')
+}
+
+func (s *Server) showPort(r *Request) (Reply, error) {
+	if err := r.Query.Allow("fields"); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, portTable, true, 8, 43)
+	if err != nil {
+		return Reply{}, err
+	}
+	ident, err := portIdent(r, true)
+	if err != nil {
+		return Reply{}, err
+	}
+	p, err := s.Store.Port(r.Context(), ident)
+	if err != nil {
+		return Reply{}, portMissing(ident, err)
+	}
+	return ok(appendPort(nil, r, sel, p))
+}
+
+func (s *Server) deletePort(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	ident, err := portIdent(r, false)
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, p *store.Port) error {
+		return tx.DeletePort(ctx, p)
+	})
+}
+
+// changePort runs change on a port whose node has no open work, in a transaction,
+// and tells the rack.
+func (s *Server) changePort(r *Request, ident string, change func(context.Context, *store.Tx, *store.Port) error) (Reply, error) {
+	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		p, err := tx.Port(ctx, ident)
+		if err != nil {
+			return portMissing(ident, err)
+		}
+		n, err := tx.Node(ctx, p.Node)
+		if err != nil {
+			return err
+		}
+		if n.WorkID != "" {
+			return dispatch.Locked(n)
+		}
+		if err := change(ctx, tx, p); err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, dispatch.Dirty(n))
+	})
+	if err != nil {
+		return Reply{}, portError(err)
+	}
+	s.Nudge()
+	return noContent()
+}
+
+// portError is storeError where a UUID or a name is a port's.
+func portError(err error) error {
+	if e, ok := errors.AsType[*store.DuplicateError](err); ok && (e.Field == "uuid" || e.Field == "name") {
+		return conflict("A port with %s %s already exists.", e.Field, e.Value)
+	}
+	return storeError(err)
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// portTable is every field of a port.
+var portTable = fields.New("port",
+	fields.UUID("uuid", 1, func(p *store.Port) *string { return &p.UUID }).Post().List().Sort(),
+	address().Write().Must().List().Sort(),
+	fields.Text("category", 101, func(p *store.Port) *string { return &p.Category }).Write().Max(255).Sort(),
+	fields.Time("created_at", 1, func(p *store.Port) time.Time { return p.CreatedAt }).Sort(),
+	fields.Text("description", 97, func(p *store.Port) *string { return &p.Description }).Write().Max(255).Sort(),
+	fields.Object("extra", 1, func(p *store.Port) *map[string]any { return &p.Extra }).Write(),
+	fields.Computed("internal_info", 18, func(p *store.Port) any { return mask(p.InternalInfo) }),
+	fields.Bool("is_smartnic", 53, false, func(p *store.Port) *bool { return &p.IsSmartNIC }).Write().Sort(),
+	fields.Object("local_link_connection", 19, func(p *store.Port) *map[string]any { return &p.LocalLinkConnection }).Write(),
+	fields.Text("name", 88, func(p *store.Port) *string { return &p.Name }).Write().Max(255).Sort(),
+	fields.UUID("node_uuid", 1, func(p *store.Port) *string { return &p.Node }).Write().Must(),
+	fields.Text("physical_network", 34, func(p *store.Port) *string { return &p.PhysicalNetwork }).Write().Max(64).Sort(),
+	fields.UUID("portgroup_uuid", 24, func(p *store.Port) *string { return &p.PortgroupUUID }).Write(),
+	fields.Bool("pxe_enabled", 19, true, func(p *store.Port) *bool { return &p.PXEEnabled }).Write().Sort(),
+	fields.Time("updated_at", 1, func(p *store.Port) time.Time { return p.UpdatedAt }).Sort(),
+	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).Write().Max(255).Sort(),
+)
+
+// address is a MAC address in lower case.
+func address() fields.Field[store.Port] {
+	f := fields.Text("address", 1, func(p *store.Port) *string { return &p.Address })
+	f.Check = func(v any) (any, error) {
+		if v == nil {
+			return nil, nil
+		}
+		s, isText := v.(string)
+		if !isText {
+			return nil, fmt.Errorf("it is not of type 'string'")
+		}
+		mac, valid := wire.MAC(s)
+		if !valid {
+			return nil, wire.Invalid("Expected a MAC address but received %.40s.", s)
+		}
+		return mac, nil
+	}
+	return f
+}

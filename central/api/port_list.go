@@ -1,0 +1,165 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// portFilters are the arguments that filter a list of ports, with the version that
+// brought each.
+var portFilters = map[string]microversion.Version{"address": 1, "node": 6, "node_uuid": 1, "portgroup": 24, "shard": 82,
+	"description_contains": 97, "conductor_groups": 99}
+
+func portArguments(more ...string) []string {
+	names := append(slices.Clone(wire.PageArguments), more...)
+	for name := range portFilters {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (s *Server) listPorts(r *Request) (Reply, error) {
+	if err := r.Query.Allow(portArguments("fields", "detail")...); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, portTable, false, 8, 43)
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.portPage(r, sel, "ports", nil)
+}
+
+func (s *Server) listPortsDetail(r *Request) (Reply, error) {
+	if err := r.Query.Allow(portArguments()...); err != nil {
+		return Reply{}, err
+	}
+	return s.portPage(r, portTable.All(r.Version), "ports/detail", nil)
+}
+
+// portPage answers a page of ports: those of nodes, or of all nodes when it is nil.
+func (s *Server) portPage(r *Request, sel fields.Selection, path string, nodes []string) (Reply, error) {
+	q, p, err := s.portQuery(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	if nodes != nil {
+		q.Nodes = nodes
+	}
+	ports, err := s.Store.Ports(r.Context(), q)
+	if errors.Is(err, store.ErrNotFound) {
+		return Reply{}, portMissing(p.Marker, err)
+	}
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	b := append(make([]byte, 0, 128+len(ports)*512), `{"ports":[`...)
+	for i, port := range ports {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendPort(b, r, sel, port)
+	}
+	b = append(b, ']')
+	if len(ports) == p.Limit {
+		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, ports[len(ports)-1].UUID))
+	}
+	return ok(append(b, '}'))
+}
+
+func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err error) {
+	if p, err = r.Query.Page("id"); err != nil {
+		return q, p, err
+	}
+	for name, since := range portFilters {
+		if _, given := r.Query[name]; given && r.Version < since {
+			return q, p, wire.NotAcceptable("The argument "+name, since)
+		}
+	}
+	if err := portTable.CheckSort(r.Version, p.SortKey); err != nil {
+		return q, p, err
+	}
+	if q.Page, err = storePage(p); err != nil {
+		return q, p, err
+	}
+	if r.Query.Has("address") {
+		mac, valid := wire.MAC(r.Query["address"])
+		if !valid {
+			return q, p, wire.Invalid("Expected a MAC address but received %.40s.", r.Query["address"])
+		}
+		q.Address = mac
+	}
+	if r.Query.Has("shard") {
+		q.Shards = strings.Split(r.Query["shard"], ",")
+	}
+	if groups, given := r.Query["conductor_groups"]; given {
+		q.ConductorGroups = strings.Split(strings.ToLower(groups), ",")
+	}
+	if q.Portgroup, err = r.Query.UUID("portgroup"); err != nil {
+		return q, p, err
+	}
+	q.DescriptionContains = r.Query["description_contains"]
+	node, err := s.nodeOfQuery(r)
+	if node != "" {
+		q.Nodes = []string{node}
+	}
+	return q, p, err
+}
+
+// nodeOfQuery returns the UUID of the node that "node" or "node_uuid" names.
+func (s *Server) nodeOfQuery(r *Request) (string, error) {
+	ident := r.Query["node"]
+	if ident == "" {
+		id, err := r.Query.UUID("node_uuid")
+		if id == "" || err != nil {
+			return "", err
+		}
+		ident = id
+	}
+	n, err := s.node(r, ident)
+	if err != nil {
+		return "", err
+	}
+	return n.UUID, nil
+}
+
+// nodePorts are the ports below a node's path.
+func (s *Server) nodePorts() Resource {
+	const policy = "baremetal:port:list"
+	return Resource{Routes: []Route{
+		{Method: http.MethodGet, Path: "nodes/{node}/ports", Policy: policy, Handle: s.listNodePorts},
+		{Method: http.MethodGet, Path: "nodes/{node}/ports/detail", Policy: policy, Handle: s.listNodePortsDetail},
+	}}
+}
+
+func (s *Server) listNodePorts(r *Request) (Reply, error) {
+	if err := r.Query.Allow(append(wire.PageArguments, "fields", "detail")...); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, portTable, false, 8, 43)
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.portsOfNode(r, sel, "ports")
+}
+
+func (s *Server) listNodePortsDetail(r *Request) (Reply, error) {
+	if err := r.Query.Allow(wire.PageArguments...); err != nil {
+		return Reply{}, err
+	}
+	return s.portsOfNode(r, portTable.All(r.Version), "ports/detail")
+}
+
+func (s *Server) portsOfNode(r *Request, sel fields.Selection, path string) (Reply, error) {
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.portPage(r, sel, "nodes/"+n.UUID+"/"+path, []string{n.UUID})
+}

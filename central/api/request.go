@@ -1,0 +1,81 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+)
+
+// Request is one request on its way through a handler.
+type Request struct {
+	*http.Request
+	Version microversion.Version
+	Query   wire.Query
+	// Base is the URL that links begin with, without a slash at the end.
+	Base string
+	// ID is the request's id, in its answer, in logs and in the work that it starts.
+	ID     string
+	params []string
+	// suffix is what was cut off the path's last part (".json"), which may after
+	// all have belonged to a name.
+	suffix string
+	writer http.ResponseWriter
+}
+
+// Param returns the path's parameter number i.
+func (r *Request) Param(i int) string { return r.params[i] }
+
+// Object reads the body as a JSON object of ordinary size.
+func (r *Request) Object() (map[string]any, error) {
+	return wire.Object(r.writer, r.Request, wire.MaxBody)
+}
+
+// JSON reads the body as any JSON value of at most limit bytes.
+func (r *Request) JSON(limit int64) (any, error) { return wire.ReadJSON(r.writer, r.Request, limit) }
+
+// NodeIdent checks the name or UUID of a node as a request gives it.
+func (r *Request) nodeIdent(ident string) (string, error) {
+	if id, ok := wire.UUID(ident); ok {
+		return id, nil
+	}
+	if r.Version < wire.NameSince {
+		return "", wire.Invalid("Expected a UUID but received %.80s.", ident)
+	}
+	if !wire.ValidName(ident, r.Version) {
+		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
+	}
+	return ident, nil
+}
+
+// selection reads "fields" and "detail" for a resource: all fields for one item,
+// the short list for many.
+type selector[S any] interface {
+	All(microversion.Version) S
+	Short(microversion.Version) S
+	Choose(microversion.Version, []string) (S, error)
+}
+
+// selectFields reads "fields" (since fieldsSince) and "detail" (since
+// detailSince). whole: without either, all fields are shown.
+func selectFields[S any](r *Request, t selector[S], whole bool, fieldsSince, detailSince microversion.Version) (S, error) {
+	var none S
+	names, given := r.Query.List("fields"), r.Query.Has("fields")
+	if given && r.Version < fieldsSince {
+		return none, wire.NotAcceptable("The argument fields", fieldsSince)
+	}
+	detail, err := r.Query.Bool("detail")
+	switch {
+	case err != nil:
+		return none, err
+	case detail != nil && r.Version < detailSince:
+		return none, wire.Invalid("Invalid query parameter ?detail=%t received.", *detail)
+	case detail != nil && *detail && given:
+		return none, wire.Invalid("Can't fetch a subset of fields with 'detail' set to True")
+	case given:
+		return t.Choose(r.Version, names)
+	case whole || detail != nil && *detail:
+		return t.All(r.Version), nil
+	}
+	return t.Short(r.Version), nil
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+)
+
+// Resource is a part of the API that one file brings in.
+type Resource struct {
+	// Name of the collection in the /v1 document; empty: not listed there.
+	Name string
+	// Since is the version that brought it; older requests get 404.
+	Since  microversion.Version
+	Routes []Route
+}
+
+// Route is one method on one path.
+type Route struct {
+	Method string
+	// Path is below /v1, parts in braces are parameters: "nodes/{node}/states".
+	Path string
+	// Since is the version that brought the route, 0: with its resource. Late is
+	// the status that older requests get, 0: 404.
+	Since microversion.Version
+	Late  int
+	// Policy names the rule that says who may call it; Public: anybody may.
+	Policy string
+	Handle Handler
+}
+
+// Public is the policy of routes that need no authentication.
+const Public = "public"
+
+// Handler answers a request, or says why not.
+type Handler func(*Request) (Reply, error)
+
+// Reply is an answer that says yes.
+type Reply struct {
+	Status   int
+	Location string // URL, empty for none
+	Body     []byte // JSON, nil for none
+}
+
+func ok(body []byte) (Reply, error) { return Reply{Status: http.StatusOK, Body: body}, nil }
+
+func noContent() (Reply, error) { return Reply{Status: http.StatusNoContent}, nil }
+
+func accepted(location string) (Reply, error) {
+	return Reply{Status: http.StatusAccepted, Location: location}, nil
+}
+
+// router finds routes by path. A literal part wins over a parameter.
+type router struct{ root branch }
+
+type branch struct {
+	literal map[string]*branch
+	param   *branch
+	methods map[string]*Route
+}
+
+func newRouter(resources []Resource) *router {
+	r := &router{}
+	for i := range resources {
+		for j := range resources[i].Routes {
+			route := resources[i].Routes[j]
+			route.Since = max(route.Since, resources[i].Since)
+			r.add(&route)
+		}
+	}
+	return r
+}
+
+func (r *router) add(route *Route) {
+	b := &r.root
+	for _, part := range split(route.Path) {
+		if strings.HasPrefix(part, "{") {
+			if b.param == nil {
+				b.param = &branch{}
+			}
+			b = b.param
+			continue
+		}
+		if b.literal == nil {
+			b.literal = map[string]*branch{}
+		}
+		if b.literal[part] == nil {
+			b.literal[part] = &branch{}
+		}
+		b = b.literal[part]
+	}
+	if b.methods == nil {
+		b.methods = map[string]*Route{}
+	}
+	if b.methods[route.Method] != nil || route.Policy == "" {
+		panic("api: route " + route.Method + " " + route.Path + " is there twice or has no policy")
+	}
+	b.methods[route.Method] = route
+}
+
+// find returns the methods of a path and the values of its parameters in order;
+// nil when there is no such path.
+func (r *router) find(parts []string) (methods map[string]*Route, params []string) {
+	b := &r.root
+	for _, part := range parts {
+		switch {
+		case b.literal[part] != nil:
+			b = b.literal[part]
+		case b.param != nil && part != "":
+			b = b.param
+			params = append(params, part)
+		default:
+			return nil, nil
+		}
+	}
+	return b.methods, params
+}
+
+func allow(methods map[string]*Route) string {
+	var names []string
+	for m := range methods {
+		names = append(names, m)
+		if m == http.MethodGet {
+			names = append(names, http.MethodHead)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// split cuts a path at its slashes; a slash at either end does not count.
+func split(path string) []string {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}

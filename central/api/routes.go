@@ -1,0 +1,18 @@
+package api
+
+// list names the resources that the API consists of, one line each.
+func (s *Server) list() []Resource {
+	return []Resource{
+		s.v1Resource(),
+		s.nodes(),
+		s.nodeStates(),
+		s.nodeManagement(),
+		s.nodeTraits(),
+		s.nodePorts(),
+		s.nodeHistory(),
+		s.nodeInventory(),
+		s.ports(),
+		s.drivers(),
+		s.conductors(),
+	}
+}

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// hidden is what answers show in place of a secret.
+const hidden = "******"
+
+// instanceSecrets are keys of instance_info that are hidden whatever they hold.
+var instanceSecrets = []string{"configdrive", "image_url"}
+
+// mask returns a copy of m with every secret hidden, however deep it lies.
+func mask(m map[string]any) map[string]any {
+	out, _ := maskValue(m).(map[string]any)
+	return out
+}
+
+func maskInstance(m map[string]any) map[string]any {
+	out := mask(m)
+	for _, key := range instanceSecrets {
+		if v, there := out[key]; there && v != nil {
+			out[key] = hidden
+		}
+	}
+	return out
+}
+
+func maskValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, inner := range v {
+			if seal.IsSecret(key) && inner != nil {
+				out[key] = hidden
+			} else {
+				out[key] = maskValue(inner)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = maskValue(inner)
+		}
+		return out
+	}
+	return v
+}
+
+// sealSecrets returns fields, as a client gave them for a node, with the secrets
+// sealed. Where a client sends back the mask that it was shown, the value before
+// (in old) stays; this is where we differ from Ironic, which stores the asterisks.
+// A secret is a text or a number; it cannot lie in a list, where it could not be sealed.
+func (s *Server) sealSecrets(node, field string, fields, old map[string]any) (map[string]any, error) {
+	clean, err := cleanSecrets(field, fields, old)
+	if err != nil {
+		return nil, err
+	}
+	return s.Key.SealFields(node, clean), nil
+}
+
+func cleanSecrets(path string, fields, old map[string]any) (map[string]any, error) {
+	out := maps.Clone(fields)
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		at := path + "/" + key
+		switch v := fields[key].(type) {
+		case map[string]any:
+			if seal.IsSecret(key) {
+				return nil, wire.Invalid("%s names a secret, which must be a text, not an object", at)
+			}
+			before, _ := old[key].(map[string]any)
+			inner, err := cleanSecrets(at, v, before)
+			if err != nil {
+				return nil, err
+			}
+			out[key] = inner
+		case []any:
+			if seal.IsSecret(key) || holdsSecret(v) {
+				return nil, wire.Invalid("%s holds a secret in a list; secrets must be fields of their own", at)
+			}
+		case json.Number:
+			if seal.IsSecret(key) {
+				out[key] = v.String()
+			}
+		case string:
+			if !seal.IsSecret(key) {
+				continue
+			}
+			before, known := old[key].(string)
+			switch {
+			case v == hidden && known:
+				out[key] = before
+			case v == hidden:
+				return nil, wire.Invalid("%s is the mask that answers show for a secret, not a secret", at)
+			case seal.Sealed(v) && v != before:
+				return nil, wire.Invalid("%s must not begin with %q", at, strings.TrimSuffix(seal.Prefix, ":"))
+			}
+		}
+	}
+	return out, nil
+}
+
+func holdsSecret(list []any) bool {
+	for _, v := range list {
+		switch v := v.(type) {
+		case []any:
+			if holdsSecret(v) {
+				return true
+			}
+		case map[string]any:
+			for key, inner := range v {
+				if seal.IsSecret(key) && inner != nil || holdsSecret([]any{inner}) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,177 @@
+// Package api is central's REST API, wire-compatible with Ironic's, versions 1.1 to 1.115.
+//
+// A request goes through Server.ServeHTTP (path, version, route, limits), a
+// handler of its resource's file, and central/store or central/dispatch. Nothing
+// is written to the client before the handler has returned, so an answer is whole.
+//
+// Adding a resource takes one file with a function that returns its Resource, and
+// one line in resources (routes.go). What a resource's fields are lies in a table
+// of package fields, never in code.
+//
+// It imports protocol, central/store and central/dispatch. There is no
+// authentication yet: each route names its policy, and whoever serves this
+// handler must listen on loopback only, unless an operator insists. Requests that
+// a browser sends for another site are refused all the same.
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+)
+
+// Server is the handler. It is safe for concurrent use.
+type Server struct {
+	Config
+	dispatch  *dispatch.Dispatcher
+	router    *router
+	resources []Resource
+	crossSite *http.CrossOriginProtection
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r := &Request{Request: req, ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
+	h := w.Header()
+	h.Set("Openstack-Request-Id", r.ID)
+	h.Set("X-Openstack-Request-Id", r.ID)
+	microversion.WriteRange(h)
+	s.writeCORS(h, req)
+	reply, err := s.answer(r)
+	if err != nil {
+		s.refuse(r, err)
+		return
+	}
+	if reply.Location != "" {
+		h.Set("Location", reply.Location)
+	}
+	if reply.Body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	w.WriteHeader(reply.Status)
+	if reply.Body != nil && req.Method != http.MethodHead {
+		w.Write(reply.Body) // the client is gone when it fails
+	}
+}
+
+// answer finds the route and runs its handler.
+func (s *Server) answer(r *Request) (reply Reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Log.Error("handler panicked", "request_id", r.ID, "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			err = wire.AsError(errPanic)
+		}
+	}()
+	version, versionErr := microversion.Negotiate(r.Header)
+	if versionErr == nil {
+		version.Write(r.writer.Header())
+	}
+	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		return Reply{Status: http.StatusOK}, nil
+	}
+	if err := s.crossSite.Check(r.Request); err != nil {
+		return Reply{}, wire.Errorf(http.StatusForbidden, "A browser sent this request for another site: %v", err)
+	}
+	parts := split(r.URL.Path)
+	if len(parts) == 0 {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return Reply{}, wire.FrameworkError(http.StatusMethodNotAllowed, "")
+		}
+		return s.root(r)
+	}
+	if versionErr != nil {
+		return Reply{}, versionErr
+	}
+	r.Version = version
+	if parts[0] == "v1" {
+		parts = parts[1:]
+	}
+	r.cutSuffix(parts)
+	route, err := s.route(r, parts)
+	if err != nil {
+		return Reply{}, err
+	}
+	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
+		return Reply{}, err
+	}
+	return route.Handle(r)
+}
+
+// route finds the route of a path: 404, or 405 for another method.
+func (s *Server) route(r *Request, parts []string) (*Route, error) {
+	methods, params := s.router.find(parts)
+	if len(methods) == 0 {
+		return nil, wire.FrameworkError(http.StatusNotFound, "")
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	route := methods[method]
+	if route == nil {
+		for _, other := range methods { // a path that is too new is not there at all
+			if other.Since <= r.Version {
+				r.writer.Header().Set("Allow", allow(methods))
+				return nil, wire.FrameworkError(http.StatusMethodNotAllowed, "")
+			}
+		}
+		return nil, wire.FrameworkError(http.StatusNotFound, "")
+	}
+	if r.Version < route.Since {
+		if route.Late != 0 {
+			return nil, wire.FrameworkError(route.Late, "")
+		}
+		return nil, wire.FrameworkError(http.StatusNotFound, "")
+	}
+	r.params = params
+	return route, nil
+}
+
+// cutSuffix drops ".json" from the path's last part, which versions before 1.91
+// ignore there.
+func (r *Request) cutSuffix(parts []string) {
+	const suffix = ".json"
+	if len(parts) == 0 || r.Version >= 91 || !microversion.Explicit(r.Header) {
+		return
+	}
+	last := &parts[len(parts)-1]
+	if cut, found := strings.CutSuffix(*last, suffix); found && cut != "" {
+		*last, r.suffix = cut, suffix
+	}
+}
+
+// refuse writes an error.
+func (s *Server) refuse(r *Request, err error) {
+	e := wire.AsError(err)
+	if e.Status >= 500 {
+		level := slog.LevelError
+		if e.Status == http.StatusServiceUnavailable || r.Context().Err() != nil {
+			level = slog.LevelWarn
+		}
+		s.Log.Log(r.Context(), level, "request failed", "request_id", r.ID, "method", r.Method, "path", r.URL.Path,
+			"status", e.Status, "error", err)
+	}
+	r.writer.Header().Set("Content-Type", "application/json")
+	r.writer.WriteHeader(e.Status)
+	if r.Method != http.MethodHead {
+		r.writer.Write(e.Body())
+	}
+}
+
+// base is what links begin with.
+func (s *Server) base(req *http.Request) string {
+	if s.PublicEndpoint != "" {
+		return strings.TrimRight(s.PublicEndpoint, "/")
+	}
+	if req.TLS != nil {
+		return "https://" + req.Host
+	}
+	return "http://" + req.Host
+}

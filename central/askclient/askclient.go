@@ -1,0 +1,110 @@
+// Package askclient asks a rackd over the bus (protocol/ask) and turns what can go
+// wrong into errors that say their HTTP status.
+//
+// It may import protocol and nats.go. It keeps no state and is safe for concurrent
+// use; a question is asked once, its caller retries.
+package askclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// MaxReply bounds a rackd's answer.
+const MaxReply = 1 << 20
+
+// Client asks rackds.
+type Client struct {
+	conn func(group string) (*nats.Conn, error)
+}
+
+// New makes a client. conn returns the connection to the site that serves a
+// conductor group.
+func New(conn func(group string) (*nats.Conn, error)) *Client { return &Client{conn} }
+
+// SilentError means that a rackd gave no answer: HTTP 503, worth a retry.
+type SilentError struct {
+	Conductor string
+	Method    ask.Method
+	Node      string
+	Cause     error
+}
+
+func (e *SilentError) Error() string {
+	about := ""
+	if e.Node != "" {
+		about = " about node " + e.Node
+	}
+	return fmt.Sprintf("Conductor %s did not answer the question %s%s: %v. Retry; if it persists, look whether the rackd runs and its site is linked.",
+		e.Conductor, e.Method, about, e.Cause)
+}
+
+func (e *SilentError) Unwrap() error { return e.Cause }
+
+// HTTPStatus is 503.
+func (e *SilentError) HTTPStatus() int { return http.StatusServiceUnavailable }
+
+// AnswerError is a rackd's refusal, with the status that it chose.
+type AnswerError struct {
+	Conductor string
+	Answer    ask.Error
+}
+
+func (e *AnswerError) Error() string { return e.Answer.Message }
+
+// HTTPStatus is the rackd's status, 500 for a nonsensical one.
+func (e *AnswerError) HTTPStatus() int {
+	if e.Answer.Status < 400 || e.Answer.Status > 599 {
+		return http.StatusInternalServerError
+	}
+	return e.Answer.Status
+}
+
+// Ask puts q to m and returns the answer's body. It fails with a *SilentError, or
+// an *AnswerError with what the rackd said. It takes ask.Timeout at most.
+func (c *Client) Ask(ctx context.Context, m bus.Member, q ask.Request) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, ask.Timeout)
+	defer cancel()
+	silent := func(cause error) error { return &SilentError{m.Name, q.Method, q.Node, cause} }
+	conn, err := c.conn(m.Group)
+	if err != nil {
+		return nil, silent(err)
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, fmt.Errorf("ask conductor %s %s: %w", m.Name, q.Method, err)
+	}
+	msg, err := conn.RequestWithContext(ctx, bus.AskSubject(m.Group, m.Name), body)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, silent(errors.New("it is not connected to the bus"))
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, silent(fmt.Errorf("no answer within %s", ask.Timeout))
+	case err != nil:
+		return nil, silent(err)
+	}
+	return read(m.Name, msg.Data)
+}
+
+// read reads a rackd's answer.
+func read(conductor string, data []byte) (json.RawMessage, error) {
+	var reply ask.Reply
+	if len(data) > MaxReply {
+		return nil, fmt.Errorf("conductor %s sent an answer of %d bytes, more than %d", conductor, len(data), MaxReply)
+	}
+	if err := json.Unmarshal(data, &reply); err != nil {
+		return nil, fmt.Errorf("conductor %s sent an answer that is no JSON: %w", conductor, err)
+	}
+	if reply.Error != nil {
+		return nil, &AnswerError{conductor, *reply.Error}
+	}
+	return reply.Body, nil
+}

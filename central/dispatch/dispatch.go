@@ -1,0 +1,126 @@
+// Package dispatch turns a verb of the API into work for a rack: it checks the
+// state machine and everything that speaks against the request, and records in one
+// transaction what was accepted (state, generation, work row, history row, outbox
+// rows). The relay does the rest.
+//
+// It may import protocol and central/store. Invariants: what is refused changes
+// nothing; what is accepted is in the database before anybody is told; a node has
+// at most one open work row.
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// Roster knows the rackds that live. It must be safe for concurrent use.
+type Roster interface {
+	// Owner returns the rackd that serves a node, ok false for none.
+	Owner(node, driver, group string) (m bus.Member, ok bool)
+	// Conductors returns all live rackds in order of name.
+	Conductors() []bus.Member
+}
+
+// Asker puts questions to a rackd. It must be safe for concurrent use. Its errors
+// say their own HTTP status; 503 means that the rackd gave no answer.
+type Asker interface {
+	Ask(ctx context.Context, m bus.Member, q ask.Request) (json.RawMessage, error)
+}
+
+// Dispatcher accepts requests. Its fields do not change; it is safe for concurrent use.
+type Dispatcher struct {
+	Store  *store.Store
+	Roster Roster
+	Ask    Asker
+	Key    *seal.Key
+	Nudge  func() // wakes the relay
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Refusal is a request that is not accepted, with the HTTP status that says so.
+type Refusal struct {
+	Status int
+	Text   string
+}
+
+func (e *Refusal) Error() string { return e.Text }
+
+// HTTPStatus is the status of the answer.
+func (e *Refusal) HTTPStatus() int { return e.Status }
+
+func refuse(status int, format string, args ...any) error {
+	return &Refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// Locked is the refusal of a request about a node that has open work.
+func Locked(n *store.Node) error {
+	holder := n.Reservation
+	if holder == "" {
+		holder = "a conductor that is not known yet"
+	}
+	return refuse(http.StatusConflict, "Node %s is locked by host %s, please retry after the current operation is completed. "+
+		"(It is doing %q, work %s.)", n.UUID, holder, n.WorkVerb, n.WorkID)
+}
+
+// Owner returns the rackd that serves a node. Without one: 503 when no rackd is
+// alive at all, else status, which says whether the node or the request is at fault.
+func (d *Dispatcher) Owner(n *store.Node, status int) (bus.Member, error) {
+	if m, ok := d.Roster.Owner(n.UUID, n.Driver, n.ConductorGroup); ok {
+		return m, nil
+	}
+	if len(d.Roster.Conductors()) == 0 {
+		return bus.Member{}, refuse(http.StatusServiceUnavailable,
+			"No conductor is alive: start a rackd, or look at the link to its site. Retry then.")
+	}
+	return bus.Member{}, refuse(status, "No valid host was found. Reason: No conductor service registered which supports driver %s "+
+		"for conductor group %q.", n.Driver, n.ConductorGroup)
+}
+
+// Dirty is the outbox row that makes the relay bring a node's documents up to date.
+func Dirty(n *store.Node) *store.Outbox {
+	return &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup}
+}
+
+// Caller is who asks, for the records.
+type Caller struct {
+	RequestID string
+	User      string
+}
+
+// newWork is the row of a piece of work that n, as just accepted, begins.
+func (d *Dispatcher) newWork(n *store.Node, owner string, c Caller) *store.Work {
+	return &store.Work{ID: uuid.NewString(), Node: n.UUID, Group: n.ConductorGroup, Generation: n.Generation,
+		RequestID: c.RequestID, Entry: n.ProvisionState, EntryTarget: n.TargetProvisionState,
+		State: store.WorkOpen, Owner: owner, RequestedAt: d.Now().UTC()}
+}
+
+// begin writes an accepted request: the node, its work (nil for none) and the rows
+// that tell of it.
+func (d *Dispatcher) begin(ctx context.Context, tx *store.Tx, n *store.Node, w *store.Work, h *store.HistoryEntry, out ...*store.Outbox) error {
+	if err := tx.UpdateNode(ctx, n); err != nil {
+		return err
+	}
+	if w != nil {
+		h.Work = w.ID
+		if err := tx.InsertWork(ctx, w); err != nil {
+			return err
+		}
+	}
+	h.Node, h.CreatedAt, h.Severity = n.UUID, d.Now().UTC(), "INFO"
+	if err := tx.AppendHistory(ctx, h); err != nil {
+		return err
+	}
+	return tx.Enqueue(ctx, append(out, Dirty(n))...)
+}

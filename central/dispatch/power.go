@@ -1,0 +1,74 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// The power targets.
+const (
+	PowerOn       = "power on"
+	PowerOff      = "power off"
+	Rebooting     = "rebooting"
+	SoftRebooting = "soft rebooting"
+	SoftPowerOff  = "soft power off"
+)
+
+// PowerTargets lists them all.
+var PowerTargets = []string{PowerOn, PowerOff, Rebooting, SoftRebooting, SoftPowerOff}
+
+// Power is a request to change a node's power state.
+type Power struct {
+	Node           string // UUID or name
+	Target         string // one of PowerTargets
+	TimeoutSeconds int    // 0: the default
+	Caller
+}
+
+// Power accepts the request or says why not. It wakes the relay.
+func (d *Dispatcher) Power(ctx context.Context, p Power) error {
+	if !slices.Contains(PowerTargets, p.Target) {
+		return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q: it is no power target.", p.Target, p.Node)
+	}
+	var locked error
+	err := d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, p.Node)
+		if err != nil {
+			return err
+		}
+		locked = Locked(n)
+		switch {
+		case n.WorkID != "":
+			return locked
+		case n.ProvisionState.In(provision.PowerRefused):
+			return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.",
+				p.Target, n.UUID, n.ProvisionState)
+		case n.DisablePowerOff && (p.Target == PowerOff || p.Target == SoftPowerOff):
+			return refuse(http.StatusConflict, "Power off of node %s is disabled (disable_power_off).", n.UUID)
+		}
+		owner, err := d.Owner(n, http.StatusNotFound)
+		if err != nil {
+			return err
+		}
+		n.AcceptPower(p.Target, d.Now())
+		w := d.newWork(n, owner.Name, p.Caller)
+		w.Verb = work.Power
+		w.Args = work.Args{PowerTarget: p.Target, TimeoutSeconds: p.TimeoutSeconds}
+		return d.begin(ctx, tx, n, w, &store.HistoryEntry{EventType: "power", Event: fmt.Sprintf("%s accepted", p.Target),
+			Conductor: owner.Name, User: p.User})
+	})
+	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
+		return locked
+	}
+	if err == nil {
+		d.Nudge()
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// Provision is a request to move a node's provision state.
+type Provision struct {
+	Node string // UUID or name
+	Verb provision.Verb
+	// Version is the minor API version that the request speaks: some verbs came
+	// to some states late.
+	Version int
+	// ConfigDrive is a URL, a base64 text or a JSON object; empty for none.
+	ConfigDrive    string
+	Steps          []work.Step
+	DisableRamdisk bool
+	RescuePassword string
+	Caller
+}
+
+// Provision accepts the request or says why not. It wakes the relay.
+func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
+	n, err := d.Store.Node(ctx, p.Node)
+	if err != nil {
+		return err
+	}
+	t, err := check(n, &p)
+	if err != nil {
+		return err
+	}
+	owner, err := d.ownerFor(n, t)
+	if err != nil {
+		return err
+	}
+	if err := d.validate(ctx, n, owner, p.Verb.Event); err != nil {
+		return err
+	}
+	err = d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, n.UUID)
+		if err != nil {
+			return err
+		}
+		return d.accept(ctx, tx, n, owner.Name, &p)
+	})
+	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
+		return Locked(n)
+	}
+	if err == nil {
+		d.Nudge()
+	}
+	return err
+}
+
+// ownerFor finds the rackd for the work that t begins. A transition that begins no
+// work needs none, and one that ends open work may be accepted while its rack is away.
+func (d *Dispatcher) ownerFor(n *store.Node, t provision.Transition) (bus.Member, error) {
+	if !needsRack(t) {
+		return bus.Member{}, nil
+	}
+	m, err := d.Owner(n, http.StatusNotFound)
+	if err != nil && n.WorkID != "" {
+		return bus.Member{}, nil
+	}
+	return m, err
+}
+
+// needsRack reports whether a transition begins work: those into a state where the
+// node rests are done once they are accepted.
+func needsRack(t provision.Transition) bool {
+	to, _ := provision.Describe(t.To)
+	return to.Kind != provision.Stable
+}
+
+// check returns the transition that p asks for, or the refusal.
+func check(n *store.Node, p *Provision) (provision.Transition, error) {
+	var none provision.Transition
+	state := n.ProvisionState
+	t, err := provision.Request(state, p.Verb)
+	if err != nil {
+		if n.WorkID != "" {
+			return none, Locked(n)
+		}
+		return none, refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.",
+			p.Verb.Name, n.UUID, state)
+	}
+	if since := p.Verb.SinceIn(state); p.Version < since {
+		return none, refuse(http.StatusNotAcceptable, "Request not acceptable. The action %q in state %q needs API version 1.%d or newer",
+			p.Verb.Name, state, since)
+	}
+	if n.WorkID != "" {
+		if from, _ := provision.Describe(state); from.Kind != provision.Waiting && from.Kind != provision.Held {
+			return none, Locked(n)
+		}
+	}
+	return t, forbidden(n, p.Verb.Event)
+}
+
+// forbidden says what besides the state machine speaks against an event.
+func forbidden(n *store.Node, e provision.Event) error {
+	inMaintenance := func(op string) error {
+		if !n.Maintenance {
+			return nil
+		}
+		return refuse(http.StatusBadRequest, "The %s operation can't be performed on node %s because it's in maintenance mode.", op, n.UUID)
+	}
+	protected := func() error {
+		if !n.Protected {
+			return nil
+		}
+		return refuse(http.StatusForbidden, "Node %s is protected and can not be undeployed, rebuilt or deleted.", n.UUID)
+	}
+	switch e {
+	case provision.EventDeploy:
+		return inMaintenance("provisioning")
+	case provision.EventRebuild:
+		return cmp.Or(inMaintenance("provisioning"), protected())
+	case provision.EventDelete:
+		return protected()
+	case provision.EventClean:
+		return inMaintenance("cleaning")
+	case provision.EventService:
+		return inMaintenance("servicing")
+	case provision.EventAbort:
+		if n.ProvisionState == provision.ServiceFail {
+			return inMaintenance("abort")
+		}
+	case provision.EventProvide:
+		if n.Retired {
+			return refuse(http.StatusBadRequest, "The provide operation can't be performed on node %s because it is retired.", n.UUID)
+		}
+	}
+	return nil
+}
+
+// accept writes the request in tx; it checks again, because the node may have
+// changed since.
+func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, owner string, p *Provision) error {
+	t, err := check(n, p)
+	if err != nil {
+		return err
+	}
+	event := fmt.Sprintf("%s accepted: %s to %s", p.Verb.Name, n.ProvisionState, t.To)
+	if n.WorkID != "" {
+		event += fmt.Sprintf(", in place of %s (work %s)", n.WorkVerb, n.WorkID)
+		if err := tx.EndWork(ctx, n.WorkID, store.WorkSuperseded, "superseded by "+p.Verb.Name); err != nil {
+			return err
+		}
+	}
+	n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
+	if p.RescuePassword != "" {
+		info := maps.Clone(n.InstanceInfo)
+		if info == nil {
+			info = map[string]any{}
+		}
+		info["rescue_password"] = d.Key.Seal(n.UUID, p.RescuePassword)
+		n.InstanceInfo = info
+	}
+	history := &store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User}
+	if !needsRack(t) {
+		return d.begin(ctx, tx, n, nil, history)
+	}
+	w := d.newWork(n, owner, p.Caller)
+	w.Verb = work.Verb(p.Verb.Event)
+	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk}
+	if p.ConfigDrive == "" {
+		return d.begin(ctx, tx, n, w, history)
+	}
+	w.Args.ConfigDrive = w.ID
+	key, err := d.Key.ForGroup(n.ConductorGroup)
+	if err != nil {
+		return fmt.Errorf("seal the config drive of node %s: %w", n.UUID, err)
+	}
+	return d.begin(ctx, tx, n, w, history, &store.Outbox{Kind: store.OutboxDrive, Node: n.UUID, Group: n.ConductorGroup,
+		Object: w.ID, Payload: key.Seal(n.UUID, p.ConfigDrive)})
+}
