@@ -92,22 +92,20 @@ func (s *Store) Migrate(ctx context.Context) (int, error) {
 	return applied, nil
 }
 
-// createMigrations tries a few times: on PostgreSQL two CREATE TABLE IF NOT EXISTS
-// at once can fail with a duplicate in the catalogue.
+// createMigrations creates the table of migrations. On PostgreSQL two CREATE TABLE
+// IF NOT EXISTS at once can fail on the catalogue; then the table is there.
 func (s *Store) createMigrations(ctx context.Context) error {
-	var err error
-	for range 5 {
-		if err = s.engine.transact(ctx, func(c conn) error {
-			_, err := c.exec(ctx, createMigrations)
-			return err
-		}); err == nil {
+	err := s.engine.transact(ctx, func(c conn) error {
+		_, err := c.exec(ctx, createMigrations)
+		return err
+	})
+	if err != nil {
+		if _, readable := s.appliedMigrations(ctx); readable == nil {
 			return nil
 		}
-		if _, taken := s.engine.duplicate(err); !taken {
-			break
-		}
+		return fmt.Errorf("create table schema_migrations: %w", err)
 	}
-	return fmt.Errorf("create table schema_migrations: %w", err)
+	return nil
 }
 
 func (s *Store) appliedMigrations(ctx context.Context) (map[int64]string, error) {

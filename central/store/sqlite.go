@@ -32,7 +32,8 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 		}
 		db.SetMaxOpenConns(conns)
 		db.SetMaxIdleConns(conns)
-		if err := db.PingContext(ctx); err != nil {
+		// Switching a new file to WAL does not wait for another process's lock.
+		if err := retry(ctx, sqliteBusy, func() error { return db.PingContext(ctx) }); err != nil {
 			return nil, errors.Join(fmt.Errorf("open SQLite database %s: %w", path, err), db.Close())
 		}
 		return db, nil

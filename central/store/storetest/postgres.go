@@ -1,0 +1,156 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Postgres is a temporary PostgreSQL cluster, reached by a Unix socket in its own
+// folder. Its data is as durable as the test: fsync is off.
+type Postgres struct {
+	dir  string
+	cmd  *exec.Cmd
+	log  *bytes.Buffer
+	done chan struct{}
+	n    atomic.Int64
+}
+
+// StartPostgres starts a cluster; the caller stops it. One serves a test binary.
+func StartPostgres(ctx context.Context) (*Postgres, error) {
+	initdb, server, err := findPostgres()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ironyard-pg")
+	if err != nil {
+		return nil, err
+	}
+	p := &Postgres{dir: dir, log: new(bytes.Buffer), done: make(chan struct{})}
+	if err := p.start(ctx, initdb, server); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, nil
+}
+
+func findPostgres() (initdb, server string, err error) {
+	var dirs []string
+	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
+		dirs = append(dirs, string(bytes.TrimSpace(out)))
+	}
+	versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	dirs = append(dirs, versions...)
+	if path, err := exec.LookPath("initdb"); err == nil {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	for _, d := range dirs {
+		initdb, server = filepath.Join(d, "initdb"), filepath.Join(d, "postgres")
+		if isFile(initdb) && isFile(server) {
+			return initdb, server, nil
+		}
+	}
+	return "", "", errors.New("PostgreSQL is missing, which the store's tests need: apt-get install postgresql")
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (p *Postgres) start(ctx context.Context, initdb, server string) error {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
+		uid, gid := nobody()
+		attr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
+		if err := os.Chown(p.dir, int(uid), int(gid)); err != nil {
+			return err
+		}
+	}
+	data := filepath.Join(p.dir, "data")
+	command := func(name string, args ...string) *exec.Cmd {
+		c := exec.Command(name, args...)
+		c.Dir, c.SysProcAttr = p.dir, attr
+		c.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
+		return c
+	}
+	if out, err := command(initdb, "-D", data, "-U", "ironyard", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	p.cmd = command(server, "-D", data, "-k", p.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=90",
+		"-c", "shared_buffers=32MB")
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	go func() { p.cmd.Wait(); close(p.done) }()
+	for {
+		c, err := pgx.Connect(ctx, p.url("postgres"))
+		if err == nil {
+			return c.Close(ctx)
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("postgres ended at once: %s", p.log)
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("postgres did not answer: %w", err), p.Stop())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// nobody returns the user that PostgreSQL runs as when the tests run as root.
+func nobody() (uid, gid uint32) {
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			id, err1 := strconv.ParseUint(u.Uid, 10, 32)
+			group, err2 := strconv.ParseUint(u.Gid, 10, 32)
+			if err1 == nil && err2 == nil {
+				return uint32(id), uint32(group)
+			}
+		}
+	}
+	return 65534, 65534
+}
+
+func (p *Postgres) url(database string) string {
+	return fmt.Sprintf("postgres://ironyard@/%s?host=%s", database, p.dir)
+}
+
+// Stop ends the cluster and removes it.
+func (p *Postgres) Stop() error {
+	p.cmd.Process.Signal(syscall.SIGQUIT) // immediate: nothing is worth keeping
+	<-p.done
+	return os.RemoveAll(p.dir)
+}
+
+// Database creates a database for t and returns its URL.
+func (p *Postgres) Database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", p.n.Add(1))
+	createDatabase(t, p.url("postgres"), name)
+	return p.url(name)
+}
+
+func createDatabase(t testing.TB, url, name string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Exec(t.Context(), "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		t.Fatal(err)
+	}
+}

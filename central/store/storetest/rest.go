@@ -1,0 +1,291 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+func ports(t *testing.T, s *store.Store) {
+	n := NewNode("n")
+	n.ConductorGroup = "rack1"
+	Insert(t, s, n)
+	p := &store.Port{UUID: uuid.NewString(), Node: n.UUID, Address: "52:54:00:AA:BB:01", Name: "eth0", PXEEnabled: true,
+		LocalLinkConnection: map[string]any{"switch_id": "x"}, Description: "uplink"}
+	insert := func(p *store.Port) error {
+		return s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertPort(ctx, p) })
+	}
+	if err := insert(p); err != nil {
+		t.Fatal(err)
+	}
+	for _, ident := range []string{p.UUID, "eth0", "52:54:00:aa:BB:01"} {
+		got, err := s.Port(t.Context(), ident)
+		if err != nil || !reflect.DeepEqual(got, p) {
+			t.Errorf("port %s: %+v, error %v, want %+v", ident, got, err, p)
+		}
+	}
+	if read(t, s, "n").Revision <= n.Revision {
+		t.Error("a new port did not move its node's revision on")
+	}
+	wantDuplicate(t, insert(&store.Port{UUID: uuid.NewString(), Node: n.UUID, Address: p.Address}), "address", p.Address)
+	if err := insert(&store.Port{UUID: uuid.NewString(), Node: uuid.NewString(), Address: "00:00:00:00:00:02"}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("port of no node: %v, want ErrNotFound", err)
+	}
+	for _, q := range []store.PortQuery{{}, {Nodes: []string{n.UUID}}, {Address: p.Address}, {UUIDs: []string{p.UUID}},
+		{ConductorGroups: []string{"rack1"}}, {DescriptionContains: "UPLINK"}, {Page: store.Page{SortKey: "address", Desc: true}}} {
+		list, err := s.Ports(t.Context(), q)
+		if err != nil || len(list) != 1 {
+			t.Errorf("ports %+v: %d, error %v, want 1", q, len(list), err)
+		}
+	}
+	if list, err := s.Ports(t.Context(), store.PortQuery{Shards: []string{"none"}}); err != nil || len(list) != 0 {
+		t.Errorf("ports of a shard: %d, error %v, want none", len(list), err)
+	}
+	p.PXEEnabled = false
+	update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.UpdatePort(ctx, p) })
+	got, err := s.Port(t.Context(), p.UUID)
+	if err != nil || got.PXEEnabled || got.UpdatedAt.IsZero() {
+		t.Errorf("after the update: %+v, error %v", got, err)
+	}
+	update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeletePort(ctx, p) })
+	if _, err := s.Port(t.Context(), p.UUID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("deleted port: %v, want ErrNotFound", err)
+	}
+}
+
+func traits(t *testing.T, s *store.Store) {
+	n := NewNode("n")
+	Insert(t, s, n)
+	for _, set := range [][]string{{"B", "A"}, {"C"}, nil} {
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.SetTraits(ctx, n.UUID, set) })
+		expect(t, "traits", len(read(t, s, "n").Traits), len(set))
+	}
+	expect(t, "revision", read(t, s, "n").Revision, int64(4))
+}
+
+// NewWork returns open work for a node that Accept has moved on.
+func NewWork(n *store.Node, verb work.Verb) *store.Work {
+	return &store.Work{ID: uuid.NewString(), Node: n.UUID, Group: n.ConductorGroup, Generation: n.Generation, Verb: verb,
+		Entry: n.ProvisionState, EntryTarget: n.TargetProvisionState, Owner: "rackd-1", RequestedAt: time.Unix(5, 0).UTC()}
+}
+
+func works(t *testing.T, s *store.Store) {
+	n := NewNode("n")
+	Insert(t, s, n)
+	n.Accept(provision.Deploying, provision.Active, time.Unix(5, 0))
+	w := NewWork(n, work.Deploy)
+	w.Args.Steps = []work.Step{{Interface: "deploy", Step: "write", Args: map[string]any{"a": "b"}}}
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		return tx.InsertWork(ctx, w)
+	})
+	got := read(t, s, "n")
+	expect(t, "work", got.WorkID, w.ID)
+	expect(t, "verb", got.WorkVerb, work.Deploy)
+	expect(t, "reservation", got.Reservation, "rackd-1")
+	if stored, err := s.Work(t.Context(), w.ID); err != nil || !reflect.DeepEqual(stored, w) {
+		t.Errorf("work %+v, error %v, want %+v", stored, err, w)
+	}
+	err := s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertWork(ctx, NewWork(n, work.Power)) })
+	wantDuplicate(t, err, "work", n.UUID)
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.EndWork(ctx, w.ID, store.WorkSuperseded, "torn down"); err != nil {
+			return err
+		}
+		return tx.InsertWork(ctx, NewWork(n, work.Delete))
+	})
+	open, err := s.OpenWorks(t.Context(), "", 10)
+	if err != nil || len(open) != 1 || open[0].Verb != work.Delete {
+		t.Errorf("open works %v, error %v", open, err)
+	}
+	err = s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.EndWork(ctx, w.ID, store.WorkEnded, "") })
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("ending a closed work: %v, want ErrNotFound", err)
+	}
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return tx.EndWorks(ctx, []*store.Work{{ID: open[0].ID, EndedAt: time.Unix(9, 0)}, {ID: w.ID, Error: "late"}})
+	})
+	all, err := s.Works(t.Context(), n.UUID)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("works %v, error %v", all, err)
+	}
+	for _, w := range all {
+		want := map[work.Verb]store.WorkState{work.Deploy: store.WorkSuperseded, work.Delete: store.WorkEnded}[w.Verb]
+		expect(t, string(w.Verb), w.State, want)
+	}
+	expect(t, "work after the end", read(t, s, "n").WorkID, "")
+}
+
+func history(t *testing.T, s *store.Store) {
+	n := NewNode("n")
+	Insert(t, s, n)
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, Event: "one", Seconds: 1.5, Work: "w"},
+			&store.HistoryEntry{Node: n.UUID, Event: "two", Severity: "ERROR"}, &store.HistoryEntry{Node: n.UUID, Event: "three"})
+	})
+	var got []string
+	q := store.HistoryQuery{Node: n.UUID, Page: store.Page{Limit: 1}}
+	for {
+		list, err := s.History(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		got, q.Marker = append(got, list[0].Event), list[0].UUID
+	}
+	if !reflect.DeepEqual(got, []string{"one", "two", "three"}) {
+		t.Errorf("history %v", got)
+	}
+	list, err := s.History(t.Context(), store.HistoryQuery{Node: n.UUID, Severity: "ERROR"})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("errors: %v, %v", list, err)
+	}
+	if e, err := s.HistoryEntry(t.Context(), n.UUID, list[0].UUID); err != nil || e.Event != "two" {
+		t.Errorf("entry %+v, error %v", e, err)
+	}
+	if _, err := s.HistoryEntry(t.Context(), uuid.NewString(), list[0].UUID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("entry of another node: %v, want ErrNotFound", err)
+	}
+}
+
+func inventory(t *testing.T, s *store.Store) {
+	n := NewNode("n")
+	Insert(t, s, n)
+	if _, err := s.Inventory(t.Context(), n.UUID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("no inventory: %v, want ErrNotFound", err)
+	}
+	for _, text := range []string{`{"a":1}`, `{"b":2}`} {
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.SetInventory(ctx, n.UUID, []byte(text)) })
+		if got, err := s.Inventory(t.Context(), n.UUID); err != nil || string(got) != text {
+			t.Errorf("inventory %s, error %v, want %s", got, err, text)
+		}
+	}
+}
+
+func outbox(t *testing.T, s *store.Store) {
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxDrive, Node: "n", Object: "w", Payload: "sealed"},
+			&store.Outbox{Kind: store.OutboxNode, Node: "n"}, &store.Outbox{Kind: store.OutboxNode, Node: "m"})
+	})
+	all, err := s.OwnOutbox(t.Context(), "", "", 10)
+	if err != nil || len(all) != 3 || all[0].Kind != store.OutboxDrive || all[0].Payload != "sealed" || all[2].Node != "m" {
+		t.Fatalf("outbox %+v, error %v", all, err)
+	}
+	if rest, err := s.OwnOutbox(t.Context(), "", all[0].ID, 1); err != nil || len(rest) != 1 || rest[0].ID != all[1].ID {
+		t.Errorf("after the first: %+v, error %v", rest, err)
+	}
+	if old, err := s.OldOutbox(t.Context(), "", "", time.Hour, 10); err != nil || len(old) != 0 {
+		t.Errorf("older than an hour: %v, error %v", old, err)
+	}
+	if old, err := s.OldOutbox(t.Context(), "", "", -time.Hour, 10); err != nil || len(old) != 3 {
+		t.Errorf("older than in an hour: %v, error %v", old, err)
+	}
+	if other, err := s.OldOutbox(t.Context(), "elsewhere", "", -time.Hour, 10); err != nil || len(other) != 0 {
+		t.Errorf("another site: %v, error %v", other, err)
+	}
+	if b, err := s.OutboxBacklog(t.Context()); err != nil || len(b) != 1 || b[0].Entries != 3 || time.Since(b[0].Oldest) > time.Minute {
+		t.Errorf("backlog %+v, error %v", b, err)
+	}
+	if err := s.DeleteOutbox(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.OwnOutbox(t.Context(), "", "", 10); err != nil || len(left) != 0 {
+		t.Errorf("left %v, error %v", left, err)
+	}
+}
+
+func observedInBatches(t *testing.T, s *store.Store) {
+	nodes := numbered("n", 5)
+	Insert(t, s, nodes...)
+	var ids []string
+	for _, n := range nodes {
+		ids = append(ids, n.UUID)
+	}
+	at := time.Unix(77, 5000).UTC()
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		seen, err := tx.Observed(ctx, append(ids, uuid.NewString()))
+		if err != nil {
+			return err
+		}
+		expect(t, "nodes seen", len(seen), 5)
+		var changed []*store.Node
+		for i, id := range ids {
+			n := seen[id]
+			n.ObservedGeneration, n.ObservedEpoch, n.ObservedSeq = 0, 3, uint64(i)
+			n.ObservedState, n.ObservedAt, n.PowerState, n.PowerAt = provision.Active, at, "power on", at
+			n.ObservedError = "it's " + n.Name
+			changed = append(changed, n)
+		}
+		return tx.SaveObserved(ctx, changed)
+	})
+	for i, id := range ids {
+		n := read(t, s, id)
+		expect(t, "revision", n.Revision, int64(2))
+		expect(t, "state", n.ProvisionState, provision.Active)
+		expect(t, "updated", n.ProvisionUpdatedAt, at)
+		expect(t, "power", n.PowerState, "power on")
+		expect(t, "seq", n.ObservedSeq, uint64(i))
+		expect(t, "error", n.LastError, "it's "+nodes[i].Name)
+		expect(t, "driver_info", len(n.DriverInfo), 1)
+	}
+}
+
+func snapshots(t *testing.T, s *store.Store) {
+	a, b := NewNode("a"), NewNode("b")
+	Insert(t, s, a, b)
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.InsertPort(ctx, &store.Port{UUID: uuid.NewString(), Node: a.UUID, Address: "00:00:00:00:00:01"}); err != nil {
+			return err
+		}
+		return tx.InsertWork(ctx, NewWork(b, work.Power))
+	})
+	got, err := s.Snapshots(t.Context(), []string{a.UUID, b.UUID, uuid.NewString()})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("snapshots %v, error %v", got, err)
+	}
+	expect(t, "ports of a", len(got[a.UUID].Ports), 1)
+	expect(t, "work of a", got[a.UUID].Work == nil, true)
+	expect(t, "work of b", got[b.UUID].Work != nil && got[b.UUID].Work.Verb == work.Power, true)
+	keys, err := s.NodeKeys(t.Context(), "", 1)
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("keys %v, error %v", keys, err)
+	}
+	more, err := s.NodeKeys(t.Context(), keys[0].UUID, 10)
+	if err != nil || len(more) != 1 || more[0].UUID <= keys[0].UUID {
+		t.Errorf("more keys %v, error %v", more, err)
+	}
+}
+
+func deleteNode(t *testing.T, s *store.Store) {
+	n := NewNode("n")
+	n.Traits = []string{"A"}
+	Insert(t, s, n)
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		p := &store.Port{UUID: uuid.NewString(), Node: n.UUID, Address: "00:00:00:00:00:01"}
+		return errors.Join(tx.InsertPort(ctx, p), tx.InsertWork(ctx, NewWork(n, work.Power)),
+			tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID}), tx.SetInventory(ctx, n.UUID, []byte("{}")))
+	})
+	remove := func(ctx context.Context, tx *store.Tx) error { return tx.DeleteNode(ctx, n.UUID) }
+	update(t, s, remove)
+	if _, err := s.Node(t.Context(), n.UUID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("deleted node: %v", err)
+	}
+	if list, err := s.Ports(t.Context(), store.PortQuery{}); err != nil || len(list) != 0 {
+		t.Errorf("ports left: %v, error %v", list, err)
+	}
+	if err := s.Update(t.Context(), remove); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("deleting again: %v, want ErrNotFound", err)
+	}
+}

@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// Suite is everything that an engine must do. address gives each test a fresh
+// database.
+func Suite(t *testing.T, address func(testing.TB) string) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *store.Store)
+	}{
+		{"NodeRoundTrip", nodeRoundTrip},
+		{"Duplicates", duplicates},
+		{"StaleRevision", staleRevision},
+		{"Effective", effective},
+		{"Filters", filters},
+		{"Paging", paging},
+		{"Ports", ports},
+		{"Traits", traits},
+		{"Works", works},
+		{"History", history},
+		{"Inventory", inventory},
+		{"Outbox", outbox},
+		{"Observed", observedInBatches},
+		{"Snapshots", snapshots},
+		{"DeleteNode", deleteNode},
+		{"Rollback", rollback},
+		{"Contention", contention},
+		{"DeployCost", deployCost},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
+	}
+	t.Run("Migrate", func(t *testing.T) { migrateTogether(t, address(t)) })
+}
+
+// SQLite returns the address of a fresh SQLite database for t.
+func SQLite(t testing.TB) string {
+	return "sqlite:" + filepath.Join(t.TempDir(), "central.db")
+}
+
+// Open opens and migrates a store and closes it when t ends.
+func Open(t testing.TB, address string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), address, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// NewNode returns a node of the fake hardware type that is available.
+func NewNode(name string) *store.Node {
+	return &store.Node{UUID: uuid.NewString(), Name: name, Driver: "fake-hardware", AcceptedState: provision.Available,
+		DriverInfo: map[string]any{"fake_password": "sealed:v1:x"}}
+}
+
+// Insert adds nodes.
+func Insert(t testing.TB, s *store.Store, nodes ...*store.Node) {
+	t.Helper()
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		for _, n := range nodes {
+			if err := tx.InsertNode(ctx, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func update(t testing.TB, s *store.Store, f func(ctx context.Context, tx *store.Tx) error) {
+	t.Helper()
+	if err := s.Update(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t testing.TB, s *store.Store, ident string) *store.Node {
+	t.Helper()
+	n, err := s.Node(t.Context(), ident)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func expect[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func numbered(prefix string, n int) []*store.Node {
+	list := make([]*store.Node, n)
+	for i := range list {
+		list[i] = NewNode(fmt.Sprintf("%s%02d", prefix, i))
+		list[i].CreatedAt = time.Unix(int64(1000+i/2), 0).UTC() // pairs share a time
+	}
+	return list
+}
