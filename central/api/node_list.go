@@ -117,8 +117,8 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	q.Driver, q.ResourceClass, q.InstanceName = r.Query["driver"], r.Query["resource_class"], r.Query["instance_name"]
 	q.Owner, q.Lessee, q.Project = r.Query["owner"], r.Query["lessee"], r.Query["project"]
 	q.DescriptionContains, q.ParentNode = r.Query["description_contains"], r.Query["parent_node"]
-	if r.Query.Has("shard") {
-		q.Shards = strings.Split(r.Query["shard"], ",")
+	if q.Shards, err = r.Query.Words("shard"); err != nil {
+		return q, p, err
 	}
 	if group, given := r.Query["conductor_group"]; given {
 		group = strings.ToLower(group)
@@ -131,7 +131,9 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 		q.ProvisionState = &state
 	}
 	if fault, given := r.Query["fault"]; given {
-		if !slices.Contains(faults, fault) && fault != "none" {
+		if fault == "none" {
+			fault = ""
+		} else if !slices.Contains(faults, fault) {
 			return q, p, wire.Invalid("Unrecognized fault %q is specified, allowed faults are ['%s']", fault, strings.Join(faults, "', '"))
 		}
 		q.Fault = &fault

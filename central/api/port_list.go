@@ -95,11 +95,14 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 		}
 		q.Address = mac
 	}
-	if r.Query.Has("shard") {
-		q.Shards = strings.Split(r.Query["shard"], ",")
+	if q.Shards, err = r.Query.Words("shard"); err != nil {
+		return q, p, err
 	}
-	if groups, given := r.Query["conductor_groups"]; given {
-		q.ConductorGroups = strings.Split(strings.ToLower(groups), ",")
+	if q.ConductorGroups, err = r.Query.Words("conductor_groups"); err != nil {
+		return q, p, err
+	}
+	for i, group := range q.ConductorGroups {
+		q.ConductorGroups[i] = strings.ToLower(group)
 	}
 	if q.Portgroup, err = r.Query.UUID("portgroup"); err != nil {
 		return q, p, err

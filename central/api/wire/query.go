@@ -77,6 +77,30 @@ func (q Query) UUID(name string) (string, error) {
 	return id, nil
 }
 
+// MaxWords bounds the words of one argument.
+const MaxWords = 1000
+
+// Words reads a comma-separated list as it is, without repeats; nil when the
+// argument is missing. An empty word stands for itself.
+func (q Query) Words(name string) ([]string, error) {
+	text, given := q[name]
+	if !given {
+		return nil, nil
+	}
+	var list []string
+	seen := map[string]bool{}
+	for word := range strings.SplitSeq(text, ",") {
+		if !seen[word] {
+			seen[word] = true
+			list = append(list, word)
+		}
+	}
+	if len(list) > MaxWords {
+		return nil, Invalid("Argument %q has %d values, want %d at most", name, len(list), MaxWords)
+	}
+	return list, nil
+}
+
 // List reads a comma-separated list in lower case, without repeats.
 func (q Query) List(name string) []string {
 	var list []string

@@ -1,0 +1,193 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// noon is the time in all tests.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// fakeRoster is a roster in which every rackd serves every group.
+type fakeRoster []bus.Member
+
+func (f fakeRoster) Conductors() []bus.Member { return f }
+
+func (f fakeRoster) Owner(_, driver, group string) (bus.Member, bool) {
+	for _, m := range f {
+		if m.Drivers[driver] != nil && m.Group == group {
+			return m, true
+		}
+	}
+	return bus.Member{}, false
+}
+
+// fakeAsker answers by method, with an error where there is no answer.
+type fakeAsker map[ask.Method]string
+
+func (f fakeAsker) Ask(_ context.Context, m bus.Member, q ask.Request) (json.RawMessage, error) {
+	body, known := f[q.Method]
+	if !known {
+		return nil, &silent{}
+	}
+	return json.RawMessage(body), nil
+}
+
+type silent struct{}
+
+func (*silent) Error() string   { return "conductor rack-1 did not answer" }
+func (*silent) HTTPStatus() int { return http.StatusServiceUnavailable }
+
+var fakeDriver = map[string][]string{
+	"bios": {"no-bios"}, "boot": {"fake", "ipxe"}, "console": {"no-console"}, "deploy": {"fake", "direct"}, "firmware": {"no-firmware"},
+	"inspect": {"fake", "no-inspect"}, "management": {"fake"}, "network": {"noop"}, "power": {"fake"}, "raid": {"no-raid"},
+	"rescue": {"fake", "no-rescue"}, "storage": {"noop"}, "vendor": {"no-vendor"},
+}
+
+var redfishDriver = map[string][]string{"boot": {"ipxe"}, "deploy": {"direct"}, "management": {"redfish"}, "power": {"redfish"}}
+
+type bench struct {
+	t      testing.TB
+	store  *store.Store
+	server *Server
+	ask    fakeAsker
+	nudges int
+	log    bytes.Buffer
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	b := &bench{t: t, ask: fakeAsker{
+		ask.Validate:             `{"power":{"result":true},"deploy":{"result":true},"boot":{"result":false,"reason":"no ramdisk"},"raid":{"result":null,"reason":"not supported"}}`,
+		ask.GetBootDevice:        `{"boot_device":"pxe","persistent":false}`,
+		ask.SetBootDevice:        `null`,
+		ask.SupportedBootDevices: `["pxe","disk"]`,
+		ask.DriverProperties:     `{"redfish_address":"address of the BMC"}`,
+		ask.InjectNMI:            `null`,
+	}}
+	st, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	if _, err := st.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.NewKey(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.store = st
+	b.server = New(Config{Store: st, Ask: b.ask, Key: key, Nudge: func() { b.nudges++ }, Now: func() time.Time { return noon },
+		Log: slog.New(slog.NewTextHandler(&b.log, nil)), PublicEndpoint: "http://ironyard.example:6385/", CORSOrigins: []string{"https://ui.example"},
+		Roster: fakeRoster{
+			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},
+			{Name: "rack-2", Group: "east", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver}},
+		}}).(*Server)
+	return b
+}
+
+// answer is what a request got.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// do sends a request with a version ("" for none) and a body ("" for none).
+func (b *bench) do(method, path, version, body string, headers ...string) answer {
+	b.t.Helper()
+	r := httptest.NewRequestWithContext(b.t.Context(), method, "http://ironyard.example:6385"+path, strings.NewReader(body))
+	if version != "" {
+		r.Header.Set("X-OpenStack-Ironic-API-Version", version)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.server.ServeHTTP(w, r)
+	resp := w.Result()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return answer{resp, string(raw)}
+}
+
+// want sends a request and fails the test unless it gets the status.
+func (b *bench) want(status int, method, path, version, body string) answer {
+	b.t.Helper()
+	a := b.do(method, path, version, body)
+	if a.StatusCode != status {
+		b.t.Fatalf("%s %s at %q: status %d, want %d\n%s\n%s", method, path, version, a.StatusCode, status, a.body, b.log.String())
+	}
+	return a
+}
+
+// fault is the text of an error.
+func (a answer) fault(t testing.TB) string {
+	t.Helper()
+	var outer struct {
+		Message string `json:"error_message"`
+	}
+	var inner struct{ Faultstring, Message string }
+	if json.Unmarshal([]byte(a.body), &outer) != nil || json.Unmarshal([]byte(outer.Message), &inner) != nil {
+		t.Fatalf("no doubly encoded error: %s", a.body)
+	}
+	return inner.Faultstring + inner.Message
+}
+
+func (a answer) object(t testing.TB) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(a.body), &m); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return m
+}
+
+const nodeID = "11111111-2222-4333-8444-555555555555"
+
+// addNode creates the usual node.
+func (b *bench) addNode() {
+	b.t.Helper()
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+nodeID+`","name":"n1","driver":"fake-hardware",
+		"driver_info":{"redfish_address":"https://bmc","redfish_password":"open sesame"},"properties":{"cpus":4},"extra":{"a":[1,2]}}`)
+}
+
+// move puts a node into a state as if a rack had reported it.
+func (b *bench) move(ident string, state, target provision.State, change func(*store.Node)) {
+	b.t.Helper()
+	err := b.store.Update(b.t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, ident)
+		if err != nil {
+			return err
+		}
+		if n.WorkID != "" {
+			if err := tx.EndWork(ctx, n.WorkID, store.WorkEnded, ""); err != nil {
+				return err
+			}
+		}
+		n.Accept(state, target, noon)
+		if change != nil {
+			change(n)
+		}
+		return tx.UpdateNode(ctx, n)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
