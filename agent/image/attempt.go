@@ -1,0 +1,198 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// attempt is the work on one image and disk; run is called once for each try.
+type attempt struct {
+	w      *Writer
+	spec   Spec
+	disk   Disk
+	report Report
+	// touched is true once the disk's old content has been damaged.
+	touched bool
+}
+
+func (a *attempt) run(ctx context.Context, url string) (int64, error) {
+	a.report(0, 0)
+	if a.spec.Format == "qcow2" {
+		return a.qcow2(ctx, url)
+	}
+	return a.raw(ctx, url)
+}
+
+// stream is a file being downloaded: hashed as served, read decompressed.
+type stream struct {
+	*body
+	hash  hash.Hash
+	raw   io.Reader // as served, hashing
+	plain io.Reader // decompressed
+	close func()
+}
+
+func (a *attempt) open(ctx context.Context, url string) (*stream, error) {
+	b, err := a.w.get(ctx, url, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{body: b, hash: a.spec.newHash(), close: func() {}}
+	s.raw = io.TeeReader(b, s.hash)
+	if s.plain, err = s.decompress(a.spec.Compression); err != nil {
+		err = a.ending(s, url, err)
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stream) decompress(kind string) (io.Reader, error) {
+	switch kind {
+	case "gzip":
+		return gzip.NewReader(s.raw)
+	case "zstd":
+		// The limits are those of `zstd --long=27`, more than a small ramdisk bears otherwise.
+		z, err := zstd.NewReader(s.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, err
+		}
+		s.close = z.Close
+		return z, nil
+	}
+	return s.raw, nil
+}
+
+func (s *stream) Close() {
+	s.close()
+	s.body.Close()
+}
+
+// ending judges an error while reading: of a file that is not the promised one,
+// the wrong checksum says more than what the decompressor made of it.
+func (a *attempt) ending(s *stream, url string, err error) error {
+	if _, ok := isTransient(err); ok {
+		return err
+	}
+	if verr := a.verify(s, url); verr != nil {
+		return verr
+	}
+	return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("%s cannot be unpacked as %s: %v", redact(url), a.spec.Compression, err)}
+}
+
+// verify reads what is left of the file and compares the checksum.
+func (a *attempt) verify(s *stream, url string) error {
+	if _, err := io.Copy(io.Discard, s.raw); err != nil {
+		return err
+	}
+	return a.spec.verify(s.hash, url, s.n)
+}
+
+// touch wipes the disk's ends before the first byte of an image is written.
+func (a *attempt) touch() error {
+	a.touched = true
+	return a.disk.WipeEnds()
+}
+
+func (a *attempt) raw(ctx context.Context, url string) (int64, error) {
+	s, err := a.open(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	out := &sink{disk: a.disk, report: a.report}
+	if a.spec.Compression == "" && s.length > 0 {
+		out.total = s.length
+		if s.length > a.disk.Size() {
+			return 0, &TooSmallError{Disk: a.disk.Name(), DiskBytes: a.disk.Size(), ImgBytes: s.length}
+		}
+	}
+	head := make([]byte, headLen)
+	n, err := io.ReadFull(s.plain, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return 0, a.ending(s, url, err)
+	}
+	if err := a.spec.sniff(head[:n], url); err != nil {
+		return 0, err
+	}
+	if n < headLen {
+		if err := a.verify(s, url); err != nil {
+			return 0, err
+		}
+		return 0, &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("%s holds only %d bytes, less than a disk's first sector", redact(url), n)}
+	}
+	if err := a.touch(); err != nil {
+		return 0, err
+	}
+	if err := pump(io.MultiReader(bytes.NewReader(head), s.plain), out.write); err != nil {
+		if r, ok := err.(*readError); ok {
+			return 0, a.ending(s, url, r.err)
+		}
+		return 0, err
+	}
+	if err := a.verify(s, url); err != nil {
+		return 0, err
+	}
+	return out.off, out.finish()
+}
+
+// readError tells an error of the source from one of the disk.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+
+// pumpBuffers of pumpSize each let the network and the disk work at the same time.
+const (
+	pumpBuffers = 4
+	pumpSize    = 1 << 20
+)
+
+// pump reads r to its end, handing full buffers to write, which runs in the
+// calling goroutine. The reading goroutine has ended when pump returns: an error
+// of write closes free, and the reader is asked for at most one buffer more.
+func pump(r io.Reader, write func([]byte) error) error {
+	type piece struct {
+		data []byte
+		err  error
+	}
+	free, full := make(chan []byte, pumpBuffers), make(chan piece, pumpBuffers)
+	for range pumpBuffers {
+		free <- make([]byte, pumpSize)
+	}
+	go func() {
+		defer close(full)
+		for buf := range free {
+			n, err := io.ReadFull(r, buf)
+			full <- piece{buf[:n], err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var failed error
+	for p := range full {
+		if failed != nil {
+			continue
+		}
+		if len(p.data) > 0 {
+			failed = write(p.data)
+		}
+		switch {
+		case failed != nil:
+			close(free)
+		case p.err == io.EOF || p.err == io.ErrUnexpectedEOF:
+			return nil
+		case p.err != nil:
+			return &readError{p.err}
+		default:
+			free <- p.data[:pumpSize]
+		}
+	}
+	return failed
+}

@@ -1,0 +1,144 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// errStalled is why a silent download was ended.
+var errStalled = errors.New("no data")
+
+// tries runs one attempt after another over the URLs until one succeeds, fails for
+// good, or Attempts network errors have happened on what is left of the URLs.
+func (w *Writer) tries(ctx context.Context, urls []string, run func(url string) (int64, error)) (int64, error) {
+	pause := w.Pause
+	if pause == 0 {
+		pause = 2 * time.Second
+	}
+	left := append([]string(nil), urls...)
+	failures := 0
+	for {
+		url := left[failures%len(left)]
+		n, err := run(url)
+		if err == nil {
+			return n, nil
+		}
+		if ctx.Err() != nil {
+			return 0, fmt.Errorf("writing image: %w", context.Cause(ctx))
+		}
+		var refused *StatusError
+		if errors.As(err, &refused) {
+			// This server does not have it; another may.
+			if left = without(left, url); len(left) == 0 {
+				return 0, err
+			}
+			continue
+		}
+		t, ok := isTransient(err)
+		if !ok {
+			return 0, err
+		}
+		if failures++; failures >= Attempts {
+			return 0, &DownloadError{URL: redact(url), Tries: failures, Bytes: t.bytes, Err: t.err}
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("writing image: %w", context.Cause(ctx))
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
+}
+
+func without(list []string, s string) []string {
+	var out []string
+	for _, l := range list {
+		if l != s {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// body is the stream of a file being downloaded. It counts, and ends with a
+// transient error when nothing arrives for too long.
+type body struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	rc     io.ReadCloser
+	timer  *time.Timer
+	stall  time.Duration
+	length int64 // -1: not known
+	n      int64
+}
+
+// get asks for a file, or for the n bytes at off when n is positive.
+func (w *Writer) get(ctx context.Context, url string, off, n int64) (*body, error) {
+	stall := w.Stall
+	if stall == 0 {
+		stall = time.Minute
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	b := &body{ctx: ctx, cancel: cancel, stall: stall}
+	b.timer = time.AfterFunc(stall, func() { cancel(fmt.Errorf("%w for %v", errStalled, stall)) })
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		b.Close()
+		return nil, &FormatError{Image: redact(url), Reason: "the URL cannot be asked for"}
+	}
+	// The checksum is over the file as stored, so no encoding on the way.
+	req.Header.Set("Accept-Encoding", "identity")
+	want := http.StatusOK
+	if n > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+n-1))
+		want = http.StatusPartialContent
+	}
+	resp, err := w.Client.Do(req)
+	if err != nil {
+		err = b.cause(err)
+		b.Close()
+		return nil, &transient{err: err}
+	}
+	b.rc, b.length = resp.Body, resp.ContentLength
+	if resp.StatusCode != want {
+		b.Close()
+		e := &StatusError{URL: redact(url), Status: resp.Status, Code: resp.StatusCode}
+		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout {
+			return nil, &transient{err: errors.New("the server answered " + resp.Status)}
+		}
+		return nil, e
+	}
+	return b, nil
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.rc.Read(p)
+	if n > 0 {
+		b.n += int64(n)
+		b.timer.Reset(b.stall)
+	}
+	if err != nil && err != io.EOF {
+		err = &transient{err: b.cause(err), bytes: b.n}
+	}
+	return n, err
+}
+
+// cause prefers why we gave up over "context canceled".
+func (b *body) cause(err error) error {
+	if c := context.Cause(b.ctx); c != nil {
+		return c
+	}
+	return err
+}
+
+func (b *body) Close() {
+	b.timer.Stop()
+	if b.rc != nil {
+		b.rc.Close()
+	}
+	b.cancel(nil)
+}

@@ -1,0 +1,364 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"go.uber.org/goleak"
+
+	"github.com/ironyard/ironyard/agent/disk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const diskSize = 24 << 20
+
+// staleDisk is full of somebody's old data.
+func staleDisk(t *testing.T, size int64) (*disk.Disk, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, bytes.Repeat([]byte{0xd7}, int(size)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := disk.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d, path
+}
+
+// content is a disk image with holes of several sizes.
+func content(size int) []byte {
+	b := make([]byte, size)
+	r := rand.NewChaCha8([32]byte{1})
+	for _, part := range [][2]int{{0, 4096}, {100 << 10, 300 << 10}, {2 << 20, 3<<20 + 77}, {9 << 20, 9<<20 + 1}, {size - 9, size}} {
+		if part[0] >= 0 && part[1] <= size {
+			r.Read(b[part[0]:part[1]])
+		}
+	}
+	return b
+}
+
+func sum256(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
+
+func compressed(t *testing.T, kind string, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	switch kind {
+	case "gzip":
+		z := gzip.NewWriter(&out)
+		z.Write(b)
+		z.Close()
+	case "zstd":
+		z, err := zstd.NewWriter(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z.Write(b)
+		z.Close()
+	default:
+		return b
+	}
+	return out.Bytes()
+}
+
+// qcow2File converts with qemu-img, so that the format is not of our making.
+func qcow2File(t *testing.T, raw []byte, args ...string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "raw"), filepath.Join(dir, "qcow2")
+	if err := os.WriteFile(in, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("qemu-img", append(append([]string{"convert", "-f", "raw", "-O", "qcow2"}, args...), in, out)...)
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("qemu-img (Debian package qemu-utils): %v: %s", err, msg)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL + "/image"
+}
+
+func serveBytes(t *testing.T, b []byte) string {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
+	})
+}
+
+func writer(t *testing.T, spool int64) *Writer {
+	tr := &http.Transport{DisableCompression: true}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &Writer{Client: &http.Client{Transport: tr}, SpoolDir: t.TempDir(), SpoolLimit: func() int64 { return spool }, Pause: time.Millisecond}
+}
+
+func readBack(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestWrite(t *testing.T) {
+	raw := content(10<<20 + 513)
+	aligned := content(10 << 20)
+	sum512 := sha512.Sum512(raw)
+	for _, c := range []struct {
+		name  string
+		image []byte
+		file  []byte
+		spec  Spec
+		spool int64
+	}{
+		{"raw", raw, raw, Spec{Format: "raw"}, 0},
+		{"raw sha512", raw, raw, Spec{Format: "raw", HashAlgo: "sha512", HashValue: hex.EncodeToString(sum512[:])}, 0},
+		{"raw gzip", raw, compressed(t, "gzip", raw), Spec{Format: "raw", Compression: "gzip"}, 0},
+		{"raw zstd", raw, compressed(t, "zstd", raw), Spec{Format: "raw", Compression: "zstd"}, 0},
+		{"qcow2 kept", aligned, qcow2File(t, aligned), Spec{Format: "qcow2"}, 1 << 30},
+		{"qcow2 read twice", aligned, qcow2File(t, aligned), Spec{Format: "qcow2"}, 4096},
+		{"qcow2 zlib", aligned, qcow2File(t, aligned, "-c"), Spec{Format: "qcow2"}, 1 << 30},
+		{"qcow2 zstd, small clusters", aligned, qcow2File(t, aligned, "-c", "-o", "compression_type=zstd,cluster_size=4k"), Spec{Format: "qcow2"}, 4096},
+		{"qcow2 in gzip", aligned, compressed(t, "gzip", qcow2File(t, aligned)), Spec{Format: "qcow2", Compression: "gzip"}, 1 << 30},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, path := staleDisk(t, diskSize)
+			s := c.spec
+			s.URLs = []string{serveBytes(t, c.file)}
+			if s.HashAlgo == "" {
+				s.HashAlgo, s.HashValue = "sha256", sum256(c.file)
+			}
+			var last, total int64
+			n, err := writer(t, c.spool).Write(t.Context(), s, d, func(d, of int64) { last, total = d, of })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n != int64(len(c.image)) || last != n || total != n {
+				t.Errorf("wrote %d, progress %d of %d, want %d", n, last, total, len(c.image))
+			}
+			got := readBack(t, path)
+			if !bytes.Equal(got[:n], c.image) {
+				t.Error("the disk does not hold the image: stale or wrong bytes")
+			}
+			if bytes.Contains(got[diskSize-disk.EndsSize:], []byte{0xd7}) {
+				t.Error("the end of the disk keeps old data")
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	raw := content(3 << 20)
+	big := content(diskSize + 1<<20)
+	good := sum256(raw)
+	backing := qcow2File(t, raw)
+	backing[15] = 100 // a backing file's name, somewhere
+	dataFile := qcow2File(t, raw)
+	dataFile[79] |= 4
+	for _, c := range []struct {
+		name string
+		file []byte
+		spec Spec
+		want []string
+		// untouched: the old content must be whole
+		untouched bool
+	}{
+		{"checksum", raw, Spec{Format: "raw", HashValue: strings.Repeat("0", 64)}, []string{"wrong checksum", good, strings.Repeat("0", 64), "/image", "3145728 bytes"}, false},
+		{"checksum of gzip", compressed(t, "gzip", raw), Spec{Format: "raw", Compression: "gzip", HashValue: good}, []string{"wrong checksum"}, false},
+		{"not gzip at all", raw, Spec{Format: "raw", Compression: "gzip", HashValue: good}, []string{"cannot be unpacked as gzip"}, true},
+		{"not gzip, not the file", raw, Spec{Format: "raw", Compression: "gzip", HashValue: strings.Repeat("1", 64)}, []string{"wrong checksum"}, true},
+		{"checksum of qcow2", qcow2File(t, raw), Spec{Format: "qcow2", HashValue: good}, []string{"wrong checksum"}, true},
+		{"raw larger than disk", big, Spec{Format: "raw", HashValue: sum256(big)}, []string{"too small", "26214400", "25165824"}, true},
+		{"compressed larger than disk", compressed(t, "zstd", big), Spec{Format: "raw", Compression: "zstd"}, []string{"too small", "more than 25165824"}, false},
+		{"qcow2 larger than disk", qcow2File(t, big), Spec{Format: "qcow2"}, []string{"too small", "26214400"}, true},
+		{"qcow2 declared raw", qcow2File(t, raw), Spec{Format: "raw"}, []string{"declared as raw", "qcow2"}, true},
+		{"gzip not declared", compressed(t, "gzip", raw), Spec{Format: "raw"}, []string{"gzip-compressed"}, true},
+		{"raw declared qcow2", raw, Spec{Format: "qcow2"}, []string{"declared as qcow2"}, true},
+		{"backing file", backing, Spec{Format: "qcow2"}, []string{"backing file"}, true},
+		{"data file", dataFile, Spec{Format: "qcow2"}, []string{"another file"}, true},
+		{"tiny", []byte("x"), Spec{Format: "raw"}, []string{"only 1 bytes"}, true},
+		{"bad algorithm", raw, Spec{Format: "raw", HashAlgo: "md5"}, []string{"md5"}, true},
+		{"bad format", raw, Spec{Format: "vmdk"}, []string{"vmdk"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, path := staleDisk(t, diskSize)
+			s := c.spec
+			s.ID, s.URLs = "img-1", []string{serveBytes(t, c.file)}
+			if s.HashAlgo == "" {
+				s.HashAlgo = "sha256"
+			}
+			if s.HashValue == "" {
+				s.HashValue = sum256(c.file)
+			}
+			_, err := writer(t, 1<<30).Write(t.Context(), s, d, nil)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error %q does not mention %q", err, w)
+				}
+			}
+			got := readBack(t, path)
+			if c.untouched != bytes.Equal(got, bytes.Repeat([]byte{0xd7}, diskSize)) {
+				t.Errorf("disk untouched: want %v", c.untouched)
+			}
+			if !c.untouched && !(allZero(got[:1<<20]) && allZero(got[diskSize-1<<20:])) {
+				t.Error("the ends of the disk are not wiped")
+			}
+		})
+	}
+}
+
+func allZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+
+func TestServersThatRefuseOrBreak(t *testing.T) {
+	raw := content(3 << 20)
+	spec := func(urls ...string) Spec {
+		return Spec{URLs: urls, Format: "raw", HashAlgo: "sha256", HashValue: sum256(raw)}
+	}
+	missing := serve(t, http.NotFound)
+	t.Run("404", func(t *testing.T) {
+		d, _ := staleDisk(t, diskSize)
+		_, err := writer(t, 0).Write(t.Context(), spec(missing+"?token=s3cret"), d, nil)
+		var s *StatusError
+		if !errors.As(err, &s) || s.Code != 404 || !strings.Contains(err.Error(), "/image") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("404, then another server", func(t *testing.T) {
+		d, path := staleDisk(t, diskSize)
+		if _, err := writer(t, 0).Write(t.Context(), spec(missing, serveBytes(t, raw)), d, nil); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(readBack(t, path)[:len(raw)], raw) {
+			t.Error("wrong content")
+		}
+	})
+	breaking := func(times int32) (string, *atomic.Int32) {
+		var asked atomic.Int32
+		return serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) <= times {
+				w.Header().Set("Content-Length", "3145728")
+				w.Write(raw[:2<<20])
+				panic(http.ErrAbortHandler)
+			}
+			w.Write(raw)
+		}), &asked
+	}
+	t.Run("breaks twice", func(t *testing.T) {
+		d, path := staleDisk(t, diskSize)
+		url, asked := breaking(2)
+		if _, err := writer(t, 0).Write(t.Context(), spec(url), d, nil); err != nil || asked.Load() != 3 {
+			t.Fatalf("%d requests, error %v", asked.Load(), err)
+		}
+		if !bytes.Equal(readBack(t, path)[:len(raw)], raw) {
+			t.Error("wrong content")
+		}
+	})
+	t.Run("breaks always", func(t *testing.T) {
+		d, path := staleDisk(t, diskSize)
+		url, asked := breaking(100)
+		_, err := writer(t, 0).Write(t.Context(), spec(url), d, nil)
+		var de *DownloadError
+		if !errors.As(err, &de) || de.Tries != Attempts || asked.Load() != Attempts {
+			t.Fatalf("%d requests, error %v", asked.Load(), err)
+		}
+		if !allZero(readBack(t, path)[:1<<20]) {
+			t.Error("half an image could boot")
+		}
+	})
+	t.Run("stalls", func(t *testing.T) {
+		d, _ := staleDisk(t, diskSize)
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Write(raw[:1<<20])
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		w := writer(t, 0)
+		w.Stall = 50 * time.Millisecond
+		_, err := w.Write(t.Context(), spec(url), d, nil)
+		if !errors.Is(err, errStalled) {
+			t.Errorf("error %v, want a stall", err)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		d, path := staleDisk(t, diskSize)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Write(raw[:2<<20])
+			w.(http.Flusher).Flush()
+			cancel(errors.New("operator said stop"))
+			<-r.Context().Done()
+		})
+		_, err := writer(t, 0).Write(ctx, spec(url), d, nil)
+		if err == nil || !strings.Contains(err.Error(), "operator said stop") {
+			t.Errorf("error %v", err)
+		}
+		if b := readBack(t, path); !allZero(b[:1<<20]) && b[0] != 0xd7 {
+			t.Error("half an image could boot")
+		}
+	})
+}
+
+func TestFileThatChangesBetweenPasses(t *testing.T) {
+	raw := content(8 << 20)
+	file := qcow2File(t, raw)
+	other := bytes.Clone(file)
+	other[len(other)-1<<19] ^= 1
+	d, path := staleDisk(t, diskSize)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		b := file
+		if r.Header.Get("Range") != "" {
+			b = other
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
+	})
+	_, err := writer(t, 4096).Write(t.Context(), Spec{URLs: []string{url}, Format: "qcow2", HashAlgo: "sha256", HashValue: sum256(file)}, d, nil)
+	var c *ChecksumError
+	if !errors.As(err, &c) || !strings.Contains(err.Error(), "changed") {
+		t.Errorf("error %v", err)
+	}
+	if b := readBack(t, path); !allZero(b[:1<<20]) && b[0] != 0xd7 {
+		t.Error("half an image could boot")
+	}
+}
+
+func FuzzQcow2Header(f *testing.F) {
+	h := make([]byte, 112)
+	copy(h, "QFI\xfb\x00\x00\x00\x03")
+	h[23], h[28], h[39] = 16, 1, 1
+	f.Add(h)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := Spec{ID: "x", Format: "qcow2"}.qcow2Header(bytes.NewReader(b))
+		if err == nil && got.size <= 0 {
+			t.Errorf("size %d", got.size)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package image
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/lima-vm/go-qcow2reader/image"
+	"github.com/lima-vm/go-qcow2reader/image/qcow2"
+)
+
+func init() {
+	// The reader knows zlib by itself; the registry is the library's, process-wide.
+	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (io.ReadCloser, error) {
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	})
+}
+
+// qcow2Header is what has to be known before a library may look at a file:
+// offsets as in QEMU's docs/interop/qcow2.txt.
+type qcow2Header struct{ size int64 }
+
+// Feature bits of the header that make the content depend on other files or mean
+// that it is not whole.
+const (
+	incompatCorrupt  = 1 << 1
+	incompatDataFile = 1 << 2
+)
+
+func (s Spec) qcow2Header(ra io.ReaderAt) (qcow2Header, error) {
+	bad := func(format string, args ...any) (qcow2Header, error) {
+		return qcow2Header{}, &FormatError{Image: s.ID, Reason: "qcow2 file refused: " + fmt.Sprintf(format, args...)}
+	}
+	h := make([]byte, 104)
+	if n, err := ra.ReadAt(h, 0); n < 72 {
+		if _, ok := isTransient(err); ok {
+			return qcow2Header{}, err
+		}
+		return bad("the file ends after %d bytes", n)
+	}
+	be := binary.BigEndian
+	version, bits := be.Uint32(h[4:]), be.Uint32(h[20:])
+	size, l1 := be.Uint64(h[24:]), uint64(be.Uint32(h[36:]))
+	switch {
+	case version != 2 && version != 3:
+		return bad("version %d is unknown", version)
+	case be.Uint64(h[8:]) != 0:
+		return bad("it has a backing file; flatten it with qemu-img convert")
+	case be.Uint32(h[32:]) != 0:
+		return bad("it is encrypted")
+	case bits < 9 || bits > 21:
+		return bad("clusters of 2^%d bytes", bits)
+	case size == 0 || size > 1<<53:
+		return bad("a virtual disk of %d bytes", size)
+	}
+	// One L1 entry covers cluster/8 clusters; more entries than the disk needs are
+	// an attempt at our memory (extended entries are twice as large, hence twice).
+	cover := uint64(1) << bits << (bits - 3)
+	if need := 2*((size+cover-1)/cover) + 1; l1 > need || l1 > 4<<20 {
+		return bad("a first-level table of %d entries", l1)
+	}
+	if version == 3 {
+		features := be.Uint64(h[72:])
+		if features&incompatDataFile != 0 {
+			return bad("its data is in another file; convert it with qemu-img convert")
+		}
+		if features&incompatCorrupt != 0 {
+			return bad("it is marked as corrupt; repair it with qemu-img check -r all")
+		}
+	}
+	return qcow2Header{size: int64(size)}, nil
+}
+
+var errOtherFile = errors.New("the file refers to another file")
+
+func (a *attempt) qcow2(ctx context.Context, url string) (int64, error) {
+	file, err := a.file(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	h, err := a.spec.qcow2Header(file)
+	if err != nil {
+		return 0, err
+	}
+	if err := a.fits(h); err != nil {
+		return 0, err
+	}
+	img, err := qcow2.Open(file, func(io.ReaderAt, image.Type) (image.Image, error) { return nil, errOtherFile })
+	if err == nil {
+		err = img.Readable()
+	}
+	if err != nil {
+		return 0, a.unreadable(err)
+	}
+	if err := a.touch(); err != nil {
+		return 0, err
+	}
+	return h.size, a.convert(ctx, img, h.size)
+}
+
+func (a *attempt) fits(h qcow2Header) error {
+	if h.size > a.disk.Size() {
+		return &TooSmallError{Disk: a.disk.Name(), DiskBytes: a.disk.Size(), ImgBytes: h.size}
+	}
+	return nil
+}
+
+func (a *attempt) unreadable(err error) error {
+	if _, ok := isTransient(err); ok {
+		return err
+	}
+	var checksum *ChecksumError
+	if errors.As(err, &checksum) {
+		return checksum
+	}
+	return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("qcow2 file cannot be read: %v", err)}
+}
+
+// convert copies the virtual disk, leaving out what the table says is zero.
+func (a *attempt) convert(ctx context.Context, img image.Image, size int64) error {
+	out := &sink{disk: a.disk, report: a.report, total: size}
+	buf := make([]byte, pumpSize)
+	for out.off < size {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		extent, err := img.Extent(out.off, size-out.off)
+		if err != nil {
+			return a.unreadable(err)
+		}
+		n := min(extent.Length, size-out.off)
+		// Clusters may be smaller than a grain; such pieces are read, not skipped.
+		if !extent.Allocated || extent.Zero {
+			if whole := n / grain * grain; whole > 0 || n == size-out.off {
+				if n != size-out.off {
+					n = whole
+				}
+				if err := out.skip(n); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		n = min(max(n/grain*grain, grain), int64(len(buf)), size-out.off)
+		if m, err := img.ReadAt(buf[:n], out.off); int64(m) < n {
+			if err == nil {
+				err = io.ErrUnexpectedEOF
+			}
+			return a.unreadable(err)
+		}
+		if err := out.write(buf[:n]); err != nil {
+			return err
+		}
+	}
+	return out.finish()
+}

@@ -1,0 +1,157 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// randomFile is a verified file that can be read anywhere.
+type randomFile interface {
+	io.ReaderAt
+	Close() error
+}
+
+// file makes the file at url readable anywhere, with its checksum verified: in the
+// spool if it fits, else by range requests.
+func (a *attempt) file(ctx context.Context, url string) (randomFile, error) {
+	s, err := a.open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	// The size is known before the download, so a disk that is too small is too.
+	head := make([]byte, headLen)
+	n, err := io.ReadFull(s.plain, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, a.ending(s, url, err)
+	}
+	head = head[:n]
+	if err := a.spec.sniff(head, url); err != nil {
+		return nil, err
+	}
+	h, err := a.spec.qcow2Header(bytes.NewReader(head))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.fits(h); err != nil {
+		return nil, err
+	}
+	plain := io.MultiReader(bytes.NewReader(head), s.plain)
+	limit := a.w.SpoolLimit()
+	if a.spec.Compression == "" && s.length > limit {
+		return a.twice(ctx, url, s, plain)
+	}
+	f, err := os.CreateTemp(a.w.SpoolDir, "image-*")
+	if err != nil {
+		return nil, fmt.Errorf("keeping the image: %w", err)
+	}
+	// Unlinked at once: the space is freed whatever happens to us.
+	os.Remove(f.Name())
+	n64, err := io.Copy(f, io.LimitReader(plain, limit+1))
+	if err == nil && n64 > limit {
+		err = &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
+			"%s unpacks to more than the %d bytes of memory there are for it: serve the qcow2 file without outer compression (qcow2 compresses by itself), or a raw image", redact(url), limit)}
+	}
+	var format *FormatError
+	if err != nil && !errors.As(err, &format) {
+		if _, ok := errors.AsType[*os.PathError](err); ok {
+			err = fmt.Errorf("keeping the image: %w", err)
+		} else {
+			err = a.ending(s, url, err)
+		}
+	}
+	if err == nil {
+		err = a.verify(s, url)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+const block = 1 << 20
+
+// ranges reads a file by range requests and compares each block with the one that
+// was seen when the whole file's checksum was verified.
+type ranges struct {
+	a    *attempt
+	ctx  context.Context
+	url  string
+	size int64
+	sums [][sha256.Size]byte
+	// cache holds the newest blocks; a qcow2 file is mostly read in order.
+	cache map[int64][]byte
+	order []int64
+}
+
+const cachedBlocks = 16
+
+// twice is the first pass over a file too large to keep.
+func (a *attempt) twice(ctx context.Context, url string, s *stream, plain io.Reader) (randomFile, error) {
+	r := &ranges{a: a, ctx: ctx, url: url, cache: map[int64][]byte{}}
+	err := pump(plain, func(p []byte) error {
+		r.sums = append(r.sums, sha256.Sum256(p))
+		r.size += int64(len(p))
+		return nil
+	})
+	if read, ok := errors.AsType[*readError](err); ok {
+		err = read.err
+	}
+	if err == nil {
+		err = a.verify(s, url)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *ranges) Close() error { return nil }
+
+func (r *ranges) ReadAt(p []byte, off int64) (int, error) {
+	done := 0
+	for done < len(p) {
+		at := off + int64(done)
+		if at < 0 || at >= r.size {
+			return done, io.EOF
+		}
+		b, err := r.block(at / block)
+		if err != nil {
+			return done, err
+		}
+		done += copy(p[done:], b[at%block:])
+	}
+	return done, nil
+}
+
+func (r *ranges) block(i int64) ([]byte, error) {
+	if b, ok := r.cache[i]; ok {
+		return b, nil
+	}
+	n := min(block, r.size-i*block)
+	src, err := r.a.w.get(r.ctx, r.url, i*block, n)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	data := make([]byte, n)
+	if _, err := io.ReadFull(src, data); err != nil {
+		return nil, &transient{err: err, bytes: i * block}
+	}
+	if got := sha256.Sum256(data); got != r.sums[i] {
+		return nil, &ChecksumError{URL: redact(r.url), Algo: "sha256", Want: fmt.Sprintf("%x of its MiB %d", r.sums[i], i),
+			Got: fmt.Sprintf("%x (the file changed while it was read)", got), Bytes: r.size}
+	}
+	if len(r.order) == cachedBlocks {
+		delete(r.cache, r.order[0])
+		r.order = r.order[1:]
+	}
+	r.cache[i], r.order = data, append(r.order, i)
+	return data, nil
+}
