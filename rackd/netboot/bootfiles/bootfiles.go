@@ -1,0 +1,58 @@
+// Package bootfiles is the short list of files that machines may fetch before they
+// are anybody: boot programs, kernel and ramdisk. TFTP and HTTP serve from it and
+// from nowhere else.
+//
+// It imports nothing of the project. Names are keys of a map, never paths, so
+// there is no traversal to guard against.
+package bootfiles
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Names under which kernel and ramdisk are served.
+const (
+	Kernel  = "kernel"
+	Ramdisk = "ramdisk"
+)
+
+// Programs are the boot programs that are served when the folder has them.
+var Programs = []string{"undionly.kpxe", "ipxe.efi", "snponly.efi", "ipxe-arm64.efi", "snponly-arm64.efi"}
+
+// Files maps names to paths. It is immutable once made.
+type Files struct{ paths map[string]string }
+
+// New lists the files: kernel and ramdisk must exist, of the programs at least one.
+func New(programs, kernel, ramdisk string) (*Files, error) {
+	f := &Files{paths: map[string]string{Kernel: kernel, Ramdisk: ramdisk}}
+	for name, path := range f.paths {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("the %s to boot machines with: %w; `ironyard ramdisk build` makes it", name, err)
+		}
+	}
+	for _, name := range Programs {
+		if path := filepath.Join(programs, name); exists(path) {
+			f.paths[name] = path
+		}
+	}
+	if len(f.paths) == 2 {
+		return nil, fmt.Errorf("no boot program (%s and the like) in %s; Debian's package ipxe has them", Programs[0], programs)
+	}
+	return f, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Open opens the file of that name; os.ErrNotExist when there is none.
+func (f *Files) Open(name string) (*os.File, error) {
+	path, ok := f.paths[name]
+	if !ok {
+		return nil, fmt.Errorf("boot file %q: %w", name, os.ErrNotExist)
+	}
+	return os.Open(path)
+}
