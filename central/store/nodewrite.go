@@ -41,7 +41,9 @@ func init() {
 // a *DuplicateError (uuid, name, instance_uuid). n.Generation starts at 0 and
 // n.AcceptedState is the first provision state.
 func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
-	n.Revision, n.ObservedGeneration = 1, -1
+	// Revisions begin with the time, so that a node that is deleted and enrolled
+	// again under its UUID is newer than what its rack may still hold.
+	n.Revision, n.ObservedGeneration = tx.s.now().UnixMicro(), -1
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	if n.CreatedAt.IsZero() {
 		n.CreatedAt = tx.s.now()

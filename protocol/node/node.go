@@ -27,6 +27,9 @@ type Document struct {
 	Driver string `json:"driver"`          // hardware type
 	// Generation counts accepted requests; it equals that of the newest work.
 	Generation int64 `json:"generation"`
+	// Revision grows with every change that the rack may see; a document never
+	// takes the place of one with a higher revision.
+	Revision int64 `json:"revision"`
 	// Interfaces maps a kind to an implementation; a missing kind means the
 	// hardware type's first.
 	Interfaces      map[string]string `json:"interfaces,omitempty"`

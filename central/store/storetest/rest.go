@@ -68,7 +68,7 @@ func traits(t *testing.T, s *store.Store) {
 		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.SetTraits(ctx, n.UUID, set) })
 		expect(t, "traits", len(read(t, s, "n").Traits), len(set))
 	}
-	expect(t, "revision", read(t, s, "n").Revision, int64(4))
+	expect(t, "revision", read(t, s, "n").Revision, n.Revision+3)
 }
 
 // NewWork returns open work for a node that Accept has moved on.
@@ -232,7 +232,7 @@ func observedInBatches(t *testing.T, s *store.Store) {
 	})
 	for i, id := range ids {
 		n := read(t, s, id)
-		expect(t, "revision", n.Revision, int64(2))
+		expect(t, "revision", n.Revision, nodes[i].Revision+1)
 		expect(t, "state", n.ProvisionState, provision.Active)
 		expect(t, "updated", n.ProvisionUpdatedAt, at)
 		expect(t, "power", n.PowerState, "power on")

@@ -1,0 +1,80 @@
+// Package metrics names every metric of central.
+//
+// It may import client_golang only. The collectors are safe for concurrent use.
+package metrics
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are central's metrics, on a registry of their own.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	Requests        *prometheus.CounterVec
+	RequestSeconds  *prometheus.HistogramVec
+	Relayed         *prometheus.CounterVec
+	RelayErrors     *prometheus.CounterVec
+	RelaySeconds    *prometheus.HistogramVec
+	Repaired        *prometheus.CounterVec
+	EventsApplied   *prometheus.CounterVec
+	EventsDropped   *prometheus.CounterVec
+	IngestBatch     *prometheus.HistogramVec
+	IngestSeconds   *prometheus.HistogramVec
+	IngestErrors    *prometheus.CounterVec
+	SiteConnected   *prometheus.GaugeVec
+	ConductorsAlive *prometheus.GaugeVec
+	OutboxEntries   *prometheus.GaugeVec
+	OutboxAge       *prometheus.GaugeVec
+}
+
+// New registers everything. statements returns the store's count of SQL statements.
+func New(statements func() uint64) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_central_" + name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ironyard_central_" + name, Help: help}, labels)
+		m.registry.MustRegister(g)
+		return g
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ironyard_central_" + name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(h)
+		return h
+	}
+	seconds := prometheus.ExponentialBuckets(0.001, 2, 14) // 1 ms to 8 s
+
+	m.Requests = counter("requests_total", "API requests answered.", "method", "code")
+	m.RequestSeconds = histogram("request_seconds", "Time to answer an API request.", seconds, "method")
+	m.Relayed = counter("relayed_total", "Outbox entries published to a site.", "site", "kind")
+	m.RelayErrors = counter("relay_errors_total", "Outbox entries that could not be published and stay.", "site")
+	m.RelaySeconds = histogram("relay_seconds", "Time to publish one batch of outbox entries.", seconds, "site")
+	m.Repaired = counter("repaired_nodes_total", "Nodes whose documents at the site did not fit the database and were written again.", "site")
+	m.EventsApplied = counter("events_applied_total", "Events applied to the database.", "site", "kind")
+	m.EventsDropped = counter("events_dropped_total",
+		"Events dropped. Reason: unreadable, unknown_node, closed_work, old_generation, old_epoch, repeated, old_observation.", "site", "reason")
+	m.IngestBatch = histogram("ingest_batch_events", "Events applied in one transaction.", prometheus.ExponentialBuckets(1, 2, 9), "site")
+	m.IngestSeconds = histogram("ingest_seconds", "Time to apply one batch of events.", seconds, "site")
+	m.IngestErrors = counter("ingest_errors_total", "Batches of events that failed and were tried again.", "site")
+	m.SiteConnected = gauge("site_connected", "1 while the site's buckets and stream are open.", "site")
+	m.ConductorsAlive = gauge("conductors_alive", "Live rackds.", "site")
+	m.OutboxEntries = gauge("outbox_entries", "Entries that wait for the site.", "site")
+	m.OutboxAge = gauge("outbox_age_seconds", "Age of the oldest entry that waits for the site.", "site")
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ironyard_central_sql_statements_total",
+		Help: "SQL statements sent, BEGIN and COMMIT left out."}, func() float64 { return float64(statements()) }),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler serves the metrics in Prometheus' text format.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,188 @@
+// Package roster knows the rackds that live, from the ALIVE buckets of all sites,
+// and which of them serves a node.
+//
+// It may import protocol and nats.go. While a site is away its members stay as they
+// were last seen: the rack works on without central. The ring is protocol/ring, as
+// in the racks, so both sides name the same owner.
+package roster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/ring"
+)
+
+// Roster is safe for concurrent use.
+type Roster struct {
+	log     *slog.Logger
+	alive   func(site string, members int)
+	mu      sync.RWMutex
+	sites   map[string]map[string]bus.Member // site → key → member
+	ring    *ring.Ring
+	byName  map[string]bus.Member
+	changed chan struct{} // closed at the next change
+}
+
+// New returns an empty roster; alive, if not nil, is told how many members a site has.
+func New(log *slog.Logger, alive func(site string, members int)) *Roster {
+	if alive == nil {
+		alive = func(string, int) {}
+	}
+	return &Roster{log: log, alive: alive, sites: map[string]map[string]bus.Member{}, ring: ring.New(nil),
+		changed: make(chan struct{})}
+}
+
+// Follow keeps the members of site up to date until ctx ends.
+func (r *Roster) Follow(ctx context.Context, site *bus.Site) error {
+	watch, err := site.Alive.WatchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("watch bucket %s of site %q: %w", bus.AliveBucket, site.Name, err)
+	}
+	defer watch.Stop()
+	fresh := map[string]bus.Member{} // until the watch has caught up
+	synced := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-watch.Updates():
+			switch {
+			case !open && ctx.Err() != nil:
+				return nil
+			case !open:
+				return fmt.Errorf("the watch on bucket %s of site %q ended", bus.AliveBucket, site.Name)
+			case e == nil:
+				synced = true
+				r.replace(site.Name, fresh)
+			default:
+				m, alive := r.read(e)
+				if !synced {
+					if alive {
+						fresh[e.Key()] = m
+					} else {
+						delete(fresh, e.Key())
+					}
+					continue
+				}
+				r.apply(site.Name, e.Key(), m, alive)
+			}
+		}
+	}
+}
+
+func (r *Roster) read(e jetstream.KeyValueEntry) (m bus.Member, alive bool) {
+	if e.Operation() != jetstream.KeyValuePut {
+		return m, false
+	}
+	if err := json.Unmarshal(e.Value(), &m); err != nil || m.Name == "" {
+		r.log.Error("unreadable member ignored", "key", e.Key(), "error", err)
+		return m, false
+	}
+	return m, true
+}
+
+func (r *Roster) replace(site string, members map[string]bus.Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sites[site] = members
+	r.rebuild(site)
+}
+
+// apply takes in one change. A renewal alone, which comes every second from each
+// rackd, builds no new ring.
+func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	members := r.sites[site]
+	old, known := members[key]
+	switch {
+	case !alive && !known:
+		return
+	case !alive:
+		r.log.Warn("rackd is gone", "rackd", old.Name, "group", old.Group, "site", site)
+		delete(members, key)
+	default:
+		members[key] = m
+		if known && old.Instance == m.Instance && old.Group == m.Group && slices.Equal(drivers(old), drivers(m)) {
+			r.byName[m.Name] = m
+			return
+		}
+		r.log.Info("rackd is alive", "rackd", m.Name, "group", m.Group, "site", site, "version", m.Version)
+	}
+	r.rebuild(site)
+}
+
+func drivers(m bus.Member) []string { return slices.Sorted(maps.Keys(m.Drivers)) }
+
+// rebuild is called with the lock held.
+func (r *Roster) rebuild(site string) {
+	r.byName = map[string]bus.Member{}
+	var members []ring.Member
+	for _, list := range r.sites {
+		for _, m := range list {
+			r.byName[m.Name] = m
+			members = append(members, ring.Member{Name: m.Name, Group: m.Group, Drivers: drivers(m)})
+		}
+	}
+	r.ring = ring.New(members)
+	r.alive(site, len(r.sites[site]))
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Owner returns the rackd that serves a node; ok is false when none that lives can.
+func (r *Roster) Owner(node, driver, group string) (m bus.Member, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	owner, ok := r.ring.Owner(node, driver, group)
+	if !ok {
+		return bus.Member{}, false
+	}
+	return r.byName[owner.Name], true
+}
+
+// Conductors returns all live rackds in order of name.
+func (r *Roster) Conductors() []bus.Member {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(r.byName), func(a, b bus.Member) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Drivers returns, for each hardware type that a live rackd enables, the names of
+// those rackds in order.
+func (r *Roster) Drivers() map[string][]string {
+	out := map[string][]string{}
+	for _, m := range r.Conductors() {
+		for d := range m.Drivers {
+			out[d] = append(out[d], m.Name)
+		}
+	}
+	return out
+}
+
+// WaitFor returns when enough holds of the live rackds, or with ctx's error.
+func (r *Roster) WaitFor(ctx context.Context, enough func([]bus.Member) bool) error {
+	for {
+		r.mu.RLock()
+		changed := r.changed
+		r.mu.RUnlock()
+		if enough(r.Conductors()) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
