@@ -1,0 +1,133 @@
+package redfish
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Fields of driver_info, with Ironic's names.
+const (
+	fieldAddress  = "redfish_address"
+	fieldSystem   = "redfish_system_id"
+	fieldUser     = "redfish_username"
+	fieldPassword = "redfish_password"
+	fieldVerifyCA = "redfish_verify_ca"
+	fieldAuth     = "redfish_auth_type"
+)
+
+// account is how to reach one BMC, as a node's driver_info has it.
+type account struct {
+	endpoint string // https://host[:port], no path
+	user     string
+	password string
+	verifyCA string // true, false, PEM or the path of a PEM file
+	auth     string // auto, session, basic
+	system   string // path, empty: the BMC's only system
+}
+
+// parse reads driver_info; errors wrap driver.ErrInvalid and name all that is wrong.
+func parse(n *node.Document) (account, error) {
+	a := account{
+		user: n.DriverString(fieldUser), password: n.DriverString(fieldPassword),
+		verifyCA: n.DriverString(fieldVerifyCA), auth: n.DriverString(fieldAuth), system: n.DriverString(fieldSystem),
+	}
+	var wrong []string
+	var err error
+	if address := n.DriverString(fieldAddress); address == "" {
+		wrong = append(wrong, fieldAddress+" is missing")
+	} else if a.endpoint, err = endpointOf(address); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	if (a.user == "") != (a.password == "") {
+		wrong = append(wrong, "give both "+fieldUser+" and "+fieldPassword+", or neither")
+	}
+	switch strings.ToLower(a.verifyCA) {
+	case "", "true", "1", "yes":
+		a.verifyCA = "true"
+	case "false", "0", "no":
+		a.verifyCA = "false"
+	}
+	switch a.auth {
+	case "":
+		a.auth = "auto"
+	case "auto", "session", "basic":
+	default:
+		wrong = append(wrong, fmt.Sprintf("%s is %q: give auto, session or basic", fieldAuth, a.auth))
+	}
+	if a.system != "" {
+		if !strings.HasPrefix(a.system, "/") {
+			a.system = "/redfish/v1/Systems/" + url.PathEscape(a.system)
+		}
+		if strings.ContainsAny(a.system, "?#@\\ \r\n\t") || path.Clean(a.system) != strings.TrimSuffix(a.system, "/") {
+			wrong = append(wrong, fmt.Sprintf("%s is %q: give a path such as /redfish/v1/Systems/1", fieldSystem, a.system))
+		}
+	}
+	if len(wrong) > 0 {
+		return account{}, fmt.Errorf("node %s: driver_info: %s: %w", n.Label(), strings.Join(wrong, "; "), driver.ErrInvalid)
+	}
+	return a, nil
+}
+
+// endpointOf reads an address: a URL without a path of its own, or a host.
+func endpointOf(address string) (string, error) {
+	if !strings.Contains(address, "://") {
+		if strings.Count(address, ":") > 1 && !strings.HasPrefix(address, "[") {
+			address = "[" + address + "]" // a bare IPv6 address
+		}
+		address = "https://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Hostname() == "" {
+		return "", fmt.Errorf("%s is no URL and no host", fieldAddress)
+	}
+	rest := strings.TrimSuffix(u.Path, "/")
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "", fmt.Errorf("%s has the scheme %q: give https", fieldAddress, u.Scheme)
+	case u.User != nil:
+		return "", fmt.Errorf("%s holds a user: give it in %s and %s", fieldAddress, fieldUser, fieldPassword)
+	case rest != "" && rest != "/redfish" && rest != "/redfish/v1", u.RawQuery != "", u.Fragment != "":
+		return "", fmt.Errorf("%s has a path: give scheme, host and port only", fieldAddress)
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+// key names the BMC and user: all nodes behind one chassis manager share a session.
+func (a account) key() string { return a.endpoint + "|" + a.user }
+
+// sum changes when anything that a session depends on does.
+func (a account) sum() [32]byte {
+	return sha256.Sum256([]byte(strings.Join([]string{a.endpoint, a.user, a.password, a.verifyCA, a.auth}, "\x00")))
+}
+
+// tls is how the BMC's certificate is checked.
+func (a account) tls() (*tls.Config, error) {
+	switch {
+	case a.verifyCA == "true":
+		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+	case a.verifyCA == "false":
+		// The operator said so, on this node; many BMCs ship with nothing better.
+		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
+	}
+	pem := []byte(a.verifyCA)
+	if !strings.Contains(a.verifyCA, "-----BEGIN") {
+		var err error
+		if pem, err = os.ReadFile(a.verifyCA); err != nil {
+			return nil, fmt.Errorf("%s names a file on this rackd that cannot be read: %w: %w", fieldVerifyCA, err, driver.ErrInvalid)
+		}
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no PEM certificate: %w", fieldVerifyCA, driver.ErrInvalid)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
+}

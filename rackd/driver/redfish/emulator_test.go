@@ -1,0 +1,146 @@
+package redfish
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// emulator is a BMC with one system, sessions and basic authentication.
+type emulator struct {
+	*httptest.Server
+	mu       sync.Mutex
+	password string
+	power    string
+	boot     map[string]any
+	allowed  []string
+	sessions map[string]bool
+	opened   int
+	writes   []string // "PATCH …", "POST …" that reached the system
+	epochs   []string
+	// hook, when set, may answer a request itself.
+	hook func(w http.ResponseWriter, r *http.Request) (done bool)
+}
+
+func newEmulator(t *testing.T) *emulator {
+	e := &emulator{password: "s3cret-pass", power: "Off", sessions: map[string]bool{},
+		allowed: []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "GracefulRestart", "Nmi"},
+		boot: map[string]any{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "Legacy",
+			"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"None", "Pxe", "Hdd", "Cd"}}}
+	e.Server = httptest.NewTLSServer(e)
+	t.Cleanup(e.Server.Close)
+	return e
+}
+
+func (e *emulator) node(over map[string]any) *node.Document {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Certificate().Raw})
+	info := map[string]any{fieldAddress: e.URL, fieldUser: "admin", fieldPassword: "s3cret-pass", fieldVerifyCA: string(ca)}
+	for k, v := range over {
+		info[k] = v
+	}
+	return &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: info}
+}
+
+func (e *emulator) set(do func()) { e.mu.Lock(); defer e.mu.Unlock(); do() }
+
+func (e *emulator) written() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.writes...)
+}
+
+func refuse(w http.ResponseWriter, code int, text string) {
+	w.WriteHeader(code)
+	fmt.Fprintf(w, `{"error":{"code":"Base.1.0.GeneralError","message":"general","@Message.ExtendedInfo":[{"Message":%q}]}}`, text)
+}
+
+func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	hook := e.hook
+	e.mu.Unlock()
+	if hook != nil && hook(w, r) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	body, _ := io.ReadAll(r.Body)
+	reply := func(v any) { _ = json.NewEncoder(w).Encode(v) }
+	link := func(p string) map[string]any { return map[string]any{"@odata.id": p} }
+	if path == "/redfish/v1" {
+		reply(map[string]any{"@odata.id": path, "Systems": link("/redfish/v1/Systems"), "Links": map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}})
+		return
+	}
+	if path == "/redfish/v1/SessionService/Sessions" && r.Method == http.MethodPost {
+		var login struct{ UserName, Password string }
+		_ = json.Unmarshal(body, &login)
+		if login.UserName != "admin" || login.Password != e.password {
+			refuse(w, 401, "wrong password "+login.Password)
+			return
+		}
+		e.opened++
+		token := fmt.Sprintf("token-%d", e.opened)
+		e.sessions[token] = true
+		w.Header().Set("X-Auth-Token", token)
+		w.Header().Set("Location", "/redfish/v1/SessionService/Sessions/"+token)
+		w.WriteHeader(201)
+		return
+	}
+	_, pass, basic := r.BasicAuth()
+	if !(basic && pass == e.password) && !e.sessions[r.Header.Get("X-Auth-Token")] {
+		refuse(w, 401, "who are you")
+		return
+	}
+	switch {
+	case r.Method == http.MethodDelete:
+		delete(e.sessions, path[strings.LastIndexByte(path, '/')+1:])
+		w.WriteHeader(204)
+	case path == "/redfish/v1/Systems":
+		reply(map[string]any{"Members": []any{link("/redfish/v1/Systems/1")}, "Members@odata.count": 1})
+	case path == "/redfish/v1/Systems/1" && r.Method == http.MethodGet:
+		reply(map[string]any{"@odata.id": path, "Id": "1", "UUID": "uu-id", "Manufacturer": "Maker", "Model": "M1", "SerialNumber": "S1",
+			"PowerState": e.power, "Boot": e.boot, "Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{
+				"target": path + "/Actions/Reset", "ResetType@Redfish.AllowableValues": e.allowed}}})
+	case r.Method == http.MethodPatch || r.Method == http.MethodPost:
+		e.writes = append(e.writes, r.Method+" "+string(body))
+		e.epochs = append(e.epochs, r.Header.Get(EpochHeader))
+		var change struct {
+			ResetType string
+			Boot      map[string]any
+		}
+		_ = json.Unmarshal(body, &change)
+		for k, v := range change.Boot {
+			e.boot[k] = v
+		}
+		switch change.ResetType {
+		case "On", "ForceRestart":
+			e.power = "On"
+		case "ForceOff", "GracefulShutdown":
+			e.power = "Off"
+		}
+		w.WriteHeader(204)
+	default:
+		refuse(w, 404, "no such resource "+path)
+	}
+}
+
+func newDriver(t *testing.T, o Options) *Driver {
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = 5 * time.Second
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = 5 * time.Second
+	}
+	d := New(o)
+	t.Cleanup(func() { _ = d.Close(t.Context()) })
+	return d
+}

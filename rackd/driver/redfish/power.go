@@ -1,0 +1,135 @@
+package redfish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// resets lists, for each target, the reset types that lead there, best first.
+var resets = map[driver.PowerState][]redfish.ResetType{
+	driver.PowerOn:      {redfish.OnResetType, redfish.ForceOnResetType},
+	driver.PowerOff:     {redfish.ForceOffResetType},
+	driver.SoftPowerOff: {redfish.GracefulShutdownResetType, redfish.PushPowerButtonResetType},
+	driver.Rebooting:    {redfish.ForceRestartResetType, redfish.PowerCycleResetType},
+	driver.SoftReboot:   {redfish.GracefulRestartResetType},
+}
+
+// PowerTargets lists the supported targets; a BMC may know fewer.
+func (d *Driver) PowerTargets() []driver.PowerState {
+	return []driver.PowerState{driver.PowerOn, driver.PowerOff, driver.Rebooting, driver.SoftReboot, driver.SoftPowerOff}
+}
+
+// PowerState reads the power state. A machine on its way between states counts
+// as still in the one it leaves.
+func (d *Driver) PowerState(ctx context.Context, n *node.Document) (state driver.PowerState, err error) {
+	err = d.pool.with(ctx, nil, n, "read the power state", func(b *bmc, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
+		state, err = powerOf(s)
+		return err
+	})
+	return state, err
+}
+
+func powerOf(s *redfish.ComputerSystem) (driver.PowerState, error) {
+	switch s.PowerState {
+	case redfish.OnPowerState, redfish.PoweringOffPowerState, redfish.PausedPowerState:
+		return driver.PowerOn, nil
+	case redfish.OffPowerState, redfish.PoweringOnPowerState:
+		return driver.PowerOff, nil
+	}
+	return driver.PowerError, fmt.Errorf("it reports the power state %q, which Redfish does not know", s.PowerState)
+}
+
+// SetPower resets the machine in the way that leads to target, if it is not there.
+func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
+	doing := fmt.Sprintf("set the power to %q", target)
+	return d.pool.with(ctx, f, n, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
+		goal, needed := plan(s.PowerState, target)
+		if !needed {
+			return nil
+		}
+		reset, err := choose(s, goal)
+		if err != nil {
+			return err
+		}
+		err = resetSystem(s, reset)
+		if code := status(err); code < 400 || code == 401 || code == 403 || goal == driver.Rebooting || goal == driver.SoftReboot {
+			return err
+		}
+		// The machine may have got there by itself between reading and writing.
+		if now, readErr := b.system(c, a); readErr == nil {
+			if _, needed := plan(now.PowerState, target); !needed {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// plan says what to ask for in state is to reach target, and whether anything is
+// to be asked. A reboot of a machine that is off switches it on.
+func plan(is redfish.PowerState, target driver.PowerState) (goal driver.PowerState, needed bool) {
+	off := is == redfish.OffPowerState
+	switch target {
+	case driver.PowerOn:
+		return target, is != redfish.OnPowerState && is != redfish.PoweringOnPowerState
+	case driver.PowerOff:
+		return target, !off
+	case driver.SoftPowerOff:
+		return target, !off && is != redfish.PoweringOffPowerState
+	case driver.Rebooting, driver.SoftReboot:
+		if off {
+			return driver.PowerOn, true
+		}
+	}
+	return target, true
+}
+
+// choose picks the best reset type that the BMC allows; a BMC that lists none is
+// taken to allow all.
+func choose(s *redfish.ComputerSystem, goal driver.PowerState) (redfish.ResetType, error) {
+	for _, r := range resets[goal] {
+		if len(s.SupportedResetTypes) == 0 || slices.Contains(s.SupportedResetTypes, r) {
+			return r, nil
+		}
+	}
+	return "", fmt.Errorf("it allows the resets %v, and none of them leads to %q: %w", s.SupportedResetTypes, goal, driver.ErrUnsupported)
+}
+
+// resetSystem sends a reset. The entity tag is left out: a state that changes in
+// between must not refuse the action.
+func resetSystem(s *redfish.ComputerSystem, r redfish.ResetType) error {
+	s.DisableEtagMatch(true)
+	if err := s.Reset(r); err != nil {
+		return fmt.Errorf("reset %s: %w", r, err)
+	}
+	return nil
+}
+
+// InjectNMI sends a non-maskable interrupt.
+func (d *Driver) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return d.pool.with(ctx, f, n, "inject an NMI", func(b *bmc, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
+		if allowed := s.SupportedResetTypes; len(allowed) > 0 && !slices.Contains(allowed, redfish.NmiResetType) {
+			return fmt.Errorf("it allows the resets %v, not Nmi: %w", allowed, driver.ErrUnsupported)
+		}
+		return resetSystem(s, redfish.NmiResetType)
+	})
+}

@@ -1,0 +1,74 @@
+// Package redfish is the power and management interfaces of machines whose BMC
+// speaks Redfish, on top of gofish.
+//
+// It may import rackd/driver, protocol and gofish. Invariants:
+//   - One conversation per BMC at a time and at most one session on each: sessions
+//     are scarce. A session that the BMC has forgotten is opened again once.
+//   - Each write to a machine asks the fence right before the request leaves and
+//     carries the epoch in the header X-Ironyard-Epoch.
+//   - A write that left and got no answer wraps driver.ErrUnknown.
+//   - Passwords appear in no error and no log; answers are bounded.
+//
+// Everything exported is safe for concurrent use.
+package redfish
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// Options of the driver; zero values mean the defaults.
+type Options struct {
+	// ConnectTimeout bounds a connection with its TLS handshake; default 30 s.
+	ConnectTimeout time.Duration
+	// ReadTimeout bounds the wait for an answer; default 60 s.
+	ReadTimeout time.Duration
+	// MaxBMCs bounds the BMCs with an open session; default 1000. The one not used
+	// for longest is logged out for a new one.
+	MaxBMCs int
+	Log     *slog.Logger
+}
+
+// Driver implements driver.Power and driver.Management.
+type Driver struct{ pool *pool }
+
+// New returns a driver without any session; Close logs out.
+func New(o Options) *Driver {
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = 30 * time.Second
+	}
+	if o.ReadTimeout <= 0 {
+		o.ReadTimeout = 60 * time.Second
+	}
+	if o.MaxBMCs <= 0 {
+		o.MaxBMCs = 1000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Driver{pool: newPool(o)}
+}
+
+// Close logs out of every BMC, until ctx ends. No call may follow.
+func (d *Driver) Close(ctx context.Context) error { return d.pool.close(ctx) }
+
+// Properties names the fields that are read, in driver_info.
+func (d *Driver) Properties() map[string]string {
+	return map[string]string{
+		fieldAddress:  "Address of the BMC: a URL, or a host name or address for https. Required.",
+		fieldSystem:   "Path or id of the machine's system, such as /redfish/v1/Systems/1. Required where the BMC has several systems.",
+		fieldUser:     "User of the BMC. Required together with redfish_password.",
+		fieldPassword: "Password of that user.",
+		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), the path of a PEM file, or PEM itself. Default true.",
+		fieldAuth:     "auto, session or basic. auto: a session, or basic authentication where the BMC opens none. Default auto.",
+	}
+}
+
+// Validate checks driver_info.
+func (d *Driver) Validate(n *node.Document) error {
+	_, err := parse(n)
+	return err
+}
