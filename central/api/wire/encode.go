@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// TimeLayout is how the API writes times: ISO 8601 with an offset.
-const TimeLayout = "2006-01-02T15:04:05.999999-07:00"
+// timeLayouts are how the API writes times: ISO 8601 with an offset, with
+// microseconds or, on a full second, without.
+var timeLayouts = map[bool]string{true: "2006-01-02T15:04:05.000000-07:00", false: "2006-01-02T15:04:05-07:00"}
 
 // AppendValue appends v as JSON. A zero time is null, an empty map {} and an empty
 // list []. The types that resources are made of need no reflection.
@@ -29,7 +30,7 @@ func AppendValue(b []byte, v any) []byte {
 		if v.IsZero() {
 			return append(b, "null"...)
 		}
-		return append(v.UTC().AppendFormat(append(b, '"'), TimeLayout), '"')
+		return append(v.UTC().AppendFormat(append(b, '"'), timeLayouts[v.Nanosecond() >= 1000]), '"')
 	case []string:
 		b = append(b, '[')
 		for i, s := range v {

@@ -1,0 +1,330 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// snapshot is all that requests could have changed.
+func (b *bench) snapshot() string {
+	b.t.Helper()
+	return b.do("GET", "/v1/nodes/detail?include_children=true", "1.115", "").body + b.do("GET", "/v1/ports/detail", "1.115", "").body +
+		b.do("GET", "/v1/nodes/n1/history?detail=true", "1.115", "").body
+}
+
+// TestRefusals holds what a server must refuse, how, and that it changes nothing.
+func TestRefusals(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+nodeID+`","address":"aa:bb:cc:dd:ee:01"}`)
+	const n = "/v1/nodes/n1"
+	tests := []struct {
+		method, path, version, body string
+		status                      int
+		text                        string
+	}{
+		// Versions.
+		{"GET", "/v1/nodes", "1.116", "", 406, "The supported version range is: [1.1, 1.115]"},
+		{"GET", "/v1/nodes", "1.0", "", 406, "not supported"},
+		{"GET", "/v1/nodes", "2.1", "", 406, "Version 2.1 requested"},
+		{"GET", "/v1/nodes", "abc", "", 406, "Invalid value for X-OpenStack-Ironic-API-Version header"},
+		{"GET", "/v1/nodes", "1.-5", "", 406, "Invalid value"},
+		{"GET", "/v1/nodes", "1.99999999999999999999", "", 406, "Invalid value"},
+		{"GET", "/v1/nodes?fields=owner", "1.49", "", 406, "1.50"},
+		{"GET", "/v1/nodes?sort_key=owner", "1.49", "", 406, "1.50"},
+		{"GET", "/v1/nodes?owner=x", "1.49", "", 406, "1.50"},
+		{"GET", "/v1/nodes?fields=uuid", "1.7", "", 406, "1.8"},
+		{"GET", "/v1/nodes?detail=true", "1.42", "", 400, "detail"},
+		{"POST", "/v1/nodes", "1.49", `{"driver":"fake-hardware","owner":"x"}`, 406, "owner"},
+		{"POST", "/v1/nodes", "1.4", `{"driver":"fake-hardware","name":"x"}`, 406, "name"},
+		{"PATCH", n, "1.49", `[{"op":"add","path":"/owner","value":"x"}]`, 406, "owner"},
+		{"PATCH", "/v1/nodes/" + nodeID, "1.24", `[{"op":"remove","path":"/chassis_uuid"}]`, 406, "chassis_uuid"},
+		{"PUT", n + "/states/provision", "1.5", `{"target":"inspect"}`, 406, "1.6"},
+		{"PUT", n + "/states/power", "1.26", `{"target":"soft power off"}`, 406, "1.27"},
+		{"PUT", n + "/states/power", "1.26", `{"target":"power off","timeout":5}`, 406, "1.27"},
+		{"GET", "/v1/conductors", "1.48", "", 404, "could not be found"},
+		{"GET", n + "/history", "1.77", "", 404, ""},
+		{"GET", n + "/inventory", "1.80", "", 404, ""},
+		{"PUT", n + "/management/inject_nmi", "1.28", "", 404, ""},
+		{"GET", n + "/traits", "1.36", "", 404, ""},
+		// Routes.
+		{"GET", "/v1/nothing", "1.115", "", 404, "The resource could not be found."},
+		{"GET", n + "/nothing", "1.115", "", 404, "The resource could not be found."},
+		{"GET", "/v2/nodes", "1.115", "", 404, ""},
+		{"PUT", "/v1/nodes", "1.115", "{}", 405, "method"},
+		{"POST", "/v1", "1.115", "{}", 405, "method"},
+		{"POST", "/", "1.115", "{}", 405, "method"},
+		// Queries.
+		{"GET", "/v1/nodes?foo=1&bar=2", "1.115", "", 400, "Unexpected arguments: bar, foo"},
+		{"GET", "/v1/nodes?limit=0", "1.115", "", 400, "Limit must be positive"},
+		{"GET", "/v1/nodes?limit=x", "1.115", "", 400, "limit"},
+		{"GET", "/v1/nodes?limit=-1", "1.115", "", 400, "Limit must be positive"},
+		{"GET", "/v1/nodes?marker=" + strings.Replace(nodeID, "1", "2", 1), "1.115", "", 404, "could not be found"},
+		{"GET", "/v1/nodes?marker=zzz", "1.115", "", 400, "Expected a UUID"},
+		{"GET", "/v1/nodes?sort_dir=up", "1.115", "", 400, "sort direction"},
+		{"GET", "/v1/nodes?sort_key=driver_info", "1.115", "", 400, "sort_key"},
+		{"GET", "/v1/nodes?sort_key=nope", "1.115", "", 400, "sort_key"},
+		{"GET", "/v1/nodes?fields=nope", "1.115", "", 400, "nope"},
+		{"GET", "/v1/nodes?fields=uuid&detail=True", "1.115", "", 400, "subset of fields"},
+		{"GET", "/v1/nodes?maintenance=maybe", "1.115", "", 400, "maintenance"},
+		{"GET", "/v1/nodes?provision_state=nope", "1.115", "", 400, "provision state"},
+		{"GET", "/v1/nodes?fault=nope", "1.115", "", 400, "fault"},
+		{"GET", "/v1/nodes?instance_uuid=nope", "1.115", "", 400, "Expected a UUID"},
+		{"GET", "/v1/nodes?%zz", "1.115", "", 400, "query"},
+		{"GET", "/v1/nodes?limit=1&limit=2", "1.115", "", 400, "limit"},
+		{"GET", "/v1/ports?address=nope", "1.115", "", 400, "MAC"},
+		{"GET", "/v1/ports?node=nope", "1.115", "", 404, "Node nope could not be found"},
+		{"GET", "/v1/drivers?type=odd", "1.115", "", 400, "odd"},
+		{"GET", "/v1/drivers/nope", "1.115", "", 404, "nope"},
+		{"GET", "/v1/conductors/nope", "1.115", "", 404, "Conductor nope could not be found"},
+		{"GET", "/v1/conductors?marker=nope", "1.115", "", 404, "Conductor nope could not be found"},
+		// Names.
+		{"GET", "/v1/nodes/nope", "1.115", "", 404, "Node nope could not be found"},
+		{"GET", "/v1/nodes/n1", "1.4", "", 400, "Expected a UUID but received n1"},
+		{"GET", "/v1/nodes/a~b", "1.9", "", 400, "logical name"},
+		{"GET", "/v1/nodes/a@b", "1.115", "", 400, "logical name"},
+		{"DELETE", "/v1/ports/p1", "1.115", "", 400, "Expected a UUID"},
+		// Bodies.
+		{"POST", "/v1/nodes", "1.115", ``, 400, "JSON object"},
+		{"POST", "/v1/nodes", "1.115", `[]`, 400, "JSON object"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":`, 400, "not valid JSON"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware"}{}`, 400, "more after"},
+		{"POST", "/v1/nodes", "1.115", `{}`, 400, "'driver' is a required property"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":null}`, 400, "'driver' is a required property"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","colour":"red"}`, 400, "colour"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","provision_state":"active"}`, 400, "provision_state"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","traits":["CUSTOM_A"]}`, 400, "traits"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":5}`, 400, "not of type 'string'"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":"x"}`, 400, "not of type 'object'"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","maintenance":"perhaps"}`, 400, "perhaps"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"no spaces"}`, 400, "invalid name"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"detail"}`, 400, "invalid name"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"22222222-2222-4333-8444-555555555555"}`, 400, "invalid name"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","uuid":"x"}`, 400, "Expected a UUID"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","uuid":"` + nodeID + `"}`, 409, "A node with UUID " + nodeID + " already exists"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"n1"}`, 409, "A node with name n1 already exists."},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"nope"}`, 400, "No valid host was found. Reason: No conductor service registered which supports driver nope"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","conductor_group":"west"}`, 400, "No valid host"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","conductor_group":"w.>"}`, 400, "conductor"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","boot_interface":"nope"}`, 400, "ironic.hardware.interfaces.boot"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","chassis_uuid":"` + nodeID + `"}`, 400, "Chassis"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","parent_node":"33333333-2222-4333-8444-555555555555"}`, 400, "could not be found"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":{"a":1e999}}`, 400, "out of range"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":{"a":"\u0000"}}`, 400, "NUL"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"redfish_password":"******"}}`, 400, "mask"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"redfish_password":"sealed:v1:AAAA"}}`, 400, "sealed"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"x":[{"password":"p"}]}}`, 400, "list"},
+		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `"}`, 400, "'address' is a required property"},
+		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"nope"}`, 400, "Expected a MAC address but received nope"},
+		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:01"}`, 409, "A port with MAC address aa:bb:cc:dd:ee:01 already exists."},
+		{"POST", "/v1/ports", "1.115", `{"node_uuid":"33333333-2222-4333-8444-555555555555","address":"aa:bb:cc:dd:ee:02"}`, 400, "could not be found"},
+		{"POST", "/v1/ports", "1.93", `{"node_ident":"n1","address":"aa:bb:cc:dd:ee:02"}`, 406, "node_ident"},
+		// JSON PATCH.
+		{"PATCH", n, "1.115", `{}`, 400, "list of operations"},
+		{"PATCH", n, "1.115", `[]`, 400, "operations"},
+		{"PATCH", n, "1.115", `[{"op":"test","path":"/name","value":"n1"}]`, 400, "'add', 'replace', 'remove'"},
+		{"PATCH", n, "1.115", `[{"op":"move","path":"/name","from":"/extra"}]`, 400, "from"},
+		{"PATCH", n, "1.115", `[{"op":"add","path":"/name","value":"x","extra":1}]`, 400, "extra"},
+		{"PATCH", n, "1.115", `[{"op":"add","path":"name","value":"x"}]`, 400, "path"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name"}]`, 400, "value"},
+		{"PATCH", n, "1.115", `[{"op":"add","path":"/colour","value":"x"}]`, 400, "Adding a new attribute (/colour)"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/provision_state","value":"active"}]`, 400, "Cannot patch /provision_state"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/traits","value":[]}]`, 400, "Cannot patch /traits"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/uuid","value":"x"}]`, 400, "Cannot patch /uuid"},
+		{"PATCH", n, "1.115", `[{"op":"remove","path":"/driver"}]`, 400, "'driver' is a required property"},
+		{"PATCH", n, "1.115", `[{"op":"remove","path":"/extra/nope"}]`, 400, "can't remove a non-existent object 'nope'"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/extra/a/7","value":1}]`, 400, "no item"},
+		{"PATCH", n, "1.115", `[{"op":"add","path":"/description","value":"kept?"},{"op":"add","path":"/extra/x/y/z","value":1}]`, 400, "non-existent"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver_info","value":"x"}]`, 400, "not of type 'object'"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/protected","value":true}]`, 409, "protected"},
+		{"PATCH", n + "?reset_interfaces=true", "1.115", `[{"op":"replace","path":"/name","value":"x"}]`, 400, "reset_interfaces"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver","value":"redfish"}]`, 400, "entrypoint"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver","value":"nope"}]`, 400, "No valid host"},
+		// Actions.
+		{"PUT", n + "/states/provision", "1.115", `{"target":"dance"}`, 400, "no such action"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":7}`, 400, "no such action"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"manage","foo":1}`, 400, "Unexpected arguments: foo"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"active"}`, 400, "can not be performed on node"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"clean"}`, 400, "clean_steps"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"clean","clean_steps":[{"step":"x"}]}`, 400, "interface"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"manage","configdrive":"http://x/y"}`, 400, "config drive"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"active","configdrive":"%%"}`, 400, "neither a URL nor base64"},
+		{"PUT", n + "/states/provision", "1.55", `{"target":"active","configdrive":{"meta_data":{}}}`, 400, "1.56"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"active","configdrive":{"odd":{}}}`, 400, "odd"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"rescue"}`, 400, "rescue_password"},
+		{"PUT", n + "/states/power", "1.115", `{"target":"dance"}`, 400, "power targets"},
+		{"PUT", n + "/states/power", "1.115", `{"target":"power on","timeout":0}`, 400, "timeout"},
+		{"PUT", n + "/states/power", "1.115", `{"target":"power on","timeout":1.5}`, 400, "timeout"},
+		{"PUT", n + "/management/boot_device", "1.115", `{"boot_device":"tape"}`, 400, "tape"},
+		{"PUT", n + "/maintenance", "1.115", `{"reason":5}`, 400, "reason"},
+		{"PUT", n + "/traits", "1.115", `{"traits":["bad"]}`, 400, "CUSTOM_"},
+		{"PUT", n + "/traits/bad", "1.115", ``, 400, "CUSTOM_"},
+		{"DELETE", n + "/traits/CUSTOM_NOPE", "1.115", ``, 404, "CUSTOM_NOPE"},
+	}
+	before := b.snapshot()
+	for _, tt := range tests {
+		a := b.do(tt.method, tt.path, tt.version, tt.body)
+		what := tt.method + " " + tt.path + " at " + tt.version + " " + tt.body
+		if a.StatusCode != tt.status {
+			t.Errorf("%s: status %d, want %d: %s", what, a.StatusCode, tt.status, a.body)
+			continue
+		}
+		if text := a.fault(t); !strings.Contains(text, tt.text) {
+			t.Errorf("%s: said %q, want %q in it", what, text, tt.text)
+		}
+		checkHeaders(t, what, a, tt.status == 406 && !strings.HasPrefix(a.Header.Get("X-Openstack-Ironic-Api-Version"), "1."))
+	}
+	if after := b.snapshot(); after != before {
+		t.Errorf("refused requests changed something:\n%s\n%s", before, after)
+	}
+}
+
+// checkHeaders holds what every answer bears.
+func checkHeaders(t *testing.T, what string, a answer, unversioned bool) {
+	t.Helper()
+	want := map[string]string{"X-Openstack-Ironic-Api-Minimum-Version": "1.1", "X-Openstack-Ironic-Api-Maximum-Version": "1.115"}
+	for name, value := range want {
+		if got := a.Header.Get(name); got != value {
+			t.Errorf("%s: header %s is %q, want %q", what, name, got, value)
+		}
+	}
+	if got := a.Header.Get("X-Openstack-Ironic-Api-Version"); got == "" && !unversioned {
+		t.Errorf("%s: no version header", what)
+	}
+	id := a.Header.Get("Openstack-Request-Id")
+	if !strings.HasPrefix(id, "req-") || a.Header.Get("X-Openstack-Request-Id") != id {
+		t.Errorf("%s: request ids %q and %q", what, id, a.Header.Get("X-Openstack-Request-Id"))
+	}
+	if a.body != "" && a.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s: content type %q", what, a.Header.Get("Content-Type"))
+	}
+}
+
+func TestVersionNegotiation(t *testing.T) {
+	b := newBench(t)
+	for _, tt := range []struct{ header, value, want string }{
+		{"X-OpenStack-Ironic-API-Version", "1.31", "1.31"},
+		{"X-OpenStack-Ironic-API-Version", "latest", "1.115"},
+		{"OpenStack-API-Version", "baremetal 1.50", "1.50"},
+		{"OpenStack-API-Version", "compute 2.1, baremetal latest", "1.115"},
+		{"OpenStack-API-Version", "compute 2.1", "1.1"},
+		{"X-Nothing", "", "1.1"},
+	} {
+		a := b.do("GET", "/v1/nodes", "", "", tt.header, tt.value)
+		if got := a.Header.Get("X-OpenStack-Ironic-API-Version"); a.StatusCode != 200 || got != tt.want {
+			t.Errorf("%s: %s: status %d, version %q, want %q", tt.header, tt.value, a.StatusCode, got, tt.want)
+		}
+	}
+	a := b.do("GET", "/", "9.9", "")
+	if a.StatusCode != 200 {
+		t.Errorf("GET / with an unknown version: status %d, want 200, for discovery", a.StatusCode)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"twin.json","driver":"fake-hardware"}`)
+	for _, tt := range []struct {
+		path, version string
+		status        int
+	}{
+		{"/nodes", "1.115", 200}, {"/v1/nodes/", "1.115", 200}, {"/nodes/n1", "1.115", 200},
+		{"/v1/nodes/n1.json", "1.90", 200}, {"/v1/nodes/n1.json", "1.91", 404}, {"/v1/nodes/n1.json", "", 400},
+		{"/v1/nodes.json", "1.50", 200}, {"/v1/nodes/twin.json", "1.90", 200}, {"/v1/nodes/twin.json", "1.91", 200},
+		{"/v1/nodes/" + strings.ReplaceAll(nodeID, "-", ""), "1.1", 200}, {"/v1//nodes", "1.115", 404},
+	} {
+		if a := b.do("GET", tt.path, tt.version, ""); a.StatusCode != tt.status {
+			t.Errorf("GET %s at %q: status %d, want %d: %s", tt.path, tt.version, a.StatusCode, tt.status, a.body)
+		}
+	}
+	if a := b.do("HEAD", "/v1/nodes", "1.115", ""); a.StatusCode != 200 || a.body != "" {
+		t.Errorf("HEAD: status %d, body %q", a.StatusCode, a.body)
+	}
+}
+
+func TestBodyLimits(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	big := `{"driver":"` + strings.Repeat("x", 1<<20) + `"}`
+	deep := `{"driver":"fake-hardware","extra":` + strings.Repeat(`{"a":`, 30) + "1" + strings.Repeat("}", 31)
+	for _, tt := range []struct {
+		body   string
+		status int
+	}{{big, 413}, {deep, 400}} {
+		a := b.do("POST", "/v1/nodes", "1.115", tt.body)
+		if a.StatusCode != tt.status || !strings.HasPrefix(a.body, `{"faultcode":"Client","faultstring":`) {
+			t.Errorf("status %d, want %d and a bare fault: %.200s", a.StatusCode, tt.status, a.body)
+		}
+	}
+	a := b.do("PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"manage","configdrive":"`+strings.Repeat("A", 2<<20)+`"}`)
+	if a.StatusCode != 400 {
+		t.Errorf("a config drive of 2 MiB: status %d, want it read and refused for its verb", a.StatusCode)
+	}
+}
+
+func TestBrowsers(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	a := b.do("DELETE", "/v1/nodes/n1", "1.115", "", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+	if a.StatusCode != http.StatusForbidden || a.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("another site's request: status %d, headers %v", a.StatusCode, a.Header)
+	}
+	a = b.do("OPTIONS", "/v1/nodes", "", "", "Origin", "https://ui.example", "Access-Control-Request-Method", "PATCH")
+	if a.StatusCode != 200 || a.Header.Get("Access-Control-Allow-Origin") != "https://ui.example" ||
+		a.Header.Get("Access-Control-Allow-Methods") != "GET, PUT, POST, DELETE, PATCH" ||
+		!strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), "X-OpenStack-Ironic-API-Maximum-Version") {
+		t.Errorf("preflight: status %d, headers %v", a.StatusCode, a.Header)
+	}
+	if a = b.do("DELETE", "/v1/nodes/n1", "1.115", "", "Origin", "https://ui.example", "Sec-Fetch-Site", "cross-site"); a.StatusCode != 204 {
+		t.Errorf("a trusted page's request: status %d: %s", a.StatusCode, a.body)
+	}
+}
+
+func TestPages(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"c", "a", "b"} {
+		b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"`+name+`","driver":"fake-hardware","conductor_group":"`+map[string]string{"a": "EAST"}[name]+`"}`)
+	}
+	var names []string
+	path := "/v1/nodes?limit=2&sort_key=name&sort_dir=desc&fields=name"
+	for path != "" {
+		page := b.want(200, "GET", path, "1.115", "").object(t)
+		for _, n := range page["nodes"].([]any) {
+			names = append(names, n.(map[string]any)["name"].(string))
+		}
+		next, _ := page["next"].(string)
+		if next != "" && !strings.Contains(next, "sort_dir=desc") {
+			t.Errorf("next %q does not repeat the question", next)
+		}
+		path = strings.TrimPrefix(next, "http://ironyard.example:6385")
+	}
+	if got := strings.Join(names, ""); got != "cba" {
+		t.Errorf("pages gave %s, want cba", got)
+	}
+	for query, want := range map[string]int{"conductor_group=east": 1, "conductor_group=": 2, "conductor=rack-2": 1, "driver=redfish": 0,
+		"associated=false": 3, "maintenance=1": 0, "provision_state=enroll": 3} {
+		page := b.want(200, "GET", "/v1/nodes?"+query, "1.115", "").object(t)
+		if got := len(page["nodes"].([]any)); got != want {
+			t.Errorf("%s: %d nodes, want %d", query, got, want)
+		}
+	}
+}
+
+func TestOldVersionsSeeOldStates(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.move("n1", provision.InspectWait, provision.Manageable, nil)
+	for version, want := range map[string]any{"1.38": "inspecting", "1.39": "inspect wait"} {
+		if got := b.want(200, "GET", "/v1/nodes/n1/states", version, "").object(t)["provision_state"]; got != want {
+			t.Errorf("at %s the state is %v, want %v", version, got, want)
+		}
+	}
+	a := b.want(201, "POST", "/v1/nodes", "1.10", `{"driver":"fake-hardware"}`)
+	if got := a.object(t)["provision_state"]; got != "available" {
+		t.Errorf("a node created at 1.10 starts %v, want available", got)
+	}
+}
