@@ -87,7 +87,7 @@ func (c *Client) Ask(ctx context.Context, m bus.Member, q ask.Request) (json.Raw
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, silent(errors.New("it is not connected to the bus"))
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, silent(fmt.Errorf("no answer within %s", ask.Timeout))
+		return nil, silent(errors.New("no answer in time"))
 	case err != nil:
 		return nil, silent(err)
 	}

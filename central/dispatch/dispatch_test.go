@@ -1,0 +1,351 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+type roster []bus.Member
+
+func (r roster) Conductors() []bus.Member { return r }
+
+func (r roster) Owner(_, driver, _ string) (bus.Member, bool) {
+	for _, m := range r {
+		if m.Drivers[driver] != nil {
+			return m, true
+		}
+	}
+	return bus.Member{}, false
+}
+
+type asker func(ask.Request) (json.RawMessage, error)
+
+func (a asker) Ask(_ context.Context, _ bus.Member, q ask.Request) (json.RawMessage, error) {
+	return a(q)
+}
+
+type bench struct {
+	*Dispatcher
+	t      *testing.T
+	nudges int
+}
+
+const node = "11111111-2222-4333-8444-555555555555"
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	st, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	if _, err := st.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.NewKey(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t}
+	b.Dispatcher = &Dispatcher{Store: st, Key: key, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler),
+		Nudge:  func() { b.nudges++ },
+		Roster: roster{{Name: "rack-1", Drivers: map[string]map[string][]string{"fake-hardware": {"power": {"fake"}}}}},
+		Ask: asker(func(ask.Request) (json.RawMessage, error) {
+			return json.RawMessage(`{"power":{"result":true},"deploy":{"result":true}}`), nil
+		})}
+	err = st.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertNode(ctx, &store.Node{UUID: node, Name: "n1", Driver: "fake-hardware", AcceptedState: provision.Enroll})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// put puts the node into a state, without work.
+func (b *bench) put(state, target provision.State, change func(*store.Node)) {
+	b.t.Helper()
+	err := b.Store.Update(b.t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, node)
+		if err != nil {
+			return err
+		}
+		if n.WorkID != "" {
+			if err := tx.EndWork(ctx, n.WorkID, store.WorkEnded, ""); err != nil {
+				return err
+			}
+		}
+		n.Accept(state, target, noon)
+		if change != nil {
+			change(n)
+		}
+		return tx.UpdateNode(ctx, n)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) verb(name string, change func(*Provision)) error {
+	b.t.Helper()
+	v, known := provision.LookupVerb(name)
+	if !known {
+		b.t.Fatalf("no verb %s", name)
+	}
+	p := Provision{Node: "n1", Verb: v, Version: 115, Caller: Caller{RequestID: "req-1"}}
+	if change != nil {
+		change(&p)
+	}
+	return b.Provision(b.t.Context(), p)
+}
+
+func (b *bench) node() *store.Node {
+	b.t.Helper()
+	n, err := b.Store.Node(b.t.Context(), node)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func status(err error) int {
+	if e, ok := errors.AsType[*Refusal](err); ok {
+		return e.Status
+	}
+	return 0
+}
+
+// TestEveryVerbInEveryState holds that exactly the table's requests are accepted,
+// what they make of the node, and that a refusal changes nothing.
+func TestEveryVerbInEveryState(t *testing.T) {
+	b := newBench(t)
+	for _, info := range provision.States {
+		for _, v := range provision.Verbs {
+			b.put(info.State, info.Target, nil)
+			before := b.node()
+			err := b.verb(v.Name, nil)
+			after := b.node()
+			want, refused := provision.Request(info.State, v)
+			if refused != nil {
+				if status(err) != http.StatusBadRequest || after.Generation != before.Generation || after.WorkID != "" {
+					t.Errorf("%s in %q: %v, generation %d to %d, want a 400 that changes nothing", v.Name, info.State, err, before.Generation, after.Generation)
+				}
+				continue
+			}
+			to, _ := provision.Describe(want.To)
+			hasWork := to.Kind != provision.Stable
+			if err != nil || after.ProvisionState != want.To || after.Generation != before.Generation+1 || (after.WorkID != "") != hasWork {
+				t.Errorf("%s in %q: %v; state %q, generation %d, work %q; want state %q, generation %d, work %t", v.Name, info.State, err,
+					after.ProvisionState, after.Generation, after.WorkID, want.To, before.Generation+1, hasWork)
+				continue
+			}
+			if hasWork {
+				w, err := b.Store.Work(t.Context(), after.WorkID)
+				if err != nil || w.Verb != work.Verb(v.Event) || w.Generation != after.Generation || w.Entry != want.To ||
+					w.EntryTarget != after.TargetProvisionState || w.RequestID != "req-1" || w.Owner != "rack-1" {
+					t.Errorf("%s in %q: work %+v, %v", v.Name, info.State, w, err)
+				}
+			}
+		}
+	}
+}
+
+func TestVerbsTooNewForTheVersion(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.DeployWait, provision.Active, nil)
+	old := func(p *Provision) { p.Version = 109 }
+	if err := b.verb("abort", old); status(err) != http.StatusNotAcceptable {
+		t.Errorf("abort in wait call-back at 1.109: %v, want 406", err)
+	}
+}
+
+func TestOnePieceOfWork(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Available, provision.NoState, nil)
+	if err := b.verb("active", nil); err != nil {
+		t.Fatal(err)
+	}
+	first := b.node()
+	for _, name := range []string{"active", "deleted", "manage", "rebuild"} {
+		err := b.verb(name, nil)
+		if status(err) != http.StatusConflict || !strings.Contains(err.Error(), "is locked by host rack-1, please retry after the current operation is completed") {
+			t.Errorf("%s while deploying: %v, want 409 that names the holder", name, err)
+		}
+	}
+	if err := b.Power(t.Context(), Power{Node: "n1", Target: PowerOn}); status(err) != http.StatusConflict {
+		t.Errorf("power while deploying: %v, want 409", err)
+	}
+	if got := b.node(); got.Generation != first.Generation || got.WorkID != first.WorkID {
+		t.Errorf("refusals changed the node: %+v", got)
+	}
+}
+
+func TestWaitingWorkIsSuperseded(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Available, provision.NoState, nil)
+	if err := b.verb("active", nil); err != nil {
+		t.Fatal(err)
+	}
+	deploy := b.node().WorkID
+	err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { // as ingest does
+		n, err := tx.Node(ctx, node)
+		if err != nil {
+			return err
+		}
+		n.Accept(provision.DeployWait, provision.Active, noon)
+		return tx.UpdateNode(ctx, n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Roster = roster{} // its rack is away: what is open may be ended all the same
+	if err := b.verb("deleted", nil); err != nil {
+		t.Fatal(err)
+	}
+	old, err := b.Store.Work(t.Context(), deploy)
+	if err != nil || old.State != store.WorkSuperseded {
+		t.Errorf("the deploy is %+v, %v, want superseded", old, err)
+	}
+	n := b.node()
+	if n.ProvisionState != provision.Deleting || n.WorkID == deploy || n.WorkVerb != work.Delete {
+		t.Errorf("node %q does %q (%s)", n.ProvisionState, n.WorkVerb, n.WorkID)
+	}
+}
+
+func TestRefusalsBesidesTheTable(t *testing.T) {
+	b := newBench(t)
+	maintenance := func(n *store.Node) { n.SetMaintenance(true, "broken") }
+	protected := func(n *store.Node) { n.Protected = true }
+	retired := func(n *store.Node) { n.Retired = true }
+	for _, tt := range []struct {
+		state  provision.State
+		change func(*store.Node)
+		verb   string
+		status int
+		text   string
+	}{
+		{provision.Available, maintenance, "active", 400, "in maintenance mode"},
+		{provision.Active, maintenance, "rebuild", 400, "in maintenance mode"},
+		{provision.Active, protected, "rebuild", 403, "is protected"},
+		{provision.Active, protected, "deleted", 403, "is protected"},
+		{provision.Manageable, maintenance, "clean", 400, "in maintenance mode"},
+		{provision.Active, maintenance, "service", 400, "in maintenance mode"},
+		{provision.ServiceFail, maintenance, "abort", 400, "in maintenance mode"},
+		{provision.Manageable, retired, "provide", 400, "is retired"},
+	} {
+		b.put(tt.state, provision.NoState, func(n *store.Node) {
+			n.SetMaintenance(false, "")
+			n.Protected, n.Retired = false, false
+			tt.change(n)
+		})
+		if err := b.verb(tt.verb, nil); status(err) != tt.status || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s in %q: %v, want %d %q", tt.verb, tt.state, err, tt.status, tt.text)
+		}
+	}
+}
+
+func TestValidation(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Available, provision.NoState, nil)
+	b.Ask = asker(func(ask.Request) (json.RawMessage, error) {
+		return json.RawMessage(`{"power":{"result":true},"deploy":{"result":false,"reason":"image_source is missing"}}`), nil
+	})
+	err := b.verb("active", nil)
+	if status(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "Failed to validate deploy or power info for node "+node+". Error: deploy: image_source is missing") {
+		t.Errorf("an invalid node: %v", err)
+	}
+	b.Ask = asker(func(ask.Request) (json.RawMessage, error) { return nil, errors.New("no answer") })
+	if err := b.verb("active", nil); err != nil {
+		t.Errorf("a rack that gives no answer: %v, want the request accepted", err)
+	}
+}
+
+func TestNoConductor(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Available, provision.NoState, nil)
+	b.Roster = roster{{Name: "rack-9", Drivers: map[string]map[string][]string{"redfish": {}}}}
+	if err := b.verb("active", nil); status(err) != http.StatusNotFound || !strings.Contains(err.Error(), "No valid host was found") {
+		t.Errorf("no conductor for the driver: %v, want 404", err)
+	}
+	b.Roster = roster{}
+	if err := b.verb("active", nil); status(err) != http.StatusServiceUnavailable {
+		t.Errorf("no conductor at all: %v, want 503", err)
+	}
+	if err := b.verb("manage", nil); err != nil {
+		t.Errorf("a transition that needs no rack: %v", err)
+	}
+}
+
+func TestConfigDriveTravelsBeforeItsWork(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Available, provision.NoState, nil)
+	if err := b.verb("active", func(p *Provision) { p.ConfigDrive = `{"meta_data":{}}` }); err != nil {
+		t.Fatal(err)
+	}
+	n := b.node()
+	w, err := b.Store.Work(t.Context(), n.WorkID)
+	if err != nil || w.Args.ConfigDrive != w.ID {
+		t.Fatalf("work %+v, %v", w, err)
+	}
+	if b.nudges != 1 {
+		t.Errorf("%d nudges, want 1", b.nudges)
+	}
+}
+
+func TestPower(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Active, provision.NoState, func(n *store.Node) { n.DisablePowerOff = true })
+	if err := b.Power(t.Context(), Power{Node: "n1", Target: PowerOff}); status(err) != http.StatusConflict {
+		t.Errorf("power off where it is disabled: %v, want 409", err)
+	}
+	if err := b.Power(t.Context(), Power{Node: "n1", Target: "dance"}); status(err) != http.StatusBadRequest {
+		t.Errorf("an unknown target: %v, want 400", err)
+	}
+	if err := b.Power(t.Context(), Power{Node: "n1", Target: Rebooting, TimeoutSeconds: 9}); err != nil {
+		t.Fatal(err)
+	}
+	n := b.node()
+	w, err := b.Store.Work(t.Context(), n.WorkID)
+	if err != nil || w.Verb != work.Power || w.Args.PowerTarget != Rebooting || w.Args.TimeoutSeconds != 9 || w.Entry != provision.Active {
+		t.Errorf("work %+v, %v", w, err)
+	}
+	if n.TargetPowerState != Rebooting || n.ProvisionState != provision.Active {
+		t.Errorf("node in %q, target power state %q", n.ProvisionState, n.TargetPowerState)
+	}
+	b.put(provision.CleanWait, provision.Available, nil)
+	if err := b.Power(t.Context(), Power{Node: "n1", Target: PowerOn}); status(err) != http.StatusBadRequest {
+		t.Errorf("power on in clean wait: %v, want 400", err)
+	}
+	if err := b.Power(t.Context(), Power{Node: "nope", Target: PowerOn}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown node: %v", err)
+	}
+}
+
+// TestStatements holds what accepting a deploy costs the database.
+func TestStatements(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Available, provision.NoState, nil)
+	before := b.Store.Statements()
+	if err := b.verb("active", nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Store.Statements() - before; n > 6 {
+		t.Errorf("accepting a deploy took %d statements, want 6 at most", n)
+	}
+}
