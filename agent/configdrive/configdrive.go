@@ -1,0 +1,87 @@
+// Package configdrive unpacks a config drive and writes it into the last
+// partition of the disk, where cloud-init looks for the label config-2.
+//
+// It may import agent/partition only. Invariant: an existing config-2 partition of
+// the image is used if it is large enough, else a new one is made at the end.
+package configdrive
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ironyard/ironyard/agent/partition"
+)
+
+const (
+	// Label is how the partition is called, and the file system in it.
+	Label = "config-2"
+	// MaxBytes bounds a config drive after unpacking.
+	MaxBytes = 64 << 20
+)
+
+// Error says what is wrong with a config drive.
+type Error struct{ Reason string }
+
+func (e *Error) Error() string { return "config drive: " + e.Reason }
+
+// FaultType names the error in the agent's API.
+func (e *Error) FaultType() string { return "InvalidConfigDrive" }
+
+// Decode unpacks base64 of a gzipped file system image. Line breaks in the base64
+// are accepted.
+func Decode(text string) ([]byte, error) {
+	src := base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))
+	z, err := gzip.NewReader(src)
+	if err != nil {
+		return nil, &Error{fmt.Sprintf("it must be base64 of a gzipped image: %v", err)}
+	}
+	data, err := io.ReadAll(io.LimitReader(z, MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, &Error{fmt.Sprintf("it cannot be unpacked: %v", err)}
+	case len(data) > MaxBytes:
+		return nil, &Error{fmt.Sprintf("it is larger than %d MiB", MaxBytes>>20)}
+	case len(data) < 512:
+		return nil, &Error{fmt.Sprintf("%d bytes are no file system", len(data))}
+	}
+	return data, nil
+}
+
+// Place finds or makes the partition for a drive of size bytes in t, without
+// writing the table.
+func Place(t partition.Table, size int64) (partition.Partition, error) {
+	for _, p := range t.Partitions() {
+		if strings.EqualFold(p.Label, Label) {
+			if p.Size < size {
+				return p, &Error{fmt.Sprintf("the image's own partition %d named %s has %d bytes, the drive needs %d", p.Number, Label, p.Size, size)}
+			}
+			return p, nil
+		}
+	}
+	return t.AddLast(Label, size)
+}
+
+// Write puts the drive into the partition and reads it back.
+func Write(d partition.Disk, p partition.Partition, data []byte) error {
+	if int64(len(data)) > p.Size {
+		return &Error{fmt.Sprintf("%d bytes do not fit partition %d of %d bytes", len(data), p.Number, p.Size)}
+	}
+	// Whole sectors, so that the write needs no read of old content.
+	padded := append(bytes.Clone(data), make([]byte, -int64(len(data))&(d.SectorSize()-1))...)
+	if _, err := d.WriteAt(padded, p.Start); err != nil {
+		return fmt.Errorf("writing the config drive: %w", err)
+	}
+	back := make([]byte, len(padded))
+	if _, err := d.ReadAt(back, p.Start); err != nil {
+		return fmt.Errorf("reading the config drive back: %w", err)
+	}
+	if !bytes.Equal(back, padded) {
+		return errors.New("the config drive reads back differently from disk " + d.Name() + ": the disk is faulty")
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+// Package deploy puts an instance onto a disk: it chooses the disk, writes the
+// image, repairs the partition table's place, adds the config drive, and makes the
+// boot entry.
+//
+// It may import protocol/agentapi and the agent's packages for each of these. Only
+// one call runs at a time; agent/command sees to that.
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ironyard/ironyard/agent/configdrive"
+	"github.com/ironyard/ironyard/agent/disk"
+	"github.com/ironyard/ironyard/agent/efiboot"
+	"github.com/ironyard/ironyard/agent/hints"
+	"github.com/ironyard/ironyard/agent/image"
+	"github.com/ironyard/ironyard/agent/partition"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// Disks lists the disks there are.
+type Disks interface{ Disks() []agentapi.Disk }
+
+// Deployer deploys to the disks of one machine. Its fields are set before use.
+type Deployer struct {
+	Machine Disks
+	Images  *image.Writer
+	Log     *slog.Logger
+	// Attempts and Pause are how often and with what pauses the wanted disk is
+	// looked for, since controllers may take long to find theirs.
+	Attempts int
+	Pause    time.Duration
+	// EFIVars is the folder of EFI variables.
+	EFIVars string
+
+	// root is the disk of the last successful Prepare.
+	root string
+}
+
+// ParamError says that a command's parameters cannot be used.
+type ParamError struct{ Reason string }
+
+func (e *ParamError) Error() string { return e.Reason }
+
+// FaultType names the error as ironic-python-agent does.
+func (e *ParamError) FaultType() string { return "InvalidCommandParamsError" }
+
+// Prepare writes the image and the config drive. Everything that can be checked
+// is checked before the disk is touched.
+func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, report func(agentapi.Progress)) (agentapi.PrepareImageResult, error) {
+	var none agentapi.PrepareImageResult
+	info := p.ImageInfo
+	if info.ImageType != "" && info.ImageType != "whole-disk" && info.ImageType != "whole-disk-image" {
+		return none, &ParamError{fmt.Sprintf("image %s is of type %q: only whole-disk images can be written", info.ID, info.ImageType)}
+	}
+	h, err := hints.Parse(info.RootDeviceHints)
+	if err != nil {
+		return none, &ParamError{err.Error()}
+	}
+	var drive []byte
+	if p.ConfigDrive != "" {
+		if drive, err = configdrive.Decode(p.ConfigDrive); err != nil {
+			return none, err
+		}
+	}
+	target, err := d.choose(ctx, h, info.MinDiskBytes)
+	if err != nil {
+		return none, err
+	}
+	d.Log.Info("writing image", "image", info.ID, "disk", target.Name, "disk_bytes", target.Size, "model", target.Model,
+		"serial", target.Serial, "hints", h.String(), "format", info.DiskFormat, "compression", info.Compression)
+	out, err := disk.Open(target.Name)
+	if err != nil {
+		return none, err
+	}
+	defer out.Close()
+	d.root = ""
+	written, err := d.write(ctx, info, out, report)
+	if err != nil {
+		return none, err
+	}
+	if err := d.finish(out, drive); err != nil {
+		return none, err
+	}
+	d.root = target.Name
+	d.Log.Info("image written", "image", info.ID, "disk", target.Name, "bytes", written.DoneBytes, "seconds", written.Seconds, "mb_per_s", written.MBPerSec)
+	return agentapi.PrepareImageResult{RootDevice: target.Name, Written: written}, nil
+}
+
+// choose waits for a disk that fits.
+func (d *Deployer) choose(ctx context.Context, h hints.Hints, minBytes int64) (agentapi.Disk, error) {
+	for try := 1; ; try++ {
+		chosen, err := h.Choose(d.Machine.Disks(), minBytes)
+		if err == nil || try >= d.Attempts {
+			return chosen, err
+		}
+		d.Log.Info("waiting for a disk", "try", try, "because", err)
+		select {
+		case <-ctx.Done():
+			return chosen, errors.Join(err, context.Cause(ctx))
+		case <-time.After(d.Pause):
+		}
+	}
+}
+
+func (d *Deployer) write(ctx context.Context, info agentapi.ImageInfo, out *disk.Disk, report func(agentapi.Progress)) (agentapi.Progress, error) {
+	began, logged := time.Now(), time.Now()
+	var last agentapi.Progress
+	n, err := d.Images.Write(ctx, image.Spec{
+		ID: info.ID, URLs: info.URLs, HashAlgo: info.HashAlgo, HashValue: info.HashValue, Format: info.DiskFormat, Compression: info.Compression,
+	}, out, func(done, total int64) {
+		last = progress(done, total, time.Since(began))
+		report(last)
+		if time.Since(logged) > 5*time.Second {
+			logged = time.Now()
+			d.Log.Info("writing", "done_bytes", done, "total_bytes", total, "mb_per_s", last.MBPerSec)
+		}
+	})
+	if err != nil {
+		return last, err
+	}
+	last = progress(n, n, time.Since(began))
+	report(last)
+	return last, nil
+}
+
+func progress(done, total int64, took time.Duration) agentapi.Progress {
+	s := max(took.Seconds(), 0.001)
+	return agentapi.Progress{DoneBytes: done, TotalBytes: total, Seconds: s, MBPerSec: float64(done) / 1e6 / s}
+}
+
+// finish makes the partition table fit the disk, adds the config drive, and waits
+// until the kernel sees the partitions. If it fails the disk must not boot.
+func (d *Deployer) finish(out *disk.Disk, drive []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, out.WipeEnds(), out.Flush())
+		}
+	}()
+	table, err := partition.Read(out)
+	if errors.Is(err, partition.ErrNone) {
+		return &image.FormatError{Image: "just written", Reason: "it has no partition table, so it is no whole-disk image; use an image with a GPT or MBR"}
+	}
+	if err != nil {
+		return err
+	}
+	if len(table.Partitions()) == 0 {
+		return &image.FormatError{Image: "just written", Reason: "its partition table is empty"}
+	}
+	if err := table.GrowToDisk(); err != nil {
+		return err
+	}
+	var place partition.Partition
+	if drive != nil {
+		if place, err = configdrive.Place(table, int64(len(drive))); err != nil {
+			return err
+		}
+		if err := configdrive.Write(out, place, drive); err != nil {
+			return err
+		}
+		d.Log.Info("config drive written", "partition", place.Number, "bytes", len(drive))
+	}
+	if err := table.Write(); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return d.reread(out)
+}
+
+// reread shows the kernel the new table. The kernel's view is a convenience, what
+// counts is on the disk: a busy device is reported, not fatal.
+func (d *Deployer) reread(out *disk.Disk) error {
+	err := out.RereadPartitions()
+	for range 5 {
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		<-time.After(200 * time.Millisecond) // somebody is probing the partitions
+		err = out.RereadPartitions()
+	}
+	if errors.Is(err, unix.EBUSY) {
+		d.Log.Warn("the kernel keeps its old view of the partitions until the next boot", "disk", out.Name(), "error", err)
+		return nil
+	}
+	return err
+}
+
+// InstallBootEntry makes the firmware start the disk that was written last. On a
+// machine booted by BIOS there is nothing to do. It returns what it did, for people.
+func (d *Deployer) InstallBootEntry() (string, error) {
+	if d.root == "" {
+		return "", &ParamError{"no image was written since the agent started: run standby.prepare_image first"}
+	}
+	if _, err := os.Stat(filepath.Clean(d.EFIVars)); err != nil {
+		d.Log.Info("no boot entry: the machine was not booted by UEFI")
+		return "nothing to do: the machine was booted by BIOS", nil
+	}
+	dev, err := disk.Open(d.root)
+	if err != nil {
+		return "", err
+	}
+	defer dev.Close()
+	table, err := partition.Read(dev)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range table.Partitions() {
+		if p.Type != partition.TypeESP {
+			continue
+		}
+		n, err := efiboot.Install(d.EFIVars, p, dev.SectorSize(), efiboot.Loader())
+		if errors.Is(err, efiboot.ErrUnsupported) {
+			d.Log.Info("no boot entry: there are no EFI variables")
+			return "nothing to do: the machine was booted by BIOS", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		d.Log.Info("boot entry made", "entry", fmt.Sprintf("Boot%04X", n), "partition", p.Number)
+		return fmt.Sprintf("Boot%04X starts partition %d of %s", n, p.Number, d.root), nil
+	}
+	return "", &image.FormatError{Image: "on " + d.root, Reason: "it has no EFI system partition, but the machine was booted by UEFI: use a UEFI image or boot mode bios"}
+}

@@ -1,0 +1,248 @@
+// Package efiboot makes the firmware start the written disk first: a boot entry
+// that points at the disk's EFI system partition, in front of the boot order.
+//
+// It may import agent/partition only and works on a mounted efivarfs (kernel
+// Documentation/filesystems/efivarfs.rst). Formats are those of UEFI 2.10, sections
+// 3.1.3 (load option) and 10.3 (device path). Invariants: of our label there is one
+// entry, however often a machine is deployed (entries live in scarce flash);
+// entries of others stay, and keep their order.
+package efiboot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ironyard/ironyard/agent/partition"
+)
+
+// Dir is where efivarfs is mounted.
+const Dir = "/sys/firmware/efi/efivars"
+
+// Label is the description of our boot entry.
+const Label = "ironyard"
+
+// ErrUnsupported means that this machine was not booted by UEFI.
+var ErrUnsupported = errors.New("no EFI variables: the machine was not booted by UEFI")
+
+const (
+	globalGUID = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+	// attributes: non-volatile, boot service access, runtime access.
+	attributes = 7
+	active     = 1
+)
+
+var le = binary.LittleEndian
+
+// Loader is the removable-media path of this architecture's boot loader.
+func Loader() string {
+	if runtime.GOARCH == "arm64" {
+		return `\EFI\BOOT\BOOTAA64.EFI`
+	}
+	return `\EFI\BOOT\BOOTX64.EFI`
+}
+
+// Install makes an entry for the loader on ESP, removes older ones of our label and
+// puts it first in the boot order. sector is the disk's logical sector size.
+func Install(dir string, esp partition.Partition, sector int64, loader string) (number uint16, err error) {
+	v := vars(dir)
+	if _, err := os.Stat(filepath.Join(dir, v.name("BootOrder"))); err != nil {
+		if entries, derr := os.ReadDir(dir); derr != nil || len(entries) == 0 {
+			return 0, ErrUnsupported
+		}
+	}
+	order, err := v.order()
+	if err != nil {
+		return 0, err
+	}
+	used, ours, err := v.entries()
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range ours {
+		if err := v.remove(entryName(n)); err != nil {
+			return 0, err
+		}
+		delete(used, n)
+	}
+	for used[number] {
+		number++
+	}
+	option, err := loadOption(Label, esp, sector, loader)
+	if err != nil {
+		return 0, err
+	}
+	if err := v.write(entryName(number), option); err != nil {
+		return 0, err
+	}
+	order = slices.DeleteFunc(order, func(n uint16) bool { return n == number || slices.Contains(ours, n) })
+	var raw []byte
+	for _, n := range append([]uint16{number}, order...) {
+		raw = le.AppendUint16(raw, n)
+	}
+	return number, v.write("BootOrder", raw)
+}
+
+func entryName(n uint16) string { return fmt.Sprintf("Boot%04X", n) }
+
+// loadOption builds an EFI_LOAD_OPTION.
+func loadOption(label string, esp partition.Partition, sector int64, loader string) ([]byte, error) {
+	guid, err := signature(esp.GUID)
+	if err != nil {
+		return nil, fmt.Errorf("boot entry for partition %d: %w", esp.Number, err)
+	}
+	hd := le.AppendUint32([]byte{4, 1, 42, 0}, uint32(esp.Number)) // media, hard drive
+	hd = le.AppendUint64(hd, uint64(esp.Start/sector))
+	hd = le.AppendUint64(hd, uint64(esp.Size/sector))
+	hd = append(append(hd, guid...), 2, 2) // GPT, GUID signature
+	name := utf16z(loader)
+	file := append(le.AppendUint16([]byte{4, 4}, uint16(4+len(name))), name...)
+	path := append(append(hd, file...), 0x7f, 0xff, 4, 0) // end of path
+	out := le.AppendUint32(nil, active)
+	out = le.AppendUint16(out, uint16(len(path)))
+	return append(append(out, utf16z(label)...), path...), nil
+}
+
+func utf16z(s string) []byte {
+	var out []byte
+	for _, u := range append(utf16.Encode([]rune(s)), 0) {
+		out = le.AppendUint16(out, u)
+	}
+	return out
+}
+
+// signature is the GUID in its binary, mixed-endian form.
+func signature(guid string) ([]byte, error) {
+	var a uint32
+	var b, c, d uint16
+	var e uint64
+	if n, err := fmt.Sscanf(guid, "%08X-%04X-%04X-%04X-%012X", &a, &b, &c, &d, &e); n != 5 || err != nil {
+		return nil, fmt.Errorf("%q is not a GUID", guid)
+	}
+	out := le.AppendUint32(nil, a)
+	out = le.AppendUint16(le.AppendUint16(out, b), c)
+	out = binary.BigEndian.AppendUint16(out, d)
+	return append(out, binary.BigEndian.AppendUint64(nil, e)[2:]...), nil
+}
+
+// vars is a mounted efivarfs.
+type vars string
+
+func (v vars) name(variable string) string { return variable + "-" + globalGUID }
+
+// read returns a variable without its attributes.
+func (v vars) read(variable string) ([]byte, error) {
+	raw, err := os.ReadFile(filepath.Join(string(v), v.name(variable)))
+	if err != nil {
+		return nil, fmt.Errorf("reading EFI variable %s: %w", variable, err)
+	}
+	if len(raw) < 4 {
+		return nil, fmt.Errorf("reading EFI variable %s: only %d bytes", variable, len(raw))
+	}
+	return raw[4:], nil
+}
+
+func (v vars) order() ([]uint16, error) {
+	raw, err := v.read("BootOrder")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var out []uint16
+	for ; len(raw) >= 2; raw = raw[2:] {
+		out = append(out, le.Uint16(raw))
+	}
+	return out, err
+}
+
+var bootEntry = regexp.MustCompile(`^Boot([0-9A-Fa-f]{4})-` + globalGUID + `$`)
+
+// entries lists the numbers in use and those of our label.
+func (v vars) entries() (used map[uint16]bool, ours []uint16, err error) {
+	files, err := os.ReadDir(string(v))
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing EFI variables: %w", err)
+	}
+	used = map[uint16]bool{}
+	for _, f := range files {
+		m := bootEntry.FindStringSubmatch(f.Name())
+		if m == nil {
+			continue
+		}
+		n64, err := strconv.ParseUint(m[1], 16, 16)
+		if err != nil {
+			continue
+		}
+		n := uint16(n64)
+		used[n] = true
+		// An entry that cannot be read is somebody else's.
+		if raw, err := v.read(entryName(n)); err == nil && len(raw) > 6 && bytes.HasPrefix(raw[6:], utf16z(Label)) {
+			ours = append(ours, n)
+		}
+	}
+	return used, ours, nil
+}
+
+// write sets a variable in a single write, as efivarfs demands.
+func (v vars) write(variable string, data []byte) error {
+	path := filepath.Join(string(v), v.name(variable))
+	if err := mutable(path); err != nil {
+		return fmt.Errorf("writing EFI variable %s: %w", variable, err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("writing EFI variable %s: %w", variable, err)
+	}
+	_, err = f.Write(append(le.AppendUint32(nil, attributes), data...))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("writing EFI variable %s: %w (is the firmware's variable store full?)", variable, err)
+	}
+	return nil
+}
+
+func (v vars) remove(variable string) error {
+	path := filepath.Join(string(v), v.name(variable))
+	err := mutable(path)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return fmt.Errorf("removing EFI variable %s: %w", variable, err)
+	}
+	return nil
+}
+
+// immutable is FS_IMMUTABLE_FL of linux/fs.h, which x/sys does not have.
+const immutable = 0x10
+
+// mutable clears the immutable flag with which the kernel guards variables.
+func mutable(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil // an ordinary folder, in tests
+	}
+	if err != nil || flags&immutable == 0 {
+		return err
+	}
+	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags&^immutable)
+}

@@ -1,0 +1,72 @@
+package efiboot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ironyard/ironyard/agent/partition"
+)
+
+var esp = partition.Partition{Number: 1, GUID: "01020304-0506-0708-090A-0B0C0D0E0F10", Start: 1 << 20, Size: 64 << 20}
+
+// golden is laid out by hand from the tables of UEFI 2.10.
+const golden = "01000000" + "5e00" + "690072006f006e0079006100720064000000" +
+	"04012a00" + "01000000" + "0008000000000000" + "0000020000000000" + "0403020106050807090a0b0c0d0e0f10" + "0202" +
+	"04043000" + "5c004500460049005c0042004f004f0054005c0042004f004f0054005800360034002e004500460049000000" + "7fff0400"
+
+func TestLoadOption(t *testing.T) {
+	got, err := loadOption(Label, esp, 512, `\EFI\BOOT\BOOTX64.EFI`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hex.EncodeToString(got) != golden {
+		t.Errorf("got  %x\nwant %s", got, golden)
+	}
+}
+
+func variable(t *testing.T, dir, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, vars(dir).name(name)), append([]byte{7, 0, 0, 0}, data...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInstall(t *testing.T) {
+	dir := t.TempDir()
+	other, err := loadOption("UEFI PXE", esp, 512, `\x`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable(t, dir, "Boot0000", other)
+	variable(t, dir, "Boot0002", other)
+	variable(t, dir, "BootOrder", []byte{2, 0, 0, 0})
+	for range 3 { // again and again gives one entry
+		n, err := Install(dir, esp, 512, Loader())
+		if err != nil || n != 1 {
+			t.Fatalf("entry %d, %v", n, err)
+		}
+	}
+	order, err := vars(dir).read("BootOrder")
+	if err != nil || !bytes.Equal(order, []byte{1, 0, 2, 0, 0, 0}) {
+		t.Errorf("boot order %x, %v", order, err)
+	}
+	got, err := vars(dir).read("Boot0001")
+	if err != nil || hex.EncodeToString(got) != golden {
+		t.Errorf("entry %x, %v", got, err)
+	}
+	if kept, _ := vars(dir).read("Boot0000"); !bytes.Equal(kept, other) {
+		t.Error("another's entry changed")
+	}
+}
+
+func TestInstallWithoutUEFI(t *testing.T) {
+	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "missing")} {
+		if _, err := Install(dir, esp, 512, Loader()); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%v, want ErrUnsupported", err)
+		}
+	}
+}

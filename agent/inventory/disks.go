@@ -1,0 +1,155 @@
+package inventory
+
+import (
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// skipped are block devices that are no disks of the machine.
+var skipped = regexp.MustCompile(`^(loop|ram|zram|sr|fd|nbd|dm-|md)\d*`)
+
+// hctl is the SCSI address in the path of a device.
+var hctl = regexp.MustCompile(`/(\d+:\d+:\d+:\d+)/block/`)
+
+// Disks lists the disks an image may go to, by name.
+func (m Machine) Disks() []agentapi.Disk {
+	if len(m.DiskFiles) > 0 {
+		return m.files()
+	}
+	out := []agentapi.Disk{}
+	mounted := m.mounted()
+	links := m.byPath()
+	for _, name := range m.names("/sys/block") {
+		if skipped.MatchString(name) {
+			continue
+		}
+		d := m.disk(name)
+		d.ByPath = links[name]
+		if d.Size == 0 || m.text("/sys/block", name, "ro") == "1" || m.inUse(name, mounted) {
+			continue
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func (m Machine) disk(name string) agentapi.Disk {
+	at := func(elem ...string) string { return m.text(append([]string{"/sys/block", name}, elem...)...) }
+	first := func(paths ...string) string {
+		for _, p := range paths {
+			if v := at(p); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	d := agentapi.Disk{
+		Name: "/dev/" + name, Model: at("device/model"), Vendor: at("device/vendor"),
+		// The unit of this file is 512 bytes whatever the disk's sectors are.
+		Size:       m.number("/sys/block", name, "size") * 512,
+		Rotational: at("queue/rotational") == "1",
+		Serial:     first("serial", "device/serial", "device/vpd_pg80"), WWN: first("wwid", "device/wwid"),
+		LogicalSectors:  int(m.number("/sys/block", name, "queue/logical_block_size")),
+		PhysicalSectors: int(m.number("/sys/block", name, "queue/physical_block_size")),
+	}
+	d.Serial = clean(d.Serial)
+	for _, prefix := range []string{"naa.", "eui.", "nvme."} {
+		if id, ok := strings.CutPrefix(d.WWN, prefix); ok && prefix == "naa." {
+			d.WWN = "0x" + id
+		}
+	}
+	if strings.HasPrefix(d.WWN, "t10.") {
+		d.WWN = "" // text, no number: not what hints mean by a WWN
+	}
+	if strings.HasPrefix(d.WWN, "0x") && len(d.WWN) == 2+32 {
+		// NAA type 6: eight bytes of name, eight of vendor's extension.
+		d.WWNWithExtension, d.WWNVendorExtension, d.WWN = d.WWN, "0x"+d.WWN[18:], d.WWN[:18]
+	} else {
+		d.WWNWithExtension = d.WWN
+	}
+	path := m.target("/sys/block", name)
+	if f := hctl.FindStringSubmatch(path); f != nil {
+		d.HCTL = f[1]
+	}
+	d.Tran = transport(name, path)
+	return d
+}
+
+func transport(name, path string) string {
+	for _, t := range []struct{ part, tran string }{
+		{"/ata", "sata"}, {"/usb", "usb"}, {"/end_device-", "sas"}, {"/rport-", "fc"}, {"/session", "iscsi"}, {"/virtio", "virtio"},
+	} {
+		if strings.Contains(path, t.part) {
+			return t.tran
+		}
+	}
+	if strings.HasPrefix(name, "nvme") {
+		return "nvme"
+	}
+	return ""
+}
+
+// clean drops what vpd pages put in front of text.
+func clean(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, s))
+}
+
+// byPath maps kernel names to links in /dev/disk/by-path. There are some only
+// where udev runs.
+func (m Machine) byPath() map[string]string {
+	out := map[string]string{}
+	for _, l := range m.names("/dev/disk/by-path") {
+		if t := m.target("/dev/disk/by-path", l); t != "" {
+			out[strings.TrimPrefix(t, "/dev/")] = "/dev/disk/by-path/" + l
+		}
+	}
+	return out
+}
+
+// mounted is the set of devices that hold a mounted file system or swap.
+func (m Machine) mounted() map[string]bool {
+	out := map[string]bool{}
+	for _, list := range []string{"/proc/self/mounts", "/proc/swaps"} {
+		for line := range strings.Lines(m.text(list)) {
+			if dev, ok := strings.CutPrefix(strings.Fields(line)[0], "/dev/"); ok {
+				out[dev] = true
+			}
+		}
+	}
+	return out
+}
+
+// inUse reports whether a disk or one of its partitions is mounted.
+func (m Machine) inUse(name string, mounted map[string]bool) bool {
+	if mounted[name] {
+		return true
+	}
+	for _, part := range m.names("/sys/block", name) {
+		if strings.HasPrefix(part, name) && mounted[part] {
+			return true
+		}
+	}
+	return false
+}
+
+func (m Machine) files() []agentapi.Disk {
+	out := []agentapi.Disk{}
+	for _, path := range m.DiskFiles {
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+			out = append(out, agentapi.Disk{Name: path, Model: "file", Size: st.Size(), LogicalSectors: 512, PhysicalSectors: 512})
+		} else if name, ok := strings.CutPrefix(path, "/dev/"); ok && err == nil {
+			d := m.disk(name)
+			d.Name = path
+			out = append(out, d)
+		}
+	}
+	return out
+}
