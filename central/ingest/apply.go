@@ -1,0 +1,173 @@
+package ingest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// dropped says why an event changes nothing; empty: it was applied.
+type dropped string
+
+// The reasons, as the metric shows them.
+const (
+	applied        dropped = ""
+	unreadable     dropped = "unreadable"
+	unknownNode    dropped = "unknown_node"
+	closedWork     dropped = "closed_work"
+	oldGeneration  dropped = "old_generation"
+	oldEpoch       dropped = "old_epoch"
+	repeated       dropped = "repeated"
+	oldObservation dropped = "old_observation"
+	refused        dropped = "refused"
+)
+
+// effects are what the events of a batch ask for besides the nodes' observations.
+type effects struct {
+	history   []*store.HistoryEntry
+	ended     []*store.Work
+	inventory map[string]*work.Event // node → newest
+	// rare are the events that change columns which a batch does not write.
+	rare  []*work.Event
+	dirty map[string]bool // nodes whose site must see the change
+}
+
+func newEffects() *effects {
+	return &effects{inventory: map[string]*work.Event{}, dirty: map[string]bool{}}
+}
+
+// apply folds e into n, a row as Tx.Observed reads it. It looks at nothing but its
+// arguments.
+func apply(n *store.Node, e *work.Event, fx *effects) dropped {
+	if e.Work == "" {
+		return applyLoose(n, e, fx)
+	}
+	switch {
+	case n.WorkID != e.Work:
+		return closedWork
+	case e.Generation != n.Generation:
+		return oldGeneration
+	case n.ObservedGeneration == e.Generation && e.Epoch < n.ObservedEpoch:
+		return oldEpoch
+	case n.ObservedGeneration == e.Generation && e.Epoch == n.ObservedEpoch && e.Seq <= n.ObservedSeq:
+		return repeated
+	}
+	if n.ObservedGeneration < e.Generation {
+		// The first report of this generation: from here on the observed columns
+		// hold, so they begin where the request put the node.
+		n.ObservedGeneration = e.Generation
+		n.ObservedState, n.ObservedTarget = n.ProvisionState, n.TargetProvisionState
+		n.ObservedAt, n.ObservedError, n.ObservedStep = n.ProvisionUpdatedAt, n.LastError, ""
+	}
+	n.ObservedEpoch, n.ObservedSeq, n.ObservedOwner = e.Epoch, e.Seq, e.Rackd
+	switch e.Kind {
+	case work.StateChanged:
+		enter(n, e)
+		n.ObservedStep = e.Step
+		fx.add(e, "INFO", "provisioning", entered(e))
+	case work.WorkEnded:
+		end(n, e, fx)
+	case work.PowerObserved:
+		power(n, e)
+	case work.PhaseEntered:
+		n.ObservedStep = e.Step
+		fx.add(e, "INFO", "phase", e.Phase+optional(": ", e.Detail))
+	case work.InventoryFound:
+		if e.Inventory != nil {
+			fx.inventory[e.Node] = e
+		}
+	}
+	besides(n, e, fx)
+	return applied
+}
+
+// applyLoose folds in an event that is not part of any work.
+func applyLoose(n *store.Node, e *work.Event, fx *effects) dropped {
+	if e.Kind == work.PowerObserved && !power(n, e) {
+		return oldObservation
+	}
+	besides(n, e, fx)
+	return applied
+}
+
+// enter moves the node to the state that e reports.
+func enter(n *store.Node, e *work.Event) {
+	if n.ObservedState != e.State || n.ObservedTarget != e.Target {
+		n.ObservedAt = at(e)
+	}
+	n.ObservedState, n.ObservedTarget, n.ObservedError = e.State, e.Target, e.Error
+	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt, n.LastError = e.State, e.Target, n.ObservedAt, e.Error
+}
+
+func end(n *store.Node, e *work.Event, fx *effects) {
+	enter(n, e)
+	n.ObservedStep = ""
+	n.PowerObservedGeneration = e.Generation
+	if e.Verb == work.Inspect && e.Error == "" {
+		n.InspectionFinished = at(e)
+	}
+	n.WorkID = "" // whatever follows about this work is dropped
+	fx.ended = append(fx.ended, &store.Work{ID: e.Work, EndedAt: at(e), Error: e.Error})
+	fx.dirty[n.UUID] = true
+	text, severity := fmt.Sprintf("%s ended: the node is %s", e.Verb, e.State), "INFO"
+	if e.Verb == work.Power {
+		text = "power request ended"
+	}
+	if e.Error != "" {
+		severity, text = "ERROR", e.Error
+	}
+	kind := "provisioning"
+	if e.Verb == work.Power {
+		kind = "power"
+	}
+	fx.add(e, severity, kind, text)
+}
+
+// power takes in an observed power state unless a newer one is known.
+func power(n *store.Node, e *work.Event) bool {
+	if !at(e).After(n.PowerAt) {
+		return false
+	}
+	n.PowerState, n.PowerAt = e.Power, at(e)
+	return true
+}
+
+// besides takes in what any kind of event may carry.
+func besides(n *store.Node, e *work.Event, fx *effects) {
+	if e.SetMaintenance || e.Fault != "" {
+		n.FaultNumber++
+		n.ObservedFault, n.FaultWhy = e.Fault, e.Error
+		fx.dirty[n.UUID] = true
+	}
+	if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 {
+		fx.rare = append(fx.rare, e)
+		fx.dirty[n.UUID] = true
+	}
+}
+
+// add writes a line of history. Ironic calls the writer's host the conductor.
+func (fx *effects) add(e *work.Event, severity, kind, text string) {
+	fx.history = append(fx.history, &store.HistoryEntry{Node: e.Node, CreatedAt: at(e), Severity: severity, EventType: kind,
+		Event: text, Conductor: e.Rackd, Work: e.Work, Phase: e.Phase, Seconds: e.Seconds})
+}
+
+func entered(e *work.Event) string {
+	text := fmt.Sprintf("entered state %q", e.State)
+	if e.Target != provision.NoState {
+		text += fmt.Sprintf(", bound for %q", e.Target)
+	}
+	return text + optional(": ", e.Error)
+}
+
+func optional(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// at returns when e happened, to the microsecond that the database keeps.
+func at(e *work.Event) time.Time { return e.Time.UTC().Truncate(time.Microsecond) }

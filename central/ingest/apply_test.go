@@ -1,0 +1,108 @@
+package ingest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// deploying is a node whose deploy, generation 3, nobody has reported on.
+func deploying() *store.Node {
+	n := &store.Node{UUID: "n", Generation: 2, ObservedGeneration: 2, ObservedEpoch: 9, ObservedSeq: 99,
+		ProvisionState: provision.Available, ObservedState: provision.Available, ObservedError: "old"}
+	n.Accept(provision.Deploying, provision.Active, time.Unix(100, 0))
+	n.WorkID = "w"
+	return n
+}
+
+func event(kind work.EventKind, epoch, seq uint64) *work.Event {
+	return &work.Event{Kind: kind, Node: "n", Work: "w", Verb: work.Deploy, Generation: 3, Epoch: epoch, Seq: seq, Rackd: "r",
+		Time: time.Unix(int64(1000+100*epoch+seq), 0)}
+}
+
+func TestOrderOfGenerationsEpochsAndNumbers(t *testing.T) {
+	n, fx := deploying(), newEffects()
+	other, older := event(work.PhaseEntered, 1, 1), event(work.PhaseEntered, 1, 1)
+	other.Work, older.Generation = "another", 2
+	for i, c := range []struct {
+		e    *work.Event
+		want dropped
+	}{
+		{other, closedWork},
+		{older, oldGeneration},
+		{event(work.PhaseEntered, 1, 1), applied}, // counts anew in a new generation
+		{event(work.PhaseEntered, 1, 1), repeated},
+		{event(work.PhaseEntered, 1, 3), applied}, // numbers may be left out
+		{event(work.PhaseEntered, 1, 2), repeated},
+		{event(work.PhaseEntered, 2, 1), applied}, // a successor counts anew
+		{event(work.PhaseEntered, 1, 4), oldEpoch},
+	} {
+		if got := apply(n, c.e, fx); got != c.want {
+			t.Errorf("event %d: got %q, want %q", i, got, c.want)
+		}
+	}
+	if n.ObservedState != provision.Deploying || n.ObservedTarget != provision.Active || n.ObservedError != "" {
+		t.Errorf("a phase moved the node to %q → %q, error %q", n.ObservedState, n.ObservedTarget, n.ObservedError)
+	}
+	if len(fx.history) != 3 {
+		t.Errorf("%d lines of history, want 3", len(fx.history))
+	}
+}
+
+func TestEndOfWork(t *testing.T) {
+	n, fx := deploying(), newEffects()
+	n.PowerGeneration, n.PowerTarget = 3, "power on"
+	e := event(work.WorkEnded, 1, 1)
+	e.State, e.Target, e.Error = provision.DeployFail, provision.Active, "checksum differs"
+	e.SetMaintenance, e.Fault = true, "clean failure"
+	if why := apply(n, e, fx); why != applied {
+		t.Fatal(why)
+	}
+	if n.ObservedState != provision.DeployFail || n.ObservedError != "checksum differs" || n.PowerObservedGeneration != 3 || n.FaultNumber != 1 {
+		t.Errorf("node %+v", n)
+	}
+	if len(fx.ended) != 1 || fx.ended[0].ID != "w" || fx.ended[0].Error != "checksum differs" || !fx.dirty["n"] {
+		t.Errorf("effects %+v", fx)
+	}
+	if fx.history[0].Severity != "ERROR" {
+		t.Errorf("history %+v", fx.history[0])
+	}
+	if why := apply(n, event(work.PhaseEntered, 1, 2), fx); why != closedWork {
+		t.Errorf("after the end: %q, want %q", why, closedWork)
+	}
+}
+
+func TestPowerOutsideWork(t *testing.T) {
+	n, fx := deploying(), newEffects()
+	on := &work.Event{Kind: work.PowerObserved, Node: "n", Power: "power on", Time: time.Unix(50, 0)}
+	before := &work.Event{Kind: work.PowerObserved, Node: "n", Power: "power off", Time: time.Unix(49, 0)}
+	if apply(n, on, fx) != applied || apply(n, before, fx) != oldObservation || n.PowerState != "power on" {
+		t.Errorf("power %q", n.PowerState)
+	}
+	if n.ObservedGeneration != 2 {
+		t.Error("an observation outside of the work counts as a report of its generation")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"kind":"state","node":"n","work":"w","state":"active","time":"2026-01-01T00:00:00Z","generation":3,"epoch":1,"seq":1}`))
+	f.Add([]byte(`{"kind":"power","node":"n","time":"2026-01-01T00:00:00Z","power":"power on"}`))
+	f.Add([]byte(`{"kind":"inventory","internal":{"a":null},"inventory":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := parse(data)
+		if err != nil {
+			return
+		}
+		n := deploying()
+		generation := n.Generation
+		if apply(n, e, newEffects()) == applied && e.Work != "" && (e.Work != "w" || e.Generation != generation) {
+			t.Errorf("event of work %q, generation %d was applied", e.Work, e.Generation)
+		}
+		if n.Generation != generation {
+			t.Error("an event changed intent")
+		}
+	})
+}

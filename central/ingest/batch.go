@@ -1,0 +1,173 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// outcome counts what became of the events of a batch.
+type outcome struct {
+	applied map[work.EventKind]int
+	dropped map[dropped]int
+	dirty   bool // the outbox has something new
+}
+
+// Apply applies events, in their order, in one transaction.
+func (g *Ingest) apply(ctx context.Context, events []*work.Event) (outcome, error) {
+	var out outcome
+	err := g.cfg.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		out = outcome{applied: map[work.EventKind]int{}, dropped: map[dropped]int{}}
+		return applyBatch(ctx, tx, events, &out)
+	})
+	return out, err
+}
+
+func applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *outcome) error {
+	ids := map[string]bool{}
+	var list []string
+	for _, e := range events {
+		if !ids[e.Node] {
+			ids[e.Node] = true
+			list = append(list, e.Node)
+		}
+	}
+	nodes, err := tx.Observed(ctx, list)
+	if err != nil {
+		return err
+	}
+	fx, changed := newEffects(), map[string]bool{}
+	for _, e := range events {
+		n := nodes[e.Node]
+		if n == nil {
+			out.dropped[unknownNode]++
+			continue
+		}
+		if why := apply(n, e, fx); why != applied {
+			out.dropped[why]++
+			continue
+		}
+		out.applied[e.Kind]++
+		changed[e.Node] = true
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	var save []*store.Node
+	var dirty []*store.Outbox
+	for _, id := range list { // in the order of the events, alike in each attempt
+		if changed[id] {
+			save = append(save, nodes[id])
+		}
+		if fx.dirty[id] {
+			dirty = append(dirty, &store.Outbox{Kind: store.OutboxNode, Node: id, Group: nodes[id].ConductorGroup})
+		}
+	}
+	out.dirty = len(dirty) > 0
+	if err := tx.SaveObserved(ctx, save); err != nil {
+		return err
+	}
+	if err := applyRare(ctx, tx, fx); err != nil {
+		return err
+	}
+	if err := tx.EndWorks(ctx, fx.ended); err != nil {
+		return err
+	}
+	if err := tx.AppendHistory(ctx, fx.history...); err != nil {
+		return err
+	}
+	return tx.Enqueue(ctx, dirty...)
+}
+
+// applyRare writes what few events carry, one node at a time.
+func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
+	for node, e := range fx.inventory {
+		data, err := json.Marshal(e.Inventory)
+		if err != nil {
+			return fmt.Errorf("inventory of node %s: %w", node, err)
+		}
+		if err := tx.SetInventory(ctx, node, data); err != nil {
+			return err
+		}
+	}
+	for _, e := range fx.rare {
+		n, err := tx.Node(ctx, e.Node)
+		if err != nil {
+			return err
+		}
+		if e.ClearInstance || len(e.Properties) > 0 {
+			if e.ClearInstance {
+				n.ClearInstance()
+			}
+			if n.Properties == nil && len(e.Properties) > 0 {
+				n.Properties = map[string]any{}
+			}
+			maps.Copy(n.Properties, e.Properties)
+			if err := tx.UpdateNode(ctx, n); err != nil {
+				return err
+			}
+		}
+		if len(e.Internal) == 0 {
+			continue
+		}
+		if err := mergeInternal(n, e.Internal); err != nil {
+			return err
+		}
+		if err := tx.UpdateObservation(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeInternal merges changes into driver_internal_info; null removes a key.
+func mergeInternal(n *store.Node, changes map[string]json.RawMessage) error {
+	if n.DriverInternalInfo == nil {
+		n.DriverInternalInfo = map[string]any{}
+	}
+	for k, raw := range changes {
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return fmt.Errorf("driver_internal_info %s of node %s: %w", k, n.UUID, err)
+		}
+		if v == nil {
+			delete(n.DriverInternalInfo, k)
+			continue
+		}
+		n.DriverInternalInfo[k] = v
+	}
+	return nil
+}
+
+// maxEvent bounds an event: an inventory of a large machine has some 100 kB.
+const maxEvent = 1 << 20
+
+// parse reads an event from the wire.
+func parse(data []byte) (*work.Event, error) {
+	if len(data) > maxEvent {
+		return nil, fmt.Errorf("event has %d bytes, more than %d", len(data), maxEvent)
+	}
+	e := new(work.Event)
+	if err := json.Unmarshal(data, e); err != nil {
+		return nil, err
+	}
+	switch {
+	case e.Node == "":
+		return nil, errors.New("event names no node")
+	case e.Kind == "":
+		return nil, errors.New("event has no kind")
+	case e.Time.IsZero():
+		return nil, errors.New("event has no time")
+	case (e.Kind == work.StateChanged || e.Kind == work.WorkEnded) && (e.Work == "" || e.State == ""):
+		return nil, fmt.Errorf("event %q names no work or no state", e.Kind)
+	}
+	if e.Epoch > 1<<62 || e.Seq > 1<<62 {
+		return nil, errors.New("event has an impossible epoch or sequence number")
+	}
+	return e, nil
+}

@@ -1,0 +1,16 @@
+// Package ingest applies the events of the sites to central's database: what the
+// racks observed becomes the nodes' observation, history and inventory, and works
+// that ended are closed.
+//
+// It may import protocol, central/store and central/metrics. Invariants:
+//   - An event is acknowledged only after the transaction that applied it has been
+//     committed, so nothing is lost; and it is applied at most once, because what is
+//     not newer than the node's observation is dropped and counted.
+//   - One replica at a time reads a site's events (the consumer pins it), in the
+//     order in which the site stored them. Should two overlap all the same, the
+//     order of generations, epochs and sequence numbers keeps the result right.
+//   - An event of older work, an older generation or an older epoch changes nothing.
+//   - Ingest writes intent in two cases, each the outcome of something that an
+//     operator asked for: a tear-down forgets the instance, an inspection sets
+//     properties.
+package ingest

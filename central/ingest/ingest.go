@@ -1,0 +1,257 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/central/metrics"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// Config of an ingest.
+type Config struct {
+	Store   *store.Store
+	Metrics *metrics.Metrics
+	Log     *slog.Logger
+	// Nudge wakes the relay after a commit that wrote to the outbox.
+	Nudge func()
+}
+
+// Ingest is safe for concurrent use.
+type Ingest struct {
+	cfg Config
+
+	mu        sync.Mutex
+	consumers map[string]jetstream.Consumer // site → consumer
+	advanced  chan struct{}                 // closed after the next batch
+}
+
+// New returns an ingest that is idle until Follow.
+func New(cfg Config) *Ingest {
+	return &Ingest{cfg: cfg, consumers: map[string]jetstream.Consumer{}, advanced: make(chan struct{})}
+}
+
+// A batch ends with batchEvents events or linger after its first.
+const (
+	batchEvents = 256
+	linger      = 20 * time.Millisecond
+)
+
+// The pinned replica keeps a site's events while it pulls every pullExpiry; another
+// takes over pinnedTTL after it has stopped. ackWait is longer than any transaction.
+const (
+	pinGroup   = "central"
+	pinnedTTL  = 10 * time.Second
+	pullExpiry = 4 * time.Second
+	ackWait    = time.Minute
+)
+
+// Follow applies the events of site until ctx ends.
+func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
+	consumer, err := site.Events.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: bus.IngestConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 4 * batchEvents,
+		DeliverPolicy: jetstream.DeliverAllPolicy, MaxDeliver: -1,
+		PriorityPolicy: jetstream.PriorityPolicyPinned, PriorityGroups: []string{pinGroup}, PinnedTTL: pinnedTTL,
+	})
+	if err != nil {
+		return fmt.Errorf("open consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
+	}
+	messages, err := consumer.Messages(jetstream.PullPriorityGroup(pinGroup), jetstream.PullMaxMessages(batchEvents),
+		jetstream.PullExpiry(pullExpiry), jetstream.WithMessagesErrOnMissingHeartbeat(false))
+	if err != nil {
+		return fmt.Errorf("read consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
+	}
+	defer g.release(site)
+	defer messages.Stop()
+	g.mu.Lock()
+	g.consumers[site.Name] = consumer
+	g.mu.Unlock()
+	for {
+		batch, err := collect(ctx, messages)
+		if err == nil {
+			err = g.ingest(ctx, site.Name, batch)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("events of site %q: %w", site.Name, err)
+		}
+	}
+}
+
+// release lets another replica go on at once.
+func (g *Ingest) release(site *bus.Site) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := site.Events.UnpinConsumer(ctx, bus.IngestConsumer, pinGroup); err != nil {
+		g.cfg.Log.Debug("consumer not unpinned; another replica waits a little", "site", site.Name, "error", err)
+	}
+}
+
+// collect waits for an event and takes those that follow closely.
+func collect(ctx context.Context, messages jetstream.MessagesContext) ([]jetstream.Msg, error) {
+	first, err := messages.Next(jetstream.NextContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	batch := []jetstream.Msg{first}
+	for end := time.Now().Add(linger); len(batch) < batchEvents; {
+		left := time.Until(end)
+		if left <= 0 {
+			break
+		}
+		m, err := messages.Next(jetstream.NextMaxWait(left))
+		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+			break // a closed iterator says so again when the batch is through
+		}
+		if err != nil {
+			return nil, err
+		}
+		batch = append(batch, m)
+	}
+	return batch, nil
+}
+
+// ingest applies a batch, again until it works, and acknowledges it.
+func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg) error {
+	m := g.cfg.Metrics
+	var events []*work.Event
+	for _, msg := range batch {
+		e, err := parse(msg.Data())
+		if err != nil {
+			m.EventsDropped.WithLabelValues(site, string(unreadable)).Inc()
+			g.cfg.Log.Error("unreadable event dropped", "site", site, "subject", msg.Subject(), "error", err)
+			continue
+		}
+		events = append(events, e)
+	}
+	began := time.Now()
+	out, err := g.insist(ctx, site, events)
+	if err != nil {
+		return err
+	}
+	for _, msg := range batch {
+		if err := msg.Ack(); err != nil {
+			return fmt.Errorf("acknowledge: %w", err) // it comes again and is dropped then
+		}
+	}
+	if out.dirty {
+		g.cfg.Nudge()
+	}
+	m.IngestSeconds.WithLabelValues(site).Observe(time.Since(began).Seconds())
+	m.IngestBatch.WithLabelValues(site).Observe(float64(len(batch)))
+	for kind, n := range out.applied {
+		m.EventsApplied.WithLabelValues(site, string(kind)).Add(float64(n))
+	}
+	for why, n := range out.dropped {
+		m.EventsDropped.WithLabelValues(site, string(why)).Add(float64(n))
+		g.cfg.Log.Debug("events dropped", "site", site, "reason", string(why), "events", n)
+	}
+	g.advance()
+	return nil
+}
+
+// After patience failures a batch is applied event by event, and an event that
+// fails as often alone, while the database answers, is dropped: one that no
+// database takes must not hold up its site for ever.
+const patience = 4
+
+// insist tries until the database takes the events or ctx ends: order is kept by
+// not going on without them.
+func (g *Ingest) insist(ctx context.Context, site string, events []*work.Event) (outcome, error) {
+	if len(events) == 0 {
+		return outcome{}, nil
+	}
+	delay := 50 * time.Millisecond
+	for failures := 1; ; failures++ {
+		out, err := g.apply(ctx, events)
+		if err == nil {
+			return out, nil
+		}
+		if ctx.Err() != nil {
+			return outcome{}, ctx.Err()
+		}
+		g.cfg.Metrics.IngestErrors.WithLabelValues(site).Inc()
+		g.cfg.Log.Warn("events not applied, trying again", "site", site, "events", len(events), "error", err)
+		if failures >= patience && g.cfg.Store.Ping(ctx) == nil {
+			if len(events) > 1 {
+				return g.oneByOne(ctx, site, events)
+			}
+			e := events[0]
+			g.cfg.Log.Error("event dropped: the database does not take it", "site", site, "event", e.ID, "node", e.Node, "error", err)
+			return outcome{dropped: map[dropped]int{refused: 1}}, nil
+		}
+		t := time.NewTimer(delay)
+		delay = min(2*delay, 5*time.Second)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return outcome{}, ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+func (g *Ingest) oneByOne(ctx context.Context, site string, events []*work.Event) (outcome, error) {
+	sum := outcome{applied: map[work.EventKind]int{}, dropped: map[dropped]int{}}
+	for _, e := range events {
+		out, err := g.insist(ctx, site, []*work.Event{e})
+		if err != nil {
+			return outcome{}, err
+		}
+		sum.dirty = sum.dirty || out.dirty
+		for k, n := range out.applied {
+			sum.applied[k] += n
+		}
+		for k, n := range out.dropped {
+			sum.dropped[k] += n
+		}
+	}
+	return sum, nil
+}
+
+// advance wakes those who wait in Drained.
+func (g *Ingest) advance() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.advanced)
+	g.advanced = make(chan struct{})
+}
+
+// Drained returns when every event that the sites hold has been applied and
+// acknowledged, or with ctx's error.
+func (g *Ingest) Drained(ctx context.Context) error {
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		g.mu.Lock()
+		advanced, consumers := g.advanced, slices.Collect(maps.Values(g.consumers))
+		g.mu.Unlock()
+		left := len(consumers) == 0
+		for _, c := range consumers {
+			info, err := c.Info(ctx)
+			left = left || err != nil || info.NumPending > 0 || info.NumAckPending > 0
+		}
+		if !left {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("events are left to apply: %w", ctx.Err())
+		case <-advanced:
+		case <-poll.C:
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package ingest_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/central/ingest"
+	"github.com/ironyard/ironyard/central/metrics"
+	"github.com/ironyard/ironyard/central/sites/sitetest"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+type fixture struct {
+	*testing.T
+	store  *store.Store
+	site   *bus.Site
+	ingest *ingest.Ingest
+	nudged chan struct{}
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), site: sitetest.Open(t), nudged: make(chan struct{}, 100)}
+	f.ingest = ingest.New(ingest.Config{Store: f.store, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler),
+		Nudge: func() { f.nudged <- struct{}{} }})
+	return f
+}
+
+// follow runs the ingest until the returned function is called or the test ends.
+func (f *fixture) follow() (stop func()) {
+	ctx, cancel := context.WithCancel(f.Context())
+	var g errgroup.Group
+	g.Go(func() error { return f.ingest.Follow(ctx, f.site) })
+	stop = func() {
+		cancel()
+		if err := g.Wait(); err != nil {
+			f.Error(err)
+		}
+	}
+	f.Cleanup(stop)
+	return stop
+}
+
+// deploy inserts a node whose deploy has been accepted.
+func (f *fixture) deploy(name string) (*store.Node, *store.Work) {
+	f.Helper()
+	n := storetest.NewNode(name)
+	n.InstanceUUID, n.InstanceInfo = n.UUID, map[string]any{"image_source": "x"}
+	storetest.Insert(f, f.store, n)
+	n.Accept(provision.Deploying, provision.Active, time.Now())
+	w := storetest.NewWork(n, work.Deploy)
+	err := f.store.Update(f.Context(), func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		return tx.InsertWork(ctx, w)
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return n, w
+}
+
+func (f *fixture) publish(e work.Event) {
+	f.Helper()
+	body, err := json.Marshal(e)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.raw(e.Node, body)
+}
+
+func (f *fixture) raw(node string, body []byte) {
+	f.Helper()
+	if _, err := f.site.JS.Publish(f.Context(), bus.EventSubject("", node), body); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) drained() {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), 20*time.Second)
+	defer cancel()
+	if err := f.ingest.Drained(ctx); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) node(id string) *store.Node {
+	f.Helper()
+	n, err := f.store.Node(f.Context(), id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+func about(w *store.Work, kind work.EventKind, seq uint64) work.Event {
+	return work.Event{ID: work.EventID(w.ID, 1, seq), Kind: kind, Node: w.Node, Work: w.ID, Verb: w.Verb, Generation: w.Generation,
+		Epoch: 1, Seq: seq, Rackd: "rackd-7", Time: time.Now().UTC()}
+}
+
+func TestEventsOfADeploy(t *testing.T) {
+	f := newFixture(t)
+	n, w := f.deploy("n")
+	f.follow()
+
+	waiting := about(w, work.StateChanged, 1)
+	waiting.State, waiting.Target, waiting.Step = provision.DeployWait, provision.Active, "boot ramdisk"
+	f.publish(waiting)
+	phase := about(w, work.PhaseEntered, 2)
+	phase.Phase, phase.Seconds = "agent", 4.5
+	f.publish(phase)
+	power := about(w, work.PowerObserved, 3)
+	power.Power = "power on"
+	f.publish(power)
+	inventory := about(w, work.InventoryFound, 4)
+	inventory.Inventory = &agentapi.Inventory{}
+	inventory.Internal = map[string]json.RawMessage{"agent_version": json.RawMessage(`"1"`), "gone": json.RawMessage("null")}
+	f.publish(inventory)
+	f.drained()
+	got := f.node(n.UUID)
+	if got.ProvisionState != provision.DeployWait || got.PowerState != "power on" || got.Reservation != "rackd-7" ||
+		got.ObservedStep != "" && got.ObservedStep != "boot ramdisk" || got.DriverInternalInfo["agent_version"] != "1" {
+		t.Errorf("in the middle: %+v", got)
+	}
+	if _, err := f.store.Inventory(t.Context(), n.UUID); err != nil {
+		t.Error(err)
+	}
+
+	ended := about(w, work.WorkEnded, 5)
+	ended.State = provision.Active
+	f.publish(ended)
+	f.publish(ended) // published again by a rackd that started anew
+	f.drained()
+	got = f.node(n.UUID)
+	if got.ProvisionState != provision.Active || got.TargetProvisionState != provision.NoState || got.WorkID != "" || got.Reservation != "" {
+		t.Errorf("in the end: %+v", got)
+	}
+	if row, err := f.store.Work(t.Context(), w.ID); err != nil || row.State != store.WorkEnded || row.EndedAt.IsZero() {
+		t.Errorf("work %+v, error %v", row, err)
+	}
+	history, err := f.store.History(t.Context(), store.HistoryQuery{Node: n.UUID})
+	if err != nil || len(history) != 3 {
+		t.Errorf("history %+v, error %v, want 3 lines", history, err)
+	}
+	if box, err := f.store.OwnOutbox(t.Context(), "", "", 10); err != nil || len(box) == 0 || box[0].Node != n.UUID {
+		t.Errorf("outbox %v, error %v: the site must see the end", box, err)
+	}
+	select {
+	case <-f.nudged:
+	default:
+		t.Error("the relay was not nudged")
+	}
+}
+
+func TestTearDownForgetsTheInstance(t *testing.T) {
+	f := newFixture(t)
+	n, w := f.deploy("n")
+	f.follow()
+	e := about(w, work.WorkEnded, 1)
+	e.State, e.ClearInstance, e.Properties = provision.Available, true, map[string]any{"cpus": 4}
+	f.publish(e)
+	f.drained()
+	got := f.node(n.UUID)
+	if got.InstanceUUID != "" || len(got.InstanceInfo) != 0 || got.Properties["cpus"] != 4.0 || got.ProvisionState != provision.Available {
+		t.Errorf("node %+v", got)
+	}
+}
+
+// What was published while central was away, twice or unreadable, does no harm; and
+// a second ingest goes on where the first stopped.
+func TestRestartAndRubbish(t *testing.T) {
+	f := newFixture(t)
+	n, w := f.deploy("n")
+	stop := f.follow()
+	f.raw(n.UUID, []byte("{"))
+	f.raw(n.UUID, []byte(`{"kind":"state","node":"unknown","work":"w","state":"active","time":"2026-01-01T00:00:00Z"}`))
+	readable := about(w, work.PhaseEntered, 1)
+	readable.Phase = "p"
+	f.publish(readable)
+	f.drained()
+	stop()
+
+	ended := about(w, work.WorkEnded, 2)
+	ended.State = provision.Active
+	f.publish(ended)
+	if got := f.node(n.UUID); got.ProvisionState != provision.Deploying {
+		t.Fatalf("state %q while nobody ingests", got.ProvisionState)
+	}
+	f.follow()
+	f.drained()
+	if got := f.node(n.UUID); got.ProvisionState != provision.Active {
+		t.Errorf("state %q, want active", got.ProvisionState)
+	}
+}
+
+// Two replicas share a consumer: one works, the order stays.
+func TestTwoReplicasKeepTheOrder(t *testing.T) {
+	f := newFixture(t)
+	second := ingest.New(ingest.Config{Store: f.store, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler), Nudge: func() {}})
+	f.follow()
+	ctx, cancel := context.WithCancel(t.Context())
+	var g errgroup.Group
+	g.Go(func() error { return second.Follow(ctx, f.site) })
+	defer func() { cancel(); g.Wait() }()
+
+	const nodes, events = 5, 100
+	var works []*store.Work
+	for i := range nodes {
+		_, w := f.deploy(string(rune('a' + i)))
+		works = append(works, w)
+	}
+	for seq := range uint64(events) {
+		for _, w := range works {
+			e := about(w, work.PhaseEntered, seq+1)
+			e.Phase = "p"
+			f.publish(e)
+		}
+	}
+	f.drained()
+	for _, w := range works {
+		list, err := f.store.History(t.Context(), store.HistoryQuery{Node: w.Node})
+		if err != nil || len(list) != events {
+			t.Errorf("node %s: %d lines of history, error %v, want %d", w.Node, len(list), err, events)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Package relay carries what is committed in central's database to the sites: it
+// reads the outbox and makes each node's NODES and WORK keys, and its config
+// drives, fit the rows.
+//
+// It may import protocol, central/store and central/metrics. Invariants:
+//   - An entry is deleted only after its site has confirmed what it asked for, so
+//     everything committed is published, at least once.
+//   - An entry about a node says only that the node is dirty: the documents are
+//     rendered from the rows when the relay gets to it. Any number of replicas may
+//     do so at once, in any order: a NODES document never replaces one of a higher
+//     revision, and every write is compare-and-set.
+//   - NODES is written before WORK is touched: when a work's key is gone, the node's
+//     document shows how it ended.
+package relay

@@ -1,0 +1,170 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// writer writes to one site.
+type writer struct {
+	*Config
+	site *bus.Site
+	log  *slog.Logger
+}
+
+// Writing to a site crosses a WAN: many nodes at once, each bounded in time.
+const (
+	parallel     = 32
+	writeTimeout = 10 * time.Second
+)
+
+// target is a node's keys at a site, in the group that an entry names: the node may
+// have moved to another group since.
+type target struct {
+	node  string
+	token string // bus.GroupToken of the group
+}
+
+func (t target) key() string { return t.token + "." + t.node }
+
+// publish does what the entries ask for and returns those that are done. Nodes of
+// which something failed go into blocked, and entries about blocked nodes wait.
+func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map[string]bool) (done []*store.Outbox, err error) {
+	var errs []error
+	for _, o := range batch {
+		if o.Kind != store.OutboxDrive || blocked[o.Node] {
+			continue
+		}
+		if err := w.putDrive(ctx, o); err != nil {
+			blocked[o.Node] = true
+			errs = append(errs, err)
+		}
+	}
+	targets := map[target]error{}
+	for _, o := range batch {
+		if o.Kind == store.OutboxNode && !blocked[o.Node] {
+			targets[target{o.Node, bus.GroupToken(o.Group)}] = nil
+		}
+	}
+	if err := w.sync(ctx, targets); err != nil {
+		return nil, errors.Join(append(errs, err)...)
+	}
+	for t, err := range targets {
+		if err != nil {
+			blocked[t.node] = true
+			errs = append(errs, err)
+		}
+	}
+	for _, o := range batch {
+		switch {
+		case blocked[o.Node]:
+		case o.Kind == store.OutboxDrive, o.Kind == store.OutboxNode:
+			done = append(done, o)
+		default:
+			// Written by a newer version of central, which will publish it.
+			errs = append(errs, fmt.Errorf("outbox entry %s of node %s has the unknown kind %q", o.ID, o.Node, o.Kind))
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if _, err := w.site.Drives.PutString(ctx, o.Object, o.Payload); err != nil {
+		return fmt.Errorf("put config drive %s of node %s: %w", o.Object, o.Node, err)
+	}
+	return nil
+}
+
+// sync makes the keys of each target fit the rows and leaves in targets how that
+// went. It fails as a whole only when the rows cannot be read.
+func (w *writer) sync(ctx context.Context, targets map[target]error) error {
+	seen := map[string]bool{}
+	var ids []string
+	for t := range targets {
+		if !seen[t.node] {
+			seen[t.node] = true
+			ids = append(ids, t.node)
+		}
+	}
+	rows, err := w.Store.Snapshots(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for t := range targets {
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+			defer cancel()
+			err := w.syncOne(ctx, t, rows[t.node])
+			mu.Lock()
+			defer mu.Unlock()
+			targets[t] = err
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (w *writer) syncOne(ctx context.Context, t target, row *store.Snapshot) error {
+	if row == nil || bus.GroupToken(row.Node.ConductorGroup) != t.token || w.SiteOf(row.Node.ConductorGroup) != w.site.Name {
+		// Deleted, or moved to a group whose own entry puts it there.
+		return errors.Join(w.purge(ctx, w.site.Work, t), w.purge(ctx, w.site.Nodes, t))
+	}
+	if err := w.putNode(ctx, t, row); err != nil {
+		return fmt.Errorf("write the document of node %s: %w", t.node, err)
+	}
+	if err := w.syncWork(ctx, t, row); err != nil {
+		return fmt.Errorf("write the work of node %s: %w", t.node, err)
+	}
+	return nil
+}
+
+func (w *writer) purge(ctx context.Context, kv jetstream.KeyValue, t target) error {
+	if _, err := kv.Get(ctx, t.key()); errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil
+	}
+	if err := kv.Purge(ctx, t.key()); err != nil {
+		return fmt.Errorf("purge %s of %s: %w", t.key(), kv.Bucket(), err)
+	}
+	return nil
+}
+
+// attempts bounds compare-and-set on one key; each failure means that somebody
+// else got on.
+const attempts = 8
+
+// errRaced means that a key changed between the read and the write.
+var errRaced = errors.New("somebody else wrote the key each time")
+
+// put writes body under key if the key is still at rev, 0 for none. raced means
+// that it was not.
+func put(ctx context.Context, kv jetstream.KeyValue, key string, body []byte, rev uint64) (raced bool, err error) {
+	if rev == 0 {
+		_, err = kv.Create(ctx, key, body)
+	} else {
+		_, err = kv.Update(ctx, key, body, rev)
+	}
+	if isRace(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+func isRace(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+}
