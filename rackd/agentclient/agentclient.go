@@ -1,0 +1,146 @@
+// Package agentclient is driver.Agent over HTTPS: it sends commands to the agent in
+// a machine's ramdisk and asks what became of them.
+//
+// It may import rackd/driver and protocol. Invariants:
+//   - The agent must show the certificate that came with its heartbeat; plain HTTP
+//     is refused. The machine's clock does not matter.
+//   - The fence is checked right before each POST. A POST carries the command's id,
+//     so repeating one whose answer got lost starts nothing twice.
+//   - The agent's token, which travels in the query as in ironic-python-agent, appears in no
+//     error. Answers are bounded, redirects are not followed.
+package agentclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Config of a client; zero durations mean the defaults.
+type Config struct {
+	// State returns what is known of the agent now, nil before its first heartbeat.
+	// It is called from the client's callers.
+	State func() *work.Agent
+	// Token is the agent token of the node's work.
+	Token string
+	// Timeout bounds one request with its answer; default 60 s.
+	Timeout time.Duration
+	// Pause is between attempts on an agent that does not answer; default 2 s.
+	Pause time.Duration
+	// Poll is how often Call asks whether its command has ended; default 1 s.
+	Poll time.Duration
+}
+
+// attempts on an agent that does not answer.
+const attempts = 3
+
+// Client is the agent of one node. Safe for concurrent use; it keeps no
+// connection open and needs no closing.
+type Client struct{ cfg Config }
+
+var _ driver.Agent = (*Client)(nil)
+
+// New returns a client; it connects when it is first asked something.
+func New(c Config) *Client {
+	if c.Timeout <= 0 {
+		c.Timeout = 60 * time.Second
+	}
+	if c.Pause <= 0 {
+		c.Pause = 2 * time.Second
+	}
+	if c.Poll <= 0 {
+		c.Poll = time.Second
+	}
+	return &Client{c}
+}
+
+// Booted reports whether an agent has called since t.
+func (c *Client) Booted(since time.Time) bool {
+	a := c.cfg.State()
+	return a != nil && a.URL != "" && !a.LastSeen.Before(since)
+}
+
+// Start begins a command under id, or finds the one that has the id.
+func (c *Client) Start(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return agentapi.Command{}, fmt.Errorf("agent command %s: its parameters: %w", name, err)
+	}
+	body, err := json.Marshal(agentapi.CommandRequest{Name: name, Params: raw, ID: id})
+	if err != nil {
+		return agentapi.Command{}, fmt.Errorf("agent command %s: %w", name, err)
+	}
+	return c.command(ctx, request{method: http.MethodPost, path: agentapi.CommandsPath, wait: "false", body: body, fence: f, doing: "start " + name})
+}
+
+// Command asks for a command; ok is false when the agent does not know the id.
+func (c *Client) Command(ctx context.Context, id string) (cmd agentapi.Command, ok bool, err error) {
+	cmd, err = c.command(ctx, request{method: http.MethodGet, path: agentapi.CommandsPath + url.PathEscape(id), doing: "ask for command " + id})
+	if refused, is := errors.AsType[*refusal](err); is && refused.status == http.StatusNotFound {
+		return agentapi.Command{}, false, nil
+	}
+	return cmd, err == nil, err
+}
+
+// Call starts a command and waits for its end. A command that failed is returned
+// with an error that says why.
+func (c *Client) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
+	cmd, err := c.Start(ctx, f, id, name, params)
+	if err != nil {
+		return cmd, err
+	}
+	tick := time.NewTicker(c.cfg.Poll)
+	defer tick.Stop()
+	for cmd.Status == agentapi.CommandRunning {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return cmd, fmt.Errorf("agent %s: waiting for command %s: %w", c.where(), name, context.Cause(ctx))
+		}
+		var known bool
+		if cmd, known, err = c.Command(ctx, cmd.ID); err != nil {
+			return cmd, err
+		} else if !known {
+			return cmd, fmt.Errorf("agent %s no longer knows command %s: it was started anew: %w", c.where(), name, driver.ErrUnreachable)
+		}
+	}
+	return cmd, driver.CommandFailure(cmd)
+}
+
+// command sends a request whose answer is a command, trying again while the
+// agent does not answer.
+func (c *Client) command(ctx context.Context, r request) (cmd agentapi.Command, err error) {
+	for n := 1; ; n++ {
+		var body []byte
+		if body, err = c.send(ctx, r); err == nil {
+			if err = json.Unmarshal(body, &cmd); err != nil || cmd.ID == "" {
+				return cmd, fmt.Errorf("agent %s: %s: the answer is no command (%v)", c.where(), r.doing, err)
+			}
+			return cmd, nil
+		}
+		if n == attempts || !errors.Is(err, driver.ErrUnreachable) || ctx.Err() != nil {
+			return cmd, err
+		}
+		select {
+		case <-time.After(c.cfg.Pause):
+		case <-ctx.Done():
+			return cmd, err
+		}
+	}
+}
+
+// where is the agent's address for messages.
+func (c *Client) where() string {
+	if a := c.cfg.State(); a != nil && a.URL != "" {
+		return a.URL
+	}
+	return "(not called yet)"
+}

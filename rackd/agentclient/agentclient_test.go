@@ -1,0 +1,202 @@
+package agentclient
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// agent is a ramdisk's agent that ends each command when it is asked a second time.
+type agent struct {
+	*httptest.Server
+	mu       sync.Mutex
+	commands map[string]*agentapi.Command
+	posts    int
+	hook     func(w http.ResponseWriter, r *http.Request) bool
+	fails    bool
+}
+
+const token = "to-ken-very-secret"
+
+func newAgent(t *testing.T) (*agent, *Client) {
+	a := &agent{commands: map[string]*agentapi.Command{}}
+	a.Server = httptest.NewTLSServer(a)
+	t.Cleanup(a.Close)
+	state := &work.Agent{URL: a.URL, LastSeen: time.Now(),
+		VerifyCA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Certificate().Raw}))}
+	return a, client(func() *work.Agent { return state })
+}
+
+func client(state func() *work.Agent) *Client {
+	return New(Config{State: state, Token: token, Timeout: 5 * time.Second, Pause: time.Millisecond, Poll: time.Millisecond})
+}
+
+func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.Method == http.MethodPost {
+		a.posts++
+	}
+	if a.hook != nil && a.hook(w, r) {
+		return
+	}
+	if r.URL.Query().Get("agent_token") != token {
+		w.WriteHeader(401)
+		_ = json.NewEncoder(w).Encode(agentapi.Fault{Code: "Unauthorized", String: "wrong token " + token})
+		return
+	}
+	var c *agentapi.Command
+	if r.Method == http.MethodPost {
+		var req agentapi.CommandRequest
+		body, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(body, &req)
+		if c = a.commands[req.ID]; c == nil {
+			c = &agentapi.Command{ID: req.ID, Name: req.Name, Status: agentapi.CommandRunning}
+			a.commands[req.ID] = c
+		}
+	} else if c = a.commands[strings.TrimPrefix(r.URL.Path, agentapi.CommandsPath)]; c == nil {
+		w.WriteHeader(404)
+		return
+	} else if c.Status = agentapi.CommandSucceeded; a.fails {
+		c.Status, c.Error = agentapi.CommandFailed, &agentapi.CommandError{Message: "failed", Details: "disk is on fire"}
+	}
+	_ = json.NewEncoder(w).Encode(c)
+}
+
+func TestCallRunsACommandToItsEnd(t *testing.T) {
+	a, c := newAgent(t)
+	cmd, err := c.Call(t.Context(), &drivertest.Fence{}, "w/1", "standby.sync", map[string]any{})
+	if err != nil || cmd.Status != agentapi.CommandSucceeded || cmd.ID != "w/1" {
+		t.Fatalf("%+v, %v", cmd, err)
+	}
+	a.fails = true
+	if _, err := c.Call(t.Context(), &drivertest.Fence{}, "w/2", "standby.sync", nil); err == nil || !strings.Contains(err.Error(), "disk is on fire") {
+		t.Errorf("%v, want the agent's reason", err)
+	}
+	if _, ok, err := c.Command(t.Context(), "w/none"); ok || err != nil {
+		t.Errorf("unknown id: %v, %v; want not ok and no error", ok, err)
+	}
+}
+
+func TestLostAnswerIsAskedForAgain(t *testing.T) {
+	a, c := newAgent(t)
+	a.hook = func(w http.ResponseWriter, r *http.Request) bool {
+		if a.posts < 3 {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	if _, err := c.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err != nil || a.posts != 3 || len(a.commands) != 1 {
+		t.Errorf("%v after %d posts, %d commands", err, a.posts, len(a.commands))
+	}
+	a.Close()
+	if _, _, err := c.Command(t.Context(), "w/1"); !errors.Is(err, driver.ErrUnreachable) {
+		t.Errorf("%v, want ErrUnreachable", err)
+	} else if strings.Contains(err.Error(), token) {
+		t.Errorf("%q holds the token", err)
+	}
+}
+
+func TestLostFenceSendsNothing(t *testing.T) {
+	a, c := newAgent(t)
+	f := &drivertest.Fence{}
+	a.hook = func(w http.ResponseWriter, r *http.Request) bool {
+		f.Lose() // taken away while the first attempt is under way
+		panic(http.ErrAbortHandler)
+	}
+	if _, err := c.Start(t.Context(), f, "w/1", "x.y", nil); !errors.Is(err, driver.ErrFenced) || a.posts != 1 {
+		t.Errorf("%v after %d posts, want ErrFenced after 1", err, a.posts)
+	}
+}
+
+func TestOnlyTheHeartbeatsCertificateIsTrusted(t *testing.T) {
+	a, _ := newAgent(t)
+	other := httptest.NewUnstartedServer(nil)
+	other.StartTLS()
+	defer other.Close()
+	for name, state := range map[string]*work.Agent{
+		"none":      {URL: a.URL},
+		"http":      {URL: "http://127.0.0.1:1"},
+		"not asked": nil,
+	} {
+		c := client(func() *work.Agent { return state })
+		if _, err := c.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if a.posts != 0 {
+		t.Errorf("the agent got %d posts", a.posts)
+	}
+}
+
+func TestRefusalsAreExplained(t *testing.T) {
+	a, _ := newAgent(t)
+	_, good := newAgent(t)
+	state := *good.cfg.State()
+	state.URL = a.URL
+	wrong := New(Config{State: func() *work.Agent { return &state }, Token: "another", Pause: time.Millisecond})
+	_, err := wrong.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil)
+	if !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), "another") {
+		t.Errorf("%v, want ErrDenied without the token", err)
+	}
+	a.hook = func(w http.ResponseWriter, r *http.Request) bool {
+		w.WriteHeader(409)
+		_, _ = io.WriteString(w, `{"faultcode":"AgentIsBusy","faultstring":"busy\nwith write"}`)
+		return true
+	}
+	if _, err := good.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err != nil {
+		t.Fatal(err)
+	}
+	wrong = New(Config{State: func() *work.Agent { return &state }, Token: token, Pause: time.Millisecond})
+	if _, err := wrong.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err == nil || !strings.Contains(err.Error(), "busy with write") {
+		t.Errorf("%v, want the fault on one line", err)
+	}
+}
+
+func TestBooted(t *testing.T) {
+	now := time.Now()
+	seen := &work.Agent{URL: "https://a", LastSeen: now}
+	c := client(func() *work.Agent { return seen })
+	if !c.Booted(now) || c.Booted(now.Add(time.Second)) {
+		t.Error("Booted does not compare with the last heartbeat")
+	}
+	seen = nil
+	if c.Booted(time.Time{}) {
+		t.Error("an agent that never called has booted")
+	}
+}
+
+func FuzzFault(f *testing.F) {
+	f.Add([]byte(`{"faultstring":"x"}`))
+	c := New(Config{Token: token})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if got := c.fault(body); len([]rune(got)) > 1001 || strings.ContainsAny(got, "\r\n") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func FuzzCertificates(f *testing.F) {
+	f.Add("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if known, _, err := certificates(text); err == nil && len(known) == 0 {
+			t.Error("no certificate and no error")
+		}
+	})
+}

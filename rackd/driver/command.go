@@ -1,0 +1,23 @@
+package driver
+
+import (
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// CommandFailure is why a command of the agent failed, in the agent's words; nil
+// for a command that runs or has succeeded.
+func CommandFailure(c agentapi.Command) error {
+	if c.Status == agentapi.CommandRunning || c.Status == agentapi.CommandSucceeded {
+		return nil
+	}
+	if c.Error == nil {
+		return fmt.Errorf("agent command %s ended as %s and gives no reason", c.Name, c.Status)
+	}
+	text := c.Error.Details
+	if text == "" {
+		text = c.Error.Message
+	}
+	return fmt.Errorf("agent command %s failed: %s", c.Name, text)
+}
