@@ -1,0 +1,110 @@
+package api
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// harmless fails the test when an answer is a server's failure, or a refusal
+// that changed something.
+func (b *bench) harmless(t *testing.T, a answer, before string) {
+	t.Helper()
+	if a.StatusCode >= 500 {
+		t.Fatalf("status %d: %s\n%s", a.StatusCode, a.body, b.log.String())
+	}
+	if a.body != "" && !json.Valid([]byte(a.body)) {
+		t.Fatalf("body is no JSON: %s", a.body)
+	}
+	if a.StatusCode >= 400 && before != "" && b.snapshot() != before {
+		t.Fatalf("a request refused with %d changed something", a.StatusCode)
+	}
+}
+
+func FuzzPatchNode(f *testing.F) {
+	for _, seed := range []string{`[{"op":"add","path":"/extra/a","value":{"b":[1]}}]`, `[{"op":"remove","path":"/driver_info/redfish_password"}]`,
+		`[{"op":"replace","path":"/extra/a/0","value":null},{"op":"add","path":"/extra/a/-","value":"x"}]`, `[{"op":"add","path":"/name","value":"ü"}]`,
+		`[{"op":"replace","path":"/driver","value":"redfish"}]`, `[{"op":"add","path":"/maintenance","value":"on"}]`, `{}`, `[`, `[null]`,
+		`[{"op":"replace","path":"/conductor_group","value":"EAST"}]`, `[{"op":"remove","path":"/boot_interface"}]`} {
+		f.Add(seed, 115)
+	}
+	f.Fuzz(func(t *testing.T, body string, version int) {
+		b := newFuzzBench(t)
+		before := b.snapshot()
+		b.harmless(t, b.do("PATCH", "/v1/nodes/"+nodeID, "1."+itoa(version), body), before)
+	})
+}
+
+func FuzzCreateNode(f *testing.F) {
+	for _, seed := range []string{`{"driver":"fake-hardware","name":"a"}`, `{"driver":"fake-hardware","extra":{"a":1e400}}`,
+		`{"driver":"redfish","driver_info":{"password":["x"]},"uuid":"11111111222243338444555555555555"}`, `{"driver":"fake-hardware","parent_node":"n1"}`,
+		`{"driver":"fake-hardware","instance_info":{"a":"\ud800"},"maintenance":"y","automated_clean":null}`} {
+		f.Add(seed, 115)
+	}
+	f.Fuzz(func(t *testing.T, body string, version int) {
+		b := newFuzzBench(t)
+		before := b.snapshot()
+		b.harmless(t, b.do("POST", "/v1/nodes", "1."+itoa(version), body), before)
+	})
+}
+
+func FuzzProvision(f *testing.F) {
+	for _, seed := range []string{`{"target":"manage"}`, `{"target":"active","configdrive":"aGk="}`, `{"target":"active","configdrive":{"user_data":[1]}}`,
+		`{"target":"clean","clean_steps":[{"interface":"deploy","step":"a","args":{}}]}`, `{"target":"rebuild","configdrive":"http://h/x"}`,
+		`{"target":"active","deploy_steps":[{"interface":"deploy","step":"a","priority":1}]}`, `{"target":"service","service_steps":[]}`} {
+		f.Add(seed, 115)
+	}
+	f.Fuzz(func(t *testing.T, body string, version int) {
+		b := newFuzzBench(t)
+		before := b.snapshot()
+		b.harmless(t, b.do("PUT", "/v1/nodes/n1/states/provision", "1."+itoa(version), body), before)
+	})
+}
+
+func FuzzPath(f *testing.F) {
+	f.Add("nodes", "limit=1&sort_key=name", "1.115")
+	f.Add("nodes/n1/traits/CUSTOM_A", "", "latest")
+	f.Add("nodes/detail", "marker=11111111-2222-4333-8444-555555555555&sort_dir=desc", "1.20")
+	f.Add("ports/x", "fields=uuid,links", "1.90")
+	f.Add("nodes", "shard=a,b&description_contains=%25&provision_state=enroll", "1.115")
+	f.Add("drivers/fake-hardware/properties", "type=dynamic", "1.115")
+	f.Add("conductors", "marker=rack-1&sort_key=hostname", "1.115")
+	f.Fuzz(func(t *testing.T, path, query, version string) {
+		u := url.URL{Path: "/v1/" + path, RawQuery: strings.Map(printable, query)}
+		b := newFuzzBench(t)
+		before := b.snapshot()
+		target := u.RequestURI()
+		if _, err := url.ParseRequestURI(target); err != nil || !strings.HasPrefix(target, "/") {
+			t.Skip()
+		}
+		for _, method := range []string{"GET", "DELETE"} {
+			a := b.do(method, target, strings.Map(printable, version), "")
+			if method == "DELETE" && a.StatusCode < 300 {
+				before = ""
+			}
+			b.harmless(t, a, before)
+		}
+	})
+}
+
+// printable drops what no client library lets into a header or a query.
+func printable(r rune) rune {
+	if r <= ' ' || r >= 0x7f || r == '#' {
+		return -1
+	}
+	return r
+}
+
+func itoa(n int) string {
+	b, _ := json.Marshal(n)
+	return string(b)
+}
+
+// newFuzzBench is a bench with the usual node. Each input gets its own: what one
+// changes must not blame another.
+func newFuzzBench(t *testing.T) *bench {
+	b := newBench(t)
+	b.addNode()
+	return b
+}
