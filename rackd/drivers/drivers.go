@@ -5,30 +5,93 @@
 package drivers
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
+	"github.com/ironyard/ironyard/rackd/driver/bringup"
+	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/driver/none"
+	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
 
-// Options of all hardware types.
+// Options of all hardware types; zero values mean the defaults.
 type Options struct {
 	// Enabled names the hardware types to offer; empty: all.
 	Enabled []string
 	Fake    fake.Options
+	// BMCTimeout bounds the connection to a BMC and, apart from it, the wait for
+	// its answer; 0: 30 s and 60 s.
+	BMCTimeout time.Duration
+	// MaxBMCs bounds the BMCs with an open session.
+	MaxBMCs int
+	Bringup bringup.Settings
+	// AgentPoll is how often a running command of an agent is asked for.
+	AgentPoll time.Duration
+	Log       *slog.Logger
 }
 
-// All returns the registry of the enabled hardware types.
-func All(o Options) (*driver.Registry, error) {
+// Set is the enabled hardware types and what they keep open.
+type Set struct {
+	*driver.Registry
+	close []func(context.Context) error
+}
+
+// Close ends the sessions on BMCs, as far as ctx allows; no driver may be used
+// afterwards.
+func (s *Set) Close(ctx context.Context) (err error) {
+	for _, c := range s.close {
+		if e := c(ctx); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Open returns the enabled hardware types. The caller closes the set.
+func Open(o Options) (*Set, error) {
+	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Log: o.Log})
 	known := []driver.Type{
+		redfishType(bmc, o),
 		fake.New(o.Fake).Type(),
 	}
 	types, err := enabled(known, o.Enabled)
 	if err != nil {
 		return nil, err
 	}
-	return driver.NewRegistry(types...)
+	r, err := driver.NewRegistry(types...)
+	if err != nil {
+		return nil, err
+	}
+	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close}}, nil
+}
+
+// redfishType is the hardware type redfish.
+func redfishType(bmc *redfish.Driver, o Options) driver.Type {
+	no := func(kind string) driver.Named {
+		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
+	}
+	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
+		"power":      {{Name: "redfish", Impl: bmc}},
+		"management": {{Name: "redfish", Impl: bmc}},
+		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"deploy":     {{Name: "direct", Impl: direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})}},
+		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
+		"bios":       {no("bios")},
+		"console":    {no("console")},
+		"firmware":   {no("firmware")},
+		"raid":       {no("raid")},
+		"rescue":     {no("rescue")},
+		"vendor":     {no("vendor")},
+		"network":    {{Name: "noop", Impl: none.Noop{}}},
+		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+	}}
 }
 
 func enabled(known []driver.Type, want []string) (types []driver.Type, err error) {
@@ -47,4 +110,14 @@ func enabled(known []driver.Type, want []string) (types []driver.Type, err error
 		types = append(types, known[i])
 	}
 	return types, nil
+}
+
+// All is Open for callers that end with the process: sessions on BMCs are left
+// to the BMCs' own time-out.
+func All(o Options) (*driver.Registry, error) {
+	s, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Registry, nil
 }

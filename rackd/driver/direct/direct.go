@@ -1,0 +1,114 @@
+// Package direct is the deploy interface "direct": the agent in the ramdisk
+// downloads the image from the rack's cache and writes it to the machine's disk.
+// It also cleans, because that too is done by the agent.
+//
+// It may import rackd/driver, rackd/driver/bringup and protocol. Invariants: what
+// an agent's command does is started under an id made of the work and the step, so
+// that any rackd finds it again; a step keeps in its handle what it has started
+// before it starts it; an agent that rebooted is given its command again at most
+// restarts times.
+package direct
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bringup"
+)
+
+// Settings of the deploy interface; zero values mean the defaults.
+type Settings struct {
+	Bringup bringup.Settings
+	// Poll is how often a running command of the agent is asked for; default 2 s.
+	Poll time.Duration
+}
+
+// Interface implements driver.Deploy. Immutable, safe for concurrent use.
+type Interface struct{ set Settings }
+
+// New returns the interface.
+func New(s Settings) Interface {
+	if s.Poll <= 0 {
+		s.Poll = 2 * time.Second
+	}
+	return Interface{s}
+}
+
+// Properties names the fields that are read.
+func (Interface) Properties() map[string]string {
+	return map[string]string{fieldMinDisk: "Smallest disk, in bytes, that an image may go to when no root device hint is given. Default 4 GiB."}
+}
+
+// Validate checks what instance_info says of the image.
+func (Interface) Validate(n *node.Document) error {
+	_, err := imageOf(n)
+	return err
+}
+
+// Retries of steps whose BMC or agent does not answer.
+const (
+	retries = 4
+	pause   = 5 * time.Second
+)
+
+func step(name string, priority int, kind driver.StepKind, run func(context.Context, *driver.Task) (driver.Outcome, error)) driver.Step {
+	return driver.Step{Interface: "deploy", Name: name, Priority: priority, Kind: kind, Retries: retries, Pause: pause, Run: run}
+}
+
+// DeploySteps are Ironic's core deploy steps.
+func (i Interface) DeploySteps(*node.Document) []driver.Step {
+	return []driver.Step{
+		step("deploy", 100, driver.Reattachable, i.set.Bringup.Ramdisk),
+		step("write_image", 80, driver.Reattachable, i.writeImage),
+		step("prepare_instance_boot", 60, driver.Repeatable, i.prepareInstanceBoot),
+		step("tear_down_agent", 40, driver.Reattachable, i.tearDownAgent),
+		step("boot_instance", 20, driver.Repeatable, i.bootInstance),
+	}
+}
+
+// TearDownSteps take the instance off: the machine is off and boots nothing. What
+// is on its disk goes with the cleaning that follows.
+func (i Interface) TearDownSteps(*node.Document) []driver.Step {
+	return []driver.Step{step("tear_down", 0, driver.Repeatable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		if err := i.set.Bringup.Off(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
+		return driver.Done(), t.Hardware.Boot().CleanUpInstance(ctx, t)
+	})}
+}
+
+// bootLoader are the parameters of image.install_bootloader. The agent knows the
+// disk that it wrote.
+type bootLoader struct {
+	RootUUID string `json:"root_uuid"`
+	BootMode string `json:"target_boot_mode"`
+}
+
+// prepareInstanceBoot writes the firmware's boot entry, where firmware has such,
+// and makes the disk the boot device.
+func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	if mode := t.Node.BootMode(); mode == "uefi" {
+		_, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
+			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode})
+		if err != nil {
+			return driver.Outcome{}, fmt.Errorf("node %s: write the boot entry: %w", t.Node.Label(), err)
+		}
+	}
+	return driver.Done(), t.Hardware.Boot().PrepareInstance(ctx, t)
+}
+
+func (i Interface) bootInstance(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	up := i.set.Bringup.Restart
+	if !t.Node.DisablePowerOff {
+		up = func(ctx context.Context, t *driver.Task) error { return i.set.Bringup.Reach(ctx, t, driver.PowerOn) }
+	}
+	if err := up(ctx, t); err != nil {
+		return driver.Outcome{}, err
+	}
+	t.Record.Phase("reboot", "into the instance, boot mode "+t.Node.BootMode())
+	return driver.Done(), nil
+}

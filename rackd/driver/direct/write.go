@@ -1,0 +1,107 @@
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Facts that later steps read.
+const (
+	factRootDevice = "root_device"
+	factRootUUID   = "root_uuid"
+)
+
+// writeImage has the agent write the image and looks until it has.
+func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	img, err := imageOf(t.Node)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	h := running{ID: t.WorkID + "/write_image"}
+	if err := reload(t, &h); err != nil {
+		return driver.Outcome{}, err
+	}
+	cmd, ended, err := follow(ctx, t, &h, order{
+		name:   agentapi.CmdPrepareImage,
+		params: func() (any, error) { return i.offer(ctx, t, img) },
+		save:   func() error { return t.Record.SaveHandle(ctx, h) },
+	})
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if !ended {
+		return driver.Wait(i.set.Poll), nil
+	}
+	var written agentapi.PrepareImageResult
+	if err := json.Unmarshal(cmd.Result, &written); err != nil {
+		return driver.Outcome{}, fmt.Errorf("node %s: the agent wrote the image, but its result cannot be read: %w", t.Node.Label(), err)
+	}
+	t.Facts[factRootDevice], t.Facts[factRootUUID] = written.RootDevice, written.RootUUID
+	t.Record.Phase("write", fmt.Sprintf("%.0f MB at %.0f MB/s to %s", float64(written.Written.DoneBytes)/1e6, written.Written.MBPerSec, written.RootDevice))
+	return driver.Done(), nil
+}
+
+// offer fetches the image into the rack's cache and says where the agent gets it.
+func (i Interface) offer(ctx context.Context, t *driver.Task, img image) (agentapi.PrepareImageParams, error) {
+	served, err := t.Images.Prepare(ctx, img.source)
+	if err != nil {
+		return agentapi.PrepareImageParams{}, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
+	}
+	t.Record.Phase("image", "in the rack's cache, verified")
+	drive, err := t.ConfigDrive(ctx)
+	if err != nil {
+		return agentapi.PrepareImageParams{}, fmt.Errorf("node %s: get the config drive: %w", t.Node.Label(), err)
+	}
+	return img.params(t.Node, served, drive), nil
+}
+
+// reload reads the step's handle into h, if there is one.
+func reload(t *driver.Task, h any) error {
+	raw := t.Record.Handle()
+	if raw == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, h); err != nil {
+		return fmt.Errorf("node %s: the step's handle %q cannot be read: %w", t.Node.Label(), raw, err)
+	}
+	return nil
+}
+
+// farewell is the handle of tear_down_agent.
+type farewell struct {
+	// Synced: the agent has written out everything; from then on the machine may
+	// lose its power at any moment.
+	Synced bool `json:"synced"`
+}
+
+// tearDownAgent has the agent write out everything and switch the machine off.
+func (i Interface) tearDownAgent(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	var h farewell
+	if err := reload(t, &h); err != nil {
+		return driver.Outcome{}, err
+	}
+	if !h.Synced {
+		if _, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/sync", agentapi.CmdSync, struct{}{}); err != nil {
+			return driver.Outcome{}, fmt.Errorf("node %s: write out the disk's caches: %w", t.Node.Label(), err)
+		}
+		h.Synced = true
+		if err := t.Record.SaveHandle(ctx, h); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	if t.Node.DisablePowerOff {
+		return driver.Done(), nil // boot_instance resets it
+	}
+	// A machine that does not switch itself off is switched off by its BMC.
+	if _, err := t.Agent.Start(ctx, t.Fence, t.WorkID+"/power_off", agentapi.CmdPowerOff, struct{}{}); err != nil && patience(err) != nil {
+		t.Record.Phase("power off", fmt.Sprintf("the agent does not do it: %v", err))
+	}
+	if err := i.set.Bringup.OffAfter(ctx, t); err != nil {
+		return driver.Outcome{}, err
+	}
+	return driver.Done(), nil
+}

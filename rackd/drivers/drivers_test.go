@@ -1,0 +1,54 @@
+package drivers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+func TestEveryTypeServesEveryKind(t *testing.T) {
+	s, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	have := s.Describe()
+	for name, first := range map[string]map[string]string{
+		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "network": "noop", "rescue": "no-rescue"},
+		"fake-hardware": {"power": "fake", "vendor": "fake"},
+	} {
+		for _, kind := range node.InterfaceKinds {
+			if len(have[name][kind]) == 0 {
+				t.Errorf("%s has no %s interface", name, kind)
+			} else if want := first[kind]; want != "" && have[name][kind][0] != want {
+				t.Errorf("%s: the first %s interface is %s, want %s", name, kind, have[name][kind][0], want)
+			}
+		}
+		if _, err := s.Resolve(&node.Document{UUID: "u", Driver: name}); err != nil {
+			t.Error(err)
+		}
+	}
+	if p, err := s.Properties("redfish"); err != nil || p["redfish_address"] == "" {
+		t.Errorf("properties of redfish: %v, %v", p, err)
+	}
+}
+
+func TestEnabled(t *testing.T) {
+	s, err := Open(Options{Enabled: []string{"fake-hardware"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	if d := s.Describe(); len(d) != 1 || d["fake-hardware"] == nil {
+		t.Errorf("enabled: %v", d)
+	}
+	if _, err := Open(Options{Enabled: []string{"ipmi"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {
+		t.Errorf("%v, want an error that lists the types there are", err)
+	}
+}
