@@ -119,7 +119,8 @@ func (m Machine) mounted() map[string]bool {
 	out := map[string]bool{}
 	for _, list := range []string{"/proc/self/mounts", "/proc/swaps"} {
 		for line := range strings.Lines(m.text(list)) {
-			if dev, ok := strings.CutPrefix(strings.Fields(line)[0], "/dev/"); ok {
+			device, _, _ := strings.Cut(line, " ")
+			if dev, ok := strings.CutPrefix(strings.TrimSpace(device), "/dev/"); ok {
 				out[dev] = true
 			}
 		}

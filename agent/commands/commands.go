@@ -1,0 +1,61 @@
+// Package commands holds the commands that a rackd can give the agent: each in a
+// file of its own, and one line in All.
+//
+// It may import protocol/agentapi, agent/command and the packages that do the
+// work. A command decodes its parameters, does one thing, and returns something
+// that becomes JSON.
+package commands
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/ironyard/ironyard/agent/command"
+	"github.com/ironyard/ironyard/agent/deploy"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// Power ends the machine's run; neither returns on a real machine unless it fails.
+type Power interface {
+	Reboot(ctx context.Context) error
+	PowerOff(ctx context.Context) error
+}
+
+// Deps is what the commands work with.
+type Deps struct {
+	Log       *slog.Logger
+	Deployer  *deploy.Deployer
+	Power     Power
+	Inventory func() agentapi.Inventory
+	Logs      func() []byte
+}
+
+// All lists the commands there are.
+func All(d Deps) []command.Spec {
+	return []command.Spec{
+		prepareImage(d),
+		runImage(d),
+		powerOff(d),
+		syncDisks(d),
+		installBootloader(d),
+		getDeploySteps(d),
+		executeDeployStep(d),
+		getCleanSteps(d),
+		executeCleanStep(d),
+		getHardwareInfo(d),
+		collectSystemLogs(d),
+	}
+}
+
+// decode reads parameters; none at all count as an empty object.
+func decode(raw json.RawMessage, into any) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return &deploy.ParamError{Reason: "the command's params cannot be read: " + err.Error()}
+	}
+	return nil
+}
