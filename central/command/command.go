@@ -1,0 +1,164 @@
+// Package command is central's command line: flags, environment and files become a
+// daemon.Config. It may import central/daemon, central/sites, central/store and
+// protocol.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/ironyard/ironyard/central/daemon"
+	"github.com/ironyard/ironyard/central/sites"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+const manual = `central is Ironyard's control plane.
+
+It serves the Ironic-compatible API, keeps what operators asked for and what racks observed in its database, and
+exchanges both with the sites over the bus. It has no state beside the database: run as many replicas as you like.
+
+  central key > /etc/ironyard/key
+  central migrate --database postgres://ironyard@db/ironyard
+  central serve --database postgres://ironyard@db/ironyard --key-file /etc/ironyard/key --bus nats://hub:4222
+
+'ironyard dev' runs central, a bus and a rackd in one process, with nothing to prepare.`
+
+type flags struct {
+	Serve   serve   `cmd:"" help:"Run central until SIGTERM."`
+	Migrate migrate `cmd:"" help:"Bring the database's schema up to date, and end. 'serve' does so too when it starts."`
+	Key     newKey  `cmd:"" help:"Print a new secret key. Keep it: without it the secrets in the database are lost."`
+
+	LogJSON bool `help:"Log JSON." env:"CENTRAL_LOG_JSON" name:"log-json"`
+	Debug   bool `help:"Log more." env:"CENTRAL_DEBUG"`
+}
+
+type database struct {
+	Database string `help:"sqlite:PATH on one machine, or postgres://… for PostgreSQL and CockroachDB." required:"" env:"CENTRAL_DATABASE" placeholder:"URL"`
+}
+
+type serve struct {
+	database
+	Listen         string        `help:"Address of the API." default:"127.0.0.1:6385" env:"CENTRAL_LISTEN"`
+	Observe        string        `help:"Address of /metrics, /healthz and /readyz; empty: the API's." env:"CENTRAL_OBSERVE"`
+	KeyFile        string        `help:"File with the key that closes secrets in the database ('central key' makes one)." required:"" type:"existingfile" env:"CENTRAL_KEY_FILE"`
+	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
+	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
+	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
+	TLSKey         string        `help:"Its key, PEM." type:"existingfile" env:"CENTRAL_TLS_KEY"`
+	InsecureNoAuth bool          `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
+	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
+
+	Bus          string   `help:"URL of the hub, or of the only site's server." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222" group:"Bus"`
+	BusCreds     string   `help:"Credentials file for it." type:"existingfile" env:"CENTRAL_BUS_CREDS" group:"Bus"`
+	BusTokenFile string   `help:"File with a token for it." type:"existingfile" env:"CENTRAL_BUS_TOKEN_FILE" group:"Bus"`
+	Site         []string `help:"A site, by its JetStream domain, and the conductor groups that it serves; may be repeated. One without groups serves all others. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
+	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
+}
+
+type migrate struct {
+	database
+}
+
+type newKey struct{}
+
+// Main runs central and exits.
+func Main() {
+	var f flags
+	k := kong.Parse(&f, kong.Name("central"), kong.Description(manual), kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true}))
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := logger(f)
+	k.BindTo(ctx, (*context.Context)(nil))
+	k.BindTo(os.Stdout, (*io.Writer)(nil))
+	if err := k.Run(log); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error("central ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+func logger(f flags) *slog.Logger {
+	o := &slog.HandlerOptions{}
+	if f.Debug {
+		o.Level = slog.LevelDebug
+	}
+	if f.LogJSON {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
+}
+
+// Run is called by kong.
+func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
+	cfg, err := s.config(log)
+	if err != nil {
+		return err
+	}
+	return daemon.Run(ctx, cfg, nil)
+}
+
+func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
+	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, CORSOrigins: s.CORSOrigin,
+		TLSCert: s.TLSCert, TLSKey: s.TLSKey, InsecureNoAuth: s.InsecureNoAuth, BusURL: s.Bus, BusCreds: s.BusCreds, Grace: s.Grace, Log: log}
+	text, err := os.ReadFile(s.KeyFile)
+	if err != nil {
+		return cfg, fmt.Errorf("secret key: %w", err)
+	}
+	if cfg.Key, err = seal.ParseKey(string(text)); err != nil {
+		return cfg, fmt.Errorf("%s: %w", s.KeyFile, err)
+	}
+	if s.BusTokenFile != "" {
+		token, err := os.ReadFile(s.BusTokenFile)
+		if err != nil {
+			return cfg, fmt.Errorf("token of the bus: %w", err)
+		}
+		cfg.BusToken = strings.TrimSpace(string(token))
+	}
+	for _, text := range s.Site {
+		site, err := sites.Parse(text)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Sites = append(cfg.Sites, site)
+	}
+	if len(cfg.Sites) == 0 {
+		cfg.Sites = []sites.Site{{}}
+	}
+	for i := range cfg.Sites {
+		cfg.Sites[i].Settings.Replicas = s.Replicas
+	}
+	return cfg, nil
+}
+
+// Run is called by kong.
+func (m *migrate) Run(ctx context.Context, log *slog.Logger) error {
+	db, err := store.Open(ctx, m.Database, store.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	n, err := db.Migrate(ctx)
+	if err == nil {
+		log.Info("database schema is up to date", "database", db.Engine(), "migrations", n)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// Run is called by kong.
+func (newKey) Run(out io.Writer) error {
+	key, err := seal.GenerateKey()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, key.Text())
+	return err
+}

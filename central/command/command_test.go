@@ -1,0 +1,54 @@
+package command
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+func TestFlagsBecomeAConfig(t *testing.T) {
+	var text bytes.Buffer
+	if err := (newKey{}).Run(&text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.ParseKey(text.String()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var f flags
+	parser, err := kong.New(&f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"serve", "--database", "sqlite:x", "--key-file", file, "--bus", "nats://h", "--replicas", "3",
+		"--site", "east=Rack1,rack2", "--site", "west"}); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := f.Serve.config(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Sites) != 2 || strings.Join(cfg.Sites[0].Groups, " ") != "rack1 rack2" || cfg.Sites[1].Name != "west" ||
+		cfg.Sites[0].Settings.Replicas != 3 || cfg.Key == nil || cfg.Listen != "127.0.0.1:6385" {
+		t.Errorf("config %+v", cfg)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	m := migrate{database{"sqlite:" + filepath.Join(t.TempDir(), "central.db")}}
+	for range 2 {
+		if err := m.Run(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

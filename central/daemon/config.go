@@ -1,0 +1,93 @@
+// Package daemon wires central together: store, bus, roster, relay, ingest and the
+// API, with one listener for the API and one for observation.
+//
+// It may import all of central and protocol. Run owns everything that it starts:
+// when it returns, no goroutine, connection or listener of it is left.
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/central/roster"
+	"github.com/ironyard/ironyard/central/sites"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// Config of central.
+type Config struct {
+	// Database is "sqlite:PATH" or "postgres://…".
+	Database string
+	// Listen is the API's address, HOST:PORT.
+	Listen string
+	// Observe is the address of /metrics, /healthz and /readyz; empty: they are on
+	// the API's listener.
+	Observe string
+	// PublicEndpoint is what links in answers begin with; empty: the host that the
+	// request names.
+	PublicEndpoint string
+	CORSOrigins    []string
+	// TLSCert and TLSKey are PEM files; empty: plain HTTP.
+	TLSCert, TLSKey string
+	// InsecureNoAuth allows an API without authentication on an address that is
+	// not loopback.
+	InsecureNoAuth bool
+
+	// Key closes secrets in the database.
+	Key *seal.Key
+
+	// Conn is a connection to the bus which the caller keeps; nil: Run connects to
+	// BusURL, with the credentials file BusCreds or the token BusToken.
+	Conn                       *nats.Conn
+	BusURL, BusCreds, BusToken string
+	Sites                      []sites.Site
+
+	// Grace bounds how long requests in flight may take when central stops; 0: 10 s.
+	Grace time.Duration
+	Log   *slog.Logger // nil: slog.Default
+}
+
+// Info is what Run's ready function is told.
+type Info struct {
+	// Endpoint is the API's base URL, ObserveEndpoint that of /metrics.
+	Endpoint        string
+	ObserveEndpoint string
+	Store           *store.Store
+	Roster          *roster.Roster
+	// Nudge wakes the relay.
+	Nudge func()
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Database == "":
+		return errors.New("central needs a database: sqlite:PATH or postgres://HOST/DATABASE")
+	case c.Key == nil:
+		return errors.New("central needs a secret key")
+	case c.Conn == nil && c.BusURL == "":
+		return errors.New("central needs the URL of its bus: nats://HOST:PORT")
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return errors.New("TLS needs both a certificate and a key")
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen address %q: %w", c.Listen, err)
+	}
+	if ip := net.ParseIP(host); !c.InsecureNoAuth && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("central has no authentication yet and does not listen on %s: use a loopback address, "+
+			"or --insecure-no-auth on a network where everybody may do everything", c.Listen)
+	}
+	if c.Grace == 0 {
+		c.Grace = 10 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}

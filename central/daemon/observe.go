@@ -1,0 +1,135 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/central/metrics"
+	"github.com/ironyard/ironyard/central/sites"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// observer answers how central is.
+type observer struct {
+	db      *store.Store
+	sites   *sites.Set
+	conn    *nats.Conn
+	metrics *metrics.Metrics
+}
+
+// observeEvery is how often the gauges that cost a query are set.
+const observeEvery = 10 * time.Second
+
+func (o *observer) routes(m *http.ServeMux) {
+	m.Handle("GET /metrics", o.metrics.Handler())
+	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { o.answer(w, r, false) })
+	m.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { o.answer(w, r, true) })
+}
+
+// answer writes one line for each thing that central needs. Health asks whether a
+// restart would help: the process answers, that is all. Readiness asks whether
+// requests should come here: the database must work. A bus or a site that is away
+// is told, but is no reason to send requests elsewhere: the outbox waits for it.
+func (o *observer) answer(w http.ResponseWriter, r *http.Request, ready bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+	defer cancel()
+	status, verdict := http.StatusOK, "ok"
+	var lines []string
+	if err := o.db.Ping(ctx); err != nil {
+		lines = append(lines, "database: "+err.Error())
+		if ready {
+			status, verdict = http.StatusServiceUnavailable, "not ready: the database does not answer"
+		}
+	} else {
+		lines = append(lines, "database: ok ("+o.db.Engine()+")")
+	}
+	if o.conn.IsConnected() {
+		lines = append(lines, "bus: ok")
+	} else {
+		lines = append(lines, fmt.Sprintf("bus: away, requests wait in the outbox (%v)", o.conn.LastError()))
+	}
+	for _, s := range o.sites.Status() {
+		state := "ok"
+		if !s.Open {
+			state = fmt.Sprintf("away, its requests wait in the outbox (%v)", s.Err)
+		}
+		lines = append(lines, fmt.Sprintf("site %q: %s", s.Name, state))
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	fmt.Fprintln(w, verdict)
+	fmt.Fprintln(w, strings.Join(lines, "\n"))
+}
+
+// run sets the gauges until ctx ends.
+func (o *observer) run(ctx context.Context) error {
+	tick := time.NewTicker(observeEvery)
+	defer tick.Stop()
+	for {
+		o.gauge(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (o *observer) gauge(ctx context.Context) {
+	for _, s := range o.sites.Status() {
+		open := 0.0
+		if s.Open {
+			open = 1
+		}
+		o.metrics.SiteConnected.WithLabelValues(s.Name).Set(open)
+	}
+	waiting, err := o.db.OutboxBacklog(ctx)
+	if err != nil {
+		return // the next tick tries again; readiness tells of the database
+	}
+	o.metrics.OutboxEntries.Reset()
+	o.metrics.OutboxAge.Reset()
+	for _, s := range o.sites.Status() {
+		o.metrics.OutboxEntries.WithLabelValues(s.Name).Set(0)
+		o.metrics.OutboxAge.WithLabelValues(s.Name).Set(0)
+	}
+	for _, b := range waiting {
+		o.metrics.OutboxEntries.WithLabelValues(b.Site).Set(float64(b.Entries))
+		o.metrics.OutboxAge.WithLabelValues(b.Site).Set(max(0, time.Since(b.Oldest).Seconds()))
+	}
+}
+
+// count counts the requests that next answers.
+func (o *observer) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began, s := time.Now(), &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(s, r)
+		method := r.Method
+		switch method {
+		case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions:
+		default:
+			method = "other" // a client's word does not become a label
+		}
+		o.metrics.Requests.WithLabelValues(method, strconv.Itoa(s.status)).Inc()
+		o.metrics.RequestSeconds.WithLabelValues(method).Observe(time.Since(began).Seconds())
+	})
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusWriter) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

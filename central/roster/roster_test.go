@@ -1,0 +1,71 @@
+package roster_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/central/roster"
+	"github.com/ironyard/ironyard/central/sites/sitetest"
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+func member(name, group string) bus.Member {
+	return bus.Member{Name: name, Group: group, Instance: name, Drivers: map[string]map[string][]string{"fake-hardware": {"boot": {"fake"}}}}
+}
+
+func TestRosterFollowsTheLiving(t *testing.T) {
+	site := sitetest.Open(t)
+	counts := map[string]int{}
+	r := roster.New(slog.New(slog.DiscardHandler), func(site string, n int) { counts[site] = n })
+	rev, err := site.Announce(t.Context(), member("b", "rack1"), 0) // alive before central
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	var g errgroup.Group
+	g.Go(func() error { return r.Follow(ctx, site) })
+	defer func() {
+		cancel()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		if n, told := counts[""]; !told || n != 0 {
+			t.Errorf("counts told %v, want 0 at the end", counts)
+		}
+	}()
+	wait := func(n int) {
+		t.Helper()
+		if err := r.WaitFor(ctx, func(m []bus.Member) bool { return len(m) == n }); err != nil {
+			t.Fatalf("waiting for %d members: %v; there are %v", n, err, r.Conductors())
+		}
+	}
+	wait(1)
+	if m, ok := r.Owner("node", "fake-hardware", "RACK1"); !ok || m.Name != "b" {
+		t.Errorf("owner %+v, %v", m, ok)
+	}
+	if _, ok := r.Owner("node", "redfish", "rack1"); ok {
+		t.Error("a hardware type that nobody enables has an owner")
+	}
+	if _, ok := r.Owner("node", "fake-hardware", ""); ok {
+		t.Error("a group without a rackd has an owner")
+	}
+	if _, err := site.Announce(t.Context(), member("a", ""), 0); err != nil {
+		t.Fatal(err)
+	}
+	wait(2)
+	if list := r.Conductors(); list[0].Name != "a" || list[1].Name != "b" {
+		t.Errorf("conductors %v", list)
+	}
+	if d := r.Drivers()["fake-hardware"]; len(d) != 2 {
+		t.Errorf("drivers %v", r.Drivers())
+	}
+	if err := site.Withdraw(t.Context(), member("b", "rack1"), rev); err != nil {
+		t.Fatal(err)
+	}
+	wait(1)
+	wait(0) // nobody renews a: its lease ends
+}
