@@ -34,10 +34,16 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 			return driver.Outcome{}, err
 		}
 		t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
+		if t.Node.DisablePowerOff {
+			h.Since = time.Now().UTC() // an agent ran until the reset; its calls do not count
+		}
 		h.Powered = true
 		if err := t.Record.SaveHandle(ctx, h); err != nil {
 			return driver.Outcome{}, err
 		}
+	}
+	if t.Agent.Booted(h.Since) { // quicker than the answer of the BMC
+		return s.Ramdisk(ctx, t)
 	}
 	return driver.Wait(0), nil
 }

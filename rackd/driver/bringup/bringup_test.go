@@ -1,0 +1,156 @@
+package bringup_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bringup"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+)
+
+func ramdisk(t *testing.T, r *drivertest.Rig) (driver.Outcome, error) {
+	t.Helper()
+	return bringup.Settings{}.Ramdisk(t.Context(), r.Task(networkboot.IPXE()))
+}
+
+func TestRamdiskSwitchesOffThenOnAndWaitsForTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.SetPowerState(driver.PowerOn)
+		if out, err := ramdisk(t, r); err != nil || out != driver.Done() {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		want := []string{"boot pxe false", "power power off", "power power on"}
+		if !slices.Equal(r.Log, want) {
+			t.Errorf("writes %q, want %q", r.Log, want)
+		}
+	})
+}
+
+func TestRamdiskWaitsForASilentMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.NoBoot = true
+		for range 3 { // as many runs, or owners, as you like: one power on
+			out, err := ramdisk(t, r)
+			if _, waiting := out.Waiting(); err != nil || !waiting {
+				t.Fatalf("%+v, %v; want a wait", out, err)
+			}
+		}
+		if got := r.Writes("power"); len(got) != 1 {
+			t.Errorf("power writes %q, want one", got)
+		}
+	})
+}
+
+func TestSuccessorSwitchesOnWhatItsPredecessorDidNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.Fail = func(call string) error {
+			if call == "set_power" {
+				return driver.ErrFenced
+			}
+			return nil
+		}
+		r.Stuck = true
+		if _, err := ramdisk(t, r); !errors.Is(err, driver.ErrFenced) {
+			t.Fatal(err)
+		}
+		r.Fail, r.Stuck = nil, false
+		if out, err := ramdisk(t, r); err != nil || out != driver.Done() {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if boots := r.Writes("boot"); len(boots) != 1 {
+			t.Errorf("the boot was prepared %d times, want once", len(boots))
+		}
+	})
+}
+
+func TestReachReadsAnUnknownOutcomeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.Fail = func(call string) error {
+			if call == "set_power" {
+				return driver.ErrUnknown // it has arrived all the same
+			}
+			return nil
+		}
+		if err := (bringup.Settings{}).Reach(t.Context(), r.Task(networkboot.IPXE()), driver.PowerOn); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Writes("power"); len(got) != 1 {
+			t.Errorf("power writes %q, want one", got)
+		}
+		r.Stuck = true
+		err := (bringup.Settings{}).Reach(t.Context(), r.Task(networkboot.IPXE()), driver.PowerOff)
+		if !errors.Is(err, driver.ErrUnknown) || len(r.Writes("power power off")) != 3 {
+			t.Errorf("%v after %d requests, want ErrUnknown after 3", err, len(r.Writes("power power off")))
+		}
+	})
+}
+
+func TestReachGivesUpOnAStuckMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.Stuck = true
+		began := time.Now()
+		err := bringup.Settings{PowerWait: 40 * time.Second}.Reach(t.Context(), r.Task(networkboot.IPXE()), driver.PowerOn)
+		if err == nil || time.Since(began) != 40*time.Second || !strings.Contains(err.Error(), "power off") || !strings.Contains(err.Error(), "web1") {
+			t.Errorf("%v after %s, want an error that names node and state after 40s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := (bringup.Settings{}).Reach(ctx, r.Task(networkboot.IPXE()), driver.PowerOn); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want the context's error", err)
+		}
+	})
+}
+
+func TestNothingIsWrittenAfterTheNodeIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for passes := range 3 {
+			r := drivertest.NewRig()
+			r.SetPowerState(driver.PowerOn)
+			r.LoseAfter(passes)
+			if _, err := ramdisk(t, r); !errors.Is(err, driver.ErrFenced) || len(r.Log) != passes {
+				t.Errorf("lost after %d checks: %v, writes %q", passes, err, r.Log)
+			}
+		}
+	})
+}
+
+func TestOffAfterCutsThePowerOfAMachineThatStaysOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.SetPowerState(driver.PowerOn)
+		began := time.Now()
+		if err := (bringup.Settings{}).OffAfter(t.Context(), r.Task(networkboot.IPXE())); err != nil || time.Since(began) < 10*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		if err := (bringup.Settings{}).OffAfter(t.Context(), r.Task(networkboot.IPXE())); err != nil || len(r.Log) != 1 {
+			t.Errorf("%v, writes %q: a machine that is off needs none", err, r.Log)
+		}
+	})
+}
+
+func TestDisablePowerOffIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.SetPowerState(driver.PowerOn)
+		r.Node.DisablePowerOff = true
+		r.NoBoot = true
+		if _, err := ramdisk(t, r); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Writes("power"); !slices.Equal(got, []string{"power rebooting"}) {
+			t.Errorf("power writes %q, want a reset only", got)
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package direct
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+)
+
+var _ driver.Deploy = Interface{}
+
+func newRig() *drivertest.Rig {
+	r := drivertest.NewRig()
+	r.Node.InstanceInfo = map[string]any{"image_source": "http://images/os.qcow2", "image_checksum": strings.Repeat("ab", 32)}
+	r.Answer = func(name string) (any, string) {
+		switch name {
+		case agentapi.CmdPrepareImage:
+			return agentapi.PrepareImageResult{RootDevice: "/dev/vda", RootUUID: "r-uuid", Written: agentapi.Progress{DoneBytes: 512e6, MBPerSec: 123}}, ""
+		case agentapi.CmdGetCleanSteps:
+			return map[string]any{"clean_steps": map[string]any{"generic": []any{
+				map[string]any{"interface": "deploy", "step": "erase_devices", "priority": 10},
+				map[string]any{"interface": "deploy", "step": "burnin", "priority": 0},
+				map[string]any{"interface": "deploy", "step": "erase_devices_metadata", "priority": 99}}}}, ""
+		}
+		return map[string]any{}, ""
+	}
+	return r
+}
+
+// flow runs steps as a conductor does, each run with a new task, as if each had a
+// new owner.
+func flow(t *testing.T, r *drivertest.Rig, steps []driver.Step) error {
+	t.Helper()
+	for _, s := range steps {
+		r.NextStep()
+		for runs := 0; ; runs++ {
+			out, err := s.Run(t.Context(), r.Task(networkboot.IPXE()))
+			if err != nil {
+				return err
+			}
+			poll, waiting := out.Waiting()
+			if !waiting {
+				break
+			}
+			if runs > 50 {
+				t.Fatalf("step %s never ends", s.Name)
+			}
+			<-time.After(max(poll, time.Second))
+		}
+	}
+	return nil
+}
+
+func run(t *testing.T, r *drivertest.Rig, name string) (driver.Outcome, error) {
+	t.Helper()
+	for _, s := range New(Settings{}).DeploySteps(r.Node) {
+		if s.Name == name {
+			return s.Run(t.Context(), r.Task(networkboot.IPXE()))
+		}
+	}
+	t.Fatalf("no step %s", name)
+	return driver.Outcome{}, nil
+}
+
+func TestDeployEndToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		r.Runs = 3
+		if err := flow(t, r, New(Settings{}).DeploySteps(r.Node)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range r.Log {
+			words := strings.Fields(w)
+			got = append(got, strings.Join(words[:min(len(words), 3)], " "))
+		}
+		image := `{"image_info":{"id":"` + strings.Repeat("ab", 32)
+		want := []string{"boot pxe false", "power power on", "agent standby.prepare_image", "agent image.install_bootloader", "boot disk true",
+			"agent standby.sync", "agent standby.power_off", "power power off", "power power on"}
+		for i := range got {
+			if i < len(want) && !strings.HasPrefix(got[i], want[i]) {
+				t.Errorf("write %d: %q, want %q…", i, got[i], want[i])
+			}
+		}
+		if len(got) != len(want) || !strings.Contains(r.Writes("agent standby.prepare_image")[0], image) {
+			t.Errorf("writes %q", r.Log)
+		}
+		for _, phase := range []string{"power on: ", "agent: ", "image: ", "write: 512 MB at 123 MB/s to /dev/vda", "reboot: "} {
+			if !slices.ContainsFunc(r.Phases, func(p string) bool { return strings.HasPrefix(p, phase) }) {
+				t.Errorf("phases %q lack %q", r.Phases, phase)
+			}
+		}
+		if r.Progress.TotalBytes == 0 {
+			t.Error("no progress was shown")
+		}
+	})
+}
+
+func TestBIOSWritesNoBootEntry(t *testing.T) {
+	r := newRig()
+	r.Node.InstanceInfo["capabilities"] = map[string]any{"boot_mode": "bios"}
+	if _, err := run(t, r, "prepare_instance_boot"); err != nil || len(r.Writes("agent")) != 0 {
+		t.Errorf("%v, writes %q", err, r.Log)
+	}
+}
+
+func TestWriteIsFoundAgainByASuccessor(t *testing.T) {
+	r := newRig()
+	r.Runs = 2
+	for range 3 {
+		if _, err := run(t, r, "write_image"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.Writes("agent"); len(got) != 1 {
+		t.Errorf("the write was started %d times", len(got))
+	}
+}
+
+func TestSilentAgentIsWaitedFor(t *testing.T) {
+	r := newRig()
+	r.Fail = func(call string) error {
+		if strings.HasPrefix(call, "start") || call == "command" {
+			return driver.ErrUnreachable
+		}
+		return nil
+	}
+	for range 20 {
+		out, err := run(t, r, "write_image")
+		if poll, waiting := out.Waiting(); err != nil || !waiting || poll != 2*time.Second {
+			t.Fatalf("%+v, %v; want a wait of 2s", out, err)
+		}
+	}
+	r.Fail = nil
+	if out, err := run(t, r, "write_image"); err != nil || out != driver.Done() {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestRebootedAgentGetsItsCommandTwiceAgain(t *testing.T) {
+	r := newRig()
+	r.Runs = 100
+	var err error
+	starts := 0
+	for err == nil && starts < 10 {
+		_, err = run(t, r, "write_image")
+		starts = len(r.Writes("agent"))
+		r.RebootAgent()
+	}
+	if err == nil || starts != 3 || !strings.Contains(err.Error(), "console") {
+		t.Errorf("%v after %d starts, want an error after 3", err, starts)
+	}
+}
+
+func TestFailuresOfTheWrite(t *testing.T) {
+	r := newRig()
+	r.Answer = func(string) (any, string) { return nil, "sha256 of the image is aa, expected bb" }
+	if _, err := run(t, r, "write_image"); err == nil || !strings.Contains(err.Error(), "expected bb") || !strings.Contains(err.Error(), "web1") {
+		t.Errorf("%v, want node and the agent's reason", err)
+	}
+	r = newRig()
+	r.Fail = func(call string) error {
+		if call == "prepare_image" {
+			return errors.New("HTTP 404 from http://images/os.qcow2")
+		}
+		return nil
+	}
+	if _, err := run(t, r, "write_image"); err == nil || !strings.Contains(err.Error(), "404") || len(r.Log) != 0 {
+		t.Errorf("%v, writes %q", err, r.Log)
+	}
+}
+
+func TestNothingIsWrittenAfterTheNodeIsLost(t *testing.T) {
+	for passes := range 9 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.LoseAfter(passes)
+			err := flow(t, r, New(Settings{}).DeploySteps(r.Node))
+			if !errors.Is(err, driver.ErrFenced) || len(r.Log) != passes {
+				t.Errorf("lost after %d writes: %v, writes %q", passes, err, r.Log)
+			}
+		})
+	}
+}
+
+func TestAgentThatCannotSyncKeepsItsPower(t *testing.T) {
+	r := newRig()
+	r.SetPowerState(driver.PowerOn)
+	r.Answer = func(string) (any, string) { return nil, "input/output error" }
+	if _, err := run(t, r, "tear_down_agent"); err == nil || len(r.Writes("power")) != 0 {
+		t.Errorf("%v, writes %q", err, r.Log)
+	}
+}
+
+func TestAutomatedCleaningRunsByPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		r.Runs = 2
+		if err := flow(t, r, New(Settings{}).CleanSteps(r.Node)); err != nil {
+			t.Fatal(err)
+		}
+		got := r.Writes("agent clean.execute")
+		if len(got) != 2 || !strings.Contains(got[0], "erase_devices_metadata") || !strings.Contains(got[1], `"erase_devices"`) {
+			t.Errorf("clean steps %q", got)
+		}
+		if last := r.Log[len(r.Log)-1]; last != "power power off" {
+			t.Errorf("the last write is %q", last)
+		}
+	})
+}
+
+func TestManualCleaning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		d := New(Settings{})
+		again := driver.AskedStep{Interface: "deploy", Step: "erase_devices", Args: map[string]any{"passes": 2}}
+		steps, err := d.ManualCleanSteps(r.Node, []driver.AskedStep{again, {Interface: "raid", Step: "delete_configuration"}, again})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]bool{}
+		for _, s := range steps {
+			names[s.Interface+"."+s.Name] = true
+		}
+		if len(names) != len(steps) {
+			t.Errorf("steps share names: %v", names)
+		}
+		if err := flow(t, r, steps); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Writes("agent clean.execute"); len(got) != 3 || !strings.Contains(got[0], `"passes":2`) {
+			t.Errorf("clean steps %q", got)
+		}
+		for _, bad := range [][]driver.AskedStep{nil, {{Interface: "network", Step: "x"}}, {{Interface: "deploy"}}} {
+			if _, err := d.ManualCleanSteps(r.Node, bad); !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%v: %v", bad, err)
+			}
+		}
+	})
+}
+
+func TestTearDownSwitchesOff(t *testing.T) {
+	r := newRig()
+	r.SetPowerState(driver.PowerOn)
+	if err := flow(t, r, New(Settings{}).TearDownSteps(r.Node)); err != nil || !slices.Equal(r.Log, []string{"power power off"}) {
+		t.Errorf("%v, writes %q", err, r.Log)
+	}
+}
+
+func TestNoSecretGoesToTheAgent(t *testing.T) {
+	r := newRig()
+	r.Node.DriverInfo = map[string]any{"redfish_password": "s3cret"}
+	synctest.Test(t, func(t *testing.T) {
+		if err := errors.Join(flow(t, r, New(Settings{}).DeploySteps(r.Node)), flow(t, r, New(Settings{}).CleanSteps(r.Node))); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, w := range r.Log {
+		if strings.Contains(w, "s3cret") {
+			t.Errorf("the BMC's password goes out: %q", w)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package direct
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+func TestImageFields(t *testing.T) {
+	sum256, sum512 := strings.Repeat("0a", 32), strings.Repeat("0b", 64)
+	for _, c := range []struct {
+		name, info                string
+		format, compression, algo string
+	}{
+		{"raw", `{"image_source":"http://h/os.img","image_checksum":"` + sum256 + `"}`, "raw", "", "sha256"},
+		{"qcow2", `{"image_source":"https://h/os.qcow2?x=1","image_checksum":"` + sum512 + `"}`, "qcow2", "", "sha512"},
+		{"gzip", `{"image_source":"http://h/os.raw.gz","image_os_hash_algo":"sha256","image_os_hash_value":"` + sum256 + `"}`, "raw", "gzip", "sha256"},
+		{"qcow2 in zstd", `{"image_source":"file:///i/os.qcow2.zst","image_os_hash_algo":"SHA512","image_os_hash_value":"` + strings.ToUpper(sum512) + `"}`, "qcow2", "zstd", "sha512"},
+		{"said", `{"image_source":"http://h/os","image_disk_format":"qcow2","image_compression":"gz","image_checksum":"` + sum256 + `"}`, "qcow2", "gzip", "sha256"},
+	} {
+		n := &node.Document{UUID: "u"}
+		if err := json.Unmarshal([]byte(c.info), &n.InstanceInfo); err != nil {
+			t.Fatal(err)
+		}
+		i, err := imageOf(n)
+		if err != nil || i.format != c.format || i.compression != c.compression || i.source.HashAlgo != c.algo || i.source.HashValue != strings.ToLower(i.source.HashValue) {
+			t.Errorf("%s: %+v, %v", c.name, i, err)
+		}
+	}
+}
+
+func TestImageErrorsNameAllFields(t *testing.T) {
+	for info, want := range map[string][]string{
+		`{}`: {"image_source", "image_checksum", "image_os_hash_value"},
+		`{"image_source":"http://h/i","image_checksum":"` + strings.Repeat("a", 32) + `"}`:                                 {"MD5"},
+		`{"image_source":"8e0f-glance-id","image_checksum":"` + strings.Repeat("a", 64) + `"}`:                             {"image_source"},
+		`{"image_source":"http://h/i","image_os_hash_value":"aa"}`:                                                         {"image_os_hash_algo"},
+		`{"image_source":"http://h/i","image_os_hash_algo":"md5","image_os_hash_value":"aa"}`:                              {"md5"},
+		`{"image_source":"http://h/i","image_checksum":"` + strings.Repeat("z", 64) + `"}`:                                 {"hex"},
+		`{"image_source":"http://h/i.vmdk","image_disk_format":"vmdk","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"vmdk"},
+		`{"image_source":"http://h/i","image_type":"partition","root_device":[1],"image_checksum":"` + strings.Repeat("a", 64) + `"}`: {
+			"image_type", "root_device"},
+	} {
+		n := &node.Document{UUID: "u-1"}
+		if err := json.Unmarshal([]byte(info), &n.InstanceInfo); err != nil {
+			t.Fatal(err)
+		}
+		err := New(Settings{}).Validate(n)
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", info, err)
+			continue
+		}
+		for _, w := range append(want, "u-1") {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q does not name %s", info, err, w)
+			}
+		}
+	}
+}
+
+func TestRootDeviceAndMinimum(t *testing.T) {
+	n := &node.Document{UUID: "u", Properties: map[string]any{"root_device": map[string]any{"name": "/dev/b"}},
+		DriverInfo:   map[string]any{fieldMinDisk: float64(1 << 26)},
+		InstanceInfo: map[string]any{"image_source": "http://h/i", "image_checksum": strings.Repeat("a", 64)}}
+	i, err := imageOf(n)
+	if err != nil || i.root["name"] != "/dev/b" || i.minDisk != 1<<26 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	n.InstanceInfo["root_device"] = `{"name":"/dev/a"}`
+	if i, err = imageOf(n); err != nil || i.root["name"] != "/dev/a" {
+		t.Errorf("instance_info goes first: %+v, %v", i, err)
+	}
+}
+
+func FuzzParseSteps(f *testing.F) {
+	f.Add([]byte(`{"clean_steps":[{"step":"a","priority":1}]}`))
+	f.Add([]byte(`{"clean_steps":{"m":[{"step":"a","priority":1},null]}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		steps, err := parseSteps(raw)
+		if err != nil {
+			return
+		}
+		for i, s := range steps {
+			if priority(s) <= 0 || i > 0 && priority(s) > priority(steps[i-1]) {
+				t.Errorf("%q became %v", raw, steps)
+			}
+		}
+	})
+}

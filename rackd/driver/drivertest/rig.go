@@ -1,0 +1,325 @@
+package drivertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Rig is one machine with its BMC, its agent and the rack around it. It notes
+// each write in order. Safe for concurrent use; a test sets fields before it runs
+// steps.
+type Rig struct {
+	Fence
+	Node *node.Document
+	// Fail returns the error of a call: set_power, power_state, set_boot_device,
+	// start <command>, command, prepare_image, save. Nil: no call fails.
+	Fail func(call string) error
+	// Answer returns the result of a command that has ended, or its failure; a
+	// command is running until it is asked for Runs times.
+	Answer func(name string) (result any, failure string)
+	Runs   int
+	// Stuck machines accept power requests and stay as they are.
+	Stuck bool
+	// NoBoot: machines that are switched on do not bring up an agent.
+	NoBoot bool
+
+	mu       sync.Mutex
+	state    driver.PowerState
+	mode     string
+	Log      []string // writes, in order
+	Phases   []string
+	handle   json.RawMessage
+	called   time.Time // the agent's last heartbeat
+	commands map[string]*command
+	Inv      *agentapi.Inventory
+	Progress agentapi.Progress
+	facts    map[string]string
+}
+
+type command struct {
+	agentapi.Command
+	asked int
+}
+
+// NewRig returns a machine that is off and boots in UEFI mode.
+func NewRig() *Rig {
+	return &Rig{Node: &node.Document{UUID: "5f0c", Name: "web1", Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}},
+		state: driver.PowerOff, mode: "uefi", commands: map[string]*command{}, facts: map[string]string{}}
+}
+
+// Task is a task on the machine under boot, as a new owner of the work has it:
+// what earlier tasks kept is there.
+func (r *Rig) Task(boot driver.Interface) *driver.Task {
+	none := noImplementation{}
+	reg, err := driver.NewRegistry(driver.Type{Name: "rig", Interfaces: map[string][]driver.Named{
+		"power": {{Name: "rig", Impl: rigPower{r}}}, "management": {{Name: "rig", Impl: rigManagement{r}}},
+		"boot": {{Name: "rig", Impl: boot}}, "deploy": {{Name: "rig", Impl: none}}}})
+	if err != nil {
+		panic(err)
+	}
+	r.Node.Driver = "rig"
+	hw, err := reg.Resolve(r.Node)
+	if err != nil {
+		panic(err)
+	}
+	return &driver.Task{Node: r.Node, Hardware: hw, Fence: r, WorkID: "w1", Entered: time.Now(), Agent: rigAgent{r}, Images: r, Record: rigRecord{r},
+		ConfigDrive: func(context.Context) (string, error) { return "ZHJpdmU=", nil }, Facts: r.facts}
+}
+
+// NextStep forgets the step's handle, as a conductor does between steps.
+func (r *Rig) NextStep() { r.mu.Lock(); defer r.mu.Unlock(); r.handle = nil }
+
+// HandleText is the step's handle.
+func (r *Rig) HandleText() string { r.mu.Lock(); defer r.mu.Unlock(); return string(r.handle) }
+
+// SetPowerState puts the machine into a state.
+func (r *Rig) SetPowerState(s driver.PowerState) { r.mu.Lock(); defer r.mu.Unlock(); r.state = s }
+
+// RebootAgent makes the agent forget its commands.
+func (r *Rig) RebootAgent() { r.mu.Lock(); defer r.mu.Unlock(); clear(r.commands) }
+
+// Writes returns the writes so far that start with prefix.
+func (r *Rig) Writes(prefix string) (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.Log {
+		if strings.HasPrefix(w, prefix) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (r *Rig) fail(call string) error {
+	if r.Fail == nil {
+		return nil
+	}
+	return r.Fail(call)
+}
+
+// write notes a write behind the fence.
+func (r *Rig) write(f driver.Fence, what string) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Log = append(r.Log, what)
+	return nil
+}
+
+// Prepare implements driver.Images.
+func (r *Rig) Prepare(_ context.Context, src driver.ImageSource) (string, error) {
+	return "http://rack/images/" + src.HashValue, r.fail("prepare_image")
+}
+
+type noImplementation struct{}
+
+func (noImplementation) Properties() map[string]string              { return nil }
+func (noImplementation) Validate(*node.Document) error              { return nil }
+func (noImplementation) DeploySteps(*node.Document) []driver.Step   { return nil }
+func (noImplementation) CleanSteps(*node.Document) []driver.Step    { return nil }
+func (noImplementation) TearDownSteps(*node.Document) []driver.Step { return nil }
+func (noImplementation) ManualCleanSteps(*node.Document, []driver.AskedStep) ([]driver.Step, error) {
+	return nil, nil
+}
+
+type rigPower struct{ r *Rig }
+
+func (rigPower) Properties() map[string]string { return nil }
+func (rigPower) Validate(*node.Document) error { return nil }
+func (rigPower) PowerTargets() []driver.PowerState {
+	return []driver.PowerState{driver.PowerOn, driver.PowerOff}
+}
+func (p rigPower) PowerState(context.Context, *node.Document) (driver.PowerState, error) {
+	p.r.mu.Lock()
+	s := p.r.state
+	p.r.mu.Unlock()
+	return s, p.r.fail("power_state")
+}
+
+func (p rigPower) SetPower(_ context.Context, f driver.Fence, _ *node.Document, target driver.PowerState) error {
+	r := p.r
+	r.mu.Lock()
+	same := r.state == target
+	r.mu.Unlock()
+	if same {
+		return nil
+	}
+	if err := r.write(f, "power "+string(target)); err != nil {
+		return err
+	}
+	err := r.fail("set_power")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Stuck {
+		return err
+	}
+	if r.state = target; target == driver.PowerOff {
+		clear(r.commands)
+		return err
+	}
+	r.state = driver.PowerOn
+	if !r.NoBoot && r.facts[driver.FactBoot] == driver.BootRamdisk {
+		r.called = time.Now()
+	}
+	return err
+}
+
+type rigManagement struct{ r *Rig }
+
+func (rigManagement) Properties() map[string]string { return nil }
+func (rigManagement) Validate(*node.Document) error { return nil }
+func (rigManagement) SupportedBootDevices(context.Context, *node.Document) ([]driver.BootDevice, error) {
+	return []driver.BootDevice{driver.BootPXE, driver.BootDisk}, nil
+}
+func (rigManagement) BootDevice(context.Context, *node.Document) (ask.BootDevice, error) {
+	return ask.BootDevice{}, nil
+}
+func (m rigManagement) SetBootDevice(_ context.Context, f driver.Fence, _ *node.Document, d driver.BootDevice, persistent bool) error {
+	if err := m.r.write(f, fmt.Sprintf("boot %s %v", d, persistent)); err != nil {
+		return err
+	}
+	return m.r.fail("set_boot_device")
+}
+func (m rigManagement) BootMode(context.Context, *node.Document) (string, error) {
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
+	return m.r.mode, m.r.fail("boot_mode")
+}
+func (m rigManagement) SetBootMode(_ context.Context, f driver.Fence, _ *node.Document, mode string) error {
+	if err := m.r.write(f, "mode "+mode); err != nil {
+		return err
+	}
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
+	m.r.mode = mode
+	return nil
+}
+func (rigManagement) Identity(context.Context, *node.Document) (driver.Identity, error) {
+	return driver.Identity{}, driver.ErrUnsupported
+}
+func (rigManagement) InjectNMI(context.Context, driver.Fence, *node.Document) error {
+	return driver.ErrUnsupported
+}
+
+type rigRecord struct{ r *Rig }
+
+func (k rigRecord) Handle() json.RawMessage {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	return k.r.handle
+}
+
+func (k rigRecord) SaveHandle(_ context.Context, handle any) error {
+	if err := k.r.fail("save"); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(handle)
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.handle = raw
+	return err
+}
+
+func (k rigRecord) Phase(name, detail string) {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.Phases = append(k.r.Phases, name+": "+detail)
+}
+
+func (k rigRecord) Progress(p agentapi.Progress) {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.Progress = p
+}
+
+func (k rigRecord) Inventory(inv agentapi.Inventory) {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.Inv = &inv
+}
+
+type rigAgent struct{ r *Rig }
+
+func (a rigAgent) Booted(since time.Time) bool {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	return !a.r.called.IsZero() && !a.r.called.Before(since)
+}
+
+func (a rigAgent) Start(_ context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return agentapi.Command{}, err
+	}
+	if err := f.Check(); err != nil {
+		return agentapi.Command{}, err
+	}
+	if err := a.r.fail("start " + name); err != nil {
+		return agentapi.Command{}, err
+	}
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if c := a.r.commands[id]; c != nil {
+		return c.Command, nil
+	}
+	a.r.Log = append(a.r.Log, "agent "+name+" "+string(raw))
+	c := &command{Command: agentapi.Command{ID: id, Name: name, Status: agentapi.CommandRunning}}
+	a.r.commands[id] = c
+	a.r.end(c)
+	return c.Command, nil
+}
+
+// end ends c when it was asked for often enough.
+func (r *Rig) end(c *command) {
+	if c.asked < r.Runs {
+		c.Progress = &agentapi.Progress{DoneBytes: int64(c.asked + 1), TotalBytes: int64(r.Runs + 1)}
+		return
+	}
+	var result any
+	failure := ""
+	if r.Answer != nil {
+		result, failure = r.Answer(c.Name)
+	}
+	if c.Status = agentapi.CommandSucceeded; failure != "" {
+		c.Status, c.Error = agentapi.CommandFailed, &agentapi.CommandError{Message: "failed", Details: failure}
+		return
+	}
+	c.Result, _ = json.Marshal(result)
+}
+
+func (a rigAgent) Command(_ context.Context, id string) (agentapi.Command, bool, error) {
+	if err := a.r.fail("command"); err != nil {
+		return agentapi.Command{}, false, err
+	}
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	c := a.r.commands[id]
+	if c == nil {
+		return agentapi.Command{}, false, nil
+	}
+	c.asked++
+	a.r.end(c)
+	return c.Command, true, nil
+}
+
+func (a rigAgent) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
+	c, err := a.Start(ctx, f, id, name, params)
+	for err == nil && c.Status == agentapi.CommandRunning {
+		c, _, err = a.Command(ctx, id)
+	}
+	if err != nil {
+		return c, err
+	}
+	return c, driver.CommandFailure(c)
+}

@@ -1,0 +1,134 @@
+package fake
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+)
+
+// flow runs steps the way a conductor does and returns how long they took.
+func flow(t *testing.T, r *drivertest.Rig, f *Fleet, steps []driver.Step) (time.Duration, error) {
+	t.Helper()
+	began := time.Now()
+	for _, s := range steps {
+		r.NextStep()
+		for {
+			out, err := s.Run(t.Context(), r.Task(f.Interface("boot")))
+			if err != nil {
+				return time.Since(began), err
+			}
+			poll, waiting := out.Waiting()
+			if !waiting {
+				break
+			}
+			<-time.After(poll)
+		}
+	}
+	return time.Since(began), nil
+}
+
+func TestDeployTakesItsDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, r := New(Options{}), drivertest.NewRig()
+		deploy := f.Interface("deploy").(driver.Deploy)
+		if took, err := flow(t, r, f, deploy.DeploySteps(r.Node)); err != nil || took != 0 {
+			t.Errorf("without delays: %s, %v", took, err)
+		}
+		if s, err := f.Interface("power").(driver.Power).PowerState(t.Context(), r.Node); s != driver.PowerOn || err != nil {
+			t.Errorf("after the deploy: %q, %v", s, err)
+		}
+		r.Node.DriverInfo = map[string]any{"fake_write_image_delay": 7, "fake_deploy_delay": "0.5"}
+		if took, err := flow(t, r, f, deploy.DeploySteps(r.Node)); err != nil || took != 7500*time.Millisecond {
+			t.Errorf("with delays: %s, %v; want 7.5s", took, err)
+		}
+		f.opts.DefaultDelay = time.Second
+		if took, err := flow(t, r, f, deploy.TearDownSteps(r.Node)); err != nil || took != time.Second {
+			t.Errorf("default delay: %s, %v", took, err)
+		}
+	})
+}
+
+func TestSuccessorWaitsForTheSameEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.Node.DriverInfo = map[string]any{"fake_write_image_delay": 10}
+		first, second := New(Options{}), New(Options{})
+		at := 1 // write_image
+		if _, err := first.Interface("deploy").(driver.Deploy).DeploySteps(r.Node)[at].Run(t.Context(), r.Task(first.Interface("boot"))); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(6 * time.Second)
+		out, err := second.Interface("deploy").(driver.Deploy).DeploySteps(r.Node)[at].Run(t.Context(), r.Task(second.Interface("boot")))
+		if poll, waiting := out.Waiting(); err != nil || !waiting || poll != 4*time.Second {
+			t.Errorf("%s, %v, %v; want 4s left", poll, waiting, err)
+		}
+	})
+}
+
+func TestFailuresOnDemand(t *testing.T) {
+	f, r := New(Options{}), drivertest.NewRig()
+	r.Node.DriverInfo = map[string]any{"fake_write_image_fail": "disk is full", "fake_set_boot_device_fail": "stuck", "fake_set_boot_device_unreachable": true,
+		"fake_raid_validate_fail": "no controller"}
+	if _, err := flow(t, r, f, f.Interface("deploy").(driver.Deploy).DeploySteps(r.Node)); err == nil || !strings.Contains(err.Error(), "disk is full") {
+		t.Errorf("deploy: %v", err)
+	}
+	if err := f.Interface("management").(driver.Management).SetBootDevice(t.Context(), r, r.Node, "pxe", true); !errors.Is(err, driver.ErrUnreachable) {
+		t.Errorf("boot device: %v", err)
+	}
+	if err := f.Interface("raid").Validate(r.Node); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("validate: %v", err)
+	}
+	r.Node.DriverInfo = map[string]any{"fake_deploy_delay": "soon"}
+	if err := f.Interface("deploy").Validate(r.Node); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("a delay that is no number: %v", err)
+	}
+}
+
+func TestOneShotBootDeviceIsUsedUp(t *testing.T) {
+	f, r := New(Options{}), drivertest.NewRig()
+	p, m := f.Interface("power").(driver.Power), f.Interface("management").(driver.Management)
+	if err := errors.Join(m.SetBootDevice(t.Context(), r, r.Node, "pxe", false), p.SetPower(t.Context(), r, r.Node, driver.PowerOn)); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := m.BootDevice(t.Context(), r.Node); d.Device != "disk" || err != nil {
+		t.Errorf("%+v, %v; want disk again", d, err)
+	}
+}
+
+func TestLostFenceChangesNothing(t *testing.T) {
+	f, r := New(Options{}), drivertest.NewRig()
+	r.Lose()
+	p := f.Interface("power").(driver.Power)
+	if err := p.SetPower(t.Context(), r, r.Node, driver.PowerOn); !errors.Is(err, driver.ErrFenced) {
+		t.Errorf("%v, want ErrFenced", err)
+	}
+	if s, _ := p.PowerState(t.Context(), r.Node); s != driver.PowerOff {
+		t.Errorf("the machine is %q", s)
+	}
+}
+
+func TestInspectRescueAndNamedSteps(t *testing.T) {
+	f, r := New(Options{}), drivertest.NewRig()
+	steps := f.Interface("inspect").(driver.Inspect).InspectSteps(r.Node)
+	rescuer := f.Interface("rescue").(driver.Rescuer)
+	steps = append(append(steps, rescuer.RescueSteps(r.Node)...), rescuer.UnrescueSteps(r.Node)...)
+	if _, err := flow(t, r, f, steps); err != nil {
+		t.Fatal(err)
+	}
+	if r.Inv == nil || len(r.Inv.Interfaces) != 1 || r.Inv.Boot.PXEInterface != r.Node.Ports[0].Address {
+		t.Errorf("inventory %+v", r.Inv)
+	}
+	d := f.Interface("deploy").(driver.Deploy)
+	asked := []driver.AskedStep{{Interface: "raid", Step: "create_configuration"}, {Interface: "deploy", Step: "erase_devices"}}
+	if steps, err := d.ManualCleanSteps(r.Node, asked); err != nil || len(steps) != 2 {
+		t.Errorf("%d steps, %v", len(steps), err)
+	}
+	if _, err := d.ManualCleanSteps(r.Node, []driver.AskedStep{{Interface: "raid", Step: "nonsense"}}); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("%v, want ErrInvalid", err)
+	}
+}
