@@ -79,12 +79,12 @@ func newBench(t testing.TB) *bench {
 		ask.DriverProperties:     `{"redfish_address":"address of the BMC"}`,
 		ask.InjectNMI:            `null`,
 	}}
-	st, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return noon }})
+	st, err := store.Open(context.Background(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	if _, err := st.Migrate(t.Context()); err != nil {
+	if _, err := st.Migrate(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	key, err := seal.NewKey(bytes.Repeat([]byte{7}, 32))
@@ -110,7 +110,7 @@ type answer struct {
 // do sends a request with a version ("" for none) and a body ("" for none).
 func (b *bench) do(method, path, version, body string, headers ...string) answer {
 	b.t.Helper()
-	r := httptest.NewRequestWithContext(b.t.Context(), method, "http://ironyard.example:6385"+path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), method, "http://ironyard.example:6385"+path, strings.NewReader(body))
 	if version != "" {
 		r.Header.Set("X-OpenStack-Ironic-API-Version", version)
 	}
@@ -171,7 +171,7 @@ func (b *bench) addNode() {
 // move puts a node into a state as if a rack had reported it.
 func (b *bench) move(ident string, state, target provision.State, change func(*store.Node)) {
 	b.t.Helper()
-	err := b.store.Update(b.t.Context(), func(ctx context.Context, tx *store.Tx) error {
+	err := b.store.Update(context.Background(), func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.Node(ctx, ident)
 		if err != nil {
 			return err
