@@ -1,0 +1,79 @@
+package boot
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// End is how the machine's run shall end.
+type End string
+
+// The ends there are.
+const (
+	Nothing  End = "nothing"
+	Reboot   End = "reboot"
+	PowerOff End = "power off"
+)
+
+// grace is the time between a command that ends the run and the end.
+const grace = 2 * time.Second
+
+// execute ends the machine's run and returns an exit status if it still lives.
+func (e End) execute(log *slog.Logger, ramdisk bool) int {
+	how := map[End]int{Reboot: unix.LINUX_REBOOT_CMD_RESTART, PowerOff: unix.LINUX_REBOOT_CMD_POWER_OFF}[e]
+	if how == 0 || !ramdisk {
+		log.Info("the agent ends", "machine", e)
+		return 0
+	}
+	unix.Sync()
+	if err := unix.Reboot(how); err != nil {
+		log.Error("the machine does not obey", "wanted", e, "error", err)
+	}
+	return exitStatus(Flags{Ramdisk: true})
+}
+
+// power remembers the first wish.
+type power struct{ asked chan End }
+
+func newPower() *power { return &power{make(chan End, 1)} }
+
+func (p *power) ask(e End) error {
+	select {
+	case p.asked <- e:
+		return nil
+	default:
+		return fmt.Errorf("cannot %s: the machine's run is ending already", e)
+	}
+}
+
+// Reboot asks for a reboot, soon.
+func (p *power) Reboot(context.Context) error { return p.ask(Reboot) }
+
+// PowerOff asks for power off, soon.
+func (p *power) PowerOff(context.Context) error { return p.ask(PowerOff) }
+
+// crew owns the agent's goroutines.
+type crew struct{ wg sync.WaitGroup }
+
+func newCrew() *crew          { return &crew{} }
+func (c *crew) Go(run func()) { c.wg.Go(run) }
+func (c *crew) wait()         { c.wg.Wait() }
+
+// verifyByAuthorities is what TLS does when it is not told otherwise.
+func verifyByAuthorities(s tls.ConnectionState) error {
+	between := x509.NewCertPool()
+	for _, c := range s.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: s.ServerName, Intermediates: between}); err != nil {
+		return fmt.Errorf("the image server's certificate is neither the rackd's nor vouched for by an authority that the ramdisk knows: %w", err)
+	}
+	return nil
+}

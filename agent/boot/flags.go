@@ -1,0 +1,89 @@
+// Package boot wires the agent together: parameters, network, lookup, command API,
+// heartbeats, logs, and the machine's end by reboot or power-off.
+//
+// It may import protocol/agentapi and all packages of the agent; nothing imports it
+// but main. In the ramdisk it configures the network and may reboot the machine;
+// run as an ordinary program it does neither.
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/ironyard/ironyard/agent/cmdline"
+	"github.com/ironyard/ironyard/agent/efiboot"
+)
+
+// Version is the agent's version, as heartbeats tell it.
+const Version = "0.1.0"
+
+// RamdiskFlag tells the agent that it owns the machine.
+const RamdiskFlag = "--ramdisk"
+
+const about = `The Ironyard agent runs in a ramdisk on a bare-metal machine. It asks the rackd
+of its rack which node it is, then obeys commands: write an image to a disk, erase
+disks, describe the hardware, reboot.
+
+In the ramdisk it is /init and takes its settings from the kernel command line:
+ipa-api-url, ironyard-api-fingerprint, BOOTIF, ironyard-node, ipa-debug. Started by
+hand it takes them from flags, touches only the disks named by --disk, and never
+reboots or configures the network; a request to do so ends it.`
+
+// Flags are the settings of the agent.
+type Flags struct {
+	APIURL         string   `name:"api-url" placeholder:"URL,..." help:"Base URLs of rackds (https), tried in turn."`
+	APIFingerprint string   `name:"api-fingerprint" placeholder:"HEX" help:"SHA-256 of the rackd's certificate; no other is trusted."`
+	Node           string   `placeholder:"UUID" help:"UUID of this node, if known; else it is looked up by MAC."`
+	MAC            []string `name:"mac" placeholder:"MAC" help:"Look up by these addresses instead of the machine's own."`
+	BootMAC        string   `name:"boot-mac" placeholder:"MAC" help:"Interface that the firmware booted from."`
+	Listen         string   `default:":9999" help:"Where to serve the command API."`
+	Advertise      string   `placeholder:"IP" help:"Address told to the rackd; by default the one that reaches it."`
+	Disk           []string `placeholder:"PATH" help:"A disk of the machine: block device or regular file. May be repeated."`
+	SpoolDir       string   `name:"spool-dir" default:"/tmp" help:"Where a qcow2 image is kept while it is converted, in memory."`
+	TokenFile      string   `name:"token-file" placeholder:"PATH" help:"Where to keep the agent token across restarts of the agent."`
+	EFIVars        string   `name:"efi-vars" default:"${efivars}" help:"Where EFI variables are mounted."`
+	Debug          bool     `help:"Log more."`
+	Ramdisk        bool     `hidden:"" help:"Own this machine: read the kernel command line, configure the network, reboot."`
+}
+
+// parse reads the flags, and in the ramdisk the kernel command line.
+func parse(args []string) (Flags, error) {
+	var f Flags
+	parser, err := kong.New(&f, kong.Name("agent"), kong.Description(about), kong.Vars{"efivars": efiboot.Dir}, kong.UsageOnError())
+	if err != nil {
+		return f, err
+	}
+	if _, err = parser.Parse(args); err != nil {
+		return f, err
+	}
+	if !f.Ramdisk {
+		if len(f.Disk) == 0 {
+			// Without this rule a try on a workstation could cost its disk.
+			return f, errors.New("outside the ramdisk name the disks that may be written: --disk PATH")
+		}
+		return f, nil
+	}
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return f, fmt.Errorf("reading the kernel command line: %w", err)
+	}
+	return f, f.kernel(string(line))
+}
+
+// kernel takes settings from the kernel command line. What could be read is set
+// even when the error says that something could not.
+func (f *Flags) kernel(line string) error {
+	p, err := cmdline.Parse(line)
+	for i, u := range p.APIURLs {
+		if i > 0 {
+			f.APIURL += ","
+		}
+		f.APIURL += u
+	}
+	f.APIFingerprint, f.BootMAC, f.Node, f.Debug = p.Fingerprint, p.BootMAC, p.Node, p.Debug
+	f.TokenFile = "/run/ironyard/token"
+	return err
+}

@@ -1,0 +1,160 @@
+package boot
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/ironyard/ironyard/agent/command"
+	"github.com/ironyard/ironyard/agent/commandapi"
+	"github.com/ironyard/ironyard/agent/commands"
+	"github.com/ironyard/ironyard/agent/deploy"
+	"github.com/ironyard/ironyard/agent/image"
+	"github.com/ironyard/ironyard/agent/inventory"
+	"github.com/ironyard/ironyard/agent/logship"
+	"github.com/ironyard/ironyard/agent/rackclient"
+	"github.com/ironyard/ironyard/agent/session"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// parts is what serve puts together.
+type parts struct {
+	flags   Flags
+	log     *slog.Logger
+	ship    *logship.Shipper
+	client  *rackclient.Client
+	machine inventory.Machine
+	id      session.Identity
+	bootID  string
+	url     string // of a rackd
+}
+
+// serve answers commands and sends heartbeats until ctx or the machine's run ends.
+func serve(ctx context.Context, crew *crew, p parts) (End, error) {
+	ip, err := advertised(p.flags.Advertise, p.url)
+	if err != nil {
+		return Nothing, err
+	}
+	cert, pem, err := commandapi.NewCertificate(time.Now().Add(p.id.ClockOffset), ip)
+	if err != nil {
+		return Nothing, err
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", p.flags.Listen)
+	if err != nil {
+		return Nothing, fmt.Errorf("serving the command API: %w", err)
+	}
+	images, err := imageClient(p.flags.APIFingerprint)
+	if err != nil {
+		l.Close()
+		return Nothing, err
+	}
+	defer images.CloseIdleConnections()
+	power := newPower()
+	runner := command.NewRunner(p.log, commands.All(commands.Deps{
+		Log: p.log, Power: power, Inventory: p.machine.Read, Logs: p.ship.Collect,
+		Deployer: &deploy.Deployer{
+			Machine: p.machine, Log: p.log, Attempts: 10, Pause: 3 * time.Second, EFIVars: p.flags.EFIVars,
+			Images: &image.Writer{Client: images, SpoolDir: p.flags.SpoolDir, SpoolLimit: func() int64 { return p.machine.FreeMemory() / 2 }},
+		},
+	})...)
+	defer runner.Close()
+	api := &commandapi.Server{Runner: runner, Token: p.id.Token, Version: Version, StartedAt: time.Now().UTC(), Log: p.log}
+	server := &http.Server{
+		Handler: api.Handler(), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}},
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	crew.Go(func() { served <- server.ServeTLS(l, "", "") })
+	callback := "https://" + net.JoinHostPort(ip.String(), strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	p.log.Info("ready for commands", "callback_url", callback, "node", p.id.Node)
+
+	beating, stopBeating := context.WithCancel(ctx)
+	heart := &session.Heart{Log: p.log, Rackd: p.client, Commands: runner, Identity: p.id, Beat: agentapi.Heartbeat{
+		CallbackURL: callback, AgentVersion: Version, AgentToken: p.id.Token, AgentVerifyCA: pem, BootID: p.bootID,
+	}}
+	beat := make(chan struct{})
+	crew.Go(func() { defer close(beat); heart.Run(beating) })
+	defer func() {
+		stopBeating()
+		<-beat
+		server.Close()
+	}()
+	select {
+	case <-ctx.Done():
+		return Nothing, nil
+	case err := <-served:
+		return Nothing, fmt.Errorf("serving the command API: %w", err)
+	case end := <-power.asked:
+		// The rackd shall hear that the command succeeded before we are gone.
+		p.log.Info("the machine's run ends", "by", end)
+		select {
+		case <-time.After(grace):
+		case <-ctx.Done():
+		}
+		return end, nil
+	}
+}
+
+// advertised is the address by which the rackd reaches us: the one from which we
+// reach it.
+func advertised(given, rackd string) (net.IP, error) {
+	if given != "" {
+		if ip := net.ParseIP(given); ip != nil {
+			return ip, nil
+		}
+		return nil, fmt.Errorf("--advertise %q is no IP address", given)
+	}
+	u, err := url.Parse(rackd)
+	if err != nil {
+		return nil, err
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	// Connecting a UDP socket sends nothing; it only asks the routing table.
+	c, err := net.DialTimeout("udp", net.JoinHostPort(u.Hostname(), port), 10*time.Second)
+	if err != nil {
+		return nil, fmt.Errorf("finding the address that reaches %s: %w", rackd, err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).IP, nil
+}
+
+// imageClient downloads images: from the rackd, whose certificate is pinned, or
+// from servers that ordinary authorities vouch for, where the ramdisk has some. An
+// image is verified by its checksum in any case.
+func imageClient(fingerprint string) (*http.Client, error) {
+	pinned, err := rackclient.Pinned(fingerprint)
+	if err != nil {
+		return nil, err
+	}
+	config := pinned.Clone()
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		if pinned.VerifyConnection(s) == nil {
+			return nil
+		}
+		return verifyByAuthorities(s)
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:     (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute, DisableCompression: true, IdleConnTimeout: time.Minute,
+		},
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) >= 5 {
+				return errors.New("more than five redirections")
+			}
+			return nil
+		},
+	}, nil
+}

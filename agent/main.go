@@ -1,0 +1,18 @@
+// Command agent is /init of Ironyard's ramdisk. As the first process it prepares
+// the machine and keeps itself running as a child; as that child, or started by
+// hand, it is the agent. See package boot.
+package main
+
+import (
+	"os"
+
+	"github.com/ironyard/ironyard/agent/boot"
+	"github.com/ironyard/ironyard/agent/pid1"
+)
+
+func main() {
+	if os.Getpid() == 1 {
+		pid1.Main(boot.Logger(false, nil), "agent", boot.RamdiskFlag)
+	}
+	os.Exit(boot.Main(os.Args[1:]))
+}

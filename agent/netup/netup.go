@@ -1,0 +1,266 @@
+// Package netup configures the ramdisk's network by DHCP and keeps the leases.
+//
+// It may import nothing of the project. The interface that the firmware booted
+// from comes first: it gets its lease, the best route and the resolver before the
+// others are asked. Invariants: an interface without carrier costs nothing but a
+// look each second; a lease is renewed in time, and one that ran out is asked for
+// anew; what a DHCP server says is checked before it is believed.
+package netup
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
+	"github.com/vishvananda/netlink"
+)
+
+const (
+	// bootAlone is how long the boot interface has the network for itself.
+	bootAlone = 15 * time.Second
+	look      = 500 * time.Millisecond
+	tryFor    = 3 * time.Second // for an answer to one DHCP packet
+	tries     = 3
+	// scanFor bounds the wait for drivers to make interfaces appear.
+	scanFor = 30 * time.Second
+)
+
+// Manager keeps the machine's leases. Its fields are set before Run.
+type Manager struct {
+	Log *slog.Logger
+	// BootMAC names the interface that comes first; empty: none does.
+	BootMAC string
+	// ResolvConf is the resolver's file to write.
+	ResolvConf string
+
+	once  sync.Once
+	ready chan struct{}
+}
+
+// Ready is closed when the first interface has a lease.
+func (m *Manager) Ready() <-chan struct{} {
+	m.once.Do(func() { m.ready = make(chan struct{}) })
+	return m.ready
+}
+
+// Run brings all interfaces up and keeps their leases until ctx ends. It returns
+// an error only if the machine has no interface.
+func (m *Manager) Run(ctx context.Context) error {
+	m.Ready()
+	if lo, err := netlink.LinkByName("lo"); err == nil {
+		if err := netlink.LinkSetUp(lo); err != nil {
+			m.Log.Warn("cannot bring up the loopback interface", "error", err)
+		}
+	}
+	links, err := m.scan(ctx)
+	if err != nil {
+		return err
+	}
+	var leased sync.Once
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	first := make(chan struct{})
+	hasBoot := false
+	for i, l := range links {
+		name, boot := l.Attrs().Name, m.isBoot(l)
+		hasBoot = hasBoot || boot
+		if err := netlink.LinkSetUp(l); err != nil {
+			m.Log.Warn("cannot bring up interface", "interface", name, "error", err)
+			continue
+		}
+		wg.Go(func() {
+			if !boot {
+				select {
+				case <-first:
+				case <-ctx.Done():
+					return
+				}
+			}
+			metric := 100 + 10*(i+1)
+			if boot {
+				metric = 100
+			}
+			m.keep(ctx, name, metric, func() { leased.Do(func() { close(m.ready) }) })
+		})
+	}
+	wg.Go(func() {
+		defer close(first)
+		if !hasBoot {
+			if m.BootMAC != "" {
+				m.Log.Warn("the interface that the firmware booted from is not here, trying all", "mac", m.BootMAC)
+			}
+			return
+		}
+		select {
+		case <-m.ready:
+		case <-time.After(bootAlone):
+			m.Log.Warn("no lease on the boot interface yet, trying the others too", "mac", m.BootMAC)
+		case <-ctx.Done():
+		}
+	})
+	<-ctx.Done()
+	return nil
+}
+
+func (m *Manager) isBoot(l netlink.Link) bool {
+	return strings.EqualFold(l.Attrs().HardwareAddr.String(), m.BootMAC)
+}
+
+// scan waits for Ethernet interfaces, and for the boot interface if one is named.
+func (m *Manager) scan(ctx context.Context) ([]netlink.Link, error) {
+	for began := time.Now(); ; {
+		all, err := netlink.LinkList()
+		if err != nil {
+			return nil, fmt.Errorf("listing network interfaces: %w", err)
+		}
+		var out []netlink.Link
+		boot := m.BootMAC == ""
+		for _, l := range all {
+			if a := l.Attrs(); a.EncapType == "ether" && a.Flags&net.FlagLoopback == 0 && len(a.HardwareAddr) == 6 {
+				out, boot = append(out, l), boot || m.isBoot(l)
+			}
+		}
+		waited := time.Since(began) > scanFor
+		if len(out) > 0 && (boot || waited) {
+			return out, nil
+		}
+		if waited {
+			return nil, fmt.Errorf("the machine shows no network interface within %v: does the ramdisk have its driver?", scanFor)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(look):
+		}
+	}
+}
+
+// keep holds a lease on one interface.
+func (m *Manager) keep(ctx context.Context, name string, metric int, leased func()) {
+	for ctx.Err() == nil {
+		if !m.carrier(ctx, name) {
+			return
+		}
+		lease, s, err := m.ask(ctx, name, nil)
+		if err != nil {
+			m.Log.Warn("no DHCP lease", "interface", name, "error", err)
+			pause(ctx, time.Second)
+			continue
+		}
+		if err := m.apply(name, metric, s); err != nil {
+			m.Log.Error("cannot use DHCP lease", "interface", name, "address", s.addr, "error", err)
+			pause(ctx, time.Second)
+			continue
+		}
+		m.Log.Info("network is up", "interface", name, "address", s.addr, "server", lease.ACK.ServerIdentifier(), "lease", s.expire, "mtu", s.mtu)
+		leased()
+		m.renewing(ctx, name, metric, lease, s)
+	}
+}
+
+// renewing returns when the lease is lost or ctx has ended.
+func (m *Manager) renewing(ctx context.Context, name string, metric int, lease *nclient4.Lease, s settings) {
+	for {
+		given := time.Now()
+		pause(ctx, s.renew)
+		for {
+			if ctx.Err() != nil {
+				return
+			}
+			next, fresh, err := m.ask(ctx, name, lease)
+			if err == nil && fresh.addr == s.addr {
+				if err = m.apply(name, metric, fresh); err == nil {
+					lease, s = next, fresh
+					break
+				}
+			}
+			if time.Since(given) > s.expire {
+				m.Log.Warn("DHCP lease ran out, asking anew", "interface", name, "error", err)
+				return
+			}
+			m.Log.Warn("DHCP lease not renewed yet", "interface", name, "error", err)
+			pause(ctx, max(s.expire/8, time.Second))
+		}
+	}
+}
+
+// ask gets a lease, or renews old.
+func (m *Manager) ask(ctx context.Context, name string, old *nclient4.Lease) (*nclient4.Lease, settings, error) {
+	c, err := nclient4.New(name, nclient4.WithTimeout(tryFor), nclient4.WithRetry(tries))
+	if err != nil {
+		return nil, settings{}, err
+	}
+	defer c.Close()
+	var lease *nclient4.Lease
+	if old != nil {
+		lease, err = c.Renew(ctx, old)
+	} else {
+		lease, err = c.Request(ctx, dhcpv4.WithRequestedOptions(dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionDomainNameServer, dhcpv4.OptionDomainName))
+	}
+	if err != nil {
+		return nil, settings{}, err
+	}
+	s, err := read(lease.ACK)
+	return lease, s, err
+}
+
+func (m *Manager) apply(name string, metric int, s settings) error {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if s.mtu != 0 && s.mtu != l.Attrs().MTU {
+		if err := netlink.LinkSetMTU(l, s.mtu); err != nil {
+			m.Log.Warn("the interface does not take the MTU of the lease", "interface", name, "mtu", s.mtu, "error", err)
+		}
+	}
+	if err := netlink.AddrReplace(l, &netlink.Addr{IPNet: toNet(s.addr)}); err != nil {
+		return fmt.Errorf("setting address: %w", err)
+	}
+	for _, r := range s.routes {
+		nr := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: toNet(r.to), Priority: metric}
+		if r.via.IsValid() {
+			nr.Gw = r.via.AsSlice()
+			// A gateway outside the prefix (a /32 lease) is on this link all the same.
+			nr.Flags = int(netlink.FLAG_ONLINK)
+		} else {
+			nr.Scope = netlink.SCOPE_LINK
+		}
+		if err := netlink.RouteReplace(nr); err != nil {
+			return fmt.Errorf("setting route to %v: %w", r.to, err)
+		}
+	}
+	if conf := s.resolvConf(); conf != "" && (metric == 100 || m.BootMAC == "") {
+		if err := os.WriteFile(m.ResolvConf, []byte(conf), 0o644); err != nil {
+			m.Log.Warn("no name resolution", "error", err)
+		}
+	}
+	return nil
+}
+
+// carrier waits for a cable; false means that ctx has ended.
+func (m *Manager) carrier(ctx context.Context, name string) bool {
+	for ctx.Err() == nil {
+		if l, err := netlink.LinkByName(name); err == nil && l.Attrs().RawFlags&0x10000 != 0 { // IFF_LOWER_UP
+			return true
+		}
+		pause(ctx, look)
+	}
+	return false
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
