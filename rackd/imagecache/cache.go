@@ -1,0 +1,198 @@
+// Package imagecache keeps images on the rack, so that each crosses the WAN once
+// per site however many machines want it. It owns its folder, the fetching and the
+// serving of what is in it.
+//
+// It imports nothing of the project, and needs nothing from it. Invariants:
+//
+//   - A file of the cache is complete and has the checksum that its name says:
+//     content is verified while it streams into a .part file, synced, then renamed.
+//   - Of any number of callers that want one image at once, one fetches; the fetch
+//     goes on as long as one of them still waits, and never outlives the last.
+//   - Files and fetches together never exceed MaxBytes. What is being served, or was
+//     handed out so lately that its download may not have begun, is not evicted.
+//   - The folder belongs to one process.
+package imagecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// DefaultMaxBytes is the bound when Config has none.
+	DefaultMaxBytes = 20 << 30
+	// handOver is how long an entry is kept after Ensure, whatever the pressure: the
+	// agent needs a moment until its download begins and keeps the entry by itself.
+	handOver = 5 * time.Minute
+	// stallAfter ends a fetch that brings no byte.
+	stallAfter = time.Minute
+	partSuffix = ".part"
+)
+
+// Config of a cache.
+type Config struct {
+	Dir      string // made if missing
+	MaxBytes int64  // 0: DefaultMaxBytes
+	// AllowedDirs are the folders that file:// images may come from; none: no such
+	// images.
+	AllowedDirs []string
+	Client      *http.Client // nil: one with timeouts and without an overall limit
+	Log         *slog.Logger // nil: the default logger
+	Registerer  prometheus.Registerer
+}
+
+// Cache of images. Safe for concurrent use.
+type Cache struct {
+	dir     string
+	max     int64
+	allowed []string
+	client  *http.Client
+	log     *slog.Logger
+	metrics *collectors
+	now     func() time.Time
+	stall   time.Duration
+
+	mu       sync.Mutex
+	entries  map[string]*entry
+	flights  map[string]*flight
+	stored   int64 // bytes of entries
+	reserved int64 // bytes granted to fetches, written or not
+}
+
+// entry is a file of the cache; Cache.mu guards it.
+type entry struct {
+	size   int64
+	used   time.Time // orders eviction; kept across restarts as the file's mtime
+	handed time.Time // when Ensure last returned it
+	refs   int       // downloads of it that run
+}
+
+// Entry is an image in the cache.
+type Entry struct {
+	ID   string // names it below /images/
+	Path string
+	Size int64 // bytes
+	// HashAlgo and HashValue are the verified checksum in plain form, also when the
+	// source named a file of checksums.
+	HashAlgo, HashValue string
+}
+
+// Open opens the cache in cfg.Dir, takes over what a former process completed and
+// removes what it left half done.
+func Open(cfg Config) (*Cache, error) {
+	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
+		now: time.Now, stall: stallAfter, entries: map[string]*entry{}, flights: map[string]*flight{}}
+	if c.max <= 0 {
+		c.max = DefaultMaxBytes
+	}
+	if c.client == nil {
+		c.client = newClient()
+	}
+	if c.log == nil {
+		c.log = slog.Default()
+	}
+	for _, d := range c.allowed {
+		if !filepath.IsAbs(d) {
+			return nil, fmt.Errorf("image cache: folder %q for file:// images must be an absolute path", d)
+		}
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("image cache: %w", err)
+	}
+	if err := c.load(); err != nil {
+		return nil, fmt.Errorf("image cache: read %s: %w", c.dir, err)
+	}
+	var err error
+	if c.metrics, err = newCollectors(c, cfg.Registerer); err != nil {
+		return nil, fmt.Errorf("image cache: register metrics: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.makeRoom(0) // the bound may be lower than the last time
+	return c, nil
+}
+
+// load reads the folder. Files that are neither images nor leftovers are not ours
+// and stay.
+func (c *Cache) load() error {
+	files, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), partSuffix) {
+			if err := os.Remove(filepath.Join(c.dir, f.Name())); err != nil {
+				return err
+			}
+			continue
+		}
+		info, err := f.Info()
+		if err != nil {
+			return err
+		}
+		if ValidID(f.Name()) && info.Mode().IsRegular() {
+			c.entries[f.Name()] = &entry{size: info.Size(), used: info.ModTime()}
+			c.stored += info.Size()
+		}
+	}
+	return nil
+}
+
+// Ensure returns src from the cache, after fetching and verifying it if need be.
+// The entry is safe from eviction for five minutes and while it is served. Errors
+// name the image's address without its user and query; Permanent tells those that
+// trying again does not cure.
+func (c *Cache) Ensure(ctx context.Context, src Source) (Entry, error) {
+	sum, err := c.resolve(ctx, src)
+	if err != nil {
+		return Entry{}, err
+	}
+	for {
+		e, ok := c.lookup(sum)
+		if ok {
+			return e, nil
+		}
+		f := c.join(ctx, sum, src.URL)
+		err := c.wait(ctx, f)
+		switch {
+		case err == nil:
+			continue // looked up again: that marks it as handed over
+		case ctx.Err() != nil:
+			return Entry{}, fmt.Errorf("fetch image %s: %w", show(src.URL), context.Cause(ctx))
+		case f.url != src.URL && !errors.Is(err, ErrFull):
+			continue // another address of the same image failed; try our own
+		}
+		return Entry{}, err
+	}
+}
+
+// lookup finds an entry and marks it as handed over.
+func (c *Cache) lookup(sum checksum) (Entry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := sum.id()
+	e, ok := c.entries[id]
+	if !ok {
+		return Entry{}, false
+	}
+	path := filepath.Join(c.dir, id)
+	if info, err := os.Stat(path); err != nil || info.Size() != e.size {
+		c.log.Warn("image is gone from the cache's folder or changed there; fetching it again", "image", id, "dir", c.dir)
+		c.drop(id, e)
+		return Entry{}, false
+	}
+	e.used = c.now()
+	e.handed = e.used
+	os.Chtimes(path, e.used, e.used) // failing costs only the order of eviction after a restart
+	return Entry{ID: id, Path: path, Size: e.size, HashAlgo: sum.algo, HashValue: sum.value}, true
+}

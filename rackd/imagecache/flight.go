@@ -1,0 +1,184 @@
+package imagecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// flight is one fetch and those who wait for it.
+type flight struct {
+	sum    checksum
+	url    string
+	cancel context.CancelFunc
+	done   chan struct{} // closed at the end; err is valid from then on
+	err    error
+
+	// Guarded by Cache.mu.
+	waiters  int
+	reserved int64
+}
+
+// join finds the fetch of sum, or begins it with url, and counts the caller in; the
+// caller must wait. The fetch has the values of the caller's context, not its end.
+func (c *Cache) join(ctx context.Context, sum checksum, url string) *flight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := sum.id()
+	if f := c.flights[id]; f != nil {
+		f.waiters++
+		c.metrics.shared.Inc()
+		return f
+	}
+	f := &flight{sum: sum, url: url, waiters: 1, done: make(chan struct{})}
+	if c.entries[id] != nil { // came in since the caller looked
+		f.cancel = func() {}
+		close(f.done)
+		return f
+	}
+	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	c.flights[id] = f
+	go func() {
+		defer close(f.done)
+		defer f.cancel()
+		f.err = c.fetch(ctx, f)
+		c.metrics.fetched(f.err)
+	}()
+	return f
+}
+
+// wait waits for f. The last of its waiters to give up ends it and sees it end, so
+// that no fetch outlives the calls that wanted it.
+func (c *Cache) wait(ctx context.Context, f *flight) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	f.waiters--
+	last := f.waiters == 0
+	if last && c.flights[f.sum.id()] == f {
+		delete(c.flights, f.sum.id()) // who comes now begins anew
+	}
+	c.mu.Unlock()
+	if last {
+		f.cancel()
+		<-f.done
+	}
+	return ctx.Err()
+}
+
+// fetch brings f's image into the folder and the table.
+func (c *Cache) fetch(ctx context.Context, f *flight) error {
+	begun := c.now()
+	size, err := c.download(ctx, f)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reserved -= f.reserved
+	f.reserved = 0
+	if c.flights[f.sum.id()] == f {
+		delete(c.flights, f.sum.id())
+	}
+	if err != nil {
+		return err
+	}
+	if c.entries[f.sum.id()] == nil { // else: given up and begun anew, both came home
+		c.entries[f.sum.id()] = &entry{size: size, used: c.now(), handed: c.now()}
+		c.stored += size
+	}
+	took := c.now().Sub(begun)
+	c.log.Info("image fetched and verified", "image", f.sum.id(), "from", show(f.url), "bytes", size,
+		"took", took.Round(time.Millisecond), "mb_per_s", int64(float64(size)/1e6/max(took.Seconds(), 1e-3)))
+	return nil
+}
+
+// download writes the file; on an error nothing of it remains.
+func (c *Cache) download(ctx context.Context, f *flight) (size int64, err error) {
+	ctx, watch := c.watch(ctx)
+	defer watch.stop()
+	body, announced, err := c.open(ctx, f.url)
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	if announced > 0 { // refuse early what will not fit
+		if err := c.reserve(f, announced); err != nil {
+			return 0, err
+		}
+	}
+	part, err := os.CreateTemp(c.dir, f.sum.id()+".*"+partSuffix)
+	if err != nil {
+		return 0, c.diskError(f, err)
+	}
+	defer func() {
+		part.Close()
+		if err != nil {
+			os.Remove(part.Name())
+		}
+	}()
+	hash := f.sum.hash()
+	in := watch.reader(body)
+	buf := make([]byte, 1<<20)
+	for {
+		n, readErr := in.Read(buf)
+		if n > 0 {
+			if err := c.reserve(f, size+int64(n)); err != nil {
+				return 0, err
+			}
+			hash.Write(buf[:n])
+			if _, err := part.Write(buf[:n]); err != nil {
+				return 0, c.diskError(f, err)
+			}
+			size += int64(n)
+			c.metrics.fetchedBytes.Add(float64(n))
+		}
+		if ctx.Err() != nil {
+			readErr = context.Cause(ctx)
+		}
+		if errors.Is(readErr, io.EOF) && (announced < 0 || size == announced) {
+			break
+		}
+		if readErr != nil {
+			return 0, fmt.Errorf("%w: %s broke off after %d bytes: %w", ErrUnavailable, show(f.url), size, readErr)
+		}
+	}
+	if got := fmt.Sprintf("%x", hash.Sum(nil)); got != f.sum.value {
+		return 0, fmt.Errorf("%w: %s (%d bytes) has %s %s, expected %s; correct the checksum of the node's image or replace the file",
+			ErrChecksum, show(f.url), size, f.sum.algo, got, f.sum.value)
+	}
+	if err := part.Sync(); err != nil {
+		return 0, c.diskError(f, err)
+	}
+	final := filepath.Join(c.dir, f.sum.id())
+	if err := os.Rename(part.Name(), final); err != nil {
+		return 0, c.diskError(f, err)
+	}
+	if err := syncDir(c.dir); err != nil {
+		os.Remove(final) // it would count for nobody
+		return 0, c.diskError(f, err)
+	}
+	return size, nil
+}
+
+// syncDir makes a rename in dir last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func (c *Cache) diskError(f *flight, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: no space on the disk of %s for %s: free some, or lower the cache's bound: %w", ErrFull, c.dir, show(f.url), err)
+	}
+	return fmt.Errorf("%w: write %s to %s: %w", ErrDisk, show(f.url), c.dir, err)
+}

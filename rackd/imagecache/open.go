@@ -1,0 +1,118 @@
+package imagecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// newClient bounds everything but the length of a transfer, which the stall watch
+// bounds.
+func newClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	t.TLSHandshakeTimeout = 10 * time.Second
+	t.ResponseHeaderTimeout = 30 * time.Second
+	t.MaxResponseHeaderBytes = 64 << 10
+	return &http.Client{Transport: t}
+}
+
+// open opens an address; size is -1 if it is not known. Errors are of this package.
+func (c *Cache) open(ctx context.Context, raw string) (body io.ReadCloser, size int64, err error) {
+	u, err := parseURL(raw)
+	if err != nil {
+		return nil, 0, err
+	}
+	if u.Scheme == "file" {
+		return c.openFile(u.Path)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, nil)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %s", ErrSource, show(raw))
+	}
+	// The checksum is of the file as it is stored, not of what a transfer coding hides.
+	req.Header.Set("Accept-Encoding", "identity")
+	res, err := c.client.Do(req)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err // without the address, which may hold secrets
+		}
+		return nil, 0, fmt.Errorf("%w: GET %s: %w", ErrUnavailable, show(raw), err)
+	}
+	if res.StatusCode == http.StatusOK {
+		return res.Body, res.ContentLength, nil
+	}
+	res.Body.Close()
+	return nil, 0, fmt.Errorf("%w: GET %s answered %d %s", statusError(res.StatusCode), show(raw), res.StatusCode, http.StatusText(res.StatusCode))
+}
+
+// statusError tells the refusals that stay from those that pass.
+func statusError(code int) error {
+	switch {
+	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code == http.StatusTooEarly:
+		return ErrUnavailable
+	case code >= 400 && code < 500:
+		return ErrNotFound
+	}
+	return ErrUnavailable
+}
+
+// openFile opens path if it is in an allowed folder. os.Root keeps symbolic links
+// from leading out of it.
+func (c *Cache) openFile(path string) (io.ReadCloser, int64, error) {
+	path = filepath.Clean(path)
+	for _, dir := range c.allowed {
+		rel, err := filepath.Rel(filepath.Clean(dir), path)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		return openIn(dir, rel, path)
+	}
+	return nil, 0, fmt.Errorf("%w: file://%s is in none of the folders that this rackd may read images from", ErrSource, path)
+}
+
+func openIn(dir, rel, path string) (io.ReadCloser, int64, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, 0, fileError(path, err)
+	}
+	defer root.Close()
+	// Not blocking: a named pipe would hold the fetch for ever.
+	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, fileError(path, err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		return f, info.Size(), nil
+	}
+	f.Close()
+	if err != nil {
+		return nil, 0, fileError(path, err)
+	}
+	return nil, 0, fmt.Errorf("%w: file://%s is not a regular file", ErrSource, path)
+}
+
+func fileError(path string, err error) error {
+	kind := ErrUnavailable
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		kind = ErrNotFound
+	case errors.As(err, new(*fs.PathError)):
+		kind = ErrSource // a link out of the folder, or a folder
+	}
+	return fmt.Errorf("%w: file://%s on this rackd's machine: %w", kind, path, err)
+}

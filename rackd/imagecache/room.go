@@ -1,0 +1,68 @@
+package imagecache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// reserve grants f room for total bytes, evicting what is not in use.
+func (c *Cache) reserve(f *flight, total int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	more := total - f.reserved
+	if more <= 0 {
+		return nil
+	}
+	if total > c.max {
+		return fmt.Errorf("%w: %s has %d bytes or more, the cache holds %d", ErrTooLarge, show(f.url), total, c.max)
+	}
+	if !c.makeRoom(more) {
+		return fmt.Errorf("%w: %s needs %d bytes, and of %d all but %d are in use or being fetched; try again when downloads have ended, or enlarge the cache",
+			ErrFull, show(f.url), total, c.max, c.max-c.stored-c.reserved+f.reserved)
+	}
+	c.reserved += more
+	f.reserved = total
+	return nil
+}
+
+// makeRoom evicts the longest unused entries until need bytes fit. It reports
+// whether they do. Caller holds mu.
+func (c *Cache) makeRoom(need int64) bool {
+	for c.stored+c.reserved+need > c.max {
+		id, e := c.coldest()
+		if e == nil {
+			return false
+		}
+		c.log.Info("image evicted from the cache", "image", id, "bytes", e.size, "unused_since", e.used)
+		c.metrics.evictions.Inc()
+		c.drop(id, e)
+	}
+	return true
+}
+
+// coldest is the longest unused of the entries that may go, nil for none. Caller
+// holds mu. A cache has dozens of entries, so a walk is cheap beside an eviction.
+func (c *Cache) coldest() (id string, e *entry) {
+	now := c.now()
+	for i, x := range c.entries {
+		if x.refs > 0 || now.Sub(x.handed) < handOver {
+			continue
+		}
+		if e == nil || x.used.Before(e.used) || x.used.Equal(e.used) && i < id {
+			id, e = i, x
+		}
+	}
+	return id, e
+}
+
+// drop forgets an entry and removes its file. Caller holds mu.
+func (c *Cache) drop(id string, e *entry) {
+	delete(c.entries, id)
+	c.stored -= e.size
+	if err := os.Remove(filepath.Join(c.dir, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Error("image cannot be removed from the cache's folder; it takes room until the next start", "image", id, "dir", c.dir, "error", err)
+	}
+}

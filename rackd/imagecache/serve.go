@@ -1,0 +1,81 @@
+package imagecache
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Prefix is the path below which Handler serves.
+const Prefix = "/images/"
+
+const (
+	// A download slower than this does not keep its image for ever.
+	slowestBytesPerSecond = 256 << 10
+	downloadGrace         = 2 * time.Minute
+)
+
+// Handler serves GET and HEAD of Prefix and an entry's ID, with ranges. It asks for
+// no credentials: agents have none yet when they download, images carry no secret
+// of a node, and only who knows a checksum can name one.
+func (c *Cache) Handler() http.Handler { return http.HandlerFunc(c.serve) }
+
+func (c *Cache) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "images are only read", http.StatusMethodNotAllowed)
+		return
+	}
+	id, ok := strings.CutPrefix(r.URL.Path, Prefix)
+	if !ok || !ValidID(id) {
+		http.Error(w, "no such image: a path is "+Prefix+"<algorithm>-<checksum>", http.StatusNotFound)
+		return
+	}
+	e := c.acquire(id)
+	if e == nil {
+		c.metrics.served.WithLabelValues("missing").Inc()
+		http.Error(w, "this image is not in this rackd's cache", http.StatusNotFound)
+		return
+	}
+	defer c.release(e)
+	f, err := os.Open(filepath.Join(c.dir, id))
+	if err != nil {
+		c.metrics.served.WithLabelValues("failed").Inc()
+		c.log.Error("image of the cache cannot be read", "image", id, "dir", c.dir, "error", err)
+		http.Error(w, "this rackd cannot read the image; its log says why", http.StatusInternalServerError)
+		return
+	}
+	defer f.Close()
+	c.metrics.served.WithLabelValues("ok").Inc()
+	// Writers that know no deadlines are tests and in-memory ones.
+	control := http.NewResponseController(w)
+	limit := downloadGrace + time.Duration(e.size/slowestBytesPerSecond)*time.Second
+	if control.SetWriteDeadline(time.Now().Add(limit)) == nil {
+		defer control.SetWriteDeadline(time.Time{}) // the connection may go on
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("ETag", `"`+id+`"`)
+	// No modification time: the name is the content, and the file's time is ours.
+	http.ServeContent(w, r, "", time.Time{}, f)
+}
+
+// acquire keeps an entry from eviction until release; nil for none.
+func (c *Cache) acquire(id string) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[id]
+	if e != nil {
+		e.refs++
+		e.used = c.now()
+	}
+	return e
+}
+
+func (c *Cache) release(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.refs--
+	e.used = c.now()
+}

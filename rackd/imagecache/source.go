@@ -1,0 +1,97 @@
+package imagecache
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"net/url"
+	"strings"
+)
+
+// Source says where an image is and what it must be.
+type Source struct {
+	URL string // http, https or file
+	// HashAlgo is sha256 or sha512; empty: told by the length of the value.
+	HashAlgo string
+	// HashValue is hex, or the URL of a file of checksums that lists the image.
+	HashValue string
+}
+
+// checksum identifies content. Its value is lower-case hex of the right length.
+type checksum struct{ algo, value string }
+
+func (s checksum) id() string { return s.algo + "-" + s.value }
+
+func (s checksum) hash() hash.Hash {
+	if s.algo == "sha512" {
+		return sha512.New()
+	}
+	return sha256.New()
+}
+
+// parseChecksum checks a checksum in hex.
+func parseChecksum(algo, value string) (checksum, error) {
+	algo, value = strings.ToLower(strings.TrimSpace(algo)), strings.ToLower(strings.TrimSpace(value))
+	if _, err := hex.DecodeString(value); err != nil {
+		return checksum{}, fmt.Errorf("%w: checksum %.140q is not hexadecimal", ErrSource, value)
+	}
+	is := ""
+	switch len(value) {
+	case sha256.Size * 2:
+		is = "sha256"
+	case sha512.Size * 2:
+		is = "sha512"
+	default:
+		return checksum{}, fmt.Errorf("%w: a checksum of %d digits is neither sha256 (64) nor sha512 (128)", ErrSource, len(value))
+	}
+	if algo != "" && algo != is {
+		return checksum{}, fmt.Errorf("%w: hash algorithm %.20q does not fit a checksum of %d digits, which is %s", ErrSource, algo, len(value), is)
+	}
+	return checksum{is, value}, nil
+}
+
+// ValidID reports whether id can name an image: it is an algorithm and a checksum,
+// and so a harmless file name.
+func ValidID(id string) bool {
+	algo, value, ok := strings.Cut(id, "-")
+	if !ok {
+		return false
+	}
+	s, err := parseChecksum(algo, value)
+	return err == nil && s.id() == id
+}
+
+// parseURL admits addresses that the cache can fetch.
+func parseURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		// url's error would repeat the whole address, secrets included.
+		return nil, fmt.Errorf("%w: unreadable address of %d characters", ErrSource, len(raw))
+	}
+	switch u.Scheme {
+	case "http", "https":
+		if u.Host != "" {
+			return u, nil
+		}
+		return nil, fmt.Errorf("%w: %s names no host", ErrSource, show(raw))
+	case "file":
+		if (u.Host == "" || u.Host == "localhost") && strings.HasPrefix(u.Path, "/") {
+			return u, nil
+		}
+		return nil, fmt.Errorf("%w: %s must be file:// and an absolute path", ErrSource, show(raw))
+	}
+	return nil, fmt.Errorf("%w: %s must begin with http://, https:// or file://", ErrSource, show(raw))
+}
+
+// show is an address for logs and errors. User and query go: they may be, or sign,
+// a permission.
+func show(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(unreadable address)"
+	}
+	s := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return s.String()
+}

@@ -1,0 +1,99 @@
+package imagecache
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// maxSums bounds a file of checksums, in bytes.
+const maxSums = 1 << 20
+
+// resolve finds the checksum that the source must have, by fetching the file of
+// checksums if the source names one.
+func (c *Cache) resolve(ctx context.Context, src Source) (checksum, error) {
+	u, err := parseURL(src.URL)
+	if err != nil {
+		return checksum{}, err
+	}
+	if src.HashValue == "" {
+		return checksum{}, fmt.Errorf("%w: %s has no checksum; set image_os_hash_algo and image_os_hash_value", ErrSource, show(src.URL))
+	}
+	if !strings.Contains(src.HashValue, "://") {
+		return parseChecksum(src.HashAlgo, src.HashValue)
+	}
+	ctx, watch := c.watch(ctx)
+	defer watch.stop()
+	body, _, err := c.open(ctx, src.HashValue)
+	if err != nil {
+		return checksum{}, fmt.Errorf("checksums of %s: %w", show(src.URL), err)
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(watch.reader(body), maxSums+1))
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return checksum{}, fmt.Errorf("%w: checksums %s: %w", ErrUnavailable, show(src.HashValue), err)
+	}
+	if len(text) > maxSums {
+		return checksum{}, fmt.Errorf("%w: checksums %s are longer than %d bytes", ErrSource, show(src.HashValue), maxSums)
+	}
+	sum, err := findSum(string(text), src.HashAlgo, imageName(u))
+	if err != nil {
+		return checksum{}, fmt.Errorf("checksums %s: %w", show(src.HashValue), err)
+	}
+	return sum, nil
+}
+
+func imageName(u *url.URL) string { return path.Base(u.Path) }
+
+// findSum finds name in text, which is as the coreutils write it ("hex  name",
+// "hex *name"), as BSD does ("SHA256 (name) = hex"), or one checksum alone.
+func findSum(text, algo, name string) (checksum, error) {
+	lone, lines := "", 0
+	s := bufio.NewScanner(strings.NewReader(text))
+	for s.Scan() {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		lines++
+		value, file := "", ""
+		if head, tail, ok := strings.Cut(line, ") = "); ok {
+			_, file, _ = strings.Cut(head, " (")
+			value = tail
+		} else {
+			value, file, _ = strings.Cut(line, " ")
+			file = strings.TrimPrefix(strings.TrimLeft(file, " "), "*")
+		}
+		if file == "" {
+			lone = value
+		}
+		if file == "" || path.Base(file) != name {
+			continue
+		}
+		// A file may list one image by several algorithms: go on until one fits.
+		if sum, err := parseChecksum(algo, value); err == nil {
+			return sum, nil
+		}
+	}
+	if err := s.Err(); err != nil {
+		return checksum{}, fmt.Errorf("%w: %w", ErrSource, err)
+	}
+	if lines == 1 && lone != "" {
+		return parseChecksum(algo, lone)
+	}
+	return checksum{}, fmt.Errorf("%w: no %s for %.200q among %d lines", ErrSource, orAny(algo), name, lines)
+}
+
+func orAny(algo string) string {
+	if algo == "" {
+		return "sha256 or sha512"
+	}
+	return algo
+}
