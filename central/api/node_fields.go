@@ -47,7 +47,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		str("uuid", 1, func(n *nodeView) *string { return &n.UUID }).List().Sort(),
 		str("name", 1, func(n *nodeView) *string { return &n.Name }).Write().List().Sort(),
 		computed("allocation_uuid", 52, func(n *nodeView) any { return orNull(n.AllocationUUID) }),
-		fields.Tristate("automated_clean", 47, func(n *nodeView) **bool { return &n.AutomatedClean }).Write().Sort(),
+		fields.Tristate("automated_clean", 47, func(n *nodeView) **bool { return &n.AutomatedClean }).Write(),
 		str("boot_mode", 75, func(n *nodeView) *string { return &n.BootMode }).Post().OneOf("bios", "uefi").Sort(),
 		fields.UUID("chassis_uuid", 1, func(n *nodeView) *string { return &n.ChassisUUID }).Write(),
 		computed("clean_step", 7, step(provision.Cleaning, provision.CleanWait, provision.CleanHold)),
@@ -90,7 +90,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).Write().Max(80).Sort(),
 		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).Write().Sort(),
 		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).Write().Max(4096).Sort(),
-		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post().Sort(),
+		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post(),
 		computed("service_step", 87, step(provision.Servicing, provision.ServiceWait, provision.ServiceHold)),
 		str("shard", 82, func(n *nodeView) *string { return &n.Shard }).Write().Max(255).Sort(),
 		computed("target_power_state", 1, func(n *nodeView) any { return orNull(n.TargetPowerState) }).Sort(),
@@ -126,7 +126,7 @@ var maintenance = nodeField{Name: "maintenance", Since: 1, Check: fields.CheckBo
 }
 
 func interfaceField(kind string) nodeField {
-	return nodeField{Name: kind + "_interface", Since: sinceOf(kind), CanPost: true, CanPatch: true, SortKey: true,
+	return nodeField{Name: kind + "_interface", Since: sinceOf(kind), CanPost: true, CanPatch: true,
 		Check: fields.CheckText,
 		Get:   func(n *nodeView) any { return orNull(n.Interfaces[kind]) },
 		Set: func(n *nodeView, v any) {

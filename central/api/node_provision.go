@@ -32,11 +32,10 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	n, err := s.node(r, r.Param(0))
-	if err != nil {
+	if p.Node, err = s.node(r, r.Param(0)); err != nil {
 		return Reply{}, err
 	}
-	p.Node, p.Caller = n.UUID, caller(r)
+	p.Caller = caller(r)
 	if err := s.dispatch.Provision(r.Context(), p); err != nil {
 		return Reply{}, storeError(err)
 	}

@@ -13,7 +13,7 @@ import (
 var portTable = fields.New("port",
 	fields.UUID("uuid", 1, func(p *store.Port) *string { return &p.UUID }).Post().List().Sort(),
 	address().Write().Must().List().Sort(),
-	fields.Text("category", 101, func(p *store.Port) *string { return &p.Category }).Write().Max(255).Sort(),
+	fields.Text("category", 101, func(p *store.Port) *string { return &p.Category }).Write().Max(255),
 	fields.Time("created_at", 1, func(p *store.Port) time.Time { return p.CreatedAt }).Sort(),
 	fields.Text("description", 97, func(p *store.Port) *string { return &p.Description }).Write().Max(255).Sort(),
 	fields.Object("extra", 1, func(p *store.Port) *map[string]any { return &p.Extra }).Write(),
@@ -26,7 +26,7 @@ var portTable = fields.New("port",
 	fields.UUID("portgroup_uuid", 24, func(p *store.Port) *string { return &p.PortgroupUUID }).Write(),
 	fields.Bool("pxe_enabled", 19, true, func(p *store.Port) *bool { return &p.PXEEnabled }).Write().Sort(),
 	fields.Time("updated_at", 1, func(p *store.Port) time.Time { return p.UpdatedAt }).Sort(),
-	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).Write().Max(255).Sort(),
+	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).Write().Max(255),
 )
 
 // address is a MAC address in lower case.

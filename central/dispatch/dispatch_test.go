@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func (a asker) Ask(_ context.Context, _ bus.Member, q ask.Request) (json.RawMess
 type bench struct {
 	*Dispatcher
 	t      *testing.T
-	nudges int
+	nudges int32
 }
 
 const node = "11111111-2222-4333-8444-555555555555"
@@ -64,7 +65,7 @@ func newBench(t *testing.T) *bench {
 	}
 	b := &bench{t: t}
 	b.Dispatcher = &Dispatcher{Store: st, Key: key, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler),
-		Nudge:  func() { b.nudges++ },
+		Nudge:  func() { atomic.AddInt32(&b.nudges, 1) },
 		Roster: roster{{Name: "rack-1", Drivers: map[string]map[string][]string{"fake-hardware": {"power": {"fake"}}}}},
 		Ask: asker(func(ask.Request) (json.RawMessage, error) {
 			return json.RawMessage(`{"power":{"result":true},"deploy":{"result":true}}`), nil
@@ -108,7 +109,7 @@ func (b *bench) verb(name string, change func(*Provision)) error {
 	if !known {
 		b.t.Fatalf("no verb %s", name)
 	}
-	p := Provision{Node: "n1", Verb: v, Version: 115, Caller: Caller{RequestID: "req-1"}}
+	p := Provision{Node: b.node(), Verb: v, Version: 115, Caller: Caller{RequestID: "req-1"}}
 	if change != nil {
 		change(&p)
 	}
@@ -306,6 +307,42 @@ func TestConfigDriveTravelsBeforeItsWork(t *testing.T) {
 	if b.nudges != 1 {
 		t.Errorf("%d nudges, want 1", b.nudges)
 	}
+	out, err := b.Store.OwnOutbox(t.Context(), "", "", 10)
+	if err != nil || len(out) != 2 || out[0].Kind != store.OutboxDrive || out[0].Object != w.ID || out[1].Kind != store.OutboxNode {
+		t.Fatalf("outbox %+v, %v, want the drive and then the node", out, err)
+	}
+	group, err := b.Key.ForGroup("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := group.Open(node, out[0].Payload); err != nil || plain != `{"meta_data":{}}` {
+		t.Errorf("the drive opens to %q, %v", plain, err)
+	}
+}
+
+func TestOneOfManyAtOnce(t *testing.T) {
+	b := newBench(t)
+	read := b.node()
+	manage, _ := provision.LookupVerb("manage")
+	results := make(chan error)
+	const many = 8
+	for range many {
+		go func() {
+			results <- b.Provision(context.WithoutCancel(t.Context()), Provision{Node: read, Verb: manage, Version: 115})
+		}()
+	}
+	won := 0
+	for range many {
+		switch err := <-results; {
+		case err == nil:
+			won++
+		case status(err) != http.StatusConflict:
+			t.Errorf("a loser got %v, want 409", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d requests were accepted, want 1", won)
+	}
 }
 
 func TestPower(t *testing.T) {
@@ -346,6 +383,6 @@ func TestStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.Store.Statements() - before; n > 6 {
-		t.Errorf("accepting a deploy took %d statements, want 6 at most", n)
+		t.Errorf("accepting a deploy took %d statements, want 6 at most, the read before it included", n)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Provision is a request to move a node's provision state.
 type Provision struct {
-	Node string // UUID or name
+	Node *store.Node // as the caller has read it; what counts is read again
 	Verb provision.Verb
 	// Version is the minor API version that the request speaks: some verbs came
 	// to some states late.
@@ -31,10 +31,7 @@ type Provision struct {
 
 // Provision accepts the request or says why not. It wakes the relay.
 func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
-	n, err := d.Store.Node(ctx, p.Node)
-	if err != nil {
-		return err
-	}
+	n := p.Node
 	t, err := check(n, &p)
 	if err != nil {
 		return err
