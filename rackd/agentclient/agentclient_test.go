@@ -1,10 +1,16 @@
 package agentclient
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -127,11 +133,9 @@ func TestLostFenceSendsNothing(t *testing.T) {
 
 func TestOnlyTheHeartbeatsCertificateIsTrusted(t *testing.T) {
 	a, _ := newAgent(t)
-	other := httptest.NewUnstartedServer(nil)
-	other.StartTLS()
-	defer other.Close()
 	for name, state := range map[string]*work.Agent{
 		"none":      {URL: a.URL},
+		"another":   {URL: a.URL, VerifyCA: anotherCertificate(t)},
 		"http":      {URL: "http://127.0.0.1:1"},
 		"not asked": nil,
 	} {
@@ -143,6 +147,20 @@ func TestOnlyTheHeartbeatsCertificateIsTrusted(t *testing.T) {
 	if a.posts != 0 {
 		t.Errorf("the agent got %d posts", a.posts)
 	}
+}
+
+// anotherCertificate is valid for the same addresses and signed by somebody else.
+func anotherCertificate(t *testing.T) string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 func TestRefusalsAreExplained(t *testing.T) {

@@ -57,6 +57,7 @@ func (b *bmc) run(ctx context.Context, a account, f driver.Fence, do func(*gofis
 	if status(err) != http.StatusUnauthorized || !b.token {
 		return err
 	}
+	b.opts.Log.Info("the BMC has forgotten the session; logging in again", "bmc", a.endpoint)
 	b.drop()
 	if err := b.connect(ctx, a); err != nil {
 		return err
@@ -92,6 +93,7 @@ func (b *bmc) connect(ctx context.Context, a account) error {
 		return err
 	}
 	b.sum, b.wire, b.client, b.token, b.only = a.sum(), wire, client, a.user != "" && !config.BasicAuth, ""
+	b.opts.Log.Debug("connected to the BMC", "bmc", a.endpoint, "user", a.user, "session", b.token)
 	return nil
 }
 
