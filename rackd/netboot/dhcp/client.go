@@ -1,8 +1,6 @@
 package dhcp
 
 import (
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -46,6 +44,7 @@ func clientOf(m *dhcpv4.DHCPv4) client {
 	}
 	for _, a := range m.ClientArch() {
 		switch a {
+		// Firmware calls itself 9 or 7 for the same thing: RFC 4578 and the registry differ.
 		case iana.EFI_X86_64, iana.EFI_BC:
 			return clientUEFI64
 		case iana.EFI_ARM64:
@@ -57,44 +56,45 @@ func clientOf(m *dhcpv4.DHCPv4) client {
 	return clientBIOS
 }
 
-// program is the first thing that each kind of client loads by TFTP.
-var program = map[client]string{
-	clientBIOS:   "undionly.kpxe",
-	clientUEFI64: "snponly.efi",
-	clientARM64:  "snponly-arm64.efi",
-}
-
 // boot returns the options that make the client boot. iPXE gets the script of its
 // machine; firmware gets iPXE. A machine that is to boot its disk gets them too: the
 // script says so, and the console shows it.
-func (s *Server) boot(m *dhcpv4.DHCPv4, _ netboot.Machine) []dhcpv4.Modifier {
-	kind := clientOf(m)
-	switch kind {
+func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifier {
+	switch clientOf(m) {
 	case clientPlain:
 		return nil
 	case clientIPXE:
-		script := s.cfg.HTTP + "/boot/script?mac=" + url.QueryEscape(m.ClientHWAddr.String())
-		return []dhcpv4.Modifier{bootFile(script), dhcpv4.WithOption(dhcpv4.OptBootFileName(script)),
-			// no-pxedhcp: do not wait for a proxy.
-			dhcpv4.WithOption(dhcpv4.OptGeneric(optionIPXE, []byte{176, 1, 1}))}
-	case clientHTTP:
-		name := "snponly.efi"
-		if slices.Contains(m.ClientArch(), iana.EFI_ARM64_HTTP) {
-			name = "snponly-arm64.efi"
+		mac := m.ClientHWAddr.String()
+		script := netboot.ScriptURL(s.cfg.HTTP, mac)
+		if machine.OverTFTP && s.cfg.TFTP != "" {
+			script = netboot.TFTPScriptURL(s.cfg.TFTP, mac)
 		}
-		return []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")),
-			dhcpv4.WithOption(dhcpv4.OptBootFileName(s.cfg.HTTP + "/files/" + name))}
+		// no-pxedhcp (176): do not wait for a proxy. It travels inside option 175.
+		return append(bootFile(script), dhcpv4.WithOption(dhcpv4.OptGeneric(optionIPXE, []byte{176, 1, 1})))
+	case clientHTTP:
+		name := s.cfg.Programs.UEFI64
+		if slices.Contains(m.ClientArch(), iana.EFI_ARM64_HTTP) {
+			name = s.cfg.Programs.ARM64
+		}
+		// UEFI 2.10, section 24.7.2: the class tells that the reply is for HTTP boot.
+		return append(bootFile(s.cfg.HTTP+"/files/"+name), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")))
+	case clientUEFI64:
+		return s.firmware(s.cfg.Programs.UEFI64)
+	case clientARM64:
+		return s.firmware(s.cfg.Programs.ARM64)
 	}
-	self := net.IP(s.cfg.ServerIP.AsSlice())
-	return []dhcpv4.Modifier{bootFile(program[kind]), dhcpv4.WithOption(dhcpv4.OptBootFileName(program[kind])),
-		dhcpv4.WithOption(dhcpv4.OptTFTPServerName(self.String()))}
+	return s.firmware(s.cfg.Programs.BIOS)
 }
 
-// bootFile sets the header field as well, for clients that do not read option 67.
-func bootFile(name string) dhcpv4.Modifier {
-	return func(d *dhcpv4.DHCPv4) {
-		if len(name) < 128 {
-			d.BootFileName = name
-		}
+func (s *Server) firmware(program string) []dhcpv4.Modifier {
+	return append(bootFile(program), dhcpv4.WithOption(dhcpv4.OptTFTPServerName(s.cfg.ServerIP.String())))
+}
+
+// bootFile sets option 67, and the header field for clients that do not read it.
+func bootFile(name string) []dhcpv4.Modifier {
+	mods := []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptBootFileName(name))}
+	if len(name) < 128 {
+		mods = append(mods, func(d *dhcpv4.DHCPv4) { d.BootFileName = name })
 	}
+	return mods
 }

@@ -21,7 +21,7 @@ const known = "52:54:00:00:00:01"
 type directory struct{}
 
 func (directory) ByMAC(mac string) (netboot.Machine, bool) {
-	return netboot.Machine{UUID: "u"}, strings.HasPrefix(mac, "52:54:00")
+	return netboot.Machine{UUID: "u", OverTFTP: strings.HasSuffix(mac, "ff")}, strings.HasPrefix(mac, "52:54:00")
 }
 func (directory) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
 func (directory) Seen(string, string, string)           {}
@@ -86,6 +86,14 @@ func TestEachClientGetsItsBootProgram(t *testing.T) {
 		if r == nil || r.BootFileNameOption() != c.want {
 			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
 		}
+	}
+}
+
+func TestMachineThatBootsOverTFTPGetsItsScriptThatWay(t *testing.T) {
+	m := message(t, "52:54:00:00:00:ff", dhcpv4.MessageTypeDiscover, dhcpv4.WithUserClass("iPXE", false))
+	s := newServer(t, func(c *Config) { c.TFTP = "tftp://10.77.0.1" })
+	if got, want := answer(t, s, m).BootFileNameOption(), "tftp://10.77.0.1/boot/script/52-54-00-00-00-ff"; got != want {
+		t.Errorf("boot file %q, want %q", got, want)
 	}
 }
 
@@ -167,14 +175,18 @@ func TestProxyGivesNoAddress(t *testing.T) {
 
 func TestRelay(t *testing.T) {
 	s := newServer(t, nil)
-	m := message(t, known, dhcpv4.MessageTypeDiscover, dhcpv4.WithGatewayIP(net.IPv4(10, 9, 0, 1)),
+	m := message(t, known, dhcpv4.MessageTypeDiscover, dhcpv4.WithGatewayIP(net.IPv4(10, 77, 0, 254)),
 		dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(1), []byte("port7")))))
 	r := answer(t, s, m)
-	if got := destination(m, r).String(); got != "10.9.0.1:67" {
+	if got := destination(m, r).String(); got != "10.77.0.254:67" {
 		t.Errorf("reply goes to %s, want the relay", got)
 	}
 	if !r.Options.Has(dhcpv4.OptionRelayAgentInformation) {
 		t.Error("option 82 is not echoed")
+	}
+	m.GatewayIPAddr = net.IPv4(10, 9, 0, 1)
+	if r := answer(t, s, m); r != nil {
+		t.Errorf("a machine behind a relay of another subnet was given %s", r.YourIPAddr)
 	}
 }
 
@@ -191,11 +203,14 @@ func FuzzAnswer(f *testing.F) {
 				c.Mode = Proxy
 			}
 		})
+		if b, err := s.AnswerBoot(m); err == nil && b != nil && !b.YourIPAddr.IsUnspecified() {
+			t.Errorf("the boot server gave %s", b.YourIPAddr)
+		}
 		r, err := s.Answer(m)
 		if err != nil || r == nil {
 			return
 		}
-		if a, ok := netip.AddrFromSlice(r.YourIPAddr.To4()); ok && !a.IsUnspecified() && !s.pool.contains(a) {
+		if a, ok := netip.AddrFromSlice(r.YourIPAddr.To4()); ok && !a.IsUnspecified() && !s.pool.givable(a) {
 			t.Errorf("gave %s, which is outside of the range", a)
 		}
 		if _, err := dhcpv4.FromBytes(r.ToBytes()); err != nil {

@@ -1,15 +1,22 @@
 package dhcp
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
+)
+
+const (
+	// offerTime is how long an offered address waits for its request.
+	offerTime = time.Minute
+	// declineTime is how long an address that somebody else uses is set aside.
+	declineTime = 10 * time.Minute
+	// maxRange bounds the range, and with it the memory that clients can fill.
+	maxRange = 1 << 16
 )
 
 // lease is an address that a machine has.
@@ -17,177 +24,194 @@ type lease struct {
 	MAC     string     `json:"mac"`
 	Address netip.Addr `json:"address"`
 	Until   time.Time  `json:"until"`
-	// Declined: somebody else uses the address; nobody gets it until Until.
+	// Declined: MAC found somebody else using the address; nobody gets it until Until.
 	Declined bool `json:"declined,omitempty"`
 }
 
 // pool hands out addresses. A machine's address is derived from its MAC, probing on
 // where that is taken: rackds of one rack give a machine the same address most of
-// the time, although they share nothing. Safe for concurrent use.
+// the time, although they share nothing; where they do not, each learns from the
+// requests that it overhears what the other gave. Safe for concurrent use.
+//
+// byMAC[l.MAC] == l.Address for each lease of byAddr that is not declined.
 type pool struct {
 	from, to netip.Addr
+	reserved map[netip.Addr]bool // in the range, yet never given
 	ttl      time.Duration
-	path     string
+	path     string // of the lease file; empty: none
 	now      func() time.Time
+	log      *slog.Logger
 
 	mu     sync.Mutex
-	byMAC  map[string]lease
-	byAddr map[netip.Addr]string // MAC, or "" for declined
+	byAddr map[netip.Addr]lease
+	byMAC  map[string]netip.Addr
 }
 
 var errPoolFull = errors.New("no free address is left in the DHCP range")
 
-func openPool(path string, from, to netip.Addr, ttl time.Duration, now func() time.Time) (*pool, error) {
-	if !from.Is4() || !to.Is4() || to.Less(from) {
-		return nil, fmt.Errorf("DHCP range %s-%s is not a range of IPv4 addresses", from, to)
+// openPool returns a pool with the leases of c.LeaseFile.
+func openPool(c Config) (*pool, error) {
+	if !c.From.Is4() || !c.To.Is4() || c.To.Less(c.From) {
+		return nil, fmt.Errorf("DHCP range %s-%s is not a range of IPv4 addresses: give the first and the last", c.From, c.To)
 	}
-	p := &pool{from: from, to: to, ttl: ttl, path: path, now: now, byMAC: map[string]lease{}, byAddr: map[netip.Addr]string{}}
-	body, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return p, nil
+	if n := uint64(number(c.To)-number(c.From)) + 1; n > maxRange {
+		return nil, fmt.Errorf("DHCP range %s-%s has %d addresses: at most %d are possible", c.From, c.To, n, maxRange)
 	}
+	p := &pool{from: c.From, to: c.To, ttl: c.LeaseTime, path: c.LeaseFile, now: c.Now, log: c.Log,
+		reserved: map[netip.Addr]bool{c.ServerIP: true, c.Router: true},
+		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}}
+	for _, d := range c.DNS {
+		p.reserved[d] = true
+	}
+	if ones, bits := c.Mask.Size(); bits == 32 && ones < 31 { // the subnet's own and its broadcast address
+		subnet := netip.PrefixFrom(c.From, ones).Masked().Addr()
+		p.reserved[subnet] = true
+		p.reserved[address(number(subnet)|^uint32(0)>>ones)] = true
+	}
+	leases, err := load(c.LeaseFile, c.Log)
 	if err != nil {
-		return nil, fmt.Errorf("read DHCP leases: %w", err)
-	}
-	var leases []lease
-	if err := json.Unmarshal(body, &leases); err != nil {
-		return nil, fmt.Errorf("DHCP leases in %s are unreadable: %w; remove the file to start anew", path, err)
+		return nil, err
 	}
 	for _, l := range leases {
-		if p.contains(l.Address) && l.Until.After(now()) {
+		if p.givable(l.Address) && l.Until.After(p.now()) {
 			p.put(l)
 		}
 	}
 	return p, nil
 }
 
-func (p *pool) contains(a netip.Addr) bool { return !a.Less(p.from) && !p.to.Less(a) }
-
-func (p *pool) put(l lease) {
-	if !l.Declined {
-		p.byMAC[l.MAC] = l
-	}
-	p.byAddr[l.Address] = l.MAC
-	if l.Declined {
-		p.byAddr[l.Address] = ""
-		p.byMAC["declined "+l.Address.String()] = l
-	}
+// givable reports whether a may be given to anybody.
+func (p *pool) givable(a netip.Addr) bool {
+	return a.Is4() && !a.Less(p.from) && !p.to.Less(a) && !p.reserved[a]
 }
 
-func (p *pool) size() uint32 { return number(p.to) - number(p.from) + 1 }
+// put records l in place of what its machine and its address had.
+func (p *pool) put(l lease) {
+	p.drop(l.Address)
+	if !l.Declined {
+		if a, ok := p.byMAC[l.MAC]; ok {
+			p.drop(a)
+		}
+		p.byMAC[l.MAC] = l.Address
+	}
+	p.byAddr[l.Address] = l
+}
 
-// offer returns the machine's address, choosing one when it has none. It stays
-// reserved for a minute, or for the whole lease when the client asked for it.
-func (p *pool) offer(mac string, take bool) (netip.Addr, error) {
+func (p *pool) drop(a netip.Addr) {
+	if l, ok := p.byAddr[a]; ok && !l.Declined {
+		delete(p.byMAC, l.MAC)
+	}
+	delete(p.byAddr, a)
+}
+
+// freeFor reports whether mac may have a: nobody else does.
+func (p *pool) freeFor(mac string, a netip.Addr) bool {
+	if !p.givable(a) {
+		return false
+	}
+	l, taken := p.byAddr[a]
+	return !taken || !l.Until.After(p.now()) || l.MAC == mac && !l.Declined
+}
+
+// offer reserves an address for the machine: the one it has, else the one it wishes
+// for, else the one derived from its MAC.
+func (p *pool) offer(mac string, wish netip.Addr) (netip.Addr, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l, ok := p.byMAC[mac]
-	if !ok {
-		a, err := p.choose(mac)
-		if err != nil {
+	until := p.now().Add(offerTime)
+	if a, ok := p.byMAC[mac]; ok {
+		if l := p.byAddr[a]; l.Until.Before(until) {
+			p.put(lease{MAC: mac, Address: a, Until: until})
+		}
+		return a, nil
+	}
+	a := wish
+	if !p.freeFor(mac, a) {
+		var err error
+		if a, err = p.choose(mac); err != nil {
 			return a, err
 		}
-		l = lease{MAC: mac, Address: a}
 	}
-	until := p.now().Add(time.Minute)
-	if take {
-		until = p.now().Add(p.ttl)
+	p.put(lease{MAC: mac, Address: a, Until: until})
+	return a, nil
+}
+
+// take gives the machine the address it asks for, unless it is not to be had. A
+// machine that got its address from another rackd keeps it that way.
+func (p *pool) take(mac string, wanted netip.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.freeFor(mac, wanted) {
+		return false
 	}
-	if until.After(l.Until) {
-		l.Until = until
+	p.put(lease{MAC: mac, Address: wanted, Until: p.now().Add(p.ttl)})
+	p.save()
+	return true
+}
+
+// learn notes that another server gives the machine an address: neither ours, nor
+// one that we would give to somebody else.
+func (p *pool) learn(mac string, a netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old, ok := p.byMAC[mac]; ok && old != a {
+		p.drop(old)
 	}
-	p.put(l)
-	if !take {
-		return l.Address, nil
+	if p.freeFor(mac, a) {
+		p.put(lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl)})
 	}
-	return l.Address, p.save()
+	p.save()
 }
 
 func (p *pool) choose(mac string) (netip.Addr, error) {
-	p.expire()
 	h := fnv.New32a()
 	h.Write([]byte(mac))
-	n := p.size()
+	n := number(p.to) - number(p.from) + 1
 	for i := range n {
-		a := address(number(p.from) + (h.Sum32()%n+i)%n)
-		if _, taken := p.byAddr[a]; !taken {
+		if a := address(number(p.from) + (h.Sum32()%n+i)%n); p.freeFor(mac, a) {
 			return a, nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("%w: all %d from %s to %s are in use", errPoolFull, n, p.from, p.to)
-}
-
-func (p *pool) expire() {
-	for key, l := range p.byMAC {
-		if !l.Until.After(p.now()) {
-			delete(p.byMAC, key)
-			delete(p.byAddr, l.Address)
-		}
-	}
+	return netip.Addr{}, fmt.Errorf("%w: all from %s to %s are in use; widen the range or shorten the lease time", errPoolFull, p.from, p.to)
 }
 
 // release forgets the machine's address.
-func (p *pool) release(mac string) error {
+func (p *pool) release(mac string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l, ok := p.byMAC[mac]
-	if !ok {
-		return nil
+	if a, ok := p.byMAC[mac]; ok {
+		p.drop(a)
+		p.save()
 	}
-	delete(p.byMAC, mac)
-	delete(p.byAddr, l.Address)
-	return p.save()
 }
 
-// decline sets an address aside that a client found in use.
-func (p *pool) decline(mac string, a netip.Addr) error {
+// decline sets an address aside that its machine found in use.
+func (p *pool) decline(mac string, a netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l, ok := p.byMAC[mac]; !ok || l.Address != a {
-		return nil // not this client's to decline
+	if own, ok := p.byMAC[mac]; !ok || own != a {
+		return // not this client's to decline
 	}
-	delete(p.byMAC, mac)
-	p.put(lease{MAC: mac, Address: a, Until: p.now().Add(10 * time.Minute), Declined: true})
-	return p.save()
+	p.put(lease{MAC: mac, Address: a, Until: p.now().Add(declineTime), Declined: true})
+	p.save()
 }
 
 // macOf returns the machine that has the address.
 func (p *pool) macOf(a netip.Addr) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	mac := p.byAddr[a.Unmap()]
-	return mac, mac != ""
+	l, ok := p.byAddr[a.Unmap()]
+	return l.MAC, ok && !l.Declined && l.Until.After(p.now())
 }
 
-// save writes all leases to a new file and moves it into place.
-func (p *pool) save() error {
-	if p.path == "" {
-		return nil
-	}
-	leases := make([]lease, 0, len(p.byMAC))
-	for _, l := range p.byMAC {
-		leases = append(leases, l)
-	}
-	body, err := json.Marshal(leases)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(p.path), ".leases-*")
-	if err != nil {
-		return fmt.Errorf("write DHCP leases: %w", err)
-	}
-	_, err = f.Write(body)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), p.path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("write DHCP leases: %w", err)
-	}
-	return nil
+// taken counts the addresses that are not free.
+func (p *pool) taken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byAddr)
 }
 
+// number and address convert between an IPv4 address and its 32 bits.
 func number(a netip.Addr) uint32 {
 	b := a.As4()
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])

@@ -1,0 +1,154 @@
+package dhcp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ironyard/ironyard/rackd/netboot"
+)
+
+// Answer returns the reply to m, which came to port 67; nil for none.
+func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
+	machine, ok := s.client(m)
+	switch {
+	case !ok:
+		return nil, nil
+	case s.cfg.Mode == Proxy:
+		return s.proxy(m, machine)
+	case !s.ours(m.GatewayIPAddr):
+		s.cfg.Log.Warn("DHCP relay of another subnet not answered: the range here is of no use there",
+			"relay", m.GatewayIPAddr.String(), "mac", m.ClientHWAddr.String())
+		return nil, nil
+	}
+	mac := m.ClientHWAddr.String()
+	switch m.MessageType() {
+	case dhcpv4.MessageTypeDiscover:
+		a, err := s.pool.offer(mac, addr(m.RequestedIPAddress()))
+		if err != nil {
+			return nil, err
+		}
+		return s.reply(m, machine, dhcpv4.MessageTypeOffer, s.network(a)...)
+	case dhcpv4.MessageTypeRequest:
+		return s.request(m, machine, mac)
+	case dhcpv4.MessageTypeInform:
+		return s.reply(m, machine, dhcpv4.MessageTypeAck, s.network(netip.Addr{})...)
+	case dhcpv4.MessageTypeRelease:
+		s.pool.release(mac)
+	case dhcpv4.MessageTypeDecline:
+		a := addr(m.RequestedIPAddress())
+		s.cfg.Log.Warn("DHCP address is in use by somebody else", "address", a.String(), "mac", mac)
+		s.pool.decline(mac, a)
+	}
+	return nil, nil
+}
+
+// client returns the machine that sent m; ok is false when it gets no answer.
+func (s *Server) client(m *dhcpv4.DHCPv4) (machine netboot.Machine, ok bool) {
+	if m.OpCode != dhcpv4.OpcodeBootRequest || len(m.ClientHWAddr) != 6 || s.cfg.Mode == Off {
+		return machine, false
+	}
+	machine, ok = s.cfg.Directory.ByMAC(m.ClientHWAddr.String())
+	if !ok && !s.cfg.Discovery {
+		s.cfg.Metrics.DHCPDropped("unknown")
+		s.cfg.Log.Debug("DHCP request of an unknown machine", "mac", m.ClientHWAddr.String())
+	}
+	return machine, ok || s.cfg.Discovery
+}
+
+// ours reports whether a relay is of the subnet that is served.
+func (s *Server) ours(relay net.IP) bool {
+	r := addr(relay)
+	if !r.IsValid() {
+		return true // no relay
+	}
+	ones, _ := s.cfg.Mask.Size()
+	return netip.PrefixFrom(s.cfg.From, ones).Contains(r)
+}
+
+// request answers a client that takes an offer or keeps an address; one that asks
+// for an address that it cannot have is told so, and starts anew.
+func (s *Server) request(m *dhcpv4.DHCPv4, machine netboot.Machine, mac string) (*dhcpv4.DHCPv4, error) {
+	wanted := addr(m.RequestedIPAddress())
+	if !wanted.IsValid() {
+		wanted = addr(m.ClientIPAddr)
+	}
+	if s.elsewhere(m) {
+		s.pool.learn(mac, wanted)
+		return nil, nil
+	}
+	kind := clientOf(m)
+	if !s.pool.take(mac, wanted) {
+		s.cfg.Log.Info("DHCP address refused", "mac", mac, "node", machine.UUID, "address", wanted.String())
+		// RFC 2131, section 4.3.2: a relay broadcasts it, the client may be elsewhere by now.
+		return dhcpv4.NewReplyFromRequest(m, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithBroadcast(true),
+			dhcpv4.WithOption(dhcpv4.OptServerIdentifier(s.cfg.ServerIP.AsSlice())))
+	}
+	s.cfg.Journal.Seen(mac, netboot.PhaseDHCP, fmt.Sprintf("%s for %s", wanted, kind))
+	s.cfg.Log.Info("DHCP lease", "mac", mac, "node", machine.UUID, "address", wanted.String(), "client", kind.String())
+	return s.reply(m, machine, dhcpv4.MessageTypeAck, s.network(wanted)...)
+}
+
+// elsewhere reports whether m names another server.
+func (s *Server) elsewhere(m *dhcpv4.DHCPv4) bool {
+	id := addr(m.ServerIdentifier())
+	return id.IsValid() && id != s.cfg.ServerIP
+}
+
+// network returns the options of the subnet, and of the address unless it is zero.
+func (s *Server) network(a netip.Addr) []dhcpv4.Modifier {
+	mods := []dhcpv4.Modifier{dhcpv4.WithNetmask(s.cfg.Mask)}
+	if a.IsValid() {
+		mods = append(mods, dhcpv4.WithYourIP(a.AsSlice()), dhcpv4.WithLeaseTime(uint32(s.cfg.LeaseTime/time.Second)))
+	}
+	if s.cfg.Router.IsValid() {
+		mods = append(mods, dhcpv4.WithRouter(s.cfg.Router.AsSlice()))
+	}
+	if len(s.cfg.DNS) > 0 {
+		var ips []net.IP
+		for _, d := range s.cfg.DNS {
+			ips = append(ips, d.AsSlice())
+		}
+		mods = append(mods, dhcpv4.WithDNS(ips...))
+	}
+	return mods
+}
+
+// proxy answers booting clients on port 67, with no address (PXE 2.1, section
+// 2.2.3). Requests go to the server that gives the addresses.
+func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv4, error) {
+	if clientOf(m) == clientPlain || m.MessageType() != dhcpv4.MessageTypeDiscover {
+		return nil, nil
+	}
+	return s.program(m, machine, dhcpv4.MessageTypeOffer)
+}
+
+// AnswerBoot returns the reply to m, which came to BootPort; nil for none.
+func (s *Server) AnswerBoot(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
+	machine, ok := s.client(m)
+	if !ok || clientOf(m) == clientPlain || s.elsewhere(m) {
+		return nil, nil
+	}
+	switch m.MessageType() {
+	case dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeInform, dhcpv4.MessageTypeDiscover:
+		return s.program(m, machine, dhcpv4.MessageTypeAck)
+	}
+	return nil, nil
+}
+
+// program is a reply that has the boot program and no address.
+func (s *Server) program(m *dhcpv4.DHCPv4, machine netboot.Machine, t dhcpv4.MessageType) (*dhcpv4.DHCPv4, error) {
+	kind := clientOf(m)
+	s.cfg.Journal.Seen(m.ClientHWAddr.String(), netboot.PhaseDHCP, fmt.Sprintf("beside another server, for %s", kind))
+	class := "PXEClient" // without it, the client takes the reply for a plain server's
+	if kind == clientHTTP {
+		class = "HTTPClient"
+	}
+	return s.reply(m, machine, t, dhcpv4.WithOption(dhcpv4.OptClassIdentifier(class)),
+		dhcpv4.WithOptionCopied(m, dhcpv4.OptionClientMachineIdentifier),
+		// PXE_DISCOVERY_CONTROL 8: take the boot file of this reply, look no further.
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, []byte{6, 1, 8, 255})))
+}

@@ -1,0 +1,100 @@
+package dhcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+)
+
+// BootPort is where PXE clients ask a boot server for its program (PXE 2.1,
+// section 2.2.4); only the proxy mode needs it.
+const BootPort = 4011
+
+// pause after a failed read: an interface that goes down and comes back fails reads
+// in between, and the server must outlive that.
+const pause = time.Second
+
+// Serve answers what comes in on conn, which it closes, until ctx ends. conn must
+// be bound to port 67 on the interface of the machines and allow broadcast
+// (server4.NewIPv4UDPConn makes such a one). Errors of conn are logged and waited out.
+func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
+	return s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, _ net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+		r, err := s.Answer(m)
+		if r == nil || err != nil {
+			return nil, nil, err
+		}
+		return r, destination(m, r), nil
+	})
+}
+
+// ServeBoot is Serve for BootPort: it answers the sender itself.
+func (s *Server) ServeBoot(ctx context.Context, conn net.PacketConn) error {
+	return s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, from net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+		r, err := s.AnswerBoot(m)
+		return r, from, err
+	})
+}
+
+func (s *Server) serve(ctx context.Context, conn net.PacketConn,
+	answer func(*dhcpv4.DHCPv4, net.Addr) (*dhcpv4.DHCPv4, net.Addr, error)) error {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	buf := make([]byte, 4096) // longer packets are cut, and then unreadable
+	for {
+		n, from, err := conn.ReadFrom(buf)
+		if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			s.cfg.Log.Error("DHCP read failed, trying again", "on", conn.LocalAddr().String(), "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			continue
+		}
+		m, err := dhcpv4.FromBytes(buf[:n])
+		if err != nil {
+			s.cfg.Metrics.DHCPDropped("unreadable")
+			s.cfg.Log.Debug("DHCP packet is unreadable", "from", from.String(), "error", err)
+			continue
+		}
+		reply, to, err := answer(m, from)
+		if s.pool != nil {
+			s.cfg.Metrics.Leases(s.pool.taken())
+		}
+		if err != nil {
+			s.cfg.Metrics.DHCPDropped("error")
+			s.cfg.Log.Error("DHCP request not answered", "mac", m.ClientHWAddr.String(), "type", m.MessageType().String(), "error", err)
+			continue
+		}
+		if reply == nil {
+			s.cfg.Metrics.DHCPDropped("silent")
+			continue
+		}
+		if _, err := conn.WriteTo(reply.ToBytes(), to); err != nil && ctx.Err() == nil {
+			s.cfg.Metrics.DHCPDropped("error")
+			s.cfg.Log.Error("DHCP reply not sent", "mac", m.ClientHWAddr.String(), "to", to.String(), "error", err)
+			continue
+		}
+		s.cfg.Metrics.DHCPReply(reply.MessageType().String(), clientOf(m).String())
+	}
+}
+
+// destination follows RFC 2131, section 4.1: to the relay, to the client's address
+// when it has one, else by broadcast. Clients that allow a unicast to the address
+// they are about to get are sent a broadcast too: the kernel has no neighbour entry
+// for them, and every client takes it.
+func destination(m, reply *dhcpv4.DHCPv4) net.Addr {
+	switch {
+	case !m.GatewayIPAddr.IsUnspecified():
+		return &net.UDPAddr{IP: m.GatewayIPAddr, Port: dhcpv4.ServerPort}
+	case !m.ClientIPAddr.IsUnspecified() && reply.MessageType() != dhcpv4.MessageTypeNak:
+		return &net.UDPAddr{IP: m.ClientIPAddr, Port: dhcpv4.ClientPort}
+	}
+	return &net.UDPAddr{IP: net.IPv4bcast, Port: dhcpv4.ClientPort}
+}

@@ -1,0 +1,68 @@
+package netboot
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics counts what netboot does. A nil Metrics counts nothing; all methods are
+// safe for concurrent use.
+type Metrics struct {
+	dhcp, dhcpDropped *prometheus.CounterVec
+	leases            prometheus.Gauge
+	scripts, files    *prometheus.CounterVec
+	bytes             *prometheus.CounterVec
+}
+
+// NewMetrics registers netboot's metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		dhcp: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_dhcp_replies_total",
+			Help: "DHCP replies sent, by message type and kind of client."}, []string{"type", "client"}),
+		dhcpDropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_dhcp_dropped_total",
+			Help: "DHCP packets without an answer, by reason (unreadable, unknown, silent, error)."}, []string{"reason"}),
+		leases: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp_leases",
+			Help: "Addresses of the DHCP range that are taken or set aside."}),
+		scripts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_scripts_total",
+			Help: "Boot scripts generated, by order (ramdisk, local-disk, refuse, unknown)."}, []string{"order"}),
+		files: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_files_total",
+			Help: "Boot files asked for, by transport (http, tftp) and result (ok, missing, busy, failed)."}, []string{"via", "result"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_file_bytes_total",
+			Help: "Bytes of boot files sent, by transport (http, tftp)."}, []string{"via"}),
+	}
+	reg.MustRegister(m.dhcp, m.dhcpDropped, m.leases, m.scripts, m.files, m.bytes)
+	return m
+}
+
+// DHCPReply counts a reply.
+func (m *Metrics) DHCPReply(kind, client string) {
+	if m != nil {
+		m.dhcp.WithLabelValues(kind, client).Inc()
+	}
+}
+
+// DHCPDropped counts a packet without an answer.
+func (m *Metrics) DHCPDropped(reason string) {
+	if m != nil {
+		m.dhcpDropped.WithLabelValues(reason).Inc()
+	}
+}
+
+// Leases sets the number of addresses taken.
+func (m *Metrics) Leases(n int) {
+	if m != nil {
+		m.leases.Set(float64(n))
+	}
+}
+
+// Script counts a script.
+func (m *Metrics) Script(order string) {
+	if m != nil {
+		m.scripts.WithLabelValues(order).Inc()
+	}
+}
+
+// File counts a boot file asked for, of which n bytes were sent.
+func (m *Metrics) File(via, result string, n int64) {
+	if m != nil {
+		m.files.WithLabelValues(via, result).Inc()
+		m.bytes.WithLabelValues(via).Add(float64(n))
+	}
+}
