@@ -1,0 +1,197 @@
+package ramdisk
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/ironyard/ironyard/ops/debkernel"
+	"github.com/ironyard/ironyard/ops/initramfs"
+)
+
+// Names of the files in Options.OutDir.
+const (
+	KernelName    = "ironyard.kernel"
+	InitramfsName = "ironyard.initramfs"
+)
+
+// Options say what to build.
+type Options struct {
+	// Agent is the path of the static agent binary; empty: it is built with the go
+	// command from Source.
+	Agent string
+	// Source is a folder inside the project's module; empty: the working folder.
+	Source string
+	// KernelPackage is a Debian package; empty: debkernel.Cloud. Real machines need
+	// debkernel.Generic.
+	KernelPackage string
+	// Modules are the kernel modules to carry; nil: Modules(KernelPackage).
+	Modules []string
+	// OutDir receives the two files.
+	OutDir string
+	// CacheDir keeps unpacked kernel packages.
+	CacheDir string
+	// Compression of the initramfs; empty: zstd.
+	Compression initramfs.Compression
+}
+
+// Result is what was built.
+type Result struct {
+	Kernel          string // path
+	KernelVersion   string
+	KernelSHA256    string
+	KernelBytes     int64
+	Initramfs       string // path
+	InitramfsSHA256 string
+	InitramfsBytes  int64
+	Modules         int
+}
+
+// Build builds kernel and initramfs.
+func Build(ctx context.Context, o Options) (Result, error) {
+	if o.KernelPackage == "" {
+		o.KernelPackage = debkernel.Cloud
+	}
+	if o.Modules == nil {
+		o.Modules = Modules(o.KernelPackage)
+	}
+	if o.Compression == "" {
+		o.Compression = initramfs.Zstd
+	}
+	if o.OutDir == "" || o.CacheDir == "" {
+		return Result{}, errors.New("building the ramdisk: an output and a cache folder are needed")
+	}
+	if err := os.MkdirAll(o.OutDir, 0o755); err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	agent, err := agentBinary(ctx, o)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	kernel, err := debkernel.Fetch(ctx, o.CacheDir, o.KernelPackage)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	modules, err := kernel.Modules(o.Modules...)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	archive, err := pack(agent, kernel.Version, modules, o.Compression)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	image, err := os.ReadFile(kernel.Image)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	r := Result{
+		Kernel: filepath.Join(o.OutDir, KernelName), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
+		Initramfs: filepath.Join(o.OutDir, InitramfsName), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules),
+	}
+	if err := write(r.Kernel, image); err != nil {
+		return r, err
+	}
+	return r, write(r.Initramfs, archive)
+}
+
+// agentBinary reads the agent, building it first if there is none.
+func agentBinary(ctx context.Context, o Options) ([]byte, error) {
+	path := o.Agent
+	if path == "" {
+		dir, err := os.MkdirTemp("", "ironyard-agent-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		path = filepath.Join(dir, "agent")
+		if err := CompileAgent(ctx, o.Source, path); err != nil {
+			return nil, err
+		}
+	}
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	// An agent that needs a loader the ramdisk does not have ends in a kernel
+	// panic on the machine; better to say so here.
+	if bytes.Contains(binary, []byte("/ld-linux-")) && bytes.Contains(binary, []byte("libc.so.6")) {
+		return nil, fmt.Errorf("%s is linked dynamically: build it with CGO_ENABLED=0", path)
+	}
+	return binary, nil
+}
+
+// CompileAgent builds the static agent binary to path with the go command. source
+// is a folder inside the module; empty: the working folder.
+func CompileAgent(ctx context.Context, source, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "github.com/ironyard/ironyard/agent")
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compiling the agent: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// pack writes the archive in memory. Everything has a fixed order.
+func pack(agent []byte, version string, modules []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := initramfs.Compress(&out, c)
+	if err != nil {
+		return nil, err
+	}
+	w := initramfs.NewWriter(z)
+	var list strings.Builder
+	steps := []func() error{
+		// The kernel opens the console for /init before anything is mounted.
+		func() error { return w.AddDevice("dev/console", initramfs.CharDevice, 0o600, 5, 1) },
+		func() error { return w.AddDevice("dev/null", initramfs.CharDevice, 0o666, 1, 3) },
+		func() error { return w.AddFile("init", 0o755, agent) },
+	}
+	for _, dir := range []string{"etc", "proc", "run", "sys", "tmp"} {
+		steps = append(steps, func() error { return w.AddDir(dir, 0o755) })
+	}
+	for _, m := range modules {
+		path := "/lib/modules/" + version + "/" + m.Target
+		list.WriteString(path + "\n")
+		steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+	}
+	steps = append(steps,
+		func() error { return w.AddFile("etc/modules.list", 0o644, []byte(list.String())) },
+		w.Close, z.Close)
+	for _, do := range steps {
+		if err := do(); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// write makes a file appear at once.
+func write(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".ramdisk-")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(f.Name()) // fails after the rename, as it should
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}

@@ -1,0 +1,77 @@
+package ramdisk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/ops/debkernel"
+)
+
+func cache(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("IRONYARD_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			user = os.TempDir()
+		}
+		dir = filepath.Join(user, "ironyard")
+	}
+	return filepath.Join(dir, "kernel")
+}
+
+func TestSameBytesEachTime(t *testing.T) {
+	var results []Result
+	for range 2 {
+		began := time.Now()
+		r, err := Build(t.Context(), Options{OutDir: t.TempDir(), CacheDir: cache(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("kernel %s: %d bytes, initramfs: %d bytes with %d modules, built in %v", r.KernelVersion, r.KernelBytes, r.InitramfsBytes, r.Modules, time.Since(began).Round(time.Millisecond))
+		for path, n := range map[string]int64{r.Kernel: r.KernelBytes, r.Initramfs: r.InitramfsBytes} {
+			if st, err := os.Stat(path); err != nil || st.Size() != n {
+				t.Errorf("%s: %v, want %d bytes", path, err, n)
+			}
+		}
+		results = append(results, r)
+	}
+	if a, b := results[0], results[1]; a.InitramfsSHA256 != b.InitramfsSHA256 || a.KernelSHA256 != b.KernelSHA256 {
+		t.Errorf("two builds differ:\n%+v\n%+v", a, b)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, o := range map[string]Options{
+		"no folders":     {},
+		"no such agent":  {Agent: filepath.Join(t.TempDir(), "none"), OutDir: t.TempDir(), CacheDir: cache(t)},
+		"unknown module": {Agent: "/bin/true", Modules: []string{"no_such_module"}, OutDir: t.TempDir(), CacheDir: cache(t)},
+	} {
+		if _, err := Build(t.Context(), o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// The list for real machines must name modules that the kernel has. It needs the
+// large kernel package, so it runs where that is wanted.
+func TestModulesOfRealMachines(t *testing.T) {
+	names := Modules(debkernel.Generic)
+	if len(names) <= len(Modules(debkernel.Cloud)) {
+		t.Fatal("real machines get no more modules than virtual ones")
+	}
+	if os.Getenv("IRONYARD_E2E") != "1" {
+		return
+	}
+	k, err := debkernel.Fetch(t.Context(), cache(t), debkernel.Generic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := k.Modules(names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d modules", len(files))
+}

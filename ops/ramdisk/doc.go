@@ -1,0 +1,8 @@
+// Package ramdisk builds what a machine boots to be provisioned: a Debian kernel
+// and an initramfs that holds the agent as /init and the kernel's modules.
+//
+// It may import ops/debkernel and ops/initramfs. Invariant: the same agent, kernel
+// and list of modules give the same bytes, on every machine and at every time; so a
+// checksum names a ramdisk, and caches and signatures work. Files appear whole or
+// not at all.
+package ramdisk

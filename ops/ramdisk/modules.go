@@ -1,0 +1,33 @@
+package ramdisk
+
+import "github.com/ironyard/ironyard/ops/debkernel"
+
+// virtual are the modules of virtual machines. All of them are in both kernels.
+var virtual = []string{
+	"virtio_pci", "virtio_net", "virtio_blk", "virtio_scsi", "sd_mod",
+	"efivarfs",
+}
+
+// real are the modules that real servers need besides: storage controllers,
+// network cards, and what makes disks of them.
+var real = []string{
+	// storage
+	"ahci", "ata_piix", "nvme", "megaraid_sas", "mpt3sas", "hpsa", "smartpqi", "aacraid", "arcmsr", "mvsas", "isci", "vmw_pvscsi",
+	"usb_storage", "uas", "xhci_pci", "ehci_pci", "sd_mod", "sr_mod",
+	// network
+	"e1000", "e1000e", "igb", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "tg3", "bnx2", "bnx2x", "bnxt_en",
+	"mlx4_en", "mlx5_core", "be2net", "cxgb4", "qede", "sfc", "enic", "r8169", "atlantic", "vmxnet3",
+	// virtual media and config drives
+	"isofs", "vfat", "nls_cp437", "nls_iso8859_1", "nls_ascii", "nls_utf8",
+	// the BMC, from inside
+	"ipmi_si", "ipmi_devintf",
+}
+
+// Modules lists the modules for a kernel package: the cloud kernel has only those
+// of virtual machines.
+func Modules(kernel string) []string {
+	if kernel == debkernel.Cloud {
+		return virtual
+	}
+	return append(append([]string(nil), virtual...), real...)
+}
