@@ -185,6 +185,9 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	c.mu.Unlock()
 
 	switch {
+	case r != nil && w != nil && r.id == w.Doc.ID && !w.Doc.Open():
+		// Its runner has ended it and is about to say so; a runner that had lost it
+		// cannot write any more.
 	case w == nil, !w.Doc.Open(), !mine:
 		if r != nil {
 			r.stop()

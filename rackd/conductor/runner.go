@@ -115,7 +115,7 @@ func (r *runner) run(ctx context.Context) {
 		r.fail(ctx, err)
 	default:
 		if err := r.finish(ctx); err != nil {
-			r.log.Warn("end of work not written; it is run again", "error", err)
+			r.log.Warn("the end of the work was not written or not reported; both are tried again", "error", err)
 		}
 	}
 }
