@@ -237,7 +237,26 @@ func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
 	}
 }
 
+// observePower reports how the work leaves the machine. It is an observation like
+// those of the power sync: when it does not come about, the next of those does it.
+func (r *runner) observePower(ctx context.Context) {
+	if r.task == nil || r.doc.Verb == work.Power || r.doc.Verb == work.Manage {
+		return // these have reported it
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	state, err := r.task.Hardware.Power().PowerState(ctx, r.task.Node)
+	if err != nil {
+		r.log.Debug("power state not read at the end of the work", "error", err)
+		return
+	}
+	if err := r.c.reportPower(ctx, r.node.UUID, r.node.Group, state); err != nil {
+		r.log.Debug("power state not reported at the end of the work", "error", err)
+	}
+}
+
 func (r *runner) end(ctx context.Context, res work.Result) error {
+	r.observePower(ctx)
 	res.At = time.Now().UTC()
 	res.ClearInstance = r.doc.Verb == work.Delete && r.doc.State != provision.Error
 	r.doc.Result = &res
