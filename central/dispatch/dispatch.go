@@ -47,6 +47,8 @@ type Dispatcher struct {
 	Nudge  func() // wakes the relay
 	Now    func() time.Time
 	Log    *slog.Logger
+	// Settle are the pauses of Validate while a change is on its way; nil: sensible ones.
+	Settle []time.Duration
 }
 
 // Refusal is a request that is not accepted, with the HTTP status that says so.

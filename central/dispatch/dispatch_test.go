@@ -64,7 +64,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t}
-	b.Dispatcher = &Dispatcher{Store: st, Key: key, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler),
+	b.Dispatcher = &Dispatcher{Store: st, Key: key, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler), Settle: []time.Duration{},
 		Nudge:  func() { atomic.AddInt32(&b.nudges, 1) },
 		Roster: roster{{Name: "rack-1", Drivers: map[string]map[string][]string{"fake-hardware": {"power": {"fake"}}}}},
 		Ask: asker(func(ask.Request) (json.RawMessage, error) {
@@ -274,6 +274,22 @@ func TestValidation(t *testing.T) {
 	b.Ask = asker(func(ask.Request) (json.RawMessage, error) { return nil, errors.New("no answer") })
 	if err := b.verb("active", nil); err != nil {
 		t.Errorf("a rack that gives no answer: %v, want the request accepted", err)
+	}
+}
+
+func TestAChangeOnItsWayIsAwaited(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.Available, provision.NoState, nil)
+	b.Settle = make([]time.Duration, 3)
+	asked := 0
+	b.Ask = asker(func(ask.Request) (json.RawMessage, error) {
+		if asked++; asked < 3 {
+			return json.RawMessage(`{"power":{"result":true},"deploy":{"result":false,"reason":"as it was"}}`), nil
+		}
+		return json.RawMessage(`{"power":{"result":true},"deploy":{"result":true}}`), nil
+	})
+	if err := b.verb("active", nil); err != nil || asked != 3 {
+		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
 
