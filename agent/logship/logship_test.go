@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +15,14 @@ func TestSendsBatchesAndSurvivesOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Shipper
 		var got bytes.Buffer
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			s.Run(ctx, func(_ context.Context, b []byte) error {
-				if down {
+				if down.Load() {
 					return errors.New("away")
 				}
 				got.Write(b)
@@ -30,7 +32,7 @@ func TestSendsBatchesAndSurvivesOutage(t *testing.T) {
 		s.Write([]byte("one\n"))
 		<-time.After(5 * time.Second)
 		s.Write([]byte("two\n"))
-		down = false
+		down.Store(false)
 		<-time.After(20 * time.Second)
 		cancel()
 		<-done

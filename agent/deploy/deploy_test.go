@@ -1,0 +1,186 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ironyard/ironyard/agent/efiboot"
+	"github.com/ironyard/ironyard/agent/hints"
+	"github.com/ironyard/ironyard/agent/image"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// late is a machine whose disk appears at the n-th look.
+type late struct {
+	disk  agentapi.Disk
+	n     int
+	looks int
+}
+
+func (l *late) Disks() []agentapi.Disk {
+	if l.looks++; l.looks < l.n {
+		return nil
+	}
+	return []agentapi.Disk{l.disk}
+}
+
+const size = 32 << 20
+
+func fixture(t *testing.T, img []byte) (*Deployer, agentapi.PrepareImageParams, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, bytes.Repeat([]byte{0xd7}, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(img) }))
+	t.Cleanup(s.Close)
+	tr := &http.Transport{}
+	t.Cleanup(tr.CloseIdleConnections)
+	sum := sha256.Sum256(img)
+	return &Deployer{
+			Machine: &late{disk: agentapi.Disk{Name: path, Size: size}, n: 1}, Log: slog.New(slog.DiscardHandler), Attempts: 3, Pause: time.Millisecond, EFIVars: t.TempDir(),
+			Images: &image.Writer{Client: &http.Client{Transport: tr}, SpoolDir: t.TempDir(), SpoolLimit: func() int64 { return 1 << 30 }},
+		}, agentapi.PrepareImageParams{ImageInfo: agentapi.ImageInfo{
+			ID: "i", URLs: []string{s.URL}, HashAlgo: "sha256", HashValue: hex.EncodeToString(sum[:]), DiskFormat: "raw", MinDiskBytes: 1,
+		}}, path
+}
+
+func partitioned(t *testing.T, script string) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(path, make([]byte, 8<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sfdisk", "--quiet", path)
+	cmd.Stdin = strings.NewReader(script)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("sfdisk: %v: %s", err, out)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func ignore(agentapi.Progress) {}
+
+func TestWaitsForTheDisk(t *testing.T) {
+	d, p, path := fixture(t, partitioned(t, "label: dos\nsize=4MiB\n"))
+	d.Machine.(*late).n = 3
+	got, err := d.Prepare(t.Context(), p, ignore)
+	if err != nil || got.RootDevice != path || got.Written.DoneBytes != 8<<20 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	d.Machine = &late{disk: agentapi.Disk{Name: path, Size: size}, n: 10}
+	var none *hints.NoDiskError
+	if _, err := d.Prepare(t.Context(), p, ignore); !errors.As(err, &none) {
+		t.Errorf("no disk: %v", err)
+	}
+}
+
+func TestImageWithoutPartitionsDoesNotBoot(t *testing.T) {
+	img := bytes.Repeat([]byte("not a disk. "), 1<<18)
+	d, p, path := fixture(t, img)
+	_, err := d.Prepare(t.Context(), p, ignore)
+	if err == nil || !strings.Contains(err.Error(), "no partition table") {
+		t.Errorf("error %v", err)
+	}
+	if b, _ := os.ReadFile(path); len(bytes.Trim(b[:1<<20], "\x00")) != 0 {
+		t.Error("it was left on the disk")
+	}
+}
+
+func TestBadConfigDriveTouchesNothing(t *testing.T) {
+	d, p, path := fixture(t, partitioned(t, "label: gpt\nsize=4MiB\n"))
+	p.ConfigDrive = "!!!"
+	if _, err := d.Prepare(t.Context(), p, ignore); err == nil {
+		t.Fatal("accepted")
+	}
+	if b, _ := os.ReadFile(path); !bytes.Equal(b, bytes.Repeat([]byte{0xd7}, size)) {
+		t.Error("the disk was touched")
+	}
+}
+
+func TestBootEntry(t *testing.T) {
+	for _, c := range []struct {
+		script, want string
+		vars         bool
+	}{
+		{"label: gpt\nsize=4MiB, type=U\n", "Boot0000", true},
+		{"label: gpt\nsize=4MiB, type=U\n", "nothing to do", false},
+		{"label: gpt\nsize=4MiB, type=L\n", "no EFI system partition", true},
+	} {
+		d, p, _ := fixture(t, partitioned(t, c.script))
+		if c.vars {
+			if err := os.WriteFile(filepath.Join(d.EFIVars, "Lang-8be4df61-93ca-11d2-aa0d-00e098032b8c"), []byte("\x07\x00\x00\x00en"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
+			t.Fatal(err)
+		}
+		text, err := d.InstallBootEntry()
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%q: %s, want %s", c.script, text, c.want)
+		}
+		if _, err := os.Stat(filepath.Join(d.EFIVars, "Boot0000-8be4df61-93ca-11d2-aa0d-00e098032b8c")); c.want == "Boot0000" && err != nil {
+			t.Errorf("label %s: %v", efiboot.Label, err)
+		}
+	}
+}
+
+func TestErase(t *testing.T) {
+	d, p, path := fixture(t, partitioned(t, "label: gpt\nstart=4096, size=4MiB\n"))
+	if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
+		t.Fatal(err)
+	}
+	mark := func(off int64) {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteAt([]byte("superblock"), off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(2<<20 + 1024)
+	if err := d.EraseMetadata(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || len(bytes.Trim(b[:1<<20], "\x00")) != 0 || len(bytes.Trim(b[size-1<<20:], "\x00")) != 0 || bytes.Contains(b, []byte("superblock")) {
+		t.Errorf("metadata is left: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Erase(ctx, ignore); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := d.Erase(t.Context(), ignore); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {
+		t.Errorf("data is left: %v", err)
+	}
+}
