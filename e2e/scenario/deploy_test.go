@@ -1,0 +1,157 @@
+package scenario
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+var marker = regexp.MustCompile(`IRONYARD-INSTANCE-UP .*`)
+
+// deployed deploys a node and waits for its instance's own words on the console.
+func deployed(ctx context.Context, t *testing.T, id, name string) {
+	t.Helper()
+	o := theRack.Operator
+	console := consoleFromNow(t, name)
+	if err := o.Ask(ctx, id, "active", map[string]any{"meta_data": map[string]any{"hostname": name + "-instance"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	line, err := console.Wait(ctx, marker)
+	if err != nil {
+		t.Fatalf("no instance on the console of %s: %v", name, err)
+	}
+	if !strings.Contains(line, "hostname="+name+"-instance") {
+		t.Errorf("the instance says %q, want its hostname from the config drive", line)
+	}
+}
+
+type console interface {
+	Wait(ctx context.Context, pattern *regexp.Regexp) (string, error)
+}
+
+func consoleFromNow(t *testing.T, name string) console {
+	t.Helper()
+	c, err := theRack.Serial(name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(c.Path()); err == nil {
+		if c, err = theRack.Serial(name, info.Size()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// Both firmwares side by side: powered off → instance → undeployed and cleaned.
+func TestDeployAndUndeploy(t *testing.T) {
+	for _, name := range []string{"uefi-0", "bios-0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := limit(t, 8*time.Minute)
+			o := theRack.Operator
+			id := enrolled(ctx, t, name, func(m *operator.Machine) {
+				m.Clean = name == "bios-0" // the other goes straight to available
+				if m.Clean {
+					m.Interfaces = map[string]string{"boot": "pxe"} // and loads the ramdisk by TFTP
+				}
+			})
+			if err := o.Ask(ctx, id, "manage", nil); err != nil {
+				t.Fatal(err)
+			}
+			n, err := o.Wait(ctx, id, provision.Manageable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n.PowerState != "power off" {
+				t.Errorf("power state %q after verifying, want power off", n.PowerState)
+			}
+			if err := o.Ask(ctx, id, "provide", nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := o.Wait(ctx, id, provision.Available); err != nil {
+				t.Fatal(err)
+			}
+			if err := o.SetImage(ctx, id, qcow2()); err != nil {
+				t.Fatal(err)
+			}
+			deployed(ctx, t, id, name)
+			if err := o.Ask(ctx, id, "deleted", nil); err != nil {
+				t.Fatal(err)
+			}
+			n, err = o.Wait(ctx, id, provision.Available)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(n.InstanceInfo) != 0 || n.InstanceUUID != "" {
+				t.Errorf("after undeploy the node still has instance_info %v, instance_uuid %q", n.InstanceInfo, n.InstanceUUID)
+			}
+			if err := o.WaitPower(ctx, id, "power off"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// rackd is killed while the agent is awaited, and again while it writes; each time
+// the next rackd goes on from the checkpoint: one power-on, one ramdisk.
+func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
+	ctx := limit(t, 6*time.Minute)
+	o := theRack.Operator
+	id := enrolled(ctx, t, "uefi-0", nil)
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.SetImage(ctx, id, qcow2()); err != nil {
+		t.Fatal(err)
+	}
+	before := len(theRack.BMC("uefi-0").Journal.Matching("ComputerSystem.Reset"))
+	console := consoleFromNow(t, "uefi-0")
+	if err := o.Ask(ctx, id, "active", nil); err != nil {
+		t.Fatal(err)
+	}
+	restart := func() {
+		theRack.KillRackd()
+		if err := theRack.StartRackd(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	phase := func(name string) func(work.Event) bool {
+		return func(e work.Event) bool { return e.Node == id && e.Kind == work.PhaseEntered && e.Phase == name }
+	}
+	events.wait(ctx, t, "dhcp", phase("dhcp"))
+	restart()
+	events.wait(ctx, t, "agent", phase("agent"))
+	restart()
+	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := console.Wait(ctx, marker); err != nil {
+		t.Fatal(err)
+	}
+	var powerOns int
+	for _, w := range theRack.BMC("uefi-0").Journal.Matching("ComputerSystem.Reset")[before:] {
+		if strings.Contains(w.Body, `"On"`) {
+			powerOns++
+		}
+	}
+	if powerOns != 2 {
+		t.Errorf("the machine was powered on %d times, want 2: for the ramdisk and for the instance", powerOns)
+	}
+	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,137 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// fails asks for verb and expects the node to come to rest in state, with words in
+// its last_error that tell a person what to do.
+func fails(ctx context.Context, t *testing.T, id, verb string, state provision.State, words ...string) {
+	t.Helper()
+	o := theRack.Operator
+	if err := o.Ask(ctx, id, verb, nil); err != nil {
+		t.Fatal(err)
+	}
+	info, _ := provision.Describe(state)
+	n, err := o.Wait(ctx, id, info.Target)
+	var failed *operator.FailedError
+	if err == nil && n.ProvisionState != string(state) {
+		t.Fatalf("%s worked although it should have failed", verb)
+	}
+	if err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	if n.ProvisionState != string(state) {
+		t.Fatalf("state %q (%s), want %q", n.ProvisionState, n.LastError, state)
+	}
+	for _, w := range words {
+		if !strings.Contains(strings.ToLower(n.LastError), strings.ToLower(w)) {
+			t.Errorf("last_error %q does not say %q", n.LastError, w)
+		}
+	}
+}
+
+func TestWrongPasswordThenUnreachableBMC(t *testing.T) {
+	ctx := limit(t, 2*time.Minute)
+	o := theRack.Operator
+	var right any
+	id := enrolled(ctx, t, "small-0", func(m *operator.Machine) {
+		right = m.DriverInfo["redfish_password"]
+		m.DriverInfo["redfish_password"] = "wrong"
+	})
+	if err := o.Ask(ctx, id, "manage", nil); err != nil {
+		t.Fatal(err)
+	}
+	expectEnroll := func(words ...string) {
+		t.Helper()
+		n, err := o.Wait(ctx, id, provision.Enroll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range words {
+			if !strings.Contains(n.LastError, w) {
+				t.Errorf("last_error %q does not say %q", n.LastError, w)
+			}
+		}
+		if strings.Contains(n.LastError, "wrong") && strings.Contains(n.LastError, "password: wrong") {
+			t.Errorf("last_error shows the password: %q", n.LastError)
+		}
+	}
+	expectEnroll("credentials", theMachine(t, "small-0"))
+	if err := o.SetDriverInfo(ctx, id, "redfish_password", right); err != nil {
+		t.Fatal(err)
+	}
+	bmc := theRack.BMC("small-0")
+	bmc.Faults.Refuse(true)
+	if err := o.Ask(ctx, id, "manage", nil); err != nil {
+		t.Fatal(err)
+	}
+	expectEnroll("unreachable", theMachine(t, "small-0"))
+	bmc.Faults.Refuse(false)
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Errorf("with the right password and the BMC back: %v", err)
+	}
+}
+
+// theMachine is the BMC's address, which an error about it must name.
+func theMachine(t *testing.T, name string) string {
+	t.Helper()
+	m, err := theRack.Machine(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.BMCAddress
+}
+
+// A 404, a wrong checksum, a disk that is too small and a machine that never calls
+// back, each followed by the next attempt on the same node.
+func TestDeployFailures(t *testing.T) {
+	ctx := limit(t, 7*time.Minute)
+	o := theRack.Operator
+	id := enrolled(ctx, t, "small-0", nil)
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	set := func(change func(*operator.Image)) {
+		t.Helper()
+		i := qcow2()
+		change(&i)
+		if err := o.SetImage(ctx, id, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(func(i *operator.Image) { i.URL = theRack.ImageURL("no-such-image.qcow2") })
+	fails(ctx, t, id, "active", provision.DeployFail, "404", "no-such-image.qcow2")
+
+	set(func(i *operator.Image) { i.SHA256 = strings.Repeat("0", 64) })
+	fails(ctx, t, id, "active", provision.DeployFail, "checksum", strings.Repeat("0", 64), images.QCOW2.SHA256)
+
+	set(func(*operator.Image) {})
+	fails(ctx, t, id, "active", provision.DeployFail, "small", "/dev/vda")
+	if err := o.WaitPower(ctx, id, "power off"); err != nil {
+		t.Errorf("a machine whose deploy failed is left on: %v", err)
+	}
+
+	theRack.StopRackd()
+	if err := theRack.StartRackd(ctx, "--deadline", "wait call-back=4s"); err != nil {
+		t.Fatal(err)
+	}
+	fails(ctx, t, id, "active", provision.DeployFail, "did not call within 4s", "console")
+	theRack.StopRackd()
+	if err := theRack.StartRackd(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
+		t.Errorf("undeploy after the failures: %v", err)
+	}
+}

@@ -1,0 +1,189 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/e2e/machine"
+	"github.com/ironyard/ironyard/e2e/testimage"
+	"github.com/ironyard/ironyard/ops/debkernel"
+	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/rack"
+	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// theRack is shared by the tests of a run: bringing one up is cheap, but two at once
+// would share two cores.
+var (
+	theRack *rack.Rack
+	images  testimage.Images
+	events  = &eventLog{}
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("IRONYARD_E2E") == "" {
+		fmt.Println("not run: the end-to-end tests (set IRONYARD_E2E=1, or run make e2e)")
+		os.Exit(0)
+	}
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the virtual rack:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "ironyard-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	ctx := context.Background()
+	o, err := prepare(ctx, dir)
+	if err != nil {
+		return 1, err
+	}
+	err = rack.Run(ctx, o, func(_ context.Context, r *rack.Rack) error {
+		theRack = r
+		sub, err := r.Stack.Conn.Subscribe("EVENTS.>", events.add)
+		if err != nil {
+			return err
+		}
+		defer sub.Unsubscribe()
+		code = m.Run()
+		return nil
+	})
+	if downErr := rack.Down(ctx, dir); err == nil {
+		err = downErr
+	}
+	if code == 0 && err == nil {
+		return 0, os.RemoveAll(dir)
+	}
+	fmt.Println("kept for a look:", dir)
+	return code, err
+}
+
+func prepare(ctx context.Context, dir string) (rack.Options, error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return rack.Options{}, err
+	}
+	cache := os.Getenv("IRONYARD_CACHE")
+	if cache == "" {
+		cache = filepath.Join(root, ".cache")
+	}
+	log, err := os.Create(filepath.Join(dir, "central.log"))
+	if err != nil {
+		return rack.Options{}, err
+	}
+	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
+		Images: filepath.Join(cache, "image"), Log: slog.New(slog.NewTextHandler(log, nil)),
+		RackdArgs: []string{"--bmc-timeout", "5s"},
+		Machines: []machine.Config{
+			{Name: "uefi-0", Firmware: machine.UEFI}, {Name: "bios-0", Firmware: machine.BIOS},
+			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 80},
+		}}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		r, err := ramdisk.Build(ctx, ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud,
+			CacheDir: filepath.Join(cache, "packages"), OutDir: filepath.Join(cache, "ramdisk")})
+		o.Kernel, o.Ramdisk = r.Kernel, r.Initramfs
+		return err
+	})
+	g.Go(func() (err error) {
+		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "packages"), OutDir: o.Images})
+		return err
+	})
+	return o, g.Wait()
+}
+
+// eventLog keeps what rackds reported, and lets a test wait for it.
+type eventLog struct {
+	mu      sync.Mutex
+	all     []work.Event
+	waiters []chan struct{}
+}
+
+func (l *eventLog) add(m *nats.Msg) {
+	var e work.Event
+	if json.Unmarshal(m.Data, &e) != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e)
+	for _, w := range l.waiters {
+		close(w)
+	}
+	l.waiters = nil
+}
+
+// wait waits for an event that fits, among those from now on.
+func (l *eventLog) wait(ctx context.Context, t *testing.T, what string, fits func(work.Event) bool) {
+	t.Helper()
+	for seen := 0; ; {
+		l.mu.Lock()
+		for ; seen < len(l.all); seen++ {
+			if fits(l.all[seen]) {
+				l.mu.Unlock()
+				return
+			}
+		}
+		more := make(chan struct{})
+		l.waiters = append(l.waiters, more)
+		l.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			t.Fatalf("no event %s: %v", what, context.Cause(ctx))
+		}
+	}
+}
+
+// limit bounds a test's waiting; under software emulation a boot takes most of a minute.
+func limit(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), d, fmt.Errorf("not within %s", d))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// qcow2 is the test image as an operator names it.
+func qcow2() operator.Image {
+	return operator.Image{URL: theRack.ImageURL(filepath.Base(images.QCOW2.Path)), SHA256: images.QCOW2.SHA256, DiskFormat: "qcow2"}
+}
+
+// enrolled enrols a machine and deletes its node when the test ends.
+func enrolled(ctx context.Context, t *testing.T, name string, change func(*operator.Machine)) string {
+	t.Helper()
+	m, err := theRack.Enrolment(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(&m)
+	}
+	id, err := theRack.Operator.Enrol(ctx, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			return // leave it for a look
+		}
+		if err := theRack.Operator.Delete(context.Background(), id); err != nil {
+			t.Errorf("delete node %s: %v", name, err)
+		}
+	})
+	return id
+}

@@ -1,0 +1,46 @@
+package command
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+type keyCommand struct {
+	Generate keyGenerate `cmd:"" help:"Print a new key of the fleet, for central."`
+	Group    keyGroup    `cmd:"" help:"Print the key of a conductor group, all that its rackds need."`
+}
+
+type keyGenerate struct{}
+
+func (keyGenerate) Run() error {
+	key, err := seal.GenerateKey()
+	if err != nil {
+		return err
+	}
+	fmt.Println(key.Text())
+	return nil
+}
+
+type keyGroup struct {
+	File  string `arg:"" type:"existingfile" help:"File with the fleet's key."`
+	Group string `arg:"" optional:"" help:"Conductor group; none: nodes without a group."`
+}
+
+func (k keyGroup) Run() error {
+	text, err := os.ReadFile(k.File)
+	if err != nil {
+		return err
+	}
+	fleet, err := seal.ParseKey(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.File, err)
+	}
+	group, err := fleet.ForGroup(k.Group)
+	if err != nil {
+		return err
+	}
+	fmt.Println(group.Text())
+	return nil
+}

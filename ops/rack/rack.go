@@ -1,0 +1,221 @@
+// Package rack runs a whole virtual rack with the product on it: machines, network
+// and BMCs (e2e/lab), central and bus in this process (ops/stack), rackd as a
+// process of its own inside the rack's network, which may be killed.
+//
+// It may import all of the project. The demo, `ironyard lab` and the end-to-end
+// tests are its callers; it holds what they have in common and prints nothing.
+package rack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/e2e/lab"
+	"github.com/ironyard/ironyard/e2e/machine"
+	"github.com/ironyard/ironyard/e2e/netns"
+	"github.com/ironyard/ironyard/e2e/vbmc"
+	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/stack"
+)
+
+// Options of a rack.
+type Options struct {
+	Name string // of the lab, and of its network namespace
+	Dir  string // everything the rack keeps
+	// Listen is the address of the API on this host.
+	Listen string
+	// Machines of the lab; none: one UEFI and one BIOS machine.
+	Machines []machine.Config
+	// Rackd is the program; Kernel and Ramdisk what it boots machines with.
+	Rackd, Kernel, Ramdisk string
+	// RackdArgs are added to rackd's command line.
+	RackdArgs []string
+	// Images is a folder that is served to the rack over HTTP.
+	Images string
+	// Subnet of the rack; zero: 10.77.0.0/24. The rack has .1.
+	Bridge netip.Prefix
+	Log    *slog.Logger
+}
+
+// Ports inside the rack's network.
+const (
+	busPort   = "4222"
+	imagePort = "8089"
+)
+
+// Rack is a running rack. Safe for concurrent use.
+type Rack struct {
+	Stack   *stack.Stack
+	Lab     *lab.Lab
+	Serving *lab.Serving
+	// Operator speaks to the API.
+	Operator *operator.Operator
+
+	opts  Options
+	ns    *netns.Namespace
+	rackd rackdProcess
+}
+
+// Run brings the rack up, calls use once everything serves, and takes the services
+// down again when use returns or ctx ends. The machines run on until Down.
+func Run(ctx context.Context, o Options, use func(ctx context.Context, r *Rack) error) error {
+	if !o.Bridge.IsValid() {
+		o.Bridge = netip.MustParsePrefix("10.77.0.1/24")
+	}
+	r := &Rack{opts: o}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	r.Lab, err = lab.Load(r.labDir())
+	if errors.Is(err, os.ErrNotExist) {
+		options := []lab.Option{lab.WithBridge(o.Bridge)}
+		if len(o.Machines) > 0 {
+			options = append(options, lab.WithMachines(o.Machines...))
+		}
+		r.Lab, err = lab.New(o.Name, r.labDir(), options...)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.Lab.Up(ctx); err != nil {
+		return fmt.Errorf("bring the lab up: %w", err)
+	}
+	if r.ns, err = r.Lab.Namespace(); err != nil {
+		return err
+	}
+	return r.serve(ctx, use)
+}
+
+func (r *Rack) labDir() string { return filepath.Join(r.opts.Dir, "lab") }
+
+// Address is the rack's own address inside its network.
+func (r *Rack) Address() netip.Addr { return r.Lab.Bridge.Addr() }
+
+func (r *Rack) serve(ctx context.Context, use func(ctx context.Context, r *Rack) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	bmcs := make(chan struct{})
+	g.Go(func() error {
+		return r.Lab.Serve(ctx, r.opts.Log, func(s *lab.Serving) { r.Serving = s; close(bmcs) })
+	})
+	up := make(chan struct{})
+	g.Go(func() error {
+		return stack.Run(ctx, stack.Options{Dir: filepath.Join(r.opts.Dir, "central"), Listen: r.opts.Listen, BusListen: "127.0.0.1:0", Log: r.opts.Log},
+			func(s *stack.Stack) { r.Stack = s; close(up) })
+	})
+	g.Go(func() error {
+		for _, c := range []chan struct{}{bmcs, up} {
+			select {
+			case <-c:
+			case <-ctx.Done():
+				return nil // another part says why
+			}
+		}
+		defer cancel()
+		if err := r.connect(ctx, g); err != nil {
+			return err
+		}
+		defer r.StopRackd()
+		if err := r.StartRackd(ctx); err != nil {
+			return err
+		}
+		return use(ctx, r)
+	})
+	return g.Wait()
+}
+
+// connect makes bus and images reachable inside the rack's network.
+func (r *Rack) connect(ctx context.Context, g *errgroup.Group) (err error) {
+	if r.Operator, err = operator.New(r.Stack.Endpoint); err != nil {
+		return err
+	}
+	busIn, err := r.ns.Listen("tcp", net.JoinHostPort(r.Address().String(), busPort))
+	if err != nil {
+		return fmt.Errorf("listen for the bus inside the rack: %w", err)
+	}
+	g.Go(func() error {
+		return forward(ctx, busIn, func(ctx context.Context) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", r.Stack.BusAddress)
+		})
+	})
+	imagesIn, err := r.ns.Listen("tcp", net.JoinHostPort(r.Address().String(), imagePort))
+	if err != nil {
+		return fmt.Errorf("listen for images inside the rack: %w", err)
+	}
+	g.Go(func() error {
+		srv := &http.Server{Handler: http.FileServer(http.Dir(r.opts.Images)), ReadHeaderTimeout: 5 * time.Second}
+		stop := context.AfterFunc(ctx, func() { srv.Close() })
+		defer stop()
+		if err := srv.Serve(imagesIn); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+// ImageURL is where the rack finds a file of Options.Images.
+func (r *Rack) ImageURL(name string) string {
+	return "http://" + net.JoinHostPort(r.Address().String(), imagePort) + "/" + name
+}
+
+// Machine returns a machine of the lab.
+func (r *Rack) Machine(name string) (lab.Machine, error) {
+	for _, m := range r.Lab.Machines {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return lab.Machine{}, fmt.Errorf("the rack has no machine %q", name)
+}
+
+// BMC returns a machine's BMC, to inject faults and to read its journal.
+func (r *Rack) BMC(name string) *vbmc.BMC { return r.Serving.BMCs[name] }
+
+// Serial reads a machine's console from an offset of its log.
+func (r *Rack) Serial(name string, offset int64) (*machine.SerialLog, error) {
+	m, err := r.Machine(name)
+	if err != nil {
+		return nil, err
+	}
+	return machine.OpenSerial(m.Dir, offset), nil
+}
+
+// Enrolment describes a machine of the lab as an operator enrols it. The disks of
+// the lab are smaller than what is usual, so the least size is lowered.
+func (r *Rack) Enrolment(name string) (operator.Machine, error) {
+	m, err := r.Machine(name)
+	if err != nil {
+		return operator.Machine{}, err
+	}
+	return operator.Machine{Name: name, Driver: "redfish", MACs: []string{m.MAC},
+		DriverInfo: map[string]any{"redfish_address": m.BMCURL(), "redfish_username": m.BMCUser, "redfish_password": m.BMCPassword,
+			"redfish_verify_ca": false, "ironyard_min_disk_bytes": 64 << 20},
+		Properties: map[string]any{"capabilities": "boot_mode:" + string(m.Firmware)},
+	}, nil
+}
+
+// Down turns the machines off and removes the lab and its network.
+func Down(ctx context.Context, dir string) error {
+	l, err := lab.Load(filepath.Join(dir, "lab"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.Down(ctx)
+}

@@ -1,0 +1,171 @@
+// Package command is rackd's command line: flags, environment and files become a
+// daemon.Config. It may import rackd/daemon and protocol.
+package command
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/rackd/daemon"
+)
+
+const manual = `rackd is the conductor of a rack.
+
+It connects to its site's bus, takes the nodes that the ring gives it, and serves their machines: DHCP, TFTP, boot
+scripts, images, and the agents that call from the ramdisk. It keeps no state of its own besides DHCP leases and the
+image cache: stop it, and another rackd of the conductor group goes on with its work.
+
+Machines are served on --interface at --address. Without --interface it runs nodes of fake-hardware only.`
+
+type flags struct {
+	Name    string   `help:"This rackd's name, unique in the fleet." default:"${hostname}" env:"RACKD_NAME"`
+	Group   string   `help:"Conductor group." env:"RACKD_GROUP"`
+	Bus     string   `help:"URL of the site's bus." required:"" env:"RACKD_BUS" placeholder:"nats://HOST:4222"`
+	BusAuth string   `help:"File with the bus's token." env:"RACKD_BUS_TOKEN_FILE" type:"existingfile" name:"bus-token-file"`
+	Site    string   `help:"JetStream domain of the site; empty: the server's own." env:"RACKD_SITE"`
+	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it)." required:"" env:"RACKD_KEY_FILE" type:"existingfile" name:"key-file"`
+	Data    string   `help:"Folder for leases and images." default:"/var/lib/rackd" env:"RACKD_DATA"`
+	Drivers []string `help:"Hardware types to enable; default: all." env:"RACKD_DRIVERS"`
+	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
+
+	Interface    string       `help:"Network interface of the machines." env:"RACKD_INTERFACE" group:"Machines"`
+	Address      netip.Addr   `help:"This rackd's address on it." env:"RACKD_ADDRESS" group:"Machines"`
+	Prefix       int          `help:"Length of the network's prefix." default:"24" env:"RACKD_PREFIX" group:"Machines"`
+	DHCP         string       `help:"serve: give addresses; proxy: beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
+	DHCPRange    string       `help:"First and last address to give." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
+	Router       netip.Addr   `help:"Router told to machines." env:"RACKD_ROUTER" group:"Machines"`
+	DNS          []netip.Addr `help:"Name servers told to machines." env:"RACKD_DNS" group:"Machines"`
+	HTTPPort     int          `help:"Port of boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
+	AgentPort    int          `help:"Port where agents call." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
+	BootPrograms string       `help:"Folder with undionly.kpxe, snponly.efi and their kin." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
+	Kernel       string       `help:"Kernel of the ramdisk." env:"RACKD_KERNEL" group:"Machines"`
+	Ramdisk      string       `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" group:"Machines"`
+	KernelParams string       `help:"Kernel parameters added for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
+	Discovery    bool         `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
+	CacheGiB     float64      `help:"Size of the image cache." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
+	ImageDirs    []string     `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" group:"Machines"`
+
+	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline"`
+	HeartbeatTimeout time.Duration            `help:"Agents call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
+	PowerSync        time.Duration            `help:"How often idle nodes' power is read; 0: never." default:"120s" env:"RACKD_POWER_SYNC" group:"Work"`
+	AutomatedClean   bool                     `help:"Clean nodes that do not say otherwise." default:"true" negatable:"" env:"RACKD_AUTOMATED_CLEAN" group:"Work"`
+	BMCTimeout       time.Duration            `help:"Bound of one request to a BMC." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
+
+	LogJSON bool `help:"Log JSON." env:"RACKD_LOG_JSON" name:"log-json"`
+	Debug   bool `help:"Log more." env:"RACKD_DEBUG"`
+}
+
+// Main runs rackd and exits.
+func Main() {
+	host, _ := os.Hostname()
+	var f flags
+	kong.Parse(&f, kong.Name("rackd"), kong.Description(manual), kong.Vars{"hostname": host})
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := logger(f)
+	if err := run(ctx, f, log); err != nil {
+		log.Error("rackd ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+func logger(f flags) *slog.Logger {
+	o := &slog.HandlerOptions{}
+	if f.Debug {
+		o.Level = slog.LevelDebug
+	}
+	if f.LogJSON {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
+}
+
+func run(ctx context.Context, f flags, log *slog.Logger) error {
+	text, err := os.ReadFile(f.Key)
+	if err != nil {
+		return fmt.Errorf("key of the conductor group: %w", err)
+	}
+	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
+		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, NoAutomatedClean: !f.AutomatedClean,
+		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
+	if cfg.Key, err = seal.ParseKey(string(text)); err != nil {
+		return fmt.Errorf("%s: %w", f.Key, err)
+	}
+	for name, d := range f.Deadlines {
+		info, ok := provision.Describe(provision.State(name))
+		if !ok || info.Deadline == 0 || d <= 0 {
+			return fmt.Errorf("--deadline %s=%s: no such state, or one that has no deadline, or not a positive time", name, d)
+		}
+		cfg.Deadlines[info.State] = d
+	}
+	if f.Interface != "" {
+		if cfg.Rack, err = f.rack(); err != nil {
+			return err
+		}
+	}
+	if cfg.Conn, err = f.connect(ctx, log); err != nil {
+		return err
+	}
+	defer cfg.Conn.Close()
+	return daemon.Run(ctx, cfg, nil)
+}
+
+func (f flags) rack() (*daemon.Rack, error) {
+	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
+		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk,
+		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery}
+	if !r.Address.Is4() {
+		return nil, fmt.Errorf("--interface %s needs --address, an IPv4 address of it", f.Interface)
+	}
+	if f.DHCP == "serve" {
+		from, to, ok := strings.Cut(f.DHCPRange, "-")
+		var err1, err2 error
+		r.RangeFrom, err1 = netip.ParseAddr(from)
+		r.RangeTo, err2 = netip.ParseAddr(to)
+		if !ok || err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("--dhcp-range %q: want FROM-TO, two IPv4 addresses", f.DHCPRange)
+		}
+	}
+	return r, nil
+}
+
+// connect tries until the bus answers: rackd may be started before it.
+func (f flags) connect(ctx context.Context, log *slog.Logger) (*nats.Conn, error) {
+	opts := []nats.Option{nats.Name("rackd " + f.Name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(5 * time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("bus lost; nodes with work go on", "error", err) }),
+		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("bus is back", "url", c.ConnectedUrlRedacted()) })}
+	if f.BusAuth != "" {
+		token, err := os.ReadFile(f.BusAuth)
+		if err != nil {
+			return nil, fmt.Errorf("token of the bus: %w", err)
+		}
+		opts = append(opts, nats.Token(strings.TrimSpace(string(token))))
+	}
+	for {
+		nc, err := nats.Connect(f.Bus, opts...)
+		if err == nil {
+			return nc, nil
+		}
+		log.Warn("bus not reached, trying again", "bus", f.Bus, "error", err)
+		t := time.NewTimer(2 * time.Second)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil, ctx.Err()
+		case <-t.C:
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/rackd/driver/fake"
+)
+
+// Config of a rackd.
+type Config struct {
+	Name  string // unique among the rackds of the fleet
+	Group string // conductor group
+	// Conn is the connection to the site's bus; the caller closes it.
+	Conn *nats.Conn
+	Site string // JetStream domain, empty for the server's own
+	Key  *seal.Key
+	// Drivers are the enabled hardware types; empty: all.
+	Drivers []string
+	Fake    fake.Options
+	DataDir string
+	Log     *slog.Logger
+
+	// Rack is what machines see of this rackd; nil: it serves no machines
+	// (fake-hardware only).
+	Rack *Rack
+	// Observe is the address of /metrics, /healthz and /readyz; empty: none.
+	Observe string
+
+	Deadlines        map[provision.State]time.Duration
+	HeartbeatTimeout time.Duration
+	PowerSync        time.Duration
+	NoAutomatedClean bool
+	// CacheBytes bounds the image cache; 0: 20 GiB.
+	CacheBytes int64
+	// ImageDirs are the folders that file:// images may come from.
+	ImageDirs []string
+	// BMCTimeout bounds one request to a BMC; 0: the driver's default.
+	BMCTimeout time.Duration
+}
+
+// Rack is the network of the rack's machines.
+type Rack struct {
+	Interface string
+	Address   netip.Addr // this rackd's on Interface
+	DHCP      string     // serve, proxy or off
+	RangeFrom netip.Addr
+	RangeTo   netip.Addr
+	Mask      net.IPMask
+	Router    netip.Addr
+	DNS       []netip.Addr
+	HTTPPort  int
+	AgentPort int
+	// BootPrograms is the folder with undionly.kpxe, ipxe.efi and their kin.
+	BootPrograms string
+	Kernel       string // file
+	Ramdisk      string // file
+	KernelParams []string
+	// Discovery lets unknown machines boot the ramdisk.
+	Discovery bool
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Name == "":
+		return fmt.Errorf("rackd needs a name")
+	case c.Conn == nil:
+		return fmt.Errorf("rackd %s has no connection to its site's bus", c.Name)
+	case c.Key == nil:
+		return fmt.Errorf("rackd %s has no key of its conductor group; `ironyard key group` prints it", c.Name)
+	case c.DataDir == "":
+		return fmt.Errorf("rackd %s has no data folder", c.Name)
+	case c.Rack != nil && (c.Rack.Kernel == "" || c.Rack.Ramdisk == ""):
+		return fmt.Errorf("rackd %s serves machines but has no kernel or ramdisk; `ironyard ramdisk build` makes them", c.Name)
+	}
+	return nil
+}

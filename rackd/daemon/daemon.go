@@ -1,0 +1,179 @@
+// Package daemon wires a rackd together: lease, view, conductor, netboot, the
+// agents' door and the image cache, each with its listener, under one context.
+//
+// It may import all of rackd and protocol. It decides nothing.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/rackd/agentdoor"
+	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/drivers"
+	"github.com/ironyard/ironyard/rackd/imagecache"
+	"github.com/ironyard/ironyard/rackd/lease"
+	"github.com/ironyard/ironyard/rackd/metrics"
+	"github.com/ironyard/ironyard/rackd/view"
+)
+
+// Version is what ALIVE and the metrics show.
+const Version = "0.1.0"
+
+// rackd is what Run holds together.
+type rackd struct {
+	cfg       Config
+	site      *bus.Site
+	lease     *lease.Lease
+	view      *view.View
+	conductor *conductor.Conductor
+	hardware  *drivers.Set
+	cache     *imagecache.Cache
+	identity  agentdoor.Identity
+	registry  *prometheus.Registry
+}
+
+// Run runs a rackd until ctx ends; ready is called once it serves its nodes. An
+// error says which part could not go on.
+func Run(ctx context.Context, cfg Config, ready func()) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	r := &rackd{cfg: cfg, registry: prometheus.NewRegistry()}
+	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := r.build(ctx); err != nil {
+		return err
+	}
+	defer r.closeSessions()
+	l, err := r.listen(ctx)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	r.start(ctx, g, l)
+	g.Go(func() error {
+		if err := r.synced(ctx); err != nil {
+			return nil // ctx has ended
+		}
+		if ready != nil {
+			ready()
+		}
+		cfg.Log.Info("rackd serves", "rackd", cfg.Name, "group", cfg.Group, "nodes", len(r.view.Nodes()))
+		return r.conductor.Run(ctx)
+	})
+	return g.Wait()
+}
+
+func (r *rackd) build(ctx context.Context) (err error) {
+	c := r.cfg
+	if r.site, err = bus.Open(ctx, c.Conn, c.Site, bus.Settings{}); err != nil {
+		return err
+	}
+	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	r.hardware = hardware
+	if r.identity, err = agentdoor.NewIdentity(c.Key); err != nil {
+		return err
+	}
+	self := bus.Member{Name: c.Name, Group: c.Group, Version: Version, Drivers: hardware.Describe()}
+	if c.Rack != nil {
+		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
+		if r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
+			AllowedDirs: c.ImageDirs, Log: c.Log, Registerer: r.registry}); err != nil {
+			return err
+		}
+	}
+	// The conductor is told of changes by lease and view, and asks them what they know.
+	r.lease = lease.New(r.site, self, func() { r.conductor.RingChanged() }, c.Log)
+	r.view = view.New(r.site, c.Group, func(id string) { r.conductor.NodeChanged(id) }, c.Log)
+	m := metrics.New(r.registry, r.lease.Age, func() int { return len(r.view.Nodes()) })
+	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
+		Key: c.Key, NewAgent: newAgent, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		PowerSync: c.PowerSync, AutomatedClean: !c.NoAutomatedClean}
+	if r.cache != nil {
+		cc.Images = images{r.cache, c.Rack.httpBase()}
+	}
+	r.conductor = conductor.New(cc)
+	return nil
+}
+
+func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
+	g.Go(func() error { return r.view.Run(ctx) })
+	g.Go(func() error {
+		// Announced only when the view is complete: nobody is given work blindly.
+		select {
+		case <-r.view.Synced():
+			return r.lease.Run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	g.Go(func() error { return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.conductor) })
+	if l.observe != nil {
+		g.Go(func() error { return observe(ctx, l.observe, r.registry, r.checks) })
+	}
+	if r.cfg.Rack != nil {
+		r.serveMachines(ctx, g, l)
+	}
+}
+
+// synced waits until the view and the ring are complete.
+func (r *rackd) synced(ctx context.Context) error {
+	for _, c := range []<-chan struct{}{r.view.Synced(), r.lease.Synced()} {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// closeSessions logs out of the BMCs, whose sessions are few.
+func (r *rackd) closeSessions() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := r.hardware.Close(ctx); err != nil {
+		r.cfg.Log.Debug("sessions on BMCs left to expire", "error", err)
+	}
+}
+
+// checks says why rackd is unhealthy.
+func (r *rackd) checks() []check {
+	list := []check{{Name: "bus", OK: r.cfg.Conn.IsConnected()}, {Name: "lease", OK: true}, {Name: "view", OK: true}}
+	if !list[0].OK {
+		list[0].Why = "not connected to the site's bus: " + r.cfg.Conn.Status().String()
+	}
+	if err := r.lease.Check(); err != nil {
+		list[1] = check{Name: "lease", Why: err.Error()}
+	}
+	select {
+	case <-r.view.Synced():
+	default:
+		list[2] = check{Name: "view", Why: "still reading the nodes from the bus"}
+	}
+	return list
+}
+
+func (r *Rack) httpBase() string {
+	return "http://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.HTTPPort))
+}
+
+func (r *Rack) agentBase() string {
+	return "https://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.AgentPort))
+}

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/agentclient"
+	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/imagecache"
+	"github.com/ironyard/ironyard/rackd/netboot"
+)
+
+// directory shows netboot the conductor's boot orders.
+type directory struct{ c *conductor.Conductor }
+
+func (d directory) ByMAC(mac string) (netboot.Machine, bool)   { return machine(d.c.BootByMAC(mac)) }
+func (d directory) ByUUID(uuid string) (netboot.Machine, bool) { return machine(d.c.BootByUUID(uuid)) }
+
+func machine(o conductor.BootOrder, ok bool) (netboot.Machine, bool) {
+	if !ok {
+		return netboot.Machine{}, false
+	}
+	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, State: o.State, Reason: o.Reason,
+		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP}
+	switch {
+	case o.Ramdisk && o.Via != driver.ViaNone:
+		m.Order = netboot.Ramdisk
+	case o.Local:
+		m.Order = netboot.LocalDisk
+	}
+	return m, true
+}
+
+// images hands an agent the URL of an image in the cache.
+type images struct {
+	cache *imagecache.Cache
+	base  string
+}
+
+func (i images) Prepare(ctx context.Context, src driver.ImageSource) (string, error) {
+	e, err := i.cache.Ensure(ctx, imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue})
+	if err != nil {
+		return "", err
+	}
+	return i.base + "/images/" + e.ID, nil
+}
+
+// noImages is for a rackd that serves no machines.
+type noImages struct{}
+
+func (noImages) Prepare(context.Context, driver.ImageSource) (string, error) {
+	return "", fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
+}
+
+// newAgent returns the client of a node's agent.
+func newAgent(_, token string, state func() *work.Agent) driver.Agent {
+	return agentclient.New(agentclient.Config{State: state, Token: token})
+}
+
+// agentStatus maps the conductor's answers to agents to HTTP statuses.
+func agentStatus(err error) int {
+	switch {
+	case errors.Is(err, conductor.ErrNoNode):
+		return http.StatusNotFound
+	case errors.Is(err, conductor.ErrBadToken):
+		return http.StatusUnauthorized
+	case errors.Is(err, conductor.ErrNotOwner):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadRequest
+}

@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/server4"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/rackd/agentdoor"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
+	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
+	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
+	"github.com/ironyard/ironyard/rackd/netboot/tftp"
+)
+
+// listeners are opened before anything starts, so that a port in use is an error
+// of the start and not of some later moment.
+type listeners struct {
+	observe, web, agents net.Listener
+	tftp, dhcp           net.PacketConn
+	files                *bootfiles.Files
+	dhcpServer           *dhcp.Server
+}
+
+func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
+	var lc net.ListenConfig
+	tcp := func(what, address string, to *net.Listener) {
+		if err != nil || address == "" {
+			return
+		}
+		if *to, err = lc.Listen(ctx, "tcp", address); err != nil {
+			err = fmt.Errorf("listen for %s: %w", what, err)
+		}
+	}
+	tcp("metrics", r.cfg.Observe, &l.observe)
+	k := r.cfg.Rack
+	if k == nil || err != nil {
+		return l, err
+	}
+	at := func(port int) string { return net.JoinHostPort(k.Address.String(), strconv.Itoa(port)) }
+	tcp("machines over HTTP", at(k.HTTPPort), &l.web)
+	tcp("agents", at(k.AgentPort), &l.agents)
+	if err != nil {
+		return l, err
+	}
+	if l.files, err = bootfiles.New(k.BootPrograms, k.Kernel, k.Ramdisk); err != nil {
+		return l, err
+	}
+	if l.tftp, err = lc.ListenPacket(ctx, "udp4", at(69)); err != nil {
+		return l, fmt.Errorf("listen for TFTP: %w", err)
+	}
+	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask,
+		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), Discovery: k.Discovery,
+		Directory: directory{r.conductor}, Journal: r.conductor, Log: r.cfg.Log}); err != nil {
+		return l, err
+	}
+	if dhcp.Mode(k.DHCP) != dhcp.Off {
+		if l.dhcp, err = server4.NewIPv4UDPConn(k.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort}); err != nil {
+			return l, fmt.Errorf("listen for DHCP on %s: %w", k.Interface, err)
+		}
+	}
+	return l, nil
+}
+
+// serveMachines starts what machines and agents talk to.
+func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
+	k := r.cfg.Rack
+	params := append([]string{
+		agentapi.ParamAPIURL + "=" + k.agentBase(),
+		agentapi.ParamAPIFingerprint + "=" + r.identity.Fingerprint,
+	}, k.KernelParams...)
+	mux := http.NewServeMux()
+	boot := bootweb.Handler(bootweb.Config{Directory: directory{r.conductor}, Journal: r.conductor, Files: l.files, Discovery: k.Discovery, Log: r.cfg.Log,
+		Ramdisk: ipxescript.Ramdisk{HTTP: k.httpBase(), TFTP: "tftp://" + k.Address.String(), Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: params}})
+	mux.Handle("/boot/", boot)
+	mux.Handle("/files/", boot)
+	mux.Handle("/images/", r.cache.Handler())
+	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
+	g.Go(func() error {
+		return agentdoor.New(r.conductor, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identity)
+	})
+	files := &tftp.Server{Files: l.files, Journal: r.conductor, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log}
+	g.Go(func() error { return files.Serve(ctx, l.tftp) })
+	if l.dhcp != nil {
+		g.Go(func() error {
+			if err := l.dhcpServer.Serve(ctx, l.dhcp); err != nil && !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// check is one reason why rackd may be unhealthy.
+type check struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	Why  string `json:"why,omitempty"`
+}
+
+// observe serves /metrics, /healthz and /readyz. They need no authentication: they
+// hold no secret and change nothing; bind them where only the operators reach.
+func observe(ctx context.Context, l net.Listener, reg *prometheus.Registry, checks func() []check) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	health := func(w http.ResponseWriter, _ *http.Request) {
+		list, status := checks(), http.StatusOK
+		for _, c := range list {
+			if !c.OK {
+				status = http.StatusServiceUnavailable
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		json.NewEncoder(w).Encode(map[string]any{"checks": list})
+	}
+	mux.HandleFunc("GET /healthz", health)
+	mux.HandleFunc("GET /readyz", health)
+	return serveHTTP(ctx, l, mux)
+}
+
+// serveHTTP serves h on l, which it closes, until ctx ends.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if srv.Shutdown(ctx) != nil {
+			srv.Close()
+		}
+	})
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
