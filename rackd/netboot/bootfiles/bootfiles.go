@@ -28,8 +28,8 @@ type Files struct{ paths map[string]string }
 func New(programs, kernel, ramdisk string) (*Files, error) {
 	f := &Files{paths: map[string]string{Kernel: kernel, Ramdisk: ramdisk}}
 	for name, path := range f.paths {
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("the %s to boot machines with: %w; `ironyard ramdisk build` makes it", name, err)
+		if !exists(path) {
+			return nil, fmt.Errorf("the %s to boot machines with: %q is no file; `ironyard ramdisk build` makes it", name, path)
 		}
 	}
 	for _, name := range Programs {
@@ -44,8 +44,8 @@ func New(programs, kernel, ramdisk string) (*Files, error) {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // Open opens the file of that name; os.ErrNotExist when there is none.

@@ -1,10 +1,17 @@
 // Package bootweb serves machines over HTTP: the generated boot script, and the
-// boot files. It needs no authentication, see rackd/netboot.
+// boot files.
 //
-// It may import rackd/netboot and what is below it.
+// It may import rackd/netboot and what is below it. Every path is open to whoever
+// reaches the listener, because firmware has no credentials (see rackd/netboot):
+//
+//	GET /boot/script   what a machine is to do; by MAC or UUID
+//	GET /files/{name}  the boot files: programs, kernel and ramdisk, alike for all
+//
+// Nothing here changes anything. Images are served by rackd/imagecache.
 package bootweb
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,10 +19,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
@@ -23,6 +29,7 @@ import (
 type Config struct {
 	Directory netboot.Directory
 	Journal   netboot.Journal
+	Metrics   *netboot.Metrics // nil: nothing is counted
 	Files     *bootfiles.Files
 	Ramdisk   ipxescript.Ramdisk
 	// Discovery: strangers boot the ramdisk; else they get 404.
@@ -30,74 +37,101 @@ type Config struct {
 	Log       *slog.Logger
 }
 
+type web struct {
+	Config
+	scripts *bootscript.Scripts
+}
+
 // Handler serves /boot/script and /files/. Safe for concurrent use.
 func Handler(c Config) http.Handler {
+	w := web{Config: c, scripts: &bootscript.Scripts{Directory: c.Directory, Journal: c.Journal, Metrics: c.Metrics,
+		Ramdisk: c.Ramdisk, Discovery: c.Discovery, Log: c.Log}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /boot/script", c.script)
-	mux.HandleFunc("GET /files/{name}", c.file)
+	mux.HandleFunc("GET "+netboot.ScriptPath, w.script)
+	mux.HandleFunc("GET /files/{name}", w.file)
 	return mux
 }
 
 // script answers ?mac= or ?uuid=, as Ironic's ipxe_config did by port_address and
 // node_uuid.
-func (c Config) script(w http.ResponseWriter, r *http.Request) {
+func (c web) script(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	mac, id := "", q.Get("uuid")
-	if text := q.Get("mac"); text != "" {
-		hw, err := net.ParseMAC(text)
-		if err != nil || len(hw) != 6 {
-			http.Error(w, "mac is not a MAC address", http.StatusBadRequest)
-			return
-		}
-		mac = hw.String()
+	var text string
+	var err error
+	if id := q.Get("uuid"); id != "" {
+		text, err = c.scripts.ForUUID(id, "http", r.RemoteAddr)
+	} else {
+		text, err = c.scripts.ForMAC(q.Get("mac"), "http", r.RemoteAddr)
 	}
-	var m netboot.Machine
-	var ok bool
 	switch {
-	case id != "" && uuid.Validate(id) != nil:
-		http.Error(w, "uuid is not a UUID", http.StatusBadRequest)
+	case errors.Is(err, bootscript.ErrUnknown):
+		http.Error(w, err.Error(), http.StatusNotFound)
 		return
-	case id != "":
-		m, ok = c.Directory.ByUUID(id)
-	case mac != "":
-		m, ok = c.Directory.ByMAC(mac)
-	default:
-		http.Error(w, "name the machine by mac or uuid", http.StatusBadRequest)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if !ok && !c.Discovery {
-		c.Log.Warn("boot script refused: unknown machine", "mac", mac, "uuid", id, "from", r.RemoteAddr)
-		http.Error(w, "no node has this address: enrol it and create its port first", http.StatusNotFound)
-		return
-	}
-	if !ok {
-		m = netboot.Machine{State: "unknown", Order: netboot.Ramdisk}
-	}
-	if m.Order == netboot.Refuse {
-		c.Log.Warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Reason)
-	}
-	c.Journal.Seen(mac, netboot.PhaseScript, fmt.Sprintf("state %s", m.State))
 	w.Header().Set("Content-Type", "text/plain; charset=us-ascii")
 	w.Header().Set("Cache-Control", "no-store")
-	io.WriteString(w, ipxescript.Write(m, mac, c.Ramdisk))
+	io.WriteString(w, text) // a client that left asks again
 }
 
-func (c Config) file(w http.ResponseWriter, r *http.Request) {
+func (c web) file(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	f, err := c.Files.Open(name)
 	if err != nil {
+		c.Metrics.File("http", "missing", 0)
+		c.Log.Warn("boot file refused", "file", name, "from", r.RemoteAddr, "error", err)
 		http.NotFound(w, r)
 		return
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
+		c.Metrics.File("http", "failed", 0)
 		http.Error(w, "boot file cannot be read", http.StatusInternalServerError)
 		return
 	}
-	if hw, err := net.ParseMAC(r.URL.Query().Get("mac")); err == nil && name == bootfiles.Kernel {
-		c.Journal.Seen(strings.ToLower(hw.String()), netboot.PhaseKernel, fmt.Sprintf("%.1f MB by HTTP", float64(info.Size())/1e6))
-	}
+	c.note(r, name, info.Size())
 	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(w, r, name, info.ModTime(), f)
+	if strings.HasSuffix(name, ".efi") {
+		w.Header().Set("Content-Type", "application/efi") // UEFI HTTP boot looks at it
+	}
+	counted := &counter{ResponseWriter: w}
+	http.ServeContent(counted, r, name, info.ModTime(), f)
+	c.Metrics.File("http", "ok", counted.sent)
 }
+
+// note tells the journal that a machine fetches its kernel or ramdisk. Later parts
+// of the same file (iPXE does not, others do) are not told again.
+func (c web) note(r *http.Request, name string, size int64) {
+	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk}[name]
+	part := r.Header.Get("Range")
+	if phase == "" || r.Method != http.MethodGet || part != "" && !strings.HasPrefix(part, "bytes=0-") {
+		return
+	}
+	if hw, err := net.ParseMAC(r.URL.Query().Get("mac")); err == nil && len(hw) == 6 {
+		c.Journal.Seen(hw.String(), phase, fmt.Sprintf("%.1f MB by HTTP", float64(size)/1e6))
+	}
+}
+
+// counter counts what is sent. It hides no ability that ServeContent needs: files go
+// out through ReadFrom, which ends in sendfile.
+type counter struct {
+	http.ResponseWriter
+	sent int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(b)
+	c.sent += int64(n)
+	return n, err
+}
+
+func (c *counter) ReadFrom(r io.Reader) (int64, error) {
+	n, err := io.Copy(c.ResponseWriter, r)
+	c.sent += n
+	return n, err
+}
+
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }

@@ -2,8 +2,12 @@
 // the machine is to do.
 //
 // It may import rackd/netboot and protocol. Text that comes from operators (names,
-// reasons) is reduced to printable ASCII without iPXE's special characters, so it
-// can neither end a line nor expand a variable.
+// reasons, kernel parameters) is reduced to printable ASCII without iPXE's special
+// characters, so it can neither end a line, nor expand a variable, nor join commands.
+//
+// The pxe boot interface is a script as well, whose URLs are tftp: one boot path to
+// understand and to test instead of a second one by pxelinux or GRUB, which read
+// files that would have to be written per node.
 package ipxescript
 
 import (
@@ -25,10 +29,15 @@ type Ramdisk struct {
 	Params []string
 }
 
-// RetrySeconds is how long a machine waits before it tries again.
-const RetrySeconds = 5
+// RetrySeconds is how long a machine waits before it tries again to load the
+// ramdisk; RefusedSeconds how long one waits that has nothing to boot.
+const (
+	RetrySeconds   = 5
+	RefusedSeconds = 30
+)
 
-// Write returns the script for m, which called from mac (lower case, colons).
+// Write returns the script for m, which called from mac (lower case, colons; empty
+// when it named itself by UUID).
 func Write(m netboot.Machine, mac string, r Ramdisk) string {
 	var b strings.Builder
 	b.WriteString("#!ipxe\n")
@@ -38,37 +47,83 @@ func Write(m netboot.Machine, mac string, r Ramdisk) string {
 	case netboot.LocalDisk:
 		local(&b, m)
 	default:
-		Refusal(&b, m.Reason)
+		refusal(&b, m.Reason)
 	}
 	return b.String()
 }
 
 func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
-	base, query := r.HTTP+"/files/", "?mac="+url.QueryEscape(mac)
-	if m.OverTFTP {
-		base, query = r.TFTP+"/", ""
+	kernel, err := file(m, mac, r, m.Kernel, r.Kernel)
+	initramfs, err2 := file(m, mac, r, m.Initramfs, r.Initramfs)
+	if err == nil {
+		err = err2
 	}
-	params := []string{"initrd=ramdisk"}
-	if mac != "" {
-		params = append(params, agentapi.ParamBootMAC+"=01-"+strings.ReplaceAll(mac, ":", "-"))
-	}
-	if m.UUID != "" {
-		params = append(params, agentapi.ParamNode+"="+m.UUID)
-	}
-	params = append(params, r.Params...)
-	for i := range params {
-		params[i] = word(params[i])
+	if err != nil {
+		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
+		return
 	}
 	fmt.Fprintf(b, "echo Ironyard: %s boots the ramdisk, state %s\n", line(label(m)), line(string(m.State)))
-	b.WriteString(":again\n")
-	fmt.Fprintf(b, "kernel %s%s%s %s || goto failed\n", base, r.Kernel, query, strings.Join(params, " "))
-	fmt.Fprintf(b, "initrd --name ramdisk %s%s%s || goto failed\n", base, r.Initramfs, query)
-	b.WriteString("boot || goto failed\n:failed\n")
-	fmt.Fprintf(b, "echo Ironyard: the ramdisk did not load, trying again in %d s\nsleep %d\ngoto again\n", RetrySeconds, RetrySeconds)
+	b.WriteString("imgfree ||\n") // what an earlier try has loaded
+	b.WriteString("echo Ironyard: loading the kernel\n")
+	fmt.Fprintf(b, "kernel %s %s || goto failed\n", kernel, strings.Join(params(m, mac, r), " "))
+	b.WriteString("echo Ironyard: loading the ramdisk\n")
+	fmt.Fprintf(b, "initrd --name ramdisk %s || goto failed\n", initramfs)
+	b.WriteString("echo Ironyard: starting the kernel\nboot ||\n:failed\n")
+	fmt.Fprintf(b, "echo Ironyard: the ramdisk did not load, asking again in %d s\nsleep %d\n", RetrySeconds, RetrySeconds)
+	// Not the same again, and no reboot: the order may have changed meanwhile, and a
+	// boot device that was set for one boot would be gone.
+	fmt.Fprintf(b, "chain --replace %s || reboot\n", scriptURL(m, mac, r))
 }
 
-// local boots the disk. UEFI goes on with the next boot option when iPXE ends;
-// a BIOS does not reliably, so iPXE boots the first disk itself.
+// file returns the URL of kernel or initramfs: the machine's own, or the rack's.
+func file(m netboot.Machine, mac string, r Ramdisk, own, name string) (string, error) {
+	if own != "" {
+		u, err := url.Parse(own)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "tftp" {
+			return "", fmt.Errorf("%q is not a URL that a machine can load a ramdisk from: give http or tftp and a host", own)
+		}
+		return word(u.String()), nil
+	}
+	if m.OverTFTP {
+		return r.TFTP + "/" + name, nil
+	}
+	u := r.HTTP + "/files/" + name
+	if mac != "" {
+		u += "?mac=" + url.QueryEscape(mac)
+	}
+	return u, nil
+}
+
+func params(m netboot.Machine, mac string, r Ramdisk) []string {
+	bootif := "01-" + strings.ReplaceAll(mac, ":", "-")
+	if mac == "" {
+		bootif = "01-${netX/mac:hexhyp}" // the interface that iPXE used last
+	}
+	list := []string{"initrd=ramdisk", agentapi.ParamBootMAC + "=" + bootif} // UEFI finds the ramdisk by its name
+	if m.UUID != "" {
+		list = append(list, word(agentapi.ParamNode+"="+m.UUID))
+	}
+	for _, p := range append(r.Params[:len(r.Params):len(r.Params)], m.KernelParams...) {
+		if p != "" {
+			list = append(list, word(p))
+		}
+	}
+	return list
+}
+
+func scriptURL(m netboot.Machine, mac string, r Ramdisk) string {
+	switch {
+	case mac == "":
+		return r.HTTP + netboot.ScriptPath + "?uuid=" + url.QueryEscape(m.UUID)
+	case m.OverTFTP:
+		return netboot.TFTPScriptURL(r.TFTP, mac)
+	}
+	return netboot.ScriptURL(r.HTTP, mac)
+}
+
+// local boots the disk. UEFI goes on with its next boot option when iPXE ends with
+// an error; when it ends well, firmware shows its menu instead. A BIOS does not go
+// on reliably, so there iPXE boots the first disk itself.
 func local(b *strings.Builder, m netboot.Machine) {
 	fmt.Fprintf(b, "echo Ironyard: %s boots from its disk\n", line(label(m)))
 	if m.BootMode == "bios" {
@@ -78,34 +133,19 @@ func local(b *strings.Builder, m netboot.Machine) {
 	b.WriteString("exit 1\n")
 }
 
-// Refusal writes lines that show why there is nothing to boot and ask again later.
-func Refusal(b *strings.Builder, reason string) {
-	fmt.Fprintf(b, "echo\necho Ironyard: nothing to boot.\necho %s\necho Asking again in 30 s.\nsleep 30\nreboot\n", line(reason))
+// refusal writes lines that show why there is nothing to boot. The machine reboots
+// afterwards, so that it asks again, or boots what the BMC tells it to by then.
+func refusal(b *strings.Builder, reason string) {
+	fmt.Fprintf(b, "echo\necho Ironyard: nothing to boot.\necho Reason: %s\necho Starting again in %d s.\nsleep %d\nreboot\n",
+		line(reason), RefusedSeconds, RefusedSeconds)
 }
 
 func label(m netboot.Machine) string {
-	if m.Name == "" {
+	switch {
+	case m.UUID == "":
+		return "an unknown machine"
+	case m.Name == "":
 		return "node " + m.UUID
 	}
 	return "node " + m.Name + " (" + m.UUID + ")"
 }
-
-// line reduces text to one safe line of an iPXE script.
-func line(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r < ' ' || r > '~':
-			return ' '
-		case r == '$' || r == '|' || r == '&' || r == '#' || r == '\\':
-			return '_'
-		}
-		return r
-	}, s)
-	if len(s) > 400 {
-		s = s[:400]
-	}
-	return s
-}
-
-// word is line without spaces, for one kernel parameter.
-func word(s string) string { return strings.ReplaceAll(line(s), " ", "_") }

@@ -19,7 +19,13 @@ func TestGolden(t *testing.T) {
 		"ramdisk-tftp": func(m *netboot.Machine) { m.Order, m.OverTFTP = netboot.Ramdisk, true },
 		"local-uefi":   func(m *netboot.Machine) { m.Order = netboot.LocalDisk },
 		"local-bios":   func(m *netboot.Machine) { m.Order, m.BootMode = netboot.LocalDisk, "bios" },
-		"refuse":       func(m *netboot.Machine) { m.Reason = "Node m1 is in state \"available\": nothing to boot." },
+		"ramdisk-own": func(m *netboot.Machine) {
+			m.Order, m.Name = netboot.Ramdisk, ""
+			m.Kernel, m.Initramfs = "https://files.example/vmlinuz?a=1&b=2", "tftp://10.0.0.9/initrd"
+			m.KernelParams = []string{"nomodeset", "quiet=${x} || shell"}
+		},
+		"ramdisk-bad-url": func(m *netboot.Machine) { m.Order, m.Kernel = netboot.Ramdisk, "file:///etc/shadow" },
+		"refuse":          func(m *netboot.Machine) { m.Reason = "Node m1 is in state \"available\": nothing to boot." },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := base
@@ -42,19 +48,51 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Whatever an operator calls a node, the script has the lines it should have.
-func FuzzNamesCannotAddLines(f *testing.F) {
-	f.Add("m1", "reason")
-	f.Add("m1\nshell", "x || shell")
-	f.Add("${net0/mac}", "\x1b[2J")
-	f.Fuzz(func(t *testing.T, name, reason string) {
+func TestByUUIDTheInterfaceIsLeftToIPXE(t *testing.T) {
+	got := Write(netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: netboot.Ramdisk}, "", files)
+	for _, want := range []string{"BOOTIF=01-${netX/mac:hexhyp}", "/boot/script?uuid=11111111-1111-4111-8111-111111111111", "/files/kernel initrd=ramdisk"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// Whatever an operator calls a node and tells its kernel, the script has the
+// commands that it should have.
+func FuzzTextCannotAddCommands(f *testing.F) {
+	f.Add("m1", "reason", "quiet", "http://h/k")
+	f.Add("m1\nshell", "x || shell", "a b", "tftp://h/k?a=${b}")
+	f.Add("${net0/mac}", "\x1b[2J", "&& shell", "http://h/ || shell")
+	f.Add("-n", "--help", "#", "http://h/\nshell")
+	f.Add("", "&&&", "&|&|", "http://h/&&")
+	f.Fuzz(func(t *testing.T, name, reason, param, kernel string) {
 		for order := netboot.Refuse; order <= netboot.LocalDisk; order++ {
-			m := netboot.Machine{UUID: "u", Name: name, Reason: reason, Order: order}
+			m := netboot.Machine{UUID: "u", Name: name, Reason: reason, Order: order, KernelParams: []string{param}, Kernel: kernel}
 			got := Write(m, "52:54:00:00:00:01", files)
-			m.Name, m.Reason = "n", "r"
-			want := Write(m, "52:54:00:00:00:01", files)
-			if strings.Count(got, "\n") != strings.Count(want, "\n") || strings.Count(got, "||") != strings.Count(want, "||") || strings.Contains(got, "${") {
-				t.Errorf("name %q, reason %q: script\n%s", name, reason, got)
+			plain := netboot.Machine{UUID: "u", Name: "n", Reason: "r", Order: order, KernelParams: []string{"p"}, Kernel: "http://h/k"}
+			if strings.Contains(got, "nothing to boot") {
+				plain.Order = netboot.Refuse
+			}
+			want := strings.Split(Write(plain, "52:54:00:00:00:01", files), "\n")
+			lines := strings.Split(got, "\n")
+			if len(lines) != len(want) || strings.Contains(got, "${") || strings.Contains(got, "&&") ||
+				strings.Count(got, "||") != strings.Count(strings.Join(want, "\n"), "||") {
+				t.Fatalf("name %q, reason %q, parameter %q, kernel %q: script\n%s", name, reason, param, kernel, got)
+			}
+			for i, l := range lines {
+				for _, r := range l {
+					if r < ' ' || r > '~' {
+						t.Fatalf("line %d has %q", i, r)
+					}
+				}
+				command, _, _ := strings.Cut(l, " ")
+				expected, _, _ := strings.Cut(want[i], " ")
+				if command != expected || command == "echo" && strings.Contains(l, " -") {
+					t.Fatalf("line %d is %q, want a %s", i, l, expected)
+				}
+				if command == "kernel" && len(strings.Fields(l)) > len(strings.Fields(want[i])) {
+					t.Fatalf("the parameter %q became several: %s", param, l)
+				}
 			}
 		}
 	})

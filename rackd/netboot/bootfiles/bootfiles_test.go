@@ -1,0 +1,70 @@
+package bootfiles
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func write(t *testing.T, path, content string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOnlyTheListIsServed(t *testing.T) {
+	dir := t.TempDir()
+	kernel, ramdisk := write(t, filepath.Join(dir, "vmlinuz-6"), "k"), write(t, filepath.Join(dir, "agent.cpio"), "r")
+	write(t, filepath.Join(dir, "undionly.kpxe"), "u")
+	write(t, filepath.Join(dir, "secret"), "s")
+	if err := os.Mkdir(filepath.Join(dir, "snponly.efi"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(dir, kernel, ramdisk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{Kernel: "k", Ramdisk: "r", "undionly.kpxe": "u"} {
+		file, err := f.Open(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := io.ReadAll(file)
+		if file.Close(); err != nil || string(got) != want {
+			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"", ".", "secret", "../" + filepath.Base(dir) + "/secret", "/etc/passwd", "vmlinuz-6", "snponly.efi", "ipxe.efi", "kernel/"} {
+		if file, err := f.Open(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%q was opened: %v, %v", name, file, err)
+		}
+	}
+	write(t, kernel, "newer") // a ramdisk that is built again is served without a restart
+	file, err := f.Open(Kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if got, _ := io.ReadAll(file); string(got) != "newer" {
+		t.Errorf("the kernel is %q after it was replaced", got)
+	}
+}
+
+func TestWhatIsMissingIsAnErrorOfTheStart(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, filepath.Join(dir, "file"), "x")
+	if _, err := New(dir, filepath.Join(dir, "none"), file); err == nil {
+		t.Error("no kernel, no error")
+	}
+	if _, err := New(dir, file, dir); err == nil {
+		t.Error("the ramdisk is a folder, no error")
+	}
+	if _, err := New(dir, file, file); err == nil {
+		t.Error("no boot program, no error")
+	}
+}

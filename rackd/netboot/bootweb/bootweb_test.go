@@ -1,0 +1,188 @@
+package bootweb
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
+)
+
+const (
+	mac = "52:54:00:00:00:01"
+	id  = "11111111-1111-4111-8111-11111111111a"
+)
+
+// rack knows one machine and keeps a journal.
+type rack struct {
+	machine netboot.Machine
+	mu      sync.Mutex
+	seen    []string
+}
+
+func (r *rack) ByMAC(m string) (netboot.Machine, bool)  { return r.machine, m == mac }
+func (r *rack) ByUUID(u string) (netboot.Machine, bool) { return r.machine, u == id }
+func (r *rack) Seen(mac, phase, detail string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, mac+" "+phase)
+}
+
+func newRack(t testing.TB, change func(*Config)) (*rack, http.Handler) {
+	dir := t.TempDir()
+	for _, name := range []string{"k", "r", "snponly.efi"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("content of "+name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := bootfiles.New(dir, filepath.Join(dir, "k"), filepath.Join(dir, "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rack{machine: netboot.Machine{UUID: id, Name: "m1", State: "wait call-back", Order: netboot.Ramdisk, BootMode: "uefi"}}
+	c := Config{Directory: r, Journal: r, Files: files, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Ramdisk: ipxescript.Ramdisk{HTTP: "http://h", TFTP: "tftp://h", Kernel: "kernel", Initramfs: "ramdisk"}}
+	if change != nil {
+		change(&c)
+	}
+	return r, Handler(c)
+}
+
+func ask(h http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestScript(t *testing.T) {
+	r, h := newRack(t, nil)
+	for _, c := range []struct {
+		target string
+		status int
+		has    string
+	}{
+		{"/boot/script?mac=" + mac, 200, "kernel http://h/files/kernel"},
+		{"/boot/script?mac=52-54-00-00-00-01", 200, "BOOTIF=01-52-54-00-00-00-01"},
+		{"/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01", 200, "#!ipxe"},
+		{"/boot/script?uuid=" + id, 200, "${netX/mac:hexhyp}"},
+		{"/boot/script?uuid=" + strings.ToUpper(id), 200, "#!ipxe"},
+		{"/boot/script?mac=00:11:22:33:44:55", 404, "enrol"},
+		{"/boot/script?uuid=22222222-1111-4111-8111-111111111111", 404, "enrol"},
+		{"/boot/script", 400, "?mac="},
+		{"/boot/script?mac=x", 400, "?mac="},
+		{"/boot/script?mac=00:11:22:33:44:55:66:77", 400, "?mac="},
+		{"/boot/script?uuid=../../etc", 400, "?uuid="},
+	} {
+		if w := ask(h, "GET", c.target); w.Code != c.status || !strings.Contains(w.Body.String(), c.has) {
+			t.Errorf("%s: %d %q, want %d and %q", c.target, w.Code, w.Body, c.status, c.has)
+		}
+	}
+	if len(r.seen) == 0 || r.seen[0] != mac+" script" {
+		t.Errorf("journal: %q", r.seen)
+	}
+	if w := ask(h, "POST", "/boot/script?mac="+mac); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", w.Code)
+	}
+	if got := ask(h, "GET", "/boot/script?mac="+mac).Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("a script may be cached: %q", got)
+	}
+}
+
+// The script follows the node's state from one request to the next.
+func TestScriptIsMadeForEachRequest(t *testing.T) {
+	r, h := newRack(t, nil)
+	for order, want := range map[netboot.Order]string{netboot.Ramdisk: "initrd", netboot.LocalDisk: "boots from its disk", netboot.Refuse: "Reason: because"} {
+		r.machine.Order, r.machine.Reason = order, "because"
+		if w := ask(h, "GET", "/boot/script?mac="+mac); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("order %s: no %q in %q", order, want, w.Body)
+		}
+	}
+}
+
+func TestDiscoveryGivesStrangersTheRamdisk(t *testing.T) {
+	_, h := newRack(t, func(c *Config) { c.Discovery = true })
+	w := ask(h, "GET", "/boot/script?mac=00:11:22:33:44:55")
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "an unknown machine boots the ramdisk") || strings.Contains(w.Body.String(), "ironyard-node") {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	if w := ask(h, "GET", "/boot/script?uuid=22222222-1111-4111-8111-111111111111"); w.Code != 404 {
+		t.Errorf("an unknown UUID: %d", w.Code)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	r, h := newRack(t, func(c *Config) { c.Metrics = netboot.NewMetrics(reg) })
+	for _, c := range []struct {
+		method, target, part string
+		status               int
+		body                 string
+	}{
+		{"GET", "/files/kernel?mac=" + mac, "", 200, "content of k"},
+		{"GET", "/files/ramdisk?mac=" + mac, "", 200, "content of r"},
+		{"GET", "/files/ramdisk?mac=" + mac, "bytes=11-", 206, "r"},
+		{"HEAD", "/files/kernel?mac=" + mac, "", 200, ""},
+		{"GET", "/files/snponly.efi", "", 200, "content of snponly.efi"},
+		{"GET", "/files/k", "", 404, ""},
+		{"GET", "/files/..%2fk", "", 404, ""},
+		{"GET", "/files/", "", 404, ""},
+	} {
+		w := ask(h, c.method, c.target, "Range", c.part)
+		if w.Code != c.status || c.status != 404 && w.Body.String() != c.body {
+			t.Errorf("%s %s %s: %d %q, want %d %q", c.method, c.target, c.part, w.Code, w.Body, c.status, c.body)
+		}
+	}
+	if want := mac + " kernel," + mac + " ramdisk"; strings.Join(r.seen, ",") != want {
+		t.Errorf("journal %q, want %q", r.seen, want)
+	}
+	if got := ask(h, "HEAD", "/files/snponly.efi").Header().Get("Content-Type"); got != "application/efi" {
+		t.Errorf("UEFI HTTP boot is told that the program is %q", got)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		// The two whole files, one byte of the ramdisk, and the program.
+		if got := f.GetMetric()[0].GetCounter().GetValue(); f.GetName() == "ironyard_rackd_boot_file_bytes_total" && got != 12+12+1+22 {
+			t.Errorf("%v bytes counted", got)
+		}
+	}
+}
+
+func FuzzScriptQuery(f *testing.F) {
+	for _, q := range []string{"mac=" + mac, "uuid=" + id, "mac=%zz", "mac=a&mac=b&uuid=;", "uuid={" + id + "}", "mac=5254.0000.0001"} {
+		f.Add(q)
+	}
+	_, h := newRack(f, nil)
+	f.Fuzz(func(t *testing.T, query string) {
+		r := httptest.NewRequest("GET", "/boot/script", nil)
+		r.URL = &url.URL{Path: "/boot/script", RawQuery: query}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		switch w.Code {
+		case 200:
+			if !strings.HasPrefix(w.Body.String(), "#!ipxe\n") {
+				t.Errorf("query %q: %q", query, w.Body)
+			}
+		case 400, 404:
+		default:
+			t.Errorf("query %q: %d", query, w.Code)
+		}
+	})
+}
