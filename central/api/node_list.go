@@ -64,7 +64,11 @@ func (s *Server) nodePage(r *Request, sel fields.Selection, path string) (Reply,
 		return Reply{}, storeError(err)
 	}
 	conductor, byConductor := r.Query["conductor"]
-	b := append(make([]byte, 0, 256+len(nodes)*1024), `{"nodes":[`...)
+	each := 512 // bytes, for a node with few fields
+	if !sel.Chosen {
+		each = 4096
+	}
+	b := append(make([]byte, 0, 256+len(nodes)*each), `{"nodes":[`...)
 	for _, n := range nodes {
 		if byConductor && s.ownerName(n) != conductor {
 			continue // filtered after the page was cut, as Ironic does: pages may be short
