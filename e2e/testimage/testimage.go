@@ -1,0 +1,108 @@
+package testimage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/ironyard/ironyard/ops/debkernel"
+)
+
+// Packages are the Debian packages whose programs and files Build needs.
+var Packages = append([]string{
+	"qemu-utils", "dosfstools", "mtools", "grub-common", "grub-efi-amd64-bin", "grub-pc-bin",
+}, debkernel.Packages...)
+
+// Marker begins the line that a running instance prints on its serial console; then
+// come hostname=, uuid= and root=.
+const Marker = "IRONYARD-INSTANCE-UP"
+
+// Options says where Build works.
+type Options struct {
+	// CacheDir is where debkernel keeps kernel packages.
+	CacheDir string
+	// OutDir receives the image's files. It is the package's own.
+	OutDir string
+	// Init is a built init; empty means to build it, for which the working directory
+	// must be in the project's module and the go command in PATH.
+	Init string
+}
+
+// File is a finished file.
+type File struct {
+	Path string `json:"path"`
+	// SHA256 is in hexadecimal.
+	SHA256 string `json:"sha256"`
+	// Size is in bytes.
+	Size int64 `json:"size"`
+}
+
+// Images is the same disk in the forms that an agent can write.
+type Images struct {
+	Raw   File `json:"raw"`
+	QCOW2 File `json:"qcow2"`
+	// RawZstd is Raw, compressed with zstd.
+	RawZstd File `json:"raw_zstd"`
+	// VirtualSize is the disk's size in bytes: a target must be as large.
+	VirtualSize int64 `json:"virtual_size"`
+}
+
+// Build returns the test image, building it unless OutDir holds it already, made from
+// the same init, kernel and boot loader. Safe for concurrent use, also by several
+// processes on one OutDir. It needs no privileges, and no network once CacheDir
+// holds the kernel.
+func Build(ctx context.Context, o Options) (Images, error) {
+	images, err := build(ctx, o)
+	if err != nil {
+		return Images{}, fmt.Errorf("building the test image in %s: %w", o.OutDir, err)
+	}
+	return images, nil
+}
+
+func build(ctx context.Context, o Options) (Images, error) {
+	out, err := filepath.Abs(o.OutDir)
+	if err != nil {
+		return Images{}, err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return Images{}, err
+	}
+	unlock, err := lock(ctx, filepath.Join(out, ".lock"))
+	if err != nil {
+		return Images{}, err
+	}
+	defer unlock()
+
+	scratch, err := os.MkdirTemp(out, ".build-")
+	if err != nil {
+		return Images{}, err
+	}
+	defer os.RemoveAll(scratch)
+
+	kernel, err := debkernel.Fetch(ctx, o.CacheDir, debkernel.Cloud)
+	if err != nil {
+		return Images{}, err
+	}
+	init, err := readInit(ctx, o.Init, scratch)
+	if err != nil {
+		return Images{}, err
+	}
+	key, err := inputs(ctx, init, kernel.Version)
+	if err != nil {
+		return Images{}, err
+	}
+	if images, ok := readStamp(out, key); ok {
+		return images, nil
+	}
+
+	raw := filepath.Join(scratch, rawName)
+	if err := writeDisk(ctx, scratch, raw, init, kernel); err != nil {
+		return Images{}, err
+	}
+	images, err := finish(ctx, scratch, out)
+	if err != nil {
+		return Images{}, err
+	}
+	return images, writeStamp(out, key, images)
+}
