@@ -142,7 +142,7 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 
 // Run is called by kong.
 func (m *migrate) Run(ctx context.Context, log *slog.Logger) error {
-	db, err := store.Open(ctx, m.Database, store.Options{Log: log})
+	db, err := store.Open(ctx, m.Database, store.Options{})
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, cfg.Database, store.Options{SiteOf: siteMap.SiteOf, Log: cfg.Log})
+	db, err := store.Open(ctx, cfg.Database, store.Options{SiteOf: siteMap.SiteOf})
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,10 @@ func (w *writer) putNode(ctx context.Context, t target, row *store.Snapshot) err
 	return errRaced
 }
 
-// syncWork makes the WORK key fit the node's open work row, or its absence.
-func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot) error {
+// syncWork makes the WORK key fit the node's open work row, or its absence. Unless
+// driveless, work that names a config drive waits for it with errNoDrive: this
+// reading of the rows may be ahead of the outbox.
+func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot, driveless bool) error {
 	for range attempts {
 		var rev uint64
 		var old *work.Document
@@ -100,6 +102,13 @@ func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot) er
 		var err error
 		switch doc, purge := decide(row, old); {
 		case doc != nil:
+			if doc.Args.ConfigDrive != "" && !driveless {
+				if _, err := w.site.Drives.GetInfo(ctx, doc.Args.ConfigDrive); errors.Is(err, jetstream.ErrObjectNotFound) {
+					return errNoDrive
+				} else if err != nil {
+					return err
+				}
+			}
 			var body []byte
 			if body, err = json.Marshal(doc); err == nil {
 				raced, err = put(ctx, w.site.Work, t.key(), body, rev)

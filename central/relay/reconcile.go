@@ -107,7 +107,10 @@ func (w *writer) repair(ctx context.Context, todo map[target]error) error {
 				break
 			}
 		}
-		if err := w.sync(ctx, part); err != nil {
+		if err := w.sync(ctx, part, false); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if err := w.withoutDrives(ctx, part); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		for _, err := range part {
@@ -117,6 +120,38 @@ func (w *writer) repair(ctx context.Context, todo map[target]error) error {
 		w.log.Info("reconciled nodes whose keys did not fit the database", "nodes", len(part))
 	}
 	return errors.Join(errs...)
+}
+
+// withoutDrives sends out the work among targets whose config drive is missing and
+// no longer in the outbox: the site lost it. The rackd says so and fails the work,
+// which is better than a node that waits for ever. Where the drive is still on its
+// way its entries do the rest.
+func (w *writer) withoutDrives(ctx context.Context, targets map[target]error) error {
+	lost := map[target]error{}
+	for t, err := range targets {
+		if errors.Is(err, errNoDrive) {
+			lost[t], targets[t] = nil, nil
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	waiting, err := w.Store.WaitingDrives(ctx, w.site.Name)
+	if err != nil {
+		return err
+	}
+	for t := range lost {
+		if waiting[t.node] {
+			delete(lost, t)
+			continue
+		}
+		w.log.Error("the site lost a config drive; its work will fail", "node", t.node)
+	}
+	err = w.sync(ctx, lost, true)
+	for t, failed := range lost {
+		targets[t] = failed
+	}
+	return err
 }
 
 func targetOf(key string) target {

@@ -246,6 +246,24 @@ func TestReconcile(t *testing.T) {
 	f.eventually("stray work", f.site.Work, stray, gone)
 }
 
+// Work whose config drive the site has lost goes out all the same: the rackd fails it.
+func TestLostConfigDrive(t *testing.T) {
+	f := newFixture(t)
+	f.follow(f.relay)
+	n := f.enroll("n", "")
+	w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
+	key := bus.NodeKey("", n.UUID)
+	ours := document(func(d work.Document) bool { return d.ID == w.ID })
+	f.eventually("work", f.site.Work, key, ours)
+	if err := f.site.Drives.Delete(t.Context(), w.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.site.Work.Purge(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("work again", f.site.Work, key, ours)
+}
+
 // A relay that read its rows long ago does not turn the site back.
 func TestOlderDocumentDoesNotReplaceNewer(t *testing.T) {
 	f := newFixture(t)

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -56,11 +57,13 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 			targets[target{o.Node, bus.GroupToken(o.Group)}] = nil
 		}
 	}
-	if err := w.sync(ctx, targets); err != nil {
+	if err := w.sync(ctx, targets, false); err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	for t, err := range targets {
-		if err != nil {
+		// Work whose config drive is not there yet has entries of its own further
+		// on, the drive's and then its own.
+		if err != nil && !errors.Is(err, errNoDrive) {
 			blocked[t.node] = true
 			errs = append(errs, err)
 		}
@@ -88,8 +91,9 @@ func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
 }
 
 // sync makes the keys of each target fit the rows and leaves in targets how that
-// went. It fails as a whole only when the rows cannot be read.
-func (w *writer) sync(ctx context.Context, targets map[target]error) error {
+// went. It fails as a whole only when the rows cannot be read. driveless lets work
+// go out whose config drive is missing.
+func (w *writer) sync(ctx context.Context, targets map[target]error, driveless bool) error {
 	seen := map[string]bool{}
 	var ids []string
 	for t := range targets {
@@ -102,24 +106,26 @@ func (w *writer) sync(ctx context.Context, targets map[target]error) error {
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
+	list := slices.Collect(maps.Keys(targets))
+	results := make([]error, len(list))
 	var g errgroup.Group
 	g.SetLimit(parallel)
-	for t := range targets {
+	for i, t := range list {
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 			defer cancel()
-			err := w.syncOne(ctx, t, rows[t.node])
-			mu.Lock()
-			defer mu.Unlock()
-			targets[t] = err
+			results[i] = w.syncOne(ctx, t, rows[t.node], driveless)
 			return nil
 		})
 	}
-	return g.Wait()
+	g.Wait() // each error is its target's
+	for i, t := range list {
+		targets[t] = results[i]
+	}
+	return nil
 }
 
-func (w *writer) syncOne(ctx context.Context, t target, row *store.Snapshot) error {
+func (w *writer) syncOne(ctx context.Context, t target, row *store.Snapshot, driveless bool) error {
 	if row == nil || bus.GroupToken(row.Node.ConductorGroup) != t.token || w.SiteOf(row.Node.ConductorGroup) != w.site.Name {
 		// Deleted, or moved to a group whose own entry puts it there.
 		return errors.Join(w.purge(ctx, w.site.Work, t), w.purge(ctx, w.site.Nodes, t))
@@ -127,7 +133,7 @@ func (w *writer) syncOne(ctx context.Context, t target, row *store.Snapshot) err
 	if err := w.putNode(ctx, t, row); err != nil {
 		return fmt.Errorf("write the document of node %s: %w", t.node, err)
 	}
-	if err := w.syncWork(ctx, t, row); err != nil {
+	if err := w.syncWork(ctx, t, row, driveless); err != nil {
 		return fmt.Errorf("write the work of node %s: %w", t.node, err)
 	}
 	return nil
@@ -146,6 +152,9 @@ func (w *writer) purge(ctx context.Context, kv jetstream.KeyValue, t target) err
 // attempts bounds compare-and-set on one key; each failure means that somebody
 // else got on.
 const attempts = 8
+
+// errNoDrive means that work cannot go out before its config drive.
+var errNoDrive = errors.New("its config drive is not at the site")
 
 // errRaced means that a key changed between the read and the write.
 var errRaced = errors.New("somebody else wrote the key each time")

@@ -30,6 +30,7 @@ var (
 	selectOutbox    = "SELECT " + names(outboxColumns, "o.") + " FROM outbox o WHERE o.site = $1 AND o.id > $2 "
 	selectOutboxOwn = register(selectOutbox + "AND o.origin = $3 ORDER BY o.id LIMIT $4")
 	selectOutboxAny = register(selectOutbox + "AND o.id < $3 ORDER BY o.id LIMIT $4")
+	selectDrives    = register("SELECT o.node FROM outbox o WHERE o.site = $1 AND o.kind = 'drive'")
 	countOutbox     = register("SELECT site, COUNT(*), MIN(id) FROM outbox GROUP BY site")
 )
 
@@ -120,6 +121,24 @@ func (s *Store) DeleteOutbox(ctx context.Context, entries []*Outbox) error {
 		}
 		return nil
 	})
+}
+
+// WaitingDrives returns the nodes with a config drive that waits for site.
+func (s *Store) WaitingDrives(ctx context.Context, site string) (map[string]bool, error) {
+	nodes := map[string]bool{}
+	r, err := s.engine.query(ctx, selectDrives, site)
+	err = scanAll(r, err, func(r rows) error {
+		var node string
+		if err := r.Scan(&node); err != nil {
+			return err
+		}
+		nodes[node] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read waiting config drives: %w", err)
+	}
+	return nodes, nil
 }
 
 // Backlog is what waits in the outbox for one site.

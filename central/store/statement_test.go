@@ -62,7 +62,7 @@ func TestEveryColumnHasOneWriter(t *testing.T) {
 	for stmt, never := range map[string][]class{updateNode: {hot, observed, effective}, updateObserved: {intent, effective}, saveObserved(1): {intent, observed, effective}} {
 		_, sets, _ := strings.Cut(stmt, " SET ")
 		for _, c := range pick(nodeColumns, never...) {
-			if regexp.MustCompile(`\b`+c.name+` = `).MatchString(sets) {
+			if regexp.MustCompile(`\b` + c.name + ` = `).MatchString(sets) {
 				t.Errorf("%s writes %s", stmt[:40], c.name)
 			}
 		}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ type Options struct {
 	// Origin names this replica in the outbox; empty: a random one.
 	Origin string
 	Now    func() time.Time // nil: time.Now
-	Log    *slog.Logger     // nil: slog.Default
 }
 
 // Store is safe for concurrent use.
@@ -39,9 +37,6 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
 	}
 	s := &Store{opts: o}
 	scheme, rest, _ := strings.Cut(address, ":")

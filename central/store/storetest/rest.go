@@ -183,6 +183,9 @@ func outbox(t *testing.T, s *store.Store) {
 	if err != nil || len(all) != 3 || all[0].Kind != store.OutboxDrive || all[0].Payload != "sealed" || all[2].Node != "m" {
 		t.Fatalf("outbox %+v, error %v", all, err)
 	}
+	if d, err := s.WaitingDrives(t.Context(), ""); err != nil || len(d) != 1 || !d["n"] {
+		t.Errorf("waiting drives %v, error %v", d, err)
+	}
 	if rest, err := s.OwnOutbox(t.Context(), "", all[0].ID, 1); err != nil || len(rest) != 1 || rest[0].ID != all[1].ID {
 		t.Errorf("after the first: %+v, error %v", rest, err)
 	}
