@@ -7,6 +7,7 @@
 package commandapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -30,6 +31,8 @@ type Server struct {
 	Version   string
 	StartedAt time.Time
 	Log       *slog.Logger
+	// Limit bounds a request in bytes; zero means MaxBody.
+	Limit int64
 }
 
 // Handler serves every path with and without /v1.
@@ -86,7 +89,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	var req agentapi.CommandRequest
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxBody)).Decode(&req); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, cmp.Or(s.Limit, MaxBody))).Decode(&req); err != nil {
 		code := http.StatusBadRequest
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			code = http.StatusRequestEntityTooLarge

@@ -109,7 +109,9 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestBodyIsBounded(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("POST", "/v1/commands/?agent_token="+token, &endless{strings.NewReader(`{"name":"`)})
-	server(t, nil).Handler().ServeHTTP(w, r)
+	s := server(t, nil)
+	s.Limit = 1 << 20
+	s.Handler().ServeHTTP(w, r)
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("answered %d", w.Code)
 	}

@@ -34,18 +34,20 @@ func (e *Error) FaultType() string { return "InvalidConfigDrive" }
 
 // Decode unpacks base64 of a gzipped file system image. Line breaks in the base64
 // are accepted.
-func Decode(text string) ([]byte, error) {
+func Decode(text string) ([]byte, error) { return decode(text, MaxBytes) }
+
+func decode(text string, limit int64) ([]byte, error) {
 	src := base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))
 	z, err := gzip.NewReader(src)
 	if err != nil {
 		return nil, &Error{fmt.Sprintf("it must be base64 of a gzipped image: %v", err)}
 	}
-	data, err := io.ReadAll(io.LimitReader(z, MaxBytes+1))
+	data, err := io.ReadAll(io.LimitReader(z, limit+1))
 	switch {
 	case err != nil:
 		return nil, &Error{fmt.Sprintf("it cannot be unpacked: %v", err)}
-	case len(data) > MaxBytes:
-		return nil, &Error{fmt.Sprintf("it is larger than %d MiB", MaxBytes>>20)}
+	case int64(len(data)) > limit:
+		return nil, &Error{fmt.Sprintf("it is larger than %d MiB", limit>>20)}
 	case len(data) < 512:
 		return nil, &Error{fmt.Sprintf("%d bytes are no file system", len(data))}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"strings"
 	"testing"
 )
 
@@ -30,11 +31,18 @@ func TestDecode(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for name, in := range map[string]string{
 		"no base64": "{}", "no gzip": base64.StdEncoding.EncodeToString(make([]byte, 600)), "too short": encode(t, []byte("x")),
-		"cut": encode(t, make([]byte, 4096))[:24], "bomb": encode(t, make([]byte, MaxBytes+1)), "empty": "",
+		"cut": encode(t, make([]byte, 4096))[:24], "empty": "",
 	} {
 		if _, err := Decode(in); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+func TestDecodeIsBounded(t *testing.T) {
+	text := encode(t, make([]byte, 2<<20))
+	if _, err := decode(text, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("error %v", err)
 	}
 }
 
