@@ -9,7 +9,9 @@ const (
 	qemuBinary = "qemu-system-x86_64"
 	ovmfCode   = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	ovmfVars   = "/usr/share/OVMF/OVMF_VARS_4M.fd"
-	biosROM    = "/usr/lib/ipxe/qemu/pxe-virtio.rom"
+	// biosROM has iPXE for BIOS and for UEFI; SeaBIOS does not run the ROM of the
+	// same package that has the former only.
+	biosROM = "/usr/lib/ipxe/qemu/efi-virtio.rom"
 )
 
 // File names in the machine's folder. QEMU runs there and gets them relative,

@@ -13,6 +13,7 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -66,8 +67,11 @@ type Config struct {
 	Key *seal.Key
 	// NewAgent returns the client of a node's agent; state gives its newest address.
 	NewAgent func(node, token string, state func() *work.Agent) driver.Agent
-	Metrics  Metrics
-	Log      *slog.Logger
+	// BuildDrive makes what agents take of a config drive as the API took it; uuid
+	// and name complete its metadata.
+	BuildDrive func(ctx context.Context, input, uuid, name string) (string, error)
+	Metrics    Metrics
+	Log        *slog.Logger
 	// Deadlines override those of the state machine; 0 or missing: its own.
 	Deadlines map[provision.State]time.Duration
 	// HeartbeatTimeout is told to agents; they call well within it.
@@ -272,6 +276,11 @@ func (c *Conductor) deadline(s provision.State) time.Duration {
 func (c *Conductor) open(n *node.Document) (*node.Document, error) {
 	copied := *n
 	var err error
-	copied.DriverInfo, err = c.cfg.Key.OpenFields(n.UUID, n.DriverInfo)
-	return &copied, err
+	if copied.DriverInfo, err = c.cfg.Key.OpenFields(n.UUID, n.DriverInfo); err != nil {
+		return &copied, fmt.Errorf("driver_info: %w", err)
+	}
+	if copied.InstanceInfo, err = c.cfg.Key.OpenFields(n.UUID, n.InstanceInfo); err != nil {
+		return &copied, fmt.Errorf("instance_info: %w", err)
+	}
+	return &copied, nil
 }

@@ -312,7 +312,15 @@ func (r *runner) configDrive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.c.cfg.Key.Open(r.node.UUID, sealed)
+	input, err := r.c.cfg.Key.Open(r.node.UUID, sealed)
+	if err != nil {
+		return "", fmt.Errorf("config drive: %w", err)
+	}
+	id := r.node.InstanceUUID
+	if id == "" {
+		id = r.node.UUID
+	}
+	return r.c.cfg.BuildDrive(ctx, input, id, r.node.Name)
 }
 
 // SaveHandle implements driver.Recorder.

@@ -103,7 +103,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	r.view = view.New(r.site, c.Group, func(id string) { r.conductor.NodeChanged(id) }, c.Log)
 	m := metrics.New(r.registry, r.lease.Age, func() int { return len(r.view.Nodes()) })
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
-		Key: c.Key, NewAgent: newAgent, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		Key: c.Key, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		PowerSync: c.PowerSync, AutomatedClean: !c.NoAutomatedClean}
 	if r.cache != nil {
 		cc.Images = images{r.cache, c.Rack.httpBase()}

@@ -9,6 +9,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/netboot"
@@ -72,4 +73,8 @@ func agentStatus(err error) int {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusBadRequest
+}
+
+func buildDrive(ctx context.Context, input, uuid, name string) (string, error) {
+	return configdrive.Build(ctx, input, configdrive.Defaults{UUID: uuid, Name: name})
 }
