@@ -8,23 +8,24 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/diskfs/go-diskfs/backend/file"
-	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
-// unpack opens a drive and reads one file of it.
-func unpack(t *testing.T, drive, name string) (label, content string) {
+// encode packs an image as clients do.
+func encode(t testing.TB, image []byte) string {
 	t.Helper()
-	packed, err := base64.StdEncoding.DecodeString(drive)
+	text, err := pack(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+	return text
+}
+
+// unpack is the image in a drive.
+func unpack(t testing.TB, drive string) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(drive)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,84 +33,125 @@ func unpack(t *testing.T, drive, name string) (label, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "x.iso")
-	if err := os.WriteFile(path, image, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b, err := file.OpenFromPath(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	fs, err := iso9660.Read(b, int64(len(image)), 0, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fs.OpenFile("openstack/latest/"+name, os.O_RDONLY)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fs.Label(), string(body)
+	return image
 }
 
 func TestObject(t *testing.T) {
-	drive, err := Build(t.Context(), `{"meta_data":{"hostname":"h"},"user_data":"#!/bin/sh\n","network_data":{"links":[]}}`, Defaults{UUID: "u", Name: "n"})
+	defaults := Defaults{UUID: "u", Name: "n"}
+	for name, c := range map[string]struct {
+		input    string
+		defaults Defaults
+		want     map[string]string
+	}{
+		"empty":       {`{}`, defaults, map[string]string{"meta_data.json": `{"hostname":"n","name":"n","uuid":"u"}`}},
+		"no defaults": {`{"meta_data":null}`, Defaults{}, map[string]string{"meta_data.json": `{}`}},
+		"all": {`{"meta_data":{"hostname":"h","uuid":null,"id":12345678901234567890},"network_data":{"links":[]},"user_data":"#!/bin/sh\n","vendor_data":{"a":1}}`, defaults,
+			map[string]string{"meta_data.json": `{"hostname":"h","id":12345678901234567890,"name":"n","uuid":"u"}`, "network_data.json": `{"links":[]}`,
+				"user_data": "#!/bin/sh\n", "vendor_data2.json": `{"a":1}`}},
+		"user data as object": {`{"meta_data":{"hostname":"h","name":"n","uuid":"u"},"user_data":{"k":[1]}}`, Defaults{},
+			map[string]string{"meta_data.json": `{"hostname":"h","name":"n","uuid":"u"}`, "user_data": `{"k":[1]}`}},
+	} {
+		drive, err := Build(t.Context(), c.input, c.defaults)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		label, files := readTree(t, unpack(t, drive), jolietSector)
+		if label != Label || len(files) != len(c.want) {
+			t.Errorf("%s: label %q, %d files, want %d", name, label, len(files), len(c.want))
+		}
+		for file, want := range c.want {
+			if got := files["openstack/latest/"+file]; string(got) != want {
+				t.Errorf("%s: %s is %q, want %q", name, file, got, want)
+			}
+		}
+	}
+}
+
+func TestDeterministic(t *testing.T) {
+	const input = `{"meta_data":{"b":1,"a":2},"user_data":"x"}`
+	first, err := Build(t.Context(), input, Defaults{UUID: "u", Name: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	label, meta := unpack(t, drive, "meta_data.json")
-	if strings.TrimSpace(label) != Label || meta != `{"hostname":"h","name":"n","uuid":"u"}` {
-		t.Errorf("label %q, meta_data %s", label, meta)
+	if second, err := Build(t.Context(), " "+input+"\n", Defaults{UUID: "u", Name: "n"}); err != nil || second != first {
+		t.Errorf("equal objects gave different drives, or %v", err)
 	}
-	if _, user := unpack(t, drive, "user_data"); user != "#!/bin/sh\n" {
-		t.Errorf("user_data %q", user)
+}
+
+func TestReadyDrive(t *testing.T) {
+	drive := encode(t, bytes.Repeat([]byte("image"), 1000))
+	for name, in := range map[string]string{"plain": drive, "in lines": drive[:40] + "\r\n" + drive[40:] + "\n"} {
+		if got, err := Build(t.Context(), in, Defaults{}); err != nil || got != drive {
+			t.Errorf("%s: changed, or: %v", name, err)
+		}
 	}
-	if again, err := Build(t.Context(), drive, Defaults{}); err != nil || again != drive {
-		t.Errorf("a ready drive changed, or: %v", err)
-	}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, drive+"\n") }))
-	defer srv.Close()
-	if fetched, err := Build(t.Context(), srv.URL, Defaults{}); err != nil || fetched != drive {
-		t.Errorf("a drive by URL: %v", err)
+	if got, err := Build(t.Context(), "", Defaults{}); got != "" || err != nil {
+		t.Errorf("no input: %q, %v", got, err)
 	}
 }
 
 func TestInvalid(t *testing.T) {
-	bomb := func() string {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		zero := make([]byte, 1<<20)
-		for range MaxBytes>>20 + 1 {
-			z.Write(zero)
-		}
-		z.Close()
-		return base64.StdEncoding.EncodeToString(b.Bytes())
-	}()
-	for name, in := range map[string]string{"text": "hello, world", "no gzip": "aGVsbG8=", "object": `{"meta_data":1}`, "bomb": bomb} {
+	for name, in := range map[string]string{
+		"text": "hello, world", "no gzip": "aGVsbG8=", "cut": encode(t, make([]byte, 4096))[:24], "no file system": encode(t, []byte("x")),
+		"bomb": encode(t, make([]byte, MaxBytes+1)), "part of wrong type": `{"meta_data":1}`, "unknown part": `{"files":{}}`,
+		"more behind": `{} {}`, "unfinished": `{"user_data":"`, "too large": `{"user_data":"` + strings.Repeat("x", MaxBytes) + `"}`,
+		"wrong scheme": "ftp://host/drive", "no host": "http:///drive", "file": "file:///etc/passwd",
+	} {
 		if _, err := Build(t.Context(), in, Defaults{}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}
-	if drive, err := Build(t.Context(), "", Defaults{}); drive != "" || err != nil {
-		t.Errorf("no input: %q, %v", drive, err)
+}
+
+func TestURL(t *testing.T) {
+	drive := encode(t, make([]byte, 4096))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/drive", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, drive+"\n") })
+	mux.HandleFunc("/busy", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	mux.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5000")
+		io.WriteString(w, drive[:10])
+	})
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		for line := bytes.Repeat([]byte("A"), 1<<20); ; {
+			if _, err := w.Write(line); err != nil {
+				return
+			}
+		}
+	})
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	if got, err := Build(t.Context(), srv.URL+"/drive", Defaults{}); err != nil || got != drive {
+		t.Errorf("fetched drive changed, or: %v", err)
+	}
+	for path, want := range map[string]error{"/missing": ErrInvalid, "/large": ErrInvalid, "/busy": ErrUnavailable, "/cut": ErrUnavailable} {
+		_, err := Build(t.Context(), srv.URL+path+"?signature=secret", Defaults{})
+		if !errors.Is(err, want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %v without the query", path, err, want)
+		}
+	}
+	srv.Close()
+	if _, err := Build(t.Context(), srv.URL+"/drive?signature=secret", Defaults{}); !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("no server: %v", err)
 	}
 }
 
 func FuzzBuild(f *testing.F) {
-	f.Add(`{"meta_data":{"a":1}}`)
+	f.Add(`{"meta_data":{"a":1},"user_data":"x","vendor_data":{}}`)
 	f.Add(`aGVsbG8=`)
+	f.Add(encode(f, make([]byte, minBytes)))
 	f.Fuzz(func(t *testing.T, in string) {
-		if strings.Contains(in, "://") {
+		if strings.Contains(in, "://") && !strings.HasPrefix(strings.TrimSpace(in), "{") {
 			return // nothing is to be fetched
 		}
-		drive, err := Build(t.Context(), in, Defaults{})
-		if err == nil && drive != "" {
+		drive, err := Build(t.Context(), in, Defaults{Name: "n"})
+		switch {
+		case err != nil && !errors.Is(err, ErrInvalid):
+			t.Errorf("%v, want ErrInvalid", err)
+		case err == nil && drive != "":
 			if _, err := ready(drive); err != nil {
-				t.Errorf("the drive of %q does not pass its own check: %v", in, err)
+				t.Errorf("the drive does not pass its own check: %v", err)
 			}
 		}
 	})
