@@ -1,0 +1,103 @@
+package imagecache
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestHandler(t *testing.T) {
+	o := newOrigin(t)
+	c := openCache(t, Config{})
+	e := mustEnsure(t, c, o.put("/image", 1000))
+	content, err := os.ReadFile(e.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(c.Handler())
+	defer srv.Close()
+	etag := `"` + e.ID + `"`
+	for name, tc := range map[string]struct {
+		method, path, header, value string
+		status                      int
+		body                        string // checked for 2xx
+	}{
+		"whole":       {"GET", Prefix + e.ID, "", "", 200, string(content)},
+		"range":       {"GET", Prefix + e.ID, "Range", "bytes=10-19", 206, string(content[10:20])},
+		"rest":        {"GET", Prefix + e.ID, "Range", "bytes=990-", 206, string(content[990:])},
+		"past end":    {"GET", Prefix + e.ID, "Range", "bytes=1000-", 416, ""},
+		"head":        {"HEAD", Prefix + e.ID, "", "", 200, ""},
+		"unchanged":   {"GET", Prefix + e.ID, "If-None-Match", etag, 304, ""},
+		"post":        {"POST", Prefix + e.ID, "", "", 405, ""},
+		"other image": {"GET", Prefix + "sha256-" + sumOf("other"), "", "", 404, ""},
+		"no id":       {"GET", Prefix, "", "", 404, ""},
+		"climbing":    {"GET", Prefix + "..%2f..%2fetc%2fpasswd", "", "", 404, ""},
+		"elsewhere":   {"GET", "/" + e.ID, "", "", 404, ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tc.method, srv.URL+tc.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.header != "" {
+			req.Header.Set(tc.header, tc.value)
+		}
+		res, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != tc.status || tc.status < 300 && string(body) != tc.body {
+			t.Errorf("%s: %s, %d bytes, %v; want %d and %d bytes", name, res.Status, len(body), err, tc.status, len(tc.body))
+		}
+		if tc.status < 300 && (res.Header.Get("ETag") != etag || res.Header.Get("Accept-Ranges") != "bytes") {
+			t.Errorf("%s: headers %v", name, res.Header)
+		}
+	}
+	if c.entries[e.ID].refs != 0 {
+		t.Errorf("%d downloads still counted", c.entries[e.ID].refs)
+	}
+}
+
+func TestServingKeepsTheEntry(t *testing.T) {
+	o := newOrigin(t)
+	c := openCache(t, Config{})
+	e := mustEnsure(t, c, o.put("/image", 8<<20)) // more than the sockets hold
+	srv := httptest.NewServer(c.Handler())
+	defer srv.Close()
+	res, err := srv.Client().Get(srv.URL + Prefix + e.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := func() int64 { return c.locked(func() int64 { return int64(c.entries[e.ID].refs) }) }
+	if refs() != 1 {
+		t.Errorf("%d downloads counted during one", refs())
+	}
+	res.Body.Close() // the client breaks off
+	await(t, func() bool { return refs() == 0 })
+}
+
+func TestValidID(t *testing.T) {
+	sum := sumOf("x")
+	for id, want := range map[string]bool{
+		"sha256-" + sum: true, "sha512-" + sum + sum: true, "sha512-" + sum: false, "sha256-" + strings.ToUpper(sum): false,
+		"sha256-" + sum + " ": false, "SHA256-" + sum: false, "-" + sum: false, sum: false, "": false, "..": false, "sha256-../" + sum[3:]: false,
+	} {
+		if ValidID(id) != want {
+			t.Errorf("%q: %v", id, !want)
+		}
+	}
+}
+
+func FuzzValidID(f *testing.F) {
+	f.Add("sha256-" + sumOf("x"))
+	f.Add("../x")
+	f.Fuzz(func(t *testing.T, id string) {
+		if ValidID(id) && strings.Trim(id, "sha256-0123456789abcdef") != "" {
+			t.Errorf("%q names a file", id)
+		}
+	})
+}
