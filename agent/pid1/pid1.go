@@ -46,7 +46,6 @@ func Main(log *slog.Logger, args ...string) {
 }
 
 func prepare(log *slog.Logger) {
-	// The kernel's chatter would tear our lines apart; warnings still show.
 	mounts(log, early)
 	loadModules(log, ModuleList)
 	mounts(log, late)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
@@ -125,18 +126,30 @@ func TestBoot(t *testing.T) {
 		t.Log("set IRONYARD_E2E=1 to boot the ramdisk in QEMU")
 		return
 	}
-	built, err := Build(t.Context(), Options{OutDir: t.TempDir(), CacheDir: cache(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("kernel %d bytes, initramfs %d bytes", built.KernelBytes, built.InitramfsBytes)
 	image := gptImage(t)
-	for _, mode := range []string{"bios", "uefi"} {
-		t.Run(mode, func(t *testing.T) { bootAndDeploy(t, built, mode, image) })
+	for name, m := range map[string]hardware{
+		"bios virtual": {"bios", debkernel.Cloud, "virtio-blk-pci", "virtio-net-pci"},
+		"uefi virtual": {"uefi", debkernel.Cloud, "virtio-blk-pci", "virtio-net-pci"},
+		// The kernel and drivers of real machines: SATA and an Intel card.
+		"bios real": {"bios", debkernel.Generic, "ide-hd", "e1000e"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			built, err := Build(t.Context(), Options{KernelPackage: m.kernel, OutDir: t.TempDir(), CacheDir: cache(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("kernel %d bytes, initramfs %d bytes, %d modules", built.KernelBytes, built.InitramfsBytes, built.Modules)
+			bootAndDeploy(t, built, m, image)
+		})
 	}
 }
 
-func bootAndDeploy(t *testing.T, built Result, mode string, image []byte) {
+// hardware is a virtual machine: how it boots, which kernel, and QEMU's names for
+// its disk and network card.
+type hardware struct{ mode, kernel, disk, nic string }
+
+func bootAndDeploy(t *testing.T, built Result, m hardware, image []byte) {
+	mode := m.mode
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	z, err := zstd.NewWriter(nil)
@@ -155,7 +168,7 @@ func bootAndDeploy(t *testing.T, built Result, mode string, image []byte) {
 	agentPort := freePort(t)
 	line := fmt.Sprintf("console=ttyS0 loglevel=4 panic=10 %s=https://10.0.2.2:%d %s=%x BOOTIF=01-%s", agentapi.ParamAPIURL, port, agentapi.ParamAPIFingerprint, pin, strings.ReplaceAll(bootMAC, ":", "-"))
 	began := time.Now()
-	machine := start(t, mode, built, line, disk, agentPort)
+	machine := start(t, m, built, line, disk, agentPort)
 
 	first := rackd.await(ctx, "anything", func(agentapi.Heartbeat) bool { return true })
 	t.Logf("first heartbeat after %.1f s, callback %s", time.Since(began).Seconds(), first.CallbackURL)
@@ -227,14 +240,14 @@ func checkDisk(t *testing.T, path string, image, drive []byte) {
 }
 
 // start runs QEMU; the channel is closed when it has ended.
-func start(t *testing.T, mode string, built Result, line, disk string, agentPort int) <-chan struct{} {
+func start(t *testing.T, m hardware, built Result, line, disk string, agentPort int) <-chan struct{} {
 	t.Helper()
 	serial := filepath.Join(t.TempDir(), "serial")
 	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "1", "-m", "512",
 		"-kernel", built.Kernel, "-initrd", built.Initramfs, "-append", line, "-serial", "file:" + serial,
-		"-drive", "if=none,id=d,format=raw,cache=unsafe,discard=unmap,file=" + disk, "-device", "virtio-blk-pci,drive=d,serial=DISK1",
-		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:9999", agentPort), "-device", "virtio-net-pci,netdev=n,romfile=,mac=" + bootMAC}
-	if mode == "uefi" {
+		"-drive", "if=none,id=d,format=raw,cache=unsafe,discard=unmap,file=" + disk, "-device", m.disk + ",drive=d,serial=DISK1",
+		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:9999", agentPort), "-device", m.nic + ",netdev=n,romfile=,mac=" + bootMAC}
+	if m.mode == "uefi" {
 		vars, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
 		if err != nil {
 			t.Fatalf("firmware (Debian package ovmf): %v", err)
