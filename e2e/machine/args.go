@@ -9,9 +9,6 @@ const (
 	qemuBinary = "qemu-system-x86_64"
 	ovmfCode   = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	ovmfVars   = "/usr/share/OVMF/OVMF_VARS_4M.fd"
-	// biosROM has iPXE for BIOS and for UEFI; SeaBIOS does not run the ROM of the
-	// same package that has the former only.
-	biosROM = "/usr/lib/ipxe/qemu/efi-virtio.rom"
 )
 
 // File names in the machine's folder. QEMU runs there and gets them relative,
@@ -61,14 +58,15 @@ func (c Config) arguments(first string, qmpFD int) []string {
 			"-drive", "if=pflash,unit=1,format=raw,file="+varsFile)
 	}
 	if c.Tap != "" {
-		// OVMF brings its own driver and PXE; SeaBIOS needs the card's ROM.
-		rom := ""
+		// OVMF brings its own driver and PXE. SeaBIOS needs the card's ROM, and runs it
+		// only when QEMU chooses the file itself: named by romfile= it is not run.
+		rom := ",romfile="
 		if c.Firmware == BIOS {
-			rom = biosROM
+			rom = ""
 		}
 		args = append(args,
 			"-netdev", "tap,id=net,ifname="+c.Tap+",script=no,downscript=no",
-			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,mac=%s,romfile=%s,bootindex=%d", c.MAC, rom, netIndex))
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,mac=%s%s,bootindex=%d", c.MAC, rom, netIndex))
 	}
 	return args
 }
