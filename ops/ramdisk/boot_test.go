@@ -150,7 +150,7 @@ type hardware struct{ mode, kernel, disk, nic string }
 
 func bootAndDeploy(t *testing.T, built Result, m hardware, image []byte) {
 	mode := m.mode
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func bootAndDeploy(t *testing.T, built Result, m hardware, image []byte) {
 		t.Fatal(err)
 	}
 	agentPort := freePort(t)
-	line := fmt.Sprintf("console=ttyS0 loglevel=4 panic=10 %s=https://10.0.2.2:%d %s=%x BOOTIF=01-%s", agentapi.ParamAPIURL, port, agentapi.ParamAPIFingerprint, pin, strings.ReplaceAll(bootMAC, ":", "-"))
+	line := fmt.Sprintf("console=ttyS0 loglevel=5 panic=10 %s=https://10.0.2.2:%d %s=%x BOOTIF=01-%s", agentapi.ParamAPIURL, port, agentapi.ParamAPIFingerprint, pin, strings.ReplaceAll(bootMAC, ":", "-"))
 	began := time.Now()
 	machine := start(t, m, built, line, disk, agentPort)
 
