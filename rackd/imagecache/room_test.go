@@ -68,6 +68,7 @@ func TestFetchesCountForTheBound(t *testing.T) {
 		ended <- err
 	}()
 	<-o.began
+	await(t, func() bool { return c.locked(func() int64 { return c.reserved }) == 600 })
 	for _, path := range []string{"/a", "/chunked"} {
 		if _, err := c.Ensure(t.Context(), o.put(path, 500)); !errors.Is(err, ErrFull) {
 			t.Errorf("%s beside a fetch of 600 of 1000 bytes: %v", path, err)
