@@ -92,7 +92,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		RackdArgs: []string{"--bmc-timeout", "5s"},
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI}, {Name: "bios-0", Firmware: machine.BIOS},
-			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 80},
+			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
 		}}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

@@ -8,6 +8,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -25,7 +26,13 @@ const Microversion = "1.95"
 const pollEvery = 250 * time.Millisecond
 
 // Operator is safe for concurrent use.
-type Operator struct{ client *gophercloud.ServiceClient }
+type Operator struct {
+	client *gophercloud.ServiceClient
+	shown  atomic.Uint64
+}
+
+// Shown is how often this operator has looked at a node.
+func (o *Operator) Shown() uint64 { return o.shown.Load() }
 
 // New returns an operator of the API at endpoint, such as http://127.0.0.1:6385.
 func New(endpoint string) (*Operator, error) {
@@ -111,6 +118,7 @@ func (o *Operator) Power(ctx context.Context, node, target string) error {
 
 // Show returns the node.
 func (o *Operator) Show(ctx context.Context, node string) (*nodes.Node, error) {
+	o.shown.Add(1)
 	return nodes.Get(ctx, o.client, node).Extract()
 }
 

@@ -203,7 +203,7 @@ func (r *Rack) Enrolment(name string) (operator.Machine, error) {
 	}
 	return operator.Machine{Name: name, Driver: "redfish", MACs: []string{m.MAC},
 		DriverInfo: map[string]any{"redfish_address": m.BMCURL(), "redfish_username": m.BMCUser, "redfish_password": m.BMCPassword,
-			"redfish_verify_ca": false, "ironyard_min_disk_bytes": 64 << 20},
+			"redfish_verify_ca": false, "ironyard_min_disk_bytes": 16 << 20},
 		Properties: map[string]any{"capabilities": "boot_mode:" + string(m.Firmware)},
 	}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/ironyard/ironyard/central/daemon"
+	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/ops/embeddedbus"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -43,6 +44,8 @@ type Stack struct {
 	Conn                 *nats.Conn
 	Key                  *seal.Key
 	Store                *store.Store
+	// Roster knows which rackds central sees.
+	Roster *roster.Roster
 }
 
 // Run runs a stack until ctx ends; ready is called once the API answers. A run with
@@ -74,7 +77,7 @@ func Run(ctx context.Context, o Options, ready func(*Stack)) error {
 		database = "sqlite:" + filepath.Join(o.Dir, "central.db")
 	}
 	return daemon.Run(ctx, daemon.Config{Database: database, Listen: o.Listen, Key: key, Conn: s.Conn, Log: o.Log}, func(i daemon.Info) {
-		s.Endpoint, s.Store = i.Endpoint, i.Store
+		s.Endpoint, s.Store, s.Roster = i.Endpoint, i.Store, i.Roster
 		if ready != nil {
 			ready(s)
 		}

@@ -44,10 +44,13 @@ type images struct {
 
 func (i images) Prepare(ctx context.Context, src driver.ImageSource) (string, error) {
 	e, err := i.cache.Ensure(ctx, imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue})
-	if err != nil {
+	switch {
+	case err == nil:
+		return i.base + imagecache.Prefix + e.ID, nil
+	case imagecache.Permanent(err) || ctx.Err() != nil:
 		return "", err
 	}
-	return i.base + "/images/" + e.ID, nil
+	return "", fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
 }
 
 // noImages is for a rackd that serves no machines.

@@ -59,9 +59,14 @@ func step(name string, priority int, kind driver.StepKind, run func(context.Cont
 	return driver.Step{Interface: "deploy", Name: name, Priority: priority, Kind: kind, Retries: retries, Pause: pause, Run: run}
 }
 
-// DeploySteps are Ironic's core deploy steps.
+// DeploySteps are Ironic's core deploy steps, after one of ours: the image is in the
+// rack's cache, verified, before the machine is touched. A wrong URL or checksum so
+// shows in a second and not after a boot.
 func (i Interface) DeploySteps(*node.Document) []driver.Step {
+	fetch := step("fetch_image", 110, driver.Repeatable, i.fetchImage)
+	fetch.Retries, fetch.Pause = 2, 10*time.Second
 	return []driver.Step{
+		fetch,
 		step("deploy", 100, driver.Reattachable, i.set.Bringup.Ramdisk),
 		step("write_image", 80, driver.Reattachable, i.writeImage),
 		step("prepare_instance_boot", 60, driver.Repeatable, i.prepareInstanceBoot),

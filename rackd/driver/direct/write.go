@@ -15,6 +15,20 @@ const (
 	factRootUUID   = "root_uuid"
 )
 
+// fetchImage gets the image into the rack's cache. writeImage asks for it again: by
+// then another rackd may run the work.
+func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	img, err := imageOf(t.Node)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if _, err := t.Images.Prepare(ctx, img.source); err != nil {
+		return driver.Outcome{}, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
+	}
+	t.Record.Phase("image", "in the rack's cache, verified")
+	return driver.Done(), nil
+}
+
 // writeImage has the agent write the image and looks until it has.
 func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	img, err := imageOf(t.Node)
@@ -51,7 +65,6 @@ func (i Interface) offer(ctx context.Context, t *driver.Task, img image) (agenta
 	if err != nil {
 		return agentapi.PrepareImageParams{}, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
 	}
-	t.Record.Phase("image", "in the rack's cache, verified")
 	drive, err := t.ConfigDrive(ctx)
 	if err != nil {
 		return agentapi.PrepareImageParams{}, fmt.Errorf("node %s: get the config drive: %w", t.Node.Label(), err)

@@ -1,0 +1,66 @@
+// Package dev runs a whole fleet of fake machines in one process: control plane,
+// bus, database and a rackd. `ironyard dev`, tests and benchmarks are its callers.
+//
+// It may import ops/stack, rackd and protocol. Its restart with the same folder goes
+// on where it stopped.
+package dev
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/ops/stack"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/rackd/daemon"
+	"github.com/ironyard/ironyard/rackd/driver/fake"
+)
+
+// Options of a fleet on one machine.
+type Options struct {
+	Listen, Data, Database string
+	Delay                  time.Duration
+	Log                    *slog.Logger
+}
+
+// Run runs a whole fleet of fake machines in this process until ctx ends; ready
+// is called once a request would find a conductor.
+func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	up := make(chan *stack.Stack, 1)
+	// rackd ends before the bus does.
+	rackdDone := make(chan struct{})
+	stackCtx, stopStack := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopStack()
+	context.AfterFunc(ctx, func() { <-rackdDone; stopStack() })
+	g.Go(func() error {
+		return stack.Run(stackCtx, stack.Options{Dir: o.Data, Database: o.Database, Listen: o.Listen, Log: o.Log}, func(s *stack.Stack) { up <- s })
+	})
+	g.Go(func() error {
+		defer close(rackdDone)
+		var s *stack.Stack
+		select {
+		case s = <-up:
+		case <-ctx.Done():
+			return nil
+		}
+		key, err := s.Key.ForGroup("")
+		if err != nil {
+			return err
+		}
+		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Key: key, Drivers: []string{"fake-hardware"},
+			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, PowerSync: 2 * time.Minute},
+			func() {
+				// Central must have heard of it too.
+				if s.Roster.WaitFor(ctx, func(live []bus.Member) bool { return len(live) > 0 }) == nil {
+					ready(s)
+				}
+			})
+	})
+	return g.Wait()
+}
