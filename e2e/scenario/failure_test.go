@@ -107,7 +107,10 @@ func TestDeployFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set(func(i *operator.Image) { i.URL = theRack.ImageURL("no-such-image.qcow2") })
+	// The hash is one that the cache cannot have: an image it has needs no URL.
+	set(func(i *operator.Image) {
+		i.URL, i.SHA256 = theRack.ImageURL("no-such-image.qcow2"), strings.Repeat("1", 64)
+	})
 	fails(ctx, t, id, "active", provision.DeployFail, "404", "no-such-image.qcow2")
 
 	set(func(i *operator.Image) { i.SHA256 = strings.Repeat("0", 64) })
