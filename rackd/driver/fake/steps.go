@@ -127,7 +127,7 @@ func (d deploy) DeploySteps(*node.Document) []driver.Step {
 	return []driver.Step{
 		d.step("deploy", 100, d.powered(driver.PowerOn)),
 		d.step("write_image", 80, nil),
-		d.step("prepare_instance_boot", 60, boot{d.base}.PrepareInstance),
+		d.step("prepare_instance_boot", 60, boot(d).PrepareInstance),
 		d.step("tear_down_agent", 40, d.powered(driver.PowerOff)),
 		d.step("boot_instance", 20, d.powered(driver.PowerOn)),
 	}
