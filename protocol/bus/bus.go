@@ -9,6 +9,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -97,7 +98,8 @@ type Site struct {
 
 // Settings of a site's buckets and stream.
 type Settings struct {
-	// Replicas of each bucket and the stream: 1 on one machine, 3 on a cluster.
+	// Replicas of each bucket and the stream: 1 on one machine, 3 on a cluster; 0
+	// leaves what is there as it is and makes what is missing with 1.
 	Replicas int
 	// EventsMaxAge bounds how long events wait for central.
 	EventsMaxAge time.Duration
@@ -116,41 +118,70 @@ func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, e
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream of site %q: %w", site, err)
 	}
-	if s.Replicas == 0 {
-		s.Replicas = 1
-	}
 	if s.EventsMaxAge == 0 {
 		s.EventsMaxAge = 7 * 24 * time.Hour
 	}
 	b := &Site{Name: site, Conn: nc, JS: js}
-	bucket := func(name string, ttl time.Duration, kv *jetstream.KeyValue) {
-		if err != nil {
-			return
-		}
-		*kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, History: 1, Replicas: s.Replicas, Storage: jetstream.FileStorage, LimitMarkerTTL: ttl,
-			MaxValueSize: 1 << 20,
-		})
-		if err != nil {
-			err = fmt.Errorf("open bucket %s of site %q: %w", name, site, err)
-		}
-	}
-	bucket(NodesBucket, 0, &b.Nodes)
-	bucket(WorkBucket, 0, &b.Work)
-	bucket(AliveBucket, time.Minute, &b.Alive)
-	if err != nil {
-		return nil, err
-	}
-	if b.Drives, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: ConfigDrives, Replicas: s.Replicas, TTL: 30 * 24 * time.Hour,
-	}); err != nil {
-		return nil, fmt.Errorf("open object store %s of site %q: %w", ConfigDrives, site, err)
-	}
-	if b.Events, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: EventsStream, Subjects: []string{"EVENTS.>"}, Storage: jetstream.FileStorage, Replicas: s.Replicas,
-		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute,
-	}); err != nil {
-		return nil, fmt.Errorf("open stream %s of site %q: %w", EventsStream, site, err)
+	if err := b.open(ctx, s); err != nil {
+		return nil, fmt.Errorf("site %q: %w", site, err)
 	}
 	return b, nil
+}
+
+func (b *Site) open(ctx context.Context, s Settings) (err error) {
+	if b.Nodes, err = b.bucket(ctx, NodesBucket, 0, s); err != nil {
+		return err
+	}
+	if b.Work, err = b.bucket(ctx, WorkBucket, 0, s); err != nil {
+		return err
+	}
+	if b.Alive, err = b.bucket(ctx, AliveBucket, time.Minute, s); err != nil {
+		return err
+	}
+	drives := jetstream.ObjectStoreConfig{Bucket: ConfigDrives, Replicas: s.Replicas, TTL: 30 * 24 * time.Hour}
+	b.Drives, err = ensure(s, func() (jetstream.ObjectStore, error) { return b.JS.ObjectStore(ctx, ConfigDrives) }, jetstream.ErrBucketNotFound,
+		func(replicas int) (jetstream.ObjectStore, error) {
+			drives.Replicas = replicas
+			return b.JS.CreateOrUpdateObjectStore(ctx, drives)
+		})
+	if err != nil {
+		return fmt.Errorf("open object store %s: %w", ConfigDrives, err)
+	}
+	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{"EVENTS.>"}, Storage: jetstream.FileStorage,
+		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute}
+	b.Events, err = ensure(s, func() (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
+		func(replicas int) (jetstream.Stream, error) {
+			events.Replicas = replicas
+			return b.JS.CreateOrUpdateStream(ctx, events)
+		})
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", EventsStream, err)
+	}
+	return nil
+}
+
+func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s Settings) (jetstream.KeyValue, error) {
+	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Storage: jetstream.FileStorage, LimitMarkerTTL: markers, MaxValueSize: 1 << 20}
+	kv, err := ensure(s, func() (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, name) }, jetstream.ErrBucketNotFound,
+		func(replicas int) (jetstream.KeyValue, error) {
+			cfg.Replicas = replicas
+			return b.JS.CreateOrUpdateKeyValue(ctx, cfg)
+		})
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", name, err)
+	}
+	return kv, nil
+}
+
+// ensure makes or changes a thing to fit s, or, when s leaves the replicas open,
+// takes it as it is and makes it only when it is missing.
+func ensure[T any](s Settings, existing func() (T, error), missing error, make func(replicas int) (T, error)) (T, error) {
+	if s.Replicas > 0 {
+		return make(s.Replicas)
+	}
+	got, err := existing()
+	if errors.Is(err, missing) {
+		return make(1)
+	}
+	return got, err
 }
