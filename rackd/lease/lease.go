@@ -112,7 +112,7 @@ func (l *Lease) Run(ctx context.Context) error {
 		return fmt.Errorf("watch bucket %s: %w", bus.AliveBucket, err)
 	}
 	defer watch.Stop()
-	if err := l.renew(ctx); err != nil {
+	if err := l.renew(ctx); errors.Is(err, ErrReplaced) {
 		return err
 	}
 	defer l.withdraw()
@@ -152,9 +152,7 @@ func (l *Lease) renew(ctx context.Context) error {
 		rev, err = l.site.Announce(ctx, l.self, 0)
 	}
 	if err != nil {
-		if ctx.Err() == nil || l.rev != 0 {
-			l.log.Warn("lease not renewed", "error", err, "age", l.Age())
-		}
+		l.log.Warn("lease not renewed, trying again", "error", err, "age", l.Age())
 		return err
 	}
 	l.rev = rev

@@ -1,0 +1,119 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openSite(t *testing.T) *bus.Site {
+	t.Helper()
+	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	nc, err := nats.Connect("", nats.InProcessServer(srv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	s, err := bus.Open(t.Context(), nc, "", bus.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(t *testing.T, s *bus.Site, d node.Document) {
+	t.Helper()
+	body, _ := json.Marshal(d)
+	if _, err := s.Nodes.Put(t.Context(), bus.NodeKey(d.Group, d.UUID), body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFollowsNodesAndFencesWork(t *testing.T) {
+	s := openSite(t)
+	put(t, s, node.Document{UUID: "n1", Group: "g", Ports: []node.Port{{Address: "52:54:00:00:00:01"}}})
+	put(t, s, node.Document{UUID: "n2", Group: "other"})
+	changed := make(chan string, 100)
+	v := New(s, "g", func(id string) { changed <- id }, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- v.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	<-v.Synced()
+	if v.NodeByMAC("52:54:00:00:00:01") == nil || v.Node("n2") != nil {
+		t.Error("want the group's nodes, all of them and no other")
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		limit := time.After(10 * time.Second)
+		for !ok() {
+			select {
+			case <-changed:
+			case <-limit:
+				t.Fatalf("not within 10 s: %s", what)
+			}
+		}
+	}
+	put(t, s, node.Document{UUID: "n1", Group: "g", Ports: []node.Port{{Address: "52:54:00:00:00:02"}}})
+	until("the port's address changed", func() bool {
+		return v.NodeByMAC("52:54:00:00:00:02") != nil && v.NodeByMAC("52:54:00:00:00:01") == nil
+	})
+
+	d := work.Document{ID: "w", Node: "n1", Group: "g"}
+	body, _ := json.Marshal(d)
+	rev, err := s.Work.Create(ctx, bus.NodeKey("g", "n1"), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until("the work came", func() bool { return v.Work("n1") != nil })
+	d.Owner = "a"
+	next, err := v.UpdateWork(ctx, d, rev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := v.Work("n1"); w.Doc.Owner != "a" || w.Revision != next {
+		t.Errorf("the view does not show the write at once: %+v", w)
+	}
+	d.Owner = "b"
+	if _, err := v.UpdateWork(ctx, d, rev); !errors.Is(err, ErrConflict) {
+		t.Errorf("a write at an old revision: %v, want ErrConflict", err)
+	}
+	if err := s.Work.Purge(ctx, bus.NodeKey("g", "n1")); err != nil {
+		t.Fatal(err)
+	}
+	until("the work went", func() bool { return v.Work("n1") == nil })
+
+	e := work.Event{ID: "w/1/1", Node: "n1", Group: "g"}
+	for range 2 {
+		if err := v.Publish(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := s.Events.Info(ctx); err != nil || info.State.Msgs != 1 {
+		t.Errorf("an event published twice is there %d times, %v", info.State.Msgs, err)
+	}
+}
