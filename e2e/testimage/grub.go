@@ -12,9 +12,12 @@ import (
 
 // grubConfig boots without a menu. GRUB has set root to the ESP by then. The
 // firmware's own console is silenced, because under UEFI it is the same serial line.
+// Without a display GRUB for UEFI complains of "no suitable video mode", whatever
+// gfxpayload says; Linux wants none.
 const grubConfig = `serial --unit=0 --speed=115200
 terminal_input serial
 terminal_output serial
+echo
 echo "IRONYARD-GRUB $grub_platform"
 linux /vmlinuz console=ttyS0,115200 quiet
 initrd /initrd

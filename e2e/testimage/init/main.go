@@ -1,6 +1,6 @@
 // Command init is the whole user space of the test image: it loads the modules of
 // its initramfs in the order of /modules.list, looks for a config drive, prints the
-// instance's marker on the console and stays.
+// instance's marker on the console and stays until the power button is pressed.
 //
 // It runs as process 1 and may import nothing of the project; built without cgo.
 // Invariant: it never returns, because the kernel panics without its first process.
@@ -31,6 +31,7 @@ func main() {
 	}
 	loadModules()
 	root := waitDisk()
+	watchPowerButton()
 	fmt.Println(marker(readConfigDrive(), root))
 	for range time.Tick(heartbeat) {
 		fmt.Println("IRONYARD-INSTANCE-ALIVE")
@@ -73,7 +74,8 @@ func readConfigDrive() metadata {
 	devices, _ := filepath.Glob("/dev/vd*")
 	for _, device := range devices {
 		for _, fs := range []string{"iso9660", "vfat"} {
-			if unix.Mount(device, mount, fs, unix.MS_RDONLY, "") != nil {
+			// Most attempts fail; the kernel need not say so on the console.
+			if unix.Mount(device, mount, fs, unix.MS_RDONLY|unix.MS_SILENT, "") != nil {
 				continue
 			}
 			data, err := os.ReadFile(mount + "/openstack/latest/meta_data.json")
