@@ -1,0 +1,215 @@
+package netboot_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4/server4"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
+	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
+	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
+	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
+	"github.com/ironyard/ironyard/rackd/netboot/tftp"
+)
+
+const (
+	mac    = "52:54:00:12:34:56"
+	bridge = "br0"
+	tap    = "tap0"
+)
+
+var self = netip.MustParseAddr("10.78.0.1")
+
+// inNamespace runs the test once more, in a network namespace of its own with a
+// bridge and a tap. It reports whether this is that run.
+func inNamespace(t *testing.T) bool {
+	if os.Getenv("NETBOOT_TEST_INSIDE") != "" {
+		return true
+	}
+	ns := fmt.Sprintf("netboot-test-%d", os.Getpid())
+	ip := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s (run as root, with iproute2)", strings.Join(args, " "), err, out)
+		}
+	}
+	ip("netns", "add", ns)
+	t.Cleanup(func() { ip("netns", "del", ns) })
+	ip("-n", ns, "link", "set", "lo", "up")
+	ip("-n", ns, "link", "add", bridge, "type", "bridge")
+	ip("-n", ns, "addr", "add", self.String()+"/24", "dev", bridge)
+	ip("-n", ns, "link", "set", bridge, "up")
+	ip("-n", ns, "tuntap", "add", tap, "mode", "tap")
+	ip("-n", ns, "link", "set", tap, "master", bridge, "up")
+	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", ns, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=20m")
+	cmd.Env = append(os.Environ(), "NETBOOT_TEST_INSIDE=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // as it comes: this takes minutes
+	if err := cmd.Run(); err != nil {
+		t.Errorf("the run in the namespace failed: %v", err)
+	}
+	return false
+}
+
+// world is a rack with one machine, and what it has been seen to do.
+type world struct {
+	t      *testing.T
+	kernel string // path
+
+	mu      sync.Mutex
+	machine netboot.Machine
+	console bytes.Buffer
+	seen    []string
+	change  chan struct{} // closed and replaced at each change
+}
+
+func (w *world) ByMAC(m string) (netboot.Machine, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.machine, m == mac
+}
+
+func (w *world) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
+
+func (w *world) Seen(_, phase, detail string) {
+	w.note(func() { w.seen = append(w.seen, phase+": "+detail) })
+}
+
+// Write takes what the machine prints on its serial line.
+func (w *world) Write(b []byte) (int, error) {
+	w.note(func() { w.console.Write(b) })
+	return len(b), nil
+}
+
+func (w *world) note(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+	close(w.change)
+	w.change = make(chan struct{})
+}
+
+// until waits until ok says so of the journal and the console; ok runs under the lock.
+func (w *world) until(what string, ok func(seen []string, console string) bool) {
+	w.t.Helper()
+	limit := time.After(3 * time.Minute)
+	for {
+		w.mu.Lock()
+		done, change := ok(w.seen, w.console.String()), w.change
+		w.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-change:
+		case <-limit:
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.t.Fatalf("%s: not seen.\nJournal:\n%s\nConsole:\n%s", what, strings.Join(w.seen, "\n"), w.console.String())
+		}
+	}
+}
+
+// phases waits until the journal has the phases, in this order, others between them.
+func (w *world) phases(want ...string) {
+	w.t.Helper()
+	w.until(strings.Join(want, ", then "), func(seen []string, _ string) bool {
+		left := want
+		for _, s := range seen {
+			if len(left) > 0 && strings.HasPrefix(s, left[0]) {
+				left = left[1:]
+			}
+		}
+		return len(left) == 0
+	})
+}
+
+func (w *world) says(text string) {
+	w.t.Helper()
+	w.until("console says "+text, func(_ []string, console string) bool { return strings.Contains(console, text) })
+}
+
+// newWorld starts DHCP, TFTP and the boot web. The kernel is iPXE once more: any
+// program that this firmware can start will do.
+func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
+	dir := t.TempDir()
+	w := &world{t: t, machine: m, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
+	body, err := os.ReadFile(kernel)
+	if err != nil {
+		t.Fatalf("%v (Debian's package ipxe has it)", err)
+	}
+	for path, content := range map[string][]byte{w.kernel: body, filepath.Join(dir, "ramdisk"): []byte("ramdisk")} {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := bootfiles.New("/usr/lib/ipxe", w.kernel, filepath.Join(dir, "ramdisk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	ramdisk := ipxescript.Ramdisk{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String(), Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
+	d, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
+		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on67, err := server4.NewIPv4UDPConn(bridge, &net.UDPAddr{IP: net.IPv4zero, Port: 67})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on69, err := net.ListenPacket("udp4", self.String()+":69")
+	if err != nil {
+		t.Fatal(err)
+	}
+	on80, err := net.Listen("tcp4", self.String()+":8080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Directory: w, Journal: w, Files: files, Ramdisk: ramdisk, Log: log})}
+	loader := &tftp.Server{Files: files, Journal: w, MACOf: d.MACOf, Log: log,
+		Scripts: &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: ramdisk, Log: log}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var g errgroup.Group
+	g.Go(func() error { return d.Serve(ctx, on67) })
+	g.Go(func() error { return loader.Serve(ctx, on69) })
+	g.Go(func() error { web.Serve(on80); return nil })
+	t.Cleanup(func() {
+		cancel()
+		web.Close()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// boot starts a machine in QEMU; it ends with the test.
+func (w *world) boot(args ...string) {
+	args = append([]string{"-nodefaults", "-no-user-config", "-accel", "tcg,thread=multi", "-machine", "q35,graphics=off", "-cpu", "max", "-m", "512",
+		"-display", "none", "-serial", "stdio", "-device", "virtio-rng-pci", "-netdev", "tap,id=n,ifname=" + tap + ",script=no,downscript=no"}, args...)
+	cmd := exec.Command("qemu-system-x86_64", args...)
+	cmd.Stdout, cmd.Stderr = w, w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatalf("%v (Debian's package qemu-system-x86 has it)", err)
+	}
+	w.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+}
