@@ -60,7 +60,7 @@ bench: packages-test
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./central/... ./rackd/... ./protocol/... ./e2e/bench/...
 
 docs:
-	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./rackd/metrics ./central/metrics
+	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./rackd/daemon ./central/metrics
 
 clean:
 	rm -rf bin .cache

@@ -97,12 +97,12 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		r, err := ramdisk.Build(ctx, ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud,
-			CacheDir: filepath.Join(cache, "packages"), OutDir: filepath.Join(cache, "ramdisk")})
+			CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "ramdisk")})
 		o.Kernel, o.Ramdisk = r.Kernel, r.Initramfs
 		return err
 	})
 	g.Go(func() (err error) {
-		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "packages"), OutDir: o.Images})
+		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "kernel"), OutDir: o.Images})
 		return err
 	})
 	return o, g.Wait()

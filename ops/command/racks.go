@@ -45,12 +45,12 @@ func (f rackFlags) prepare(ctx context.Context, name string, log *slog.Logger) (
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		r, err := buildRamdisk(ctx, debkernel.Cloud, filepath.Join(f.Cache, "packages"), filepath.Join(f.Cache, "ramdisk"))
+		r, err := buildRamdisk(ctx, debkernel.Cloud, filepath.Join(f.Cache, "kernel"), filepath.Join(f.Cache, "ramdisk"))
 		o.Kernel, o.Ramdisk = r.Kernel, r.Initramfs
 		return err
 	})
 	g.Go(func() (err error) {
-		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(f.Cache, "packages"), OutDir: o.Images})
+		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(f.Cache, "kernel"), OutDir: o.Images})
 		return err
 	})
 	return o, images, g.Wait()

@@ -24,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/metrics"
+	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -41,6 +42,7 @@ type rackd struct {
 	cache     *imagecache.Cache
 	identity  agentdoor.Identity
 	registry  *prometheus.Registry
+	netboot   *netboot.Metrics
 }
 
 // Run runs a rackd until ctx ends; ready is called once it serves its nodes. An
@@ -98,6 +100,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	r.netboot = netboot.NewMetrics(r.registry)
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.lease = lease.New(r.site, self, func() { r.conductor.RingChanged() }, c.Log)
 	r.view = view.New(r.site, c.Group, func(id string) { r.conductor.NodeChanged(id) }, c.Log)
@@ -173,6 +176,8 @@ func (r *rackd) checks() []check {
 func (r *Rack) httpBase() string {
 	return "http://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.HTTPPort))
 }
+
+func (r *Rack) tftpBase() string { return "tftp://" + r.Address.String() }
 
 func (r *Rack) agentBase() string {
 	return "https://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.AgentPort))

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
@@ -26,7 +27,7 @@ import (
 // of the start and not of some later moment.
 type listeners struct {
 	observe, web, agents net.Listener
-	tftp, dhcp           net.PacketConn
+	tftp, dhcp, proxy    net.PacketConn
 	files                *bootfiles.Files
 	dhcpServer           *dhcp.Server
 }
@@ -59,13 +60,18 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 		return l, fmt.Errorf("listen for TFTP: %w", err)
 	}
 	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask,
-		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), Discovery: k.Discovery,
-		Directory: directory{r.conductor}, Journal: r.conductor, Log: r.cfg.Log}); err != nil {
+		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
+		Directory: directory{r.conductor}, Journal: r.conductor, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
 		return l, err
 	}
 	if dhcp.Mode(k.DHCP) != dhcp.Off {
 		if l.dhcp, err = server4.NewIPv4UDPConn(k.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort}); err != nil {
 			return l, fmt.Errorf("listen for DHCP on %s: %w", k.Interface, err)
+		}
+	}
+	if dhcp.Mode(k.DHCP) == dhcp.Proxy {
+		if l.proxy, err = lc.ListenPacket(ctx, "udp4", at(dhcp.BootPort)); err != nil {
+			return l, fmt.Errorf("listen for boot servers' requests: %w", err)
 		}
 	}
 	return l, nil
@@ -78,9 +84,11 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 		agentapi.ParamAPIURL + "=" + k.agentBase(),
 		agentapi.ParamAPIFingerprint + "=" + r.identity.Fingerprint,
 	}, k.KernelParams...)
+	ramdisk := ipxescript.Ramdisk{HTTP: k.httpBase(), TFTP: k.tftpBase(), Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: params}
+	who := directory{r.conductor}
 	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Directory: directory{r.conductor}, Journal: r.conductor, Files: l.files, Discovery: k.Discovery, Log: r.cfg.Log,
-		Ramdisk: ipxescript.Ramdisk{HTTP: k.httpBase(), TFTP: "tftp://" + k.Address.String(), Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: params}})
+	boot := bootweb.Handler(bootweb.Config{Directory: who, Journal: r.conductor, Metrics: r.netboot, Files: l.files,
+		Discovery: k.Discovery, Log: r.cfg.Log, Ramdisk: ramdisk})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
 	mux.Handle("/images/", r.cache.Handler())
@@ -88,8 +96,12 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	g.Go(func() error {
 		return agentdoor.New(r.conductor, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identity)
 	})
-	files := &tftp.Server{Files: l.files, Journal: r.conductor, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log}
+	files := &tftp.Server{Files: l.files, Journal: r.conductor, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log,
+		Scripts: &bootscript.Scripts{Directory: who, Journal: r.conductor, Metrics: r.netboot, Ramdisk: ramdisk, Discovery: k.Discovery, Log: r.cfg.Log}}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
+	if l.proxy != nil {
+		g.Go(func() error { return l.dhcpServer.ServeBoot(ctx, l.proxy) })
+	}
 	if l.dhcp != nil {
 		g.Go(func() error {
 			if err := l.dhcpServer.Serve(ctx, l.dhcp); err != nil && !errors.Is(err, net.ErrClosed) {
