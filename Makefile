@@ -4,6 +4,7 @@
 SHELL := /bin/sh
 GO ?= go
 CACHE ?= $(CURDIR)/.cache
+export IRONYARD_CACHE := $(CACHE)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 5s
 
@@ -51,7 +52,7 @@ grammar:
 	cd central/store/crdbgrammar && $(GO) test ./...
 
 e2e: packages-rack build
-	IRONYARD_E2E=1 IRONYARD_CACHE=$(CACHE) $(GO) test -timeout 30m -count 1 -p 1 ./e2e/... ./agent/... ./rackd/netboot/... ./ops/ramdisk/...
+	IRONYARD_E2E=1 $(GO) test -timeout 30m -count 1 -p 1 ./e2e/... ./agent/... ./rackd/netboot/... ./ops/ramdisk/...
 
 fuzz:
 	ops/setup/fuzz.sh $(FUZZTIME)
