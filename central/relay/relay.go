@@ -48,6 +48,9 @@ func New(cfg Config) *Relay {
 	return &Relay{cfg: cfg, nudges: map[chan struct{}]struct{}{}}
 }
 
+// linger is how long a nudge waits for more of its kind.
+const linger = 5 * time.Millisecond
+
 // Nudge says that this replica has committed outbox entries. It never blocks.
 func (r *Relay) Nudge() {
 	r.mu.Lock()
@@ -90,6 +93,15 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 		case <-ctx.Done():
 			return nil
 		case <-nudge:
+			// Requests come in crowds: a moment's wait turns many small batches into
+			// few, and nobody notices it.
+			gather := time.NewTimer(linger)
+			select {
+			case <-ctx.Done():
+				gather.Stop()
+				return nil
+			case <-gather.C:
+			}
 			w.try(ctx, "publish outbox", func() error { return w.drain(ctx, w.own) })
 		case <-tick.C:
 			w.try(ctx, "publish old outbox", func() error { return w.drain(ctx, w.old) })
