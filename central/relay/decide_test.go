@@ -54,6 +54,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestAbortSaysWhatItCutShort(t *testing.T) {
+	row := &store.Snapshot{Node: &store.Node{UUID: "n", Generation: 2}, Work: &store.Work{ID: "b", Node: "n", Generation: 2, Verb: work.Abort}}
+	old := &work.Document{ID: "a", Generation: 1, Checkpoint: work.Checkpoint{Step: "deploy.write_image"}}
+	if got, _ := decide(row, old); got == nil || got.Args.AbortedStep != "deploy.write_image" {
+		t.Errorf("the abort is %+v", got)
+	}
+}
+
 func TestSecretsAreSealedForTheGroup(t *testing.T) {
 	key, err := seal.GenerateKey()
 	if err != nil {

@@ -145,5 +145,8 @@ func decide(row *store.Snapshot, old *work.Document) (doc *work.Document, purge 
 	// has lost the node, and may go on with the agent that is there.
 	fresh.Epoch = old.Epoch + 1
 	fresh.Checkpoint.Agent = old.Checkpoint.Agent
+	if fresh.Verb == work.Abort {
+		fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
+	}
 	return &fresh, false
 }

@@ -408,3 +408,22 @@ func TestInvalidNodeFailsWithItsReason(t *testing.T) {
 		}
 	})
 }
+
+func TestAbortPowersOffAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{waitForAgent(m)}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		s.request(nodeA, work.Abort, provision.DeployFail, work.Args{AbortedStep: "deploy.deploy"})
+		synctest.Wait()
+		d := s.Work(nodeA).Doc
+		if d.Open() || d.State != provision.DeployFail || !strings.Contains(d.Result.Error, "deploy.deploy") || m.power != driver.PowerOff {
+			t.Errorf("state %q, result %+v, power %s", d.State, d.Result, m.power)
+		}
+	})
+}

@@ -199,7 +199,10 @@ func (r *runner) finish(ctx context.Context) error {
 	}
 	res := work.Result{OK: true}
 	if r.doc.Verb == work.Abort {
-		res.Error = fmt.Sprintf("aborted by request; the node was in step %q", r.doc.Args.AbortedStep)
+		res.Error = "aborted by request"
+		if step := r.doc.Args.AbortedStep; step != "" {
+			res.Error += fmt.Sprintf("; the node was in step %s", step)
+		}
 	}
 	return r.end(ctx, res)
 }
