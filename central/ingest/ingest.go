@@ -45,7 +45,7 @@ func New(cfg Config) *Ingest {
 // A batch ends with batchEvents events or linger after its first.
 const (
 	batchEvents = 256
-	linger      = 20 * time.Millisecond
+	linger      = 40 * time.Millisecond
 )
 
 // The pinned replica keeps a site's events while it pulls every pullExpiry; another

@@ -49,7 +49,7 @@ func New(cfg Config) *Relay {
 }
 
 // linger is how long a nudge waits for more of its kind.
-const linger = 5 * time.Millisecond
+const linger = 10 * time.Millisecond
 
 // Nudge says that this replica has committed outbox entries. It never blocks.
 func (r *Relay) Nudge() {

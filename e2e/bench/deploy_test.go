@@ -16,7 +16,7 @@ import (
 )
 
 // nodes that are deployed side by side in one round.
-const nodes = 50
+const nodes = 200
 
 // BenchmarkDeploy deploys fake nodes, many at once and one alone, and prints how many
 // SQL statements a deploy costs central from request to active. The statements of
@@ -45,7 +45,7 @@ func BenchmarkDeploy(b *testing.B) {
 		}
 		ids = append(ids, id)
 	}
-	for _, n := range []int{1, nodes} {
+	for _, n := range []int{1, 20, nodes} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			var statements, polls uint64
 			for b.Loop() {
@@ -99,7 +99,7 @@ func round(ctx context.Context, b *testing.B, s *stack.Stack, o *operator.Operat
 func each(ctx context.Context, b *testing.B, ids []string, do func(ctx context.Context, id string) error) {
 	b.Helper()
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(16)
+	g.SetLimit(64)
 	for _, id := range ids {
 		g.Go(func() error { return do(ctx, id) })
 	}
