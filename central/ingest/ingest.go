@@ -33,13 +33,13 @@ type Ingest struct {
 	cfg Config
 
 	mu        sync.Mutex
-	consumers map[string]jetstream.Consumer // site → consumer
-	advanced  chan struct{}                 // closed after the next batch
+	consumers map[string]source // by site
+	advanced  chan struct{}     // closed after the next batch
 }
 
 // New returns an ingest that is idle until Follow.
 func New(cfg Config) *Ingest {
-	return &Ingest{cfg: cfg, consumers: map[string]jetstream.Consumer{}, advanced: make(chan struct{})}
+	return &Ingest{cfg: cfg, consumers: map[string]source{}, advanced: make(chan struct{})}
 }
 
 // A batch ends with batchEvents events or linger after its first.
@@ -75,7 +75,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	defer g.release(site)
 	defer messages.Stop()
 	g.mu.Lock()
-	g.consumers[site.Name] = consumer
+	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()
 	for {
 		batch, err := collect(ctx, messages)
@@ -230,6 +230,23 @@ func (g *Ingest) advance() {
 	g.advanced = make(chan struct{})
 }
 
+// source is a site's stream and our place in it.
+type source struct {
+	stream   jetstream.Stream
+	consumer jetstream.Consumer
+}
+
+// drained reports whether everything in the stream has been acknowledged. The
+// consumer's own count of what is pending lags behind what was just stored.
+func (s source) drained(ctx context.Context) bool {
+	stream, err := s.stream.Info(ctx)
+	if err != nil {
+		return false
+	}
+	place, err := s.consumer.Info(ctx)
+	return err == nil && place.Delivered.Stream >= stream.State.LastSeq && place.NumAckPending == 0
+}
+
 // Drained returns when every event that the sites hold has been applied and
 // acknowledged, or with ctx's error.
 func (g *Ingest) Drained(ctx context.Context) error {
@@ -241,8 +258,7 @@ func (g *Ingest) Drained(ctx context.Context) error {
 		g.mu.Unlock()
 		left := len(consumers) == 0
 		for _, c := range consumers {
-			info, err := c.Info(ctx)
-			left = left || err != nil || info.NumPending > 0 || info.NumAckPending > 0
+			left = left || !c.drained(ctx)
 		}
 		if !left {
 			return nil
