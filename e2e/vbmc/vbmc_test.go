@@ -2,6 +2,7 @@ package vbmc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bmc-toolbox/bmclib/v2"
 	"github.com/stmcginnis/gofish"
@@ -264,10 +266,22 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	b.Faults.Hang(true)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := gofish.ConnectContext(ctx, gofish.ClientConfig{Endpoint: "https://" + address, Insecure: true}); err == nil {
-		t.Error("hang: connected all the same")
+	client := &http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	began := time.Now()
+	resp, err := client.Get("https://" + address + "/redfish/v1/")
+	var timeout interface{ Timeout() bool }
+	if err == nil {
+		resp.Body.Close()
+		t.Error("hang: answered all the same")
+	} else if !errors.As(err, &timeout) || !timeout.Timeout() || time.Since(began) < client.Timeout {
+		t.Errorf("hang: %v after %v, want silence until the client's time-out", err, time.Since(began))
+	}
+	b.Faults.Hang(false)
+	if resp, err = client.Get("https://" + address + "/redfish/v1/"); err != nil {
+		t.Errorf("hang: not healed: %v", err)
+	} else {
+		resp.Body.Close()
 	}
 }
 
