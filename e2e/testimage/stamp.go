@@ -5,14 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // builder is counted up when this package would make other bytes of the same inputs.
@@ -69,32 +65,4 @@ func writeStamp(dir, inputs string, images Images) error {
 		return err
 	}
 	return os.Rename(path+".new", path)
-}
-
-// lock holds an exclusive lock on a file until the returned function is called;
-// the kernel releases it if the process dies. It asks again and again because a
-// blocking flock cannot be cancelled.
-func lock(ctx context.Context, path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	retry := time.NewTicker(100 * time.Millisecond)
-	defer retry.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", path, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("locking %s, which another builder holds: %w", path, ctx.Err())
-		case <-retry.C:
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
+	"github.com/ironyard/ironyard/ops/filelock"
 )
 
 // Packages are the Debian packages whose programs and files Build needs.
@@ -68,7 +69,7 @@ func build(ctx context.Context, o Options) (Images, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return Images{}, err
 	}
-	unlock, err := lock(ctx, filepath.Join(out, ".lock"))
+	unlock, err := filelock.Hold(ctx, filepath.Join(out, ".lock"))
 	if err != nil {
 		return Images{}, err
 	}

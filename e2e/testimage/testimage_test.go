@@ -1,9 +1,7 @@
 package testimage
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,25 +135,6 @@ func TestPartitions(t *testing.T) {
 	if table.Kind() != partition.GPT || strings.Join(got, ", ") != want {
 		t.Errorf("%s with %s, want %s", table.Kind(), got, want)
 	}
-}
-
-func TestLockWaits(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := lock(ctx, path); !errors.Is(err, context.Canceled) {
-		t.Errorf("second lock: %v", err)
-	}
-	unlock()
-	unlock, err = lock(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock()
 }
 
 func TestPlaceLoader(t *testing.T) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -81,12 +82,14 @@ func (c demoCommand) Run(ctx context.Context, log *slog.Logger) error {
 	if err := startAfresh(ctx, o.Dir); err != nil {
 		return err
 	}
+	shown := false
 	err = rack.Run(ctx, o, func(ctx context.Context, r *rack.Rack) error {
 		fmt.Printf("API on %s, two machines and their BMCs in network namespace iy-%s\n\n", r.Stack.Endpoint, o.Name)
 		d := demo.Demo{Rack: r, Image: imageOf(r, images), Out: os.Stdout, TTY: term.IsTerminal(int(os.Stdout.Fd()))}
 		if err := d.Run(ctx); err != nil {
 			return fmt.Errorf("%w\nlogs: %s, %s", err, r.RackdLog(), filepath.Join(o.Dir, "lab"))
 		}
+		shown = true
 		whatNext(os.Stdout, r.Stack.Endpoint, c.Keep)
 		if c.Keep {
 			<-ctx.Done()
@@ -96,8 +99,14 @@ func (c demoCommand) Run(ctx context.Context, log *slog.Logger) error {
 	if downErr := rack.Down(context.WithoutCancel(ctx), o.Dir); err == nil {
 		err = downErr
 	}
+	if ctx.Err() != nil && !shown {
+		return errInterrupted
+	}
 	return err
 }
+
+// errInterrupted keeps a demo that was stopped from looking like one that worked.
+var errInterrupted = errors.New("interrupted before the instances were up")
 
 // startAfresh removes what an earlier run left.
 func startAfresh(ctx context.Context, dir string) error {

@@ -11,9 +11,8 @@ import (
 	"regexp"
 	"sort"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/ironyard/ironyard/ops/filelock"
 )
 
 // Packages are the Debian packages whose programs Fetch runs.
@@ -59,7 +58,7 @@ func Fetch(ctx context.Context, cacheDir, pkg string) (Kernel, error) {
 	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
 		return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
 	}
-	unlock, err := lock(ctx, filepath.Join(cacheDir, ".lock"))
+	unlock, err := filelock.Hold(ctx, filepath.Join(cacheDir, ".lock"))
 	if err != nil {
 		return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
 	}
@@ -162,32 +161,4 @@ func run(ctx context.Context, dir, name string, args ...string) ([]byte, error) 
 		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
 	}
 	return out.Bytes(), nil
-}
-
-// lock holds an exclusive lock on a file until the returned function is called;
-// the kernel releases it if the process dies. It asks again and again because a
-// blocking flock cannot be cancelled.
-func lock(ctx context.Context, path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	retry := time.NewTicker(100 * time.Millisecond)
-	defer retry.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", path, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("locking %s, held by another process: %w", path, ctx.Err())
-		case <-retry.C:
-		}
-	}
 }

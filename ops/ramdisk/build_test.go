@@ -63,7 +63,7 @@ func TestModulesOfRealMachines(t *testing.T) {
 		t.Fatal("real machines get no more modules than virtual ones")
 	}
 	if os.Getenv("IRONYARD_E2E") != "1" {
-		return
+		t.Skip("fetches the kernel of real machines; set IRONYARD_E2E=1")
 	}
 	k, err := debkernel.Fetch(t.Context(), cache(t), debkernel.Generic)
 	if err != nil {
