@@ -23,6 +23,7 @@ const (
 	NodesBucket  = "NODES"
 	WorkBucket   = "WORK"
 	AliveBucket  = "ALIVE"
+	GroupsBucket = "GROUPS"
 	ConfigDrives = "CONFIGDRIVES" // object store
 	EventsStream = "EVENTS"
 	// IngestConsumer is central's durable consumer of EVENTS.
@@ -56,6 +57,18 @@ type Member struct {
 	// Instance changes with each start, so that a restart is told from a renewal.
 	Instance string `json:"instance"`
 }
+
+// Group is the value of a GROUPS key: what central's configuration says of a
+// conductor group. Only central writes it; a group without a key has no failover.
+type Group struct {
+	Name string `json:"name,omitempty"`
+	// Failover are the groups whose rackds serve this group's nodes while none of its
+	// own lives, in order. They are of the same site.
+	Failover []string `json:"failover,omitempty"`
+}
+
+// GroupKey is the key of a conductor group in GROUPS.
+func GroupKey(group string) string { return GroupToken(group) }
 
 // GroupToken is a conductor group as a subject token: group names may hold dots
 // and may be empty, tokens may not.
@@ -92,6 +105,7 @@ type Site struct {
 	Nodes  jetstream.KeyValue
 	Work   jetstream.KeyValue
 	Alive  jetstream.KeyValue
+	Groups jetstream.KeyValue
 	Drives jetstream.ObjectStore
 	Events jetstream.Stream
 }
@@ -136,6 +150,9 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 		return err
 	}
 	if b.Alive, err = b.bucket(ctx, AliveBucket, time.Minute, s); err != nil {
+		return err
+	}
+	if b.Groups, err = b.bucket(ctx, GroupsBucket, 0, s); err != nil {
 		return err
 	}
 	drives := jetstream.ObjectStoreConfig{Bucket: ConfigDrives, Replicas: s.Replicas, TTL: 30 * 24 * time.Hour}

@@ -1,0 +1,60 @@
+package seal
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Keyring holds the keys of the conductor groups that a rackd may serve: its own,
+// and those for which its group is a failover. It is immutable and safe for
+// concurrent use.
+type Keyring struct{ keys map[string]*Key }
+
+// NewKeyring holds one group's key.
+func NewKeyring(group string, key *Key) *Keyring {
+	return &Keyring{keys: map[string]*Key{strings.ToLower(group): key}}
+}
+
+// ParseKeyring reads a key file: a line of KEY for the rackd's own group, lines of
+// "GROUP KEY" for others. Empty lines and those that begin with # are left out.
+func ParseKeyring(text, own string) (*Keyring, error) {
+	r := &Keyring{keys: map[string]*Key{}}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		group, secret := own, line
+		if g, s, two := strings.Cut(line, " "); two {
+			group, secret = g, s
+		}
+		key, err := ParseKey(secret)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		group = strings.ToLower(group)
+		if r.keys[group] != nil {
+			return nil, fmt.Errorf("line %d: a second key of conductor group %q", n, group)
+		}
+		r.keys[group] = key
+	}
+	if r.keys[strings.ToLower(own)] == nil {
+		return nil, fmt.Errorf("no key of conductor group %q", own)
+	}
+	return r, nil
+}
+
+// With returns a keyring that has another group's key besides.
+func (r *Keyring) With(group string, key *Key) *Keyring {
+	out := &Keyring{keys: map[string]*Key{strings.ToLower(group): key}}
+	for g, k := range r.keys {
+		if _, there := out.keys[g]; !there {
+			out.keys[g] = k
+		}
+	}
+	return out
+}
+
+// Of returns a group's key, nil when this rackd does not have it.
+func (r *Keyring) Of(group string) *Key { return r.keys[strings.ToLower(group)] }
