@@ -36,6 +36,7 @@ type agent struct {
 	posts    int
 	hook     func(w http.ResponseWriter, r *http.Request) bool
 	fails    bool
+	by       string // work and epoch of the last post
 }
 
 const token = "to-ken-very-secret"
@@ -58,6 +59,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	if r.Method == http.MethodPost {
 		a.posts++
+		a.by = r.Header.Get(work.IDHeader) + "/" + r.Header.Get(work.EpochHeader)
 	}
 	if a.hook != nil && a.hook(w, r) {
 		return
@@ -90,6 +92,9 @@ func TestCallRunsACommandToItsEnd(t *testing.T) {
 	cmd, err := c.Call(t.Context(), &drivertest.Fence{}, "w/1", "standby.sync", map[string]any{})
 	if err != nil || cmd.Status != agentapi.CommandSucceeded || cmd.ID != "w/1" {
 		t.Fatalf("%+v, %v", cmd, err)
+	}
+	if a.by != "work-1/7" {
+		t.Errorf("the command carries work and epoch %q, want work-1/7", a.by)
 	}
 	a.fails = true
 	if _, err := c.Call(t.Context(), &drivertest.Fence{}, "w/2", "standby.sync", nil); err == nil || !strings.Contains(err.Error(), "disk is on fire") {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -68,6 +69,9 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 		if err := r.fence.Check(); err != nil {
 			return nil, err
 		}
+		// For the agent's records.
+		req.Header.Set(work.EpochHeader, strconv.FormatUint(r.fence.Epoch(), 10))
+		req.Header.Set(work.IDHeader, r.fence.Work())
 	}
 	// The transport, not a client: its errors do not repeat the URL, which holds
 	// the token, and it follows no redirect.

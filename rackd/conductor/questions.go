@@ -28,6 +28,7 @@ func (f idleFence) Check() error {
 	return nil
 }
 
+func (idleFence) Work() string  { return "" }
 func (idleFence) Epoch() uint64 { return 0 }
 
 // Answer answers one question of central's.

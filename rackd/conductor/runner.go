@@ -86,6 +86,9 @@ func (r *runner) Check() error {
 	return nil
 }
 
+// Work is the id of the work.
+func (r *runner) Work() string { return r.id }
+
 // Epoch is the epoch under which this runner holds the work.
 func (r *runner) Epoch() uint64 { r.mu.Lock(); defer r.mu.Unlock(); return r.epoch }
 

@@ -44,7 +44,9 @@ var (
 type Fence interface {
 	// Check returns nil, or an error that wraps ErrFenced.
 	Check() error
-	// Epoch of the work, for the BMC's records; 0 outside of work.
+	// Work is the id of the work and Epoch its epoch, for the records of BMC and
+	// agent; empty and 0 outside of work.
+	Work() string
 	Epoch() uint64
 }
 

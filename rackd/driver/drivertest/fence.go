@@ -37,5 +37,8 @@ func (f *Fence) Check() error {
 	return nil
 }
 
+// Work is always "work-1".
+func (f *Fence) Work() string { return "work-1" }
+
 // Epoch is always 7.
 func (f *Fence) Epoch() uint64 { return 7 }

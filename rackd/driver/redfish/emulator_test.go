@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // emulator is a BMC with one system, sessions and basic authentication.
@@ -112,7 +113,7 @@ func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"target": path + "/Actions/Reset", "ResetType@Redfish.AllowableValues": e.allowed}}})
 	case r.Method == http.MethodPatch || r.Method == http.MethodPost:
 		e.writes = append(e.writes, r.Method+" "+string(body))
-		e.epochs = append(e.epochs, r.Header.Get(EpochHeader))
+		e.epochs = append(e.epochs, r.Header.Get(work.IDHeader)+"/"+r.Header.Get(work.EpochHeader))
 		var change struct {
 			ResetType string
 			Boot      map[string]any

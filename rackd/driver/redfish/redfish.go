@@ -5,7 +5,7 @@
 //   - One conversation per BMC at a time and at most one session on each: sessions
 //     are scarce. A session that the BMC has forgotten is opened again once.
 //   - Each write to a machine asks the fence right before the request leaves and
-//     carries the epoch in the header X-Ironyard-Epoch.
+//     carries the work and its epoch in headers.
 //   - A write that left and got no answer wraps driver.ErrUnknown.
 //   - Passwords appear in no error and no log; answers are bounded.
 //

@@ -58,8 +58,8 @@ func TestSetPowerChoosesAndIsIdempotent(t *testing.T) {
 				t.Errorf("the BMC got %q, want %q", got, c.want)
 			}
 			for _, epoch := range e.epochs {
-				if epoch != "7" {
-					t.Errorf("a write carries epoch %q, want 7", epoch)
+				if epoch != "work-1/7" {
+					t.Errorf("a write carries work and epoch %q, want work-1/7", epoch)
 				}
 			}
 		})

@@ -13,12 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
-
-// EpochHeader carries the work's epoch on each write, for the BMC's records and
-// for whatever stands before the BMC.
-const EpochHeader = "X-Ironyard-Epoch"
 
 // maxAnswer bounds the body of one answer. The largest resources of real BMCs
 // (BIOS attribute registries) are below 2 MiB.
@@ -92,7 +89,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err := c.fence.Check(); err != nil {
 			return nil, err
 		}
-		req.Header.Set(EpochHeader, strconv.FormatUint(c.fence.Epoch(), 10))
+		// For the BMC's records, and for whatever stands before the BMC.
+		req.Header.Set(work.EpochHeader, strconv.FormatUint(c.fence.Epoch(), 10))
+		if id := c.fence.Work(); id != "" {
+			req.Header.Set(work.IDHeader, id)
+		}
 	}
 	resp, err := t.base.RoundTrip(req)
 	if err == nil {
