@@ -33,6 +33,7 @@ var (
 
 // Call is what a command is given.
 type Call struct {
+	ID     string // of the command, unique in this boot
 	Params json.RawMessage
 	// Report takes the progress of a long write; it never blocks for long.
 	Report func(agentapi.Progress)
@@ -145,7 +146,7 @@ func (r *Runner) begin(spec Spec, req agentapi.CommandRequest) (agentapi.Command
 }
 
 func (r *Runner) execute(spec Spec, c *run, params json.RawMessage) {
-	result, err := r.guarded(spec, Call{Params: params, Report: func(p agentapi.Progress) {
+	result, err := r.guarded(spec, Call{ID: c.ID, Params: params, Report: func(p agentapi.Progress) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		c.Progress = &p
