@@ -13,7 +13,6 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4/server4"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
@@ -80,11 +79,9 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 // serveMachines starts what machines and agents talk to.
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
 	k := r.cfg.Rack
-	params := append([]string{
-		agentapi.ParamAPIURL + "=" + k.agentBase(),
-		agentapi.ParamAPIFingerprint + "=" + r.identity.Fingerprint,
-	}, k.KernelParams...)
-	ramdisk := ipxescript.Ramdisk{HTTP: k.httpBase(), TFTP: k.tftpBase(), Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: params}
+	ramdisk := func() ipxescript.Ramdisk {
+		return k.ramdisk(r.identity.Fingerprint, neighbours(r.cfg, r.lease.Members()))
+	}
 	who := directory{r.conductor}
 	mux := http.NewServeMux()
 	boot := bootweb.Handler(bootweb.Config{Directory: who, Journal: r.conductor, Metrics: r.netboot, Files: l.files,

@@ -30,7 +30,8 @@ type Scripts struct {
 	Directory netboot.Directory
 	Journal   netboot.Journal
 	Metrics   *netboot.Metrics // nil: nothing is counted
-	Ramdisk   ipxescript.Ramdisk
+	// Ramdisk is asked for each script: who else serves changes.
+	Ramdisk func() ipxescript.Ramdisk
 	// Discovery: strangers boot the ramdisk; else they get ErrUnknown.
 	Discovery bool
 	Log       *slog.Logger
@@ -78,5 +79,5 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via, from string) (s
 		s.Log.Warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Reason)
 	}
 	s.Journal.Seen(mac, netboot.PhaseScript, fmt.Sprintf("%s, state %s, by %s", m.Order, m.State, strings.ToUpper(via)))
-	return ipxescript.Write(m, mac, s.Ramdisk), nil
+	return ipxescript.Write(m, mac, s.Ramdisk()), nil
 }

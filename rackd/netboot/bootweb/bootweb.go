@@ -31,7 +31,8 @@ type Config struct {
 	Journal   netboot.Journal
 	Metrics   *netboot.Metrics // nil: nothing is counted
 	Files     *bootfiles.Files
-	Ramdisk   ipxescript.Ramdisk
+	// Ramdisk is asked for each script.
+	Ramdisk func() ipxescript.Ramdisk
 	// Discovery: strangers boot the ramdisk; else they get 404.
 	Discovery bool
 	Log       *slog.Logger

@@ -52,7 +52,9 @@ func newRack(t testing.TB, change func(*Config)) (*rack, http.Handler) {
 	}
 	r := &rack{machine: netboot.Machine{UUID: id, Name: "m1", State: "wait call-back", Order: netboot.Ramdisk, BootMode: "uefi"}}
 	c := Config{Directory: r, Journal: r, Files: files, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Ramdisk: ipxescript.Ramdisk{HTTP: "http://h", TFTP: "tftp://h", Kernel: "kernel", Initramfs: "ramdisk"}}
+		Ramdisk: func() ipxescript.Ramdisk {
+			return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://h", TFTP: "tftp://h"}, Kernel: "kernel", Initramfs: "ramdisk"}
+		}}
 	if change != nil {
 		change(&c)
 	}

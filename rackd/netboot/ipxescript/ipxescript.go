@@ -19,10 +19,16 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
+// Server is where a rackd serves machines: base URLs without a slash at the end.
+type Server struct{ HTTP, TFTP string }
+
 // Ramdisk says where kernel and ramdisk are and what the agent is told.
 type Ramdisk struct {
-	// HTTP and TFTP are base URLs without a slash at the end.
-	HTTP, TFTP string
+	// Server is the rackd that writes the script.
+	Server
+	// Others are the rackds that a machine turns to when this one has gone: each can
+	// boot any machine of the group.
+	Others []Server
 	// Kernel and Initramfs are file names below them.
 	Kernel, Initramfs string
 	// Params are added to the kernel's command line.
@@ -72,7 +78,10 @@ func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	fmt.Fprintf(b, "echo Ironyard: the ramdisk did not load, asking again in %d s\nsleep %d\n", RetrySeconds, RetrySeconds)
 	// Not the same again, and no reboot: the order may have changed meanwhile, and a
 	// boot device that was set for one boot would be gone.
-	fmt.Fprintf(b, "chain --replace %s || reboot\n", scriptURL(m, mac, r))
+	for _, s := range append([]Server{r.Server}, r.Others...) {
+		fmt.Fprintf(b, "chain --replace %s || ", scriptURL(m, mac, s))
+	}
+	b.WriteString("reboot\n")
 }
 
 // file returns the URL of kernel or initramfs: the machine's own, or the rack's.
@@ -111,14 +120,14 @@ func params(m netboot.Machine, mac string, r Ramdisk) []string {
 	return list
 }
 
-func scriptURL(m netboot.Machine, mac string, r Ramdisk) string {
+func scriptURL(m netboot.Machine, mac string, s Server) string {
 	switch {
 	case mac == "":
-		return r.HTTP + netboot.ScriptPath + "?uuid=" + url.QueryEscape(m.UUID)
+		return word(s.HTTP + netboot.ScriptPath + "?uuid=" + url.QueryEscape(m.UUID))
 	case m.OverTFTP:
-		return netboot.TFTPScriptURL(r.TFTP, mac)
+		return word(netboot.TFTPScriptURL(s.TFTP, mac))
 	}
-	return netboot.ScriptURL(r.HTTP, mac)
+	return word(netboot.ScriptURL(s.HTTP, mac))
 }
 
 // local boots the disk. UEFI goes on with its next boot option when iPXE ends with

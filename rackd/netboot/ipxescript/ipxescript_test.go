@@ -9,7 +9,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
-var files = Ramdisk{HTTP: "http://10.77.0.1:8080", TFTP: "tftp://10.77.0.1", Kernel: "kernel", Initramfs: "ramdisk",
+var files = Ramdisk{Server: Server{HTTP: "http://10.77.0.1:8080", TFTP: "tftp://10.77.0.1"}, Kernel: "kernel", Initramfs: "ramdisk",
 	Params: []string{"console=ttyS0", "ipa-api-url=https://10.77.0.1:6386"}}
 
 func TestGolden(t *testing.T) {
@@ -45,6 +45,34 @@ func TestGolden(t *testing.T) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
 		})
+	}
+}
+
+// A machine whose rackd dies while it boots finds another one.
+func TestOthersAreAskedWhenTheServerHasGone(t *testing.T) {
+	r := files
+	r.Others = []Server{{"http://10.77.0.2:8080", "tftp://10.77.0.2"}, {"http://10.77.0.3:8080", "tftp://10.77.0.3"}}
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: netboot.Ramdisk}
+	for _, c := range []struct {
+		mac, path string
+		tftp      bool
+	}{
+		{"52:54:00:00:00:01", "/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01", false},
+		{"52:54:00:00:00:01", "/boot/script/52-54-00-00-00-01", true},
+		{"", "/boot/script?uuid=11111111-1111-4111-8111-111111111111", false},
+	} {
+		m.OverTFTP = c.tftp
+		want := "sleep 5\n"
+		for _, s := range []Server{r.Server, r.Others[0], r.Others[1]} {
+			base := s.HTTP
+			if c.tftp {
+				base = s.TFTP
+			}
+			want += "chain --replace " + base + c.path + " || "
+		}
+		if got := Write(m, c.mac, r); !strings.HasSuffix(got, want+"reboot\n") {
+			t.Errorf("script\n%s\ndoes not end with\n%s", got, want)
+		}
 	}
 }
 

@@ -55,7 +55,9 @@ func newServer(t testing.TB, kernel []byte) (*Server, *rack) {
 	r, log := &rack{}, slog.New(slog.NewTextHandler(io.Discard, nil))
 	return &Server{Files: files, Journal: r, Log: log, MACOf: func(net.IP) (string, bool) { return mac, true },
 		Scripts: &bootscript.Scripts{Directory: r, Journal: r, Log: log,
-			Ramdisk: ipxescript.Ramdisk{HTTP: "http://h", TFTP: "tftp://h", Kernel: "kernel", Initramfs: "ramdisk"}}}, r
+			Ramdisk: func() ipxescript.Ramdisk {
+				return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://h", TFTP: "tftp://h"}, Kernel: "kernel", Initramfs: "ramdisk"}
+			}}}, r
 }
 
 // serve starts the server on loopback and returns a client and how to stop it.
