@@ -2,21 +2,18 @@
 // the node's UUID as associated data, so that a sealed value copied to another
 // node does not open. A rack gets a key derived for its conductor group only.
 //
+// A Key may stand for several generations: the newest seals, all of them open. That
+// is what lets a key be replaced while the fleet runs.
+//
 // It may import nothing of the project. Open secrets live in memory only, and
 // IsSecret is the one place that says which fields are secret.
 package seal
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -26,66 +23,6 @@ const Prefix = "sealed:v1:"
 // ErrOpen means that a sealed value does not open under this key for this node.
 var ErrOpen = errors.New("sealed value does not open: wrong key, or it belongs to another node")
 
-// Key seals and opens. It is immutable and safe for concurrent use.
-type Key struct {
-	raw  []byte
-	aead cipher.AEAD
-}
-
-// NewKey makes a key of 32 bytes.
-func NewKey(raw []byte) (*Key, error) {
-	if len(raw) != 32 {
-		return nil, fmt.Errorf("secret key has %d bytes, want 32", len(raw))
-	}
-	block, err := aes.NewCipher(raw)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	return &Key{raw: append([]byte(nil), raw...), aead: aead}, nil
-}
-
-// ParseKey reads a key as it is kept in a file: 32 bytes in base64.
-func ParseKey(text string) (*Key, error) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil {
-		return nil, fmt.Errorf("secret key is not base64: %w", err)
-	}
-	return NewKey(raw)
-}
-
-// GenerateKey returns a new random key.
-func GenerateKey() (*Key, error) {
-	raw := make([]byte, 32)
-	if _, err := io.ReadFull(rand.Reader, raw); err != nil {
-		return nil, err
-	}
-	return NewKey(raw)
-}
-
-// Text is the key as ParseKey reads it: keep it out of logs.
-func (k *Key) Text() string { return base64.StdEncoding.EncodeToString(k.raw) }
-
-// ForGroup derives the key of a conductor group, all that a rack of it needs.
-func (k *Key) ForGroup(group string) (*Key, error) {
-	raw, err := hkdf.Key(sha256.New, k.raw, nil, "ironyard group "+strings.ToLower(group), 32)
-	if err != nil {
-		return nil, err
-	}
-	return NewKey(raw)
-}
-
-// Token derives an agent token for one piece of work: every rackd of the group
-// can check it, none needs to remember it.
-func (k *Key) Token(node, work string) string {
-	mac := hmac.New(sha256.New, k.raw)
-	fmt.Fprintf(mac, "agent token\x00%s\x00%s", node, work)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
 // Seal closes plain for node.
 func (k *Key) Seal(node, plain string) string {
 	nonce := make([]byte, k.aead.NonceSize())
@@ -93,8 +30,24 @@ func (k *Key) Seal(node, plain string) string {
 	return Prefix + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(plain), []byte(node)))
 }
 
-// Open returns what Seal closed, or ErrOpen.
+// Open returns what Seal closed, under this generation of the key or an older one,
+// or ErrOpen.
 func (k *Key) Open(node, sealed string) (string, error) {
+	for _, g := range k.Generations() {
+		if plain, err := g.openAlone(node, sealed); err == nil {
+			return plain, nil
+		}
+	}
+	return "", ErrOpen
+}
+
+// Current reports whether sealed opens for node under the newest generation.
+func (k *Key) Current(node, sealed string) bool {
+	_, err := k.openAlone(node, sealed)
+	return err == nil
+}
+
+func (k *Key) openAlone(node, sealed string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, Prefix))
 	if err != nil || !Sealed(sealed) || len(raw) < k.aead.NonceSize() {
 		return "", ErrOpen
@@ -146,6 +99,17 @@ func (k *Key) OpenFields(node string, fields map[string]any) (map[string]any, er
 	})
 }
 
+// CurrentFields reports whether every sealed secret of fields opens under the newest
+// generation; when not, OpenFields and SealFields bring it there.
+func (k *Key) CurrentFields(node string, fields map[string]any) bool {
+	current := true
+	mapSecrets(fields, func(v string) (string, error) {
+		current = current && (!Sealed(v) || k.Current(node, v))
+		return v, nil
+	})
+	return current
+}
+
 // MaskFields returns a copy of fields with every secret replaced by mask.
 func MaskFields(fields map[string]any, mask string) map[string]any {
 	out, _ := mapSecrets(fields, func(string) (string, error) { return mask, nil })
@@ -176,10 +140,4 @@ func mapSecrets(fields map[string]any, f func(string) (string, error)) (map[stri
 		}
 	}
 	return out, nil
-}
-
-// Derive returns n bytes for the purpose that label names: the same for everybody
-// who holds the key, of no use for anything else.
-func (k *Key) Derive(label string, n int) ([]byte, error) {
-	return hkdf.Key(sha256.New, k.raw, nil, "ironyard derive "+label, n)
 }

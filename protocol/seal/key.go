@@ -1,0 +1,155 @@
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Key seals and opens. It is immutable and safe for concurrent use.
+type Key struct {
+	raw   []byte
+	aead  cipher.AEAD
+	older []*Key // newest first, each without older ones of its own
+}
+
+// NewKey makes a key of 32 bytes.
+func NewKey(raw []byte) (*Key, error) {
+	if len(raw) != 32 {
+		return nil, fmt.Errorf("secret key has %d bytes, want 32", len(raw))
+	}
+	block, err := aes.NewCipher(raw)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	return &Key{raw: append([]byte(nil), raw...), aead: aead}, nil
+}
+
+// ParseKey reads a key as it is kept in a file or in the environment: 32 bytes in
+// base64. Several, one a line (or between spaces or commas), are generations of one
+// key: the first seals, all open. Lines that begin with # are left out.
+func ParseKey(text string) (*Key, error) {
+	var generations []*Key
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\r' || r == '\n' }) {
+			raw, err := base64.StdEncoding.DecodeString(word)
+			if err != nil {
+				return nil, fmt.Errorf("secret key is not base64: %w", err)
+			}
+			k, err := NewKey(raw)
+			if err != nil {
+				return nil, err
+			}
+			generations = append(generations, k)
+		}
+	}
+	if len(generations) == 0 {
+		return nil, errors.New("there is no secret key, want 32 bytes in base64")
+	}
+	return generations[0].WithOlder(generations[1:]...), nil
+}
+
+// GenerateKey returns a new random key.
+func GenerateKey() (*Key, error) {
+	raw := make([]byte, 32)
+	if _, err := io.ReadFull(rand.Reader, raw); err != nil {
+		return nil, err
+	}
+	return NewKey(raw)
+}
+
+// WithOlder returns the key with more generations that open, newest first. A
+// generation that is there already is not added again.
+func (k *Key) WithOlder(older ...*Key) *Key {
+	out := *k
+	out.older = append([]*Key(nil), k.older...)
+	for _, o := range older {
+		for _, g := range o.Generations() {
+			known := false
+			for _, have := range out.Generations() {
+				known = known || subtle.ConstantTimeCompare(have.raw, g.raw) == 1
+			}
+			if !known {
+				out.older = append(out.older, g)
+			}
+		}
+	}
+	return &out
+}
+
+// Generations returns each generation as a key of its own, the one that seals first.
+func (k *Key) Generations() []*Key {
+	return append([]*Key{{raw: k.raw, aead: k.aead}}, k.older...)
+}
+
+// Text is the key, one generation a line, as ParseKey reads it: keep it out of logs.
+func (k *Key) Text() string {
+	var lines []string
+	for _, g := range k.Generations() {
+		lines = append(lines, base64.StdEncoding.EncodeToString(g.raw))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ForGroup derives the key of a conductor group, all that a rack of it needs, with
+// as many generations.
+func (k *Key) ForGroup(group string) (*Key, error) {
+	var out *Key
+	for _, g := range k.Generations() {
+		raw, err := hkdf.Key(sha256.New, g.raw, nil, "ironyard group "+strings.ToLower(group), 32)
+		if err != nil {
+			return nil, err
+		}
+		derived, err := NewKey(raw)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = derived
+		} else {
+			out.older = append(out.older, derived)
+		}
+	}
+	return out, nil
+}
+
+// Token derives an agent token for one piece of work: every rackd of the group
+// can check it, none needs to remember it.
+func (k *Key) Token(node, work string) string {
+	mac := hmac.New(sha256.New, k.raw)
+	fmt.Fprintf(mac, "agent token\x00%s\x00%s", node, work)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// TokenFits reports whether token is that of the work, under any generation: an
+// agent keeps its token for as long as its machine runs. It takes the same time for
+// every wrong token.
+func (k *Key) TokenFits(node, work, token string) bool {
+	fits := 0
+	for _, g := range k.Generations() {
+		fits |= subtle.ConstantTimeCompare([]byte(token), []byte(g.Token(node, work)))
+	}
+	return fits == 1
+}
+
+// Derive returns n bytes for the purpose that label names: the same for everybody
+// who holds the newest generation, of no use for anything else.
+func (k *Key) Derive(label string, n int) ([]byte, error) {
+	return hkdf.Key(sha256.New, k.raw, nil, "ironyard derive "+label, n)
+}

@@ -1,0 +1,88 @@
+package seal
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGenerations(t *testing.T) {
+	old, _ := GenerateKey()
+	fresh, _ := GenerateKey()
+	both, err := ParseKey("# since May\n" + fresh.Text() + "\r\n\n" + old.Text() + "\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := old.Seal("n", "secret")
+	if got, err := both.Open("n", before); err != nil || got != "secret" {
+		t.Errorf("sealed under the old generation: %q, %v", got, err)
+	}
+	after := both.Seal("n", "secret")
+	if _, err := old.Open("n", after); err == nil {
+		t.Error("sealed under the old generation, want the newest")
+	}
+	if both.Current("n", before) || !both.Current("n", after) {
+		t.Error("Current does not tell the generations apart")
+	}
+	fields := old.SealFields("n", map[string]any{"x": map[string]any{"redfish_password": "p"}, "a": 1})
+	if both.CurrentFields("n", fields) {
+		t.Error("fields of the old generation count as current")
+	}
+	open, err := both.OpenFields("n", fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := both.SealFields("n", open); !both.CurrentFields("n", again) {
+		t.Error("sealed again, and still not current")
+	}
+	group, _ := both.ForGroup("rack")
+	oldGroup, _ := old.ForGroup("rack")
+	if got, err := group.Open("n", oldGroup.Seal("n", "x")); err != nil || got != "x" {
+		t.Errorf("the group's key lost the old generation: %q, %v", got, err)
+	}
+}
+
+func TestTokenFitsAnyGeneration(t *testing.T) {
+	old, _ := GenerateKey()
+	fresh, _ := GenerateKey()
+	stranger, _ := GenerateKey()
+	both := fresh.WithOlder(old)
+	for _, k := range []*Key{old, fresh} {
+		if !both.TokenFits("n", "w", k.Token("n", "w")) {
+			t.Error("a generation's token does not fit")
+		}
+	}
+	for _, token := range []string{"", stranger.Token("n", "w"), old.Token("n", "other"), old.Token("other", "w")} {
+		if both.TokenFits("n", "w", token) {
+			t.Errorf("token %q fits", token)
+		}
+	}
+	if fresh.TokenFits("n", "w", old.Token("n", "w")) {
+		t.Error("a token of a generation that is gone fits")
+	}
+}
+
+func TestOneGenerationCountsOnce(t *testing.T) {
+	a, _ := GenerateKey()
+	b, _ := GenerateKey()
+	k := a.WithOlder(b, a, b.WithOlder(a))
+	if n := len(k.Generations()); n != 2 || k.Text() != a.Text()+"\n"+b.Text() {
+		t.Errorf("%d generations: %s", n, k.Text())
+	}
+}
+
+func FuzzParseKey(f *testing.F) {
+	k, _ := NewKey(make([]byte, 32))
+	f.Add(k.Text())
+	f.Add("# nothing\n")
+	f.Add(k.Text() + ", " + k.Text())
+	f.Fuzz(func(t *testing.T, text string) {
+		k, err := ParseKey(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseKey(k.Text())
+		if err != nil || again.Text() != k.Text() || !strings.Contains(again.Seal("n", ""), Prefix) {
+			t.Errorf("%q does not come back: %v", text, err)
+		}
+	})
+}
