@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"log"
 	"log/slog"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -47,6 +44,12 @@ type Config struct {
 	Log *slog.Logger
 	// Now is the clock of the journal and of sessions; nil is time.Now.
 	Now func() time.Time
+	// Certificate of the service; nil: one of its own.
+	Certificate *tls.Certificate
+	// Begin is told of each write before its effect, and returns what is told the
+	// answer's status. It is called from several goroutines at once. Nil: the BMC's
+	// own Journal, which else stays empty.
+	Begin func(Write) (end func(status int))
 }
 
 // BMC is one service. Safe for concurrent use.
@@ -58,57 +61,31 @@ type BMC struct {
 
 	cfg      Config
 	computer Computer
-	cert     tls.Certificate
+	cert     *tls.Certificate
 	sessions sessions
-	handler  http.Handler
 
 	// mu makes a PATCH's check of the ETag and its write one step.
 	mu sync.Mutex
 }
 
-// New makes a BMC with a certificate of its own.
+// New makes a BMC.
 func New(cfg Config, computer Computer) (*BMC, error) {
-	cert, err := selfSigned(cfg.Name)
-	if err != nil {
-		return nil, fmt.Errorf("making certificate of BMC %s: %w", cfg.Name, err)
+	b := &BMC{cfg: cfg, computer: computer, cert: cfg.Certificate}
+	if b.cert == nil {
+		cert, err := SelfSigned(cfg.Name)
+		if err != nil {
+			return nil, fmt.Errorf("making certificate of BMC %s: %w", cfg.Name, err)
+		}
+		b.cert = &cert
 	}
 	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+		b.cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Now == nil {
-		cfg.Now = time.Now
+		b.cfg.Now = time.Now
 	}
-	b := &BMC{cfg: cfg, computer: computer, cert: cert}
-	b.sessions.live = map[string]session{}
-	b.handler = b.routes()
+	if cfg.Begin == nil {
+		b.cfg.Begin = b.Journal.begin
+	}
 	return b, nil
-}
-
-// Serve answers on l, which it closes, until ctx ends.
-func (b *BMC) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{
-		Handler:           b.Faults.wrap(ctx, b.Journal.wrap(b.cfg.Now, b.handler)),
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{b.cert}},
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          log.New(discardTLSNoise{b.cfg.Log}, "", 0),
-	}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	err := server.ServeTLS(refusing{l, &b.Faults}, "", "")
-	if ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("BMC %s on %s: %w", b.cfg.Name, l.Addr(), err)
-}
-
-// discardTLSNoise turns the server's complaints about broken connections, which
-// every fault causes, into debug messages.
-type discardTLSNoise struct{ log *slog.Logger }
-
-func (d discardTLSNoise) Write(p []byte) (int, error) {
-	d.log.Debug("HTTP server", "said", string(p))
-	return len(p), nil
 }

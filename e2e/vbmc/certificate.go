@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// selfSigned makes the kind of certificate that a BMC leaves the factory with:
+// SelfSigned makes the kind of certificate that a BMC leaves the factory with:
 // nobody vouches for it and it names no address.
-func selfSigned(name string) (tls.Certificate, error) {
+func SelfSigned(name string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err

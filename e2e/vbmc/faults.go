@@ -2,7 +2,6 @@ package vbmc
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"sync"
 )
@@ -62,23 +61,4 @@ func (f *Faults) wrap(serving context.Context, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// refusing is a listener that hangs up on its callers while the fault is on.
-type refusing struct {
-	net.Listener
-	faults *Faults
-}
-
-func (l refusing) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil || !l.faults.refusing() {
-			return c, err
-		}
-		if t, ok := c.(*net.TCPConn); ok {
-			_ = t.SetLinger(0) // a reset, as from a port where nobody listens
-		}
-		c.Close()
-	}
 }

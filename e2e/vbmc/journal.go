@@ -10,8 +10,11 @@ import (
 	"time"
 )
 
-// EpochHeader is the request header by which a conductor names its epoch.
-const EpochHeader = "X-Ironyard-Epoch"
+// Request headers by which a conductor names its work and its epoch.
+const (
+	WorkHeader  = "X-Ironyard-Work"
+	EpochHeader = "X-Ironyard-Epoch"
+)
 
 // maxBody bounds a request's body; Redfish writes are well below 64 KiB.
 const maxBody = 64 << 10
@@ -25,22 +28,28 @@ type Write struct {
 	Method string    `json:"method"`
 	Path   string    `json:"path"`
 	// Body is left out for sessions, whose bodies hold passwords.
-	Body   string `json:"body,omitempty"`
-	Epoch  string `json:"epoch,omitempty"`
-	Status int    `json:"status"`
+	Body  string `json:"body,omitempty"`
+	Work  string `json:"work,omitempty"`
+	Epoch string `json:"epoch,omitempty"`
+	// Status is what was answered; 0 as long as nothing was.
+	Status int `json:"status"`
 }
 
 // Journal is the list of writes in the order of their arrival. Safe for concurrent use.
 type Journal struct {
 	mu     sync.Mutex
-	writes []Write
+	writes []*Write
 }
 
 // Writes returns all writes so far.
 func (j *Journal) Writes() []Write {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Clone(j.writes)
+	all := make([]Write, len(j.writes))
+	for i, w := range j.writes {
+		all[i] = *w
+	}
+	return all
 }
 
 // Matching returns the writes whose path ends so, such as "ComputerSystem.Reset".
@@ -48,8 +57,24 @@ func (j *Journal) Matching(suffix string) []Write {
 	return slices.DeleteFunc(j.Writes(), func(w Write) bool { return !strings.HasSuffix(w.Path, suffix) })
 }
 
-// wrap reads and bounds each body, and notes each write before its effect.
-func (j *Journal) wrap(now func() time.Time, next http.Handler) http.Handler {
+// begin notes a write that has arrived; end, called once, notes what was answered.
+func (j *Journal) begin(entry Write) (end func(status int)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	noted := &entry
+	j.writes = append(j.writes, noted)
+	if extra := len(j.writes) - maxJournal; extra > 0 {
+		j.writes = slices.Delete(j.writes, 0, extra)
+	}
+	return func(status int) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		noted.Status = status
+	}
+}
+
+// noted reads and bounds each body, and notes each write before its effect.
+func (b *BMC) noted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			next.ServeHTTP(w, r)
@@ -61,21 +86,14 @@ func (j *Journal) wrap(now func() time.Time, next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		entry := Write{Time: now(), Method: r.Method, Path: r.URL.Path, Epoch: r.Header.Get(EpochHeader)}
+		entry := Write{Time: b.cfg.Now(), Method: r.Method, Path: r.URL.Path, Work: r.Header.Get(WorkHeader), Epoch: r.Header.Get(EpochHeader)}
 		if !strings.HasPrefix(r.URL.Path, sessionsPath) {
 			entry.Body = string(body)
 		}
 		status := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		// Noted when done, for the status; but in any case, also if the handler panics.
-		defer func() {
-			entry.Status = status.status
-			j.mu.Lock()
-			defer j.mu.Unlock()
-			j.writes = append(j.writes, entry)
-			if extra := len(j.writes) - maxJournal; extra > 0 {
-				j.writes = slices.Delete(j.writes, 0, extra)
-			}
-		}()
+		end := b.cfg.Begin(entry)
+		// In any case, also if the handler panics.
+		defer func() { end(status.status) }()
 		next.ServeHTTP(status, r)
 	})
 }

@@ -1,8 +1,10 @@
 package vbmc
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // Paths of the service. There is one system, manager and chassis.
@@ -18,20 +20,31 @@ const (
 // SystemPath is the system's path, for drivers that want to be told.
 const SystemPath = systemPath
 
-func (b *BMC) routes() http.Handler {
+// handler answers one request to one BMC.
+type handler func(b *BMC, w http.ResponseWriter, r *http.Request)
+
+// theBMC is where a request's context holds the BMC that is asked.
+type theBMC struct{}
+
+// routes is the same for all BMCs: a fleet has thousands of them.
+var routes = sync.OnceValue(func() http.Handler {
 	mux := http.NewServeMux()
-	open := func(method, path string, h http.HandlerFunc) { mux.HandleFunc(method+" "+path, h) }
-	closed := func(method, path string, h http.HandlerFunc) { open(method, path, b.authentic(h)) }
-	get := func(path string, make func() object) {
-		closed("GET", path, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, make()) })
+	open := func(method, path string, h handler) {
+		mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) { h(r.Context().Value(theBMC{}).(*BMC), w, r) })
 	}
-	open("GET", "/redfish", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, object{"v1": rootPath + "/"}) })
-	open("GET", rootPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.root()) })
-	open("POST", sessionsPath, b.createSession)
-	closed("GET", sessionsPath, b.listSessions)
-	closed("GET", sessionsPath+"/{id}", b.showSession)
-	closed("DELETE", sessionsPath+"/{id}", b.deleteSession)
-	get(rootPath+"/SessionService", func() object {
+	closed := func(method, path string, h handler) { open(method, path, authentic(h)) }
+	get := func(path string, make func(*BMC) object) {
+		closed("GET", path, func(b *BMC, w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, make(b)) })
+	}
+	open("GET", "/redfish", func(_ *BMC, w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusOK, object{"v1": rootPath + "/"})
+	})
+	open("GET", rootPath, func(b *BMC, w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.root()) })
+	open("POST", sessionsPath, (*BMC).createSession)
+	closed("GET", sessionsPath, (*BMC).listSessions)
+	closed("GET", sessionsPath+"/{id}", (*BMC).showSession)
+	closed("DELETE", sessionsPath+"/{id}", (*BMC).deleteSession)
+	get(rootPath+"/SessionService", func(*BMC) object {
 		return resource(rootPath+"/SessionService", "SessionService.v1_1_8.SessionService", "SessionService", "Session Service", object{
 			"ServiceEnabled": true, "SessionTimeout": int(sessionTimeout.Seconds()), "Sessions": link(sessionsPath),
 		})
@@ -42,29 +55,33 @@ func (b *BMC) routes() http.Handler {
 		{rootPath + "/Chassis", "ChassisCollection", chassisPath},
 		{systemPath + "/EthernetInterfaces", "EthernetInterfaceCollection", nicPath},
 	} {
-		get(c.path, func() object {
+		get(c.path, func(*BMC) object {
 			return collection(c.path, c.typ, strings.TrimSuffix(c.typ, "Collection")+" Collection", c.member)
 		})
 	}
-	get(systemPath, b.system)
-	closed("PATCH", systemPath, b.patchSystem)
-	closed("POST", systemPath+"/Actions/ComputerSystem.Reset", b.resetSystem)
-	get(nicPath, b.nic)
-	get(managerPath, b.manager)
-	get(chassisPath, b.chassis)
-	closed("GET", "/", notFound)
+	get(systemPath, (*BMC).system)
+	closed("PATCH", systemPath, (*BMC).patchSystem)
+	closed("POST", systemPath+"/Actions/ComputerSystem.Reset", (*BMC).resetSystem)
+	get(nicPath, (*BMC).nic)
+	get(managerPath, (*BMC).manager)
+	get(chassisPath, (*BMC).chassis)
+	closed("GET", "/", func(_ *BMC, w http.ResponseWriter, r *http.Request) { notFound(w, r) })
 	for _, method := range []string{"POST", "PATCH", "PUT", "DELETE"} {
-		closed(method, "/", func(w http.ResponseWriter, _ *http.Request) {
+		closed(method, "/", func(_ *BMC, w http.ResponseWriter, _ *http.Request) {
 			refusal{http.StatusMethodNotAllowed, "OperationNotAllowed", "The HTTP method is not allowed on this resource."}.write(w)
 		})
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Redfish clients write resource paths with and without a slash at the end.
-		if trimmed := strings.TrimRight(r.URL.Path, "/"); trimmed != "" {
-			r.URL.Path = trimmed
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return mux
+})
+
+// answer answers a request once faults and journal have seen it.
+func (b *BMC) answer(w http.ResponseWriter, r *http.Request) {
+	r = r.WithContext(context.WithValue(r.Context(), theBMC{}, b))
+	// Redfish clients write resource paths with and without a slash at the end.
+	if trimmed := strings.TrimRight(r.URL.Path, "/"); trimmed != "" {
+		r.URL.Path = trimmed
+	}
+	routes().ServeHTTP(w, r)
 }
 
 func (b *BMC) root() object {

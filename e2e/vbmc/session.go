@@ -38,6 +38,9 @@ func (s *sessions) open(user string, now time.Time) (token string, made session,
 	if len(s.live) >= maxSessions {
 		return "", session{}, false
 	}
+	if s.live == nil {
+		s.live = map[string]session{}
+	}
 	token, made = rand.Text(), session{id: rand.Text()[:8], user: user, used: now}
 	s.live[token] = made
 	return token, made, true
@@ -81,8 +84,8 @@ func (s *sessions) list() []session {
 }
 
 // authentic lets a request pass that has a live session or the right password.
-func (b *BMC) authentic(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func authentic(next handler) handler {
+	return func(b *BMC, w http.ResponseWriter, r *http.Request) {
 		ok := false
 		if token := r.Header.Get("X-Auth-Token"); token != "" {
 			ok = b.sessions.use(token, b.cfg.Now())
@@ -94,7 +97,7 @@ func (b *BMC) authentic(next http.HandlerFunc) http.HandlerFunc {
 			unauthorized.write(w)
 			return
 		}
-		next(w, r)
+		next(b, w, r)
 	}
 }
 

@@ -173,7 +173,7 @@ func ask(b *BMC, method, path, body string, header ...string) *httptest.Response
 		r.SetBasicAuth("admin", "secret-word")
 	}
 	w := httptest.NewRecorder()
-	b.Journal.wrap(b.cfg.Now, b.handler).ServeHTTP(w, r)
+	b.noted(http.HandlerFunc(b.answer)).ServeHTTP(w, r)
 	return w
 }
 
