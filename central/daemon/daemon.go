@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/api"
@@ -41,23 +39,21 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	} else if n > 0 {
 		cfg.Log.Info("database schema is up to date", "migrations", n)
 	}
-	conn := cfg.Conn
-	if conn == nil {
-		if conn, err = connect(&cfg); err != nil {
-			return err
-		}
-		defer conn.Close()
+	buses, err := connect(&cfg)
+	if err != nil {
+		return err
 	}
+	defer buses.close()
 
 	m := metrics.New(db.Statements)
 	members := roster.New(cfg.Log, func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) })
-	open := sites.NewSet(siteMap, conn, cfg.Log)
+	open := sites.NewSet(siteMap, buses.of, cfg.Log)
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf})
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Nudge: out.Nudge})
 	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Key: cfg.Key, Nudge: out.Nudge,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
 
-	watch := &observer{db: db, sites: open, conn: conn, metrics: m}
+	watch := &observer{db: db, sites: open, buses: buses, metrics: m}
 	front, err := listen(&cfg, watch, handler)
 	if err != nil {
 		return err
@@ -79,29 +75,6 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	}
 	cfg.Log.Info("central is ready", "endpoint", front.endpoint, "database", db.Engine())
 	return g.Wait()
-}
-
-// connect connects to the bus; while it is away central serves what it can, and
-// goes on when it is back.
-func connect(cfg *Config) (*nats.Conn, error) {
-	opts := []nats.Option{nats.Name("central"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				cfg.Log.Warn("bus is away", "error", err)
-			}
-		}),
-		nats.ReconnectHandler(func(c *nats.Conn) { cfg.Log.Info("bus is back", "server", c.ConnectedServerName()) })}
-	if cfg.BusCreds != "" {
-		opts = append(opts, nats.UserCredentials(cfg.BusCreds))
-	}
-	if cfg.BusToken != "" {
-		opts = append(opts, nats.Token(cfg.BusToken))
-	}
-	conn, err := nats.Connect(cfg.BusURL, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the bus: %w", err)
-	}
-	return conn, nil
 }
 
 // beside puts observation beside the API on one listener. The API sees every other

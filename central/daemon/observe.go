@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
@@ -19,7 +17,7 @@ import (
 type observer struct {
 	db      *store.Store
 	sites   *sites.Set
-	conn    *nats.Conn
+	buses   *buses
 	metrics *metrics.Metrics
 }
 
@@ -49,10 +47,10 @@ func (o *observer) answer(w http.ResponseWriter, r *http.Request, ready bool) {
 	} else {
 		lines = append(lines, "database: ok ("+o.db.Engine()+")")
 	}
-	if o.conn.IsConnected() {
+	if err := o.buses.away(); err == nil {
 		lines = append(lines, "bus: ok")
 	} else {
-		lines = append(lines, fmt.Sprintf("bus: away, requests wait in the outbox (%v)", o.conn.LastError()))
+		lines = append(lines, fmt.Sprintf("bus: away, requests wait in the outbox (%v)", err))
 	}
 	for _, s := range o.sites.Status() {
 		state := "ok"

@@ -102,20 +102,23 @@ type Status struct {
 	Err error
 }
 
-// Set keeps the sites of a map open on one connection. Safe for concurrent use.
+// Set keeps the sites of a map open. Safe for concurrent use.
 type Set struct {
 	*Map
-	conn *nats.Conn
-	log  *slog.Logger
+	conns map[string]*nats.Conn // by site
+	log   *slog.Logger
 
 	mu     sync.Mutex
 	status map[string]Status
 }
 
-// NewSet returns a set that is closed until Run. The caller keeps the connection.
-func NewSet(m *Map, conn *nats.Conn, log *slog.Logger) *Set {
-	s := &Set{Map: m, conn: conn, log: log, status: map[string]Status{}}
+// NewSet returns a set that is closed until Run. connection returns the connection
+// that reaches a site: one for all where the bus has one account, one each where
+// every site has its own. The caller keeps the connections.
+func NewSet(m *Map, connection func(site string) *nats.Conn, log *slog.Logger) *Set {
+	s := &Set{Map: m, conns: map[string]*nats.Conn{}, log: log, status: map[string]Status{}}
 	for _, site := range m.sites {
+		s.conns[site.Name] = connection(site.Name)
 		s.status[site.Name] = Status{Name: site.Name, Err: errors.New("not opened yet")}
 	}
 	return s
@@ -123,10 +126,12 @@ func NewSet(m *Map, conn *nats.Conn, log *slog.Logger) *Set {
 
 // Conn returns the connection that reaches a group's site.
 func (s *Set) Conn(group string) (*nats.Conn, error) {
-	if !s.conn.IsConnected() {
-		return nil, fmt.Errorf("central is not connected to the bus of site %q: %v", s.SiteOf(group), s.conn.LastError())
+	site := s.SiteOf(group)
+	conn := s.conns[site]
+	if !conn.IsConnected() {
+		return nil, fmt.Errorf("central is not connected to the bus of site %q: %v", site, conn.LastError())
 	}
-	return s.conn, nil
+	return conn, nil
 }
 
 // Status returns how each site is, in the order of the configuration.
@@ -178,7 +183,7 @@ func (s *Set) Run(ctx context.Context, f func(ctx context.Context, site *bus.Sit
 
 func (s *Set) once(ctx context.Context, site Site, f func(context.Context, *bus.Site) error) error {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
-	b, err := bus.Open(opening, s.conn, site.Name, site.Settings)
+	b, err := bus.Open(opening, s.conns[site.Name], site.Name, site.Settings)
 	cancel()
 	if err != nil {
 		return err

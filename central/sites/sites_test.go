@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -49,7 +51,8 @@ func TestSiteIsOpenedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := sites.NewSet(m, sitetest.Connect(t, srv), slog.New(slog.DiscardHandler))
+	conn := sitetest.Connect(t, srv)
+	set := sites.NewSet(m, func(string) *nats.Conn { return conn }, slog.New(slog.DiscardHandler))
 	if set.Status()[0].Open {
 		t.Error("open before Run")
 	}
