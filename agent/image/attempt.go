@@ -31,7 +31,7 @@ func (a *attempt) run(ctx context.Context, url string) (int64, error) {
 
 // stream is a file being downloaded: hashed as served, read decompressed.
 type stream struct {
-	*body
+	*download
 	hash  hash.Hash
 	raw   io.Reader // as served, hashing
 	plain io.Reader // decompressed
@@ -39,12 +39,12 @@ type stream struct {
 }
 
 func (a *attempt) open(ctx context.Context, url string) (*stream, error) {
-	b, err := a.w.get(ctx, url, 0, 0)
+	d, err := a.w.download(ctx, a.spec.URLs, url)
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{body: b, hash: a.spec.newHash(), close: func() {}}
-	s.raw = io.TeeReader(b, s.hash)
+	s := &stream{download: d, hash: a.spec.newHash(), close: func() {}}
+	s.raw = io.TeeReader(d, s.hash)
 	if s.plain, err = s.decompress(a.spec.Compression); err != nil {
 		err = a.ending(s, url, err)
 		s.Close()
@@ -71,7 +71,7 @@ func (s *stream) decompress(kind string) (io.Reader, error) {
 
 func (s *stream) Close() {
 	s.close()
-	s.body.Close()
+	s.download.Close()
 }
 
 // ending judges an error while reading: of a file that is not the promised one,

@@ -9,6 +9,8 @@
 //     failure both ends of the disk are wiped.
 //   - Nothing is written before the image is known to fit, where its size can be
 //     known (Content-Length of a plain raw file, header of a qcow2).
+//   - A download that breaks off goes on where it was, at any server that has the
+//     same file by its strong entity tag; else it starts over.
 //   - The file's format is what was declared: the first bytes are looked at, and a
 //     qcow2 that refers to other files is refused.
 //
@@ -62,11 +64,12 @@ type Writer struct {
 // known yet). It is called from one goroutine, some times a second at most.
 type Report func(done, total int64)
 
-// Attempts is how often a download is begun in the face of network errors.
+// Attempts is how often a download is begun in the face of network errors that it
+// could not go on after.
 const Attempts = 3
 
 // Write brings the image onto the disk and returns the size of the image's virtual
-// disk. Network errors are retried from the start; everything else is final.
+// disk. Network errors are retried; everything else is final.
 func (w *Writer) Write(ctx context.Context, s Spec, d Disk, report Report) (int64, error) {
 	if report == nil {
 		report = func(int64, int64) {}

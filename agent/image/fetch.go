@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -15,10 +16,7 @@ var errStalled = errors.New("no data")
 // tries runs one attempt after another over the URLs until one succeeds, fails for
 // good, or Attempts network errors have happened on what is left of the URLs.
 func (w *Writer) tries(ctx context.Context, urls []string, run func(url string) (int64, error)) (int64, error) {
-	pause := w.Pause
-	if pause == 0 {
-		pause = 2 * time.Second
-	}
+	pause := w.firstPause()
 	left := append([]string(nil), urls...)
 	failures := 0
 	for {
@@ -64,7 +62,17 @@ func without(list []string, s string) []string {
 	return out
 }
 
-// body is the stream of a file being downloaded. It counts, and ends with a
+// part is the range of a file that is asked for; the zero part is all of it.
+type part struct {
+	off int64
+	n   int64 // 0: to the end
+	// etag makes a server that has another file than this refuse the range.
+	etag string
+}
+
+func (p part) whole() bool { return p.off == 0 && p.n == 0 }
+
+// body is one answer with a file, or a part of one. It counts, and ends with a
 // transient error when nothing arrives for too long.
 type body struct {
 	ctx    context.Context
@@ -73,11 +81,12 @@ type body struct {
 	timer  *time.Timer
 	stall  time.Duration
 	length int64 // -1: not known
+	etag   string
 	n      int64
 }
 
-// get asks for a file, or for the n bytes at off when n is positive.
-func (w *Writer) get(ctx context.Context, url string, off, n int64) (*body, error) {
+// get asks for a part of a file.
+func (w *Writer) get(ctx context.Context, url string, p part) (*body, error) {
 	stall := w.Stall
 	if stall == 0 {
 		stall = time.Minute
@@ -93,9 +102,16 @@ func (w *Writer) get(ctx context.Context, url string, off, n int64) (*body, erro
 	// The checksum is over the file as stored, so no encoding on the way.
 	req.Header.Set("Accept-Encoding", "identity")
 	want := http.StatusOK
-	if n > 0 {
-		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+n-1))
+	if !p.whole() {
+		end := ""
+		if p.n > 0 {
+			end = strconv.FormatInt(p.off+p.n-1, 10)
+		}
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%s", p.off, end))
 		want = http.StatusPartialContent
+	}
+	if p.etag != "" {
+		req.Header.Set("If-Range", p.etag)
 	}
 	resp, err := w.Client.Do(req)
 	if err != nil {
@@ -103,7 +119,7 @@ func (w *Writer) get(ctx context.Context, url string, off, n int64) (*body, erro
 		b.Close()
 		return nil, &transient{err: err}
 	}
-	b.rc, b.length = resp.Body, resp.ContentLength
+	b.rc, b.length, b.etag = resp.Body, resp.ContentLength, resp.Header.Get("ETag")
 	if resp.StatusCode != want {
 		b.Close()
 		e := &StatusError{URL: redact(url), Status: resp.Status, Code: resp.StatusCode}

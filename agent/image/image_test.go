@@ -327,6 +327,126 @@ func TestServersThatRefuseOrBreak(t *testing.T) {
 	})
 }
 
+// dying serves b under etag and breaks off after so many bytes of each answer; dead
+// says that it does not answer at all any more.
+func dying(t *testing.T, b []byte, etag string, after int, dead *atomic.Bool, ranges *[]string) string {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if dead.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		*ranges = append(*ranges, r.Header.Get("Range"))
+		w.Header().Set("ETag", etag)
+		dead.Store(len(b) > after)
+		http.ServeContent(&limited{w, after}, r, "", time.Time{}, bytes.NewReader(b))
+	})
+}
+
+// limited takes so many bytes and then hangs up.
+type limited struct {
+	http.ResponseWriter
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n, err := l.ResponseWriter.Write(p[:min(len(p), l.left)])
+	if l.left -= n; err == nil && l.left == 0 {
+		l.ResponseWriter.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
+}
+
+// The server dies in the middle: the rest comes from its neighbour, the image is
+// written in one go.
+func TestDownloadGoesOnAtAnotherServer(t *testing.T) {
+	raw := content(6 << 20)
+	for _, c := range []struct {
+		name  string
+		image []byte
+		spec  Spec
+		spool int64
+	}{
+		{"raw", raw, Spec{Format: "raw"}, 0},
+		{"raw zstd", compressed(t, "zstd", raw), Spec{Format: "raw", Compression: "zstd"}, 0},
+		{"qcow2 kept", qcow2File(t, raw), Spec{Format: "qcow2"}, 1 << 30},
+		{"qcow2 read twice", qcow2File(t, raw), Spec{Format: "qcow2"}, 4096},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, path := staleDisk(t, diskSize)
+			var dead, alive atomic.Bool
+			var first, second []string
+			s := c.spec
+			s.HashAlgo, s.HashValue = "sha256", sum256(c.image)
+			s.URLs = []string{dying(t, c.image, `"same"`, len(c.image)/2, &dead, &first), dying(t, c.image, `"same"`, len(c.image)+1, &alive, &second)}
+			var back bool
+			var done int64
+			_, err := writer(t, c.spool).Write(t.Context(), s, d, func(n, _ int64) { back, done = back || n < done, n })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(readBack(t, path)[:len(raw)], raw) {
+				t.Error("the disk does not hold the image")
+			}
+			if back {
+				t.Error("the write began anew")
+			}
+			if len(first) != 1 || len(second) == 0 || !strings.HasPrefix(second[0], "bytes=") {
+				t.Errorf("the first server was asked for %q, the second for %q", first, second)
+			}
+		})
+	}
+}
+
+// Where the rest is not known to be of the same file, the download starts over.
+func TestDownloadOfAnotherFileStartsOver(t *testing.T) {
+	raw := content(3 << 20)
+	for name, tags := range map[string][2]string{"other tag": {`"a"`, `"b"`}, "weak tag": {`W/"a"`, `W/"a"`}, "no tag": {"", ""}} {
+		t.Run(name, func(t *testing.T) {
+			d, path := staleDisk(t, diskSize)
+			var dead, alive atomic.Bool
+			var first, second []string
+			s := Spec{Format: "raw", HashAlgo: "sha256", HashValue: sum256(raw), URLs: []string{
+				dying(t, raw, tags[0], 2<<20, &dead, &first), dying(t, raw, tags[1], len(raw)+1, &alive, &second)}}
+			if _, err := writer(t, 0).Write(t.Context(), s, d, nil); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(readBack(t, path)[:len(raw)], raw) {
+				t.Error("the disk does not hold the image")
+			}
+			if last := second[len(second)-1]; last != "" {
+				t.Errorf("the second server was asked for %q, want the whole file at last", second)
+			}
+		})
+	}
+}
+
+// A rackd that starts again goes on with its downloads; one that stays away is given up.
+func TestDownloadInsists(t *testing.T) {
+	raw := content(3 << 20)
+	for after, want := range map[int32]bool{resumes - 1: true, resumes + 5: false} {
+		d, path := staleDisk(t, diskSize)
+		var asked atomic.Int32
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"same"`)
+			switch n := asked.Add(1); {
+			case n == 1 || n > after && r.Header.Get("Range") == "":
+				http.ServeContent(&limited{w, 2 << 20}, r, "", time.Time{}, bytes.NewReader(raw))
+			case n <= after:
+				panic(http.ErrAbortHandler)
+			default:
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(raw))
+			}
+		})
+		_, err := writer(t, 0).Write(t.Context(), Spec{URLs: []string{url}, Format: "raw", HashAlgo: "sha256", HashValue: sum256(raw)}, d, nil)
+		if (err == nil) != want {
+			t.Errorf("away for %d requests: %v", after, err)
+		}
+		if got := readBack(t, path); want && !bytes.Equal(got[:len(raw)], raw) || !want && !allZero(got[:1<<20]) {
+			t.Errorf("away for %d requests: the disk is wrong", after)
+		}
+	}
+}
+
 func TestFileThatChangesBetweenPasses(t *testing.T) {
 	raw := content(8 << 20)
 	file := qcow2File(t, raw)
