@@ -63,6 +63,7 @@ type serve struct {
 	BusCreds     string   `help:"Credentials file for it." type:"existingfile" env:"CENTRAL_BUS_CREDS" group:"Bus"`
 	BusTokenFile string   `help:"File with a token for it." type:"existingfile" env:"CENTRAL_BUS_TOKEN_FILE" group:"Bus"`
 	Site         []string `help:"A site, by its JetStream domain, and the conductor groups that it serves; may be repeated. One without groups serves all others. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
+	Failover     []string `help:"Conductor groups, of the same site, whose rackds serve a group's nodes while none of its own lives, in order; may be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
 	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
 }
 
@@ -130,6 +131,13 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 			return cfg, err
 		}
 		cfg.Sites = append(cfg.Sites, site)
+	}
+	for _, text := range s.Failover {
+		failover, err := sites.ParseFailover(text)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Failover = append(cfg.Failover, failover)
 	}
 	if len(cfg.Sites) == 0 {
 		cfg.Sites = []sites.Site{{}}

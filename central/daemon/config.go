@@ -47,6 +47,7 @@ type Config struct {
 	Conn                       *nats.Conn
 	BusURL, BusCreds, BusToken string
 	Sites                      []sites.Site
+	Failover                   []sites.Failover
 
 	// Grace bounds how long requests in flight may take when central stops; 0: 10 s.
 	Grace time.Duration

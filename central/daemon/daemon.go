@@ -25,7 +25,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	siteMap, err := sites.NewMap(cfg.Sites)
+	siteMap, err := sites.NewMap(cfg.Sites, cfg.Failover...)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,8 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	defer buses.close()
 
 	m := metrics.New(db.Statements)
-	members := roster.New(cfg.Log, func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) })
+	members := roster.New(roster.Config{Log: cfg.Log, Failover: siteMap.Failover,
+		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf})
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Nudge: out.Nudge})

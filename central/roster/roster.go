@@ -22,10 +22,18 @@ import (
 	"github.com/ironyard/ironyard/protocol/ring"
 )
 
+// Config of a roster. All of it may be nil but Log.
+type Config struct {
+	Log *slog.Logger
+	// Alive is told how many members a site has.
+	Alive func(site string, members int)
+	// Failover returns the groups that stand in for a group, in order.
+	Failover func(group string) []string
+}
+
 // Roster is safe for concurrent use.
 type Roster struct {
-	log     *slog.Logger
-	alive   func(site string, members int)
+	Config
 	mu      sync.RWMutex
 	sites   map[string]map[string]bus.Member // site → key → member
 	ring    *ring.Ring
@@ -33,12 +41,15 @@ type Roster struct {
 	changed chan struct{} // closed at the next change
 }
 
-// New returns an empty roster; alive, if not nil, is told how many members a site has.
-func New(log *slog.Logger, alive func(site string, members int)) *Roster {
-	if alive == nil {
-		alive = func(string, int) {}
+// New returns an empty roster.
+func New(c Config) *Roster {
+	if c.Alive == nil {
+		c.Alive = func(string, int) {}
 	}
-	return &Roster{log: log, alive: alive, sites: map[string]map[string]bus.Member{}, ring: ring.New(nil),
+	if c.Failover == nil {
+		c.Failover = func(string) []string { return nil }
+	}
+	return &Roster{Config: c, sites: map[string]map[string]bus.Member{}, ring: ring.New(nil),
 		changed: make(chan struct{})}
 }
 
@@ -85,7 +96,7 @@ func (r *Roster) read(e jetstream.KeyValueEntry) (m bus.Member, alive bool) {
 		return m, false
 	}
 	if err := json.Unmarshal(e.Value(), &m); err != nil || m.Name == "" {
-		r.log.Error("unreadable member ignored", "key", e.Key(), "error", err)
+		r.Log.Error("unreadable member ignored", "key", e.Key(), "error", err)
 		return m, false
 	}
 	return m, true
@@ -109,7 +120,7 @@ func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 	case !alive && !known:
 		return
 	case !alive:
-		r.log.Warn("rackd is gone", "rackd", old.Name, "group", old.Group, "site", site)
+		r.Log.Warn("rackd is gone", "rackd", old.Name, "group", old.Group, "site", site)
 		delete(members, key)
 	default:
 		members[key] = m
@@ -117,7 +128,7 @@ func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 			r.byName[m.Name] = m
 			return
 		}
-		r.log.Info("rackd is alive", "rackd", m.Name, "group", m.Group, "site", site, "version", m.Version)
+		r.Log.Info("rackd is alive", "rackd", m.Name, "group", m.Group, "site", site, "version", m.Version)
 	}
 	r.rebuild(site)
 }
@@ -135,16 +146,17 @@ func (r *Roster) rebuild(site string) {
 		}
 	}
 	r.ring = ring.New(members)
-	r.alive(site, len(r.sites[site]))
+	r.Alive(site, len(r.sites[site]))
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// Owner returns the rackd that serves a node; ok is false when none that lives can.
+// Owner returns the rackd that serves a node, of its group or, while none of that
+// lives, of a group that stands in; ok is false when none that lives can.
 func (r *Roster) Owner(node, driver, group string) (m bus.Member, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	owner, ok := r.ring.Owner(node, driver, group)
+	owner, ok := r.ring.Owner(node, driver, group, r.Failover(group)...)
 	if !ok {
 		return bus.Member{}, false
 	}

@@ -20,7 +20,8 @@ func member(name, group string) bus.Member {
 func TestRosterFollowsTheLiving(t *testing.T) {
 	site := sitetest.Open(t)
 	counts := map[string]int{}
-	r := roster.New(slog.New(slog.DiscardHandler), func(site string, n int) { counts[site] = n })
+	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler), Alive: func(site string, n int) { counts[site] = n },
+		Failover: func(group string) []string { return map[string][]string{"lost": {"rack9", "rack1"}}[group] }})
 	rev, err := site.Announce(t.Context(), member("b", "rack1"), 0) // alive before central
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,9 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 	wait(1)
 	if m, ok := r.Owner("node", "fake-hardware", "RACK1"); !ok || m.Name != "b" {
 		t.Errorf("owner %+v, %v", m, ok)
+	}
+	if m, ok := r.Owner("node", "fake-hardware", "lost"); !ok || m.Name != "b" {
+		t.Errorf("a group whose second stand-in lives: owner %+v, %v", m, ok)
 	}
 	if _, ok := r.Owner("node", "redfish", "rack1"); ok {
 		t.Error("a hardware type that nobody enables has an owner")

@@ -1,5 +1,6 @@
-// Package sites knows which sites there are, which conductor groups each serves,
-// and keeps the bus of each open.
+// Package sites knows which sites there are, which conductor groups each serves and
+// which groups stand in for one another, and keeps the bus of each open, with its
+// GROUPS as the configuration has them.
 //
 // It may import protocol and nats.go. A site may be away at any time, also when
 // central starts: its bus is opened as soon as it answers, and what is to run on it
@@ -54,10 +55,12 @@ type Map struct {
 	sites    []Site
 	byGroup  map[string]string
 	fallback string
+	failover map[string][]string
 }
 
-// NewMap checks the sites; none means one, named "", that serves every group.
-func NewMap(sites []Site) (*Map, error) {
+// NewMap checks the sites and the groups' failovers; no site means one, named "",
+// that serves every group.
+func NewMap(sites []Site, failover ...Failover) (*Map, error) {
 	if len(sites) == 0 {
 		sites = []Site{{}}
 	}
@@ -82,7 +85,7 @@ func NewMap(sites []Site) (*Map, error) {
 	if len(open) > 1 {
 		return nil, fmt.Errorf("sites %q all serve every other group: give all but one a list of groups", open)
 	}
-	return m, nil
+	return m, m.addFailovers(failover)
 }
 
 // SiteOf returns the name of the site that serves a group. A group that nobody
@@ -184,10 +187,18 @@ func (s *Set) Run(ctx context.Context, f func(ctx context.Context, site *bus.Sit
 func (s *Set) once(ctx context.Context, site Site, f func(context.Context, *bus.Site) error) error {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	b, err := bus.Open(opening, s.conns[site.Name], site.Name, site.Settings)
+	if err == nil {
+		err = writeGroups(opening, s.Map, b, s.log)
+	}
 	cancel()
 	if err != nil {
 		return err
 	}
+	ctx, cancel = context.WithCancel(ctx)
+	var groups sync.WaitGroup
+	groups.Go(func() { keepGroups(ctx, s.Map, b, s.log) })
+	defer groups.Wait()
+	defer cancel()
 	s.set(site.Name, true, nil)
 	s.log.Info("site is open", "site", site.Name)
 	if err := f(ctx, b); err != nil {
