@@ -42,8 +42,8 @@ func TestCreateAnswers(t *testing.T) {
 	if n["boot_interface"] != "ipxe" || n["deploy_interface"] != "fake" || n["provision_state"] != "enroll" {
 		t.Errorf("node %v", n)
 	}
-	if b.nudges != 1 {
-		t.Errorf("%d nudges, want 1", b.nudges)
+	if b.told != 1 {
+		t.Errorf("the relay was told %d times, want once", b.told)
 	}
 }
 

@@ -17,7 +17,6 @@ type Config struct {
 	Roster dispatch.Roster
 	Ask    dispatch.Asker
 	Key    *seal.Key // of the database
-	Nudge  func()    // wakes the outbox relay
 	Log    *slog.Logger
 	Now    func() time.Time
 	// PublicEndpoint is what links begin with; empty: the host that the request names.
@@ -31,9 +30,6 @@ var errPanic = errors.New("handler panicked")
 // New makes the handler. Its caller listens on loopback only as long as there is no
 // authentication.
 func New(c Config) http.Handler {
-	if c.Nudge == nil {
-		c.Nudge = func() {}
-	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -46,7 +42,7 @@ func New(c Config) http.Handler {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)
 		}
 	}
-	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Nudge: c.Nudge, Now: c.Now, Log: c.Log}
+	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)
 	return s

@@ -65,7 +65,7 @@ type bench struct {
 	store  *store.Store
 	server *Server
 	ask    fakeAsker
-	nudges int
+	told   int // transactions that wrote to the outbox
 	log    bytes.Buffer
 }
 
@@ -92,7 +92,8 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	b.store = st
-	b.server = New(Config{Store: st, Ask: b.ask, Key: key, Nudge: func() { b.nudges++ }, Now: func() time.Time { return noon },
+	st.WatchOutbox(func([]*store.Outbox) { b.told++ })
+	b.server = New(Config{Store: st, Ask: b.ask, Key: key, Now: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(&b.log, nil)), PublicEndpoint: "http://ironyard.example:6385/", CORSOrigins: []string{"https://ui.example"},
 		Roster: fakeRoster{
 			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},

@@ -66,7 +66,6 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	s.Nudge()
 	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/nodes/" + n.UUID,
 		Body: s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n)}, nil
 }

@@ -27,6 +27,5 @@ func (s *Server) deleteNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	s.Nudge()
 	return noContent()
 }

@@ -51,7 +51,6 @@ func (s *Server) changeMaintenance(r *Request, on bool, reason string) (Reply, e
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	s.Nudge()
 	return Reply{Status: http.StatusAccepted}, nil
 }
 

@@ -126,7 +126,6 @@ func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, e
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	s.Nudge()
 	return noContent()
 }
 

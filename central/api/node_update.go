@@ -62,7 +62,6 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	s.Nudge()
 	return ok(s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n))
 }
 

@@ -109,7 +109,6 @@ func (s *Server) changePort(r *Request, ident string, change func(context.Contex
 	if err != nil {
 		return Reply{}, portError(err)
 	}
-	s.Nudge()
 	return noContent()
 }
 

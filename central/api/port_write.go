@@ -61,7 +61,6 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, portError(err)
 	}
-	s.Nudge()
 	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/ports/" + p.UUID,
 		Body: appendPort(nil, r, portTable.All(r.Version), p)}, nil
 }

@@ -61,8 +61,6 @@ type Info struct {
 	ObserveEndpoint string
 	Store           *store.Store
 	Roster          *roster.Roster
-	// Nudge wakes the relay.
-	Nudge func()
 }
 
 func (c *Config) check() error {

@@ -50,8 +50,8 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf})
-	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Nudge: out.Nudge})
-	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Key: cfg.Key, Nudge: out.Nudge,
+	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log})
+	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
 
 	watch := &observer{db: db, sites: open, buses: buses, metrics: m}
@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	g.Go(func() error { return watch.run(ctx) })
 	front.serve(ctx, g, cfg.Grace)
 	if ready != nil {
-		ready(Info{Endpoint: front.endpoint, ObserveEndpoint: front.observeEndpoint, Store: db, Roster: members, Nudge: out.Nudge})
+		ready(Info{Endpoint: front.endpoint, ObserveEndpoint: front.observeEndpoint, Store: db, Roster: members})
 	}
 	cfg.Log.Info("central is ready", "endpoint", front.endpoint, "database", db.Engine())
 	return g.Wait()

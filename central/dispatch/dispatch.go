@@ -44,7 +44,6 @@ type Dispatcher struct {
 	Roster Roster
 	Ask    Asker
 	Key    *seal.Key
-	Nudge  func() // wakes the relay
 	Now    func() time.Time
 	Log    *slog.Logger
 	// Settle are the pauses of Validate while a change is on its way; nil: sensible ones.
@@ -108,12 +107,30 @@ func (d *Dispatcher) newWork(n *store.Node, owner string, c Caller) *store.Work 
 		State: store.WorkOpen, Owner: owner, RequestedAt: d.Now().UTC()}
 }
 
-// begin writes an accepted request: the node, its work (nil for none) and the rows
-// that tell of it.
-func (d *Dispatcher) begin(ctx context.Context, tx *store.Tx, n *store.Node, w *store.Work, h *store.HistoryEntry, out ...*store.Outbox) error {
+// acceptance is what an accepted request writes.
+type acceptance struct {
+	node *store.Node // its open work, if any, is superseded
+	verb string      // as the request named it
+	work *store.Work // nil for none
+	// history is the line that tells of it.
+	history store.HistoryEntry
+	// drive, if not nil, is the config drive that travels before the work.
+	drive *store.Outbox
+}
+
+// write writes a. The node comes first: when it is no longer as it was read,
+// nothing has been written and the error is store.ErrConflict.
+func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) error {
+	n := a.node
 	if err := tx.UpdateNode(ctx, n); err != nil {
 		return err
 	}
+	if n.WorkID != "" {
+		if err := tx.EndWork(ctx, n.WorkID, store.WorkSuperseded, "superseded by "+a.verb); err != nil {
+			return err
+		}
+	}
+	w, h := a.work, &a.history
 	if w != nil {
 		h.Work = w.ID
 		if err := tx.InsertWork(ctx, w); err != nil {
@@ -124,5 +141,8 @@ func (d *Dispatcher) begin(ctx context.Context, tx *store.Tx, n *store.Node, w *
 	if err := tx.AppendHistory(ctx, h); err != nil {
 		return err
 	}
-	return tx.Enqueue(ctx, append(out, Dirty(n))...)
+	if a.drive == nil {
+		return tx.Enqueue(ctx, Dirty(n))
+	}
+	return tx.Enqueue(ctx, a.drive, Dirty(n))
 }

@@ -43,8 +43,8 @@ func (a asker) Ask(_ context.Context, _ bus.Member, q ask.Request) (json.RawMess
 
 type bench struct {
 	*Dispatcher
-	t      *testing.T
-	nudges int32
+	t    *testing.T
+	told atomic.Int32 // transactions that wrote to the outbox
 }
 
 const node = "11111111-2222-4333-8444-555555555555"
@@ -65,11 +65,11 @@ func newBench(t *testing.T) *bench {
 	}
 	b := &bench{t: t}
 	b.Dispatcher = &Dispatcher{Store: st, Key: key, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler), Settle: []time.Duration{},
-		Nudge:  func() { atomic.AddInt32(&b.nudges, 1) },
 		Roster: roster{{Name: "rack-1", Drivers: map[string]map[string][]string{"fake-hardware": {"power": {"fake"}}}}},
 		Ask: asker(func(ask.Request) (json.RawMessage, error) {
 			return json.RawMessage(`{"power":{"result":true},"deploy":{"result":true}}`), nil
 		})}
+	st.WatchOutbox(func([]*store.Outbox) { b.told.Add(1) })
 	err = st.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertNode(ctx, &store.Node{UUID: node, Name: "n1", Driver: "fake-hardware", AcceptedState: provision.Enroll})
 	})
@@ -320,8 +320,8 @@ func TestConfigDriveTravelsBeforeItsWork(t *testing.T) {
 	if err != nil || w.Args.ConfigDrive != w.ID {
 		t.Fatalf("work %+v, %v", w, err)
 	}
-	if b.nudges != 1 {
-		t.Errorf("%d nudges, want 1", b.nudges)
+	if told := b.told.Load(); told != 1 {
+		t.Errorf("the relay was told %d times, want once", told)
 	}
 	out, err := b.Store.OwnOutbox(t.Context(), "", "", 10)
 	if err != nil || len(out) != 2 || out[0].Kind != store.OutboxDrive || out[0].Object != w.ID || out[1].Kind != store.OutboxNode {
@@ -398,7 +398,74 @@ func TestStatements(t *testing.T) {
 	if err := b.verb("active", nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Store.Statements() - before; n > 6 {
-		t.Errorf("accepting a deploy took %d statements, want 6 at most, the read before it included", n)
+	if n := b.Store.Statements() - before; n > 5 {
+		t.Errorf("accepting a deploy took %d statements, want 5 at most, the read before it included", n)
+	}
+}
+
+// A node that changed after the caller read it is read again: the request is judged,
+// and written, by what it is now.
+func TestChangedSinceItWasRead(t *testing.T) {
+	deploy, _ := provision.LookupVerb("active")
+	for _, c := range []struct {
+		name   string
+		change func(*store.Node)
+		want   int // status of the refusal, 0 for none
+	}{
+		{"what does not matter", func(n *store.Node) { n.Description = "kept" }, 0},
+		{"what speaks against it", func(n *store.Node) { n.Description = "kept"; n.SetMaintenance(true, "") }, http.StatusBadRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			b.put(provision.Available, provision.NoState, nil)
+			read := b.node()
+			err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+				n, err := tx.Node(ctx, node)
+				if err != nil {
+					return err
+				}
+				c.change(n)
+				return tx.UpdateNode(ctx, n)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Provision(t.Context(), Provision{Node: read, Verb: deploy, Version: 115}); status(err) != c.want {
+				t.Errorf("got %v, want %d", err, c.want)
+			}
+			if n := b.node(); n.Description != "kept" || (n.WorkID != "") != (c.want == 0) {
+				t.Errorf("description %q, work %q: want what is in the database kept, and work if the request was accepted", n.Description, n.WorkID)
+			}
+		})
+	}
+}
+
+// An abort of work that began after the caller read the node supersedes that work.
+func TestAbortOfWorkNotYetSeen(t *testing.T) {
+	b := newBench(t)
+	b.put(provision.CleanWait, provision.Available, nil)
+	read := b.node()
+	var w *store.Work
+	err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, node)
+		if err != nil {
+			return err
+		}
+		n.Accept(n.ProvisionState, n.TargetProvisionState, noon)
+		w = b.newWork(n, "rack-1", Caller{})
+		return errors.Join(tx.UpdateNode(ctx, n), tx.InsertWork(ctx, w))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	abort, _ := provision.LookupVerb("abort")
+	if err := b.Provision(t.Context(), Provision{Node: read, Verb: abort, Version: 115}); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := b.Store.Work(t.Context(), w.ID); err != nil || row.State != store.WorkSuperseded {
+		t.Errorf("the work that was cut short: %+v, %v", row, err)
+	}
+	if n := b.node(); n.WorkVerb != work.Abort {
+		t.Errorf("the node does %q", n.WorkVerb)
 	}
 }

@@ -32,7 +32,7 @@ type Power struct {
 	Caller
 }
 
-// Power accepts the request or says why not. It wakes the relay.
+// Power accepts the request or says why not.
 func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 	if !slices.Contains(PowerTargets, p.Target) {
 		return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q: it is no power target.", p.Target, p.Node)
@@ -61,14 +61,11 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		w := d.newWork(n, owner.Name, p.Caller)
 		w.Verb = work.Power
 		w.Args = work.Args{PowerTarget: p.Target, TimeoutSeconds: p.TimeoutSeconds}
-		return d.begin(ctx, tx, n, w, &store.HistoryEntry{EventType: "power", Event: fmt.Sprintf("%s accepted", p.Target),
-			Conductor: owner.Name, User: p.User})
+		return d.write(ctx, tx, &acceptance{node: n, verb: p.Target, work: w, history: store.HistoryEntry{EventType: "power",
+			Event: fmt.Sprintf("%s accepted", p.Target), Conductor: owner.Name, User: p.User}})
 	})
 	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
 		return locked
-	}
-	if err == nil {
-		d.Nudge()
 	}
 	return err
 }

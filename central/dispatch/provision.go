@@ -16,7 +16,7 @@ import (
 
 // Provision is a request to move a node's provision state.
 type Provision struct {
-	Node *store.Node // as the caller has read it; what counts is read again
+	Node *store.Node // as the caller has read it; when it has changed since it is read again
 	Verb provision.Verb
 	// Version is the minor API version that the request speaks: some verbs came
 	// to some states late.
@@ -29,7 +29,7 @@ type Provision struct {
 	Caller
 }
 
-// Provision accepts the request or says why not. It wakes the relay.
+// Provision accepts the request or says why not.
 func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 	n := p.Node
 	t, err := check(n, &p)
@@ -44,17 +44,21 @@ func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 		return err
 	}
 	err = d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		n, err := tx.Node(ctx, n.UUID)
+		// The node as the caller has read it will do when it is still like that,
+		// which the update itself finds out.
+		asRead := *n
+		err := d.accept(ctx, tx, &asRead, owner.Name, &p)
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		fresh, err := tx.Node(ctx, n.UUID)
 		if err != nil {
 			return err
 		}
-		return d.accept(ctx, tx, n, owner.Name, &p)
+		return d.accept(ctx, tx, fresh, owner.Name, &p)
 	})
 	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
 		return Locked(n)
-	}
-	if err == nil {
-		d.Nudge()
 	}
 	return err
 }
@@ -140,8 +144,8 @@ func forbidden(n *store.Node, e provision.Event) error {
 	return nil
 }
 
-// accept writes the request in tx; it checks again, because the node may have
-// changed since.
+// accept checks the request against n and writes it in tx, with store.ErrConflict,
+// and nothing written, when n is no longer what the database holds.
 func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, owner string, p *Provision) error {
 	t, err := check(n, p)
 	if err != nil {
@@ -150,9 +154,6 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	event := fmt.Sprintf("%s accepted: %s to %s", p.Verb.Name, n.ProvisionState, t.To)
 	if n.WorkID != "" {
 		event += fmt.Sprintf(", in place of %s (work %s)", n.WorkVerb, n.WorkID)
-		if err := tx.EndWork(ctx, n.WorkID, store.WorkSuperseded, "superseded by "+p.Verb.Name); err != nil {
-			return err
-		}
 	}
 	n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
 	if p.RescuePassword != "" {
@@ -163,21 +164,22 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		info["rescue_password"] = d.Key.Seal(n.UUID, p.RescuePassword)
 		n.InstanceInfo = info
 	}
-	history := &store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User}
+	a := &acceptance{node: n, verb: p.Verb.Name, history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User}}
 	if !needsRack(t) {
-		return d.begin(ctx, tx, n, nil, history)
+		return d.write(ctx, tx, a)
 	}
 	w := d.newWork(n, owner, p.Caller)
 	w.Verb = work.Verb(p.Verb.Event)
 	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk}
+	a.work = w
 	if p.ConfigDrive == "" {
-		return d.begin(ctx, tx, n, w, history)
+		return d.write(ctx, tx, a)
 	}
 	w.Args.ConfigDrive = w.ID
 	key, err := d.Key.ForGroup(n.ConductorGroup)
 	if err != nil {
 		return fmt.Errorf("seal the config drive of node %s: %w", n.UUID, err)
 	}
-	return d.begin(ctx, tx, n, w, history, &store.Outbox{Kind: store.OutboxDrive, Node: n.UUID, Group: n.ConductorGroup,
-		Object: w.ID, Payload: key.Seal(n.UUID, p.ConfigDrive)})
+	a.drive = &store.Outbox{Kind: store.OutboxDrive, Node: n.UUID, Group: n.ConductorGroup, Object: w.ID, Payload: key.Seal(n.UUID, p.ConfigDrive)}
+	return d.write(ctx, tx, a)
 }

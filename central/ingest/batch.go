@@ -15,7 +15,6 @@ import (
 type outcome struct {
 	applied map[work.EventKind]int
 	dropped map[dropped]int
-	dirty   bool // the outbox has something new
 }
 
 // Apply applies events, in their order, in one transaction.
@@ -68,7 +67,6 @@ func applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *ou
 			dirty = append(dirty, &store.Outbox{Kind: store.OutboxNode, Node: id, Group: nodes[id].ConductorGroup})
 		}
 	}
-	out.dirty = len(dirty) > 0
 	if err := tx.SaveObserved(ctx, save); err != nil {
 		return err
 	}

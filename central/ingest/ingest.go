@@ -24,8 +24,6 @@ type Config struct {
 	Store   *store.Store
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
-	// Nudge wakes the relay after a commit that wrote to the outbox.
-	Nudge func()
 }
 
 // Ingest is safe for concurrent use.
@@ -147,9 +145,6 @@ func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg)
 			return fmt.Errorf("acknowledge: %w", err) // it comes again and is dropped then
 		}
 	}
-	if out.dirty {
-		g.cfg.Nudge()
-	}
 	m.IngestSeconds.WithLabelValues(site).Observe(time.Since(began).Seconds())
 	m.IngestBatch.WithLabelValues(site).Observe(float64(len(batch)))
 	for kind, n := range out.applied {
@@ -211,7 +206,6 @@ func (g *Ingest) oneByOne(ctx context.Context, site string, events []*work.Event
 		if err != nil {
 			return outcome{}, err
 		}
-		sum.dirty = sum.dirty || out.dirty
 		for k, n := range out.applied {
 			sum.applied[k] += n
 		}

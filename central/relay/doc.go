@@ -5,6 +5,9 @@
 // It may import protocol, central/store and central/metrics. Invariants:
 //   - An entry is deleted only after its site has confirmed what it asked for, so
 //     everything committed is published, at least once.
+//   - What this replica commits it is handed in memory; the rows of the outbox are
+//     read only for what nobody was handed: entries of a replica that has gone, and
+//     those that failed.
 //   - An entry about a node says only that the node is dirty: the documents are
 //     rendered from the rows when the relay gets to it. Any number of replicas may
 //     do so at once, in any order: a NODES document never replaces one of a higher

@@ -66,7 +66,6 @@ func (f *fixture) update(do func(ctx context.Context, tx *store.Tx) error) {
 	if err := f.store.Update(f.Context(), do); err != nil {
 		f.Fatal(err)
 	}
-	f.relay.Nudge()
 }
 
 // enroll adds a node in group and tells its site.

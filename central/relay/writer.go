@@ -19,8 +19,10 @@ import (
 // writer writes to one site.
 type writer struct {
 	*Config
-	site *bus.Site
-	log  *slog.Logger
+	site  *bus.Site
+	log   *slog.Logger
+	inbox *inbox
+	done  []*store.Outbox // published, not yet deleted
 }
 
 // Writing to a site crosses a WAN: many nodes at once, each bounded in time.

@@ -35,6 +35,23 @@ func names[T any](columns []column[T], prefix string, classes ...class) string {
 	return strings.Join(list, ", ")
 }
 
+// outer is names for the table that a LEFT JOIN may not find: its columns, none of
+// which is ever NULL, then read as zero values.
+func outer[T any](columns []column[T], prefix string) string {
+	var list []string
+	for _, c := range columns {
+		zero := "''"
+		switch c.field(new(T)).(type) {
+		case *int64, *uint64, *micros:
+			zero = "0"
+		case *bool:
+			zero = "FALSE"
+		}
+		list = append(list, "COALESCE("+prefix+c.name+", "+zero+")")
+	}
+	return strings.Join(list, ", ")
+}
+
 func fields[T any](columns []column[T], row *T, classes ...class) []any {
 	var list []any
 	for _, c := range pick(columns, classes...) {

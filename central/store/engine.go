@@ -26,8 +26,6 @@ type engine interface {
 	// transact runs f in one serializable transaction, again as a whole while the
 	// database reports a conflict, at most maxAttempts times.
 	transact(ctx context.Context, f func(conn) error) error
-	// view runs f in one read-only transaction, whose reads fit each other.
-	view(ctx context.Context, f func(conn) error) error
 	// duplicate returns what err names when a unique constraint was violated:
 	// "table.column" or the name of the constraint.
 	duplicate(err error) (constraint string, ok bool)

@@ -11,10 +11,12 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
+// nodeTraits is a node's traits as one text.
+const nodeTraits = "COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), '')"
+
 // selectNodes reads nodes with their traits and open work, in the order of scanNode.
 var selectNodes = "SELECT n.revision, " + names(nodeColumns, "n.") +
-	", COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), '')" +
-	", COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')" +
+	", " + nodeTraits + ", COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')" +
 	" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open'"
 
 var (

@@ -50,8 +50,8 @@ func init() {
 	})
 }
 
-// Enqueue adds outbox entries in one statement, in their order. Nudge the relay
-// after the commit.
+// Enqueue adds outbox entries in one statement, in their order. Once they are
+// committed those who watch the outbox are told.
 func (tx *Tx) Enqueue(ctx context.Context, entries ...*Outbox) error {
 	if len(entries) == 0 {
 		return nil
@@ -69,7 +69,39 @@ func (tx *Tx) Enqueue(ctx context.Context, entries ...*Outbox) error {
 	if _, err := tx.conn.exec(ctx, insertOutbox(len(entries)), args...); err != nil {
 		return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err)
 	}
+	tx.enqueued = append(tx.enqueued, entries...)
 	return nil
+}
+
+// watcher is somebody who watches the outbox.
+type watcher struct{ told func([]*Outbox) }
+
+// WatchOutbox calls told with the entries of each transaction that this store
+// commits, in their order, until cancel. told is called before Update returns, maybe
+// from many goroutines at once: it must not block, and it must not change the
+// entries. Who watches saves reading them, no more: when a commit's answer is lost,
+// or this process ends first, nobody is told, and the rows say so (OldOutbox).
+func (s *Store) WatchOutbox(told func(entries []*Outbox)) (cancel func()) {
+	w := &watcher{told}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[w] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, w)
+	}
+}
+
+func (s *Store) tell(entries []*Outbox) {
+	if len(entries) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watchers {
+		w.told(entries)
+	}
 }
 
 // OwnOutbox returns up to limit entries of site that this replica wrote, after id

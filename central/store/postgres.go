@@ -64,17 +64,6 @@ func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error
 	})
 }
 
-func (e *postgresEngine) view(ctx context.Context, f func(conn) error) error {
-	// One snapshot is enough for reading, and it never fails another's write.
-	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	if e.cockroach {
-		opts.IsoLevel = pgx.Serializable
-	}
-	return retry(ctx, serializationFailure, func() error {
-		return pgx.BeginTxFunc(ctx, e.pool, opts, func(tx pgx.Tx) error { return f(pgConn{e.counter, tx}) })
-	})
-}
-
 // serializationFailure: SQLSTATE class 40, serialization_failure and deadlock_detected.
 func serializationFailure(err error) bool {
 	var e *pgconn.PgError

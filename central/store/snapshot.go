@@ -12,85 +12,62 @@ type Snapshot struct {
 	Work  *Work // open, or nil
 }
 
-func nodesByUUID(nodes []string) (string, []any) {
+func snapshotsOf(nodes []string) (string, []any) {
 	list, args := inList(1, nodes)
-	return selectNodes + " WHERE n.uuid IN (" + list + ")", args
-}
-
-func portsByNode(nodes []string) (string, []any) {
-	list, args := inList(1, nodes)
-	return selectPorts + " WHERE p.node IN (" + list + ") ORDER BY p.node, p.uuid", args
+	return "SELECT n.revision, " + names(nodeColumns, "n.") + ", " + nodeTraits + ", " + outer(workColumns, "w.") + ", " + outer(portColumns, "p.") +
+		" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid" +
+		" WHERE n.uuid IN (" + list + ") ORDER BY n.uuid, p.uuid", args
 }
 
 var selectNodeKeys = register("SELECT n.uuid, n.conductor_group FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $2")
 
 func init() {
 	builders = append(builders, func() []string {
-		n, _ := nodesByUUID([]string{"a", "b"})
-		p, _ := portsByNode([]string{"a", "b"})
-		return []string{n, p}
+		stmt, _ := snapshotsOf([]string{"a", "b"})
+		return []string{stmt}
 	})
 }
 
-// Snapshots reads nodes with their ports and open work, by UUID; those that do not
-// exist are missing. The three reads are one transaction, so they fit each other.
+// Snapshots reads nodes with their ports, in order of UUID, and open work, by UUID;
+// those that do not exist are missing. It is one statement, so all that it returns
+// held at one moment.
 func (s *Store) Snapshots(ctx context.Context, nodes []string) (map[string]*Snapshot, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	var out map[string]*Snapshot
-	err := s.engine.view(ctx, func(c conn) (err error) {
-		out, err = snapshots(ctx, c, nodes)
-		return err
-	})
+	out := make(map[string]*Snapshot, len(nodes))
+	stmt, args := snapshotsOf(nodes)
+	r, err := s.engine.query(ctx, stmt, args...)
+	err = scanAll(r, err, func(r rows) error { return scanSnapshot(r, out) })
 	if err != nil {
 		return nil, fmt.Errorf("read %d nodes for their sites: %w", len(nodes), err)
 	}
 	return out, nil
 }
 
-func snapshots(ctx context.Context, c conn, nodes []string) (map[string]*Snapshot, error) {
-	out := make(map[string]*Snapshot, len(nodes))
-	stmt, args := nodesByUUID(nodes)
-	r, err := c.query(ctx, stmt, args...)
-	err = scanAll(r, err, func(r rows) error {
-		n, err := scanNode(r)
-		if err == nil {
-			out[n.UUID] = &Snapshot{Node: n}
-		}
+// scanSnapshot reads a row, which is a node with one of its ports, into out.
+func scanSnapshot(r rows, out map[string]*Snapshot) error {
+	n, w, p := new(Node), new(Work), new(Port)
+	var traits string
+	dest := append([]any{&n.Revision}, fields(nodeColumns, n)...)
+	dest = append(append(append(dest, &traits), fields(workColumns, w)...), fields(portColumns, p)...)
+	if err := r.Scan(dest...); err != nil {
 		return err
-	})
-	if err != nil {
-		return nil, err
 	}
-	stmt, args = portsByNode(nodes)
-	ports, err := readPorts(ctx, c, stmt, args...)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range ports {
-		if s := out[p.Node]; s != nil {
-			s.Ports = append(s.Ports, p)
+	row := out[n.UUID]
+	if row == nil {
+		n.WorkID = w.ID
+		n.finish(traits, string(w.Verb), w.Owner)
+		row = &Snapshot{Node: n}
+		if w.ID != "" {
+			row.Work = w
 		}
+		out[n.UUID] = row
 	}
-	var open []string
-	for id, s := range out {
-		if s.Node.WorkID != "" {
-			open = append(open, id)
-		}
+	if p.UUID != "" {
+		row.Ports = append(row.Ports, p)
 	}
-	if len(open) == 0 {
-		return out, nil
-	}
-	stmt, args = openWorksOf(open)
-	works, err := readWorks(ctx, c, stmt, args...)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range works {
-		out[w.Node].Work = w
-	}
-	return out, nil
+	return nil
 }
 
 // NodeKey says where a node's documents belong.

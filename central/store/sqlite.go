@@ -58,16 +58,8 @@ func (e *sqliteEngine) query(ctx context.Context, stmt string, args ...any) (row
 }
 
 func (e *sqliteEngine) transact(ctx context.Context, f func(conn) error) error {
-	return e.run(ctx, e.writer, f)
-}
-
-func (e *sqliteEngine) view(ctx context.Context, f func(conn) error) error {
-	return e.run(ctx, e.reader, f)
-}
-
-func (e *sqliteEngine) run(ctx context.Context, db *sql.DB, f func(conn) error) error {
 	return retry(ctx, sqliteBusy, func() error {
-		tx, err := db.BeginTx(ctx, nil)
+		tx, err := e.writer.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,9 @@ type Store struct {
 	engine engine
 	count  counter
 	opts   Options
+
+	mu       sync.Mutex
+	watchers map[*watcher]struct{}
 }
 
 // Open opens a database: "sqlite:PATH" or "postgres://…" (PostgreSQL or
@@ -38,7 +42,7 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{opts: o}
+	s := &Store{opts: o, watchers: map[*watcher]struct{}{}}
 	scheme, rest, _ := strings.Cut(address, ":")
 	var err error
 	switch scheme {
@@ -88,7 +92,16 @@ func (s *Store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Micros
 // Update runs f in a serializable transaction and commits when f returns nil. f is
 // run again as a whole when the database reports a conflict, so it must have no
 // effect besides tx; after a bounded number of attempts Update fails with
-// ErrConflict. f's own error rolls back and is returned as it is.
+// ErrConflict. f's own error rolls back and is returned as it is. What f enqueued is
+// told to those who watch the outbox before Update returns.
 func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) error) error {
-	return s.engine.transact(ctx, func(c conn) error { return f(ctx, &Tx{s: s, conn: c}) })
+	var tx *Tx // of the attempt that was committed
+	err := s.engine.transact(ctx, func(c conn) error {
+		tx = &Tx{s: s, conn: c}
+		return f(ctx, tx)
+	})
+	if err == nil {
+		s.tell(tx.enqueued)
+	}
+	return err
 }

@@ -2,8 +2,9 @@ package store
 
 // Tx is a transaction of Update; it must not be kept or used by several goroutines.
 type Tx struct {
-	s    *Store
-	conn conn
+	s        *Store
+	conn     conn
+	enqueued []*Outbox
 }
 
 // taken turns a violated unique constraint into a *DuplicateError; value gives the

@@ -175,13 +175,26 @@ func inventory(t *testing.T, s *store.Store) {
 }
 
 func outbox(t *testing.T, s *store.Store) {
+	var told [][]*store.Outbox
+	cancel := s.WatchOutbox(func(entries []*store.Outbox) { told = append(told, entries) })
+	why := errors.New("changed my mind")
+	err := s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: "never"}), why)
+	})
+	if !errors.Is(err, why) || len(told) != 0 {
+		t.Errorf("a transaction that was rolled back: %v, and %d entries were told", err, len(told))
+	}
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
 		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxDrive, Node: "n", Object: "w", Payload: "sealed"},
 			&store.Outbox{Kind: store.OutboxNode, Node: "n"}, &store.Outbox{Kind: store.OutboxNode, Node: "m"})
 	})
+	cancel()
 	all, err := s.OwnOutbox(t.Context(), "", "", 10)
 	if err != nil || len(all) != 3 || all[0].Kind != store.OutboxDrive || all[0].Payload != "sealed" || all[2].Node != "m" {
 		t.Fatalf("outbox %+v, error %v", all, err)
+	}
+	if len(told) != 1 || len(told[0]) != 3 || told[0][2].ID != all[2].ID {
+		t.Errorf("who watches was told %v, want the three entries, once", told)
 	}
 	if d, err := s.WaitingDrives(t.Context(), ""); err != nil || len(d) != 1 || !d["n"] {
 		t.Errorf("waiting drives %v, error %v", d, err)
@@ -246,27 +259,38 @@ func observedInBatches(t *testing.T, s *store.Store) {
 }
 
 func snapshots(t *testing.T, s *store.Store) {
-	a, b := NewNode("a"), NewNode("b")
-	Insert(t, s, a, b)
+	a, b, c := NewNode("a"), NewNode("b"), NewNode("c")
+	Insert(t, s, a, b, c)
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.InsertPort(ctx, &store.Port{UUID: uuid.NewString(), Node: a.UUID, Address: "00:00:00:00:00:01"}); err != nil {
-			return err
+		for _, mac := range []string{"00:00:00:00:00:01", "00:00:00:00:00:02", "00:00:00:00:00:03"} {
+			if err := tx.InsertPort(ctx, &store.Port{UUID: uuid.NewString(), Node: a.UUID, Address: mac, PXEEnabled: mac[16] == '2'}); err != nil {
+				return err
+			}
 		}
-		return tx.InsertWork(ctx, NewWork(b, work.Power))
+		return errors.Join(tx.SetTraits(ctx, a.UUID, []string{"T1", "T2"}), tx.InsertWork(ctx, NewWork(a, work.Deploy)), tx.InsertWork(ctx, NewWork(b, work.Power)))
 	})
-	got, err := s.Snapshots(t.Context(), []string{a.UUID, b.UUID, uuid.NewString()})
-	if err != nil || len(got) != 2 {
+	before := s.Statements()
+	got, err := s.Snapshots(t.Context(), []string{a.UUID, b.UUID, c.UUID, uuid.NewString()})
+	if err != nil || len(got) != 3 {
 		t.Fatalf("snapshots %v, error %v", got, err)
 	}
-	expect(t, "ports of a", len(got[a.UUID].Ports), 1)
-	expect(t, "work of a", got[a.UUID].Work == nil, true)
+	expect(t, "statements", s.Statements()-before, 1)
+	expect(t, "ports of a", len(got[a.UUID].Ports), 3)
+	for i, p := range got[a.UUID].Ports {
+		expect(t, "PXE of "+p.Address, p.PXEEnabled, p.Address[16] == '2')
+		expect(t, "order of ports", i == 0 || got[a.UUID].Ports[i-1].UUID < p.UUID, true)
+	}
+	expect(t, "traits of a", len(got[a.UUID].Node.Traits), 2)
+	expect(t, "work of a", got[a.UUID].Work != nil && got[a.UUID].Work.Verb == work.Deploy, true)
+	expect(t, "ports of b", len(got[b.UUID].Ports), 0)
 	expect(t, "work of b", got[b.UUID].Work != nil && got[b.UUID].Work.Verb == work.Power, true)
+	expect(t, "work of c", got[c.UUID].Work == nil, true)
 	keys, err := s.NodeKeys(t.Context(), "", 1)
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("keys %v, error %v", keys, err)
 	}
 	more, err := s.NodeKeys(t.Context(), keys[0].UUID, 10)
-	if err != nil || len(more) != 1 || more[0].UUID <= keys[0].UUID {
+	if err != nil || len(more) != 2 || more[0].UUID <= keys[0].UUID {
 		t.Errorf("more keys %v, error %v", more, err)
 	}
 }

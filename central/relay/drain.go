@@ -1,0 +1,109 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// batchSize bounds what is read of the outbox, and rendered, at once.
+const batchSize = 256
+
+// told takes in what this replica has committed for the writer's site.
+func (w *writer) told(entries []*store.Outbox) {
+	var ours []*store.Outbox
+	for _, o := range entries {
+		if w.SiteOf(o.Group) == w.site.Name {
+			ours = append(ours, o)
+		}
+	}
+	if len(ours) > 0 {
+		w.inbox.add(ours)
+	}
+}
+
+// publishNew publishes what this replica has committed. What fails is found again by
+// publishOld.
+func (w *writer) publishNew(ctx context.Context) error {
+	entries, missed := w.inbox.take()
+	if !missed {
+		return w.drain(ctx, func(context.Context, string) ([]*store.Outbox, error) {
+			batch := entries[:min(len(entries), batchSize)]
+			entries = entries[len(batch):]
+			return batch, nil
+		})
+	}
+	if err := w.forget(ctx); err != nil {
+		return err
+	}
+	return w.drain(ctx, func(ctx context.Context, after string) ([]*store.Outbox, error) {
+		return w.Store.OwnOutbox(ctx, w.site.Name, after, batchSize)
+	})
+}
+
+// publishOld publishes what has waited for long, whoever wrote it.
+func (w *writer) publishOld(ctx context.Context) error {
+	err := w.drain(ctx, func(ctx context.Context, after string) ([]*store.Outbox, error) {
+		return w.Store.OldOutbox(ctx, w.site.Name, after, w.Takeover, batchSize)
+	})
+	return errors.Join(err, w.forget(ctx))
+}
+
+// fetch returns the next entries after an id, at most batchSize; fewer are the last.
+type fetch func(ctx context.Context, after string) ([]*store.Outbox, error)
+
+// drain publishes what next finds, batch by batch, until there is no more.
+func (w *writer) drain(ctx context.Context, next fetch) error {
+	after := ""
+	blocked := map[string]bool{} // nodes of which something failed: order is kept
+	var errs []error
+	for {
+		batch, err := next(ctx, after)
+		if err != nil || len(batch) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		after = batch[len(batch)-1].ID
+		began := time.Now()
+		done, err := w.publish(ctx, batch, blocked)
+		w.Metrics.RelaySeconds.WithLabelValues(w.site.Name).Observe(time.Since(began).Seconds())
+		errs = append(errs, err)
+		for _, o := range done {
+			w.Metrics.Relayed.WithLabelValues(w.site.Name, string(o.Kind)).Inc()
+		}
+		w.Metrics.RelayErrors.WithLabelValues(w.site.Name).Add(float64(len(batch) - len(done)))
+		if w.done = append(w.done, done...); len(w.done) >= batchSize {
+			if err := w.forget(ctx); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+		if len(batch) < batchSize || ctx.Err() != nil {
+			return errors.Join(errs...)
+		}
+	}
+}
+
+// forget deletes what is published. It is done for many entries at once, up to a tick
+// later: whoever crashes in between leaves entries that are published once more,
+// which changes nothing.
+func (w *writer) forget(ctx context.Context) error {
+	for len(w.done) > 0 {
+		part := w.done[:min(len(w.done), batchSize)]
+		if err := w.Store.DeleteOutbox(ctx, part); err != nil {
+			return err
+		}
+		w.done = w.done[len(part):]
+	}
+	w.done = nil
+	return nil
+}
+
+// forgetLast does so when the writer ends, to spare other replicas the trouble.
+func (w *writer) forgetLast() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := w.forget(ctx); err != nil {
+		w.log.Info("relay: published entries stay in the outbox; another replica publishes them again", "entries", len(w.done), "error", err)
+	}
+}

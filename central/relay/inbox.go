@@ -1,0 +1,56 @@
+package relay
+
+import (
+	"sync"
+
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// What an inbox holds at most; what comes on top is read from the outbox.
+const (
+	inboxEntries = 4096
+	inboxBytes   = 16 << 20 // of config drives
+)
+
+// inbox holds the entries for one site that this replica has committed and not yet
+// published, so that they need not be read again. Safe for concurrent use.
+type inbox struct {
+	wake chan struct{}
+
+	mu      sync.Mutex
+	entries []*store.Outbox
+	bytes   int
+	missed  bool // there may be more in the outbox
+}
+
+// newInbox returns an inbox that is awake and has missed what was committed before.
+func newInbox() *inbox {
+	b := &inbox{wake: make(chan struct{}, 1), missed: true}
+	b.wake <- struct{}{}
+	return b
+}
+
+// add takes in entries. It never blocks.
+func (b *inbox) add(entries []*store.Outbox) {
+	b.mu.Lock()
+	for _, o := range entries {
+		b.bytes += len(o.Payload)
+	}
+	if b.entries = append(b.entries, entries...); len(b.entries) > inboxEntries || b.bytes > inboxBytes {
+		b.entries, b.bytes, b.missed = nil, 0, true
+	}
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the inbox. missed says that the outbox has to be read instead.
+func (b *inbox) take() (entries []*store.Outbox, missed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entries, missed = b.entries, b.missed
+	b.entries, b.bytes, b.missed = nil, 0, false
+	return entries, missed
+}
