@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/drivers"
 	"github.com/ironyard/ironyard/rackd/imagecache"
+	"github.com/ironyard/ironyard/rackd/imagemirror"
 	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/netboot"
@@ -40,6 +41,7 @@ type rackd struct {
 	conductor *conductor.Conductor
 	hardware  *drivers.Set
 	cache     *imagecache.Cache
+	mirror    *imagemirror.Mirror
 	identity  agentdoor.Identity
 	registry  *prometheus.Registry
 	netboot   *netboot.Metrics
@@ -103,16 +105,26 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	r.netboot = netboot.NewMetrics(r.registry)
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.lease = lease.New(r.site, self, func() { r.conductor.RingChanged() }, c.Log)
-	r.view = view.New(r.site, c.Group, func(id string) { r.conductor.NodeChanged(id) }, c.Log)
+	r.view = view.New(r.site, c.Group, r.nodeChanged, c.Log)
 	m := metrics.New(r.registry, r.lease.Age, func() int { return len(r.view.Nodes()) })
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
 		Key: c.Key, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		PowerSync: c.PowerSync, AutomatedClean: !c.NoAutomatedClean}
 	if r.cache != nil {
-		cc.Images = images{r.cache, c.Rack.httpBase()}
+		stock := images{r.cache, c.Rack.httpBase(), r.neighbours}
+		cc.Images = stock
+		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.neighbours, Copy: stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
 	return nil
+}
+
+// nodeChanged hands a change of a node's documents to those who act on it.
+func (r *rackd) nodeChanged(id string) {
+	r.conductor.NodeChanged(id)
+	if r.mirror != nil {
+		r.mirror.NodeChanged(id)
+	}
 }
 
 func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {

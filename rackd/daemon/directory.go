@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/conductor"
@@ -36,28 +38,41 @@ func machine(o conductor.BootOrder, ok bool) (netboot.Machine, bool) {
 	return m, true
 }
 
-// images hands an agent the URL of an image in the cache.
+// images hands an agent the URLs of an image in the cache.
 type images struct {
 	cache *imagecache.Cache
 	base  string
+	// neighbours are the rackds that keep copies.
+	neighbours func() []bus.Member
 }
 
-func (i images) Prepare(ctx context.Context, src driver.ImageSource) (string, error) {
+func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, error) {
 	e, err := i.cache.Ensure(ctx, imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue})
 	switch {
 	case err == nil:
-		return i.base + imagecache.Prefix + e.ID, nil
+		urls := []string{i.base + imagecache.Prefix + e.ID}
+		for _, n := range i.neighbours() {
+			urls = append(urls, n.BootURL+imagecache.Prefix+e.ID)
+		}
+		return urls, nil
 	case imagecache.Permanent(err) || ctx.Err() != nil:
-		return "", err
+		return nil, err
 	}
-	return "", fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
+	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
+}
+
+// Copy gets an image from another rackd's cache, for the mirror.
+func (i images) Copy(ctx context.Context, id, base string) error {
+	algo, value, _ := strings.Cut(id, "-")
+	_, err := i.cache.Ensure(ctx, imagecache.Source{URL: base + imagecache.Prefix + id, HashAlgo: algo, HashValue: value})
+	return err
 }
 
 // noImages is for a rackd that serves no machines.
 type noImages struct{}
 
-func (noImages) Prepare(context.Context, driver.ImageSource) (string, error) {
-	return "", fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
+func (noImages) Prepare(context.Context, driver.ImageSource) ([]string, error) {
+	return nil, fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
 }
 
 // newAgent returns the client of a node's agent.

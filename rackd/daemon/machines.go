@@ -80,7 +80,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
 	k := r.cfg.Rack
 	ramdisk := func() ipxescript.Ramdisk {
-		return k.ramdisk(r.identity.Fingerprint, neighbours(r.cfg, r.lease.Members()))
+		return k.ramdisk(r.identity.Fingerprint, r.neighbours())
 	}
 	who := directory{r.conductor}
 	mux := http.NewServeMux()
@@ -89,6 +89,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
 	mux.Handle("/images/", r.cache.Handler())
+	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
 	g.Go(func() error {
 		return agentdoor.New(r.conductor, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identity)

@@ -23,6 +23,8 @@ func neighbours(self Config, members []bus.Member) []bus.Member {
 	return list
 }
 
+func (r *rackd) neighbours() []bus.Member { return neighbours(r.cfg, r.lease.Members()) }
+
 // ramdisk says what machines boot at this moment: this rackd's files, and an agent
 // that knows the others too, so that it finds one of them when this one has gone.
 func (k *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdisk {

@@ -74,8 +74,12 @@ type Task struct {
 	Facts map[string]string
 }
 
-// Facts that the conductor reads.
+// Facts that others than the steps read.
 const (
+	// FactImage is the ID of the image that the work deploys, once it is in the
+	// rack's cache: the group's other rackds keep a copy.
+	FactImage = "image"
+
 	// FactBoot says what the machine gets when it boots from the network.
 	FactBoot     = "boot"
 	BootRamdisk  = "ramdisk"
@@ -113,11 +117,15 @@ type Agent interface {
 // Images gives the agent something to download.
 type Images interface {
 	// Prepare fetches the image into the rack's cache, verified, and returns the
-	// URL to hand to the agent.
-	Prepare(ctx context.Context, src ImageSource) (url string, err error)
+	// URLs to hand to the agent: this rackd's first, then those of its neighbours,
+	// which have a copy or soon will.
+	Prepare(ctx context.Context, src ImageSource) (urls []string, err error)
 }
 
 // ImageSource is an image as a node's instance_info describes it.
 type ImageSource struct {
 	URL, HashAlgo, HashValue string
 }
+
+// ID names the image's content in the caches of the rack.
+func (s ImageSource) ID() string { return s.HashAlgo + "-" + s.HashValue }

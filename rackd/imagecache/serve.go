@@ -36,6 +36,12 @@ func (c *Cache) serve(w http.ResponseWriter, r *http.Request) {
 	e := c.acquire(id)
 	if e == nil {
 		c.metrics.served.WithLabelValues("missing").Inc()
+		if c.coming(id) {
+			// A neighbour's agent asks before the copy is whole: it shall ask again.
+			w.Header().Set("Retry-After", "2")
+			http.Error(w, "this image is being fetched; ask again", http.StatusServiceUnavailable)
+			return
+		}
 		http.Error(w, "this image is not in this rackd's cache", http.StatusNotFound)
 		return
 	}
@@ -71,6 +77,13 @@ func (c *Cache) acquire(id string) *entry {
 		e.used = c.now()
 	}
 	return e
+}
+
+// coming reports whether the image is being fetched.
+func (c *Cache) coming(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flights[id] != nil
 }
 
 func (c *Cache) release(e *entry) {

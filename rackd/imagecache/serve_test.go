@@ -60,6 +60,40 @@ func TestHandler(t *testing.T) {
 	await(t, func() bool { return c.locked(func() int64 { return int64(c.entries[e.ID].refs) }) == 0 })
 }
 
+// Whoever asks for an image on its way is told to come back, not that there is none.
+func TestImageOnItsWay(t *testing.T) {
+	o := newOrigin(t)
+	c := openCache(t, Config{})
+	src := o.put("/held", 1000)
+	srv := httptest.NewServer(c.Handler())
+	defer srv.Close()
+	path := srv.URL + Prefix + "sha256-" + src.HashValue
+	status := func() int {
+		res, err := srv.Client().Get(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	if got := status(); got != http.StatusNotFound {
+		t.Errorf("before: %d", got)
+	}
+	fetched := make(chan error, 1)
+	go func() { _, err := c.Ensure(t.Context(), src); fetched <- err }()
+	<-o.began
+	if got := status(); got != http.StatusServiceUnavailable {
+		t.Errorf("on its way: %d", got)
+	}
+	close(o.hold)
+	if err := <-fetched; err != nil {
+		t.Fatal(err)
+	}
+	if got := status(); got != http.StatusOK {
+		t.Errorf("afterwards: %d", got)
+	}
+}
+
 func TestServingKeepsTheEntry(t *testing.T) {
 	o := newOrigin(t)
 	c := openCache(t, Config{})

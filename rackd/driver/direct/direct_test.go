@@ -97,6 +97,14 @@ func TestDeployEndToEnd(t *testing.T) {
 				t.Errorf("phases %q lack %q", r.Phases, phase)
 			}
 		}
+		// The neighbours learn what to copy, the agent where the copies are.
+		id := "sha256-" + strings.Repeat("ab", 32)
+		if got := r.Task(networkboot.IPXE()).Facts[driver.FactImage]; got != id {
+			t.Errorf("image %q is told to the neighbours, want %q", got, id)
+		}
+		if urls := `"urls":["http://rack/images/` + id + `","http://neighbour/images/` + id + `"]`; !strings.Contains(r.Writes("agent standby.prepare_image")[0], urls) {
+			t.Errorf("the agent was told %q, want %s in it", r.Writes("agent standby.prepare_image")[0], urls)
+		}
 		if r.Progress.TotalBytes == 0 {
 			t.Error("no progress was shown")
 		}

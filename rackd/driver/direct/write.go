@@ -25,6 +25,7 @@ func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if _, err := t.Images.Prepare(ctx, img.source); err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
 	}
+	t.Facts[driver.FactImage] = img.source.ID()
 	t.Record.Phase("image", "in the rack's cache, verified")
 	return driver.Done(), nil
 }

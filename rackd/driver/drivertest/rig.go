@@ -118,8 +118,8 @@ func (r *Rig) write(f driver.Fence, what string) error {
 }
 
 // Prepare implements driver.Images.
-func (r *Rig) Prepare(_ context.Context, src driver.ImageSource) (string, error) {
-	return "http://rack/images/" + src.HashValue, r.fail("prepare_image")
+func (r *Rig) Prepare(_ context.Context, src driver.ImageSource) ([]string, error) {
+	return []string{"http://rack/images/" + src.ID(), "http://neighbour/images/" + src.ID()}, r.fail("prepare_image")
 }
 
 type noImplementation struct{}
