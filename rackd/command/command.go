@@ -45,7 +45,7 @@ type flags struct {
 	Address      netip.Addr   `help:"This rackd's address on it." env:"RACKD_ADDRESS" group:"Machines"`
 	Prefix       int          `help:"Length of the network's prefix." default:"24" env:"RACKD_PREFIX" group:"Machines"`
 	DHCP         string       `help:"serve: give addresses; proxy: beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
-	DHCPRange    string       `help:"First and last address to give." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
+	DHCPRange    string       `help:"First and last address to give. Give the rackds of one network ranges of their own." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
 	Router       netip.Addr   `help:"Router told to machines." env:"RACKD_ROUTER" group:"Machines"`
 	DNS          []netip.Addr `help:"Name servers told to machines." env:"RACKD_DNS" group:"Machines"`
 	HTTPPort     int          `help:"Port of boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`

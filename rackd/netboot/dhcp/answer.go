@@ -70,18 +70,25 @@ func (s *Server) ours(relay net.IP) bool {
 }
 
 // request answers a client that takes an offer or keeps an address; one that asks
-// for an address that it cannot have is told so, and starts anew.
+// for an address that it cannot have is told so, and starts anew. A client that
+// remembers an address from another server's range is left to that server (RFC 2131,
+// section 4.3.2), until it is in use and that server does not renew it: then the
+// client asks all (section 4.4.5), and a machine in the middle of a deploy must not
+// lose its address.
 func (s *Server) request(m *dhcpv4.DHCPv4, machine netboot.Machine, mac string) (*dhcpv4.DHCPv4, error) {
-	wanted := addr(m.RequestedIPAddress())
+	wanted, uses := addr(m.RequestedIPAddress()), false
 	if !wanted.IsValid() {
-		wanted = addr(m.ClientIPAddr)
+		wanted, uses = addr(m.ClientIPAddr), true
 	}
 	if s.elsewhere(m) {
 		s.pool.learn(mac, wanted)
 		return nil, nil
 	}
 	kind := clientOf(m)
-	if !s.pool.take(mac, wanted) {
+	switch v := s.pool.take(mac, wanted, uses); {
+	case v == unknown && !addr(m.ServerIdentifier()).IsValid():
+		return nil, nil
+	case v != granted:
 		s.cfg.Log.Info("DHCP address refused", "mac", mac, "node", machine.UUID, "address", wanted.String())
 		// RFC 2131, section 4.3.2: a relay broadcasts it, the client may be elsewhere by now.
 		return dhcpv4.NewReplyFromRequest(m, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithBroadcast(true),

@@ -7,8 +7,10 @@
 // subnet, on its interface or through relays in that subnet. It needs no
 // authentication, see rackd/netboot.
 //
-// Invariant: no two machines have the same address from one server; two servers of
-// one segment agree as far as each hears the other's clients.
+// Invariants: no two machines have the same address from one server; two servers of
+// one segment agree as far as each hears the other's clients, and never give the same
+// where their ranges are apart; a machine whose server has gone keeps its address
+// with another.
 package dhcp
 
 import (
@@ -45,7 +47,7 @@ type Programs struct {
 type Config struct {
 	Mode     Mode
 	ServerIP netip.Addr
-	From, To netip.Addr // both are given to machines
+	From, To netip.Addr // both are given to machines; of the same subnet, by Mask
 	Mask     net.IPMask
 	Router   netip.Addr // zero: none
 	DNS      []netip.Addr

@@ -26,17 +26,22 @@ type lease struct {
 	Until   time.Time  `json:"until"`
 	// Declined: MAC found somebody else using the address; nobody gets it until Until.
 	Declined bool `json:"declined,omitempty"`
+	// offered: nobody has asked for it yet.
+	offered bool
 }
 
-// pool hands out addresses. A machine's address is derived from its MAC, probing on
-// where that is taken: rackds of one rack give a machine the same address most of
-// the time, although they share nothing; where they do not, each learns from the
-// requests that it overhears what the other gave. Safe for concurrent use.
+// pool hands out addresses of its range, and keeps account of those that the other
+// rackds of the subnet give, as far as it overhears the machines' requests: when one
+// of them has gone, its machines keep their addresses with this one. A machine's
+// address is derived from its MAC, probing on where that is taken, so rackds that
+// share a range mostly agree; ranges of their own rule out that two machines that ask
+// at the same moment get the same one. Safe for concurrent use.
 //
 // byMAC[l.MAC] == l.Address for each lease of byAddr that is not declined.
 type pool struct {
 	from, to netip.Addr
-	reserved map[netip.Addr]bool // in the range, yet never given
+	subnet   netip.Prefix
+	reserved map[netip.Addr]bool // never given to a machine, in the range or not
 	ttl      time.Duration
 	path     string // of the lease file; empty: none
 	now      func() time.Time
@@ -57,32 +62,40 @@ func openPool(c Config) (*pool, error) {
 	if n := uint64(number(c.To)-number(c.From)) + 1; n > maxRange {
 		return nil, fmt.Errorf("DHCP range %s-%s has %d addresses: at most %d are possible", c.From, c.To, n, maxRange)
 	}
-	p := &pool{from: c.From, to: c.To, ttl: c.LeaseTime, path: c.LeaseFile, now: c.Now, log: c.Log,
+	ones, _ := c.Mask.Size()
+	p := &pool{from: c.From, to: c.To, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, path: c.LeaseFile, now: c.Now, log: c.Log,
 		reserved: map[netip.Addr]bool{c.ServerIP: true, c.Router: true},
 		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}}
+	if !p.subnet.Contains(c.To) {
+		return nil, fmt.Errorf("DHCP range %s-%s leaves the subnet %s of its first address: correct the range or the prefix", c.From, c.To, p.subnet)
+	}
 	for _, d := range c.DNS {
 		p.reserved[d] = true
 	}
-	if ones, bits := c.Mask.Size(); bits == 32 && ones < 31 { // the subnet's own and its broadcast address
-		subnet := netip.PrefixFrom(c.From, ones).Masked().Addr()
-		p.reserved[subnet] = true
-		p.reserved[address(number(subnet)|^uint32(0)>>ones)] = true
+	if ones < 31 { // the subnet's own and its broadcast address
+		p.reserved[p.subnet.Addr()] = true
+		p.reserved[address(number(p.subnet.Addr())|^uint32(0)>>ones)] = true
 	}
 	leases, err := load(c.LeaseFile, c.Log)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range leases {
-		if p.givable(l.Address) && l.Until.After(p.now()) {
+		if p.usable(l.Address) && l.Until.After(p.now()) {
 			p.put(l)
 		}
 	}
 	return p, nil
 }
 
-// givable reports whether a may be given to anybody.
+// givable reports whether a may be given to anybody by this server.
 func (p *pool) givable(a netip.Addr) bool {
-	return a.Is4() && !a.Less(p.from) && !p.to.Less(a) && !p.reserved[a]
+	return p.usable(a) && !a.Less(p.from) && !p.to.Less(a)
+}
+
+// usable reports whether a machine may have a: another server's range may hold it.
+func (p *pool) usable(a netip.Addr) bool {
+	return a.Is4() && p.subnet.Contains(a) && !p.reserved[a]
 }
 
 // put records l in place of what its machine and its address had.
@@ -104,11 +117,12 @@ func (p *pool) drop(a netip.Addr) {
 	delete(p.byAddr, a)
 }
 
-// freeFor reports whether mac may have a: nobody else does.
-func (p *pool) freeFor(mac string, a netip.Addr) bool {
-	if !p.givable(a) {
-		return false
-	}
+// freeFor reports whether mac may be given a: it is in the range, and nobody else
+// has it.
+func (p *pool) freeFor(mac string, a netip.Addr) bool { return p.givable(a) && p.open(mac, a) }
+
+// open reports whether nobody but mac is known to have a.
+func (p *pool) open(mac string, a netip.Addr) bool {
 	l, taken := p.byAddr[a]
 	return !taken || !l.Until.After(p.now()) || l.MAC == mac && !l.Declined
 }
@@ -121,7 +135,8 @@ func (p *pool) offer(mac string, wish netip.Addr) (netip.Addr, error) {
 	until := p.now().Add(offerTime)
 	if a, ok := p.byMAC[mac]; ok {
 		if l := p.byAddr[a]; l.Until.Before(until) {
-			p.put(lease{MAC: mac, Address: a, Until: until})
+			l.Until = until
+			p.put(l)
 		}
 		return a, nil
 	}
@@ -132,32 +147,47 @@ func (p *pool) offer(mac string, wish netip.Addr) (netip.Addr, error) {
 			return a, err
 		}
 	}
-	p.put(lease{MAC: mac, Address: a, Until: until})
+	p.put(lease{MAC: mac, Address: a, Until: until, offered: true})
 	return a, nil
 }
 
+// verdict is what becomes of a request for an address.
+type verdict int
+
+const (
+	granted verdict = iota
+	// refused: the machine cannot have it, and shall start anew.
+	refused
+	// unknown: it may be another server's, which knows better.
+	unknown
+)
+
 // take gives the machine the address it asks for, unless it is not to be had. A
-// machine that got its address from another rackd keeps it that way.
-func (p *pool) take(mac string, wanted netip.Addr) bool {
+// machine that uses an address of another server, which does not answer it any more,
+// keeps it.
+func (p *pool) take(mac string, wanted netip.Addr, uses bool) verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.freeFor(mac, wanted) {
-		return false
+	switch {
+	case !p.usable(wanted) || !p.open(mac, wanted):
+		return refused
+	case !p.givable(wanted) && !uses && p.byMAC[mac] != wanted:
+		return unknown
 	}
 	p.put(lease{MAC: mac, Address: wanted, Until: p.now().Add(p.ttl)})
 	p.save()
-	return true
+	return granted
 }
 
 // learn notes that another server gives the machine an address: neither ours, nor
-// one that we would give to somebody else.
+// one that we would give to somebody else. A mere offer of ours gives way.
 func (p *pool) learn(mac string, a netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old, ok := p.byMAC[mac]; ok && old != a {
 		p.drop(old)
 	}
-	if p.freeFor(mac, a) {
+	if p.usable(a) && (p.open(mac, a) || p.byAddr[a].offered) {
 		p.put(lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl)})
 	}
 	p.save()

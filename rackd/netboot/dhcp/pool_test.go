@@ -85,6 +85,70 @@ func TestTwoServersAgree(t *testing.T) {
 	}
 }
 
+// Two rackds with ranges of their own. The machines' addresses survive their server,
+// also with a rackd that has never heard of them.
+func TestServersWithRangesOfTheirOwn(t *testing.T) {
+	ranges := func(last string, from, to string) func(*Config) {
+		return func(c *Config) {
+			c.ServerIP, c.From, c.To = netip.MustParseAddr("10.77.0."+last), netip.MustParseAddr("10.77.0."+from), netip.MustParseAddr("10.77.0."+to)
+		}
+	}
+	one, two := newServer(t, ranges("1", "100", "119")), newServer(t, ranges("2", "120", "139"))
+	request, err := dhcpv4.NewRequestFromOffer(answer(t, one, message(t, known, dhcpv4.MessageTypeDiscover)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack := answer(t, one, request)
+	if r := answer(t, two, request); r != nil {
+		t.Errorf("the other server answered a request that was not for it: %s", r.Summary())
+	}
+	had := ack.YourIPAddr
+	remembers := message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(had)))
+	uses := message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(had))
+	thief := message(t, "52:54:00:00:00:02", dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(had))
+	stranger := newServer(t, ranges("3", "140", "159")) // started a moment ago
+	for _, c := range []struct {
+		what   string
+		server *Server
+		asks   *dhcpv4.DHCPv4
+		want   string // type of the answer; empty: none
+	}{
+		{"the heir, which overheard it, and a machine that remembers its address", two, remembers, "ACK"},
+		{"the heir and a machine that uses its address", two, uses, "ACK"},
+		{"the heir and another machine with that address", two, thief, "NAK"},
+		{"a stranger and a machine that remembers an address", stranger, remembers, ""},
+		{"a stranger and a machine that uses an address", stranger, uses, "ACK"},
+		{"a stranger that now knows", stranger, thief, "NAK"},
+	} {
+		got := ""
+		if r := answer(t, c.server, c.asks); r != nil {
+			got = r.MessageType().String()
+			if got == "ACK" && !r.YourIPAddr.Equal(had) {
+				t.Errorf("%s: given %s, had %s", c.what, r.YourIPAddr, had)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: answer %q, want %q", c.what, got, c.want)
+		}
+	}
+	if r := answer(t, two, message(t, known, dhcpv4.MessageTypeDiscover)); !r.YourIPAddr.Equal(had) {
+		t.Errorf("the heir offers %s to a machine that has %s", r.YourIPAddr, had)
+	}
+}
+
+// An offer that nobody has taken gives way to what another server really gave.
+func TestOfferGivesWayToALease(t *testing.T) {
+	s := newServer(t, nil)
+	offered := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover)).YourIPAddr
+	answer(t, s, message(t, "52:54:00:00:00:02", dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offered)),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.IPv4(10, 77, 0, 2)))))
+	late := message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offered)),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.IPv4(10, 77, 0, 1))))
+	if r := answer(t, s, late); r == nil || r.MessageType() != dhcpv4.MessageTypeNak {
+		t.Errorf("the machine that was offered %s first got %v, although another has it", offered, r)
+	}
+}
+
 func TestAddressOfAnotherRackdIsKept(t *testing.T) {
 	s := newServer(t, nil)
 	derived := answer(t, newServer(t, nil), message(t, known, dhcpv4.MessageTypeDiscover)).YourIPAddr
@@ -106,6 +170,7 @@ func TestConfigsThatCannotWork(t *testing.T) {
 		"range backwards": func(c *Config) { c.From, c.To = c.To, c.From },
 		"IPv6":            func(c *Config) { c.From = netip.MustParseAddr("fd00::1") },
 		"whole Internet":  func(c *Config) { c.From, c.To = netip.MustParseAddr("0.0.0.0"), netip.MustParseAddr("255.255.255.255") },
+		"two subnets":     func(c *Config) { c.To = netip.MustParseAddr("10.77.1.1") },
 		"mode":            func(c *Config) { c.Mode = "maybe" },
 		"no boot web":     func(c *Config) { c.HTTP = "" },
 		"no mask":         func(c *Config) { c.Mask = nil },
@@ -152,7 +217,7 @@ func FuzzPool(f *testing.F) {
 			case 0:
 				p.offer(mac, a)
 			case 1:
-				p.take(mac, a)
+				p.take(mac, a, move>>7 == 1)
 			case 2:
 				p.learn(mac, a)
 			case 3:
@@ -163,7 +228,7 @@ func FuzzPool(f *testing.F) {
 				now = now.Add(time.Duration(move) * 10 * time.Second)
 			}
 			for mac, a := range p.byMAC {
-				if l := p.byAddr[a]; l.MAC != mac || l.Declined || !p.givable(a) {
+				if l := p.byAddr[a]; l.MAC != mac || l.Declined || !p.usable(a) {
 					t.Fatalf("%s has %s, whose lease is %+v", mac, a, l)
 				}
 			}
