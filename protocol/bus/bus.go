@@ -108,6 +108,8 @@ type Site struct {
 	Groups jetstream.KeyValue
 	Drives jetstream.ObjectStore
 	Events jetstream.Stream
+	// Trouble, if set before the first Follow, is told why a bucket is read anew.
+	Trouble func(bucket string, err error)
 }
 
 // Settings of a site's buckets and stream.

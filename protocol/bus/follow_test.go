@@ -1,0 +1,119 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// memory is a Reader that keeps what it was told.
+type memory struct {
+	mu      sync.Mutex
+	values  map[string]string
+	synced  int
+	missing []string
+}
+
+func (m *memory) Apply(e jetstream.KeyValueEntry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.Operation() == jetstream.KeyValuePut {
+		m.values[e.Key()] = string(e.Value())
+	} else {
+		delete(m.values, e.Key())
+	}
+}
+
+func (m *memory) Synced(missing []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.synced++
+	m.missing = append(m.missing, missing...)
+}
+
+// until waits for a condition of m.
+func (m *memory) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		m.mu.Lock()
+		done := ok()
+		m.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			t.Fatalf("%s: not so after 30 s; values %v, synced %d times, missing %v", what, m.values, m.synced, m.missing)
+		}
+	}
+}
+
+func put(t *testing.T, kv jetstream.KeyValue, key, value string) {
+	t.Helper()
+	if _, err := kv.PutString(t.Context(), key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFollowFindsWhatABucketLost(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, s *Site){
+		"purged": func(t *testing.T, s *Site) {
+			st, err := s.JS.Stream(t.Context(), "KV_"+NodesBucket)
+			if err == nil {
+				err = st.Purge(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, s.Nodes, "g.c", "3")
+		},
+		"made anew": func(t *testing.T, s *Site) {
+			if err := s.JS.DeleteKeyValue(t.Context(), NodesBucket); err != nil {
+				t.Fatal(err)
+			}
+			again, err := Open(t.Context(), s.Conn, "", Settings{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, again.Nodes, "g.c", "3")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openSite(t)
+			var troubles []error
+			s.Trouble = func(_ string, err error) { troubles = append(troubles, err) }
+			m := &memory{values: map[string]string{}}
+			put(t, s.Nodes, "g.a", "1")
+			put(t, s.Nodes, "other.a", "1")
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- s.Follow(ctx, NodesBucket, "g.>", m) }()
+			m.until(t, "first reading", func() bool { return m.synced == 1 && m.values["g.a"] == "1" && len(m.values) == 1 })
+			put(t, s.Nodes, "g.b", "2")
+			m.until(t, "a change", func() bool { return m.values["g.b"] == "2" })
+			if err := s.Nodes.Delete(t.Context(), "g.b"); err != nil {
+				t.Fatal(err)
+			}
+			m.until(t, "a deletion", func() bool { return m.values["g.b"] == "" })
+			lose(t, s)
+			m.until(t, "the loss", func() bool { return m.synced == 2 && m.values["g.c"] == "3" })
+			if !slices.Equal(m.missing, []string{"g.a"}) {
+				t.Errorf("missing %v, want g.a alone: it was not deleted", m.missing)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if len(troubles) == 0 || !errors.Is(troubles[0], errLost) {
+				t.Errorf("told of %v, want the loss", troubles)
+			}
+		})
+	}
+}
