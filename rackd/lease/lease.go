@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/ring"
@@ -32,28 +33,37 @@ var ErrNotHeld = errors.New("this rackd's lease is not confirmed")
 // ErrReplaced means that a younger process runs under this rackd's name.
 var ErrReplaced = errors.New("another rackd with this name has started")
 
+// Groups knows which conductor groups stand in for which (rackd/failover).
+type Groups interface {
+	Of(group string) []string
+	Serves(by, group string) bool
+}
+
 // Lease is safe for concurrent use.
 type Lease struct {
 	site    *bus.Site
 	self    bus.Member
+	groups  Groups
 	log     *slog.Logger
 	changed func()
 	rev     uint64
 	held    atomic.Pointer[time.Time] // start of the newest confirmed renewal
+	settle  atomic.Pointer[time.Time] // until when others may still be coming back
 
 	mu      sync.Mutex
 	members map[string]bus.Member // by key
+	seen    map[string]time.Time  // name → when its last sign of life came
 	ring    *ring.Ring
 	synced  chan struct{}
 }
 
 // New prepares a lease for self; changed is called, from Run's goroutines, after
-// each change of the ring.
-func New(site *bus.Site, self bus.Member, changed func(), log *slog.Logger) *Lease {
+// each change of the ring, and when a lease that had been lost is held again.
+func New(site *bus.Site, self bus.Member, groups Groups, changed func(), log *slog.Logger) *Lease {
 	self.Instance = uuid.NewString()
 	self.StartedAt = time.Now().UTC()
-	return &Lease{site: site, self: self, log: log, changed: changed,
-		members: map[string]bus.Member{}, ring: ring.New(nil), synced: make(chan struct{})}
+	return &Lease{site: site, self: self, groups: groups, log: log, changed: changed,
+		members: map[string]bus.Member{}, seen: map[string]time.Time{}, ring: ring.New(nil), synced: make(chan struct{})}
 }
 
 // Self is the member as announced.
@@ -74,6 +84,14 @@ func (l *Lease) Check() error {
 	return nil
 }
 
+// settleTime is how long after its lease began, or began again, a rackd takes nothing
+// from those who seem dead.
+const settleTime = 2 * bus.LeaseRenew
+
+// Settled reports whether the lease is held and has been for long enough that who
+// is not among the members is dead.
+func (l *Lease) Settled() bool { return l.settle.Load() == nil && l.Check() == nil }
+
 // Age is how long ago the lease was confirmed; negative when it never was.
 func (l *Lease) Age() time.Duration {
 	if at := l.held.Load(); at != nil {
@@ -88,8 +106,41 @@ func (l *Lease) Owner(node, driver, group string) string {
 	l.mu.Lock()
 	r := l.ring
 	l.mu.Unlock()
-	m, _ := r.Owner(node, driver, group)
+	m, _ := r.Owner(node, driver, group, l.groups.Of(group)...)
 	return m.Name
+}
+
+// Serves reports whether a rackd of that name lives and may serve nodes of group.
+func (l *Lease) Serves(name, group string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.members {
+		if m.Name == name {
+			return l.groups.Serves(m.Group, group)
+		}
+	}
+	return false
+}
+
+// Member returns the live rackd of that name.
+func (l *Lease) Member(name string) (bus.Member, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.members {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return bus.Member{}, false
+}
+
+// LastSeen is when the last sign of life of a rackd came, living or not; ok is false
+// when it was never seen.
+func (l *Lease) LastSeen(name string) (at time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok = l.seen[name]
+	return at, ok
 }
 
 // Members returns the live rackds in order of name.
@@ -107,35 +158,27 @@ func (l *Lease) Members() []bus.Member {
 // Run renews the lease and follows the ring until ctx ends, then withdraws. It
 // returns ErrReplaced when a younger process has taken the name.
 func (l *Lease) Run(ctx context.Context) error {
-	watch, err := l.site.Alive.WatchAll(ctx)
-	if err != nil {
-		return fmt.Errorf("watch bucket %s: %w", bus.AliveBucket, err)
-	}
-	defer watch.Stop()
-	if err := l.renew(ctx); errors.Is(err, ErrReplaced) {
-		return err
-	}
-	defer l.withdraw()
-	tick := time.NewTicker(bus.LeaseRenew)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := l.renew(ctx); errors.Is(err, ErrReplaced) {
-				return err
-			}
-		case e, open := <-watch.Updates():
-			if !open {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return errors.New("the watch on bucket ALIVE ended")
-			}
-			l.apply(e)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.site.Follow(ctx, bus.AliveBucket, ">", reader{l}) })
+	g.Go(func() error {
+		if err := l.renew(ctx); errors.Is(err, ErrReplaced) {
+			return err
 		}
-	}
+		defer l.withdraw()
+		tick := time.NewTicker(bus.LeaseRenew)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				if err := l.renew(ctx); errors.Is(err, ErrReplaced) {
+					return err
+				}
+			}
+		}
+	})
+	return g.Wait()
 }
 
 func (l *Lease) renew(ctx context.Context) error {
@@ -156,7 +199,19 @@ func (l *Lease) renew(ctx context.Context) error {
 		return err
 	}
 	l.rev = rev
+	lapsed := l.Check() != nil
 	l.held.Store(&began)
+	switch until := l.settle.Load(); {
+	case lapsed:
+		// Where the bus was away for everybody, the others announce themselves anew
+		// within a renewal: they are not taken for dead before that.
+		later := time.Now().Add(settleTime)
+		l.settle.Store(&later)
+		l.changed() // what had to rest may go on
+	case until != nil && time.Now().After(*until):
+		l.settle.Store(nil)
+		l.changed()
+	}
 	return nil
 }
 
@@ -181,22 +236,41 @@ func (l *Lease) withdraw() {
 	}
 }
 
-// apply takes in one update; nil marks the end of what was there at the start.
-func (l *Lease) apply(e jetstream.KeyValueEntry) {
-	if e == nil {
-		l.rebuild()
-		close(l.synced)
-		l.changed()
-		return
+// reader is what bus.Follow tells.
+type reader struct{ *Lease }
+
+// Synced is told when the bucket has been read. What it lost without a marker is
+// gone: those who live have announced themselves anew.
+func (r reader) Synced(missing []string) {
+	r.mu.Lock()
+	for _, key := range missing {
+		delete(r.members, key)
 	}
+	r.mu.Unlock()
+	r.rebuild()
+	select {
+	case <-r.synced:
+	default:
+		close(r.synced)
+	}
+	r.changed()
+}
+
+// Apply takes in one change.
+func (r reader) Apply(e jetstream.KeyValueEntry) {
+	l := r.Lease
 	l.mu.Lock()
 	old, had := l.members[e.Key()]
 	if e.Operation() != jetstream.KeyValuePut {
 		delete(l.members, e.Key())
-		l.mu.Unlock()
-		if had {
-			l.log.Info("rackd left", "rackd", old.Name, "group", old.Group)
+		if had && time.Since(l.seen[old.Name]) < bus.LeaseTTL-bus.LeaseRenew {
+			l.seen[old.Name] = time.Now() // it withdrew
 		}
+		l.mu.Unlock()
+		if !had {
+			return
+		}
+		l.log.Info("rackd left", "rackd", old.Name, "group", old.Group)
 	} else {
 		var m bus.Member
 		if err := json.Unmarshal(e.Value(), &m); err != nil {
@@ -204,7 +278,7 @@ func (l *Lease) apply(e jetstream.KeyValueEntry) {
 			l.log.Error("unreadable ALIVE key ignored", "key", e.Key(), "error", err)
 			return
 		}
-		l.members[e.Key()] = m
+		l.members[e.Key()], l.seen[m.Name] = m, time.Now()
 		l.mu.Unlock()
 		if had && old.Instance == m.Instance {
 			return // a renewal changes nothing

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,11 +38,24 @@ func openSite(t *testing.T) (*bus.Site, *server.Server) {
 	return s, srv
 }
 
+// groups: rack-a serves rack-b's nodes when nobody else does.
+type groups struct{}
+
+func (groups) Of(group string) []string {
+	if group == "rack-b" {
+		return []string{"rack-a"}
+	}
+	return nil
+}
+func (g groups) Serves(by, group string) bool {
+	return by == group || slices.Contains(g.Of(group), by)
+}
+
 // holder runs a lease until stop; changes are counted in the channel.
 func holder(t *testing.T, s *bus.Site, name string) (l *Lease, changes chan struct{}, stop func() error) {
 	t.Helper()
 	changes = make(chan struct{}, 100)
-	l = New(s, bus.Member{Name: name, Drivers: map[string]map[string][]string{"redfish": nil}}, func() { changes <- struct{}{} },
+	l = New(s, bus.Member{Name: name, Group: "rack-" + name, Drivers: map[string]map[string][]string{"redfish": nil}}, groups{}, func() { changes <- struct{}{} },
 		slog.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -65,13 +79,19 @@ func until(t *testing.T, changes chan struct{}, what string, ok func() bool) {
 func TestRingFollowsWhoLives(t *testing.T) {
 	s, _ := openSite(t)
 	a, changes, stopA := holder(t, s, "a")
-	until(t, changes, "a is alone", func() bool { return a.Owner("n", "redfish", "") == "a" })
+	until(t, changes, "a is alone", func() bool { return a.Owner("n", "redfish", "rack-a") == "a" })
 	if err := a.Check(); err != nil {
 		t.Errorf("the lease is not held: %v", err)
 	}
+	if owner := a.Owner("n", "redfish", "rack-b"); owner != "a" || !a.Serves("a", "rack-b") {
+		t.Errorf("rack-b is owned by %q while none of its own lives, want its failover a", owner)
+	}
 	_, _, stopB := holder(t, s, "b")
 	until(t, changes, "both are there", func() bool { return len(a.Members()) == 2 })
-	if owner := a.Owner("n", "ipmi", ""); owner != "" {
+	if owner := a.Owner("n", "redfish", "rack-b"); owner != "b" || a.Serves("b", "rack-a") || !a.Serves("b", "rack-b") {
+		t.Errorf("rack-b is owned by %q when its own rackd is back", owner)
+	}
+	if owner := a.Owner("n", "ipmi", "rack-a"); owner != "" {
 		t.Errorf("a hardware type that nobody has is owned by %q", owner)
 	}
 	began := time.Now()
@@ -82,6 +102,10 @@ func TestRingFollowsWhoLives(t *testing.T) {
 	if d := time.Since(began); d > time.Second {
 		t.Errorf("a graceful stop was seen after %v, want at once", d)
 	}
+	if at, ok := a.LastSeen("b"); !ok || time.Since(at) > time.Second {
+		t.Errorf("b was last seen %v ago, %t: it withdrew just now", time.Since(at), ok)
+	}
+	until(t, changes, "a may take what others left", a.Settled)
 	if err := stopA(); err != nil {
 		t.Fatal(err)
 	}
