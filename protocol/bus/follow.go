@@ -11,6 +11,9 @@ import (
 
 // Reader takes in what a bucket holds. Its methods are called from one goroutine.
 type Reader interface {
+	// Begin says that everything will be read, from the start: revisions may be lower
+	// than those read before.
+	Begin()
 	// Apply takes in one change: a value, or a marker that the key is gone.
 	Apply(e jetstream.KeyValueEntry)
 	// Synced says that everything which the bucket held when Follow began to read it
@@ -74,6 +77,7 @@ func (f *follower) once(ctx context.Context) error {
 		return fmt.Errorf("watch bucket %s: %w", f.bucket, err)
 	}
 	defer watch.Stop()
+	f.reader.Begin()
 	before := f.keys
 	f.keys, f.highest = map[string]uint64{}, 0
 	synced := false

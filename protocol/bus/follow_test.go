@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +18,10 @@ type memory struct {
 	values  map[string]string
 	synced  int
 	missing []string
+	begun   atomic.Int32
 }
+
+func (m *memory) Begin() { m.begun.Add(1) }
 
 func (m *memory) Apply(e jetstream.KeyValueEntry) {
 	m.mu.Lock()
@@ -110,6 +114,9 @@ func TestFollowFindsWhatABucketLost(t *testing.T) {
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
+			}
+			if n := m.begun.Load(); n != 2 {
+				t.Errorf("begun %d times, want twice", n)
 			}
 			if len(troubles) == 0 || !errors.Is(troubles[0], errLost) {
 				t.Errorf("told of %v, want the loss", troubles)

@@ -142,6 +142,9 @@ func (d *Document) Supersedes(old *Document) bool {
 	return old == nil || d.Generation > old.Generation
 }
 
+// Fresh reports whether no rackd has ever taken the work.
+func (d *Document) Fresh() bool { return d.Owner == "" && d.State == "" && d.Seq == 0 }
+
 // Open reports whether the work has not ended.
 func (d *Document) Open() bool { return d.Result == nil }
 

@@ -78,6 +78,9 @@ type reader struct{ *Groups }
 
 var errName = errors.New("its name does not fit its key")
 
+// Begin is told before everything is read.
+func (reader) Begin() {}
+
 // Apply takes in one change.
 func (r reader) Apply(e jetstream.KeyValueEntry) {
 	r.mu.Lock()

@@ -239,6 +239,9 @@ func (l *Lease) withdraw() {
 // reader is what bus.Follow tells.
 type reader struct{ *Lease }
 
+// Begin is told before everything is read.
+func (reader) Begin() {}
+
 // Synced is told when the bucket has been read. What it lost without a marker is
 // gone: those who live have announced themselves anew.
 func (r reader) Synced(missing []string) {

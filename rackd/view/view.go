@@ -1,10 +1,12 @@
-// Package view is a rackd's memory of its conductor group: every node document
-// and every work document, as the bus last showed them, with the indexes that
-// netboot and the agents' door need.
+// Package view is a rackd's memory of the conductor groups that it may serve: every
+// node document and every work document, as the bus last showed them, with the
+// indexes that netboot and the agents' door need.
 //
 // It may import protocol only. It is read-only towards the bus except through
 // UpdateWork, whose compare-and-set is the fence. Documents handed out are shared:
-// readers must not change them.
+// readers must not change them. What the bus loses stays here: a node is served on
+// until central has written it anew, and where a piece of work stood is remembered,
+// so that its next owner goes on from there.
 package view
 
 import (
@@ -14,13 +16,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-
-	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // ErrConflict means that somebody else wrote the work document first.
@@ -28,86 +29,51 @@ var ErrConflict = errors.New("the work document has changed")
 
 // Work is a work document and the revision to compare with when writing it.
 type Work struct {
-	Doc      work.Document
+	Doc work.Document
+	// Revision is 0 when the bus has lost the document: then it can be written anew.
 	Revision uint64
+	// Lost: the bus does not hold the document; Doc is what it held.
+	Lost bool
+	// Written is when the document was written, by the bus's clock.
+	Written time.Time
+	// reread: the bucket is being read from its start; whatever comes is newer.
+	reread bool
+}
+
+// Groups says which conductor groups this rackd may serve (rackd/failover).
+type Groups interface {
+	Synced() <-chan struct{}
+	Served() []string
 }
 
 // View is safe for concurrent use.
 type View struct {
 	site    *bus.Site
-	group   string
+	groups  Groups
 	log     *slog.Logger
 	changed func(node string)
+	regroup chan struct{}
 
-	mu      sync.RWMutex
-	nodes   map[string]*node.Document
-	works   map[string]*Work
-	byMAC   map[string]string
-	pending int
-	synced  chan struct{}
+	mu     sync.RWMutex
+	nodes  map[string]*node.Document
+	works  map[string]*Work
+	byMAC  map[string]string
+	synced chan struct{}
 }
 
-// New returns an empty view of group; changed is called, from Run's goroutines,
-// with the UUID of each node whose documents changed.
-func New(site *bus.Site, group string, changed func(node string), log *slog.Logger) *View {
-	return &View{site: site, group: group, changed: changed, log: log, pending: 2,
+// New returns an empty view; changed is called, from Run's goroutines, with the UUID
+// of each node whose documents changed.
+func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
+	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
 		nodes: map[string]*node.Document{}, works: map[string]*Work{}, byMAC: map[string]string{}, synced: make(chan struct{})}
-}
-
-// Synced is closed once all that was on the bus at the start is in the view.
-func (v *View) Synced() <-chan struct{} { return v.synced }
-
-// Run follows the buckets until ctx ends.
-func (v *View) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.follow(ctx, v.site.Nodes, bus.NodesBucket, v.applyNode) })
-	g.Go(func() error { return v.follow(ctx, v.site.Work, bus.WorkBucket, v.applyWork) })
-	return g.Wait()
-}
-
-func (v *View) follow(ctx context.Context, kv jetstream.KeyValue, name string, apply func(jetstream.KeyValueEntry)) error {
-	watch, err := kv.Watch(ctx, bus.GroupToken(v.group)+".>")
-	if err != nil {
-		return fmt.Errorf("watch bucket %s: %w", name, err)
-	}
-	defer watch.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, open := <-watch.Updates():
-			switch {
-			case !open && ctx.Err() != nil:
-				return nil
-			case !open:
-				return fmt.Errorf("the watch on bucket %s ended", name)
-			case e == nil:
-				v.mu.Lock()
-				if v.pending--; v.pending == 0 {
-					close(v.synced)
-				}
-				v.mu.Unlock()
-			default:
-				apply(e)
-				v.changed(bus.NodeOfKey(e.Key()))
-			}
-		}
-	}
 }
 
 func (v *View) applyNode(e jetstream.KeyValueEntry) {
 	id := bus.NodeOfKey(e.Key())
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if old := v.nodes[id]; old != nil {
-		for _, p := range old.Ports {
-			if v.byMAC[p.Address] == id {
-				delete(v.byMAC, p.Address)
-			}
-		}
-		delete(v.nodes, id)
-	}
 	if e.Operation() != jetstream.KeyValuePut {
+		v.dropNode(id)
 		return
 	}
 	var n node.Document
@@ -115,20 +81,37 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		v.log.Error("unreadable node document ignored", "key", e.Key(), "error", err)
 		return
 	}
+	v.dropNode(id)
 	v.nodes[id] = &n
 	for _, p := range n.Ports {
 		v.byMAC[p.Address] = id
 	}
 }
 
+// dropNode is called with the lock held.
+func (v *View) dropNode(id string) {
+	old := v.nodes[id]
+	if old == nil {
+		return
+	}
+	for _, p := range old.Ports {
+		if v.byMAC[p.Address] == id {
+			delete(v.byMAC, p.Address)
+		}
+	}
+	delete(v.nodes, id)
+}
+
 func (v *View) applyWork(e jetstream.KeyValueEntry) {
 	id := bus.NodeOfKey(e.Key())
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	old := v.works[id]
+	if old != nil && !old.reread && old.Revision >= e.Revision() {
+		return
+	}
 	if e.Operation() != jetstream.KeyValuePut {
-		if old := v.works[id]; old == nil || old.Revision < e.Revision() {
-			delete(v.works, id)
-		}
+		delete(v.works, id)
 		return
 	}
 	var d work.Document
@@ -136,9 +119,46 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) {
 		v.log.Error("unreadable work document ignored", "key", e.Key(), "error", err)
 		return
 	}
-	if old := v.works[id]; old == nil || old.Revision < e.Revision() {
-		v.works[id] = &Work{Doc: d, Revision: e.Revision()}
+	if old != nil {
+		remember(&d, &old.Doc)
 	}
+	v.works[id] = &Work{Doc: d, Revision: e.Revision(), Written: e.Created()}
+}
+
+// remember puts into d, a document as central makes it, where the same piece of work
+// stood: the bus had lost it, and central does not know that. Its epoch is above all
+// that were.
+func remember(d, old *work.Document) {
+	if d.ID != old.ID || !d.Fresh() || old.Fresh() {
+		return
+	}
+	d.State, d.Target, d.Checkpoint, d.Result = old.State, old.Target, old.Checkpoint, old.Result
+	d.Epoch = max(d.Epoch, old.Epoch)
+}
+
+// reread prepares for all documents of a group to come again, with any revisions.
+func (v *View) reread(group string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, w := range v.works {
+		if bus.GroupToken(w.Doc.Group) == bus.GroupToken(group) {
+			again := *w
+			again.reread = true
+			v.works[id] = &again
+		}
+	}
+}
+
+// loseWork marks what the bus has lost: its next owner writes it anew.
+func (v *View) loseWork(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	old := v.works[id]
+	if old == nil {
+		return
+	}
+	v.log.Warn("the bus has lost a work document; it is written anew from memory", "node", id, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
+	v.works[id] = &Work{Doc: old.Doc, Lost: true, Written: old.Written}
 }
 
 // UpdateWork writes doc if its key is still at revision and returns the new one;
@@ -161,8 +181,8 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 		return 0, err
 	}
 	v.mu.Lock()
-	if old := v.works[doc.Node]; old == nil || old.Revision < rev {
-		v.works[doc.Node] = &Work{Doc: copied, Revision: rev}
+	if old := v.works[doc.Node]; old == nil || old.reread || old.Revision < rev {
+		v.works[doc.Node] = &Work{Doc: copied, Revision: rev, Written: time.Now()}
 	}
 	v.mu.Unlock()
 	return rev, nil

@@ -48,12 +48,22 @@ func put(t *testing.T, s *bus.Site, d node.Document) {
 	}
 }
 
+// groups are the groups that are followed.
+type groups []string
+
+func (g groups) Served() []string { return g }
+func (groups) Synced() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
 func TestFollowsNodesAndFencesWork(t *testing.T) {
 	s := openSite(t)
 	put(t, s, node.Document{UUID: "n1", Group: "g", Ports: []node.Port{{Address: "52:54:00:00:00:01"}}})
 	put(t, s, node.Document{UUID: "n2", Group: "other"})
 	changed := make(chan string, 100)
-	v := New(s, "g", func(id string) { changed <- id }, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	v := New(s, groups{"g"}, func(id string) { changed <- id }, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- v.Run(ctx) }()
@@ -115,5 +125,66 @@ func TestFollowsNodesAndFencesWork(t *testing.T) {
 	}
 	if info, err := s.Events.Info(ctx); err != nil || info.State.Msgs != 1 {
 		t.Errorf("an event published twice is there %d times, %v", info.State.Msgs, err)
+	}
+}
+
+// The bus loses all work; central makes it anew without knowing where it stood.
+func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
+	s := openSite(t)
+	changed := make(chan string, 100)
+	v := New(s, groups{"g", "h"}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- v.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	<-v.Synced()
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		limit := time.After(30 * time.Second)
+		for !ok() {
+			select {
+			case <-changed:
+			case <-limit:
+				t.Fatalf("not within 30 s: %s", what)
+			}
+		}
+	}
+	create := func(d work.Document) uint64 {
+		t.Helper()
+		body, _ := json.Marshal(d)
+		rev, err := s.Work.Create(ctx, bus.NodeKey(d.Group, d.Node), body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rev
+	}
+	fresh := work.Document{ID: "w", Node: "n1", Group: "h", Entry: "deploying"}
+	rev := create(fresh)
+	taken := fresh
+	taken.Owner, taken.Epoch, taken.State, taken.Seq = "a", 3, "wait call-back", 7
+	taken.Checkpoint.Step = "deploy.write_image"
+	if _, err := v.UpdateWork(ctx, taken, rev); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.JS.DeleteKeyValue(ctx, bus.WorkBucket); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.Open(ctx, s.Conn, "", bus.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	until("the loss is known", func() bool { w := v.Work("n1"); return w != nil && w.Lost })
+	if w := v.Work("n1"); w.Revision != 0 || w.Doc.Checkpoint.Step != "deploy.write_image" {
+		t.Errorf("remembered %+v", w)
+	}
+	fresh.Epoch = 1 << 16
+	create(fresh)
+	until("central made it anew", func() bool { return !v.Work("n1").Lost })
+	if w := v.Work("n1"); w.Revision == 0 || w.Doc.Checkpoint.Step != "deploy.write_image" || w.Doc.State != "wait call-back" || w.Doc.Epoch != 1<<16 || w.Doc.Owner != "" {
+		t.Errorf("made anew: %+v", w)
 	}
 }

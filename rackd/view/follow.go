@@ -1,0 +1,160 @@
+package view
+
+import (
+	"context"
+	"sync"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// Synced is closed once all that was on the bus of the groups known at the start is
+// in the view.
+func (v *View) Synced() <-chan struct{} { return v.synced }
+
+// Regroup says that the groups to follow may have changed.
+func (v *View) Regroup() {
+	select {
+	case v.regroup <- struct{}{}:
+	default:
+	}
+}
+
+// Run follows the buckets until ctx ends. The groups that this rackd stands in for
+// are held in memory like its own, so that it can serve them at once.
+func (v *View) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	select {
+	case <-v.groups.Synced():
+	case <-ctx.Done():
+		return nil
+	}
+	followed := map[string]context.CancelFunc{}
+	first := &countdown{done: v.synced}
+	for {
+		served := map[string]bool{}
+		for _, group := range v.groups.Served() {
+			served[group] = true
+			if followed[group] == nil {
+				followed[group] = v.follow(ctx, g, group, first)
+			}
+		}
+		for group, stop := range followed {
+			if !served[group] {
+				stop()
+				delete(followed, group)
+				v.forget(group)
+			}
+		}
+		first.seal()
+		select {
+		case <-ctx.Done():
+			return g.Wait()
+		case <-v.regroup:
+		}
+	}
+}
+
+// follow follows one group's documents until stop.
+func (v *View) follow(ctx context.Context, g *errgroup.Group, group string, first *countdown) (stop context.CancelFunc) {
+	ctx, stop = context.WithCancel(ctx)
+	filter := bus.GroupToken(group) + ".>"
+	for bucket, r := range map[string]reader{
+		bus.NodesBucket: {v: v, begin: func() {}, apply: v.applyNode, lost: func(string) {}, first: first.add()},
+		bus.WorkBucket:  {v: v, begin: func() { v.reread(group) }, apply: v.applyWork, lost: v.loseWork, first: first.add()},
+	} {
+		g.Go(func() error { return v.site.Follow(ctx, bucket, filter, r) })
+	}
+	return stop
+}
+
+// forget drops what is held of a group that this rackd no longer stands in for.
+func (v *View) forget(group string) {
+	v.mu.Lock()
+	var gone []string
+	for id, n := range v.nodes {
+		if bus.GroupToken(n.Group) == bus.GroupToken(group) {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		v.dropNode(id)
+	}
+	for id, w := range v.works {
+		if bus.GroupToken(w.Doc.Group) == bus.GroupToken(group) {
+			delete(v.works, id)
+			gone = append(gone, id)
+		}
+	}
+	v.mu.Unlock()
+	for _, id := range gone {
+		v.changed(id)
+	}
+}
+
+// reader is what bus.Follow tells of one bucket and group.
+type reader struct {
+	v     *View
+	begin func()
+	apply func(jetstream.KeyValueEntry)
+	lost  func(id string)
+	first func() // to be called once the bucket has been read; not only once
+}
+
+// Begin implements bus.Reader.
+func (r reader) Begin() { r.begin() }
+
+// Apply implements bus.Reader.
+func (r reader) Apply(e jetstream.KeyValueEntry) {
+	r.apply(e)
+	r.v.changed(bus.NodeOfKey(e.Key()))
+}
+
+// Synced implements bus.Reader.
+func (r reader) Synced(missing []string) {
+	for _, key := range missing {
+		r.lost(bus.NodeOfKey(key))
+		r.v.changed(bus.NodeOfKey(key))
+	}
+	r.first()
+}
+
+// countdown closes done once all that was added before seal has been called.
+type countdown struct {
+	mu     sync.Mutex
+	left   int
+	sealed bool
+	done   chan struct{}
+}
+
+func (c *countdown) add() func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sealed {
+		return func() {}
+	}
+	c.left++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.left--
+		c.check()
+	})
+}
+
+func (c *countdown) seal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.sealed {
+		c.sealed = true
+		c.check()
+	}
+}
+
+func (c *countdown) check() {
+	if c.sealed && c.left == 0 {
+		close(c.done)
+	}
+}
