@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // Errors of the agents' calls.
@@ -52,7 +54,11 @@ func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply,
 	if r == nil {
 		return agentapi.LookupReply{}, ErrNotOwner
 	}
-	token := c.cfg.Key.Token(n.UUID, r.id)
+	key := c.cfg.Keys.Of(n.Group)
+	if key == nil {
+		return agentapi.LookupReply{}, ErrNoNode
+	}
+	token := key.Token(n.UUID, r.id)
 	r.mu.Lock()
 	if r.agent == nil {
 		r.agent = &work.Agent{}
@@ -114,13 +120,26 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 	return nil
 }
 
-// CheckToken returns nil when token is that of the node's work in flight.
+// CheckToken returns nil when token is that of the node's work in flight, whoever
+// runs it.
 func (c *Conductor) CheckToken(id, token string) error {
-	r := c.runner(id)
-	if r == nil || subtle.ConstantTimeCompare([]byte(token), []byte(c.cfg.Key.Token(id, r.id))) != 1 {
+	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
+	if n == nil || w == nil || !w.Doc.Open() {
+		return ErrBadToken
+	}
+	key := c.cfg.Keys.Of(n.Group)
+	if key == nil || subtle.ConstantTimeCompare([]byte(token), []byte(key.Token(id, w.Doc.ID))) != 1 {
 		return ErrBadToken
 	}
 	return nil
+}
+
+// OwnerOf returns the rackd that holds a node's open work, empty for none.
+func (c *Conductor) OwnerOf(id string) string {
+	if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() {
+		return w.Doc.Owner
+	}
+	return ""
 }
 
 // state is the newest state known of n; open says whether it has work in flight.
@@ -134,4 +153,40 @@ func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
 		s = w.Doc.Entry
 	}
 	return s, w.Doc.Open()
+}
+
+// listened is an agent whose answers count as signs of life, like its heartbeats: it
+// may know only rackds that are dead by now.
+type listened struct {
+	driver.Agent
+	r *runner
+}
+
+// Start implements driver.Agent.
+func (a listened) Start(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
+	c, err := a.Agent.Start(ctx, f, id, name, params)
+	a.heard(err)
+	return c, err
+}
+
+// Call implements driver.Agent.
+func (a listened) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
+	c, err := a.Agent.Call(ctx, f, id, name, params)
+	a.heard(err)
+	return c, err
+}
+
+// Command implements driver.Agent.
+func (a listened) Command(ctx context.Context, id string) (agentapi.Command, bool, error) {
+	c, ok, err := a.Agent.Command(ctx, id)
+	a.heard(err)
+	return c, ok, err
+}
+
+func (a listened) heard(err error) {
+	if err == nil {
+		a.r.mu.Lock()
+		a.r.heard = true
+		a.r.mu.Unlock()
+	}
 }

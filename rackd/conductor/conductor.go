@@ -8,6 +8,8 @@
 //     before each BMC write and each agent command.
 //   - There is no takeover path. Start, join and inheritance all end in reconcile,
 //     which re-reads the view and acts; it takes no event payload.
+//   - Work is taken from nobody who lives. An owner that the ring no longer names
+//     gives its work away at the next boundary between steps.
 //   - One runner, one goroutine, for each piece of open work this rackd owns.
 package conductor
 
@@ -42,8 +44,20 @@ type Documents interface {
 // Membership says what this rackd owns (rackd/lease).
 type Membership interface {
 	Check() error
+	// Settled reports whether who is not among the members is dead.
+	Settled() bool
 	// Owner returns the name of the rackd that owns a node.
 	Owner(node, driver, group string) string
+	// Serves reports whether a rackd lives and may serve nodes of a group.
+	Serves(name, group string) bool
+	// LastSeen is when the last sign of life of a rackd came.
+	LastSeen(name string) (time.Time, bool)
+}
+
+// Keys are those of the conductor groups that this rackd may serve (seal.Keyring).
+type Keys interface {
+	// Of returns nil for a group whose key this rackd does not have.
+	Of(group string) *seal.Key
 }
 
 // Metrics counts what the conductor does. All methods are safe for concurrent use.
@@ -53,6 +67,10 @@ type Metrics interface {
 	StepRan(name string, took time.Duration, err error)
 	Fenced()
 	OwnedWork(n int)
+	// TakenOver: work went on that another rackd, now dead, had begun; took is the time
+	// from that rackd's last sign of life.
+	TakenOver(took time.Duration)
+	Released()
 }
 
 // Config of a conductor.
@@ -63,8 +81,8 @@ type Config struct {
 	Members   Membership
 	Hardware  *driver.Registry
 	Images    driver.Images
-	// Key opens what central sealed for the group and derives agent tokens.
-	Key *seal.Key
+	// Keys open what central sealed for a group and derive agent tokens.
+	Keys Keys
 	// NewAgent returns the client of a node's agent; state gives its newest address.
 	NewAgent func(node, token string, state func() *work.Agent) driver.Agent
 	// BuildDrive makes what agents take of a config drive as the API took it; uuid
@@ -92,7 +110,7 @@ type Conductor struct {
 	dirty    map[string]bool
 	allDirty bool
 	runners  map[string]*runner
-	reported map[string]string // node → id of the ended work reported by this process
+	reported map[string]report // by node
 	powers   map[string]driver.PowerState
 }
 
@@ -102,7 +120,7 @@ func New(cfg Config) *Conductor {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
 	return &Conductor{cfg: cfg, log: cfg.Log, work: make(chan struct{}, 1), dirty: map[string]bool{},
-		runners: map[string]*runner{}, reported: map[string]string{}, powers: map[string]driver.PowerState{}}
+		runners: map[string]*runner{}, reported: map[string]report{}, powers: map[string]driver.PowerState{}}
 }
 
 // NodeChanged tells that a node's documents changed.
@@ -183,35 +201,56 @@ func (c *Conductor) takeDirty() []string {
 // reconcile makes what runs for a node fit what the bus says.
 func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string) {
 	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
-	mine := n != nil && c.owns(n)
-	c.mu.Lock()
-	r := c.runners[id]
-	c.mu.Unlock()
-
-	switch {
-	case r != nil && w != nil && r.id == w.Doc.ID && !w.Doc.Open():
-		// Its runner has ended it and is about to say so; a runner that had lost it
-		// cannot write any more.
-	case w == nil, !w.Doc.Open(), !mine:
-		if r != nil {
+	if w == nil || !w.Doc.Open() && w.Lost {
+		if r := c.runner(id); r != nil {
 			r.stop()
 		}
-		if w != nil && mine && !w.Doc.Open() {
+		return
+	}
+	named := n != nil && c.owns(n)
+	r := c.runner(id)
+	switch {
+	case !w.Doc.Open():
+		// A runner of this work has ended it and is about to say so; one that had lost
+		// it cannot write any more.
+		if r != nil && r.id != w.Doc.ID {
+			r.stop()
+		} else if r == nil && named {
 			c.reportEnded(ctx, g, w.Doc)
 		}
-	case r != nil && r.id == w.Doc.ID:
-		r.nudge()
-	case r != nil: // superseded: the new runner starts when the old one is out
+	case r != nil && (w.Lost || r.id != w.Doc.ID || w.Doc.Epoch > r.Epoch() && w.Doc.Owner != c.cfg.Name || c.cfg.Members.Check() != nil):
+		// Lost by the bus, superseded, taken by another, or not ours to go on with for
+		// now. When the runner is out, this is looked at again.
 		r.stop()
-	case n.Generation < w.Doc.Generation:
+	case r != nil:
+		r.leave.Store(!named && n != nil && c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) != "")
+		r.nudge()
+	case n == nil || n.Generation < w.Doc.Generation:
 		// The node document that belongs to this work is still on its way.
-	default:
+	case c.mayTake(n, w, named):
 		c.start(ctx, g, n, *w)
 	}
 }
 
+// mayTake reports whether this rackd is to go on with open work: its own, or what
+// the ring gives it and no living rackd holds.
+func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
+	switch owner := w.Doc.Owner; {
+	case c.cfg.Members.Check() != nil:
+		return false
+	case owner == c.cfg.Name:
+		return true // from before a restart, or from a moment without a lease
+	case !named:
+		return false
+	case owner == "":
+		return true
+	default:
+		return c.cfg.Members.Settled() && !c.cfg.Members.Serves(owner, n.Group)
+	}
+}
+
 func (c *Conductor) owns(n *node.Document) bool {
-	return c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) == c.cfg.Name && c.cfg.Members.Check() == nil
+	return c.cfg.Members.Check() == nil && c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) == c.cfg.Name
 }
 
 func (c *Conductor) start(ctx context.Context, g *errgroup.Group, n *node.Document, w view.Work) {
@@ -240,12 +279,26 @@ func (c *Conductor) runner(id string) *runner {
 	return c.runners[id]
 }
 
-// reportEnded publishes how a piece of work ended, once in this process's life: the
-// rackd that ended it may have died before it could.
+// report is when the end of a piece of work was reported.
+type report struct {
+	event string // its id
+	at    time.Time
+}
+
+// reportAgain is how long central may take to clear ended work away before it is told
+// again: it may be away, or the bus may have lost the event.
+const reportAgain = time.Minute
+
+// reportEnded publishes how a piece of work ended: the rackd that ended it may have
+// died before it could.
 func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.Document) {
+	e := endedEvent(c.cfg.Name, d)
 	c.mu.Lock()
-	done := c.reported[d.Node] == d.ID
-	c.reported[d.Node] = d.ID
+	last := c.reported[d.Node]
+	done := last.event == e.ID && time.Since(last.at) < reportAgain
+	if !done {
+		c.reported[d.Node] = report{e.ID, time.Now()}
+	}
 	c.mu.Unlock()
 	if done {
 		return
@@ -253,7 +306,7 @@ func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.D
 	g.Go(func() error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		if err := c.cfg.Documents.Publish(ctx, endedEvent(c.cfg.Name, d)); err != nil {
+		if err := c.cfg.Documents.Publish(ctx, e); err != nil {
 			c.log.Warn("end of work not reported, trying again", "node", d.Node, "work", d.ID, "error", err)
 			c.mu.Lock()
 			delete(c.reported, d.Node)
@@ -275,11 +328,15 @@ func (c *Conductor) deadline(s provision.State) time.Duration {
 // open returns a copy of n with its secrets opened.
 func (c *Conductor) open(n *node.Document) (*node.Document, error) {
 	copied := *n
+	key := c.cfg.Keys.Of(n.Group)
+	if key == nil {
+		return &copied, fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
+	}
 	var err error
-	if copied.DriverInfo, err = c.cfg.Key.OpenFields(n.UUID, n.DriverInfo); err != nil {
+	if copied.DriverInfo, err = key.OpenFields(n.UUID, n.DriverInfo); err != nil {
 		return &copied, fmt.Errorf("driver_info: %w", err)
 	}
-	if copied.InstanceInfo, err = c.cfg.Key.OpenFields(n.UUID, n.InstanceInfo); err != nil {
+	if copied.InstanceInfo, err = key.OpenFields(n.UUID, n.InstanceInfo); err != nil {
 		return &copied, fmt.Errorf("instance_info: %w", err)
 	}
 	return &copied, nil

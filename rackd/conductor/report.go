@@ -159,8 +159,8 @@ const saveEvery = 2 * time.Second
 // phases, and now and then writes a checkpoint.
 func (r *runner) flush(ctx context.Context) error {
 	r.mu.Lock()
-	phases, beat, agent, inv := r.phases, r.beat, r.agent, r.inventory
-	r.phases, r.inventory = nil, nil
+	phases, beat, agent, inv := r.phases, r.beat || r.heard, r.agent, r.inventory
+	r.phases, r.inventory, r.heard = nil, nil, false
 	first := agent != nil && (r.doc.Checkpoint.Agent == nil || r.doc.Checkpoint.Agent.URL != agent.URL || r.doc.Checkpoint.Agent.TokenGiven != agent.TokenGiven)
 	r.mu.Unlock()
 	if beat {
@@ -268,9 +268,11 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 		return err
 	}
 	r.doc.Seq++
+	pointFinish.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
 	if err := r.save(ctx); err != nil {
 		return err
 	}
+	pointResult.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
 	r.c.cfg.Metrics.WorkEnded(r.doc.Verb, res.OK, time.Since(r.doc.Requested))
 	r.log.Info("work ended", "ok", res.OK, "state", string(r.doc.State), "took", time.Since(r.doc.Requested).Round(time.Millisecond))
 	// Should this be lost, reconcile reports the end again.

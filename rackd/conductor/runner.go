@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -26,19 +28,22 @@ type runner struct {
 	log    *slog.Logger
 	cancel context.CancelFunc
 	woken  chan struct{}
+	leave  atomic.Bool // the ring names another rackd: give the work away at the next boundary
 
 	doc      work.Document
 	revision uint64
 	task     *driver.Task
-	boot     string // the FactBoot that the machine was last told of
-	took     time.Time
+	boot     string    // the FactBoot that the machine was last told of
+	found    view.Work // the document as it was when this rackd took it
 	saved    time.Time
+	told     time.Time // when the state was last reported
 
 	mu        sync.Mutex
 	epoch     uint64
 	lost      error
 	agent     *work.Agent
 	beat      bool // a heartbeat came since the step ran
+	heard     bool // the agent answered since the last flush
 	progress  *agentapi.Progress
 	inventory *agentapi.Inventory
 	phases    []work.Event
@@ -47,8 +52,10 @@ type runner struct {
 }
 
 func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.CancelFunc) *runner {
-	r := &runner{c: c, id: w.Doc.ID, node: n, doc: w.Doc, revision: w.Revision, cancel: cancel,
-		woken: make(chan struct{}, 1), took: time.Now(), phaseAt: time.Now(), seen: map[string]bool{}}
+	r := &runner{c: c, id: w.Doc.ID, node: n, doc: w.Doc, revision: w.Revision, found: w, epoch: w.Doc.Epoch, cancel: cancel,
+		woken: make(chan struct{}, 1), phaseAt: time.Now(), seen: map[string]bool{}}
+	// The document in the view is shared; what this runner changes in it is its own.
+	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = c.log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
 	if w.Doc.Checkpoint.Agent != nil {
 		a := *w.Doc.Checkpoint.Agent
@@ -75,8 +82,13 @@ func (r *runner) Check() error {
 		lost = r.c.cfg.Members.Check()
 	}
 	if lost == nil {
-		if w := r.c.cfg.Documents.Work(r.node.UUID); w == nil || w.Doc.ID != r.id || w.Doc.Epoch != r.Epoch() {
-			lost = errors.New("another rackd has taken the work")
+		switch w := r.c.cfg.Documents.Work(r.node.UUID); {
+		case w == nil || w.Doc.ID != r.id:
+			lost = errors.New("the node's work has moved on")
+		case w.Lost:
+			lost = errors.New("the bus has lost the work document")
+		case w.Doc.Epoch != r.Epoch():
+			lost = fmt.Errorf("rackd %q has taken the work under epoch %d", w.Doc.Owner, w.Doc.Epoch)
 		}
 	}
 	if lost != nil {
@@ -112,6 +124,9 @@ func (r *runner) run(ctx context.Context) {
 		err = r.runSteps(ctx, steps)
 	}
 	switch {
+	case errors.Is(err, errReleased):
+		r.c.cfg.Metrics.Released()
+		r.log.Info("work given away: the ring names another rackd", "step", r.doc.Checkpoint.Step)
 	case errors.Is(err, driver.ErrFenced) || errors.Is(err, view.ErrConflict) || ctx.Err() != nil:
 		r.log.Info("work left to its next owner", "step", r.doc.Checkpoint.Step, "error", err)
 	case err != nil:
@@ -121,34 +136,6 @@ func (r *runner) run(ctx context.Context) {
 			r.log.Warn("the end of the work was not written or not reported; both are tried again", "error", err)
 		}
 	}
-}
-
-// take makes this rackd the owner, under a new epoch.
-func (r *runner) take(ctx context.Context) error {
-	from := r.doc.Owner
-	r.doc.Owner = r.c.cfg.Name
-	r.doc.Epoch++
-	r.doc.Seq = 1
-	if r.doc.State == "" {
-		r.doc.State, r.doc.Target = r.doc.Entry, r.doc.EntryTarget
-	}
-	if r.doc.Checkpoint.Deadline.IsZero() {
-		r.setDeadline()
-	}
-	if r.doc.Checkpoint.Facts == nil {
-		r.doc.Checkpoint.Facts = map[string]string{}
-	}
-	r.boot = r.doc.Checkpoint.Facts[driver.FactBoot]
-	r.mu.Lock()
-	r.epoch = r.doc.Epoch
-	r.mu.Unlock()
-	if err := r.save(ctx); err != nil {
-		return err
-	}
-	r.c.cfg.Metrics.WorkTaken(r.doc.Verb)
-	r.log.Info("work taken", "from", from, "epoch", r.doc.Epoch, "step", r.doc.Checkpoint.Step, "state", string(r.doc.State))
-	// A new owner says where the work stands: events of the one before may be lost.
-	return r.publish(ctx, r.stateEvent(""))
 }
 
 // prepare resolves the node's hardware and lists the work's steps.
@@ -161,9 +148,9 @@ func (r *runner) prepare() ([]flowStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	token := r.c.cfg.Key.Token(n.UUID, r.id)
+	token := r.c.cfg.Keys.Of(n.Group).Token(n.UUID, r.id)
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.id, Images: r.c.cfg.Images, Record: r,
-		Agent: r.c.cfg.NewAgent(n.UUID, token, r.agentState), ConfigDrive: r.configDrive, Facts: r.doc.Checkpoint.Facts}
+		Agent: listened{r.c.cfg.NewAgent(n.UUID, token, r.agentState), r}, ConfigDrive: r.configDrive, Facts: r.doc.Checkpoint.Facts}
 	return r.c.flow(&r.doc, r.task)
 }
 
@@ -177,6 +164,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 		cp := &r.doc.Checkpoint
 		switch {
 		case cp.Step != s.id():
+			pointBegin.Hit(r.at(s))
 			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Entered = s.id(), i, work.Begun, nil, time.Now().UTC()
 			r.setDeadline()
 			if err := r.save(ctx); err != nil {
@@ -188,12 +176,18 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			return fmt.Errorf("node %s: step %s was running when its rackd was lost; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then ask again",
 				r.node.Label(), s.id(), r.doc.Verb)
 		}
+		pointBegun.Hit(r.at(s))
 		if err := r.runStep(ctx, s); err != nil {
 			return err
 		}
+		pointEnd.Hit(r.at(s))
 		cp.Phase, cp.Progress = work.Ended, nil
 		if err := r.leaveStep(ctx, s); err != nil {
 			return err
+		}
+		pointEnded.Hit(r.at(s))
+		if r.leave.Load() && i+1 < len(steps) {
+			return r.release(ctx)
 		}
 	}
 	return nil
@@ -209,6 +203,7 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		r.beat = false
 		r.mu.Unlock()
 		out, err := r.attempt(ctx, s)
+		pointRan.Hit(r.at(s))
 		r.c.cfg.Metrics.StepRan(s.id(), time.Since(began), err)
 		if err := errors.Join(r.flush(ctx), r.Check()); err != nil {
 			return err
@@ -260,6 +255,9 @@ func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) erro
 		timer = t.C
 	}
 	for {
+		if err := r.tellAgain(ctx); err != nil {
+			return err
+		}
 		left := time.Until(r.doc.Checkpoint.Deadline)
 		if left <= 0 {
 			return fmt.Errorf("step %s: %w", s.id(), r.late(s))
@@ -315,7 +313,11 @@ func (r *runner) configDrive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	input, err := r.c.cfg.Key.Open(r.node.UUID, sealed)
+	key := r.c.cfg.Keys.Of(r.node.Group)
+	if key == nil {
+		return "", fmt.Errorf("config drive: this rackd has no key of conductor group %q", r.node.Group)
+	}
+	input, err := key.Open(r.node.UUID, sealed)
 	if err != nil {
 		return "", fmt.Errorf("config drive: %w", err)
 	}
@@ -333,6 +335,7 @@ func (r *runner) SaveHandle(ctx context.Context, handle any) error {
 		return err
 	}
 	r.doc.Checkpoint.Handle, r.doc.Checkpoint.Phase = body, work.Started
+	pointHandle.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
 	if err := r.save(ctx); err != nil {
 		if errors.Is(err, view.ErrConflict) {
 			return fmt.Errorf("%w: %w", driver.ErrFenced, err)

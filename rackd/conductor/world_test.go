@@ -31,6 +31,7 @@ type shelf struct {
 	events []work.Event
 	cut    bool // the bus does not answer
 	watch  []*Conductor
+	alive  atomic.Value // name of a rackd that lives besides the owner
 }
 
 func newShelf() *shelf {
@@ -142,7 +143,10 @@ func (s *shelf) states() (out []string) {
 // members is a ring of which the test names the owner.
 type members struct {
 	owner *atomic.Value // string
+	alive *atomic.Value // string: lives besides the owner
 	held  atomic.Bool
+	// unsettled: the lease has just begun
+	unsettled atomic.Bool
 }
 
 func (m *members) Check() error {
@@ -151,7 +155,15 @@ func (m *members) Check() error {
 	}
 	return errors.New("lease expired")
 }
+func (m *members) Settled() bool                       { return m.Check() == nil && !m.unsettled.Load() }
 func (m *members) Owner(string, string, string) string { return m.owner.Load().(string) }
+
+// Serves: who is not the owner is dead, unless the test says otherwise.
+func (m *members) Serves(name, _ string) bool {
+	alive, _ := m.alive.Load().(string)
+	return name == m.owner.Load().(string) || name == alive
+}
+func (*members) LastSeen(string) (time.Time, bool) { return time.Now().Add(-time.Second), true }
 
 type noMetrics struct{}
 
@@ -160,6 +172,8 @@ func (noMetrics) WorkEnded(work.Verb, bool, time.Duration) {}
 func (noMetrics) StepRan(string, time.Duration, error)     {}
 func (noMetrics) Fenced()                                  {}
 func (noMetrics) OwnedWork(int)                            {}
+func (noMetrics) TakenOver(time.Duration)                  {}
+func (noMetrics) Released()                                {}
 
 // machine is a hardware type whose steps the test scripts. It counts writes.
 type machine struct {
@@ -258,9 +272,9 @@ func conductorOn(t *testing.T, s *shelf, name string, owner *atomic.Value, m *ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	ms := &members{owner: owner}
+	ms := &members{owner: owner, alive: &s.alive}
 	ms.held.Store(true)
-	cfg := Config{Name: name, Documents: s, Members: ms, Hardware: reg, Key: testKey, Metrics: noMetrics{},
+	cfg := Config{Name: name, Documents: s, Members: ms, Hardware: reg, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), AutomatedClean: true,
 		NewAgent: func(_, _ string, state func() *work.Agent) driver.Agent { return noAgent{state} }}
 	if change != nil {

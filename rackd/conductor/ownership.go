@@ -1,0 +1,137 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// The places where a rackd may die in the middle of work, in the order in which a
+// step passes them; the detail is VERB/INTERFACE.STEP.
+var (
+	pointTake   = failpoint.New("conductor.take")   // before the document is taken
+	pointTaken  = failpoint.New("conductor.taken")  // taken, not yet reported
+	pointBegin  = failpoint.New("conductor.begin")  // before the checkpoint that a step begins
+	pointBegun  = failpoint.New("conductor.begun")  // after it: the side effect comes next
+	pointHandle = failpoint.New("conductor.handle") // before a step's handle is written
+	pointRan    = failpoint.New("conductor.ran")    // the step has done something, or looked
+	pointEnd    = failpoint.New("conductor.end")    // before the checkpoint that a step has ended
+	pointEnded  = failpoint.New("conductor.ended")  // after it
+	pointFinish = failpoint.New("conductor.finish") // before the result is written
+	pointResult = failpoint.New("conductor.result") // after it, before it is reported
+)
+
+// at is where a point is hit.
+func (r *runner) at(s flowStep) string { return string(r.doc.Verb) + "/" + s.id() }
+
+// errReleased ends a runner that has given its work away.
+var errReleased = errors.New("the work was given to another rackd")
+
+// release gives the work away, between two steps: whoever the ring names takes it.
+func (r *runner) release(ctx context.Context) error {
+	r.doc.Owner = ""
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	r.lose(errReleased)
+	return errReleased
+}
+
+// graceAfterTake is the least time that a new owner gives a waiting state: while
+// nobody owned the node, its agent could not say that it lives.
+const graceAfterTake = time.Minute
+
+// take makes this rackd the owner, under a new epoch.
+func (r *runner) take(ctx context.Context) error {
+	from := r.doc.Owner
+	r.doc.Owner = r.c.cfg.Name
+	r.doc.Epoch++
+	r.doc.Seq = 1
+	if r.doc.State == "" {
+		r.doc.State, r.doc.Target = r.doc.Entry, r.doc.EntryTarget
+	}
+	r.inheritTimes()
+	if r.doc.Checkpoint.Facts == nil {
+		r.doc.Checkpoint.Facts = map[string]string{}
+	}
+	r.boot = r.doc.Checkpoint.Facts[driver.FactBoot]
+	r.mu.Lock()
+	r.epoch = r.doc.Epoch
+	r.mu.Unlock()
+	pointTake.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	pointTaken.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
+	r.c.cfg.Metrics.WorkTaken(r.doc.Verb)
+	r.log.Info("work taken", "from", from, "epoch", r.doc.Epoch, "step", r.doc.Checkpoint.Step, "state", string(r.doc.State))
+	// A new owner says where the work stands: events of the one before may be lost.
+	r.told = time.Now()
+	if err := r.publish(ctx, r.stateEvent("")); err != nil {
+		return err
+	}
+	return r.reportTakeover(ctx, from)
+}
+
+// inheritTimes turns the times of a document, by its last owner's clock, into times
+// that this process can measure from: a clock that is off, here or there, neither
+// ends a wait early nor makes it endless.
+func (r *runner) inheritTimes() {
+	cp, now := &r.doc.Checkpoint, time.Now()
+	limit := r.c.deadline(r.doc.State)
+	if limit == 0 {
+		limit = restingDeadline
+	}
+	left := limit
+	if !cp.Deadline.IsZero() {
+		left = min(max(time.Until(cp.Deadline), min(graceAfterTake, limit)), limit)
+	}
+	cp.Deadline = now.UTC().Add(left)
+	if cp.Entered.After(now) {
+		cp.Entered = now.UTC()
+	}
+}
+
+// reportTakeover puts into the node's history whose work this rackd goes on with.
+func (r *runner) reportTakeover(ctx context.Context, from string) error {
+	if r.found.Doc.Fresh() {
+		return nil
+	}
+	step := r.doc.Checkpoint.Step
+	if step == "" {
+		step = "the beginning"
+	}
+	e := r.event(work.PhaseEntered)
+	switch {
+	case from == r.c.cfg.Name:
+		e.Phase, e.Detail = "resumed", fmt.Sprintf("%s goes on with it after a restart, at step %s", from, step)
+	case from == "":
+		e.Phase, e.Detail = "handed over", fmt.Sprintf("to %s, at step %s", r.c.cfg.Name, step)
+	default:
+		e.Phase, e.Detail = "takeover", fmt.Sprintf("from %s, which is dead, to %s, at step %s", from, r.c.cfg.Name, step)
+		if seen, ok := r.c.cfg.Members.LastSeen(from); ok {
+			took := time.Since(seen)
+			e.Seconds = took.Seconds()
+			e.Detail += fmt.Sprintf(", %.1f s after its last sign of life", took.Seconds())
+			r.c.cfg.Metrics.TakenOver(took)
+		}
+	}
+	return r.publish(ctx, e)
+}
+
+// tellEvery is how often the state of running work is reported although it has not
+// changed: an event may have been lost with the bus.
+const tellEvery = 5 * time.Minute
+
+func (r *runner) tellAgain(ctx context.Context) error {
+	if time.Since(r.told) < tellEvery {
+		return nil
+	}
+	r.told = time.Now()
+	return r.publish(ctx, r.stateEvent(""))
+}

@@ -1,0 +1,324 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
+)
+
+// phases lists the phases that events reported.
+func (s *shelf) phases() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.Kind == work.PhaseEntered {
+			out = append(out, e.Phase+": "+e.Detail)
+		}
+	}
+	return out
+}
+
+// The ring moves a node whose owner lives: the owner gives the work away at the next
+// boundary between steps, and nobody takes it before.
+func TestWorkMovesAtTheStepBoundary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		gate := make(chan struct{})
+		slow := driver.Step{Interface: "deploy", Name: "slow", Priority: 90, Kind: driver.Repeatable,
+			Run: func(ctx context.Context, _ *driver.Task) (driver.Outcome, error) {
+				log = append(log, "slow")
+				select {
+				case <-gate:
+				case <-ctx.Done():
+				}
+				return driver.Done(), ctx.Err()
+			}}
+		m := &machine{power: driver.PowerOff, deploy: []driver.Step{slow, did("after", &log)}}
+		s := newShelf()
+		s.alive.Store("a")
+		oneNode(s)
+		owner := owned("a")
+		a, _, killA := conductorOn(t, s, "a", owner, m, nil)
+		defer killA()
+		b, _, killB := conductorOn(t, s, "b", owner, m, nil)
+		defer killB()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		owner.Store("b")
+		a.RingChanged()
+		b.RingChanged()
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.Owner != "a" || d.Epoch != 1 {
+			t.Fatalf("owner %q, epoch %d in the middle of a step, want a still", d.Owner, d.Epoch)
+		}
+		close(gate)
+		synctest.Wait()
+		d := s.Work(nodeA).Doc
+		if d.State != provision.Active || d.Owner != "b" || d.Epoch != 2 || strings.Join(log, " ") != "slow after" {
+			t.Errorf("owner %q, epoch %d, state %q, steps %v", d.Owner, d.Epoch, d.State, log)
+		}
+		if p := s.phases(); !slices.Contains(p, "handed over: to b, at step deploy.slow") {
+			t.Errorf("history: %q", p)
+		}
+	})
+}
+
+// A rackd whose own lease has just come back takes nothing from those who seem dead.
+func TestNothingIsTakenBeforeTheRingHasSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{waitForAgent(m)}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		_, _, killA := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		killA()
+		b, ms, killB := conductorOn(t, s, "b", owner, m, nil)
+		defer killB()
+		ms.unsettled.Store(true)
+		owner.Store("b")
+		b.RingChanged()
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.Owner != "a" {
+			t.Fatalf("taken by %q before the ring had settled", d.Owner)
+		}
+		ms.unsettled.Store(false)
+		b.RingChanged()
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.Owner != "b" || d.Epoch != 2 {
+			t.Errorf("owner %q, epoch %d", d.Owner, d.Epoch)
+		}
+		if p := s.phases(); len(p) == 0 || !strings.HasPrefix(p[len(p)-1], "takeover: from a, which is dead, to b, at step deploy.deploy, 1.0 s after") {
+			t.Errorf("history: %q", p)
+		}
+	})
+}
+
+// The bus loses the work document in the middle of work: its owner writes it anew,
+// under a new epoch, and goes on where it stood.
+func TestLostDocumentIsWrittenAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{waitForAgent(m)}
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		s.mu.Lock()
+		s.works[nodeA] = &view.Work{Doc: s.works[nodeA].Doc, Lost: true}
+		s.mu.Unlock()
+		s.tell(nodeA)
+		synctest.Wait()
+		if w := s.Work(nodeA); w.Lost || w.Doc.Epoch != 2 || w.Doc.Checkpoint.Step != "deploy.deploy" || w.Doc.State != provision.DeployWait {
+			t.Fatalf("after the loss: %+v", w)
+		}
+		beat(t, c)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.State != provision.Active || len(m.writes) != 1 {
+			t.Errorf("state %q, writes %v, want one", d.State, m.writes)
+		}
+	})
+}
+
+// The clock of the last owner was an hour behind, or ahead: the next one neither ends
+// the wait at once nor waits for ever.
+func TestClocksThatAreOff(t *testing.T) {
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{power: driver.PowerOff}
+			m.deploy = []driver.Step{waitForAgent(m)}
+			s := newShelf()
+			oneNode(s)
+			owner := owned("a")
+			short := func(c *Config) {
+				c.Deadlines = map[provision.State]time.Duration{provision.DeployWait: 10 * time.Minute}
+			}
+			_, _, killA := conductorOn(t, s, "a", owner, m, short)
+			s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+			synctest.Wait()
+			killA()
+			s.mu.Lock()
+			w := *s.works[nodeA]
+			w.Doc.Checkpoint.Deadline = w.Doc.Checkpoint.Deadline.Add(off)
+			w.Doc.Checkpoint.Entered = w.Doc.Checkpoint.Entered.Add(off)
+			s.works[nodeA] = &w
+			s.mu.Unlock()
+			b, _, killB := conductorOn(t, s, "b", owner, m, short)
+			defer killB()
+			owner.Store("b")
+			b.RingChanged()
+			time.Sleep(graceAfterTake - time.Second)
+			synctest.Wait()
+			if d := s.Work(nodeA).Doc; !d.Open() {
+				t.Fatalf("clock off by %v: ended at once: %+v", off, d.Result)
+			}
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.DeployFail {
+				t.Errorf("clock off by %v: still waiting, state %q", off, d.State)
+			}
+		})
+	}
+}
+
+// Heartbeats that reach only dead rackds do not end the work: an agent that answers
+// its owner lives.
+func TestAnsweringAgentLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		polls := 0
+		m := &machine{power: driver.PowerOn}
+		m.deploy = []driver.Step{{Interface: "deploy", Name: "write", Priority: 5, Kind: driver.Reattachable,
+			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				if polls++; polls > 300 {
+					return driver.Done(), nil
+				}
+				if _, _, err := t.Agent.Command(ctx, "id"); err != nil {
+					return driver.Outcome{}, err
+				}
+				return driver.Wait(2 * time.Second), nil
+			}}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
+			c.Deadlines = map[provision.State]time.Duration{provision.DeployWait: time.Minute}
+			c.NewAgent = func(string, string, func() *work.Agent) driver.Agent { return answering{} }
+		})
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(15 * time.Minute)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.State != provision.Active {
+			t.Errorf("state %q, result %+v after %d polls", d.State, d.Result, polls)
+		}
+	})
+}
+
+type answering struct{ noAgent }
+
+func (answering) Command(context.Context, string) (c agentapi.Command, ok bool, err error) {
+	return c, true, nil
+}
+
+// At every place of every step the owner dies, once; the next owner ends the work as
+// it would have ended, and no step that is neither repeatable nor done is lost.
+func TestDeathAtEveryPlace(t *testing.T) {
+	places := map[string][]string{}
+	run := func(t *testing.T, name, detail string) (log []string, d work.Document, m *machine) {
+		synctest.Test(t, func(t *testing.T) {
+			m = &machine{power: driver.PowerOff}
+			m.deploy = []driver.Step{waitForAgent(m), did("write", &log), did("boot", &log)}
+			s := newShelf()
+			oneNode(s)
+			owner := owned("a")
+			died := make(chan struct{}, 1)
+			var killA func()
+			stuck := make(chan struct{}) // where the dead goroutine stays until the end
+			if name == "" {
+				for _, n := range failpoint.Names() {
+					restore, err := failpoint.Set(n, func(d string) {
+						if !slices.Contains(places[n], d) {
+							places[n] = append(places[n], d)
+						}
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer restore()
+				}
+			} else {
+				var once bool
+				restore, err := failpoint.Set(name, func(at string) {
+					if at != detail || once {
+						return
+					}
+					once = true
+					died <- struct{}{}
+					<-stuck
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer restore()
+			}
+			_, held, kill := conductorOn(t, s, "a", owner, m, nil)
+			killA = kill
+			b, _, killB := conductorOn(t, s, "b", owner, m, nil)
+			defer killB()
+			s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+			called := false
+			for range 200 {
+				time.Sleep(time.Second)
+				synctest.Wait()
+				select {
+				case <-died:
+					held.held.Store(false)
+					owner.Store("b")
+					b.RingChanged()
+					synctest.Wait()
+				default:
+				}
+				c := b
+				if w := s.Work(nodeA); w.Doc.State == provision.DeployWait && !called && (owner.Load() == "b" || name == "") {
+					if name == "" {
+						c = s.watch[0]
+					}
+					beat(t, c)
+					called = true
+				} else if w.Doc.State == provision.DeployWait && !called {
+					beat(t, s.watch[0])
+				}
+				if !s.Work(nodeA).Doc.Open() {
+					break
+				}
+			}
+			close(stuck)
+			killA()
+			d = s.Work(nodeA).Doc
+		})
+		return log, d, m
+	}
+	if log, d, m := run(t, "", ""); d.State != provision.Active || strings.Join(log, " ") != "write boot" || len(m.writes) != 1 {
+		t.Fatalf("undisturbed: steps %v, writes %v, state %q", log, m.writes, d.State)
+	}
+	tried := 0
+	for name, details := range places {
+		if !strings.HasPrefix(name, "conductor.") {
+			continue
+		}
+		for _, detail := range details {
+			tried++
+			t.Run(fmt.Sprintf("%s@%s", name, strings.ReplaceAll(detail, "/", " ")), func(t *testing.T) {
+				log, d, m := run(t, name, detail)
+				if d.Open() || d.State != provision.Active || !d.Result.OK {
+					t.Fatalf("state %q, step %s, result %+v", d.State, d.Checkpoint.Step, d.Result)
+				}
+				if n := len(slices.Compact(slices.Clone(log))); n != 2 || log[0] != "write" || log[len(log)-1] != "boot" {
+					t.Errorf("steps ran: %v", log)
+				}
+				for _, w := range m.writes {
+					if w != m.writes[0] && !strings.HasSuffix(w, "epoch 2") {
+						t.Errorf("writes %v", m.writes)
+					}
+				}
+			})
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d places: %v", tried, places)
+	}
+}
