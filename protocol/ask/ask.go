@@ -1,6 +1,8 @@
-// Package ask is how central asks a rackd something that is answered at once and
-// is no work: validate a node, read or set its boot device, list what a driver
-// needs. A question travels by NATS request to the rackd that the ring names.
+// Package ask is how central, or another rackd, asks a rackd something that is
+// answered at once and is no work: validate a node, read or set its boot device, list
+// what a driver needs; and how a rackd hands on what an agent or a machine told it
+// about a node whose work another rackd runs. A question travels by NATS request to
+// the rackd that the ring names, or that holds the work.
 //
 // It may import protocol packages. Questions are bounded by Timeout; a rackd
 // refuses one about a node that it does not own or that has open work, when the
@@ -27,6 +29,29 @@ const (
 	DriverProperties     Method = "driver_properties"      // Driver set → map[string]string
 	InjectNMI            Method = "inject_nmi"
 )
+
+// What rackds hand on to the one that runs a node's work. It is answered from memory.
+const (
+	AgentLookup    Method = "agent_lookup"    // Lookup → agentapi.LookupReply
+	AgentHeartbeat Method = "agent_heartbeat" // agentapi.Heartbeat →
+	MachineSeen    Method = "machine_seen"    // Sign → (no reply)
+)
+
+// HandOnTimeout bounds what is handed on, from sending to answer.
+const HandOnTimeout = 3 * time.Second
+
+// Lookup is what an agent asked: which node has these addresses.
+type Lookup struct {
+	Addresses []string `json:"addresses,omitempty"`
+	Node      string   `json:"node,omitempty"`
+}
+
+// Sign is what a machine was seen to do.
+type Sign struct {
+	Address string `json:"address"`
+	Phase   string `json:"phase"`
+	Detail  string `json:"detail,omitempty"`
+}
 
 // Request is a question.
 type Request struct {

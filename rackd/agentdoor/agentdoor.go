@@ -26,8 +26,8 @@ import (
 
 // Agents answers for the conductor. Safe for concurrent use.
 type Agents interface {
-	LookupAgent(macs []string, node string) (agentapi.LookupReply, error)
-	Heartbeat(node string, hb agentapi.Heartbeat) error
+	LookupAgent(ctx context.Context, macs []string, node string) (agentapi.LookupReply, error)
+	Heartbeat(ctx context.Context, node string, hb agentapi.Heartbeat) error
 	CheckToken(node, token string) error
 }
 
@@ -112,7 +112,7 @@ func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
 		fault(w, http.StatusBadRequest, "name the machine by addresses=MAC,MAC or by node_uuid")
 		return
 	}
-	answer, err := d.agents.LookupAgent(macs, id)
+	answer, err := d.agents.LookupAgent(r.Context(), macs, id)
 	if err != nil {
 		d.log.Warn("lookup refused", "addresses", macs, "node", id, "from", r.RemoteAddr, "error", err)
 		fault(w, d.status(err), err.Error())
@@ -129,7 +129,7 @@ func (d *Door) heartbeat(w http.ResponseWriter, r *http.Request) {
 		fault(w, http.StatusBadRequest, "heartbeat: "+err.Error())
 		return
 	}
-	if err := d.agents.Heartbeat(id, hb); err != nil {
+	if err := d.agents.Heartbeat(r.Context(), id, hb); err != nil {
 		d.log.Warn("heartbeat refused", "node", id, "from", r.RemoteAddr, "error", err)
 		fault(w, d.status(err), err.Error())
 		return

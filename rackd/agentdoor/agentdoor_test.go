@@ -2,6 +2,7 @@ package agentdoor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -24,14 +25,14 @@ type oneNode struct{ beats []agentapi.Heartbeat }
 
 const nodeID = "8a2bd6ae-1d6c-4c0c-9a3f-1d8b25a4c0de"
 
-func (o *oneNode) LookupAgent(macs []string, node string) (agentapi.LookupReply, error) {
+func (o *oneNode) LookupAgent(_ context.Context, macs []string, node string) (agentapi.LookupReply, error) {
 	if node == nodeID || len(macs) == 1 && macs[0] == "52:54:00:00:00:01" {
 		return agentapi.LookupReply{Node: agentapi.LookupNode{UUID: nodeID}, Config: agentapi.LookupConfig{AgentToken: "t"}}, nil
 	}
 	return agentapi.LookupReply{}, errUnknown
 }
 
-func (o *oneNode) Heartbeat(node string, hb agentapi.Heartbeat) error {
+func (o *oneNode) Heartbeat(_ context.Context, node string, hb agentapi.Heartbeat) error {
 	if err := o.CheckToken(node, hb.AgentToken); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,7 +51,7 @@ func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply,
 	}
 	r := c.runner(n.UUID)
 	if r == nil {
-		return agentapi.LookupReply{}, ErrNotOwner
+		return agentapi.LookupReply{}, c.notOwner(n.UUID)
 	}
 	key := c.cfg.Keys.Of(n.Group)
 	if key == nil {
@@ -86,7 +85,7 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 	r := c.runner(id)
 	if r == nil {
 		if _, open := c.state(n); open {
-			return ErrNotOwner
+			return c.notOwner(id)
 		}
 		return ErrNoNode
 	}
@@ -127,19 +126,30 @@ func (c *Conductor) CheckToken(id, token string) error {
 	if n == nil || w == nil || !w.Doc.Open() {
 		return ErrBadToken
 	}
-	key := c.cfg.Keys.Of(n.Group)
-	if key == nil || subtle.ConstantTimeCompare([]byte(token), []byte(key.Token(id, w.Doc.ID))) != 1 {
+	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.ID, token) {
 		return ErrBadToken
 	}
 	return nil
 }
 
-// OwnerOf returns the rackd that holds a node's open work, empty for none.
-func (c *Conductor) OwnerOf(id string) string {
-	if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() {
-		return w.Doc.Owner
+// NotOwnerError says which rackd runs a node's work, empty while nobody does.
+type NotOwnerError struct{ Node, Owner string }
+
+func (e *NotOwnerError) Error() string {
+	if e.Owner == "" {
+		return fmt.Sprintf("node %s: no rackd has taken its work yet; try again", e.Node)
 	}
-	return ""
+	return fmt.Sprintf("node %s: %v: %s", e.Node, ErrNotOwner, e.Owner)
+}
+
+func (e *NotOwnerError) Unwrap() error { return ErrNotOwner }
+
+func (c *Conductor) notOwner(id string) error {
+	e := &NotOwnerError{Node: id}
+	if w := c.cfg.Documents.Work(id); w != nil {
+		e.Owner = w.Doc.Owner
+	}
+	return e
 }
 
 // state is the newest state known of n; open says whether it has work in flight.

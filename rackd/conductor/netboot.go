@@ -60,13 +60,19 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	return o, true
 }
 
-// Seen is told by netboot what a machine does: "dhcp", "tftp", "script", "kernel", ….
-func (c *Conductor) Seen(mac, phase, detail string) {
+// Seen is told what a machine does: "dhcp", "tftp", "script", "kernel", …. It returns
+// the rackd to tell instead when that runs the machine's work.
+func (c *Conductor) Seen(mac, phase, detail string) (elsewhere string) {
 	n := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
 	if n == nil {
-		return
+		return ""
 	}
 	if r := c.runner(n.UUID); r != nil {
 		r.Phase(phase, detail)
+		return ""
 	}
+	if w := c.cfg.Documents.Work(n.UUID); w != nil && w.Doc.Open() && w.Doc.Owner != c.cfg.Name {
+		return w.Doc.Owner
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -52,8 +53,14 @@ func (c *Conductor) Answer(ctx context.Context, q ask.Request) ask.Reply {
 
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrUnsupported):
+	case errors.Is(err, ErrNoNode):
+		return http.StatusNotFound
+	case errors.Is(err, ErrBadToken):
+		return http.StatusUnauthorized
+	case errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrUnsupported), errors.Is(err, ErrBadCallback):
 		return http.StatusBadRequest
+	case errors.Is(err, ErrNotOwner):
+		return http.StatusServiceUnavailable
 	case errors.Is(err, driver.ErrFenced):
 		return http.StatusConflict
 	case errors.Is(err, driver.ErrUnreachable), errors.Is(err, driver.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
@@ -63,8 +70,11 @@ func statusOf(err error) int {
 }
 
 func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
-	if q.Method == ask.DriverProperties {
+	switch q.Method {
+	case ask.DriverProperties:
 		return c.cfg.Hardware.Properties(q.Driver)
+	case ask.AgentLookup, ask.AgentHeartbeat, ask.MachineSeen:
+		return c.handedOn(q)
 	}
 	known := c.cfg.Documents.Node(q.Node)
 	if known == nil {
@@ -103,6 +113,26 @@ func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
 		return struct{}{}, hw.Management().InjectNMI(ctx, f, n)
 	}
 	return nil, fmt.Errorf("question %q: %w", q.Method, driver.ErrUnsupported)
+}
+
+// handedOn takes in what an agent or a machine told another rackd. It is never handed
+// on again.
+func (c *Conductor) handedOn(q ask.Request) (any, error) {
+	var lookup ask.Lookup
+	var beat agentapi.Heartbeat
+	var sign ask.Sign
+	into := map[ask.Method]any{ask.AgentLookup: &lookup, ask.AgentHeartbeat: &beat, ask.MachineSeen: &sign}[q.Method]
+	if err := json.Unmarshal(q.Args, into); err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
+	}
+	switch q.Method {
+	case ask.AgentLookup:
+		return c.LookupAgent(lookup.Addresses, lookup.Node)
+	case ask.AgentHeartbeat:
+		return struct{}{}, c.Heartbeat(q.Node, beat)
+	}
+	c.Seen(sign.Address, sign.Phase, sign.Detail)
+	return struct{}{}, nil
 }
 
 func validate(hw *driver.Hardware, n *node.Document) map[string]ask.Validation {

@@ -1,0 +1,125 @@
+// Package forward lets an agent or a machine talk to any rackd of its conductor
+// group: what concerns a node whose work another rackd runs is handed on to that one.
+//
+// It may import protocol and rackd/conductor. Invariants: what was handed on is not
+// handed on again; a rackd that does not answer costs the caller no more than
+// ask.HandOnTimeout and a 503, and agents try again.
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/rackd/conductor"
+)
+
+// Local is this rackd's conductor.
+type Local interface {
+	LookupAgent(macs []string, node string) (agentapi.LookupReply, error)
+	Heartbeat(node string, hb agentapi.Heartbeat) error
+	CheckToken(node, token string) error
+	Seen(mac, phase, detail string) (elsewhere string)
+}
+
+// Members finds living rackds by name (rackd/lease).
+type Members interface {
+	Member(name string) (bus.Member, bool)
+}
+
+// Metrics counts what was handed on. Safe for concurrent use.
+type Metrics interface {
+	HandedOn(m ask.Method, ok bool)
+}
+
+// Desk is where agents and machines are heard. Its fields do not change; it is safe
+// for concurrent use.
+type Desk struct {
+	Local   Local
+	Members Members
+	Conn    *nats.Conn
+	Metrics Metrics
+}
+
+// LookupAgent answers an agent that asks which node it is on.
+func (d *Desk) LookupAgent(ctx context.Context, macs []string, node string) (agentapi.LookupReply, error) {
+	reply, err := d.Local.LookupAgent(macs, node)
+	if other, ok := errors.AsType[*conductor.NotOwnerError](err); ok {
+		err = d.handOn(ctx, ask.AgentLookup, other, ask.Lookup{Addresses: macs, Node: node}, &reply)
+	}
+	return reply, err
+}
+
+// Heartbeat takes in an agent's sign of life.
+func (d *Desk) Heartbeat(ctx context.Context, node string, hb agentapi.Heartbeat) error {
+	// What is wrong here is wrong there: nobody is made to carry it.
+	err := d.Local.Heartbeat(node, hb)
+	if other, ok := errors.AsType[*conductor.NotOwnerError](err); ok {
+		if err := d.Local.CheckToken(node, hb.AgentToken); err != nil {
+			return err
+		}
+		return d.handOn(ctx, ask.AgentHeartbeat, other, hb, nil)
+	}
+	return err
+}
+
+// CheckToken returns nil when token is that of the node's work in flight.
+func (d *Desk) CheckToken(node, token string) error { return d.Local.CheckToken(node, token) }
+
+// Seen notes what a machine was seen to do. It does not wait for anybody.
+func (d *Desk) Seen(mac, phase, detail string) {
+	m, ok := d.Members.Member(d.Local.Seen(mac, phase, detail))
+	if !ok {
+		return
+	}
+	body, err := question(ask.MachineSeen, "", ask.Sign{Address: mac, Phase: phase, Detail: detail})
+	if err == nil {
+		err = d.Conn.Publish(bus.AskSubject(m.Group, m.Name), body)
+	}
+	d.Metrics.HandedOn(ask.MachineSeen, err == nil) // a line of history; nothing depends on it
+}
+
+func question(method ask.Method, node string, args any) ([]byte, error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(ask.Request{Method: method, Node: node, Args: raw})
+}
+
+// handOn asks the rackd that runs the node's work. Its refusal is returned as an
+// *ask.Error, with the status for the agent; silence as the NotOwnerError.
+func (d *Desk) handOn(ctx context.Context, method ask.Method, to *conductor.NotOwnerError, args, into any) (err error) {
+	defer func() { d.Metrics.HandedOn(method, err == nil) }()
+	m, ok := d.Members.Member(to.Owner)
+	if !ok {
+		return to
+	}
+	body, err := question(method, to.Node, args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ask.HandOnTimeout)
+	defer cancel()
+	msg, err := d.Conn.RequestWithContext(ctx, bus.AskSubject(m.Group, m.Name), body)
+	if err != nil {
+		return fmt.Errorf("%w; it did not answer: %w", to, err)
+	}
+	var reply ask.Reply
+	if err := json.Unmarshal(msg.Data, &reply); err != nil {
+		return fmt.Errorf("%w; its answer cannot be read: %w", to, err)
+	}
+	if reply.Error != nil {
+		return reply.Error
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(reply.Body, into)
+}
