@@ -15,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/ops/stack"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/daemon"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 )
@@ -53,7 +54,7 @@ func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
 		if err != nil {
 			return err
 		}
-		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Key: key, Drivers: []string{"fake-hardware"},
+		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Keys: seal.NewKeyring("", key), Drivers: []string{"fake-hardware"},
 			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, PowerSync: 2 * time.Minute},
 			func() {
 				// Central must have heard of it too.

@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
 
+	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/daemon"
@@ -36,7 +37,7 @@ type flags struct {
 	Bus     string   `help:"URL of the site's bus." required:"" env:"RACKD_BUS" placeholder:"nats://HOST:4222"`
 	BusAuth string   `help:"File with the bus's token." env:"RACKD_BUS_TOKEN_FILE" type:"existingfile" name:"bus-token-file"`
 	Site    string   `help:"JetStream domain of the site; empty: the server's own." env:"RACKD_SITE"`
-	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it)." required:"" env:"RACKD_KEY_FILE" type:"existingfile" name:"key-file"`
+	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it), and a line GROUP KEY for each group that this one stands in for." required:"" env:"RACKD_KEY_FILE" type:"existingfile" name:"key-file"`
 	Data    string   `help:"Folder for leases and images." default:"/var/lib/rackd" env:"RACKD_DATA"`
 	Drivers []string `help:"Hardware types to enable; default: all." env:"RACKD_DRIVERS"`
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
@@ -76,6 +77,10 @@ func Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := logger(f)
+	if err := failpoint.ArmFromEnv(); err != nil {
+		log.Error("rackd ends", "error", err)
+		os.Exit(1)
+	}
 	if err := run(ctx, f, log); err != nil {
 		log.Error("rackd ends", "error", err)
 		os.Exit(1)
@@ -101,7 +106,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, NoAutomatedClean: !f.AutomatedClean,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
-	if cfg.Key, err = seal.ParseKey(string(text)); err != nil {
+	if cfg.Keys, err = seal.ParseKeyring(string(text), f.Group); err != nil {
 		return fmt.Errorf("%s: %w", f.Key, err)
 	}
 	for name, d := range f.Deadlines {

@@ -316,6 +316,31 @@ func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.D
 	})
 }
 
+// Share is what this rackd has of its conductor groups.
+type Share struct {
+	Nodes int // in memory
+	Owned int // of them, those that the ring gives to this rackd
+	// Work is the open work that this rackd holds, by the node's state.
+	Work map[string]int
+}
+
+// Share counts; it asks the ring about each node.
+func (c *Conductor) Share() Share {
+	s := Share{Work: map[string]int{}}
+	for _, id := range c.cfg.Documents.Nodes() {
+		if n := c.cfg.Documents.Node(id); n != nil {
+			s.Nodes++
+			if c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) == c.cfg.Name {
+				s.Owned++
+			}
+		}
+		if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() && w.Doc.Owner == c.cfg.Name {
+			s.Work[string(w.Doc.State)]++
+		}
+	}
+	return s
+}
+
 // deadline returns how long a node may stay in s.
 func (c *Conductor) deadline(s provision.State) time.Duration {
 	if d := c.cfg.Deadlines[s]; d > 0 {

@@ -34,17 +34,28 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, c *
 		case <-ctx.Done():
 			return nil
 		case m := <-messages:
-			g.Go(func() error {
-				var q ask.Request
-				reply := ask.Reply{Error: &ask.Error{Status: http.StatusBadRequest, Message: "unreadable question"}}
-				if json.Unmarshal(m.Data, &q) == nil {
-					reply = c.Answer(ctx, q)
-				}
-				if body, err := json.Marshal(reply); err == nil {
-					m.Respond(body) // a reply that is lost is asked for again
-				}
-				return nil
-			})
+			var q ask.Request
+			if err := json.Unmarshal(m.Data, &q); err != nil {
+				respond(m, ask.Reply{Error: &ask.Error{Status: http.StatusBadRequest, Message: "unreadable question"}})
+				continue
+			}
+			switch q.Method {
+			case ask.AgentLookup, ask.AgentHeartbeat, ask.MachineSeen:
+				// Answered from memory: these do not wait behind questions to slow BMCs.
+				respond(m, c.Answer(ctx, q))
+			default:
+				g.Go(func() error { respond(m, c.Answer(ctx, q)); return nil })
+			}
 		}
+	}
+}
+
+// respond answers, if an answer is awaited. One that is lost is asked for again.
+func respond(m *nats.Msg, reply ask.Reply) {
+	if m.Reply == "" {
+		return
+	}
+	if body, err := json.Marshal(reply); err == nil {
+		m.Respond(body)
 	}
 }

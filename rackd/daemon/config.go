@@ -21,7 +21,8 @@ type Config struct {
 	// Conn is the connection to the site's bus; the caller closes it.
 	Conn *nats.Conn
 	Site string // JetStream domain, empty for the server's own
-	Key  *seal.Key
+	// Keys are those of the conductor groups that it may serve; its own at least.
+	Keys *seal.Keyring
 	// Drivers are the enabled hardware types; empty: all.
 	Drivers []string
 	Fake    fake.Options
@@ -73,7 +74,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("rackd needs a name")
 	case c.Conn == nil:
 		return fmt.Errorf("rackd %s has no connection to its site's bus", c.Name)
-	case c.Key == nil:
+	case c.Keys == nil || c.Keys.Of(c.Group) == nil:
 		return fmt.Errorf("rackd %s has no key of its conductor group; `ironyard key group` prints it", c.Name)
 	case c.DataDir == "":
 		return fmt.Errorf("rackd %s has no data folder", c.Name)

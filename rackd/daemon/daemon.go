@@ -21,6 +21,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/drivers"
+	"github.com/ironyard/ironyard/rackd/failover"
+	"github.com/ironyard/ironyard/rackd/forward"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/imagemirror"
 	"github.com/ironyard/ironyard/rackd/lease"
@@ -36,6 +38,7 @@ const Version = "0.1.0"
 type rackd struct {
 	cfg       Config
 	site      *bus.Site
+	groups    *failover.Groups
 	lease     *lease.Lease
 	view      *view.View
 	conductor *conductor.Conductor
@@ -45,6 +48,9 @@ type rackd struct {
 	identity  agentdoor.Identity
 	registry  *prometheus.Registry
 	netboot   *netboot.Metrics
+	desk      *forward.Desk
+	// stopped is closed when the conductor has stopped: only then is the lease given up.
+	stopped chan struct{}
 }
 
 // Run runs a rackd until ctx ends; ready is called once it serves its nodes. An
@@ -56,7 +62,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	r := &rackd{cfg: cfg, registry: prometheus.NewRegistry()}
+	r := &rackd{cfg: cfg, registry: prometheus.NewRegistry(), stopped: make(chan struct{})}
 	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := r.build(ctx); err != nil {
 		return err
@@ -69,6 +75,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	g, ctx := errgroup.WithContext(ctx)
 	r.start(ctx, g, l)
 	g.Go(func() error {
+		defer close(r.stopped)
 		if err := r.synced(ctx); err != nil {
 			return nil // ctx has ended
 		}
@@ -91,7 +98,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		return err
 	}
 	r.hardware = hardware
-	if r.identity, err = agentdoor.NewIdentity(c.Key); err != nil {
+	if r.identity, err = agentdoor.NewIdentity(c.Keys.Of(c.Group)); err != nil {
 		return err
 	}
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: Version, Drivers: hardware.Describe()}
@@ -104,11 +111,17 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	r.netboot = netboot.NewMetrics(r.registry)
 	// The conductor is told of changes by lease and view, and asks them what they know.
-	r.lease = lease.New(r.site, self, func() { r.conductor.RingChanged() }, c.Log)
-	r.view = view.New(r.site, c.Group, r.nodeChanged, c.Log)
-	m := metrics.New(r.registry, r.lease.Age, func() int { return len(r.view.Nodes()) })
+	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.conductor.RingChanged() }, c.Log)
+	r.lease = lease.New(r.site, self, r.groups, func() { r.conductor.RingChanged() }, c.Log)
+	r.view = view.New(r.site, r.groups, r.nodeChanged, c.Log)
+	m := metrics.New(r.registry, metrics.Sources{LeaseAge: r.lease.Age, Members: func() int { return len(r.lease.Members()) },
+		Share: func() metrics.Share { return metrics.Share(r.conductor.Share()) }})
+	r.site.Trouble = func(bucket string, err error) {
+		c.Log.Warn("reading a bucket anew", "bucket", bucket, "error", err)
+		m.Reread(bucket)
+	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
-		Key: c.Key, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		Keys: c.Keys, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		PowerSync: c.PowerSync, AutomatedClean: !c.NoAutomatedClean}
 	if r.cache != nil {
 		stock := images{r.cache, c.Rack.httpBase(), r.neighbours}
@@ -116,6 +129,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.neighbours, Copy: stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
+	r.desk = &forward.Desk{Local: r.conductor, Members: r.lease, Conn: c.Conn, Metrics: m}
 	return nil
 }
 
@@ -128,12 +142,13 @@ func (r *rackd) nodeChanged(id string) {
 }
 
 func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
+	g.Go(func() error { return r.groups.Run(ctx) })
 	g.Go(func() error { return r.view.Run(ctx) })
 	g.Go(func() error {
 		// Announced only when the view is complete: nobody is given work blindly.
 		select {
 		case <-r.view.Synced():
-			return r.lease.Run(ctx)
+			return r.lease.Run(r.leaseEnd(ctx))
 		case <-ctx.Done():
 			return nil
 		}
@@ -145,6 +160,23 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 	if r.cfg.Rack != nil {
 		r.serveMachines(ctx, g, l)
 	}
+}
+
+// handOverWithin bounds how long a rackd that stops keeps its lease, so that what its
+// conductor had begun at a BMC is over before another rackd goes on.
+const handOverWithin = 700 * time.Millisecond
+
+// leaseEnd returns the context of the lease: it ends after the conductor has stopped.
+func (r *rackd) leaseEnd(ctx context.Context) context.Context {
+	held, end := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		defer end()
+		select {
+		case <-r.stopped:
+		case <-time.After(handOverWithin):
+		}
+	})
+	return held
 }
 
 // synced waits until the view and the ring are complete.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/agentclient"
@@ -82,6 +83,9 @@ func newAgent(_, token string, state func() *work.Agent) driver.Agent {
 
 // agentStatus maps the conductor's answers to agents to HTTP statuses.
 func agentStatus(err error) int {
+	if owner, ok := errors.AsType[*ask.Error](err); ok {
+		return owner.Status
+	}
 	switch {
 	case errors.Is(err, conductor.ErrNoNode):
 		return http.StatusNotFound

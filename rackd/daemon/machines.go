@@ -60,7 +60,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	}
 	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask,
 		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
-		Directory: directory{r.conductor}, Journal: r.conductor, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
+		Directory: directory{r.conductor}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
 		return l, err
 	}
 	if dhcp.Mode(k.DHCP) != dhcp.Off {
@@ -84,7 +84,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	}
 	who := directory{r.conductor}
 	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Directory: who, Journal: r.conductor, Metrics: r.netboot, Files: l.files,
+	boot := bootweb.Handler(bootweb.Config{Directory: who, Journal: r.desk, Metrics: r.netboot, Files: l.files,
 		Discovery: k.Discovery, Log: r.cfg.Log, Ramdisk: ramdisk})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
@@ -92,10 +92,10 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
 	g.Go(func() error {
-		return agentdoor.New(r.conductor, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identity)
+		return agentdoor.New(r.desk, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identity)
 	})
-	files := &tftp.Server{Files: l.files, Journal: r.conductor, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log,
-		Scripts: &bootscript.Scripts{Directory: who, Journal: r.conductor, Metrics: r.netboot, Ramdisk: ramdisk, Discovery: k.Discovery, Log: r.cfg.Log}}
+	files := &tftp.Server{Files: l.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log,
+		Scripts: &bootscript.Scripts{Directory: who, Journal: r.desk, Metrics: r.netboot, Ramdisk: ramdisk, Discovery: k.Discovery, Log: r.cfg.Log}}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
 	if l.proxy != nil {
 		g.Go(func() error { return l.dhcpServer.ServeBoot(ctx, l.proxy) })

@@ -36,7 +36,7 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rackd{cfg: Config{Name: "r", Conn: nc, Key: key, DataDir: t.TempDir(), Log: slog.Default(),
+	r := &rackd{cfg: Config{Name: "r", Conn: nc, Keys: seal.NewKeyring("", key), DataDir: t.TempDir(), Log: slog.Default(),
 		Rack: &Rack{Address: netip.MustParseAddr("127.0.0.1")}}, registry: prometheus.NewRegistry()}
 	if err := r.build(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -17,13 +18,31 @@ type Metrics struct {
 	taken, ended *prometheus.CounterVec
 	duration     *prometheus.HistogramVec
 	step         *prometheus.HistogramVec
+	takeover     prometheus.Histogram
 	fenced       prometheus.Counter
+	released     prometheus.Counter
 	owned        prometheus.Gauge
+	reread       *prometheus.CounterVec
+	handedOn     *prometheus.CounterVec
 }
 
-// New registers rackd's metrics with reg. leaseAge returns the age of the lease,
-// negative for none; nodes the number of nodes in memory.
-func New(reg prometheus.Registerer, leaseAge func() time.Duration, nodes func() int) *Metrics {
+// Share is what a rackd has of its conductor groups.
+type Share struct {
+	Nodes int // in memory
+	Owned int // of them, those that the ring gives to this rackd
+	// Work is the open work that this rackd holds, by the node's state.
+	Work map[string]int
+}
+
+// Sources are asked at each scrape.
+type Sources struct {
+	LeaseAge func() time.Duration // negative: never confirmed
+	Members  func() int           // live rackds of the site
+	Share    func() Share
+}
+
+// New registers rackd's metrics with reg.
+func New(reg prometheus.Registerer, from Sources) *Metrics {
 	m := &Metrics{
 		taken: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_work_taken_total",
 			Help: "Pieces of work this rackd has taken, by verb; a takeover counts again."}, []string{"verb"}),
@@ -33,17 +52,53 @@ func New(reg prometheus.Registerer, leaseAge func() time.Duration, nodes func() 
 			Help: "Time from request to end of work, by verb.", Buckets: prometheus.ExponentialBuckets(0.05, 3, 10)}, []string{"verb"}),
 		step: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ironyard_rackd_step_run_seconds",
 			Help: "Time of one run of a step, by step and result (ok, failed).", Buckets: prometheus.ExponentialBuckets(0.005, 4, 9)}, []string{"step", "result"}),
+		takeover: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ironyard_rackd_takeover_seconds",
+			Help:    "Time from a dead rackd's last sign of life until this rackd took a piece of its work.",
+			Buckets: []float64{0.1, 0.25, 0.5, 1, 2, 3, 4, 5, 7.5, 10, 30, 60}}),
+		released: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_work_released_total",
+			Help: "Pieces of work given to another rackd between two steps, because the ring names it."}),
 		fenced: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_fenced_total",
 			Help: "Side effects not begun because the lease or the epoch was lost."}),
 		owned: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_work_running",
 			Help: "Pieces of work running now."}),
+		reread: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bucket_reread_total",
+			Help: "Times a bucket was read anew: the bus was away or had lost what it held."}, []string{"bucket"}),
+		handedOn: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_handed_on_total",
+			Help: "Calls of agents and signs of machines handed on to the rackd that runs the node's work, by method and result (ok, failed)."}, []string{"method", "result"}),
 	}
-	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.fenced, m.owned,
+	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.handedOn,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
-			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return leaseAge().Seconds() }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_nodes",
-			Help: "Nodes of the conductor group in memory."}, func() float64 { return float64(nodes()) }))
+			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
+			Help: "Live rackds of the site, this one included."}, func() float64 { return float64(from.Members()) }),
+		share{from.Share})
 	return m
+}
+
+var (
+	nodesDesc = prometheus.NewDesc("ironyard_rackd_nodes", "Nodes in memory: those of this rackd's conductor group and of the groups that it stands in for.", nil, nil)
+	ownedDesc = prometheus.NewDesc("ironyard_rackd_nodes_owned", "Nodes that the ring gives to this rackd.", nil, nil)
+	workDesc  = prometheus.NewDesc("ironyard_rackd_work_owned", "Open work that this rackd holds, by the node's provision state.", []string{"state"}, nil)
+)
+
+// share collects Share, which is computed once for each scrape.
+type share struct{ of func() Share }
+
+// Describe implements prometheus.Collector.
+func (share) Describe(to chan<- *prometheus.Desc) {
+	to <- nodesDesc
+	to <- ownedDesc
+	to <- workDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c share) Collect(to chan<- prometheus.Metric) {
+	s := c.of()
+	to <- prometheus.MustNewConstMetric(nodesDesc, prometheus.GaugeValue, float64(s.Nodes))
+	to <- prometheus.MustNewConstMetric(ownedDesc, prometheus.GaugeValue, float64(s.Owned))
+	for state, n := range s.Work {
+		to <- prometheus.MustNewConstMetric(workDesc, prometheus.GaugeValue, float64(n), state)
+	}
 }
 
 func result(ok bool) string {
@@ -72,3 +127,17 @@ func (m *Metrics) Fenced() { m.fenced.Inc() }
 
 // OwnedWork sets the number of pieces of work that run now.
 func (m *Metrics) OwnedWork(n int) { m.owned.Set(float64(n)) }
+
+// TakenOver records that work of a dead rackd was taken, took after its last sign of life.
+func (m *Metrics) TakenOver(took time.Duration) { m.takeover.Observe(took.Seconds()) }
+
+// Released counts a piece of work that was given to another rackd.
+func (m *Metrics) Released() { m.released.Inc() }
+
+// Reread counts a bucket that was read anew.
+func (m *Metrics) Reread(bucket string) { m.reread.WithLabelValues(bucket).Inc() }
+
+// HandedOn counts what was handed on to another rackd.
+func (m *Metrics) HandedOn(method ask.Method, ok bool) {
+	m.handedOn.WithLabelValues(string(method), result(ok)).Inc()
+}
