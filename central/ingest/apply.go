@@ -31,12 +31,12 @@ type effects struct {
 	ended     []*store.Work
 	inventory map[string]*work.Event // node → newest
 	// rare are the events that change columns which a batch does not write.
-	rare  []*work.Event
-	dirty map[string]bool // nodes whose site must see the change
+	rare  map[string][]*work.Event // by node, in their order
+	dirty map[string]bool          // nodes whose site must see the change
 }
 
 func newEffects() *effects {
-	return &effects{inventory: map[string]*work.Event{}, dirty: map[string]bool{}}
+	return &effects{inventory: map[string]*work.Event{}, rare: map[string][]*work.Event{}, dirty: map[string]bool{}}
 }
 
 // apply folds e into n, a row as Tx.Observed reads it. It looks at nothing but its
@@ -143,7 +143,7 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 		fx.dirty[n.UUID] = true
 	}
 	if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 {
-		fx.rare = append(fx.rare, e)
+		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
 		fx.dirty[n.UUID] = true
 	}
 }

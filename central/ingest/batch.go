@@ -82,7 +82,8 @@ func applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *ou
 	return tx.Enqueue(ctx, dirty...)
 }
 
-// applyRare writes what few events carry, one node at a time.
+// applyRare writes what few events carry, one node at a time, whatever the number of
+// its events.
 func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 	for node, e := range fx.inventory {
 		data, err := json.Marshal(e.Inventory)
@@ -93,12 +94,13 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 			return err
 		}
 	}
-	for _, e := range fx.rare {
-		n, err := tx.Node(ctx, e.Node)
+	for node, events := range fx.rare {
+		n, err := tx.Node(ctx, node)
 		if err != nil {
 			return err
 		}
-		if e.ClearInstance || len(e.Properties) > 0 {
+		intent, observation := false, false
+		for _, e := range events {
 			if e.ClearInstance {
 				n.ClearInstance()
 			}
@@ -106,18 +108,21 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 				n.Properties = map[string]any{}
 			}
 			maps.Copy(n.Properties, e.Properties)
+			if err := mergeInternal(n, e.Internal); err != nil {
+				return err
+			}
+			intent = intent || e.ClearInstance || len(e.Properties) > 0
+			observation = observation || len(e.Internal) > 0
+		}
+		if intent {
 			if err := tx.UpdateNode(ctx, n); err != nil {
 				return err
 			}
 		}
-		if len(e.Internal) == 0 {
-			continue
-		}
-		if err := mergeInternal(n, e.Internal); err != nil {
-			return err
-		}
-		if err := tx.UpdateObservation(ctx, n); err != nil {
-			return err
+		if observation {
+			if err := tx.UpdateObservation(ctx, n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

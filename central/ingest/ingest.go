@@ -40,10 +40,14 @@ func New(cfg Config) *Ingest {
 	return &Ingest{cfg: cfg, consumers: map[string]source{}, advanced: make(chan struct{})}
 }
 
-// A batch ends with batchEvents events or linger after its first.
+// A batch ends with batchEvents events or linger after its first. While events come
+// in a crowd it gathers longer: what a crowd costs the database goes by batches, and
+// one node among many is not watched that closely.
 const (
 	batchEvents = 256
 	linger      = 40 * time.Millisecond
+	crowd       = 16 // events in the batch before
+	crowdLinger = 150 * time.Millisecond
 )
 
 // The pinned replica keeps a site's events while it pulls every pullExpiry; another
@@ -75,8 +79,13 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	g.mu.Lock()
 	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()
+	gather := linger
 	for {
-		batch, err := collect(ctx, messages)
+		batch, err := collect(ctx, messages, gather)
+		gather = linger
+		if len(batch) >= crowd {
+			gather = crowdLinger
+		}
 		if err == nil {
 			err = g.ingest(ctx, site.Name, batch)
 		}
@@ -98,14 +107,14 @@ func (g *Ingest) release(site *bus.Site) {
 	}
 }
 
-// collect waits for an event and takes those that follow closely.
-func collect(ctx context.Context, messages jetstream.MessagesContext) ([]jetstream.Msg, error) {
+// collect waits for an event and takes those that follow within gather.
+func collect(ctx context.Context, messages jetstream.MessagesContext, gather time.Duration) ([]jetstream.Msg, error) {
 	first, err := messages.Next(jetstream.NextContext(ctx))
 	if err != nil {
 		return nil, err
 	}
 	batch := []jetstream.Msg{first}
-	for end := time.Now().Add(linger); len(batch) < batchEvents; {
+	for end := time.Now().Add(gather); len(batch) < batchEvents; {
 		left := time.Until(end)
 		if left <= 0 {
 			break
