@@ -1,0 +1,78 @@
+package join
+
+import "time"
+
+// Where central takes requests; both are POST with JSON.
+const (
+	EnrolPath = "/v1/ironyard/enrol"
+	RenewPath = "/v1/ironyard/enrol/renew"
+)
+
+// MaxBody bounds a request and an answer.
+const MaxBody = 256 << 10
+
+// Request asks to become a member.
+type Request struct {
+	Token  string `json:"token"` // its id
+	Secret string `json:"secret"`
+	// Name is the rackd's where the token leaves it open.
+	Name string `json:"name,omitempty"`
+	// CSR is a certificate request, PEM. Only its key counts: subject and names are
+	// central's to say.
+	CSR string `json:"csr"`
+	// UserKey is the public half of the NATS user key that the joiner made.
+	UserKey string `json:"user_key"`
+}
+
+// Renewal asks for a certificate and credentials that last longer.
+type Renewal struct {
+	// Certificate is the member's present one, PEM.
+	Certificate string `json:"certificate"`
+	CSR         string `json:"csr"`
+	// Signature of Statement by the present certificate's key, in base64: whoever
+	// reads a certificate cannot renew it.
+	Signature string `json:"signature"`
+}
+
+// Statement is what a renewal signs.
+func (r Renewal) Statement() []byte {
+	return []byte("ironyard renewal\x00" + r.Certificate + "\x00" + r.CSR)
+}
+
+// Grant is what a member gets.
+type Grant struct {
+	Member string `json:"member"` // its id
+	Scope  Scope  `json:"scope"`
+	// Certificate is the member's and Authority that of the fleet, PEM.
+	Certificate string    `json:"certificate"`
+	Authority   string    `json:"authority"`
+	Expires     time.Time `json:"expires"`
+	// UserJWT says what the member may do on the bus: a rackd at its site's servers, a
+	// site's server at the hub.
+	UserJWT string `json:"user_jwt,omitempty"`
+	// Servers are the addresses of the site's NATS servers, Hubs those of the hub's;
+	// members that are to come are among them.
+	Servers []string `json:"servers,omitempty"`
+	Hubs    []string `json:"hubs,omitempty"`
+	// Keys is a rackd's key file, as seal.ParseKeyring reads it.
+	Keys string `json:"keys,omitempty"`
+	// Trust is what a NATS server must know; nil for a rackd.
+	Trust *Trust `json:"trust,omitempty"`
+}
+
+// Trust is what a NATS server goes by when others connect to it.
+type Trust struct {
+	Operator string `json:"operator"` // JWT
+	// System is the system account's JWT, Account the site's; a hub learns of sites'
+	// accounts from central.
+	System  string `json:"system"`
+	Account string `json:"account,omitempty"`
+	// ClusterPassword is what servers of one cluster show each other: a certificate of
+	// the fleet, which rackds have too, is not enough there.
+	ClusterPassword string `json:"cluster_password"`
+}
+
+// Failure is the answer when a request is refused.
+type Failure struct {
+	Error string `json:"error"`
+}

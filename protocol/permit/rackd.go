@@ -1,0 +1,45 @@
+package permit
+
+import (
+	"errors"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// Rackd returns what a rackd of a conductor group may do on its site's bus; failoverOf
+// are the groups that its group is a failover of.
+func Rackd(group, name string, failoverOf ...string) (Rules, error) {
+	errs := []error{CheckGroup(group), CheckName(name)}
+	for _, g := range failoverOf {
+		errs = append(errs, CheckGroup(g))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Rules{}, err
+	}
+	js := &api{prefix: "$JS.API."}
+	for _, s := range all {
+		js.allow("open the bucket or stream", "STREAM.INFO."+s.name)
+	}
+	for _, g := range append([]string{group}, failoverOf...) {
+		token := bus.GroupToken(g)
+		js.read(nodes, token+".>", "read the nodes of the group")
+		js.read(work, token+".>", "read the work of the group")
+		js.say("take work and write its checkpoints", work.subjects+token+".>")
+		js.say("report what happened", events.subjects+token+".>")
+		js.say("ask and tell other rackds of the group", "ASK."+token+".*")
+	}
+	js.read(alive, ">", "know who lives: failover looks at other groups too")
+	js.read(groups, ">", "know which groups stand in for which")
+	js.read(drives, "M.>", "find config drives, which are sealed for their group")
+	js.read(drives, "C.>", "fetch config drives")
+	js.allow("fetch one config drive", "CONSUMER.CREATE."+drives.name+".*."+drives.subjects+"C.*")
+	for _, s := range all[:5] { // events are central's to read
+		js.watched(s)
+	}
+	js.say("renew its lease", alive.subjects+bus.MemberKey(group, name))
+	inbox := "_INBOX.rackd." + bus.GroupToken(name)
+	return Rules{Publish: js.rules, Answers: true, Inbox: inbox, Subscribe: []Rule{
+		{inbox + ".>", "hear answers"},
+		{bus.AskSubject(group, name), "answer questions about its nodes"},
+	}}, nil
+}
