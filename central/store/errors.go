@@ -14,8 +14,8 @@ var ErrConflict = errors.New("changed by somebody else")
 
 // DuplicateError says that a value which must be unique is taken.
 type DuplicateError struct {
-	// Field is "uuid", "name", "instance_uuid", "address" (of a port), "trait", or
-	// "work" when the node has open work already.
+	// Field is "uuid", "name", "instance_uuid", "address" (of a port), "trait",
+	// "member" (a name among members), or "work" when the node has open work already.
 	Field string
 	// Value is what was taken, where it is known.
 	Value string

@@ -35,5 +35,6 @@ var constraintFields = map[string]string{
 	"ports.name": "name", "ports_name": "name",
 	"works.node": "work", "works_open": "work",
 	"works.id": "id", "works_pkey": "id",
+	"members.role": "member", "members_name": "member",
 	"node_traits.node": "trait", "node_traits_pkey": "trait",
 }

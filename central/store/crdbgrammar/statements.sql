@@ -1,3 +1,6 @@
+-- One living member of a role under a name.
+CREATE UNIQUE INDEX members_name ON members (role, name) WHERE ended_at = 0;
+
 -- One piece of work per node: the database holds it.
 CREATE UNIQUE INDEX works_open ON works (node) WHERE state = 'open';
 
@@ -94,6 +97,16 @@ CREATE TABLE nodes (
     CONSTRAINT nodes_pkey PRIMARY KEY (uuid)
 );
 
+-- What central must keep secret besides nodes' fields, sealed with the fleet's key.
+CREATE TABLE vault (
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    CONSTRAINT vault_pkey PRIMARY KEY (name)
+);
+
+CREATE INDEX members_site ON members (site, role, id);
+
 CREATE INDEX node_history_node ON node_history (node, created_at, uuid);
 
 CREATE INDEX node_traits_trait ON node_traits (trait, node);
@@ -127,6 +140,33 @@ CREATE INDEX ports_node ON ports (node, uuid);
 CREATE INDEX works_node ON works (node, generation);
 
 CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL, name TEXT NOT NULL, applied_at BIGINT NOT NULL, CONSTRAINT schema_migrations_pkey PRIMARY KEY (version));
+
+CREATE TABLE join_tokens (
+    id TEXT NOT NULL,
+    secret_hash TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    used_at BIGINT NOT NULL DEFAULT 0,
+    used_key TEXT NOT NULL DEFAULT '',
+    member TEXT NOT NULL DEFAULT '',
+    revoked_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT join_tokens_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE members (
+    id TEXT NOT NULL,
+    role TEXT NOT NULL,
+    site TEXT NOT NULL DEFAULT '',
+    name TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    user_key TEXT NOT NULL,
+    joined_at BIGINT NOT NULL,
+    renewed_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    ended_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT members_pkey PRIMARY KEY (id)
+);
 
 CREATE TABLE node_history (
     uuid TEXT NOT NULL,
@@ -230,6 +270,10 @@ DELETE FROM ports WHERE uuid = $1;
 
 DELETE FROM works WHERE node = $1;
 
+INSERT INTO join_tokens (id, secret_hash, scope, created_at, expires_at, used_at, used_key, member, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+INSERT INTO members (id, role, site, name, scope, user_key, joined_at, renewed_at, expires_at, ended_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
 INSERT INTO node_history (uuid, node, created_at, severity, event_type, event, conductor, user_id, work, phase, seconds) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11), ($12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22);
 
 INSERT INTO node_inventory (node, data, updated_at) VALUES ($1, $2, $3) ON CONFLICT (node) DO UPDATE SET data = excluded.data, updated_at = excluded.updated_at;
@@ -244,6 +288,8 @@ INSERT INTO ports (uuid, node, created_at, updated_at, address, name, descriptio
 
 INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3);
 
+INSERT INTO vault (name, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
+
 INSERT INTO works (id, node, conductor_group, generation, verb, args, request_id, entry, entry_target, state, owner, requested_at, ended_at, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 SELECT data FROM node_inventory WHERE node = $1;
@@ -253,6 +299,14 @@ SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conduc
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds FROM node_history h WHERE h.node = $1 AND h.work = $2 AND h.severity = $3 AND h.event_type = $4 AND (h.created_at, h.uuid) > (SELECT m.created_at, m.uuid FROM node_history m WHERE m.uuid = $5) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
+
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.id = $1;
+
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.id > $1 ORDER BY m.id LIMIT $2;
+
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.role = $1 AND m.name = $2 AND m.ended_at = 0;
+
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.site = $1 ORDER BY m.role, m.id;
 
 SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.conductor_group, n.resource_class, n.owner, n.lessee, n.description, n.shard, n.parent_node, n.chassis_uuid, n.allocation_uuid, n.instance_uuid, n.instance_name, n.interfaces, n.driver_info, n.properties, n.instance_info, n.extra, n.network_data, n.target_raid_config, n.automated_clean, n.disable_power_off, n.console_enabled, n.protected, n.protected_reason, n.retired, n.retired_reason, n.maintenance_set, n.maintenance_why, n.fault_acked, n.generation, n.accepted_state, n.accepted_target, n.accepted_at, n.accepted_error, n.power_generation, n.power_target, n.inspection_started_at, n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.driver_internal_info, n.raid_config, n.boot_mode, n.secure_boot, n.health, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault, COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), ''), COALESCE(w.id, ''), COALESCE(w.node, ''), COALESCE(w.conductor_group, ''), COALESCE(w.generation, 0), COALESCE(w.verb, ''), COALESCE(w.args, ''), COALESCE(w.request_id, ''), COALESCE(w.entry, ''), COALESCE(w.entry_target, ''), COALESCE(w.state, ''), COALESCE(w.owner, ''), COALESCE(w.requested_at, 0), COALESCE(w.ended_at, 0), COALESCE(w.error, ''), COALESCE(p.uuid, ''), COALESCE(p.node, ''), COALESCE(p.created_at, 0), COALESCE(p.updated_at, 0), COALESCE(p.address, ''), COALESCE(p.name, ''), COALESCE(p.description, ''), COALESCE(p.pxe_enabled, FALSE), COALESCE(p.is_smartnic, FALSE), COALESCE(p.physical_network, ''), COALESCE(p.portgroup_uuid, ''), COALESCE(p.vendor, ''), COALESCE(p.category, ''), COALESCE(p.local_link_connection, ''), COALESCE(p.extra, ''), COALESCE(p.internal_info, '') FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid WHERE n.uuid IN ($1, $2) ORDER BY n.uuid, p.uuid;
 
@@ -462,11 +516,19 @@ SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.descript
 
 SELECT site, COUNT(*), MIN(id) FROM outbox GROUP BY site;
 
+SELECT t.id, t.secret_hash, t.scope, t.created_at, t.expires_at, t.used_at, t.used_key, t.member, t.revoked_at FROM join_tokens t WHERE t.id = $1;
+
+SELECT t.id, t.secret_hash, t.scope, t.created_at, t.expires_at, t.used_at, t.used_key, t.member, t.revoked_at FROM join_tokens t WHERE t.id > $1 ORDER BY t.id LIMIT $2;
+
 SELECT uuid FROM node_history WHERE uuid = $1;
 
 SELECT uuid FROM nodes WHERE uuid = $1;
 
 SELECT uuid FROM ports WHERE uuid = $1;
+
+SELECT v.name, v.value FROM vault v WHERE v.name = $1;
+
+SELECT v.name, v.value FROM vault v WHERE v.name > $1 ORDER BY v.name LIMIT $2;
 
 SELECT version();
 
@@ -480,6 +542,14 @@ SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_
 
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error FROM works w WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
 
+UPDATE join_tokens SET revoked_at = $2 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
+
+UPDATE join_tokens SET used_at = $2, used_key = $3, member = $4 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
+
+UPDATE members SET ended_at = $2 WHERE id = $1 AND ended_at = 0;
+
+UPDATE members SET renewed_at = $2, expires_at = $3 WHERE id = $1 AND ended_at = 0;
+
 UPDATE nodes SET revision = revision + 1 WHERE uuid = $1;
 
 UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epoch = $4, observed_seq = $5, observed_state = $6, observed_target = $7, observed_at = $8, observed_error = $9, observed_step = $10, observed_owner = $11, power_state = $12, power_at = $13, power_observed_generation = $14, fault_number = $15, observed_fault = $16, fault_why = $17, inspection_finished_at = $18, driver_internal_info = $19, raid_config = $20, boot_mode = $21, secure_boot = $22, health = $23 WHERE uuid = $1 AND revision = $2;
@@ -487,6 +557,8 @@ UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epo
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4, driver = $5, conductor_group = $6, resource_class = $7, owner = $8, lessee = $9, description = $10, shard = $11, parent_node = $12, chassis_uuid = $13, allocation_uuid = $14, instance_uuid = $15, instance_name = $16, interfaces = $17, driver_info = $18, properties = $19, instance_info = $20, extra = $21, network_data = $22, target_raid_config = $23, automated_clean = $24, disable_power_off = $25, console_enabled = $26, protected = $27, protected_reason = $28, retired = $29, retired_reason = $30, maintenance_set = $31, maintenance_why = $32, fault_acked = $33, generation = $34, accepted_state = $35, accepted_target = $36, accepted_at = $37, accepted_error = $38, power_generation = $39, power_target = $40, inspection_started_at = $41 WHERE uuid = $1 AND revision = $2;
 
 UPDATE ports SET updated_at = $2, address = $3, name = $4, description = $5, pxe_enabled = $6, is_smartnic = $7, physical_network = $8, portgroup_uuid = $9, vendor = $10, category = $11, local_link_connection = $12, extra = $13, internal_info = $14 WHERE uuid = $1;
+
+UPDATE vault SET value = $3, updated_at = $4 WHERE name = $1 AND value = $2;
 
 UPDATE works SET state = $2, ended_at = $3, error = $4 WHERE id = $1 AND state = 'open';
 

@@ -38,6 +38,9 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Rollback", rollback},
 		{"Contention", contention},
 		{"DeployCost", deployCost},
+		{"Vault", vault},
+		{"JoinTokens", joinTokens},
+		{"Members", members},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}

@@ -1,0 +1,1 @@
+CREATE INDEX members_site ON members (site, role, id)
