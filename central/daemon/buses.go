@@ -20,6 +20,9 @@ func connect(cfg *Config) (*buses, error) {
 		return &buses{conn: cfg.Conn}, nil
 	}
 	opts := []nats.Option{nats.Name("central"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second),
+		// A server that is gone without a word is noticed soon, and while the bus is away
+		// what is published fails at once: the outbox keeps it.
+		nats.Timeout(2 * time.Second), nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				cfg.Log.Warn("bus is away", "error", err)

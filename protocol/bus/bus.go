@@ -119,10 +119,14 @@ type Settings struct {
 	Replicas int
 	// EventsMaxAge bounds how long events wait for central.
 	EventsMaxAge time.Duration
+	// Waiting, if set, is told why Open tries again.
+	Waiting func(err error)
 }
 
 // Open connects to the buckets and the stream of site (a JetStream domain, empty
-// for the server's own), creating what is missing. The caller keeps nc and closes it.
+// for the server's own), creating what is missing. A request that gets no answer (a
+// cluster that elects a leader, a link that is not up yet) is made again until ctx
+// ends. The caller keeps nc and closes it.
 func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, error) {
 	var js jetstream.JetStream
 	var err error
@@ -158,8 +162,8 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 		return err
 	}
 	drives := jetstream.ObjectStoreConfig{Bucket: ConfigDrives, Replicas: s.Replicas, TTL: 30 * 24 * time.Hour}
-	b.Drives, err = ensure(s, func() (jetstream.ObjectStore, error) { return b.JS.ObjectStore(ctx, ConfigDrives) }, jetstream.ErrBucketNotFound,
-		func(replicas int) (jetstream.ObjectStore, error) {
+	b.Drives, err = ensure(ctx, s, func(ctx context.Context) (jetstream.ObjectStore, error) { return b.JS.ObjectStore(ctx, ConfigDrives) }, jetstream.ErrBucketNotFound,
+		func(ctx context.Context, replicas int) (jetstream.ObjectStore, error) {
 			drives.Replicas = replicas
 			return b.JS.CreateOrUpdateObjectStore(ctx, drives)
 		})
@@ -168,8 +172,8 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 	}
 	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{"EVENTS.>"}, Storage: jetstream.FileStorage,
 		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute}
-	b.Events, err = ensure(s, func() (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
-		func(replicas int) (jetstream.Stream, error) {
+	b.Events, err = ensure(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
+		func(ctx context.Context, replicas int) (jetstream.Stream, error) {
 			events.Replicas = replicas
 			return b.JS.CreateOrUpdateStream(ctx, events)
 		})
@@ -181,8 +185,8 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 
 func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s Settings) (jetstream.KeyValue, error) {
 	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Storage: jetstream.FileStorage, LimitMarkerTTL: markers, MaxValueSize: 1 << 20}
-	kv, err := ensure(s, func() (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, name) }, jetstream.ErrBucketNotFound,
-		func(replicas int) (jetstream.KeyValue, error) {
+	kv, err := ensure(ctx, s, func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, name) }, jetstream.ErrBucketNotFound,
+		func(ctx context.Context, replicas int) (jetstream.KeyValue, error) {
 			cfg.Replicas = replicas
 			return b.JS.CreateOrUpdateKeyValue(ctx, cfg)
 		})
@@ -194,13 +198,53 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 
 // ensure makes or changes a thing to fit s, or, when s leaves the replicas open,
 // takes it as it is and makes it only when it is missing.
-func ensure[T any](s Settings, existing func() (T, error), missing error, make func(replicas int) (T, error)) (T, error) {
-	if s.Replicas > 0 {
-		return make(s.Replicas)
+func ensure[T any](ctx context.Context, s Settings, existing func(context.Context) (T, error), missing error,
+	make func(ctx context.Context, replicas int) (T, error)) (T, error) {
+	return persist(ctx, s, func(ctx context.Context) (T, error) {
+		if s.Replicas > 0 {
+			return make(ctx, s.Replicas)
+		}
+		got, err := existing(ctx)
+		if errors.Is(err, missing) {
+			return make(ctx, 1)
+		}
+		return got, err
+	})
+}
+
+// How long one request of Open may take, and how long it waits before the next.
+const (
+	answerWithin = 2 * time.Second
+	askAgain     = 250 * time.Millisecond
+)
+
+// persist calls f until it gets an answer or ctx ends.
+func persist[T any](ctx context.Context, s Settings, f func(context.Context) (T, error)) (T, error) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, answerWithin)
+		got, err := f(attempt)
+		cancel()
+		if err == nil || ctx.Err() != nil || !unanswered(err) {
+			return got, err
+		}
+		if s.Waiting != nil {
+			s.Waiting(err)
+		}
+		t := time.NewTimer(askAgain)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return got, err
+		case <-t.C:
+		}
 	}
-	got, err := existing()
-	if errors.Is(err, missing) {
-		return make(1)
+}
+
+// unanswered reports whether a request may be answered when it is made again.
+func unanswered(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.Code == 503 && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabled && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
 	}
-	return got, err
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }

@@ -91,3 +91,37 @@ func TestKeys(t *testing.T) {
 		t.Errorf("groups are case-insensitive, keys %q and %q differ", a, b)
 	}
 }
+
+// A site whose JetStream comes up late is waited for; one that has none is an error.
+func TestOpenWaitsForAnAnswer(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{DontListen: true, StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	nc, err := nats.Connect("", nats.InProcessServer(srv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	waited := 0
+	s, err := Open(ctx, nc, "", Settings{Waiting: func(error) {
+		if waited++; waited == 1 {
+			if err := srv.EnableJetStream(&server.JetStreamConfig{StoreDir: t.TempDir()}); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err != nil || s.Groups == nil || waited == 0 {
+		t.Errorf("opened %v after waiting %d times: %v", s, waited, err)
+	}
+	short, cancelShort := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancelShort()
+	nc.Close()
+	if _, err := Open(short, nc, "", Settings{}); err == nil {
+		t.Error("a closed connection opens a site")
+	}
+}

@@ -149,7 +149,10 @@ func (f flags) rack() (*daemon.Rack, error) {
 
 // connect tries until the bus answers: rackd may be started before it.
 func (f flags) connect(ctx context.Context, log *slog.Logger) (*nats.Conn, error) {
-	opts := []nats.Option{nats.Name("rackd " + f.Name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(5 * time.Second),
+	opts := []nats.Option{nats.Name("rackd " + f.Name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(2 * time.Second),
+		// A server that is gone without a word is noticed within the lease, and while the
+		// bus is away writes fail at once: those who wrote try again.
+		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("bus lost; nodes with work go on", "error", err) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("bus is back", "url", c.ConnectedUrlRedacted()) })}
 	if f.BusAuth != "" {

@@ -90,7 +90,9 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 
 func (r *rackd) build(ctx context.Context) (err error) {
 	c := r.cfg
-	if r.site, err = bus.Open(ctx, c.Conn, c.Site, bus.Settings{}); err != nil {
+	if r.site, err = bus.Open(ctx, c.Conn, c.Site, bus.Settings{Waiting: func(err error) {
+		c.Log.Warn("the site's bus does not answer yet, trying again", "error", err)
+	}}); err != nil {
 		return err
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, Log: c.Log})
