@@ -1,0 +1,194 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/e2e/faults/operators"
+	"github.com/ironyard/ironyard/e2e/faults/topology"
+	"github.com/ironyard/ironyard/e2e/faults/witness"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// lab is the fleet that the tests of this package share: each breaks something and
+// leaves it whole.
+type lab struct {
+	*topology.Topology
+	ops *operators.Client
+	see *witness.Witness
+	dir string
+	// nodes are the UUIDs of the enrolled nodes by conductor group.
+	nodes map[string][]string
+	ends  []func()
+}
+
+var shared struct {
+	once sync.Once
+	lab  *lab
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if l := shared.lab; l != nil {
+		l.close()
+		if code == 0 {
+			os.RemoveAll(l.dir)
+		} else {
+			fmt.Fprintln(os.Stderr, "what is left of the run is in", l.dir)
+		}
+	}
+	os.Exit(code)
+}
+
+// theLab returns the shared lab, whole.
+func theLab(t *testing.T) *lab {
+	t.Helper()
+	if os.Getenv("IRONYARD_E2E") == "" {
+		t.Skip("starts a whole fleet: run `make e2e`, or set IRONYARD_E2E=1")
+	}
+	shared.once.Do(func() { shared.lab, shared.err = newLab() })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := shared.lab.AwaitWhole(ctx); err != nil {
+		t.Fatalf("not whole before the test: %v", err)
+	}
+	return shared.lab
+}
+
+var sites = []topology.SiteConfig{
+	{Name: "east", Groups: []topology.GroupConfig{{Name: "alpha", Rackds: 3}}},
+	{Name: "west", Groups: []topology.GroupConfig{{Name: "beta", Rackds: 2}, {Name: "gamma", Rackds: 1}}},
+}
+
+// nodesOf is how many nodes each conductor group has.
+var nodesOf = map[string]int{"alpha": 20, "beta": 6, "gamma": 6}
+
+func newLab() (l *lab, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	l = &lab{nodes: map[string][]string{}}
+	if l.dir, err = os.MkdirTemp("", "ironyard-faults-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.close()
+			err = fmt.Errorf("%w; what is left is in %s", err, l.dir)
+		}
+	}()
+	programs, err := topology.Build(ctx, filepath.Join(l.dir, "bin"))
+	if err != nil {
+		return l, err
+	}
+	if l.Topology, err = topology.New(topology.Config{Programs: programs, Dir: l.dir, Sites: sites}); err != nil {
+		return l, err
+	}
+	l.ends = append(l.ends, l.Topology.Close)
+	if err := l.Start(ctx); err != nil {
+		return l, err
+	}
+	if err := l.watch(); err != nil {
+		return l, err
+	}
+	return l, l.enrol(ctx)
+}
+
+// watch lets the witness see the sites, and makes the operators' client.
+func (l *lab) watch() error {
+	requests, err := l.record("requests.jsonl")
+	if err != nil {
+		return err
+	}
+	sights, err := l.record("work.jsonl")
+	if err != nil {
+		return err
+	}
+	var endpoints []string
+	for _, c := range l.Central {
+		endpoints = append(endpoints, c.Endpoint)
+	}
+	l.ops = operators.NewClient(endpoints, &http.Client{Transport: &http.Transport{DialContext: l.Operator.DialContext, MaxIdleConnsPerHost: 8}}, requests)
+	l.see = witness.New(sights)
+	l.ends = append(l.ends, l.see.Close)
+	for _, s := range l.Sites {
+		nc, err := s.Bus.Connect("witness")
+		if err != nil {
+			return err
+		}
+		l.ends = append(l.ends, nc.Close)
+		if err := l.see.Follow(context.Background(), s.Name, nc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lab) record(name string) (*os.File, error) {
+	f, err := os.Create(filepath.Join(l.dir, name))
+	if err == nil {
+		l.ends = append(l.ends, func() { f.Close() })
+	}
+	return f, err
+}
+
+// enrol makes the nodes and brings them to available.
+func (l *lab) enrol(ctx context.Context) error {
+	for group, n := range nodesOf {
+		for i := range n {
+			id, err := l.ops.Enrol(ctx, operators.Machine{Name: fmt.Sprintf("%s-n%d", group, i), Group: group, Driver: "fake-hardware"})
+			if err != nil {
+				return err
+			}
+			l.nodes[group] = append(l.nodes[group], id)
+		}
+	}
+	return l.each(l.all(), func(id string) error {
+		if err := l.ops.Do(ctx, id, "manage", provision.Manageable); err != nil {
+			return err
+		}
+		return l.ops.Do(ctx, id, "provide", provision.Available)
+	})
+}
+
+func (l *lab) all() (ids []string) {
+	for _, list := range l.nodes {
+		ids = append(ids, list...)
+	}
+	return ids
+}
+
+// each does f for all nodes side by side.
+func (l *lab) each(nodes []string, f func(id string) error) error {
+	var work sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, id := range nodes {
+		work.Go(func() {
+			if err := f(id); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	work.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *lab) close() {
+	for i := len(l.ends) - 1; i >= 0; i-- {
+		l.ends[i]()
+	}
+	l.ends = nil
+}

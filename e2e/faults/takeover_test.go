@@ -1,0 +1,66 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// slow makes a node's deploy wait in the middle, so that there is something to take over.
+var slow = map[string]any{"fake_write_image_delay": "8"}
+
+func TestTakeoverOfKilledRackd(t *testing.T) {
+	l := theLab(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	nodes := l.nodes["alpha"]
+	for _, id := range nodes {
+		if r := l.ops.Send(ctx, id, "", "driver_info", "PATCH", "/v1/nodes/"+id,
+			[]any{map[string]any{"op": "add", "path": "/driver_info", "value": slow}}); !r.Accepted() {
+			t.Fatal(r.Fault)
+		}
+		if r := l.ops.Ask(ctx, id, "", "active"); !r.Accepted() {
+			t.Fatal(r.Fault)
+		}
+	}
+	victim := l.Sites[0].Rackds[0]
+	if err := l.see.Await(ctx, func() bool {
+		for _, s := range l.see.Owned(victim.Name()) {
+			if s.Doc.Checkpoint.Handle != nil && s.Doc.Checkpoint.Step == "deploy.write_image" {
+				return true
+			}
+		}
+		return false
+	}); err != nil {
+		t.Fatalf("no deploy got as far as its image: %v", err)
+	}
+	owned := l.see.Owned(victim.Name())
+	killed := time.Now()
+	victim.Kill()
+	defer victim.Start()
+	err := l.see.Await(ctx, func() bool {
+		now := l.see.Newest()
+		for id, was := range owned {
+			if s := now[id]; s.Doc.ID == was.Doc.ID && s.Doc.Owner == victim.Name() && !s.Gone && s.Doc.Open() {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatalf("its work was not taken over: %v", err)
+	}
+	took := time.Since(killed)
+	t.Logf("%d pieces of work of %s taken over %v after the kill", len(owned), victim.Name(), took.Round(time.Millisecond))
+	if took > 5*time.Second {
+		t.Errorf("took %v, more than 5 s", took)
+	}
+	if err := l.each(nodes, func(id string) error { return l.ops.Wait(ctx, id, provision.Active) }); err != nil {
+		t.Error(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
