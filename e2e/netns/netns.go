@@ -82,6 +82,14 @@ func (n *Namespace) Exists() bool {
 	return err == nil
 }
 
+// AddAddress gives the bridge another address, unless it has it.
+func (n *Namespace) AddAddress(ctx context.Context, a netip.Prefix) error {
+	if err := n.ip(ctx, "address", "replace", a.String(), "dev", Bridge); err != nil {
+		return fmt.Errorf("adding address %s in %s: %w", a, n.name, err)
+	}
+	return nil
+}
+
 // AddTap makes a tap device on the bridge, unless it is there.
 func (n *Namespace) AddTap(ctx context.Context, tap string) error {
 	if len(tap) > maxInterfaceName || !validName.MatchString(tap) {

@@ -87,7 +87,7 @@ func (c demoCommand) Run(ctx context.Context, log *slog.Logger) error {
 		fmt.Printf("API on %s, two machines and their BMCs in network namespace iy-%s\n\n", r.Stack.Endpoint, o.Name)
 		d := demo.Demo{Rack: r, Image: imageOf(r, images), Out: os.Stdout, TTY: term.IsTerminal(int(os.Stdout.Fd()))}
 		if err := d.Run(ctx); err != nil {
-			return fmt.Errorf("%w\nlogs: %s, %s", err, r.RackdLog(), filepath.Join(o.Dir, "lab"))
+			return fmt.Errorf("%w\nlogs: %s, %s", err, r.Rackds[0].Log(), filepath.Join(o.Dir, "lab"))
 		}
 		shown = true
 		whatNext(os.Stdout, r.Stack.Endpoint, c.Keep)
@@ -135,7 +135,8 @@ type labCommand struct {
 
 type labUp struct {
 	rackFlags
-	Enrol bool `help:"Enrol the machines and make them available." default:"true" negatable:""`
+	Rackds int  `help:"How many rackds serve the rack, each as its own process." default:"1"`
+	Enrol  bool `help:"Enrol the machines and make them available." default:"true" negatable:""`
 }
 
 func (c labUp) Run(ctx context.Context, log *slog.Logger) error {
@@ -147,6 +148,7 @@ func (c labUp) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	o.Rackds = c.Rackds
 	return rack.Run(ctx, o, func(ctx context.Context, r *rack.Rack) error {
 		i := imageOf(r, images)
 		if c.Enrol {

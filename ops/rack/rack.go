@@ -1,6 +1,6 @@
 // Package rack runs a whole virtual rack with the product on it: machines, network
-// and BMCs (e2e/lab), central and bus in this process (ops/stack), rackd as a
-// process of its own inside the rack's network, which may be killed.
+// and BMCs (e2e/lab), central and bus in this process (ops/stack), rackds of one
+// conductor group as processes inside the rack's network, which may be killed.
 //
 // It may import all of the project. The demo, `ironyard lab` and the end-to-end
 // tests are its callers; it holds what they have in common and prints nothing.
@@ -38,7 +38,9 @@ type Options struct {
 	Machines []machine.Config
 	// Rackd is the program; Kernel and Ramdisk what it boots machines with.
 	Rackd, Kernel, Ramdisk string
-	// RackdArgs are added to rackd's command line.
+	// Rackds is how many there are, each on an address of its own; 0: one.
+	Rackds int
+	// RackdArgs are added to each rackd's command line.
 	RackdArgs []string
 	// Images is a folder that is served to the rack over HTTP.
 	Images string
@@ -58,12 +60,13 @@ type Rack struct {
 	Stack   *stack.Stack
 	Lab     *lab.Lab
 	Serving *lab.Serving
+	// Rackds run when Run calls its caller.
+	Rackds []*Rackd
 	// Operator speaks to the API.
 	Operator *operator.Operator
 
-	opts  Options
-	ns    *netns.Namespace
-	rackd rackdProcess
+	opts Options
+	ns   *netns.Namespace
 }
 
 // Run brings the rack up, calls use once everything serves, and takes the services
@@ -71,6 +74,9 @@ type Rack struct {
 func Run(ctx context.Context, o Options, use func(ctx context.Context, r *Rack) error) error {
 	if !o.Bridge.IsValid() {
 		o.Bridge = netip.MustParsePrefix("10.77.0.1/24")
+	}
+	if o.Rackds = max(o.Rackds, 1); o.Rackds > MaxRackds {
+		return fmt.Errorf("a rack of %d rackds: at most %d are possible", o.Rackds, MaxRackds)
 	}
 	r := &Rack{opts: o}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -93,6 +99,13 @@ func Run(ctx context.Context, o Options, use func(ctx context.Context, r *Rack) 
 	}
 	if r.ns, err = r.Lab.Namespace(); err != nil {
 		return err
+	}
+	for i := range o.Rackds {
+		d := newRackd(r, i, o.Rackds)
+		if err := r.ns.AddAddress(ctx, netip.PrefixFrom(d.Address, r.Lab.Bridge.Bits())); err != nil {
+			return fmt.Errorf("address of %s: %w", d.Name, err)
+		}
+		r.Rackds = append(r.Rackds, d)
 	}
 	return r.serve(ctx, use)
 }
@@ -127,9 +140,11 @@ func (r *Rack) serve(ctx context.Context, use func(ctx context.Context, r *Rack)
 		if err := r.connect(ctx, g); err != nil {
 			return err
 		}
-		defer r.StopRackd()
-		if err := r.StartRackd(ctx); err != nil {
-			return err
+		for _, d := range r.Rackds {
+			defer d.Stop()
+			if err := d.Start(ctx); err != nil {
+				return err
+			}
 		}
 		return use(ctx, r)
 	})
@@ -180,6 +195,16 @@ func (r *Rack) Machine(name string) (lab.Machine, error) {
 		}
 	}
 	return lab.Machine{}, fmt.Errorf("the rack has no machine %q", name)
+}
+
+// Rackd returns the rackd of that name, nil for none.
+func (r *Rack) Rackd(name string) *Rackd {
+	for _, d := range r.Rackds {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
 }
 
 // BMC returns a machine's BMC, to inject faults and to read its journal.

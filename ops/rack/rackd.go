@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,107 +18,186 @@ import (
 	"github.com/ironyard/ironyard/e2e/netns"
 )
 
-// rackdProcess is the rackd that runs inside the rack's network.
-type rackdProcess struct {
+// Machines' addresses begin there, counted from the rack's own; the rackds share
+// them out, each with a range of its own.
+const (
+	firstLease = 99
+	leases     = 100
+)
+
+// MaxRackds is how many rackds a rack may have.
+const MaxRackds = 10
+
+// Rackd is one of the rack's rackds: a process of its own inside the rack's network,
+// on an address of its own. Safe for concurrent use.
+type Rackd struct {
+	Name    string
+	Address netip.Addr
+
+	rack     *Rack
+	from, to netip.Addr // of its leases
+
 	mu   sync.Mutex
+	env  []string
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// StartRackd starts rackd, with more on its command line, and returns once it is healthy.
-func (r *Rack) StartRackd(ctx context.Context, more ...string) error {
-	r.rackd.mu.Lock()
-	defer r.rackd.mu.Unlock()
-	if r.rackd.cmd != nil {
-		return errors.New("rackd runs already")
+// newRackd describes rackd number i of n.
+func newRackd(r *Rack, i, n int) *Rackd {
+	share := leases / n
+	from := after(r.Address(), firstLease+i*share)
+	return &Rackd{Name: fmt.Sprintf("rackd-%d", i+1), Address: after(r.Address(), i), rack: r, from: from, to: after(from, share-1)}
+}
+
+func after(a netip.Addr, n int) netip.Addr {
+	for range n {
+		a = a.Next()
 	}
-	key, token := filepath.Join(r.opts.Dir, "group.key"), filepath.Join(r.opts.Dir, "bus.token")
-	group, err := r.Stack.Key.ForGroup("")
+	return a
+}
+
+// SetEnv sets variables, as in os.Environ, for the process that is started next.
+func (d *Rackd) SetEnv(env ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.env = env
+}
+
+// Start starts it, with more on its command line, and returns once it is healthy.
+func (d *Rackd) Start(ctx context.Context, more ...string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cmd != nil && !closed(d.done) {
+		return fmt.Errorf("%s runs already", d.Name)
+	}
+	args, err := d.args(more)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.WriteFile(key, []byte(group.Text()), 0o600), os.WriteFile(token, []byte(r.Stack.BusToken), 0o600)); err != nil {
-		return err
-	}
-	at := r.Address()
-	low, high := at, at
-	for range 99 {
-		low = low.Next()
-	}
-	for range 198 {
-		high = high.Next()
-	}
-	args := append([]string{"--name", "rackd-1", "--bus", "nats://" + net.JoinHostPort(at.String(), busPort), "--bus-token-file", token, "--key-file", key,
-		"--data", filepath.Join(r.opts.Dir, "rackd"), "--interface", netns.Bridge, "--address", at.String(), "--dhcp-range", low.String() + "-" + high.String(),
-		"--kernel", r.opts.Kernel, "--ramdisk", r.opts.Ramdisk, "--observe", net.JoinHostPort(at.String(), "9411"),
-		"--kernel-params", "console=ttyS0,115200", "--heartbeat-timeout", "10s"}, append(r.opts.RackdArgs[:len(r.opts.RackdArgs):len(r.opts.RackdArgs)], more...)...)
-	log, err := os.OpenFile(r.RackdLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(d.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := r.ns.Command(context.WithoutCancel(ctx), r.opts.Rackd, args...)
+	cmd := d.rack.ns.Command(context.WithoutCancel(ctx), d.rack.opts.Rackd, args...)
+	cmd.Env = append(os.Environ(), d.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	done, err := startOnOwnThread(cmd)
 	if err != nil {
-		return fmt.Errorf("start rackd: %w", err)
+		return fmt.Errorf("start %s: %w", d.Name, err)
 	}
-	r.rackd.cmd, r.rackd.done = cmd, done
-	if err := r.awaitRackd(ctx, done); err != nil {
-		r.end(syscall.SIGKILL)
+	d.cmd, d.done = cmd, done
+	if err := d.await(ctx); err != nil {
+		d.end(syscall.SIGKILL)
 		return err
 	}
 	return nil
 }
 
-// awaitRackd waits until rackd says that it is healthy.
-func (r *Rack) awaitRackd(ctx context.Context, done chan struct{}) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("rackd was not ready within 20 s"))
+// args is its command line.
+func (d *Rackd) args(more []string) ([]string, error) {
+	o := d.rack.opts
+	key, token := filepath.Join(o.Dir, "group.key"), filepath.Join(o.Dir, "bus.token")
+	group, err := d.rack.Stack.Key.ForGroup("")
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(key, []byte(group.Text()), 0o600), os.WriteFile(token, []byte(d.rack.Stack.BusToken), 0o600)); err != nil {
+		return nil, err
+	}
+	args := []string{"--name", d.Name, "--bus", "nats://" + net.JoinHostPort(d.rack.Address().String(), busPort), "--bus-token-file", token, "--key-file", key,
+		"--data", filepath.Join(o.Dir, d.Name), "--interface", netns.Bridge, "--address", d.Address.String(), "--dhcp-range", d.from.String() + "-" + d.to.String(),
+		"--kernel", o.Kernel, "--ramdisk", o.Ramdisk, "--observe", d.observe(),
+		"--kernel-params", "console=ttyS0,115200", "--heartbeat-timeout", "10s"}
+	return append(append(args, o.RackdArgs...), more...), nil
+}
+
+func (d *Rackd) observe() string { return net.JoinHostPort(d.Address.String(), "9411") }
+
+// await waits until rackd says that it is healthy.
+func (d *Rackd) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("it was not ready within 20 s"))
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if r.rackdHealthy(ctx) {
+		if d.healthy(ctx) {
 			return nil
 		}
 		select {
-		case <-done:
-			return fmt.Errorf("rackd ended at once; its log is %s", r.RackdLog())
+		case <-d.done:
+			return fmt.Errorf("%s ended at once; its log is %s", d.Name, d.Log())
 		case <-ctx.Done():
-			return fmt.Errorf("%w; its log is %s", context.Cause(ctx), r.RackdLog())
+			return fmt.Errorf("%s: %w; its log is %s", d.Name, context.Cause(ctx), d.Log())
 		case <-tick.C:
 		}
 	}
 }
 
-// RackdLog is the file with rackd's log.
-func (r *Rack) RackdLog() string { return filepath.Join(r.opts.Dir, "rackd.log") }
-
-// KillRackd ends rackd the hard way, as a power cut would.
-func (r *Rack) KillRackd() { r.lockedEnd(syscall.SIGKILL) }
-
-// StopRackd asks rackd to end and waits for it.
-func (r *Rack) StopRackd() { r.lockedEnd(syscall.SIGTERM) }
-
-func (r *Rack) lockedEnd(s syscall.Signal) {
-	r.rackd.mu.Lock()
-	defer r.rackd.mu.Unlock()
-	r.end(s)
+// healthy asks its health check inside the rack's network.
+func (d *Rackd) healthy(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{DialContext: d.rack.ns.DialContext, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.observe()+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
 }
 
-func (r *Rack) end(s syscall.Signal) {
-	if r.rackd.cmd == nil {
+// Log is the file with what it logs.
+func (d *Rackd) Log() string { return filepath.Join(d.rack.opts.Dir, d.Name+".log") }
+
+// Running reports whether its process lives.
+func (d *Rackd) Running() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cmd != nil && !closed(d.done)
+}
+
+// Kill ends it the hard way, as a power cut would.
+func (d *Rackd) Kill() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.end(syscall.SIGKILL)
+}
+
+// Stop asks it to end and waits for that.
+func (d *Rackd) Stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.end(syscall.SIGTERM)
+}
+
+func (d *Rackd) end(s syscall.Signal) {
+	if d.cmd == nil {
 		return
 	}
-	r.rackd.cmd.Process.Signal(s)
+	d.cmd.Process.Signal(s) // one that has ended by itself needs none
 	select {
-	case <-r.rackd.done:
+	case <-d.done:
 	case <-time.After(15 * time.Second):
-		r.rackd.cmd.Process.Kill()
-		<-r.rackd.done
+		d.cmd.Process.Kill()
+		<-d.done
 	}
-	r.rackd.cmd = nil
+	d.cmd = nil
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // startOnOwnThread starts cmd and returns a channel that closes when it has ended.
