@@ -50,6 +50,15 @@ func TestCreateTwiceAndLook(t *testing.T) {
 	if err != nil || strings.Count(string(out), "inet 10.77.0.1/24") != 1 {
 		t.Errorf("bridge address: %v %s", err, out)
 	}
+	for range 2 {
+		if err := n.AddAddress(t.Context(), netip.MustParsePrefix("10.77.0.2/24")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err = n.Command(t.Context(), "ip", "-o", "address", "show", "dev", Bridge).Output()
+	if err != nil || strings.Count(string(out), "inet 10.77.0.") != 2 || !strings.Contains(string(out), "inet 10.77.0.2/24") {
+		t.Errorf("bridge addresses: %v %s", err, out)
+	}
 	out, err = n.Command(t.Context(), "ip", "-o", "link", "show", "master", Bridge).Output()
 	if err != nil || !strings.Contains(string(out), "tap-uefi-0") {
 		t.Errorf("bridge ports: %v %s", err, out)

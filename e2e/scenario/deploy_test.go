@@ -103,10 +103,11 @@ func TestDeployAndUndeploy(t *testing.T) {
 	}
 }
 
-// rackd is killed while the agent is awaited, and again while it writes; each time
-// the next rackd goes on from the checkpoint: one power-on, one ramdisk.
+// The only rackd is killed while the agent is awaited, and again while it writes; each
+// time it is started again and goes on from the checkpoint: one power-on, one ramdisk.
 func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
 	ctx := limit(t, 6*time.Minute)
+	only := alone(t)
 	o := theRack.Operator
 	id := enrolled(ctx, t, "uefi-0", nil)
 	if err := o.MakeAvailable(ctx, id); err != nil {
@@ -121,8 +122,8 @@ func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
 		t.Fatal(err)
 	}
 	restart := func() {
-		theRack.KillRackd()
-		if err := theRack.StartRackd(ctx); err != nil {
+		only.Kill()
+		if err := only.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -122,15 +122,18 @@ func TestDeployFailures(t *testing.T) {
 		t.Errorf("a machine whose deploy failed is left on: %v", err)
 	}
 
-	theRack.StopRackd()
-	if err := theRack.StartRackd(ctx, "--deadline", "wait call-back=4s"); err != nil {
-		t.Fatal(err)
+	restartAll := func(more ...string) {
+		t.Helper()
+		for _, d := range theRack.Rackds {
+			d.Stop()
+			if err := d.Start(ctx, more...); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	restartAll("--deadline", "wait call-back=4s")
 	fails(ctx, t, id, "active", provision.DeployFail, "did not call within 4s", "console")
-	theRack.StopRackd()
-	if err := theRack.StartRackd(ctx); err != nil {
-		t.Fatal(err)
-	}
+	restartAll()
 	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
 		t.Fatal(err)
 	}

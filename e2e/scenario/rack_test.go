@@ -89,6 +89,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	}
 	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
 		Images: filepath.Join(cache, "image"), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Rackds:    2,
 		RackdArgs: []string{"--bmc-timeout", "5s"},
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI}, {Name: "bios-0", Firmware: machine.BIOS},
@@ -148,6 +149,28 @@ func (l *eventLog) wait(ctx context.Context, t *testing.T, what string, fits fun
 		case <-ctx.Done():
 			t.Fatalf("no event %s: %v", what, context.Cause(ctx))
 		}
+	}
+}
+
+// alone leaves one rackd until the end of the test.
+func alone(t *testing.T) *rack.Rackd {
+	t.Helper()
+	for _, d := range theRack.Rackds[1:] {
+		d.Stop()
+		t.Cleanup(func() { revive(t, d) })
+	}
+	return theRack.Rackds[0]
+}
+
+func revive(t *testing.T, d *rack.Rackd) {
+	t.Helper()
+	if d.Running() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := d.Start(ctx); err != nil {
+		t.Errorf("%s does not come back: %v", d.Name, err)
 	}
 }
 
