@@ -46,9 +46,9 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	defer buses.close()
 
 	m := metrics.New(db.Statements)
-	members := roster.New(roster.Config{Log: cfg.Log, Failover: siteMap.Failover,
-		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
+	members := roster.New(roster.Config{Log: cfg.Log, SiteOf: siteMap.SiteOf, Failover: siteMap.Failover, Heard: open.Heard,
+		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf})
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log})
 	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Key: cfg.Key,

@@ -4,13 +4,16 @@
 // It may import protocol and nats.go. While a site is away its members stay as they
 // were last seen: the rack works on without central. The ring is protocol/ring, as
 // in the racks, so both sides name the same owner.
+//
+// ALIVE is written every second by each rackd, so it is not followed across the WAN.
+// It is read as a whole when a site is opened; then beats (protocol/bus) say what is
+// worth another look: one from a rackd that is not known, or the lack of them.
 package roster
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -29,11 +32,15 @@ type Config struct {
 	Alive func(site string, members int)
 	// Failover returns the groups that stand in for a group, in order.
 	Failover func(group string) []string
+	// SiteOf returns the site that serves a group; nil: one site "" serves all.
+	SiteOf func(group string) string
+	// Heard is told of each sign of life of a site.
+	Heard func(site string)
 }
 
 // Roster is safe for concurrent use.
 type Roster struct {
-	Config
+	cfg     Config
 	mu      sync.RWMutex
 	sites   map[string]map[string]bus.Member // site → key → member
 	ring    *ring.Ring
@@ -49,54 +56,29 @@ func New(c Config) *Roster {
 	if c.Failover == nil {
 		c.Failover = func(string) []string { return nil }
 	}
-	return &Roster{Config: c, sites: map[string]map[string]bus.Member{}, ring: ring.New(nil),
+	if c.SiteOf == nil {
+		c.SiteOf = func(string) string { return "" }
+	}
+	if c.Heard == nil {
+		c.Heard = func(string) {}
+	}
+	return &Roster{cfg: c, sites: map[string]map[string]bus.Member{}, ring: ring.New(nil),
 		changed: make(chan struct{})}
 }
 
-// Follow keeps the members of site up to date until ctx ends.
-func (r *Roster) Follow(ctx context.Context, site *bus.Site) error {
-	watch, err := site.Alive.WatchAll(ctx)
-	if err != nil {
-		return fmt.Errorf("watch bucket %s of site %q: %w", bus.AliveBucket, site.Name, err)
-	}
-	defer watch.Stop()
-	fresh := map[string]bus.Member{} // until the watch has caught up
-	synced := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, open := <-watch.Updates():
-			switch {
-			case !open && ctx.Err() != nil:
-				return nil
-			case !open:
-				return fmt.Errorf("the watch on bucket %s of site %q ended", bus.AliveBucket, site.Name)
-			case e == nil:
-				synced = true
-				r.replace(site.Name, fresh)
-			default:
-				m, alive := r.read(e)
-				if !synced {
-					if alive {
-						fresh[e.Key()] = m
-					} else {
-						delete(fresh, e.Key())
-					}
-					continue
-				}
-				r.apply(site.Name, e.Key(), m, alive)
-			}
-		}
-	}
-}
-
-func (r *Roster) read(e jetstream.KeyValueEntry) (m bus.Member, alive bool) {
+// read reads a member; one that is not this site's to serve is none: central would
+// look for it elsewhere.
+func (r *Roster) read(site string, e jetstream.KeyValueEntry) (m bus.Member, alive bool) {
 	if e.Operation() != jetstream.KeyValuePut {
 		return m, false
 	}
 	if err := json.Unmarshal(e.Value(), &m); err != nil || m.Name == "" {
-		r.Log.Error("unreadable member ignored", "key", e.Key(), "error", err)
+		r.cfg.Log.Error("unreadable member ignored", "key", e.Key(), "error", err)
+		return m, false
+	}
+	if serves := r.cfg.SiteOf(m.Group); serves != site {
+		r.cfg.Log.Error("rackd ignored: its group belongs to another site; look at --site", "rackd", m.Name, "group", m.Group,
+			"site", site, "group_of_site", serves)
 		return m, false
 	}
 	return m, true
@@ -109,8 +91,8 @@ func (r *Roster) replace(site string, members map[string]bus.Member) {
 	r.rebuild(site)
 }
 
-// apply takes in one change. A renewal alone, which comes every second from each
-// rackd, builds no new ring.
+// apply takes in what a look at a member's key has shown. A renewal alone builds no
+// new ring.
 func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +102,7 @@ func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 	case !alive && !known:
 		return
 	case !alive:
-		r.Log.Warn("rackd is gone", "rackd", old.Name, "group", old.Group, "site", site)
+		r.cfg.Log.Warn("rackd is gone", "rackd", old.Name, "group", old.Group, "site", site)
 		delete(members, key)
 	default:
 		members[key] = m
@@ -128,7 +110,7 @@ func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 			r.byName[m.Name] = m
 			return
 		}
-		r.Log.Info("rackd is alive", "rackd", m.Name, "group", m.Group, "site", site, "version", m.Version)
+		r.cfg.Log.Info("rackd is alive", "rackd", m.Name, "group", m.Group, "site", site, "version", m.Version)
 	}
 	r.rebuild(site)
 }
@@ -146,7 +128,7 @@ func (r *Roster) rebuild(site string) {
 		}
 	}
 	r.ring = ring.New(members)
-	r.Alive(site, len(r.sites[site]))
+	r.cfg.Alive(site, len(r.sites[site]))
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
@@ -156,7 +138,7 @@ func (r *Roster) rebuild(site string) {
 func (r *Roster) Owner(node, driver, group string) (m bus.Member, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	owner, ok := r.ring.Owner(node, driver, group, r.Failover(group)...)
+	owner, ok := r.ring.Owner(node, driver, group, r.cfg.Failover(group)...)
 	if !ok {
 		return bus.Member{}, false
 	}

@@ -110,6 +110,8 @@ type Site struct {
 	Events jetstream.Stream
 	// Trouble, if set before the first Follow, is told why a bucket is read anew.
 	Trouble func(bucket string, err error)
+
+	beats beats
 }
 
 // Settings of a site's buckets and stream.
@@ -128,15 +130,9 @@ type Settings struct {
 // cluster that elects a leader, a link that is not up yet) is made again until ctx
 // ends. The caller keeps nc and closes it.
 func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, error) {
-	var js jetstream.JetStream
-	var err error
-	if site == "" {
-		js, err = jetstream.New(nc)
-	} else {
-		js, err = jetstream.NewWithDomain(nc, site)
-	}
+	js, err := open(nc, site)
 	if err != nil {
-		return nil, fmt.Errorf("open JetStream of site %q: %w", site, err)
+		return nil, err
 	}
 	if s.EventsMaxAge == 0 {
 		s.EventsMaxAge = 7 * 24 * time.Hour
@@ -146,6 +142,18 @@ func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, e
 		return nil, fmt.Errorf("site %q: %w", site, err)
 	}
 	return b, nil
+}
+
+func open(nc *nats.Conn, site string) (js jetstream.JetStream, err error) {
+	if site == "" {
+		js, err = jetstream.New(nc)
+	} else {
+		js, err = jetstream.NewWithDomain(nc, site)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open JetStream of site %q: %w", site, err)
+	}
+	return js, nil
 }
 
 func (b *Site) open(ctx context.Context, s Settings) (err error) {

@@ -17,7 +17,8 @@ var ErrLeaseLost = errors.New("lease lost")
 // name is its identity and an older process of that name has lost. A renewal
 // whose rev is no longer the newest fails with ErrLeaseLost.
 //
-// It publishes to the bucket's subject, because KeyValue.Update drops the TTL.
+// Some renewals are followed by a beat. It publishes to the bucket's subject, because
+// KeyValue.Update drops the TTL.
 func (s *Site) Announce(ctx context.Context, m Member, rev uint64) (uint64, error) {
 	key := MemberKey(m.Group, m.Name)
 	body, err := json.Marshal(m)
@@ -36,10 +37,16 @@ func (s *Site) Announce(ctx context.Context, m Member, rev uint64) (uint64, erro
 		}
 		return 0, fmt.Errorf("renew %s: %w", key, err)
 	}
+	s.beat(m, rev == 0)
 	return ack.Sequence, nil
 }
 
 // Withdraw removes the ALIVE key at once, for a graceful stop.
 func (s *Site) Withdraw(ctx context.Context, m Member, rev uint64) error {
-	return s.Alive.Purge(ctx, MemberKey(m.Group, m.Name), jetstream.LastRevision(rev))
+	if err := s.Alive.Purge(ctx, MemberKey(m.Group, m.Name), jetstream.LastRevision(rev)); err != nil {
+		return err
+	}
+	m.Instance = ""
+	s.beat(m, true)
+	return nil
 }

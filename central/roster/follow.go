@@ -1,0 +1,154 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// When a member is looked at because no beat came from it.
+const (
+	// overdue is more than bus.BeatEvery, by the time that a beat may be late.
+	overdue = bus.BeatEvery + 1500*time.Millisecond
+	// again is how soon after that it is looked at once more: its lease may have had
+	// seconds to run. A member that lives and is not heard is looked at every overdue.
+	again = 1500 * time.Millisecond
+	looks = 3
+	// lookTimeout bounds one look.
+	lookTimeout = 2 * time.Second
+)
+
+// heard is when a member was heard of last, or is next to be looked at.
+type heard struct {
+	next  time.Time
+	looks int // without having heard of it
+}
+
+// Follow keeps the members of site up to date until ctx ends.
+func (r *Roster) Follow(ctx context.Context, site *bus.Site) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	beats, err := site.Beats(ctx)
+	if err != nil {
+		return fmt.Errorf("listen to the beats of site %q: %w", site.Name, err)
+	}
+	f := follower{r, site, map[string]heard{}}
+	if err := f.list(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case b := <-beats:
+			if r.cfg.SiteOf(b.Group()) == site.Name {
+				f.beat(ctx, b)
+			}
+		case <-tick.C:
+			f.overdue(ctx)
+		}
+	}
+}
+
+// follower follows one site; it belongs to one goroutine.
+type follower struct {
+	*Roster
+	site  *bus.Site
+	heard map[string]heard // by key
+}
+
+// list reads all members.
+func (f *follower) list(ctx context.Context) error {
+	keys, err := f.site.List(ctx, f.site.Alive)
+	if err != nil {
+		return err
+	}
+	members := map[string]bus.Member{}
+	for key, e := range keys {
+		if m, alive := f.read(f.site.Name, e); alive {
+			members[key] = m
+			f.hear(key)
+		}
+	}
+	f.replace(f.site.Name, members)
+	return nil
+}
+
+// hear notes a sign of life of a member.
+func (f *follower) hear(key string) {
+	f.heard[key] = heard{next: time.Now().Add(overdue)}
+	f.cfg.Heard(f.site.Name)
+}
+
+func (f *follower) beat(ctx context.Context, b bus.Beat) {
+	if f.renewed(f.site.Name, b) {
+		f.hear(b.Key)
+		return
+	}
+	f.look(ctx, b.Key)
+}
+
+// overdue looks at the members that should have been heard. When the site does not
+// answer the others wait: that is central/sites' to find out.
+func (f *follower) overdue(ctx context.Context) {
+	now := time.Now()
+	for key, h := range f.heard {
+		if now.Before(h.next) {
+			continue
+		}
+		if !f.look(ctx, key) {
+			return
+		}
+		if next, lives := f.heard[key]; lives {
+			if next.looks = h.looks + 1; next.looks <= looks {
+				next.next = now.Add(again)
+			}
+			f.heard[key] = next
+		}
+	}
+}
+
+// look reads a member's key and takes in what it shows. It returns false when there
+// was no answer: then nothing is known, and the member stays as it was.
+func (f *follower) look(ctx context.Context, key string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	e, err := f.site.Alive.Get(ctx, key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound): // or a marker of its end
+		delete(f.heard, key)
+		f.apply(f.site.Name, key, bus.Member{}, false)
+	case err != nil:
+		f.cfg.Log.Debug("member not looked at", "site", f.site.Name, "key", key, "error", err)
+		return false
+	default:
+		m, alive := f.read(f.site.Name, e)
+		f.apply(f.site.Name, key, m, alive)
+		delete(f.heard, key)
+		if alive {
+			f.heard[key] = heard{next: time.Now().Add(overdue)}
+		}
+	}
+	f.cfg.Heard(f.site.Name)
+	return true
+}
+
+// renewed notes a beat of a member that is known, and reports whether it is.
+func (r *Roster) renewed(site string, b bus.Beat) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, known := r.sites[site][b.Key]
+	if !known || m.Instance != b.Instance {
+		return false
+	}
+	m.RenewedAt = time.Now().UTC()
+	r.sites[site][b.Key], r.byName[m.Name] = m, m
+	return true
+}

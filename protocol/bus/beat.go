@@ -1,0 +1,85 @@
+package bus
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// BeatEvery is how often a rackd's lease renewals are followed by a beat. Renewals
+// stay inside the site: following ALIVE across a WAN costs each renewal's header, or
+// body, for each replica of central. A beat is some 80 bytes, and crosses the link
+// once for all replicas. It is a hint, never proof: whoever hears one, or misses
+// one, looks at ALIVE.
+const BeatEvery = 3 * LeaseRenew
+
+// beatRoot is the first token of the subjects that beats are published to, outside
+// any stream.
+const beatRoot = "BEAT."
+
+// BeatSubject is where a rackd's beats are published.
+func BeatSubject(group, rackd string) string { return beatRoot + MemberKey(group, rackd) }
+
+// Beat says that a rackd's lease has just been renewed.
+type Beat struct {
+	Key string // of the rackd in ALIVE
+	// Instance is the member's; empty when the lease has been given up.
+	Instance string
+}
+
+// Group returns the conductor group that the beat's key names.
+func (b Beat) Group() string {
+	token, _, _ := strings.Cut(b.Key, ".")
+	return groupOfToken(token)
+}
+
+// groupOfToken is the inverse of GroupToken.
+func groupOfToken(token string) string {
+	if token == "=" {
+		return ""
+	}
+	return strings.ReplaceAll(token, "=2E", ".")
+}
+
+// Beats returns the beats of all rackds that the connection reaches, which may be
+// those of other sites too, until ctx ends. What the caller is too slow for is lost.
+func (s *Site) Beats(ctx context.Context) (<-chan Beat, error) {
+	beats := make(chan Beat, 1024)
+	sub, err := s.Conn.Subscribe(beatRoot+">", func(m *nats.Msg) {
+		select {
+		case beats <- Beat{Key: strings.TrimPrefix(m.Subject, beatRoot), Instance: string(m.Data)}:
+		default:
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { sub.Unsubscribe() }) // fails on a closed connection only
+	return beats, nil
+}
+
+// beats is when each member that this process announces has beaten last.
+type beats struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// beat publishes a beat if it is time, or now. A beat that is lost costs a look at
+// ALIVE, so errors are nobody's business.
+func (s *Site) beat(m Member, now bool) {
+	key := MemberKey(m.Group, m.Name)
+	s.beats.mu.Lock()
+	defer s.beats.mu.Unlock()
+	// A renewal that comes a little early counts as the one that is due.
+	if !now && time.Since(s.beats.last[key]) < BeatEvery-LeaseRenew/2 {
+		return
+	}
+	if s.beats.last == nil {
+		s.beats.last = map[string]time.Time{}
+	}
+	s.beats.last[key] = time.Now()
+	_ = s.Conn.Publish(beatRoot+key, []byte(m.Instance))
+}
