@@ -41,6 +41,9 @@ const (
 	Violation Kind = "violation"
 )
 
+// ByBMC is the Detail of a power change that the BMC was asked for.
+const ByBMC = "by the BMC"
+
 // Record is one line of a journal. Fields that do not apply are empty.
 type Record struct {
 	// Seq counts from 1 over all machines: the order in which things happened.

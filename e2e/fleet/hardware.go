@@ -1,0 +1,32 @@
+package fleet
+
+import (
+	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// What every machine is made of.
+const (
+	memoryMiB = 64 << 10
+	diskBytes = 960 << 30
+)
+
+// Enrolment is what an operator tells Ironic's API about the machine.
+func (f *Fleet) Enrolment(m *Member) operator.Machine {
+	return operator.Machine{Name: m.Name, Driver: "redfish", MACs: []string{m.MAC}, Properties: map[string]any{"capabilities": "boot_mode:uefi"},
+		DriverInfo: map[string]any{"redfish_address": m.bmcURL, "redfish_username": f.cfg.User, "redfish_password": f.cfg.Password, "redfish_verify_ca": false}}
+}
+
+// inventory is what the machine's agent finds.
+func (m *Member) inventory() agentapi.Inventory {
+	return agentapi.Inventory{
+		Interfaces: []agentapi.NIC{{Name: "eth0", MACAddress: m.MAC, IPv4Address: m.Address.String(), HasCarrier: true, SpeedMbps: 25_000}},
+		CPU:        agentapi.CPU{ModelName: "Simulated", Count: 32, SocketCount: 2, Architecture: "x86_64"},
+		Memory:     agentapi.Memory{Total: memoryMiB << 20, PhysicalMB: memoryMiB},
+		Disks: []agentapi.Disk{{Name: "/dev/nvme0n1", Model: "Simulated", Size: diskBytes, Serial: m.Name, WWN: "0x" + m.UUID[:8],
+			LogicalSectors: 512, PhysicalSectors: 4096, Tran: "nvme"}},
+		SystemVendor: agentapi.SystemVendor{Manufacturer: "Ironyard", ProductName: "Simulated Machine", SerialNumber: m.Name},
+		Boot:         agentapi.Boot{CurrentBootMode: "uefi", PXEInterface: m.MAC},
+		Hostname:     m.Name,
+	}
+}
