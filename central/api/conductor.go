@@ -12,14 +12,22 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 )
 
-// conductorTable is every field of a conductor. Those that the roster knows are alive.
+// conductor is a rackd as the API shows it.
+type conductor struct {
+	bus.Member
+	// alive: its lease holds, as far as central can see: not while its site is away,
+	// although it may well go on with its work.
+	alive bool
+}
+
+// conductorTable is every field of a conductor.
 var conductorTable = fields.New("conductor",
-	fields.Text("hostname", 49, func(m *bus.Member) *string { return &m.Name }).List().Sort(),
-	fields.Computed("conductor_group", 49, func(m *bus.Member) any { return m.Group }).List().Sort(),
-	fields.Computed("alive", 49, func(*bus.Member) any { return true }).List(),
-	fields.Time("created_at", 49, func(m *bus.Member) time.Time { return m.StartedAt }).Sort(),
-	fields.Computed("drivers", 49, func(m *bus.Member) any { return slices.Sorted(maps.Keys(m.Drivers)) }),
-	fields.Time("updated_at", 49, func(m *bus.Member) time.Time { return m.RenewedAt }).Sort(),
+	fields.Text("hostname", 49, func(c *conductor) *string { return &c.Name }).List().Sort(),
+	fields.Computed("conductor_group", 49, func(c *conductor) any { return c.Group }).List().Sort(),
+	fields.Computed("alive", 49, func(c *conductor) any { return c.alive }).List(),
+	fields.Time("created_at", 49, func(c *conductor) time.Time { return c.StartedAt }).Sort(),
+	fields.Computed("drivers", 49, func(c *conductor) any { return slices.Sorted(maps.Keys(c.Drivers)) }),
+	fields.Time("updated_at", 49, func(c *conductor) time.Time { return c.RenewedAt }).Sort(),
 )
 
 func (s *Server) conductors() Resource {
@@ -29,8 +37,8 @@ func (s *Server) conductors() Resource {
 	}}
 }
 
-func appendConductor(b []byte, r *Request, sel fields.Selection, m *bus.Member) []byte {
-	b = conductorTable.Append(append(b, '{'), sel, m)
+func (s *Server) appendConductor(b []byte, r *Request, sel fields.Selection, m bus.Member) []byte {
+	b = conductorTable.Append(append(b, '{'), sel, &conductor{m, s.Away(m.Group) == nil})
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "conductors/"+m.Name)
 	return append(b, '}')
 }
@@ -55,11 +63,11 @@ func (s *Server) listConductors(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	b := []byte(`{"conductors":[`)
-	for i := range members {
+	for i, m := range members {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendConductor(b, r, sel, &members[i])
+		b = s.appendConductor(b, r, sel, m)
 	}
 	b = append(b, ']')
 	if len(members) == p.Limit {
@@ -108,7 +116,7 @@ func (s *Server) showConductor(r *Request) (Reply, error) {
 	for _, name := range []string{r.Param(0), r.Param(0) + r.suffix} {
 		for _, m := range s.Roster.Conductors() {
 			if m.Name == name {
-				return ok(appendConductor(nil, r, sel, &m))
+				return ok(s.appendConductor(nil, r, sel, m))
 			}
 		}
 	}

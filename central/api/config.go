@@ -19,6 +19,9 @@ type Config struct {
 	Key    *seal.Key // of the database
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Away says why the site of a conductor group cannot be reached, nil when it can.
+	// nil: every site can always be reached.
+	Away func(group string) error
 	// PublicEndpoint is what links begin with; empty: the host that the request names.
 	PublicEndpoint string
 	// CORSOrigins are the origins whose pages may use the API from a browser.
@@ -33,6 +36,9 @@ func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.Away == nil {
+		c.Away = func(string) error { return nil }
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -42,7 +48,7 @@ func New(c Config) http.Handler {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)
 		}
 	}
-	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log}
+	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log, Away: c.Away}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)
 	return s

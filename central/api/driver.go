@@ -176,12 +176,18 @@ func (s *Server) driverProperties(r *Request) (Reply, error) {
 	return ok(wire.AppendValue(nil, properties))
 }
 
-// conductorOf returns a live rackd with the driver.
+// conductorOf returns a live rackd with the driver, of a site that is not away.
 func (s *Server) conductorOf(d *driver) (bus.Member, error) {
+	err := error(wire.Errorf(http.StatusServiceUnavailable, "No conductor with driver %s is alive any more; retry.", d.name))
 	for _, m := range s.Roster.Conductors() {
-		if m.Drivers[d.name] != nil {
+		if m.Drivers[d.name] == nil {
+			continue
+		}
+		away := s.Away(m.Group)
+		if away == nil {
 			return m, nil
 		}
+		err = away
 	}
-	return bus.Member{}, wire.Errorf(http.StatusServiceUnavailable, "No conductor with driver %s is alive any more; retry.", d.name)
+	return bus.Member{}, err
 }

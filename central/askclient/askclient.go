@@ -27,7 +27,7 @@ type Client struct {
 }
 
 // New makes a client. conn returns the connection to the site that serves a
-// conductor group.
+// conductor group. An error of it that says its own HTTP status is returned as it is.
 func New(conn func(group string) (*nats.Conn, error)) *Client { return &Client{conn} }
 
 // SilentError means that a rackd gave no answer: HTTP 503, worth a retry.
@@ -68,13 +68,17 @@ func (e *AnswerError) HTTPStatus() int {
 	return e.Answer.Status
 }
 
-// Ask puts q to m and returns the answer's body. It fails with a *SilentError, or
-// an *AnswerError with what the rackd said. It takes ask.Timeout at most.
+// Ask puts q to m and returns the answer's body. It fails with a *SilentError, an
+// *AnswerError with what the rackd said, or at once with what there is instead of a
+// connection. It takes ask.Timeout at most.
 func (c *Client) Ask(ctx context.Context, m bus.Member, q ask.Request) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, ask.Timeout)
 	defer cancel()
 	silent := func(cause error) error { return &SilentError{m.Name, q.Method, q.Node, cause} }
 	conn, err := c.conn(m.Group)
+	if own := interface{ HTTPStatus() int }(nil); errors.As(err, &own) {
+		return nil, fmt.Errorf("ask conductor %s %s: %w", m.Name, q.Method, err) // its site is away
+	}
 	if err != nil {
 		return nil, silent(err)
 	}

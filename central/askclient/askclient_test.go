@@ -104,6 +104,20 @@ func TestSilence(t *testing.T) {
 	check(t.Context(), New(func(string) (*nats.Conn, error) { return nil, errors.New("site unknown") }), "site unknown")
 }
 
+// What says its own status is not made into silence: the site's error tells more.
+func TestSiteThatIsAway(t *testing.T) {
+	c := New(func(string) (*nats.Conn, error) { return nil, awayError{} })
+	_, err := c.Ask(t.Context(), bus.Member{Name: "rack-1"}, ask.Request{Method: ask.Validate, Node: "n1"})
+	if _, silent := errors.AsType[*SilentError](err); silent || !errors.As(err, new(awayError)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type awayError struct{}
+
+func (awayError) Error() string   { return "the site has been unreachable since noon" }
+func (awayError) HTTPStatus() int { return http.StatusServiceUnavailable }
+
 func FuzzReply(f *testing.F) {
 	f.Add([]byte(`{"body":{}}`))
 	f.Add([]byte(`{"error":{"status":409,"message":"x"}}`))

@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf})
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log})
-	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Key: cfg.Key,
+	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: open.Away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
 
 	watch := &observer{db: db, sites: open, buses: buses, metrics: m}

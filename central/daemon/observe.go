@@ -53,9 +53,9 @@ func (o *observer) answer(w http.ResponseWriter, r *http.Request, ready bool) {
 		lines = append(lines, fmt.Sprintf("bus: away, requests wait in the outbox (%v)", err))
 	}
 	for _, s := range o.sites.Status() {
-		state := "ok"
+		state := "ok, since " + s.Since.UTC().Format(time.RFC3339)
 		if !s.Open {
-			state = fmt.Sprintf("away, its requests wait in the outbox (%v)", s.Err)
+			state = fmt.Sprintf("away since %s, its requests wait in the outbox (%v)", s.Since.UTC().Format(time.RFC3339), s.Err)
 		}
 		lines = append(lines, fmt.Sprintf("site %q: %s", s.Name, state))
 	}

@@ -46,6 +46,9 @@ type Dispatcher struct {
 	Key    *seal.Key
 	Now    func() time.Time
 	Log    *slog.Logger
+	// Away says why the site of a conductor group cannot be reached, nil when it can.
+	// Its error says its own HTTP status. nil: every site can always be reached.
+	Away func(group string) error
 	// Settle are the pauses of Validate while a change is on its way; nil: sensible ones.
 	Settle []time.Duration
 }
@@ -75,11 +78,15 @@ func Locked(n *store.Node) error {
 		"(It is doing %q, work %s.)", n.UUID, holder, n.WorkVerb, n.WorkID)
 }
 
-// Owner returns the rackd that serves a node. Without one: 503 when no rackd is
-// alive at all, else status, which says whether the node or the request is at fault.
+// Owner returns the rackd that serves a node; while its site is away, the one that
+// did. Without one: 503 when its site is away or no rackd is alive at all, else
+// status, which says whether the node or the request is at fault.
 func (d *Dispatcher) Owner(n *store.Node, status int) (bus.Member, error) {
 	if m, ok := d.Roster.Owner(n.UUID, n.Driver, n.ConductorGroup); ok {
 		return m, nil
+	}
+	if err := d.away(n); err != nil {
+		return bus.Member{}, err
 	}
 	if len(d.Roster.Conductors()) == 0 {
 		return bus.Member{}, refuse(http.StatusServiceUnavailable,
@@ -87,6 +94,25 @@ func (d *Dispatcher) Owner(n *store.Node, status int) (bus.Member, error) {
 	}
 	return bus.Member{}, refuse(status, "No valid host was found. Reason: No conductor service registered which supports driver %s "+
 		"for conductor group %q.", n.Driver, n.ConductorGroup)
+}
+
+// away says why the node's site cannot be reached, nil when it can.
+func (d *Dispatcher) away(n *store.Node) error {
+	if d.Away == nil {
+		return nil
+	}
+	return d.Away(n.ConductorGroup)
+}
+
+// workOwner returns the rackd that work on n is meant for. While its site is away
+// nobody needs to be known: whoever the ring names then takes the work when the site
+// is back.
+func (d *Dispatcher) workOwner(n *store.Node) (bus.Member, error) {
+	m, err := d.Owner(n, http.StatusNotFound)
+	if err != nil && d.away(n) != nil {
+		return bus.Member{}, nil
+	}
+	return m, err
 }
 
 // Dirty is the outbox row that makes the relay bring a node's documents up to date.

@@ -53,7 +53,7 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		case n.DisablePowerOff && (p.Target == PowerOff || p.Target == SoftPowerOff):
 			return refuse(http.StatusConflict, "Power off of node %s is disabled (disable_power_off).", n.UUID)
 		}
-		owner, err := d.Owner(n, http.StatusNotFound)
+		owner, err := d.workOwner(n)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (d *Dispatcher) ownerFor(n *store.Node, t provision.Transition) (bus.Member
 	if !needsRack(t) {
 		return bus.Member{}, nil
 	}
-	m, err := d.Owner(n, http.StatusNotFound)
+	m, err := d.workOwner(n)
 	if err != nil && n.WorkID != "" {
 		return bus.Member{}, nil
 	}

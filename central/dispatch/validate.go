@@ -36,8 +36,12 @@ var settle = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 
 
 // Validate asks the node's rackd what it thinks of the node, by kind of interface.
 // A change takes a moment to reach the rack, so while one is on its way a bad
-// opinion, which may be about the node as it was, is asked for again.
+// opinion, which may be about the node as it was, is asked for again. A rackd whose
+// site is away is not asked.
 func (d *Dispatcher) Validate(ctx context.Context, n *store.Node, m bus.Member) (map[string]ask.Validation, error) {
+	if err := d.away(n); err != nil {
+		return nil, err
+	}
 	pauses := settle
 	if changed := max(n.CreatedAt.UnixNano(), n.UpdatedAt.UnixNano()); d.Now().UnixNano()-changed > int64(settled) {
 		pauses = nil
@@ -82,10 +86,15 @@ func good(found map[string]ask.Validation) bool {
 }
 
 // validate refuses an event when the rack says that an interface which it needs is
-// not in order. A rack that gives no answer refuses nothing.
+// not in order. A rack that gives no answer refuses nothing, and one whose site is away
+// is not asked.
 func (d *Dispatcher) validate(ctx context.Context, n *store.Node, m bus.Member, e provision.Event) error {
 	kinds := mustBeValid[e]
 	if kinds == nil || m.Name == "" {
+		return nil
+	}
+	if err := d.away(n); err != nil {
+		d.Log.Info("accepted without validation", "node", n.UUID, "reason", err)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, validateWithin)
