@@ -1,5 +1,6 @@
-// Package embeddedbus runs a site's NATS server inside the process, with JetStream
-// on disk: what one machine needs instead of a NATS cluster.
+// Package embeddedbus runs a NATS server inside the process: a site's with JetStream on
+// disk, which is what one machine needs instead of a cluster, or one that a
+// configuration file describes.
 //
 // It may import nothing of the project.
 package embeddedbus
@@ -56,11 +57,26 @@ func Start(ctx context.Context, o Options) (*Bus, error) {
 		}
 		opts.Authorization = o.Token
 	}
+	return start(ctx, opts, o.Dir, o.Log)
+}
+
+// StartFile is Start for a server that a configuration file of nats-server describes.
+func StartFile(ctx context.Context, path string, log *slog.Logger) (*Bus, error) {
+	opts, err := server.ProcessConfigFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of the bus: %w", err)
+	}
+	opts.NoSigs = true
+	return start(ctx, opts, path, log)
+}
+
+// start starts a server; where says in errors which one.
+func start(ctx context.Context, opts *server.Options, where string, log *slog.Logger) (*Bus, error) {
 	srv, err := server.NewServer(opts)
 	if err != nil {
-		return nil, fmt.Errorf("start the bus in %s: %w", o.Dir, err)
+		return nil, fmt.Errorf("start the bus of %s: %w", where, err)
 	}
-	srv.SetLoggerV2(logger{o.Log}, false, false, false)
+	srv.SetLoggerV2(logger{log}, false, false, false)
 	srv.Start()
 	wait := 10 * time.Second
 	if d, ok := ctx.Deadline(); ok {
@@ -69,10 +85,14 @@ func Start(ctx context.Context, o Options) (*Bus, error) {
 	if !srv.ReadyForConnections(wait) {
 		srv.Shutdown()
 		srv.WaitForShutdown()
-		return nil, fmt.Errorf("the bus in %s was not ready within %s; is another process using the folder or the port?", o.Dir, wait.Round(time.Second))
+		return nil, fmt.Errorf("the bus of %s was not ready within %s; is another process using the folder or the port?", where, wait.Round(time.Second))
 	}
 	return &Bus{srv: srv}, nil
 }
+
+// Reload reads the configuration file again. Not everything can change while the
+// server runs; its error says what cannot.
+func (b *Bus) Reload() error { return b.srv.Reload() }
 
 // URL is where other processes connect, empty when there is no listener.
 func (b *Bus) URL() string {

@@ -8,6 +8,10 @@ const (
 	RenewPath = "/v1/ironyard/enrol/renew"
 )
 
+// CentralName is the name in the certificates that the fleet's authority makes for
+// central, wherever central runs.
+const CentralName = "central.ironyard.internal"
+
 // MaxBody bounds a request and an answer.
 const MaxBody = 256 << 10
 

@@ -33,6 +33,9 @@ type Scope struct {
 	FailoverOf []string `json:"failover_of,omitempty"`
 	// Address is where others reach a server: a host name or an IP address.
 	Address string `json:"address,omitempty"`
+	// Peers are the addresses of all servers of a server's cluster, its own included,
+	// those that are to come as well.
+	Peers []string `json:"peers,omitempty"`
 }
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
@@ -42,8 +45,10 @@ func (s Scope) Check(named bool) error {
 	var errs []error
 	switch s.Role {
 	case Hub, Bus:
-		if net.ParseIP(s.Address) == nil && (len(s.Address) > 253 || !hostName.MatchString(s.Address)) {
-			errs = append(errs, fmt.Errorf("address %.80q of a server: want a host name or an IP address, without a port", s.Address))
+		for _, a := range append([]string{s.Address}, s.Peers...) {
+			if net.ParseIP(a) == nil && (len(a) > 253 || !hostName.MatchString(a)) {
+				errs = append(errs, fmt.Errorf("address %.80q of a server: want a host name or an IP address, without a port", a))
+			}
 		}
 		if s.Group != "" || len(s.FailoverOf) > 0 {
 			errs = append(errs, fmt.Errorf("a server (%s) has no conductor group", s.Role))
@@ -56,7 +61,7 @@ func (s Scope) Check(named bool) error {
 				errs = append(errs, fmt.Errorf("conductor group %q cannot be a failover of itself", g))
 			}
 		}
-		if s.Address != "" {
+		if s.Address != "" || len(s.Peers) > 0 {
 			errs = append(errs, errors.New("nobody dials a rackd over the bus: it has no address"))
 		}
 	default:

@@ -1,0 +1,181 @@
+package enrol
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nkeys"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/join"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// Enrol lets the bearer of a token join.
+func (a *Authority) Enrol(ctx context.Context, r join.Request) (join.Grant, error) {
+	key, err := readCSR(r.CSR)
+	if err != nil {
+		return join.Grant{}, refuse(http.StatusBadRequest, "%v", err)
+	}
+	if !nkeys.IsValidPublicUserKey(r.UserKey) {
+		return join.Grant{}, refuse(http.StatusBadRequest, "user_key: want the public half of a NATS user key")
+	}
+	usedKey, err := nameOfKeys(key, r.UserKey)
+	if err != nil {
+		return join.Grant{}, err
+	}
+	var m *store.Member
+	err = a.store.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		m, err = a.admit(ctx, tx, r, usedKey)
+		return err
+	})
+	if err != nil {
+		return join.Grant{}, err
+	}
+	return a.grant(ctx, key, m)
+}
+
+// nameOfKeys stands for a joiner's keys.
+func nameOfKeys(key crypto.PublicKey, userKey string) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(der, userKey...))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// admit uses the token up and makes the member, or finds the one that it made with
+// the same keys before.
+func (a *Authority) admit(ctx context.Context, tx *store.Tx, r join.Request, usedKey string) (*store.Member, error) {
+	t, err := tx.JoinToken(ctx, r.Token)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !fits(r.Secret, t.SecretHash) {
+		return nil, refuse(http.StatusForbidden, "there is no such token")
+	}
+	if err != nil {
+		return nil, err
+	}
+	// From here on the joiner has shown the secret, and may be told more.
+	now := a.now()
+	switch {
+	case !t.RevokedAt.IsZero():
+		return nil, refuse(http.StatusForbidden, "the token was revoked at %s: ask for a new one", t.RevokedAt.Format(time.RFC3339))
+	case !t.UsedAt.IsZero() && t.UsedKey != usedKey:
+		return nil, refuse(http.StatusForbidden, "the token was used at %s, with other keys: ask for a new one; if it was not you, revoke member %s",
+			t.UsedAt.Format(time.RFC3339), t.Member)
+	case !now.Before(t.ExpiresAt):
+		return nil, refuse(http.StatusForbidden, "the token expired at %s: ask for a new one", t.ExpiresAt.Format(time.RFC3339))
+	case !t.UsedAt.IsZero():
+		m, err := tx.Member(ctx, t.Member)
+		if err == nil && !m.EndedAt.IsZero() {
+			err = refuse(http.StatusForbidden, "%s was revoked at %s", m.Scope, m.EndedAt.Format(time.RFC3339))
+		}
+		return m, err
+	}
+	m := &store.Member{Scope: t.Scope, UserKey: r.UserKey, JoinedAt: now, RenewedAt: now, ExpiresAt: now.Add(memberLife)}
+	if m.Scope.Name == "" {
+		// Lower case, as the names of leases are: two that differ in case are one.
+		m.Scope.Name = strings.ToLower(r.Name)
+	}
+	if err := m.Scope.Check(true); err != nil {
+		return nil, refuse(http.StatusBadRequest, "%v", err)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	m.ID = id.String()
+	switch old, err := tx.MemberNamed(ctx, m.Scope.Role, m.Scope.Name); {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return nil, err
+	case t.Scope.Name == "":
+		return nil, refuse(http.StatusConflict, "%s has joined already; to replace it, ask for a token that names it", old.Scope)
+	default:
+		if err := tx.EndMember(ctx, old.ID); err != nil {
+			return nil, err
+		}
+	}
+	if err := tx.InsertMember(ctx, m); err != nil {
+		return nil, err
+	}
+	return m, tx.UseJoinToken(ctx, t.ID, usedKey, m.ID)
+}
+
+// grant signs what the member needs.
+func (a *Authority) grant(ctx context.Context, key crypto.PublicKey, m *store.Member) (join.Grant, error) {
+	g := join.Grant{Member: m.ID, Scope: m.Scope,
+		Authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))}
+	var err error
+	if g.Certificate, g.Expires, err = a.certify(key, m.ID, m.Scope); err != nil {
+		return g, err
+	}
+	if g.UserJWT, err = a.memberUser(ctx, m.UserKey, m.Scope, g.Expires); err != nil {
+		return g, err
+	}
+	if g.Hubs, err = a.servers(ctx, ""); err != nil {
+		return g, err
+	}
+	if m.Scope.Role != join.Hub {
+		if g.Servers, err = a.servers(ctx, m.Scope.Site); err != nil {
+			return g, err
+		}
+	}
+	switch m.Scope.Role {
+	case join.Rackd:
+		g.Keys, err = a.keys(m.Scope)
+	case join.Bus:
+		var k *siteKeys
+		if k, err = a.site(ctx, m.Scope.Site); err != nil {
+			return g, err
+		}
+		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT, ClusterPassword: k.ClusterPassword}
+		g.Trust.Account, err = a.AccountJWT(ctx, m.Scope.Site)
+	case join.Hub:
+		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT, ClusterPassword: a.fleet.HubPassword}
+	}
+	return g, err
+}
+
+// servers returns the addresses of a site's NATS servers, of the hub's for site "".
+func (a *Authority) servers(ctx context.Context, site string) ([]string, error) {
+	members, err := a.store.SiteMembers(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, m := range members {
+		if m.EndedAt.IsZero() && m.Scope.Address != "" {
+			list = append(append(list, m.Scope.Address), m.Scope.Peers...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// keys is a rackd's key file.
+func (a *Authority) keys(scope join.Scope) (string, error) {
+	own, err := a.seal.ForGroup(scope.Group)
+	if err != nil {
+		return "", err
+	}
+	ring := seal.NewKeyring(scope.Group, own)
+	for _, g := range scope.FailoverOf {
+		key, err := a.seal.ForGroup(g)
+		if err != nil {
+			return "", err
+		}
+		ring = ring.With(g, key)
+	}
+	return ring.Text(scope.Group), nil
+}

@@ -1,0 +1,99 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+
+	"github.com/ironyard/ironyard/protocol/join"
+)
+
+// RenewEvery is how often a member renews: often enough that a revocation, a new key
+// or a new server reaches it within a day. What it holds counts for much longer.
+const RenewEvery = 24 * time.Hour
+
+// Renew renews everything in the folder under a new TLS key; the NATS key stays.
+// changed says that there are things in it which programs read only when they start.
+func (m *Member) Renew(ctx context.Context) (changed bool, err error) {
+	identity, err := os.ReadFile(m.Path(IdentityFile))
+	if err != nil {
+		return false, err
+	}
+	k := keys{}
+	if k.TLS, err = newTLSKey(); err != nil {
+		return false, err
+	}
+	if creds, err := os.ReadFile(m.Path(CredentialsFile)); err == nil {
+		pair, err := jwt.ParseDecoratedUserNKey(creds)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", m.Path(CredentialsFile), err)
+		}
+		seed, err := pair.Seed()
+		if err != nil {
+			return false, err
+		}
+		k.User = string(seed)
+	}
+	var r join.Renewal
+	if r.Certificate, _, err = certificateIn(string(identity)); err != nil {
+		return false, fmt.Errorf("%s: %w", m.Path(IdentityFile), err)
+	}
+	if r.CSR, err = csr(k.TLS); err != nil {
+		return false, err
+	}
+	if err := sign(string(identity), &r); err != nil {
+		return false, err
+	}
+	g, err := m.Central.Renew(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	return m.accept(g, k, time.Now())
+}
+
+// due says how long to wait until the next renewal. After a failure it is a
+// twenty-fourth of the usual time; spread, from 0 to 1, keeps members from coming all
+// at once.
+func due(now, renewed time.Time, failed bool, spread float64) time.Duration {
+	if failed {
+		return time.Duration(float64(RenewEvery) / 24 * (1 + spread))
+	}
+	return max(0, renewed.Add(time.Duration(float64(RenewEvery)*(0.9+0.2*spread))).Sub(now))
+}
+
+// KeepFresh renews the folder daily until ctx ends. changed is called after a renewal
+// that brought something which programs read only when they start.
+func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, changed func()) {
+	failed := false
+	for {
+		t := time.NewTimer(due(time.Now(), m.Renewed, failed, rand.Float64()))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		fresh, err := m.Renew(ctx)
+		failed = err != nil
+		var no *join.RefusedError
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.As(err, &no):
+			log.Error("central refuses to renew this member", "member", m.Scope.String(), "expires", m.Expires, "error", err)
+		case err != nil:
+			log.Warn("membership not renewed, trying again", "expires", m.Expires, "error", err)
+		case fresh:
+			log.Info("membership renewed, with changes", "expires", m.Expires)
+			changed()
+		default:
+			log.Debug("membership renewed", "expires", m.Expires)
+		}
+	}
+}
