@@ -68,7 +68,8 @@ func theLab(t *testing.T) *lab {
 
 var sites = []topology.SiteConfig{
 	{Name: "east", Groups: []topology.GroupConfig{{Name: "alpha", Rackds: 3}}},
-	{Name: "west", Groups: []topology.GroupConfig{{Name: "beta", Rackds: 2}, {Name: "gamma", Rackds: 1}}},
+	{Name: "west", Groups: []topology.GroupConfig{{Name: "beta", Rackds: 2, Failover: []string{"gamma"}},
+		{Name: "gamma", Rackds: 1, Failover: []string{"beta"}}}},
 }
 
 // nodesOf is how many nodes each conductor group has.

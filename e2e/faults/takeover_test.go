@@ -60,6 +60,7 @@ func TestTakeoverOfKilledRackd(t *testing.T) {
 	if err := l.each(nodes, func(id string) error { return l.ops.Wait(ctx, id, provision.Active) }); err != nil {
 		t.Error(err)
 	}
+	l.judge(t)
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)
 	}

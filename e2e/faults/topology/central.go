@@ -36,6 +36,11 @@ func (t *Topology) newCentral(core *network.Switch) error {
 				groups = append(groups, g.Name)
 			}
 			args = append(args, "--site", s.Name+"="+strings.Join(groups, ","))
+			for _, g := range s.Groups {
+				if len(g.Failover) > 0 {
+					args = append(args, "--failover", g.Name+"="+strings.Join(g.Failover, ","))
+				}
+			}
 		}
 		args = append(args, t.cfg.CentralArgs...)
 		t.Central = append(t.Central, &Central{Endpoint: "http://" + h.At(apiPort), web: client(t.Operator), Process: process.New(process.Spec{

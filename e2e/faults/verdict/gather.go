@@ -1,0 +1,157 @@
+package verdict
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// Database reads central's tables in one snapshot.
+func (e *Evidence) Database(ctx context.Context, c *pgx.Conn) error {
+	return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		if e.Nodes, err = table(ctx, tx, `SELECT uuid, name, driver, conductor_group, instance_uuid, generation, observed_generation, provision_state,
+			target_provision_state, observed_state, observed_target, observed_epoch, last_error, observed_error, power_state, target_power_state,
+			maintenance, ARRAY(SELECT address FROM ports WHERE node = nodes.uuid ORDER BY address) FROM nodes ORDER BY name`,
+			func(n *Node, scan func(...any) error) error {
+				return scan(&n.UUID, &n.Name, &n.Driver, &n.Group, &n.InstanceUUID, &n.Generation, &n.Observed, &n.State, &n.Target, &n.ObservedState,
+					&n.ObservedTarget, &n.Epoch, &n.LastError, &n.ObservedError, &n.Power, &n.PowerTarget, &n.Maintenance, &n.MACs)
+			}); err != nil {
+			return err
+		}
+		if e.Works, err = table(ctx, tx, `SELECT id, node, request_id, state, error, generation, verb, requested_at, ended_at FROM works ORDER BY node, generation`,
+			func(w *Work, scan func(...any) error) error {
+				return scan(&w.ID, &w.Node, &w.RequestID, &w.State, &w.Error, &w.Generation, &w.Verb, micros{&w.Requested}, micros{&w.Ended})
+			}); err != nil {
+			return err
+		}
+		// The ids grow with time, so this is the order in which rows were written.
+		if e.History, err = table(ctx, tx, `SELECT uuid, node, work, event_type, event, conductor, created_at FROM node_history ORDER BY uuid`,
+			func(h *Entry, scan func(...any) error) error {
+				return scan(&h.ID, &h.Node, &h.Work, &h.Kind, &h.Text, &h.Conductor, micros{&h.At})
+			}); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, "SELECT count(*) FROM outbox").Scan(&e.Outbox)
+	})
+}
+
+func table[T any](ctx context.Context, tx pgx.Tx, query string, read func(*T, func(...any) error) error) (list []T, err error) {
+	rows, err := tx.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row T
+		if err := read(&row, rows.Scan); err != nil {
+			return nil, err
+		}
+		list = append(list, row)
+	}
+	return list, rows.Err()
+}
+
+// micros reads a time as the database keeps it: microseconds since 1970, 0 for none.
+type micros struct{ t *time.Time }
+
+// ScanInt64 implements pgtype.Int64Scanner.
+func (m micros) ScanInt64(v pgtype.Int8) error {
+	*m.t = time.Time{}
+	if v.Int64 != 0 {
+		*m.t = time.UnixMicro(v.Int64).UTC()
+	}
+	return nil
+}
+
+// Bus reads all that lies on a site's bus.
+func (s *Site) Bus(ctx context.Context, nc *nats.Conn) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	if err := s.events(ctx, js); err != nil {
+		return fmt.Errorf("events of site %s: %w", s.Name, err)
+	}
+	if s.Nodes, err = documents[nodeDocument](ctx, js, bus.NodesBucket); err != nil {
+		return err
+	}
+	if s.Work, err = documents[work.Document](ctx, js, bus.WorkBucket); err != nil {
+		return err
+	}
+	s.Groups, err = documents[bus.Group](ctx, js, bus.GroupsBucket)
+	return err
+}
+
+func (s *Site) events(ctx context.Context, js jetstream.JetStream) error {
+	stream, err := js.Stream(ctx, bus.EventsStream)
+	if err != nil {
+		return err
+	}
+	info := stream.CachedInfo()
+	s.First = info.State.FirstSeq
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return err
+	}
+	for left := info.State.Msgs; left > 0; {
+		batch, err := consumer.Fetch(int(min(left, 500)), jetstream.FetchMaxWait(5*time.Second))
+		if err != nil {
+			return err
+		}
+		got := uint64(0)
+		for m := range batch.Messages() {
+			var ev work.Event
+			if err := json.Unmarshal(m.Data(), &ev); err != nil {
+				return fmt.Errorf("event %s: %w", m.Data(), err)
+			}
+			s.Events = append(s.Events, ev)
+			got++
+		}
+		if got == 0 {
+			return fmt.Errorf("%d events could not be read: %w", left, batch.Error())
+		}
+		left -= min(left, got)
+	}
+	return nil
+}
+
+// documents reads a bucket, by key.
+func documents[T any](ctx context.Context, js jetstream.JetStream, bucket string) (map[string]T, error) {
+	kv, err := js.KeyValue(ctx, bucket)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	defer watch.Stop()
+	list := map[string]T{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("bucket %s: %w", bucket, ctx.Err())
+		case e, open := <-watch.Updates():
+			switch {
+			case !open:
+				return nil, fmt.Errorf("bucket %s: the watch ended", bucket)
+			case e == nil:
+				return list, nil
+			}
+			var doc T
+			if err := json.Unmarshal(e.Value(), &doc); err != nil {
+				return nil, fmt.Errorf("bucket %s, key %s: %w", bucket, e.Key(), err)
+			}
+			list[e.Key()] = doc
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package verdict
+
+import (
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// projection holds that the database shows what the racks reported: each event took
+// effect once, in the order of its stream, and those of older epochs did not.
+func (j *judge) projection() {
+	reports := j.eventsOf()
+	entries := map[string][]Entry{}
+	for _, h := range j.History {
+		// The first line of a piece of work is the request's, by central itself.
+		if h.Work != "" && !strings.Contains(h.Text, " accepted") {
+			entries[h.Work] = append(entries[h.Work], h)
+		}
+	}
+	for i := range j.Works {
+		w := &j.Works[i]
+		if w.State != ended {
+			continue // how far the reports of superseded work came is a matter of luck
+		}
+		events := effective(reports[w.ID])
+		j.ending(w, events)
+		j.history(w, events, entries[w.ID])
+	}
+	for _, n := range j.Nodes {
+		j.observation(n, reports)
+	}
+	j.power()
+}
+
+func (j *judge) ending(w *Work, events []work.Event) {
+	if len(events) == 0 {
+		j.blame("node %s: work %s (%s) ended and no rack reported anything of it", w.Node, w.ID, w.Verb)
+		return
+	}
+	last := events[len(events)-1]
+	switch {
+	case last.Kind != work.WorkEnded:
+		j.blame("node %s: work %s (%s) ended and no rack reported its end; the last report is %s", w.Node, w.ID, w.Verb, last.ID)
+	case last.Error != w.Error:
+		j.blame("node %s: work %s (%s) ended with %q, its rack reported %q", w.Node, w.ID, w.Verb, w.Error, last.Error)
+	}
+}
+
+func (j *judge) history(w *Work, events []work.Event, entries []Entry) {
+	var want []work.Event
+	for _, e := range events {
+		if e.Kind == work.StateChanged || e.Kind == work.WorkEnded || e.Kind == work.PhaseEntered {
+			want = append(want, e)
+		}
+	}
+	for i, e := range want {
+		if i >= len(entries) {
+			j.blame("node %s: work %s (%s): history lacks event %s (%s %s%s)", w.Node, w.ID, w.Verb, e.ID, e.Kind, e.State, e.Phase)
+			return
+		}
+		if h := entries[i]; !h.At.Equal(e.Time.UTC().Truncate(time.Microsecond)) || h.Conductor != e.Rackd {
+			j.blame("node %s: work %s (%s): line %d of history is %q by %s at %s, event %s (%s %s%s) by %s at %s was expected",
+				w.Node, w.ID, w.Verb, i+1, h.Text, h.Conductor, h.At, e.ID, e.Kind, e.State, e.Phase, e.Rackd, e.Time)
+			return
+		}
+	}
+	if extra := len(entries) - len(want); extra > 0 {
+		j.blame("node %s: work %s (%s): history has %d lines that no event stands for, such as %q", w.Node, w.ID, w.Verb, extra, entries[len(want)].Text)
+	}
+}
+
+// observation holds a node's row to the last report of its last generation.
+func (j *judge) observation(n Node, reports map[string][]work.Event) {
+	last := j.newest(n.UUID)
+	if last == nil || last.Generation != n.Observed || last.State != ended {
+		return
+	}
+	events := effective(reports[last.ID])
+	for i := len(events) - 1; i >= 0; i-- {
+		e := events[i]
+		if e.Kind != work.StateChanged && e.Kind != work.WorkEnded {
+			continue
+		}
+		if n.ObservedState != e.State || n.ObservedTarget != e.Target || n.ObservedError != e.Error {
+			j.blame("node %s (%s): observed is %q, bound for %q, error %q; the rack's last report %s says %q, %q, %q",
+				n.UUID, n.Name, n.ObservedState, n.ObservedTarget, n.ObservedError, e.ID, e.State, e.Target, e.Error)
+		}
+		return
+	}
+}
+
+// power holds a node's power state to what was reported last.
+func (j *judge) power() {
+	type report struct {
+		work.Event
+		sure bool
+	}
+	last := map[string]report{}
+	for _, s := range j.Sites {
+		for _, e := range s.Events {
+			if e.Kind == work.PowerObserved {
+				w := j.works[e.Work]
+				last[e.Node] = report{e, e.Work == "" || w != nil && w.State == ended}
+			}
+		}
+	}
+	for _, n := range j.Nodes {
+		if r, known := last[n.UUID]; known && r.sure && n.Power != r.Power {
+			j.blame("node %s (%s): its power is shown as %q; %s reported %q last, at %s", n.UUID, n.Name, n.Power, r.Rackd, r.Power, r.Time)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/e2e/faults/verdict"
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// settle is how long a whole fleet may take to come to rest and to agree with itself:
+// deadlines of waiting states, and the reconciliation that finds what was lost.
+const settle = 2 * time.Minute
+
+// judge waits until the records show no violation and fails the test with what they
+// show in the end.
+func (l *lab) judge(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), settle+time.Minute)
+	defer cancel()
+	began := time.Now()
+	for {
+		e, err := l.gather(ctx)
+		var found []string
+		if err == nil {
+			found = verdict.Judge(e)
+		}
+		if err == nil && len(found) == 0 {
+			t.Logf("at rest and in order after %v: %d requests, %d pieces of work, %d lines of history, %d events", time.Since(began).Round(time.Second),
+				len(e.Requests), len(e.Works), len(e.History), len(e.Sites[0].Events)+len(e.Sites[1].Events))
+			return
+		}
+		if time.Since(began) > settle {
+			if err != nil {
+				t.Fatalf("the records could not be read: %v", err)
+			}
+			if err := e.Save(l.dir); err != nil {
+				t.Error(err)
+			}
+			for i, f := range found {
+				if i == 30 {
+					t.Errorf("and %d more", len(found)-i)
+					break
+				}
+				t.Error(f)
+			}
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// gather reads the records of now.
+func (l *lab) gather(ctx context.Context) (*verdict.Evidence, error) {
+	e := &verdict.Evidence{Requests: l.ops.Requests(), Sights: l.see.Seen()}
+	c, err := l.Database.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close(ctx)
+	if err := e.Database(ctx, c); err != nil {
+		return nil, err
+	}
+	for i, s := range l.Sites {
+		nc, err := s.Bus.Connect("judge")
+		if err != nil {
+			return nil, err
+		}
+		defer nc.Close()
+		site := verdict.Site{Name: s.Name, Expected: map[string]bus.Group{}}
+		for _, g := range sites[i].Groups {
+			site.Expected[bus.GroupKey(g.Name)] = bus.Group{Name: g.Name, Failover: g.Failover}
+		}
+		if err := site.Bus(ctx, nc); err != nil {
+			return nil, err
+		}
+		e.Sites = append(e.Sites, site)
+	}
+	return e, nil
+}
