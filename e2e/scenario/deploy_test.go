@@ -2,12 +2,12 @@ package scenario
 
 import (
 	"context"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/e2e/machine"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -35,20 +35,11 @@ func deployed(ctx context.Context, t *testing.T, id, name string) {
 	}
 }
 
-type console interface {
-	Wait(ctx context.Context, pattern *regexp.Regexp) (string, error)
-}
-
-func consoleFromNow(t *testing.T, name string) console {
+func consoleFromNow(t *testing.T, name string) *machine.SerialLog {
 	t.Helper()
-	c, err := theRack.Serial(name, 0)
+	c, err := theRack.Serial(name, -1)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if info, err := os.Stat(c.Path()); err == nil {
-		if c, err = theRack.Serial(name, info.Size()); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return c
 }

@@ -2,9 +2,14 @@ package scenario
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -20,6 +25,7 @@ import (
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -28,7 +34,10 @@ import (
 var (
 	theRack *rack.Rack
 	images  testimage.Images
-	events  = &eventLog{}
+	// longImage is a raw image whose write can be interrupted.
+	longImage testimage.File
+	events    = &record[work.Event]{}
+	works     = &record[work.Document]{}
 )
 
 func TestMain(m *testing.M) {
@@ -61,6 +70,10 @@ func run(m *testing.M) (code int, err error) {
 			return err
 		}
 		defer sub.Unsubscribe()
+		if sub, err = r.Stack.Conn.Subscribe("$KV."+bus.WorkBucket+".>", works.add); err != nil {
+			return err
+		}
+		defer sub.Unsubscribe()
 		code = m.Run()
 		return nil
 	})
@@ -88,7 +101,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		return rack.Options{}, err
 	}
 	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
-		Images: filepath.Join(cache, "image"), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Images: filepath.Join(dir, "images"), Log: slog.New(slog.NewTextHandler(log, nil)),
 		Rackds:    2,
 		RackdArgs: []string{"--bmc-timeout", "5s"},
 		Machines: []machine.Config{
@@ -103,21 +116,57 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		return err
 	})
 	g.Go(func() (err error) {
-		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "kernel"), OutDir: o.Images})
-		return err
+		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "image")})
+		if err != nil {
+			return err
+		}
+		return offer(o.Images)
 	})
 	return o, g.Wait()
 }
 
-// eventLog keeps what rackds reported, and lets a test wait for it.
-type eventLog struct {
+// offer fills the folder that the rack gets its images from.
+func offer(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range []testimage.File{images.QCOW2, images.Raw} {
+		if err := os.Symlink(f.Path, filepath.Join(dir, filepath.Base(f.Path))); err != nil {
+			return err
+		}
+	}
+	var err error
+	longImage, err = lengthen(images.Raw.Path, filepath.Join(dir, "long.raw"))
+	return err
+}
+
+// lengthen adds so much noise to a raw image that writing it takes a while.
+func lengthen(from, to string) (f testimage.File, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return f, err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	h := sha256.New()
+	noise := io.LimitReader(rand.NewChaCha8([32]byte{}), 160<<20)
+	n, err := io.Copy(io.MultiWriter(out, h), io.MultiReader(in, noise))
+	return testimage.File{Path: to, SHA256: hex.EncodeToString(h.Sum(nil)), Size: n}, err
+}
+
+// record keeps what came over the bus, and lets a test wait for it.
+type record[T any] struct {
 	mu      sync.Mutex
-	all     []work.Event
+	all     []T
 	waiters []chan struct{}
 }
 
-func (l *eventLog) add(m *nats.Msg) {
-	var e work.Event
+func (l *record[T]) add(m *nats.Msg) {
+	var e T
 	if json.Unmarshal(m.Data, &e) != nil {
 		return
 	}
@@ -130,15 +179,15 @@ func (l *eventLog) add(m *nats.Msg) {
 	l.waiters = nil
 }
 
-// wait waits for an event that fits, among those from now on.
-func (l *eventLog) wait(ctx context.Context, t *testing.T, what string, fits func(work.Event) bool) {
+// wait waits for the first that fits, among all that came and will come.
+func (l *record[T]) wait(ctx context.Context, t *testing.T, what string, fits func(T) bool) T {
 	t.Helper()
 	for seen := 0; ; {
 		l.mu.Lock()
 		for ; seen < len(l.all); seen++ {
-			if fits(l.all[seen]) {
+			if e := l.all[seen]; fits(e) {
 				l.mu.Unlock()
-				return
+				return e
 			}
 		}
 		more := make(chan struct{})
@@ -147,9 +196,21 @@ func (l *eventLog) wait(ctx context.Context, t *testing.T, what string, fits fun
 		select {
 		case <-more:
 		case <-ctx.Done():
-			t.Fatalf("no event %s: %v", what, context.Cause(ctx))
+			t.Fatalf("no %s: %v", what, context.Cause(ctx))
 		}
 	}
+}
+
+// matching returns those that fit, so far.
+func (l *record[T]) matching(fits func(T) bool) (out []T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.all {
+		if fits(e) {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // alone leaves one rackd until the end of the test.
@@ -184,6 +245,11 @@ func limit(t *testing.T, d time.Duration) context.Context {
 // qcow2 is the test image as an operator names it.
 func qcow2() operator.Image {
 	return operator.Image{URL: theRack.ImageURL(filepath.Base(images.QCOW2.Path)), SHA256: images.QCOW2.SHA256, DiskFormat: "qcow2"}
+}
+
+// long is the image whose write takes a while, as an operator names it.
+func long() operator.Image {
+	return operator.Image{URL: theRack.ImageURL(filepath.Base(longImage.Path)), SHA256: longImage.SHA256, DiskFormat: "raw"}
 }
 
 // enrolled enrols a machine and deletes its node when the test ends.

@@ -122,6 +122,26 @@ func (o *Operator) Show(ctx context.Context, node string) (*nodes.Node, error) {
 	return nodes.Get(ctx, o.client, node).Extract()
 }
 
+// HistoryEntry is a line of a node's history.
+type HistoryEntry struct {
+	Event     string `json:"event"`
+	EventType string `json:"event_type"`
+	Conductor string `json:"conductor"`
+	Severity  string `json:"severity"`
+}
+
+// History returns the newest lines of a node's history.
+func (o *Operator) History(ctx context.Context, node string) ([]HistoryEntry, error) {
+	var body struct {
+		History []HistoryEntry `json:"history"`
+	}
+	resp, err := o.client.Get(ctx, o.client.ServiceURL("nodes", node, "history")+"?detail=true", &body, nil)
+	if err != nil {
+		return nil, fmt.Errorf("history of node %s: %w", node, err)
+	}
+	return body.History, resp.Body.Close()
+}
+
 // Delete removes the node.
 func (o *Operator) Delete(ctx context.Context, node string) error {
 	return nodes.Delete(ctx, o.client, node).ExtractErr()
