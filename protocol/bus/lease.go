@@ -41,9 +41,10 @@ func (s *Site) Announce(ctx context.Context, m Member, rev uint64) (uint64, erro
 	return ack.Sequence, nil
 }
 
-// Withdraw removes the ALIVE key at once, for a graceful stop.
+// Withdraw removes the ALIVE key at once, for a graceful stop. Followers see a
+// KeyValueDelete, which an expired key never is: its holder has done with its nodes.
 func (s *Site) Withdraw(ctx context.Context, m Member, rev uint64) error {
-	if err := s.Alive.Purge(ctx, MemberKey(m.Group, m.Name), jetstream.LastRevision(rev)); err != nil {
+	if err := s.Alive.Delete(ctx, MemberKey(m.Group, m.Name), jetstream.LastRevision(rev)); err != nil {
 		return err
 	}
 	m.Instance = ""

@@ -44,12 +44,10 @@ type Documents interface {
 // Membership says what this rackd owns (rackd/lease).
 type Membership interface {
 	Check() error
-	// Settled reports whether who is not among the members is dead.
-	Settled() bool
 	// Owner returns the name of the rackd that owns a node.
 	Owner(node, driver, group string) string
-	// Serves reports whether a rackd lives and may serve nodes of a group.
-	Serves(name, group string) bool
+	// Gone reports whether a rackd certainly serves no nodes of a group any more.
+	Gone(name, group string) bool
 	// LastSeen is when the last sign of life of a rackd came.
 	LastSeen(name string) (time.Time, bool)
 }
@@ -245,7 +243,7 @@ func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
 	case owner == "":
 		return true
 	default:
-		return c.cfg.Members.Settled() && !c.cfg.Members.Serves(owner, n.Group)
+		return c.cfg.Members.Gone(owner, n.Group)
 	}
 }
 

@@ -155,13 +155,12 @@ func (m *members) Check() error {
 	}
 	return errors.New("lease expired")
 }
-func (m *members) Settled() bool                       { return m.Check() == nil && !m.unsettled.Load() }
 func (m *members) Owner(string, string, string) string { return m.owner.Load().(string) }
 
-// Serves: who is not the owner is dead, unless the test says otherwise.
-func (m *members) Serves(name, _ string) bool {
+// Gone: who is not the owner is dead, unless the test says otherwise.
+func (m *members) Gone(name, _ string) bool {
 	alive, _ := m.alive.Load().(string)
-	return name == m.owner.Load().(string) || name == alive
+	return m.Check() == nil && !m.unsettled.Load() && name != m.owner.Load().(string) && name != alive
 }
 func (*members) LastSeen(string) (time.Time, bool) { return time.Now().Add(-time.Second), true }
 

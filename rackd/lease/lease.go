@@ -53,7 +53,9 @@ type Lease struct {
 	mu      sync.Mutex
 	members map[string]bus.Member // by key
 	seen    map[string]time.Time  // name → when its last sign of life came
+	left    map[string]bool       // names that were seen to withdraw, until they return
 	ring    *ring.Ring
+	reading bool // the bucket is being read from its start
 	synced  chan struct{}
 }
 
@@ -63,7 +65,7 @@ func New(site *bus.Site, self bus.Member, groups Groups, changed func(), log *sl
 	self.Instance = uuid.NewString()
 	self.StartedAt = time.Now().UTC()
 	return &Lease{site: site, self: self, groups: groups, log: log, changed: changed,
-		members: map[string]bus.Member{}, seen: map[string]time.Time{}, ring: ring.New(nil), synced: make(chan struct{})}
+		members: map[string]bus.Member{}, seen: map[string]time.Time{}, left: map[string]bool{}, ring: ring.New(nil), synced: make(chan struct{})}
 }
 
 // Self is the member as announced.
@@ -88,9 +90,22 @@ func (l *Lease) Check() error {
 // from those who seem dead.
 const settleTime = 2 * bus.LeaseRenew
 
-// Settled reports whether the lease is held and has been for long enough that who
-// is not among the members is dead.
-func (l *Lease) Settled() bool { return l.settle.Load() == nil && l.Check() == nil }
+// Gone reports whether a rackd of that name certainly serves no nodes of group any
+// more: it has withdrawn, or may not serve them, or is not among the members of a ring
+// that has settled.
+func (l *Lease) Gone(name, group string) bool {
+	if l.Check() != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.members {
+		if m.Name == name && l.groups.Serves(m.Group, group) {
+			return false
+		}
+	}
+	return l.left[name] || l.settle.Load() == nil
+}
 
 // Age is how long ago the lease was confirmed; negative when it never was.
 func (l *Lease) Age() time.Duration {
@@ -108,18 +123,6 @@ func (l *Lease) Owner(node, driver, group string) string {
 	l.mu.Unlock()
 	m, _ := r.Owner(node, driver, group, l.groups.Of(group)...)
 	return m.Name
-}
-
-// Serves reports whether a rackd of that name lives and may serve nodes of group.
-func (l *Lease) Serves(name, group string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, m := range l.members {
-		if m.Name == name {
-			return l.groups.Serves(m.Group, group)
-		}
-	}
-	return false
 }
 
 // Member returns the live rackd of that name.
@@ -240,12 +243,17 @@ func (l *Lease) withdraw() {
 type reader struct{ *Lease }
 
 // Begin is told before everything is read.
-func (reader) Begin() {}
+func (r reader) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading = true
+}
 
 // Synced is told when the bucket has been read. What it lost without a marker is
 // gone: those who live have announced themselves anew.
 func (r reader) Synced(missing []string) {
 	r.mu.Lock()
+	r.reading = false
 	for _, key := range missing {
 		delete(r.members, key)
 	}
@@ -266,8 +274,10 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	old, had := l.members[e.Key()]
 	if e.Operation() != jetstream.KeyValuePut {
 		delete(l.members, e.Key())
-		if had && time.Since(l.seen[old.Name]) < bus.LeaseTTL-bus.LeaseRenew {
-			l.seen[old.Name] = time.Now() // it withdrew
+		if had && e.Operation() == jetstream.KeyValueDelete && !l.reading {
+			// Only what is seen to happen proves that: a bus that is read anew may be an
+			// older copy of itself.
+			l.left[old.Name], l.seen[old.Name] = true, time.Now()
 		}
 		l.mu.Unlock()
 		if !had {
@@ -282,6 +292,7 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 			return
 		}
 		l.members[e.Key()], l.seen[m.Name] = m, time.Now()
+		delete(l.left, m.Name)
 		l.mu.Unlock()
 		if had && old.Instance == m.Instance {
 			return // a renewal changes nothing

@@ -83,13 +83,16 @@ func TestRingFollowsWhoLives(t *testing.T) {
 	if err := a.Check(); err != nil {
 		t.Errorf("the lease is not held: %v", err)
 	}
-	if owner := a.Owner("n", "redfish", "rack-b"); owner != "a" || !a.Serves("a", "rack-b") {
+	if owner := a.Owner("n", "redfish", "rack-b"); owner != "a" || a.Gone("a", "rack-b") {
 		t.Errorf("rack-b is owned by %q while none of its own lives, want its failover a", owner)
 	}
 	_, _, stopB := holder(t, s, "b")
 	until(t, changes, "both are there", func() bool { return len(a.Members()) == 2 })
-	if owner := a.Owner("n", "redfish", "rack-b"); owner != "b" || a.Serves("b", "rack-a") || !a.Serves("b", "rack-b") {
+	if owner := a.Owner("n", "redfish", "rack-b"); owner != "b" || a.Gone("b", "rack-b") {
 		t.Errorf("rack-b is owned by %q when its own rackd is back", owner)
+	}
+	if a.Gone("nobody", "rack-a") {
+		t.Error("who is not there is taken for dead before the ring has settled")
 	}
 	if owner := a.Owner("n", "ipmi", "rack-a"); owner != "" {
 		t.Errorf("a hardware type that nobody has is owned by %q", owner)
@@ -99,13 +102,21 @@ func TestRingFollowsWhoLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, changes, "b withdrew", func() bool { return len(a.Members()) == 1 })
-	if d := time.Since(began); d > time.Second {
-		t.Errorf("a graceful stop was seen after %v, want at once", d)
+	if d := time.Since(began); d > time.Second || !a.Gone("b", "rack-b") {
+		t.Errorf("a graceful stop was seen after %v, want at once; b is gone: %t", d, a.Gone("b", "rack-b"))
 	}
 	if at, ok := a.LastSeen("b"); !ok || time.Since(at) > time.Second {
 		t.Errorf("b was last seen %v ago, %t: it withdrew just now", time.Since(at), ok)
 	}
-	until(t, changes, "a may take what others left", a.Settled)
+	until(t, changes, "a may take what others left", func() bool { return a.Gone("nobody", "rack-a") })
+	_, _, stopB = holder(t, s, "b")
+	until(t, changes, "b is back", func() bool { return len(a.Members()) == 2 })
+	if a.Gone("b", "rack-b") {
+		t.Error("b is back and taken for gone")
+	}
+	if err := stopB(); err != nil {
+		t.Fatal(err)
+	}
 	if err := stopA(); err != nil {
 		t.Fatal(err)
 	}
