@@ -1,8 +1,9 @@
-// Package ask is how central, or another rackd, asks a rackd something that is
-// answered at once and is no work: validate a node, read or set its boot device, list
-// what a driver needs; and how a rackd hands on what an agent or a machine told it
-// about a node whose work another rackd runs. A question travels by NATS request to
-// the rackd that the ring names, or that holds the work.
+// Package ask is how central asks a rackd something that is answered at once and is no
+// work: validate a node, read or set its boot device, list what a driver needs; and
+// how a rackd hands on what an agent or a machine told it about a node whose work
+// another rackd runs. A question travels by NATS request to the rackd that the ring
+// names, or that holds the work; what is handed on has subjects of its own, so that a
+// rackd may do that and nothing else.
 //
 // It may import protocol packages. Questions are bounded by Timeout; a rackd
 // refuses one about a node that it does not own or that has open work, when the
@@ -37,6 +38,9 @@ const (
 	MachineSeen    Method = "machine_seen"    // Sign → (no reply)
 )
 
+// HandedOn reports whether m is handed on by rackds, rather than asked by central.
+func (m Method) HandedOn() bool { return m == AgentLookup || m == AgentHeartbeat || m == MachineSeen }
+
 // HandOnTimeout bounds what is handed on, from sending to answer.
 const HandOnTimeout = 3 * time.Second
 
@@ -55,8 +59,11 @@ type Sign struct {
 
 // Request is a question.
 type Request struct {
-	Method Method          `json:"method"`
-	Node   string          `json:"node,omitempty"`
+	Method Method `json:"method"`
+	Node   string `json:"node,omitempty"`
+	// Group is the conductor group of a node that is handed on; the receiver takes it
+	// from the subject, which is what the sender may be refused.
+	Group  string          `json:"-"`
 	Driver string          `json:"driver,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 }

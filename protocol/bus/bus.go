@@ -92,9 +92,22 @@ func MemberKey(group, rackd string) string { return GroupToken(group) + "." + Gr
 // EventSubject is where a rackd publishes an event about a node.
 func EventSubject(group, node string) string { return "EVENTS." + GroupToken(group) + "." + node }
 
-// AskSubject is where a rackd answers questions (protocol/ask).
+// AskSubject is where a rackd answers central's questions (protocol/ask).
 func AskSubject(group, rackd string) string {
 	return "ASK." + GroupToken(group) + "." + GroupToken(rackd)
+}
+
+// HandOnSubject is where a rackd hears what another rackd was told about nodes of a
+// conductor group: the nodes' group, not the rackd's, so that a rackd can be allowed to
+// speak about the groups that it serves and about no other.
+func HandOnSubject(group, rackd string) string {
+	return "HANDON." + GroupToken(group) + "." + GroupToken(rackd)
+}
+
+// GroupOfHandOn returns the group of a HandOnSubject.
+func GroupOfHandOn(subject string) string {
+	token, _, _ := strings.Cut(strings.TrimPrefix(subject, "HANDON."), ".")
+	return groupOfToken(token)
 }
 
 // Site is an open bus of one site. Safe for concurrent use.

@@ -29,7 +29,8 @@ func Central(site string) (Rules, error) {
 	js.say("acknowledge events", "$JS.ACK."+consumer+".>")
 	js.say("ask rackds", "ASK.>")
 	inbox := "_INBOX.central"
-	return Rules{Publish: js.rules, Inbox: inbox, Subscribe: []Rule{{inbox + ".>", "hear answers, and what its consumers deliver"}}}, nil
+	return Rules{Publish: js.rules, Inbox: inbox, Subscribe: []Rule{{inbox + ".>", "hear answers, and what its consumers deliver"},
+		{"BEAT.>", "hear that rackds live"}}}, nil
 }
 
 // Pusher returns what central may do in the hub's system account.

@@ -26,7 +26,7 @@ func Rackd(group, name string, failoverOf ...string) (Rules, error) {
 		js.read(work, token+".>", "read the work of the group")
 		js.say("take work and write its checkpoints", work.subjects+token+".>")
 		js.say("report what happened", events.subjects+token+".>")
-		js.say("ask and tell other rackds of the group", "ASK."+token+".*")
+		js.say("hand on what agents and machines of the group say", "HANDON."+token+".*")
 	}
 	js.read(alive, ">", "know who lives: failover looks at other groups too")
 	js.read(groups, ">", "know which groups stand in for which")
@@ -37,9 +37,11 @@ func Rackd(group, name string, failoverOf ...string) (Rules, error) {
 		js.watched(s)
 	}
 	js.say("renew its lease", alive.subjects+bus.MemberKey(group, name))
+	js.say("say that its lease was renewed", bus.BeatSubject(group, name))
 	inbox := "_INBOX.rackd." + bus.GroupToken(name)
-	return Rules{Publish: js.rules, Answers: true, Inbox: inbox, Subscribe: []Rule{
-		{inbox + ".>", "hear answers"},
-		{bus.AskSubject(group, name), "answer questions about its nodes"},
-	}}, nil
+	hear := []Rule{{inbox + ".>", "hear answers"}, {bus.AskSubject(group, name), "answer central's questions"}}
+	for _, g := range append([]string{group}, failoverOf...) {
+		hear = append(hear, Rule{bus.HandOnSubject(g, name), "hear what other rackds of the group hand on"})
+	}
+	return Rules{Publish: js.rules, Answers: true, Inbox: inbox, Subscribe: hear}, nil
 }

@@ -51,7 +51,7 @@ func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply,
 	}
 	r := c.runner(n.UUID)
 	if r == nil {
-		return agentapi.LookupReply{}, c.notOwner(n.UUID)
+		return agentapi.LookupReply{}, c.notOwner(n)
 	}
 	key := c.cfg.Keys.Of(n.Group)
 	if key == nil {
@@ -85,7 +85,7 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 	r := c.runner(id)
 	if r == nil {
 		if _, open := c.state(n); open {
-			return c.notOwner(id)
+			return c.notOwner(n)
 		}
 		return ErrNoNode
 	}
@@ -132,8 +132,9 @@ func (c *Conductor) CheckToken(id, token string) error {
 	return nil
 }
 
-// NotOwnerError says which rackd runs a node's work, empty while nobody does.
-type NotOwnerError struct{ Node, Owner string }
+// NotOwnerError says which rackd runs a node's work, empty while nobody does. Group is
+// the node's.
+type NotOwnerError struct{ Node, Group, Owner string }
 
 func (e *NotOwnerError) Error() string {
 	if e.Owner == "" {
@@ -144,9 +145,9 @@ func (e *NotOwnerError) Error() string {
 
 func (e *NotOwnerError) Unwrap() error { return ErrNotOwner }
 
-func (c *Conductor) notOwner(id string) error {
-	e := &NotOwnerError{Node: id}
-	if w := c.cfg.Documents.Work(id); w != nil {
+func (c *Conductor) notOwner(n *node.Document) error {
+	e := &NotOwnerError{Node: n.UUID, Group: n.Group}
+	if w := c.cfg.Documents.Work(n.UUID); w != nil {
 		e.Owner = w.Doc.Owner
 	}
 	return e

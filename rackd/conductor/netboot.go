@@ -61,18 +61,18 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 }
 
 // Seen is told what a machine does: "dhcp", "tftp", "script", "kernel", …. It returns
-// the rackd to tell instead when that runs the machine's work.
-func (c *Conductor) Seen(mac, phase, detail string) (elsewhere string) {
+// the rackd to tell instead when that runs the machine's work, and the node's group.
+func (c *Conductor) Seen(mac, phase, detail string) (elsewhere, group string) {
 	n := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
 	if n == nil {
-		return ""
+		return "", ""
 	}
 	if r := c.runner(n.UUID); r != nil {
 		r.Phase(phase, detail)
-		return ""
+		return "", ""
 	}
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && w.Doc.Open() && w.Doc.Owner != c.cfg.Name {
-		return w.Doc.Owner
+		return w.Doc.Owner, n.Group
 	}
-	return ""
+	return "", ""
 }

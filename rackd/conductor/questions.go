@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -125,9 +126,16 @@ func (c *Conductor) handedOn(q ask.Request) (any, error) {
 	if err := json.Unmarshal(q.Args, into); err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
+	n := c.cfg.Documents.Node(q.Node)
+	if q.Method == ask.MachineSeen {
+		n = c.cfg.Documents.NodeByMAC(strings.ToLower(sign.Address))
+	}
+	if n == nil || !strings.EqualFold(n.Group, q.Group) {
+		return nil, ErrNoNode // nobody hands on what is not of a group that it serves
+	}
 	switch q.Method {
 	case ask.AgentLookup:
-		return c.LookupAgent(lookup.Addresses, lookup.Node)
+		return c.LookupAgent(lookup.Addresses, n.UUID)
 	case ask.AgentHeartbeat:
 		return struct{}{}, c.Heartbeat(q.Node, beat)
 	}

@@ -17,15 +17,22 @@ import (
 // questionsAtOnce bounds how many questions are being answered.
 const questionsAtOnce = 32
 
-// answerQuestions answers central until ctx ends.
-func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, c *conductor.Conductor) error {
+// answerQuestions answers central, and hears what other rackds hand on about the
+// groups that this one may serve, until ctx ends.
+func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, serves []string, c *conductor.Conductor) error {
 	messages := make(chan *nats.Msg, questionsAtOnce)
-	subject := bus.AskSubject(group, name)
-	sub, err := nc.ChanSubscribe(subject, messages)
-	if err != nil {
-		return fmt.Errorf("subscribe to %s: %w", subject, err)
+	own := bus.AskSubject(group, name)
+	subjects := []string{own}
+	for _, g := range serves {
+		subjects = append(subjects, bus.HandOnSubject(g, name))
 	}
-	defer sub.Unsubscribe()
+	for _, subject := range subjects {
+		sub, err := nc.ChanSubscribe(subject, messages)
+		if err != nil {
+			return fmt.Errorf("subscribe to %s: %w", subject, err)
+		}
+		defer sub.Unsubscribe()
+	}
 	var g errgroup.Group
 	g.SetLimit(questionsAtOnce)
 	defer g.Wait()
@@ -39,9 +46,12 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, c *
 				respond(m, ask.Reply{Error: &ask.Error{Status: http.StatusBadRequest, Message: "unreadable question"}})
 				continue
 			}
-			switch q.Method {
-			case ask.AgentLookup, ask.AgentHeartbeat, ask.MachineSeen:
-				// Answered from memory: these do not wait behind questions to slow BMCs.
+			switch handed := m.Subject != own; {
+			case handed != q.Method.HandedOn():
+				respond(m, ask.Reply{Error: &ask.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("%s is not asked at %s", q.Method, m.Subject)}})
+			case handed:
+				// Answered from memory: this does not wait behind questions to slow BMCs.
+				q.Group = bus.GroupOfHandOn(m.Subject)
 				respond(m, c.Answer(ctx, q))
 			default:
 				g.Go(func() error { respond(m, c.Answer(ctx, q)); return nil })

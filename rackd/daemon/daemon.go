@@ -155,7 +155,9 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 			return nil
 		}
 	})
-	g.Go(func() error { return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.conductor) })
+	g.Go(func() error {
+		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.conductor)
+	})
 	if l.observe != nil {
 		g.Go(func() error { return observe(ctx, l.observe, r.registry, r.checks) })
 	}

@@ -25,7 +25,7 @@ type Local interface {
 	LookupAgent(macs []string, node string) (agentapi.LookupReply, error)
 	Heartbeat(node string, hb agentapi.Heartbeat) error
 	CheckToken(node, token string) error
-	Seen(mac, phase, detail string) (elsewhere string)
+	Seen(mac, phase, detail string) (elsewhere, group string)
 }
 
 // Members finds living rackds by name (rackd/lease).
@@ -74,13 +74,14 @@ func (d *Desk) CheckToken(node, token string) error { return d.Local.CheckToken(
 
 // Seen notes what a machine was seen to do. It does not wait for anybody.
 func (d *Desk) Seen(mac, phase, detail string) {
-	m, ok := d.Members.Member(d.Local.Seen(mac, phase, detail))
+	elsewhere, group := d.Local.Seen(mac, phase, detail)
+	m, ok := d.Members.Member(elsewhere)
 	if !ok {
 		return
 	}
 	body, err := question(ask.MachineSeen, "", ask.Sign{Address: mac, Phase: phase, Detail: detail})
 	if err == nil {
-		err = d.Conn.Publish(bus.AskSubject(m.Group, m.Name), body)
+		err = d.Conn.Publish(bus.HandOnSubject(group, m.Name), body)
 	}
 	d.Metrics.HandedOn(ask.MachineSeen, err == nil) // a line of history; nothing depends on it
 }
@@ -107,7 +108,7 @@ func (d *Desk) handOn(ctx context.Context, method ask.Method, to *conductor.NotO
 	}
 	ctx, cancel := context.WithTimeout(ctx, ask.HandOnTimeout)
 	defer cancel()
-	msg, err := d.Conn.RequestWithContext(ctx, bus.AskSubject(m.Group, m.Name), body)
+	msg, err := d.Conn.RequestWithContext(ctx, bus.HandOnSubject(to.Group, m.Name), body)
 	if err != nil {
 		return fmt.Errorf("%w; it did not answer: %w", to, err)
 	}

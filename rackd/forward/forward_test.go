@@ -22,11 +22,11 @@ import (
 type elsewhere struct{ owner string }
 
 func (e elsewhere) LookupAgent([]string, string) (agentapi.LookupReply, error) {
-	return agentapi.LookupReply{}, &conductor.NotOwnerError{Node: "n", Owner: e.owner}
+	return agentapi.LookupReply{}, &conductor.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
 }
 
 func (e elsewhere) Heartbeat(string, agentapi.Heartbeat) error {
-	return &conductor.NotOwnerError{Node: "n", Owner: e.owner}
+	return &conductor.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
 }
 
 func (elsewhere) CheckToken(_, token string) error {
@@ -35,7 +35,7 @@ func (elsewhere) CheckToken(_, token string) error {
 	}
 	return conductor.ErrBadToken
 }
-func (e elsewhere) Seen(string, string, string) string { return e.owner }
+func (e elsewhere) Seen(string, string, string) (string, string) { return e.owner, "n.1" }
 
 type members struct{}
 
@@ -72,7 +72,7 @@ func TestHandsOn(t *testing.T) {
 	}
 	defer nc.Close()
 	got := make(chan ask.Request, 10)
-	if _, err := nc.Subscribe(bus.AskSubject("g", "b"), func(m *nats.Msg) {
+	if _, err := nc.Subscribe(bus.HandOnSubject("N.1", "b"), func(m *nats.Msg) {
 		var q ask.Request
 		if err := json.Unmarshal(m.Data, &q); err != nil {
 			t.Error(err)
