@@ -52,13 +52,14 @@ type Machine struct {
 	Properties map[string]any
 	Interfaces map[string]string // of kinds boot and deploy
 	MACs       []string
+	Group      string // conductor group
 	// Clean: run automated cleaning on the way to available and after undeploy.
 	Clean bool
 }
 
 // Enrol creates the node and its ports and returns the node's UUID.
 func (o *Operator) Enrol(ctx context.Context, m Machine) (string, error) {
-	n, err := nodes.Create(ctx, o.client, nodes.CreateOpts{Name: m.Name, Driver: m.Driver, DriverInfo: m.DriverInfo,
+	n, err := nodes.Create(ctx, o.client, nodes.CreateOpts{Name: m.Name, ConductorGroup: m.Group, Driver: m.Driver, DriverInfo: m.DriverInfo,
 		Properties: m.Properties, AutomatedClean: &m.Clean, BootInterface: m.Interfaces["boot"], DeployInterface: m.Interfaces["deploy"]}).Extract()
 	if err != nil {
 		return "", fmt.Errorf("create node %s: %w", m.Name, err)

@@ -15,7 +15,8 @@ import (
 func Hub(t testing.TB) *server.Server {
 	t.Helper()
 	return run(t, &server.Options{ServerName: "hub", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
-		LeafNode: server.LeafNodeOpts{Host: "127.0.0.1", Port: -1}})
+		// Sites come through their links only, not also by the address that a hub tells.
+		LeafNode: server.LeafNodeOpts{Host: "127.0.0.1", Port: -1, NoAdvertise: true}})
 }
 
 // Leaf runs a site's server, whose JetStream domain is its name, and links it to a
