@@ -8,8 +8,9 @@
 //	IRONYARD_FAILPOINTS='conductor.begun@deploy/deploy.write_image=kill'
 //
 // is a list, divided by semicolons, of NAME[@DETAIL]=ACTION. Actions: kill (SIGKILL to
-// this process), stop (SIGSTOP to it), sleep:DURATION, and any of them with #N at its
-// end: only the Nth time. DETAIL, when given, must be what the point was hit with.
+// this process), stop (SIGSTOP to it), sleep:DURATION, print (a line
+// "failpoint NAME@DETAIL" to stderr), and any of them with #N at its end: only the Nth
+// time. DETAIL, when given, must be what the point was hit with.
 package failpoint
 
 import (
@@ -87,7 +88,7 @@ func ArmFromEnv() error { return Arm(os.Getenv(Env)) }
 // Arm arms the points of a list as the package's comment describes it. Several
 // entries for one point are all tried, in their order.
 func Arm(list string) error {
-	armed := map[*Point][]func(string){}
+	armed := map[*Point][]func(detail string){}
 	for entry := range strings.SplitSeq(list, ";") {
 		if entry = strings.TrimSpace(entry); entry == "" {
 			continue
@@ -103,13 +104,13 @@ func Arm(list string) error {
 		if p == nil {
 			return fmt.Errorf("no failpoint %q; there are %v", name, Names())
 		}
-		act, err := parse(action)
+		act, err := parse(action, name)
 		if err != nil {
 			return fmt.Errorf("failpoint %q: %w", entry, err)
 		}
 		armed[p] = append(armed[p], func(at string) {
 			if !narrowed || at == detail {
-				act()
+				act(at)
 			}
 		})
 	}
@@ -124,23 +125,25 @@ func Arm(list string) error {
 	return nil
 }
 
-func parse(action string) (func(), error) {
+func parse(action, name string) (func(detail string), error) {
 	action, number, counted := strings.Cut(action, "#")
 	verb, arg, _ := strings.Cut(action, ":")
-	var act func()
+	var act func(detail string)
 	switch verb {
 	case "kill":
-		act = func() { signal(syscall.SIGKILL) }
+		act = func(string) { signal(syscall.SIGKILL) }
 	case "stop":
-		act = func() { signal(syscall.SIGSTOP) }
+		act = func(string) { signal(syscall.SIGSTOP) }
 	case "sleep":
 		d, err := time.ParseDuration(arg)
 		if err != nil {
 			return nil, err
 		}
-		act = func() { time.Sleep(d) }
+		act = func(string) { time.Sleep(d) }
+	case "print":
+		act = func(detail string) { fmt.Fprintf(os.Stderr, "failpoint %s@%s\n", name, detail) }
 	default:
-		return nil, fmt.Errorf("action %q: want kill, stop or sleep:DURATION", action)
+		return nil, fmt.Errorf("action %q: want kill, stop, print or sleep:DURATION", action)
 	}
 	if !counted {
 		return act, nil
@@ -150,9 +153,9 @@ func parse(action string) (func(), error) {
 		return nil, fmt.Errorf("#%s: want a count from 1", number)
 	}
 	var hits atomic.Uint64
-	return func() {
+	return func(detail string) {
 		if hits.Add(1) == n {
-			act()
+			act(detail)
 		}
 	}, nil
 }

@@ -1,0 +1,262 @@
+package places
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/central/daemon"
+	"github.com/ironyard/ironyard/central/sites"
+	"github.com/ironyard/ironyard/ops/embeddedbus"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// lanes are conductor groups in which rackds are killed side by side.
+const lanes = 12
+
+// spare is the group whose rackd stands in for every lane.
+const spare = "spare"
+
+func lane(i int) string { return fmt.Sprintf("lane-%02d", i) }
+
+// rig is a central in this process, its bus, and where rackds find both.
+type rig struct {
+	endpoint, bus, token string
+	dir, rackd           string
+	key                  *seal.Key
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{dir: t.TempDir(), token: "a token of this test"}
+	r.rackd = filepath.Join(r.dir, "rackd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", r.rackd, "github.com/ironyard/ironyard/rackd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build rackd: %v: %s", err, out)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	b, err := embeddedbus.Start(t.Context(), embeddedbus.Options{Dir: r.dir, Listen: "127.0.0.1:0", Token: r.token, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	r.bus = b.URL()
+	conn, err := b.Connect("central", r.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if r.key, err = seal.GenerateKey(); err != nil {
+		t.Fatal(err)
+	}
+	var failover []sites.Failover
+	for i := range lanes {
+		failover = append(failover, sites.Failover{Group: lane(i), To: []string{spare}})
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- daemon.Run(ctx, daemon.Config{Database: "sqlite:" + filepath.Join(r.dir, "central.db"), Listen: "127.0.0.1:0", Key: r.key, Conn: conn,
+			Failover: failover, Log: quiet}, func(i daemon.Info) { r.endpoint = i.Endpoint; close(ready) })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("central ended with %v", err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-done:
+		done <- err
+		t.Fatalf("central did not start: %v", err)
+	}
+	return r
+}
+
+// conductor is a rackd process.
+type conductor struct {
+	name string
+	cmd  *exec.Cmd
+	log  string
+}
+
+// start starts a rackd and waits until central knows it.
+func (r *rig) start(t *testing.T, name, group, points string) *conductor {
+	t.Helper()
+	c := &conductor{name: name, log: filepath.Join(r.dir, name+".log")}
+	key := func(g string) string {
+		k, err := r.key.ForGroup(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.Text()
+	}
+	keys := key(group) + "\n"
+	if group == spare {
+		for i := range lanes {
+			keys += lane(i) + " " + key(lane(i)) + "\n"
+		}
+	}
+	files := map[string]string{name + ".key": keys, "token": r.token}
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.Create(c.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	c.cmd = exec.Command(r.rackd, "--name", name, "--group", group, "--bus", r.bus, "--bus-token-file", filepath.Join(r.dir, "token"),
+		"--key-file", filepath.Join(r.dir, name+".key"), "--data", filepath.Join(r.dir, name), "--drivers", "fake-hardware", "--observe", "", "--power-sync", "0")
+	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if c.cmd.ProcessState == nil {
+			c.cmd.Process.Signal(syscall.SIGTERM)
+			c.cmd.Wait()
+		}
+	})
+	r.until(t, 30*time.Second, "central knows "+name, func() (bool, string) {
+		var list struct {
+			Conductors []struct{ Hostname string }
+		}
+		if err := r.get("/v1/conductors", &list); err != nil {
+			return false, err.Error()
+		}
+		for _, m := range list.Conductors {
+			if m.Hostname == name {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprint(list)
+	})
+	return c
+}
+
+// killed waits for the end of the process and reports whether SIGKILL ended it.
+func (c *conductor) killed() bool {
+	c.cmd.Wait()
+	ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
+}
+
+func (r *rig) until(t *testing.T, limit time.Duration, what string, ok func() (bool, string)) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+		good, why := ok()
+		if good {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s: %s", limit, what, why)
+		}
+	}
+}
+
+var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: lanes, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}}
+
+func (r *rig) do(method, path, body string) ([]byte, int, error) {
+	req, err := http.NewRequest(method, r.endpoint+path, strings.NewReader(body))
+	if err != nil {
+		return nil, 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.95")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return bytes.TrimSpace(text), resp.StatusCode, err
+}
+
+func (r *rig) get(path string, into any) error {
+	text, status, err := r.do("GET", path, "")
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("GET %s: %d %s", path, status, text)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// node is what the test reads of a node.
+type node struct {
+	UUID                 string
+	ProvisionState       string  `json:"provision_state"`
+	TargetProvisionState *string `json:"target_provision_state"`
+	LastError            *string `json:"last_error"`
+	Reservation          *string
+	TargetPowerState     *string `json:"target_power_state"`
+	Maintenance          bool
+}
+
+func (n node) String() string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
+
+// enrol creates a node in a group, and brings it to where a flow begins.
+func (r *rig) enrol(t *testing.T, group string, way []request) string {
+	t.Helper()
+	text, status, err := r.do("POST", "/v1/nodes", `{"driver":"fake-hardware","conductor_group":"`+group+`","automated_clean":true,"driver_info":{`+slow+`},
+		"instance_info":{"image_source":"http://example.org/i.raw","image_checksum":"`+strings.Repeat("0", 64)+`"}}`)
+	var n node
+	if err != nil || status != http.StatusCreated || json.Unmarshal(text, &n) != nil {
+		t.Fatalf("create a node: %d %s %v", status, text, err)
+	}
+	for _, q := range way {
+		r.request(t, n.UUID, q)
+		if end := r.rest(t, n.UUID); end.ProvisionState != q.rest {
+			t.Fatalf("on the way, after %s: %s", q.body, end)
+		}
+	}
+	return n.UUID
+}
+
+func (r *rig) request(t *testing.T, id string, q request) {
+	t.Helper()
+	// A rack that has only just heard of the node asks for a moment's patience.
+	r.until(t, 10*time.Second, q.body, func() (bool, string) {
+		text, status, err := r.do("PUT", "/v1/nodes/"+id+q.path, q.body)
+		if err != nil || status != http.StatusAccepted && status != http.StatusConflict && status != http.StatusServiceUnavailable {
+			t.Fatalf("PUT %s %s: %d %s %v", q.path, q.body, status, text, err)
+		}
+		return status == http.StatusAccepted, string(text)
+	})
+}
+
+// rest waits until a node has no work and returns it.
+func (r *rig) rest(t *testing.T, id string) (n node) {
+	t.Helper()
+	r.until(t, 60*time.Second, "node "+id+" rests", func() (bool, string) {
+		n = node{}
+		if err := r.get("/v1/nodes/"+id, &n); err != nil {
+			return false, err.Error()
+		}
+		return n.Reservation == nil && n.TargetPowerState == nil && (n.TargetProvisionState == nil || n.Maintenance), n.String()
+	})
+	return n
+}
