@@ -322,3 +322,61 @@ func TestDeathAtEveryPlace(t *testing.T) {
 		t.Errorf("only %d places: %v", tried, places)
 	}
 }
+
+// An operator gives up on a deploy, or on the instance, while its owner is dead and
+// nobody has taken over yet: the next owner does what was asked for last.
+func TestRequestInTheMiddleOfATakeover(t *testing.T) {
+	for verb, want := range map[work.Verb]provision.State{work.Abort: provision.DeployFail, work.Delete: provision.Available} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{power: driver.PowerOff}
+			m.deploy = []driver.Step{waitForAgent(m)}
+			s := newShelf()
+			oneNode(s)
+			owner := owned("a")
+			_, _, killA := conductorOn(t, s, "a", owner, m, nil)
+			s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+			synctest.Wait()
+			killA()
+			entry := map[work.Verb]provision.State{work.Abort: provision.DeployFail, work.Delete: provision.Deleting}[verb]
+			id := s.request(nodeA, verb, entry, work.Args{AbortedStep: "deploy.deploy"})
+			b, _, killB := conductorOn(t, s, "b", owner, m, nil)
+			defer killB()
+			owner.Store("b")
+			b.RingChanged()
+			synctest.Wait()
+			if d := s.Work(nodeA).Doc; d.ID != id || d.Open() || d.State != want {
+				t.Errorf("%s: work %s (%s) in state %q, result %+v", verb, d.ID, d.Verb, d.State, d.Result)
+			}
+		})
+	}
+}
+
+// Maintenance in the middle of work does not stop it, nor does a takeover mind it.
+func TestMaintenanceInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{waitForAgent(m)}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		_, _, killA := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		killA()
+		s.mu.Lock()
+		n := *s.nodes[nodeA]
+		n.Maintenance = true
+		s.nodes[nodeA] = &n
+		s.mu.Unlock()
+		b, _, killB := conductorOn(t, s, "b", owner, m, nil)
+		defer killB()
+		owner.Store("b")
+		b.RingChanged()
+		synctest.Wait()
+		beat(t, b)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.State != provision.Active {
+			t.Errorf("state %q, result %+v", d.State, d.Result)
+		}
+	})
+}

@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -52,12 +51,6 @@ func (c *Conductor) reportPower(ctx context.Context, node, group string, s drive
 		Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)})
 }
 
-// powerGoal is where a power work stands; it is the step's handle.
-type powerGoal struct {
-	Asked driver.PowerState `json:"asked"` // the target last asked for
-	Until time.Time         `json:"until"`
-}
-
 // powerFlow brings the machine to the power state of the request. A reboot is two
 // goals, so that a successor knows whether the machine has been off.
 func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
@@ -67,7 +60,7 @@ func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, erro
 		soft = softOffTimeout
 	}
 	goal := func(name string, ask, want driver.PowerState, limit time.Duration) flowStep {
-		return flowStep{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Reattachable, Retries: 2, Pause: 2 * time.Second,
+		return flowStep{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 				return c.reach(ctx, t, ask, want, limit)
 			}}}
@@ -92,22 +85,17 @@ func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, erro
 	return steps, nil
 }
 
+// reach asks for a power state unless the machine is in it, and waits until it is. A
+// successor does the same: asking again for what was asked for changes nothing.
 func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.PowerState, limit time.Duration) (driver.Outcome, error) {
-	p := t.Hardware.Power()
-	var g powerGoal
-	if h := t.Record.Handle(); h == nil || json.Unmarshal(h, &g) != nil || g.Asked != ask {
-		g = powerGoal{Asked: ask, Until: time.Now().UTC().Add(limit)}
-		state, err := p.PowerState(ctx, t.Node)
-		if err != nil {
-			return driver.Done(), fmt.Errorf("read the power state: %w", err)
-		}
-		if state != want {
-			if err := p.SetPower(ctx, t.Fence, t.Node, ask); err != nil {
-				return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
-			}
-		}
-		if err := t.Record.SaveHandle(ctx, g); err != nil {
-			return driver.Done(), err
+	p, until := t.Hardware.Power(), time.Now().Add(limit)
+	state, err := p.PowerState(ctx, t.Node)
+	if err != nil {
+		return driver.Done(), fmt.Errorf("read the power state: %w", err)
+	}
+	if state != want {
+		if err := p.SetPower(ctx, t.Fence, t.Node, ask); err != nil {
+			return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
 		}
 	}
 	for {
@@ -115,7 +103,7 @@ func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.
 		switch {
 		case err == nil && state == want:
 			return driver.Done(), c.reportPower(ctx, t.Node.UUID, t.Node.Group, state)
-		case time.Now().After(g.Until):
+		case time.Now().After(until):
 			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit, ask, err)
 		}
 		if err := pause(ctx, powerPoll); err != nil {

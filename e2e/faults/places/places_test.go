@@ -114,8 +114,7 @@ func (r *rig) kill(t *testing.T, group, name string, p place) {
 		t.Errorf("ended otherwise than without the kill: %s", n)
 	}
 	if !c.killed() {
-		text, _ := os.ReadFile(c.log)
-		t.Errorf("%s did not die there: %s\n%s", name, c.cmd.ProcessState, text)
+		t.Errorf("%s did not die there: %s", name, c.cmd.ProcessState)
 	}
 	var history struct {
 		History []struct{ Event string }

@@ -47,6 +47,9 @@ func newRig(t *testing.T) *rig {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build rackd: %v: %s", err, out)
 	}
+	if err := os.WriteFile(filepath.Join(r.dir, "token"), []byte(r.token), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	b, err := embeddedbus.Start(t.Context(), embeddedbus.Options{Dir: r.dir, Listen: "127.0.0.1:0", Token: r.token, Log: quiet})
 	if err != nil {
@@ -111,11 +114,8 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 			keys += lane(i) + " " + key(lane(i)) + "\n"
 		}
 	}
-	files := map[string]string{name + ".key": keys, "token": r.token}
-	for file, text := range files {
-		if err := os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(r.dir, name+".key"), []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	log, err := os.Create(c.log)
 	if err != nil {
@@ -131,6 +131,10 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(c.log)
+			t.Logf("%s said:\n%s", name, text)
+		}
 		if c.cmd.ProcessState == nil {
 			c.cmd.Process.Signal(syscall.SIGTERM)
 			c.cmd.Wait()
