@@ -156,9 +156,9 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 			return err
 		}
 	}
-	w, h := a.work, &a.history
+	w, h, dirty := a.work, &a.history, Dirty(n)
 	if w != nil {
-		h.Work = w.ID
+		h.Work, dirty.Object = w.ID, w.ID
 		if err := tx.InsertWork(ctx, w); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 		return err
 	}
 	if a.drive == nil {
-		return tx.Enqueue(ctx, Dirty(n))
+		return tx.Enqueue(ctx, dirty)
 	}
-	return tx.Enqueue(ctx, a.drive, Dirty(n))
+	return tx.Enqueue(ctx, a.drive, dirty)
 }

@@ -13,8 +13,12 @@ func TestDecide(t *testing.T) {
 	row := func(generation int64, workID string) *store.Snapshot {
 		s := &store.Snapshot{Node: &store.Node{UUID: "n", Generation: generation}}
 		if workID != "" {
-			s.Work = &store.Work{ID: workID, Node: "n", Generation: generation, Verb: work.Deploy}
+			s.Work = &store.Work{ID: workID, Node: "n", Generation: generation, Verb: work.Deploy, RequestedAt: time.Unix(1000, 0)}
 		}
+		return s
+	}
+	reported := func(s *store.Snapshot, generation int64, epoch uint64) *store.Snapshot {
+		s.Node.ObservedGeneration, s.Node.ObservedEpoch = generation, epoch
 		return s
 	}
 	doc := func(id string, generation int64, ended bool) *work.Document {
@@ -29,35 +33,65 @@ func TestDecide(t *testing.T) {
 		name   string
 		row    *store.Snapshot
 		old    *work.Document
+		why    reason
 		writes bool
+		epoch  uint64
 		purges bool
 	}{
-		{"new work", row(3, "w"), nil, true, false},
-		{"the same work again", row(3, "w"), doc("w", 3, false), false, false},
-		{"ended at the site, not yet here", row(3, "w"), doc("w", 3, true), false, false},
-		{"in place of older work", row(3, "w"), doc("v", 2, false), true, false},
-		{"in place of older work that ended", row(3, "w"), doc("v", 2, true), true, false},
-		{"an old reading of the rows", row(3, "w"), doc("x", 4, false), false, false},
-		{"ended on both sides", row(3, ""), doc("w", 3, true), false, true},
-		{"an old reading of the key", row(3, ""), doc("w", 3, false), false, false},
-		{"overtaken without a rack", row(4, ""), doc("w", 3, false), false, true},
-		{"newer than the rows", row(3, ""), doc("w", 4, false), false, false},
-		{"newer than the rows and ended", row(3, ""), doc("w", 4, true), false, false},
+		{"new work, sent by its entry", row(3, "w"), nil, sending, true, 0, false},
+		{"new work, before its entry", row(3, "w"), nil, told, false, 0, false},
+		{"work that the site lost before anybody reported", row(3, "w"), nil, repairing, true, lostEpochs, false},
+		{"work that the site lost", reported(row(3, "w"), 3, 7), nil, repairing, true, 7 + lostEpochs, false},
+		{"work that the site lost, found by chance", reported(row(3, "w"), 3, 7), nil, told, true, 7 + lostEpochs, false},
+		{"new work after reports of older work", reported(row(3, "w"), 2, 7), nil, sending, true, 0, false},
+		{"an older copy of the work", reported(row(3, "w"), 3, 7), doc("w", 3, false), repairing, true, 7 + lostEpochs, false},
+		{"the same work again", row(3, "w"), doc("w", 3, false), sending, false, 0, false},
+		{"the same work, as far as reported", reported(row(3, "w"), 3, 4), doc("w", 3, false), repairing, false, 0, false},
+		{"ended at the site, not yet here", row(3, "w"), doc("w", 3, true), told, false, 0, false},
+		{"in place of older work", row(3, "w"), doc("v", 2, false), sending, true, 5, false},
+		{"in place of older work, before its entry", row(3, "w"), doc("v", 2, false), told, false, 0, false},
+		{"in place of older work that ended", row(3, "w"), doc("v", 2, true), sending, true, 5, false},
+		{"lost, and older work came back", row(3, "w"), doc("v", 2, false), repairing, true, 5 + lostEpochs, false},
+		{"an old reading of the rows", row(3, "w"), doc("x", 4, false), sending, false, 0, false},
+		{"ended on both sides", row(3, ""), doc("w", 3, true), told, false, 0, true},
+		{"ended, and an older copy of it came back", row(3, ""), doc("w", 3, false), repairing, false, 0, true},
+		{"overtaken without a rack", row(4, ""), doc("w", 3, false), told, false, 0, true},
+		{"newer than the rows", row(3, ""), doc("w", 4, false), told, false, 0, false},
+		{"newer than the rows and ended", row(3, ""), doc("w", 4, true), told, false, 0, false},
 	} {
-		got, purge := decide(c.row, c.old)
+		got, purge := decide(c.row, c.old, c.why, time.Unix(1000, 0))
 		if (got != nil) != c.writes || purge != c.purges {
 			t.Errorf("%s: writes %v, purges %v, want %v, %v", c.name, got != nil, purge, c.writes, c.purges)
+			continue
 		}
-		if got != nil && c.old != nil && (got.Epoch != c.old.Epoch+1 || got.Checkpoint.Agent == nil || got.Owner != "") {
-			t.Errorf("%s: replaced by %+v", c.name, got)
+		if got != nil && (got.Epoch != c.epoch || got.Owner != "" || !got.Fresh()) {
+			t.Errorf("%s: writes %+v, want a fresh document of epoch %d", c.name, got, c.epoch)
 		}
+		if got != nil && c.old != nil && got.Checkpoint.Agent == nil {
+			t.Errorf("%s: the agent is forgotten", c.name)
+		}
+	}
+}
+
+// A document that is lost again, and of which nobody has reported anything, comes back
+// above what it had become the time before.
+func TestLostAgain(t *testing.T) {
+	asked := time.Unix(1000, 0)
+	row := &store.Snapshot{Node: &store.Node{UUID: "n", Generation: 1}, Work: &store.Work{ID: "w", Node: "n", Generation: 1, RequestedAt: asked}}
+	var last uint64
+	for _, after := range []time.Duration{-time.Minute, time.Second, 20 * time.Second, time.Hour} {
+		got, _ := decide(row, nil, repairing, asked.Add(after))
+		if got == nil || got.Epoch < last+lostEpochs {
+			t.Fatalf("after %v: %+v, want an epoch far above %d", after, got, last)
+		}
+		last = got.Epoch
 	}
 }
 
 func TestAbortSaysWhatItCutShort(t *testing.T) {
 	row := &store.Snapshot{Node: &store.Node{UUID: "n", Generation: 2}, Work: &store.Work{ID: "b", Node: "n", Generation: 2, Verb: work.Abort}}
 	old := &work.Document{ID: "a", Generation: 1, Checkpoint: work.Checkpoint{Step: "deploy.write_image"}}
-	if got, _ := decide(row, old); got == nil || got.Args.AbortedStep != "deploy.write_image" {
+	if got, _ := decide(row, old, sending, time.Now()); got == nil || got.Args.AbortedStep != "deploy.write_image" {
 		t.Errorf("the abort is %+v", got)
 	}
 }

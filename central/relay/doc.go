@@ -12,6 +12,13 @@
 //     rendered from the rows when the relay gets to it. Any number of replicas may
 //     do so at once, in any order: a NODES document never replaces one of a higher
 //     revision, and every write is compare-and-set.
+//   - A work is sent out by its own entry, and after that only by a repair: what the
+//     site has lost comes back under an epoch far above any that was reported, so that
+//     whoever still holds the lost document has lost the node.
+//   - What an idle site costs the WAN does not grow with its nodes: every Look the
+//     relay asks how the streams of the two buckets are, which shows when they are
+//     purged, made anew or back from an older copy. Only then, when the site is opened
+//     for the first time, and every Reconcile are all keys compared with the rows.
 //   - NODES is written before WORK is touched: when a work's key is gone, the node's
 //     document shows how it ended.
 package relay

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -73,17 +74,15 @@ func (w *writer) putNode(ctx context.Context, t target, row *store.Snapshot) err
 			}
 			rev = e.Revision()
 		}
-		if raced, err := put(ctx, w.site.Nodes, t.key(), body, rev); !raced {
+		if raced, err := put(ctx, w.site.Nodes, &w.memory.nodes, t.key(), body, rev); !raced {
 			return err
 		}
 	}
 	return errRaced
 }
 
-// syncWork makes the WORK key fit the node's open work row, or its absence. Unless
-// driveless, work that names a config drive waits for it with errNoDrive: this
-// reading of the rows may be ahead of the outbox.
-func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot, driveless bool) error {
+// syncWork makes the WORK key fit the node's open work row, or its absence.
+func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot, why reason) error {
 	for range attempts {
 		var rev uint64
 		var old *work.Document
@@ -100,18 +99,14 @@ func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot, dr
 		}
 		var raced bool
 		var err error
-		switch doc, purge := decide(row, old); {
+		switch doc, purge := decide(row, old, why, time.Now()); {
 		case doc != nil:
-			if doc.Args.ConfigDrive != "" && !driveless {
-				if _, err := w.site.Drives.GetInfo(ctx, doc.Args.ConfigDrive); errors.Is(err, jetstream.ErrObjectNotFound) {
-					return errNoDrive
-				} else if err != nil {
-					return err
-				}
+			if old == nil && doc.Epoch > 0 || old != nil && doc.Epoch > old.Epoch+1 {
+				w.log.Warn("the site has lost a work document; it is made anew", "node", t.node, "work", doc.ID, "epoch", doc.Epoch)
 			}
 			var body []byte
 			if body, err = json.Marshal(doc); err == nil {
-				raced, err = put(ctx, w.site.Work, t.key(), body, rev)
+				raced, err = put(ctx, w.site.Work, &w.memory.work, t.key(), body, rev)
 			}
 		case purge && rev != 0:
 			if err = w.site.Work.Purge(ctx, t.key(), jetstream.LastRevision(rev)); isRace(err) {
@@ -125,28 +120,59 @@ func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot, dr
 	return errRaced
 }
 
+// reason says why a WORK key is looked at.
+type reason int
+
+const (
+	told      reason = iota // something about the node changed
+	sending                 // the open work's own entry sends it out
+	repairing               // the site may have lost it: its own entry has sent it out before
+)
+
+// lostEpochs is how far above all epochs that were observed a lost document begins
+// again, for each second since its request: rackds may have come further than what
+// they reported says, and a document may be lost more than once.
+const lostEpochs = 1 << 16
+
 // decide says what the WORK key must become, given the rows and what it holds (nil:
-// nothing): a document to write, a purge, or neither.
-func decide(row *store.Snapshot, old *work.Document) (doc *work.Document, purge bool) {
+// nothing): a document to write, a purge, or neither. Both are done only if the key
+// still is what was read: an old reading of it does no harm.
+func decide(row *store.Snapshot, old *work.Document, why reason, now time.Time) (doc *work.Document, purge bool) {
 	if row.Work == nil {
 		// Ended, and central knows it; or overtaken by a request that needed no
-		// rack. An open document of the node's own generation is left alone: the
-		// rows say that it ended, so this reading of the key is an old one.
-		return nil, old == nil || old.Generation < row.Node.Generation || old.Generation == row.Node.Generation && !old.Open()
+		// rack. An open document of the node's own generation is what a site shows that
+		// has come back from an older copy: nobody may carry it out again.
+		return nil, old == nil || old.Generation <= row.Node.Generation
 	}
 	fresh := row.Work.Document()
-	switch {
-	case old == nil:
-		return &fresh, false
-	case old.ID == fresh.ID || !fresh.Supersedes(old):
-		return nil, false
+	var observed uint64 // the highest epoch that was reported
+	if row.Node.ObservedGeneration == fresh.Generation {
+		observed = row.Node.ObservedEpoch
 	}
-	// The new owner starts from the next epoch, so that whoever runs the old work
-	// has lost the node, and may go on with the agent that is there.
-	fresh.Epoch = old.Epoch + 1
-	fresh.Checkpoint.Agent = old.Checkpoint.Agent
-	if fresh.Verb == work.Abort {
-		fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
+	same := old != nil && old.ID == fresh.ID
+	switch {
+	case same && old.Epoch >= observed:
+		return nil, false
+	case !same && !fresh.Supersedes(old):
+		return nil, false
+	case observed == 0 && why == told:
+		return nil, false // it is on its way
+	}
+	switch {
+	case same: // an older copy, which says at least where the work stood then
+		fresh.Epoch, fresh.State, fresh.Target, fresh.Checkpoint = old.Epoch, old.State, old.Target, old.Checkpoint
+	case old != nil:
+		// The new owner starts from the next epoch, so that whoever runs the old work
+		// has lost the node, and may go on with the agent that is there.
+		fresh.Epoch = old.Epoch + 1
+		fresh.Checkpoint.Agent = old.Checkpoint.Agent
+		if fresh.Verb == work.Abort {
+			fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
+		}
+	}
+	if observed > 0 || why == repairing {
+		seconds := max(0, now.Sub(fresh.Requested)/time.Second)
+		fresh.Epoch = max(fresh.Epoch, observed) + lostEpochs*(1+uint64(seconds))
 	}
 	return &fresh, false
 }

@@ -1,9 +1,9 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,34 +13,33 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// reconcile compares the site's keys with the rows and repairs what does not fit:
-// a message that was lost, a site whose bus came back from an older copy. The keys
-// are read first: a node that appears meanwhile is written once more, no harm done,
-// and nothing is purged without another look at its row.
-func (w *writer) reconcile(ctx context.Context) error {
-	nodes, err := list(ctx, w.site.Nodes, jetstream.MetaOnly())
-	if err != nil {
-		return err
-	}
-	works, err := list(ctx, w.site.Work)
-	if err != nil {
-		return err
-	}
-	todo := map[target]error{}
-	if err := w.compareNodes(ctx, nodes, todo); err != nil {
-		return err
-	}
-	if err := w.compareWorks(ctx, works, todo); err != nil {
-		return err
-	}
-	return w.repair(ctx, todo)
+// repairs are the orders that looking at a site has given and that are not yet done.
+type repairs struct {
+	todo      []*order
+	listed    map[target]bool // those in todo
+	failed    []*order        // for the next look
+	afterNode string          // where checkWorks goes on
 }
 
-// compareNodes adds nodes without a key and keys without a node.
-func (w *writer) compareNodes(ctx context.Context, keys map[string]jetstream.KeyValueEntry, todo map[target]error) error {
-	after := ""
-	for {
-		page, err := w.Store.NodeKeys(ctx, after, 1000)
+// add orders the repair of a target, once.
+func (r *repairs) add(t target) {
+	if !r.listed[t] {
+		r.listed[t] = true
+		r.todo = append(r.todo, &order{target: t, repair: true})
+	}
+}
+
+// compareNodes orders the repair of nodes without a key and of keys without a node;
+// every: of all nodes, whose documents may be older than they were. The keys are read
+// first: a node that appears meanwhile is written once more, no harm done, and
+// nothing is purged without another look at its row.
+func (w *writer) compareNodes(ctx context.Context, every bool) error {
+	keys, err := list(ctx, w.site.Nodes, nil, jetstream.MetaOnly())
+	if err != nil {
+		return err
+	}
+	for after, more := "", true; more; {
+		page, err := w.Store.NodeKeys(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
@@ -50,27 +49,28 @@ func (w *writer) compareNodes(ctx context.Context, keys map[string]jetstream.Key
 				continue
 			}
 			t := target{k.UUID, bus.GroupToken(k.Group)}
-			if _, there := keys[t.key()]; !there {
-				todo[t] = nil
+			if _, there := keys[t.key()]; !there || every {
+				w.add(t)
 			}
 			delete(keys, t.key())
 		}
-		if len(page) < 1000 {
-			break
-		}
+		more = len(page) == pageSize
 	}
 	for key := range keys {
-		todo[targetOf(key)] = nil
+		w.add(targetOf(key))
 	}
 	return nil
 }
 
-// compareWorks adds open works without their document, and documents that no open
-// work stands for.
-func (w *writer) compareWorks(ctx context.Context, keys map[string]jetstream.KeyValueEntry, todo map[target]error) error {
-	after := ""
-	for {
-		page, err := w.Store.OpenWorks(ctx, after, 1000)
+// compareWorks orders the repair of open works without their document, and of
+// documents that no open work stands for; every: of all.
+func (w *writer) compareWorks(ctx context.Context, every bool) error {
+	keys, err := list(ctx, w.site.Work, nil)
+	if err != nil {
+		return err
+	}
+	for after, more := "", true; more; {
+		page, err := w.Store.OpenWorks(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
@@ -81,77 +81,87 @@ func (w *writer) compareWorks(ctx context.Context, keys map[string]jetstream.Key
 			}
 			t := target{row.Node, bus.GroupToken(row.Group)}
 			var doc work.Document
-			if e := keys[t.key()]; e == nil || json.Unmarshal(e.Value(), &doc) != nil || doc.ID != row.ID {
-				todo[t] = nil
+			if e := keys[t.key()]; every || e == nil || json.Unmarshal(e.Value(), &doc) != nil || doc.ID != row.ID {
+				w.add(t)
 			}
 			delete(keys, t.key())
 		}
-		if len(page) < 1000 {
-			break
-		}
+		more = len(page) == pageSize
 	}
 	for key := range keys {
-		todo[targetOf(key)] = nil
+		w.add(targetOf(key))
 	}
 	return nil
 }
 
-func (w *writer) repair(ctx context.Context, todo map[target]error) error {
-	var errs []error
-	for len(todo) > 0 {
-		part := map[target]error{}
-		for t := range todo {
-			part[t] = nil
-			delete(todo, t)
-			if len(part) == batchSize {
-				break
-			}
-		}
-		if err := w.sync(ctx, part, false); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		if err := w.withoutDrives(ctx, part); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		for _, err := range part {
-			errs = append(errs, err)
-		}
-		w.Metrics.Repaired.WithLabelValues(w.site.Name).Add(float64(len(part)))
-		w.log.Info("reconciled nodes whose keys did not fit the database", "nodes", len(part))
-	}
-	return errors.Join(errs...)
-}
+// Rows that are read at once, and keys that are asked for at once.
+const (
+	pageSize  = 1000
+	checkSize = 256
+)
 
-// withoutDrives sends out the work among targets whose config drive is missing and
-// no longer in the outbox: the site lost it. The rackd says so and fails the work,
-// which is better than a node that waits for ever. Where the drive is still on its
-// way its entries do the rest.
-func (w *writer) withoutDrives(ctx context.Context, targets map[target]error) error {
-	lost := map[target]error{}
-	for t, err := range targets {
-		if errors.Is(err, errNoDrive) {
-			lost[t], targets[t] = nil, nil
-		}
-	}
-	if len(lost) == 0 {
-		return nil
-	}
-	waiting, err := w.Store.WaitingDrives(ctx, w.site.Name)
+// checkWorks orders the repair of open works without a document: somebody deleted the
+// key, or the site lost it together with what would have shown the loss. It looks at
+// checkSize works, and at the next ones when it is called again, so that a crowd of
+// deploys costs no more of the WAN.
+func (w *writer) checkWorks(ctx context.Context) error {
+	page, err := w.Store.OpenWorks(ctx, w.afterNode, checkSize)
 	if err != nil {
 		return err
 	}
-	for t := range lost {
-		if waiting[t.node] {
-			delete(lost, t)
-			continue
+	w.afterNode = ""
+	if len(page) == checkSize {
+		w.afterNode = page[checkSize-1].Node
+	}
+	var targets []target
+	var names []string
+	for _, row := range page {
+		if w.SiteOf(row.Group) == w.site.Name {
+			t := target{row.Node, bus.GroupToken(row.Group)}
+			targets, names = append(targets, t), append(names, t.key())
 		}
-		w.log.Error("the site lost a config drive; its work will fail", "node", t.node)
 	}
-	err = w.sync(ctx, lost, true)
-	for t, failed := range lost {
-		targets[t] = failed
+	if len(targets) == 0 {
+		return nil
 	}
-	return err
+	keys, err := list(ctx, w.site.Work, names, jetstream.MetaOnly())
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		if keys[t.key()] == nil {
+			w.add(t)
+		}
+	}
+	return nil
+}
+
+// repair does a batch of the orders. Those that fail are done again after the next look.
+func (w *writer) repair(ctx context.Context) error {
+	part := w.todo[:min(len(w.todo), batchSize)]
+	w.todo = w.todo[len(part):]
+	for _, o := range part {
+		delete(w.listed, o.target)
+	}
+	if err := w.sync(ctx, part); err != nil {
+		w.failed = append(w.failed, part...)
+		return err
+	}
+	var first error // of many that may all be alike
+	failed := len(w.failed)
+	for _, o := range part {
+		if o.err != nil {
+			w.failed = append(w.failed, o)
+			first = cmp.Or(first, o.err)
+		}
+	}
+	failed = len(w.failed) - failed
+	w.Metrics.Repaired.WithLabelValues(w.site.Name).Add(float64(len(part) - failed))
+	w.log.Info("looked after nodes whose keys did not fit the database", "nodes", len(part)-failed, "left", len(w.todo))
+	if failed > 0 {
+		return fmt.Errorf("%d of %d nodes, the first: %w", failed, len(part), first)
+	}
+	return nil
 }
 
 func targetOf(key string) target {
@@ -159,9 +169,12 @@ func targetOf(key string) target {
 	return target{id, token}
 }
 
-// list returns the living keys of a bucket.
-func list(ctx context.Context, kv jetstream.KeyValue, opts ...jetstream.WatchOpt) (map[string]jetstream.KeyValueEntry, error) {
-	watch, err := kv.WatchAll(ctx, append(opts, jetstream.IgnoreDeletes())...)
+// list returns the living keys of a bucket, or those of names that live.
+func list(ctx context.Context, kv jetstream.KeyValue, names []string, opts ...jetstream.WatchOpt) (map[string]jetstream.KeyValueEntry, error) {
+	if names == nil {
+		names = []string{">"}
+	}
+	watch, err := kv.WatchFiltered(ctx, names, append(opts, jetstream.IgnoreDeletes())...)
 	if err != nil {
 		return nil, fmt.Errorf("list bucket %s: %w", kv.Bucket(), err)
 	}

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/central/metrics"
@@ -24,38 +25,67 @@ type Config struct {
 	// Takeover is the age at which entries are published whoever wrote them: their
 	// writer has gone, or the site was away. 0: 3 s.
 	Takeover time.Duration
-	// Reconcile is how often a site's keys are compared with the rows; 0: 1 min.
+	// Look is how often a site is asked whether it has lost anything; 0: 15 s.
+	Look time.Duration
+	// Reconcile is how often all of a site's keys are compared with the rows although
+	// nothing looks wrong; 0: 6 h.
 	Reconcile time.Duration
 }
 
 // Relay is safe for concurrent use.
-type Relay struct{ cfg Config }
+type Relay struct {
+	cfg Config
+
+	mu     sync.Mutex
+	memory map[string]*siteMemory
+}
+
+// siteMemory belongs to the one Follow of its site that runs.
+type siteMemory struct{ nodes, work memory }
 
 // New returns a relay that is idle until Follow.
 func New(cfg Config) *Relay {
-	for d, preset := range map[*time.Duration]time.Duration{&cfg.Tick: time.Second, &cfg.Takeover: 3 * time.Second, &cfg.Reconcile: time.Minute} {
+	for d, preset := range map[*time.Duration]time.Duration{&cfg.Tick: time.Second, &cfg.Takeover: 3 * time.Second,
+		&cfg.Look: 15 * time.Second, &cfg.Reconcile: 6 * time.Hour} {
 		if *d == 0 {
 			*d = preset
 		}
 	}
-	return &Relay{cfg: cfg}
+	return &Relay{cfg: cfg, memory: map[string]*siteMemory{}}
+}
+
+func (r *Relay) remembered(site string) *siteMemory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory[site] == nil {
+		r.memory[site] = new(siteMemory)
+	}
+	return r.memory[site]
 }
 
 // linger is how long an entry waits for more of its kind.
 const linger = 10 * time.Millisecond
 
 // Follow publishes to site until ctx ends. What fails stays in the outbox for the
-// next tick.
+// next tick. An error means that the site's buckets are not there any more: it has
+// to be opened again. One Follow of a site runs at a time.
 func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
-	w := &writer{Config: &r.cfg, site: site, log: r.cfg.Log.With("site", site.Name), inbox: newInbox()}
+	w := &writer{Config: &r.cfg, site: site, log: r.cfg.Log.With("site", site.Name), inbox: newInbox(),
+		memory: r.remembered(site.Name), repairs: &repairs{listed: map[target]bool{}}}
 	defer r.cfg.Store.WatchOutbox(w.told)()
 	defer w.forgetLast()
+	defer w.leaveRepairs()
 	tick := time.NewTicker(r.cfg.Tick)
 	defer tick.Stop()
-	check := time.NewTicker(r.cfg.Reconcile)
-	defer check.Stop()
-	w.try(ctx, "reconcile", w.reconcile)
+	look := time.NewTimer(0)
+	defer look.Stop()
+	always := make(chan struct{})
+	close(always)
 	for {
+		var repairable <-chan struct{} // among the rest: requests must not wait for repairs
+		if len(w.todo) > 0 {
+			repairable = always
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -75,8 +105,13 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			w.try(ctx, "publish", w.publishNew)
 			w.try(ctx, "delete what is published", w.forget)
 			w.try(ctx, "publish old outbox", w.publishOld)
-		case <-check.C:
-			w.try(ctx, "reconcile", w.reconcile)
+		case <-look.C:
+			if err := w.look(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+			look.Reset(r.cfg.Look)
+		case <-repairable:
+			w.try(ctx, "repair", w.repair)
 		}
 	}
 }

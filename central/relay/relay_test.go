@@ -26,25 +26,29 @@ import (
 
 type fixture struct {
 	*testing.T
-	store *store.Store
-	site  *bus.Site
-	key   *seal.Key
-	relay *relay.Relay
+	address string // of the database
+	store   *store.Store
+	site    *bus.Site
+	key     *seal.Key
+	relay   *relay.Relay
 }
+
+var discard = slog.New(slog.DiscardHandler)
 
 func newFixture(t *testing.T) *fixture {
 	key, err := seal.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), site: sitetest.Open(t), key: key}
+	address := storetest.SQLite(t)
+	f := &fixture{T: t, address: address, store: storetest.Open(t, address), site: sitetest.Open(t), key: key}
 	f.relay = f.newRelay(f.store, time.Hour)
 	return f
 }
 
 func (f *fixture) newRelay(s *store.Store, takeover time.Duration) *relay.Relay {
-	return relay.New(relay.Config{Store: s, Key: f.key, Metrics: metrics.New(s.Statements), Log: slog.New(slog.DiscardHandler),
-		SiteOf: func(string) string { return "" }, Tick: 10 * time.Millisecond, Takeover: takeover, Reconcile: 50 * time.Millisecond})
+	return relay.New(relay.Config{Store: s, Key: f.key, Metrics: metrics.New(s.Statements), Log: discard,
+		SiteOf: func(string) string { return "" }, Tick: 10 * time.Millisecond, Takeover: takeover, Look: 50 * time.Millisecond})
 }
 
 func (f *fixture) follow(r *relay.Relay) (stop func()) {
@@ -100,7 +104,7 @@ func (f *fixture) request(n *store.Node, verb work.Verb, state, target provision
 		w.Args.ConfigDrive = w.ID
 		return errors.Join(tx.UpdateNode(ctx, fresh), tx.InsertWork(ctx, w),
 			tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxDrive, Node: n.UUID, Group: n.ConductorGroup, Object: w.ID, Payload: "sealed"},
-				&store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup}))
+				&store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup, Object: w.ID}))
 	})
 	return w
 }
@@ -142,7 +146,7 @@ func document[T any](accept func(d T) bool) func([]byte) bool {
 	}
 }
 
-func gone(body []byte) bool { return body == nil }
+func absent(body []byte) bool { return body == nil }
 
 func TestLifeOfANode(t *testing.T) {
 	f := newFixture(t)
@@ -190,12 +194,12 @@ func TestLifeOfANode(t *testing.T) {
 		return errors.Join(tx.EndWorks(ctx, []*store.Work{{ID: undeploy.ID}}),
 			tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: "rack.1"}))
 	})
-	f.eventually("ended", f.site.Work, key, gone)
+	f.eventually("ended", f.site.Work, key, absent)
 
 	f.update(func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(tx.DeleteNode(ctx, n.UUID), tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: "rack.1"}))
 	})
-	f.eventually("deleted", f.site.Nodes, key, gone)
+	f.eventually("deleted", f.site.Nodes, key, absent)
 }
 
 func TestMoveToAnotherGroup(t *testing.T) {
@@ -209,7 +213,7 @@ func TestMoveToAnotherGroup(t *testing.T) {
 			&store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: "b"}))
 	})
 	f.eventually("moved", f.site.Nodes, bus.NodeKey("b", n.UUID), document(func(d node.Document) bool { return d.Group == "b" }))
-	f.eventually("moved away", f.site.Nodes, bus.NodeKey("a", n.UUID), gone)
+	f.eventually("moved away", f.site.Nodes, bus.NodeKey("a", n.UUID), absent)
 }
 
 // What a dead replica left behind is published by another.
@@ -218,49 +222,6 @@ func TestEntriesOfADeadReplica(t *testing.T) {
 	n := f.enroll("n", "") // nobody follows yet
 	f.follow(f.newRelay(f.store, time.Nanosecond))
 	f.eventually("enrolled", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))
-}
-
-// Keys that were lost, or that nothing in the database stands for, are repaired.
-func TestReconcile(t *testing.T) {
-	f := newFixture(t)
-	f.follow(f.relay)
-	n := f.enroll("n", "")
-	w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
-	key := bus.NodeKey("", n.UUID)
-	ours := document(func(d work.Document) bool { return d.ID == w.ID })
-	f.eventually("work", f.site.Work, key, ours)
-
-	stray := bus.NodeKey("", uuid.NewString())
-	for _, kv := range []jetstream.KeyValue{f.site.Nodes, f.site.Work} {
-		if _, err := kv.PutString(t.Context(), stray, `{"id":"x"}`); err != nil {
-			t.Fatal(err)
-		}
-		if err := kv.Purge(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.eventually("work again", f.site.Work, key, ours)
-	f.eventually("node again", f.site.Nodes, key, document(func(d node.Document) bool { return d.UUID == n.UUID }))
-	f.eventually("stray node", f.site.Nodes, stray, gone)
-	f.eventually("stray work", f.site.Work, stray, gone)
-}
-
-// Work whose config drive the site has lost goes out all the same: the rackd fails it.
-func TestLostConfigDrive(t *testing.T) {
-	f := newFixture(t)
-	f.follow(f.relay)
-	n := f.enroll("n", "")
-	w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
-	key := bus.NodeKey("", n.UUID)
-	ours := document(func(d work.Document) bool { return d.ID == w.ID })
-	f.eventually("work", f.site.Work, key, ours)
-	if err := f.site.Drives.Delete(t.Context(), w.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.site.Work.Purge(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	f.eventually("work again", f.site.Work, key, ours)
 }
 
 // A relay that read its rows long ago does not turn the site back.

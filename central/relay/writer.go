@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -19,10 +18,12 @@ import (
 // writer writes to one site.
 type writer struct {
 	*Config
-	site  *bus.Site
-	log   *slog.Logger
-	inbox *inbox
-	done  []*store.Outbox // published, not yet deleted
+	site   *bus.Site
+	log    *slog.Logger
+	inbox  *inbox
+	done   []*store.Outbox // published, not yet deleted
+	memory *siteMemory
+	*repairs
 }
 
 // Writing to a site crosses a WAN: many nodes at once, each bounded in time.
@@ -40,6 +41,16 @@ type target struct {
 
 func (t target) key() string { return t.token + "." + t.node }
 
+// order asks for the keys of a target to be made to fit the rows.
+type order struct {
+	target
+	// sends are the works whose own entries gave the order.
+	sends []string
+	// repair: the site may have lost documents that it had.
+	repair bool
+	err    error // how it went
+}
+
 // publish does what the entries ask for and returns those that are done. Nodes of
 // which something failed go into blocked, and entries about blocked nodes wait.
 func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map[string]bool) (done []*store.Outbox, err error) {
@@ -53,21 +64,28 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 			errs = append(errs, err)
 		}
 	}
-	targets := map[target]error{}
+	byTarget := map[target]*order{}
+	var orders []*order
 	for _, o := range batch {
-		if o.Kind == store.OutboxNode && !blocked[o.Node] {
-			targets[target{o.Node, bus.GroupToken(o.Group)}] = nil
+		if o.Kind != store.OutboxNode || blocked[o.Node] {
+			continue
+		}
+		t := target{o.Node, bus.GroupToken(o.Group)}
+		if byTarget[t] == nil {
+			byTarget[t] = &order{target: t}
+			orders = append(orders, byTarget[t])
+		}
+		if o.Object != "" {
+			byTarget[t].sends = append(byTarget[t].sends, o.Object)
 		}
 	}
-	if err := w.sync(ctx, targets, false); err != nil {
+	if err := w.sync(ctx, orders); err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
-	for t, err := range targets {
-		// Work whose config drive is not there yet has entries of its own further
-		// on, the drive's and then its own.
-		if err != nil && !errors.Is(err, errNoDrive) {
-			blocked[t.node] = true
-			errs = append(errs, err)
+	for _, o := range orders {
+		if o.err != nil {
+			blocked[o.node] = true
+			errs = append(errs, o.err)
 		}
 	}
 	for _, o := range batch {
@@ -92,51 +110,67 @@ func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
 	return nil
 }
 
-// sync makes the keys of each target fit the rows and leaves in targets how that
-// went. It fails as a whole only when the rows cannot be read. driveless lets work
-// go out whose config drive is missing.
-func (w *writer) sync(ctx context.Context, targets map[target]error, driveless bool) error {
+// sync makes the keys of each order's target fit the rows and leaves in the order how
+// that went. It fails as a whole only when the rows cannot be read.
+func (w *writer) sync(ctx context.Context, orders []*order) error {
 	seen := map[string]bool{}
 	var ids []string
-	for t := range targets {
-		if !seen[t.node] {
-			seen[t.node] = true
-			ids = append(ids, t.node)
+	for _, o := range orders {
+		if !seen[o.node] {
+			seen[o.node] = true
+			ids = append(ids, o.node)
 		}
 	}
 	rows, err := w.Store.Snapshots(ctx, ids)
 	if err != nil {
 		return err
 	}
-	list := slices.Collect(maps.Keys(targets))
-	results := make([]error, len(list))
+	waiting, err := w.waiting(ctx, orders, rows)
+	if err != nil {
+		return err
+	}
 	var g errgroup.Group
 	g.SetLimit(parallel)
-	for i, t := range list {
+	for _, o := range orders {
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 			defer cancel()
-			results[i] = w.syncOne(ctx, t, rows[t.node], driveless)
+			o.err = w.syncOne(ctx, o, rows[o.node], waiting)
 			return nil
 		})
 	}
-	g.Wait() // each error is its target's
-	for i, t := range list {
-		targets[t] = results[i]
-	}
-	return nil
+	return g.Wait() // nil: each error is its order's
 }
 
-func (w *writer) syncOne(ctx context.Context, t target, row *store.Snapshot, driveless bool) error {
-	if row == nil || bus.GroupToken(row.Node.ConductorGroup) != t.token || w.SiteOf(row.Node.ConductorGroup) != w.site.Name {
+// waiting returns the works among those that orders repair whose own entries have yet
+// to send them out, as they will. It is read after the rows: what has entries in
+// neither has been at the site.
+func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*store.Snapshot) (map[string]bool, error) {
+	var works []string
+	for _, o := range orders {
+		if row := rows[o.node]; o.repair && row != nil && row.Work != nil {
+			works = append(works, row.Work.ID)
+		}
+	}
+	return w.Store.OnTheirWay(ctx, w.site.Name, works)
+}
+
+func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
+	if row == nil || bus.GroupToken(row.Node.ConductorGroup) != o.token || w.SiteOf(row.Node.ConductorGroup) != w.site.Name {
 		// Deleted, or moved to a group whose own entry puts it there.
-		return errors.Join(w.purge(ctx, w.site.Work, t), w.purge(ctx, w.site.Nodes, t))
+		return errors.Join(w.purge(ctx, w.site.Work, o.target), w.purge(ctx, w.site.Nodes, o.target))
 	}
-	if err := w.putNode(ctx, t, row); err != nil {
-		return fmt.Errorf("write the document of node %s: %w", t.node, err)
+	if err := w.putNode(ctx, o.target, row); err != nil {
+		return fmt.Errorf("write the document of node %s: %w", o.node, err)
 	}
-	if err := w.syncWork(ctx, t, row, driveless); err != nil {
-		return fmt.Errorf("write the work of node %s: %w", t.node, err)
+	why := told
+	if row.Work != nil && slices.Contains(o.sends, row.Work.ID) {
+		why = sending
+	} else if row.Work != nil && o.repair && !waiting[row.Work.ID] {
+		why = repairing
+	}
+	if err := w.syncWork(ctx, o.target, row, why); err != nil {
+		return fmt.Errorf("write the work of node %s: %w", o.node, err)
 	}
 	return nil
 }
@@ -155,24 +189,25 @@ func (w *writer) purge(ctx context.Context, kv jetstream.KeyValue, t target) err
 // else got on.
 const attempts = 8
 
-// errNoDrive means that work cannot go out before its config drive.
-var errNoDrive = errors.New("its config drive is not at the site")
-
 // errRaced means that a key changed between the read and the write.
 var errRaced = errors.New("somebody else wrote the key each time")
 
 // put writes body under key if the key is still at rev, 0 for none. raced means
 // that it was not.
-func put(ctx context.Context, kv jetstream.KeyValue, key string, body []byte, rev uint64) (raced bool, err error) {
+func put(ctx context.Context, kv jetstream.KeyValue, m *memory, key string, body []byte, rev uint64) (raced bool, err error) {
 	if rev == 0 {
-		_, err = kv.Create(ctx, key, body)
+		rev, err = kv.Create(ctx, key, body)
 	} else {
-		_, err = kv.Update(ctx, key, body, rev)
+		rev, err = kv.Update(ctx, key, body, rev)
 	}
-	if isRace(err) {
+	switch {
+	case isRace(err):
 		return true, nil
+	case err != nil:
+		return false, err
 	}
-	return false, err
+	m.wrote(rev)
+	return false, nil
 }
 
 func isRace(err error) bool {

@@ -233,10 +233,11 @@ const (
 	// The relay renders both documents from the rows when it gets to it, so many
 	// entries about one node cost one write; a node that is gone, or has moved to
 	// another group, loses its keys in this entry's group. An accepted request, a
-	// changed node or port, a deleted node: all of them are this.
+	// changed node or port, a deleted node: all of them are this. That of an accepted
+	// request has the work's id as Object; no other entry sends the work out.
 	OutboxNode OutboxKind = "node"
-	// OutboxDrive: put Payload into the site's CONFIGDRIVES as object Object. It
-	// comes before the OutboxNode entry of the work that names it.
+	// OutboxDrive: put Payload into the site's CONFIGDRIVES as object Object, which is
+	// the id of the work that names it. It comes before that work's OutboxNode entry.
 	OutboxDrive OutboxKind = "drive"
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +31,6 @@ var (
 	selectOutbox    = "SELECT " + names(outboxColumns, "o.") + " FROM outbox o WHERE o.site = $1 AND o.id > $2 "
 	selectOutboxOwn = register(selectOutbox + "AND o.origin = $3 ORDER BY o.id LIMIT $4")
 	selectOutboxAny = register(selectOutbox + "AND o.id < $3 ORDER BY o.id LIMIT $4")
-	selectDrives    = register("SELECT o.node FROM outbox o WHERE o.site = $1 AND o.kind = 'drive'")
 	countOutbox     = register("SELECT site, COUNT(*), MIN(id) FROM outbox GROUP BY site")
 )
 
@@ -43,10 +43,16 @@ func deleteOutbox(ids []string) (string, []any) {
 	return "DELETE FROM outbox WHERE id IN (" + list + ")", args
 }
 
+func outboxOf(works []string) (string, []any) {
+	list, args := inList(2, works)
+	return "SELECT o.object FROM outbox o WHERE o.site = $1 AND o.object IN (" + list + ")", args
+}
+
 func init() {
 	builders = append(builders, func() []string {
 		del, _ := deleteOutbox([]string{"a", "b"})
-		return []string{insertOutbox(2), del}
+		sel, _ := outboxOf([]string{"a", "b"})
+		return []string{insertOutbox(2), del, sel}
 	})
 }
 
@@ -155,22 +161,26 @@ func (s *Store) DeleteOutbox(ctx context.Context, entries []*Outbox) error {
 	})
 }
 
-// WaitingDrives returns the nodes with a config drive that waits for site.
-func (s *Store) WaitingDrives(ctx context.Context, site string) (map[string]bool, error) {
-	nodes := map[string]bool{}
-	r, err := s.engine.query(ctx, selectDrives, site)
-	err = scanAll(r, err, func(r rows) error {
-		var node string
-		if err := r.Scan(&node); err != nil {
-			return err
+// OnTheirWay returns those of the works whose own entries, or their config drives,
+// wait for site: they have not been sent out, or nobody has noted yet that they were.
+func (s *Store) OnTheirWay(ctx context.Context, site string, works []string) (map[string]bool, error) {
+	waiting := map[string]bool{}
+	for part := range slices.Chunk(works, maxRows) {
+		stmt, args := outboxOf(part)
+		r, err := s.engine.query(ctx, stmt, append([]any{site}, args...)...)
+		err = scanAll(r, err, func(r rows) error {
+			var work string
+			if err := r.Scan(&work); err != nil {
+				return err
+			}
+			waiting[work] = true
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look for %d works in the outbox: %w", len(works), err)
 		}
-		nodes[node] = true
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read waiting config drives: %w", err)
 	}
-	return nodes, nil
+	return waiting, nil
 }
 
 // Backlog is what waits in the outbox for one site.

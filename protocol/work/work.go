@@ -143,7 +143,7 @@ func (d *Document) Supersedes(old *Document) bool {
 }
 
 // Fresh reports whether no rackd has ever taken the work.
-func (d *Document) Fresh() bool { return d.Owner == "" && d.State == "" && d.Seq == 0 }
+func (d *Document) Fresh() bool { return d.Owner == "" && d.Seq == 0 }
 
 // Open reports whether the work has not ended.
 func (d *Document) Open() bool { return d.Result == nil }

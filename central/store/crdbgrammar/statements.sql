@@ -468,7 +468,7 @@ SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.pa
 
 SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.payload FROM outbox o WHERE o.site = $1 AND o.id > $2 AND o.origin = $3 ORDER BY o.id LIMIT $4;
 
-SELECT o.node FROM outbox o WHERE o.site = $1 AND o.kind = 'drive';
+SELECT o.object FROM outbox o WHERE o.site = $1 AND o.object IN ($2, $3);
 
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.address, p.uuid) < (SELECT m.address, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.address DESC, p.uuid DESC LIMIT 1000;
 

@@ -186,7 +186,7 @@ func outbox(t *testing.T, s *store.Store) {
 	}
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
 		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxDrive, Node: "n", Object: "w", Payload: "sealed"},
-			&store.Outbox{Kind: store.OutboxNode, Node: "n"}, &store.Outbox{Kind: store.OutboxNode, Node: "m"})
+			&store.Outbox{Kind: store.OutboxNode, Node: "n", Object: "w"}, &store.Outbox{Kind: store.OutboxNode, Node: "m"})
 	})
 	cancel()
 	all, err := s.OwnOutbox(t.Context(), "", "", 10)
@@ -196,8 +196,11 @@ func outbox(t *testing.T, s *store.Store) {
 	if len(told) != 1 || len(told[0]) != 3 || told[0][2].ID != all[2].ID {
 		t.Errorf("who watches was told %v, want the three entries, once", told)
 	}
-	if d, err := s.WaitingDrives(t.Context(), ""); err != nil || len(d) != 1 || !d["n"] {
-		t.Errorf("waiting drives %v, error %v", d, err)
+	if d, err := s.OnTheirWay(t.Context(), "", []string{"v", "w", "x"}); err != nil || len(d) != 1 || !d["w"] {
+		t.Errorf("works on their way %v, error %v", d, err)
+	}
+	if d, err := s.OnTheirWay(t.Context(), "elsewhere", []string{"w"}); err != nil || len(d) != 0 {
+		t.Errorf("works on their way to another site %v, error %v", d, err)
 	}
 	if rest, err := s.OwnOutbox(t.Context(), "", all[0].ID, 1); err != nil || len(rest) != 1 || rest[0].ID != all[1].ID {
 		t.Errorf("after the first: %+v, error %v", rest, err)

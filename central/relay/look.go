@@ -1,0 +1,143 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// witness is what a bucket's stream was like when it was last looked at.
+type witness struct {
+	created           time.Time
+	first, last, msgs uint64
+}
+
+func witnessOf(info *jetstream.StreamInfo) witness {
+	return witness{info.Created, info.State.FirstSeq, info.State.LastSeq, info.State.Msgs}
+}
+
+// loss is what a stream tells of what its bucket has lost.
+type loss struct {
+	what   string // empty: nothing
+	older  bool   // the keys which are left may be older than they were
+	unsure bool   // it may just as well be that every key has changed
+}
+
+// loss compares the stream with how it was. In these buckets a key has one message,
+// which a change replaces, and a deleted key's message says so: their number never
+// falls.
+func (old witness) loss(now witness) loss {
+	switch {
+	case !now.created.Equal(old.created):
+		return loss{what: "its stream was made anew", older: true}
+	case now.last < old.last:
+		return loss{what: fmt.Sprintf("it is back at revision %d, and was at %d", now.last, old.last), older: true}
+	case now.msgs < old.msgs:
+		return loss{what: fmt.Sprintf("it has %d messages, and had %d", now.msgs, old.msgs)}
+	case old.msgs > 0 && now.first > old.last:
+		return loss{what: fmt.Sprintf("nothing is left of the %d messages that it had", old.msgs), unsure: true}
+	}
+	return loss{}
+}
+
+// memory is what is remembered of a bucket as long as central runs, also while its
+// site is away.
+type memory struct {
+	mu sync.Mutex // of witness
+	witness
+	known bool // witness has been taken
+	// compared is when the keys were last compared with the rows; zero: they must be.
+	compared time.Time
+	every    bool // all documents must be looked at
+}
+
+// note takes in how the bucket's stream is.
+func (m *memory) note(now witness) loss {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var l loss
+	if m.known {
+		if l = m.loss(now); l.what != "" {
+			m.compared, m.every = time.Time{}, m.every || l.older
+		}
+	}
+	m.witness, m.known = now, true
+	return l
+}
+
+// leaveRepairs remembers, when the writer ends, that it leaves repairs undone.
+func (w *writer) leaveRepairs() {
+	if len(w.todo)+len(w.failed) > 0 {
+		w.memory.nodes.compared, w.memory.nodes.every = time.Time{}, true
+		w.memory.work.compared, w.memory.work.every = time.Time{}, true
+	}
+}
+
+// wrote takes in that a key was written under revision: what was written since the
+// last look must not be lost either. Safe for concurrent use.
+func (m *memory) wrote(revision uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last, m.msgs = max(m.last, revision), max(m.msgs, 1)
+}
+
+// look asks the site whether it still holds what it was given, by the least that
+// tells it: how the streams of the two buckets are. When that speaks of a loss, and
+// every Reconcile, all keys are compared with the rows; else only the keys of open
+// works are looked for. An error means that the site has to be opened again;
+// whatever else goes wrong is tried again with the next look.
+func (w *writer) look(ctx context.Context) error {
+	for _, o := range w.failed {
+		w.add(o.target)
+	}
+	w.failed = nil
+	for _, b := range []struct {
+		name    string
+		memory  *memory
+		compare func(ctx context.Context, every bool) error
+		between func(context.Context) error // instead, while nothing is wrong
+	}{
+		{bus.WorkBucket, &w.memory.work, w.compareWorks, w.checkWorks}, // first: somebody waits for it
+		{bus.NodesBucket, &w.memory.nodes, w.compareNodes, nil},
+	} {
+		err := w.lookAt(ctx, b.name, b.memory, b.compare, b.between)
+		if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+			return fmt.Errorf("bucket %s of site %q: %w", b.name, w.site.Name, err)
+		}
+		w.try(ctx, "compare bucket "+b.name+" with the database", func(context.Context) error { return err })
+	}
+	return nil
+}
+
+func (w *writer) lookAt(ctx context.Context, bucket string, m *memory, compare func(context.Context, bool) error, between func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	stream, err := w.site.JS.Stream(ctx, "KV_"+bucket)
+	if err != nil {
+		return err
+	}
+	if l := m.note(witnessOf(stream.CachedInfo())); l.what != "" && !l.unsure {
+		w.log.Warn("the site has lost documents; they are written again from the database", "bucket", bucket, "reason", l.what)
+	}
+	began := time.Now()
+	if began.Sub(m.compared) < w.Reconcile {
+		if between == nil {
+			return nil
+		}
+		return between(ctx)
+	}
+	if err := compare(ctx, m.every); err != nil {
+		return err
+	}
+	m.compared, m.every = began, false
+	return nil
+}
+
+// lookTimeout bounds a look at one bucket, the list of all its keys included.
+const lookTimeout = time.Minute
