@@ -67,13 +67,10 @@ func theLab(t *testing.T) *lab {
 }
 
 var sites = []topology.SiteConfig{
-	{Name: "east", Groups: []topology.GroupConfig{{Name: "alpha", Rackds: 3}}},
-	{Name: "west", Groups: []topology.GroupConfig{{Name: "beta", Rackds: 2, Failover: []string{"gamma"}},
-		{Name: "gamma", Rackds: 1, Failover: []string{"beta"}}}},
+	{Name: "east", Groups: []topology.GroupConfig{{Name: "alpha", Rackds: 3, Machines: 20}}},
+	{Name: "west", Groups: []topology.GroupConfig{{Name: "beta", Rackds: 2, Machines: 6, Failover: []string{"gamma"}},
+		{Name: "gamma", Rackds: 1, Machines: 6, Failover: []string{"beta"}}}},
 }
-
-// nodesOf is how many nodes each conductor group has.
-var nodesOf = map[string]int{"alpha": 20, "beta": 6, "gamma": 6}
 
 func newLab() (l *lab, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -92,7 +89,8 @@ func newLab() (l *lab, err error) {
 	if err != nil {
 		return l, err
 	}
-	if l.Topology, err = topology.New(topology.Config{Programs: programs, Dir: l.dir, Sites: sites}); err != nil {
+	if l.Topology, err = topology.New(topology.Config{Programs: programs, Dir: l.dir, Sites: sites,
+		RackdArgs: []string{"--heartbeat-timeout", "10s", "--power-sync", "20s", "--bmc-timeout", "5s"}}); err != nil {
 		return l, err
 	}
 	l.ends = append(l.ends, l.Topology.Close)
@@ -145,9 +143,15 @@ func (l *lab) record(name string) (*os.File, error) {
 
 // enrol makes the nodes and brings them to available.
 func (l *lab) enrol(ctx context.Context) error {
-	for group, n := range nodesOf {
-		for i := range n {
-			id, err := l.ops.Enrol(ctx, operators.Machine{Name: fmt.Sprintf("%s-n%d", group, i), Group: group, Driver: "fake-hardware"})
+	for _, s := range l.Sites {
+		machines, err := s.Machines.Client.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		for i, m := range machines {
+			e, group := m.Enrolment, s.GroupOf(i)
+			id, err := l.ops.Enrol(ctx, operators.Machine{Name: e.Name, Group: group, Driver: e.Driver, DriverInfo: e.DriverInfo, Properties: e.Properties,
+				MACs: e.MACs, Clean: i%2 == 0})
 			if err != nil {
 				return err
 			}
@@ -157,6 +161,9 @@ func (l *lab) enrol(ctx context.Context) error {
 	return l.each(l.all(), func(id string) error {
 		if err := l.ops.Do(ctx, id, "manage", provision.Manageable); err != nil {
 			return err
+		}
+		if r := l.ops.SetImage(ctx, id, l.Images[0].Info()); !r.Accepted() {
+			return fmt.Errorf("set the image of node %s: %s", id, r.Fault)
 		}
 		return l.ops.Do(ctx, id, "provide", provision.Available)
 	})

@@ -8,19 +8,12 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// slow makes a node's deploy wait in the middle, so that there is something to take over.
-var slow = map[string]any{"fake_write_image_delay": "8"}
-
 func TestTakeoverOfKilledRackd(t *testing.T) {
 	l := theLab(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	nodes := l.nodes["alpha"]
 	for _, id := range nodes {
-		if r := l.ops.Send(ctx, id, "", "driver_info", "PATCH", "/v1/nodes/"+id,
-			[]any{map[string]any{"op": "add", "path": "/driver_info", "value": slow}}); !r.Accepted() {
-			t.Fatal(r.Fault)
-		}
 		if r := l.ops.Ask(ctx, id, "", "active"); !r.Accepted() {
 			t.Fatal(r.Fault)
 		}

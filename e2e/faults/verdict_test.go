@@ -75,6 +75,9 @@ func (l *lab) gather(ctx context.Context) (*verdict.Evidence, error) {
 		if err := site.Bus(ctx, nc); err != nil {
 			return nil, err
 		}
+		if err := site.Fleet(ctx, s.Machines.Client); err != nil {
+			return nil, err
+		}
 		e.Sites = append(e.Sites, site)
 	}
 	return e, nil

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // uplink is a host's interface.
@@ -49,6 +50,16 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (c net.
 	return c, err
 }
 
+// Own makes the host take a whole range of the network for its own addresses.
+func (h *Host) Own(space netip.Prefix) error {
+	return h.ns.do(func() error {
+		return withLink("lo", func(lo netlink.Link) error {
+			return netlink.RouteReplace(&netlink.Route{LinkIndex: lo.Attrs().Index, Dst: ipNet(space), Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL,
+				Scope: netlink.SCOPE_HOST})
+		})
+	})
+}
+
 // Unplug takes the host off its switch until Plug.
 func (h *Host) Unplug() error { return h.at.ns.do(func() error { return setDown(h.port()) }) }
 
@@ -66,7 +77,7 @@ func (h *Host) Unblock(others ...*Host) error { return h.routes(netlink.RouteDel
 func (h *Host) routes(change func(*netlink.Route) error, others []*Host) error {
 	return h.ns.do(func() error {
 		for _, o := range others {
-			route := &netlink.Route{Dst: ipNet(netip.PrefixFrom(o.Addr, o.Addr.BitLen())), Type: blackhole}
+			route := &netlink.Route{Dst: ipNet(netip.PrefixFrom(o.Addr, o.Addr.BitLen())), Type: unix.RTN_BLACKHOLE}
 			if err := change(route); err != nil {
 				return fmt.Errorf("host %s: route to %s: %w", h.Name, o.Name, err)
 			}

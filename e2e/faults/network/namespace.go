@@ -69,5 +69,3 @@ func (h *Host) enter() error {
 	}
 	return nil
 }
-
-const blackhole = unix.RTN_BLACKHOLE

@@ -242,14 +242,22 @@ func (p *Process) Close() {
 	p.work.Wait()
 }
 
-// Await polls until ready says so. It fails when ctx ends or the daemon is down.
+// hopeless is how often a daemon may end by itself while it is waited for.
+const hopeless = 10
+
+// Await polls until ready says so. It fails when ctx ends or the daemon ends again and
+// again.
 func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
+	before := len(p.Unasked())
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		err := ready(ctx)
 		if err == nil {
 			return nil
+		}
+		if exits := p.Unasked(); len(exits)-before >= hopeless {
+			return fmt.Errorf("%s ended %d times, last with %s; its log is %s", p.spec.Name, len(exits)-before, exits[len(exits)-1].State, p.spec.Log)
 		}
 		select {
 		case <-ctx.Done():

@@ -62,7 +62,10 @@ func newCluster(p Programs, dir, name, domain string, hosts []*network.Host, hub
 		} else {
 			store = filepath.Join(dir, "store", h.Name)
 			text += fmt.Sprintf("jetstream { store_dir: %q, domain: %s, sync_interval: always, max_memory_store: 64MB, max_file_store: 2GB }\n", store, domain)
-			text += fmt.Sprintf("leafnodes { reconnect: \"1s\", remotes: [ { urls: [%s] } ] }\n", quoted(hub.leafURLs()))
+			// Domains keep the sites' APIs apart, not their subjects: without these rules a
+			// site would store what another's rackds write.
+			text += fmt.Sprintf("leafnodes { reconnect: \"1s\", remotes: [ { urls: [%s], deny_imports: [%s], deny_exports: [%[2]s] } ] }\n",
+				quoted(hub.leafURLs()), quoted([]string{"EVENTS.>", "$KV.>", "$O.>"}))
 		}
 		config := filepath.Join(dir, h.Name+".conf")
 		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {

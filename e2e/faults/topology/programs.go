@@ -11,15 +11,16 @@ import (
 
 // Programs are the daemons as files.
 type Programs struct {
-	Central, Rackd, NATS string
-	initdb, postgres     string
+	Central, Rackd, NATS, Fleet string
+	initdb, postgres            string
 }
 
 // Build builds the daemons into dir.
 func Build(ctx context.Context, dir string) (Programs, error) {
-	p := Programs{Central: filepath.Join(dir, "central"), Rackd: filepath.Join(dir, "rackd"), NATS: filepath.Join(dir, "nats-server")}
+	p := Programs{Central: filepath.Join(dir, "central"), Rackd: filepath.Join(dir, "rackd"), NATS: filepath.Join(dir, "nats-server"),
+		Fleet: filepath.Join(dir, "ironyard-fleet")}
 	for file, pkg := range map[string]string{p.Central: "github.com/ironyard/ironyard/central", p.Rackd: "github.com/ironyard/ironyard/rackd",
-		p.NATS: "github.com/nats-io/nats-server/v2"} {
+		p.NATS: "github.com/nats-io/nats-server/v2", p.Fleet: "github.com/ironyard/ironyard/e2e/fleet/ironyard-fleet"} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-o", file, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

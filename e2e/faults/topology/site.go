@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/e2e/faults/network"
@@ -23,6 +24,7 @@ type GroupConfig struct {
 	Name     string
 	Rackds   int
 	Failover []string
+	Machines int // nodes that the group's rackds serve
 }
 
 // Site is a site's bus, rackds and link.
@@ -30,10 +32,14 @@ type Site struct {
 	Name   string
 	Bus    *Cluster
 	Rackds []*Rackd
+	// Machines are the site's machines.
+	Machines *Machines
 	// WAN joins the site to the hub.
 	WAN *network.Cable
 	// Switch is where the site's hosts meet.
 	Switch *network.Switch
+
+	machineGroups []string // by machine number
 }
 
 // Rackd is one conductor.
@@ -73,12 +79,13 @@ func (t *Topology) newSite(core *network.Switch, number int, cfg SiteConfig) (*S
 				return s, err
 			}
 			args := append([]string{"--name", name, "--group", g.Name, "--bus", s.Bus.URL(), "--key-file", key, "--data", filepath.Join(t.Dir, "data", name),
-				"--observe", h.At(observePort)}, t.cfg.RackdArgs...)
+				"--observe", h.At(observePort)}, append(t.rackArgs(h), t.cfg.RackdArgs...)...)
 			s.Rackds = append(s.Rackds, &Rackd{Group: g.Name, web: client(h), Process: process.New(process.Spec{Name: name, Host: h,
 				Path: t.cfg.Programs.Rackd, Args: args, Env: thrifty, Log: filepath.Join(t.Dir, name+".log")})})
 		}
+		s.machineGroups = append(s.machineGroups, slices.Repeat([]string{g.Name}, g.Machines)...)
 	}
-	return s, nil
+	return s, t.newMachines(s, number, t.cfg.FleetArgs)
 }
 
 // groupKeyFile writes what a group's rackds need to open secrets: their own group's
@@ -120,6 +127,9 @@ func (r *Rackd) Healthy(ctx context.Context) error {
 func (s *Site) close() {
 	for _, r := range s.Rackds {
 		r.Close()
+	}
+	if s.Machines != nil {
+		s.Machines.Close()
 	}
 	if s.Bus != nil {
 		s.Bus.close()

@@ -26,8 +26,8 @@ type Config struct {
 	Sites    []SiteConfig
 	// Seed decides which packets a troubled cable loses.
 	Seed uint64
-	// RackdArgs and CentralArgs are added to the daemons' command lines.
-	RackdArgs, CentralArgs []string
+	// RackdArgs, CentralArgs and FleetArgs are added to the programs' command lines.
+	RackdArgs, CentralArgs, FleetArgs []string
 }
 
 // Topology is a running fleet. Its fields do not change; safe for concurrent use.
@@ -40,6 +40,8 @@ type Topology struct {
 	// Operator is a host beside central, from where requests are sent.
 	Operator *network.Host
 	Key      *seal.Key
+	// Images are what machines can be deployed with.
+	Images []Image
 
 	cfg      Config
 	switches []*network.Switch
@@ -66,6 +68,9 @@ func (t *Topology) build() (err error) {
 		return err
 	}
 	if err := os.WriteFile(t.keyFile(), []byte(t.Key.Text()+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := t.images(); err != nil {
 		return err
 	}
 	core, err := t.newSwitch("core")
@@ -138,7 +143,7 @@ func (t *Topology) Start(ctx context.Context) error {
 		return err
 	}
 	for _, s := range t.Sites {
-		if err := s.Bus.start(); err != nil {
+		if err := errors.Join(s.Bus.start(), s.Machines.Start()); err != nil {
 			return err
 		}
 	}
@@ -165,6 +170,9 @@ func (t *Topology) Start(ctx context.Context) error {
 			if err := r.Start(); err != nil {
 				return err
 			}
+		}
+		if err := s.Machines.Await(ctx, s.Machines.Answers); err != nil {
+			return err
 		}
 	}
 	return t.AwaitWhole(ctx)

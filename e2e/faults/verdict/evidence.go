@@ -9,6 +9,8 @@ import (
 
 	"github.com/ironyard/ironyard/e2e/faults/operators"
 	"github.com/ironyard/ironyard/e2e/faults/witness"
+	"github.com/ironyard/ironyard/e2e/fleet/audit"
+	"github.com/ironyard/ironyard/e2e/fleet/control"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -36,6 +38,9 @@ type Site struct {
 	Nodes  map[string]node.Document // by key
 	Work   map[string]work.Document // by key
 	Groups map[string]bus.Group     // by key
+	// Machines are the site's, and Audit what their journal proves to be wrong.
+	Machines []control.Machine
+	Audit    []audit.Finding
 	// Expected are the groups as central was configured, by key.
 	Expected map[string]bus.Group
 }
@@ -49,6 +54,7 @@ type Node struct {
 	Epoch                                   uint64
 	LastError, ObservedError                string
 	Power, PowerTarget                      string
+	Image                                   string // checksum
 	Maintenance                             bool
 	MACs                                    []string
 }
@@ -80,6 +86,9 @@ func (e *Evidence) Save(dir string) error {
 	}
 	for _, s := range e.Sites {
 		if err := save(dir, "events-"+s.Name, s.Events); err != nil {
+			return err
+		}
+		if err := save(dir, "machines-"+s.Name, s.Machines); err != nil {
 			return err
 		}
 	}

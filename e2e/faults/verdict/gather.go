@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/ironyard/ironyard/e2e/fleet/control"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -20,10 +21,13 @@ func (e *Evidence) Database(ctx context.Context, c *pgx.Conn) error {
 	return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
 		if e.Nodes, err = table(ctx, tx, `SELECT uuid, name, driver, conductor_group, instance_uuid, generation, observed_generation, provision_state,
 			target_provision_state, observed_state, observed_target, observed_epoch, last_error, observed_error, power_state, target_power_state,
-			maintenance, ARRAY(SELECT address FROM ports WHERE node = nodes.uuid ORDER BY address) FROM nodes ORDER BY name`,
+			maintenance, instance_info, ARRAY(SELECT address FROM ports WHERE node = nodes.uuid ORDER BY address) FROM nodes ORDER BY name`,
 			func(n *Node, scan func(...any) error) error {
-				return scan(&n.UUID, &n.Name, &n.Driver, &n.Group, &n.InstanceUUID, &n.Generation, &n.Observed, &n.State, &n.Target, &n.ObservedState,
-					&n.ObservedTarget, &n.Epoch, &n.LastError, &n.ObservedError, &n.Power, &n.PowerTarget, &n.Maintenance, &n.MACs)
+				var instance string
+				err := scan(&n.UUID, &n.Name, &n.Driver, &n.Group, &n.InstanceUUID, &n.Generation, &n.Observed, &n.State, &n.Target, &n.ObservedState,
+					&n.ObservedTarget, &n.Epoch, &n.LastError, &n.ObservedError, &n.Power, &n.PowerTarget, &n.Maintenance, &instance, &n.MACs)
+				n.Image = imageOf(instance)
+				return err
 			}); err != nil {
 			return err
 		}
@@ -42,6 +46,17 @@ func (e *Evidence) Database(ctx context.Context, c *pgx.Conn) error {
 		}
 		return tx.QueryRow(ctx, "SELECT count(*) FROM outbox").Scan(&e.Outbox)
 	})
+}
+
+// imageOf is the checksum in a node's instance_info, empty for none.
+func imageOf(instance string) string {
+	var info struct {
+		Sum string `json:"image_os_hash_value"`
+	}
+	if json.Unmarshal([]byte(instance), &info) != nil {
+		return ""
+	}
+	return info.Sum
 }
 
 func table[T any](ctx context.Context, tx pgx.Tx, query string, read func(*T, func(...any) error) error) (list []T, err error) {
@@ -70,6 +85,15 @@ func (m micros) ScanInt64(v pgtype.Int8) error {
 		*m.t = time.UnixMicro(v.Int64).UTC()
 	}
 	return nil
+}
+
+// Fleet reads the site's machines and lets them audit themselves.
+func (s *Site) Fleet(ctx context.Context, c *control.Client) (err error) {
+	if s.Machines, err = c.Machines(ctx); err != nil {
+		return err
+	}
+	s.Audit, err = c.Audit(ctx)
+	return err
 }
 
 // Bus reads all that lies on a site's bus.

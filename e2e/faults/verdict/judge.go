@@ -22,6 +22,7 @@ func Judge(e *Evidence) []string {
 	j.projection()
 	j.keys()
 	j.owners()
+	j.machines()
 	return j.found
 }
 

@@ -20,15 +20,18 @@ func (j *judge) keys() {
 			siteOf[key] = &j.Sites[i]
 		}
 	}
-	expected := map[string]bool{}
+	expected := map[*Site]map[string]bool{}
+	for i := range j.Sites {
+		expected[&j.Sites[i]] = map[string]bool{}
+	}
 	for _, n := range j.Nodes {
 		key := bus.NodeKey(n.Group, n.UUID)
-		expected[key] = true
 		s := siteOf[bus.GroupToken(n.Group)]
 		if s == nil {
 			j.blame("node %s (%s) is of group %q, which no site serves", n.UUID, n.Name, n.Group)
 			continue
 		}
+		expected[s][key] = true
 		doc, there := s.Nodes[key]
 		if !there {
 			j.blame("node %s (%s) has no document at site %s", n.UUID, n.Name, s.Name)
@@ -36,10 +39,17 @@ func (j *judge) keys() {
 		}
 		j.document(n, s, doc)
 	}
-	for _, s := range j.Sites {
+	for i := range j.Sites {
+		s := &j.Sites[i]
 		for _, key := range slices.Sorted(maps.Keys(s.Nodes)) {
-			if !expected[key] {
-				j.blame("site %s has a document %s of no node", s.Name, key)
+			if !expected[s][key] {
+				j.blame("site %s has a document %s of no node of its own", s.Name, key)
+			}
+		}
+		for _, e := range s.Events {
+			if siteOf[bus.GroupToken(e.Group)] != s {
+				j.blame("site %s has an event of group %q, which is not its own: %s %s of node %s", s.Name, e.Group, e.Kind, e.ID, e.Node)
+				break
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(s.Work)) {

@@ -1,0 +1,41 @@
+package verdict
+
+import (
+	"github.com/ironyard/ironyard/e2e/fleet/control"
+	"github.com/ironyard/ironyard/e2e/fleet/disk"
+	"github.com/ironyard/ironyard/e2e/fleet/machine"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// machines holds the nodes to what the machines themselves show and have recorded.
+func (j *judge) machines() {
+	byName := map[string]control.Machine{}
+	for _, s := range j.Sites {
+		for _, m := range s.Machines {
+			byName[m.Name] = m
+		}
+		for _, f := range s.Audit {
+			j.blame("site %s: %s", s.Name, f)
+		}
+	}
+	for _, n := range j.Nodes {
+		m, there := byName[n.Name]
+		if !there {
+			continue
+		}
+		if on := n.Power == "power on"; n.Power != "" && on != m.On {
+			j.blame("node %s (%s): its power is shown as %q, the machine is %s", n.UUID, n.Name, n.Power, m.State)
+		}
+		if n.State != provision.Active {
+			continue
+		}
+		if m.Disk != disk.Image || m.Image != n.Image {
+			j.blame("node %s (%s) is active; its disk holds %s %s instead of image %s", n.UUID, n.Name, m.Disk, m.Image, n.Image)
+		}
+		last := j.newest(n.UUID)
+		if last != nil && (last.Verb == work.Deploy || last.Verb == work.Rebuild) && m.State != machine.Instance {
+			j.blame("node %s (%s) was deployed last; its machine is in state %q and does not run the instance", n.UUID, n.Name, m.State)
+		}
+	}
+}
