@@ -2,7 +2,9 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,14 +12,14 @@ import (
 	"github.com/ironyard/ironyard/e2e/fleet/disk"
 	"github.com/ironyard/ironyard/e2e/fleet/journal"
 	"github.com/ironyard/ironyard/e2e/fleet/machine"
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// Twenty machines are deployed, taken back and cleaned, and deployed again; in the middle of
-// that one of two rackds is killed, and never comes back. Every deploy ends as if
-// nothing had happened, and each disk was written once for each deploy.
-func TestDeploySurvivesTheDeathOfARackd(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+// Twenty machines, two rackds: deployed, taken back and cleaned, deployed in spite of
+// trouble, and deployed while one of the rackds dies.
+func TestTwentyMachines(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	r := newRig(ctx, t, fleet.Default)
 	cleaned := map[string]bool{} // the others go straight to available
@@ -31,50 +33,100 @@ func TestDeploySurvivesTheDeathOfARackd(t *testing.T) {
 		}
 		r.nodes[m.Name] = id
 	}
-	r.each(ctx, "make available", func(ctx context.Context, _ *fleet.Member, node string) error { return r.o.MakeAvailable(ctx, node) })
-	r.each(ctx, "deploy", r.deploy)
-	r.audited()
-	r.each(ctx, "undeploy", func(ctx context.Context, m *fleet.Member, node string) error {
-		if err := r.o.Ask(ctx, node, "deleted", nil); err != nil {
-			return err
-		}
-		if _, err := r.o.Wait(ctx, node, provision.Available); err != nil {
-			return err
-		}
-		if m.Machine.On() {
-			return fmt.Errorf("it is on")
-		}
-		if holds, _ := m.Disk.Holds(); (holds == disk.Empty) != cleaned[m.Name] {
-			return fmt.Errorf("its disk holds %s", holds)
-		}
-		return nil
-	})
-	r.audited()
+	undeploy := func(ctx context.Context, m *fleet.Member, node string) error {
+		return r.undeploy(ctx, m, node, cleaned[m.Name])
+	}
+	all := r.fleet.Members
 
+	r.each(ctx, "make available", all, func(ctx context.Context, _ *fleet.Member, node string) error { return r.o.MakeAvailable(ctx, node) })
+	r.each(ctx, "deploy", all, r.deploy)
+	r.each(ctx, "undeploy", all, undeploy)
+	r.audited()
+	r.troubles(ctx, undeploy)
+
+	before := r.writes()
 	killed := make(chan struct{})
-	seq := r.fleet.Journal.Last()
 	go func() {
 		defer close(killed)
-		for begun := 0; begun < len(r.fleet.Members)/2; {
-			for _, record := range r.fleet.Journal.Await(ctx, seq, 0) {
-				if seq = record.Seq; record.Kind == journal.WriteBegun {
-					begun++
-				}
-			}
-			if ctx.Err() != nil {
-				return
-			}
-		}
+		r.await(ctx, journal.WriteBegun, len(all)/2)
 		r.rackd[0].kill()
 	}()
-	r.each(ctx, "deploy again", r.deploy)
+	r.each(ctx, "deploy, and a rackd dies", all, r.deploy)
 	<-killed
 	r.audited()
-	for _, m := range r.fleet.Members {
-		if counts := r.fleet.Journal.Counts(m.Name); counts[journal.WriteBegun] != 2 || counts[journal.WriteEnded] != 2 {
-			t.Errorf("%s: %d writes begun, %d ended, want 2 each", m.Name, counts[journal.WriteBegun], counts[journal.WriteEnded])
+	for name, n := range r.writes() {
+		if n != before[name]+1 {
+			t.Errorf("%s: its disk was written %d times, want once", name, n-before[name])
 		}
 	}
+}
+
+// troubles deploys machines that do not behave.
+func (r *rig) troubles(ctx context.Context, undeploy func(context.Context, *fleet.Member, string) error) {
+	r.t.Helper()
+	some := r.fleet.Members[:5]
+	trouble := map[*fleet.Member]func(m *fleet.Member, node string) error{
+		// Its power glitches while the image is being written: it is written again.
+		some[0]: func(m *fleet.Member, node string) error {
+			seq := r.fleet.Journal.Last()
+			if err := r.o.Ask(ctx, node, "active", nil); err != nil {
+				return err
+			}
+			for writing := false; !writing; {
+				for _, record := range r.fleet.Journal.Await(ctx, seq, 0) {
+					seq = record.Seq
+					writing = writing || record.Machine == m.Name && record.Kind == journal.WriteBegun
+				}
+				if ctx.Err() != nil {
+					return errors.New("its disk was never written")
+				}
+			}
+			if err := m.Machine.Glitch(); err != nil {
+				return err
+			}
+			if err := r.settle(ctx, m, node); err != nil {
+				return err
+			}
+			if n := r.fleet.Journal.Counts(m.Name)[journal.WriteTorn]; n != 1 {
+				return fmt.Errorf("%d writes were torn, want 1", n)
+			}
+			return nil
+		},
+		// Its disk fails once: that is the deploy's error, and the next deploy is good.
+		some[1]: func(m *fleet.Member, node string) error {
+			m.Faults.FailWrites(1)
+			if err := r.o.Ask(ctx, node, "active", nil); err != nil {
+				return err
+			}
+			_, err := r.o.Wait(ctx, node, provision.Active)
+			if failed, ok := errors.AsType[*operator.FailedError](err); !ok || !strings.Contains(failed.LastError, "injected") {
+				return fmt.Errorf("%v, want a deploy that failed for the disk's error", err)
+			}
+			return r.deploy(ctx, m, node)
+		},
+		some[2]: func(m *fleet.Member, node string) error {
+			m.BMC.Faults.Fail(2)
+			return r.deploy(ctx, m, node)
+		},
+		some[3]: func(m *fleet.Member, node string) error {
+			m.BMC.Faults.Refuse(true)
+			time.AfterFunc(4*time.Second, func() { m.BMC.Faults.Refuse(false) })
+			return r.deploy(ctx, m, node)
+		},
+		some[4]: func(m *fleet.Member, node string) error {
+			m.Faults.Isolate(true)
+			time.AfterFunc(6*time.Second, func() { m.Faults.Isolate(false) })
+			return r.deploy(ctx, m, node)
+		},
+	}
+	r.each(ctx, "deploy in trouble", some, func(ctx context.Context, m *fleet.Member, node string) error {
+		if err := r.o.SetImage(ctx, node, r.image); err != nil {
+			return err
+		}
+		return trouble[m](m, node)
+	})
+	r.each(ctx, "undeploy after trouble", some, undeploy)
+	r.audited()
 }
 
 func (r *rig) deploy(ctx context.Context, m *fleet.Member, node string) error {
@@ -84,14 +136,14 @@ func (r *rig) deploy(ctx context.Context, m *fleet.Member, node string) error {
 	if err := r.o.Ask(ctx, node, "active", nil); err != nil {
 		return err
 	}
+	return r.settle(ctx, m, node)
+}
+
+// settle waits until the node is active and the machine runs the image.
+func (r *rig) settle(ctx context.Context, m *fleet.Member, node string) error {
 	if _, err := r.o.Wait(ctx, node, provision.Active); err != nil {
 		return err
 	}
-	return r.running(ctx, m)
-}
-
-// running waits until the machine runs the image.
-func (r *rig) running(ctx context.Context, m *fleet.Member) error {
 	for seq := uint64(0); m.Machine.Status().State != machine.Instance; {
 		for _, record := range r.fleet.Journal.Await(ctx, seq, 0) {
 			seq = record.Seq
@@ -104,4 +156,40 @@ func (r *rig) running(ctx context.Context, m *fleet.Member) error {
 		return fmt.Errorf("its disk holds %s %s", holds, image)
 	}
 	return nil
+}
+
+func (r *rig) undeploy(ctx context.Context, m *fleet.Member, node string, cleaned bool) error {
+	if err := r.o.Ask(ctx, node, "deleted", nil); err != nil {
+		return err
+	}
+	if _, err := r.o.Wait(ctx, node, provision.Available); err != nil {
+		return err
+	}
+	if m.Machine.On() {
+		return errors.New("it is on")
+	}
+	if holds, _ := m.Disk.Holds(); (holds == disk.Empty) != cleaned {
+		return fmt.Errorf("its disk holds %s", holds)
+	}
+	return nil
+}
+
+// await waits until so many records of a kind have come from now on.
+func (r *rig) await(ctx context.Context, kind journal.Kind, n int) {
+	for seq := r.fleet.Journal.Last(); n > 0 && ctx.Err() == nil; {
+		for _, record := range r.fleet.Journal.Await(ctx, seq, 0) {
+			if seq = record.Seq; record.Kind == kind {
+				n--
+			}
+		}
+	}
+}
+
+// writes counts the writes that ended well, by machine.
+func (r *rig) writes() map[string]uint64 {
+	out := map[string]uint64{}
+	for _, m := range r.fleet.Members {
+		out[m.Name] = r.fleet.Journal.Counts(m.Name)[journal.WriteEnded]
+	}
+	return out
 }

@@ -223,12 +223,12 @@ func tail(dir, name string) string {
 
 // each does something with all machines at once and fails the test when it fails
 // with one, after it has ended with all.
-func (r *rig) each(ctx context.Context, what string, do func(ctx context.Context, m *fleet.Member, node string) error) {
+func (r *rig) each(ctx context.Context, what string, of []*fleet.Member, do func(ctx context.Context, m *fleet.Member, node string) error) {
 	r.t.Helper()
 	began := time.Now()
 	var g errgroup.Group
 	g.SetLimit(64)
-	for _, m := range r.fleet.Members {
+	for _, m := range of {
 		g.Go(func() error {
 			if err := do(ctx, m, r.nodes[m.Name]); err != nil {
 				r.t.Errorf("%s %s: %v", what, m.Name, err)
@@ -240,7 +240,7 @@ func (r *rig) each(ctx context.Context, what string, do func(ctx context.Context
 	if r.t.Failed() {
 		r.t.FailNow()
 	}
-	r.t.Logf("%s: %d machines in %s", what, len(r.fleet.Members), time.Since(began).Round(100*time.Millisecond))
+	r.t.Logf("%s: %d machines in %s", what, len(of), time.Since(began).Round(100*time.Millisecond))
 }
 
 // audited checks the whole journal.

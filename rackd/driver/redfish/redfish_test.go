@@ -247,6 +247,32 @@ func TestChangedEntityTagIsWrittenOnceMore(t *testing.T) {
 	}
 }
 
+func TestFailedReadIsAskedAgainAndFailedWriteIsNot(t *testing.T) {
+	e, d := newEmulator(t), newDriver(t, Options{})
+	if _, err := d.PowerState(t.Context(), e.node(nil)); err != nil { // logged in
+		t.Fatal(err)
+	}
+	asked := map[string]int{}
+	fail := map[string]int{http.MethodGet: 1}
+	e.hook = func(w http.ResponseWriter, r *http.Request) bool {
+		asked[r.Method]++
+		if asked[r.Method] > fail[r.Method] {
+			return false
+		}
+		refuse(w, 500, "a moment please")
+		return true
+	}
+	if _, err := d.PowerState(t.Context(), e.node(nil)); err != nil || asked[http.MethodGet] != 2 {
+		t.Errorf("%d reads, %v; want a second one that succeeds", asked[http.MethodGet], err)
+	}
+	clear(asked)
+	fail = map[string]int{http.MethodPost: 1}
+	err := d.SetPower(t.Context(), &drivertest.Fence{}, e.node(nil), driver.PowerOn)
+	if err == nil || !strings.Contains(err.Error(), "a moment please") || asked[http.MethodPost] != 1 {
+		t.Errorf("%d writes, %v; want one, and the BMC's words", asked[http.MethodPost], err)
+	}
+}
+
 func TestLinkToAnotherHostIsNotFollowed(t *testing.T) {
 	e, other := newEmulator(t), newEmulator(t)
 	asked := false

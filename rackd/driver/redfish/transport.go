@@ -21,6 +21,12 @@ import (
 // (BIOS attribute registries) are below 2 MiB.
 const maxAnswer = 4 << 20
 
+// readTries is how often a read is asked that is answered 500, readPause the time between.
+const (
+	readTries = 3
+	readPause = time.Second
+)
+
 // call is what one call into the driver lends to the requests made for it.
 // gofish keeps a context per client, not per request, so the transport puts in
 // the caller's.
@@ -63,7 +69,8 @@ func newTransport(a account, host string, o Options) (*transport, error) {
 	}, nil
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. A read that the BMC fails to answer is
+// asked again: BMCs say 500 for a moment when they are busy or have just started.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.current.Load()
 	if c == nil {
@@ -73,6 +80,24 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		// A BMC that links elsewhere would send its credentials along.
 		return nil, fmt.Errorf("the BMC links to another host, %s", req.URL.Host)
 	}
+	read := req.Method == http.MethodGet || req.Method == http.MethodHead
+	for try := 1; ; try++ {
+		resp, err := t.send(c, req, !read)
+		if err != nil || !read || resp.StatusCode != http.StatusInternalServerError || try == readTries {
+			return resp, err
+		}
+		pause := time.NewTimer(readPause)
+		select {
+		case <-pause.C:
+		case <-c.ctx.Done():
+			pause.Stop()
+			return resp, nil // the BMC's own words say more than ours
+		}
+	}
+}
+
+// send sends the request once.
+func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, t.timeout)
 	defer cancel()
 	var sent atomic.Bool
@@ -81,7 +106,6 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 	req = req.Clone(ctx)
 	req.Close = false // gofish asks for a new connection, and a TLS handshake, each time
-	write := req.Method != http.MethodGet && req.Method != http.MethodHead
 	if write && !c.login {
 		if c.fence == nil {
 			return nil, errors.New("a write without a fence")
