@@ -35,26 +35,28 @@ func drawNodes(rackds []string, n int) (all []string) {
 	return all
 }
 
-// newestGeneration is that of every node's document: requests follow one another
-// without the node being written each time.
-const newestGeneration = 1 << 30
+// generation is that of every node and its work: one request follows another without
+// the node being written each time.
+const generation = 1
 
 // stepSeconds is how long the steps of busy nodes last: longer than any measurement.
 const stepSeconds = 6 * 3600
 
+// address is that of a port of node i.
+func address(i, port int) string {
+	return fmt.Sprintf("52:54:%02x:%02x:%02x:%02x", i>>16&0xff, i>>8&0xff, i&0xff, port)
+}
+
 // document is node i as central would write it for a server with a Redfish BMC. What
 // runs it is fake hardware, whose slow steps need no machine.
 func document(key *seal.Key, id string, i int) *node.Document {
-	mac := func(port int) string {
-		return fmt.Sprintf("52:54:%02x:%02x:%02x:%02x", i>>16&0xff, i>>8&0xff, i&0xff, port)
-	}
 	interfaces := map[string]string{}
 	for _, kind := range node.InterfaceKinds {
 		interfaces[kind] = "fake"
 	}
 	image := fmt.Sprintf("https://images.example.org/releases/2026.1/server-%d.qcow2", i%20)
 	return &node.Document{UUID: id, Name: fmt.Sprintf("rack-%03d-unit-%02d", i/40, i%40), Group: group, Driver: driverName,
-		Generation: newestGeneration, Revision: 7, Interfaces: interfaces, InstanceUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(id)).String(),
+		Generation: generation, Revision: 7, Interfaces: interfaces, InstanceUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(id)).String(),
 		DriverInfo: key.SealFields(id, map[string]any{"redfish_address": fmt.Sprintf("https://10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff),
 			"redfish_system_id": "/redfish/v1/Systems/System.Embedded.1", "redfish_username": "provisioner",
 			"redfish_password": fmt.Sprintf("a-password-of-%08x", i*2654435761), "redfish_verify_ca": false, "force_persistent_boot_device": "Never",
@@ -66,14 +68,14 @@ func document(key *seal.Key, id string, i int) *node.Document {
 			"image_os_hash_value": fmt.Sprintf("%064x", i%20), "image_checksum": fmt.Sprintf("%032x", i%20), "root_gb": 960,
 			"display_name": fmt.Sprintf("worker-%05d", i), "capabilities": map[string]any{"boot_option": "local", "secure_boot": "true"}},
 		Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_VMX"},
-		Ports: []node.Port{{UUID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(id)).String(), Address: mac(0), PXEEnabled: true},
-			{UUID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(id)).String(), Address: mac(1)}},
+		Ports: []node.Port{{UUID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(id)).String(), Address: address(i, 0), PXEEnabled: true},
+			{UUID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(id)).String(), Address: address(i, 1)}},
 		State: provision.Active}
 }
 
 // request is the work that central would create for node i: a deploy, a cleaning or an
 // inspection, each of which has one long step.
-func request(id string, i int, generation int64) work.Document {
+func request(id string, i int) work.Document {
 	d := work.Document{ID: uuid.NewString(), Node: id, Group: group, Generation: generation, Requested: time.Now().UTC(), RequestID: "req-" + uuid.NewString()}
 	switch i % 3 {
 	case 0:

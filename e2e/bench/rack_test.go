@@ -83,7 +83,7 @@ func (r *rack) load(ctx context.Context, b *testing.B) {
 			continue
 		}
 		g.Go(func() error {
-			next := request(id, i, old.doc.Generation+1)
+			next := request(id, i)
 			for {
 				if known {
 					next.Epoch = old.doc.Epoch + 1
