@@ -59,7 +59,8 @@ const (
 	ackWait    = time.Minute
 )
 
-// Follow applies the events of site until ctx ends.
+// Follow applies the events of site until ctx ends. An error means that the site has
+// to be opened again: its stream or its consumer is gone.
 func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	consumer, err := site.Events.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: bus.IngestConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 4 * batchEvents,
@@ -70,7 +71,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 		return fmt.Errorf("open consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
 	messages, err := consumer.Messages(jetstream.PullPriorityGroup(pinGroup), jetstream.PullMaxMessages(batchEvents),
-		jetstream.PullExpiry(pullExpiry), jetstream.WithMessagesErrOnMissingHeartbeat(false))
+		jetstream.PullExpiry(pullExpiry), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
 		return fmt.Errorf("read consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
@@ -81,7 +82,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	g.mu.Unlock()
 	gather := linger
 	for {
-		batch, err := collect(ctx, messages, gather)
+		batch, err := collect(ctx, consumer, messages, gather)
 		gather = linger
 		if len(batch) >= crowd {
 			gather = crowdLinger
@@ -108,8 +109,16 @@ func (g *Ingest) release(site *bus.Site) {
 }
 
 // collect waits for an event and takes those that follow within gather.
-func collect(ctx context.Context, messages jetstream.MessagesContext, gather time.Duration) ([]jetstream.Msg, error) {
+func collect(ctx context.Context, consumer jetstream.Consumer, messages jetstream.MessagesContext, gather time.Duration) ([]jetstream.Msg, error) {
 	first, err := messages.Next(jetstream.NextContext(ctx))
+	for errors.Is(err, jetstream.ErrNoHeartbeat) {
+		// Nobody answers our pulls: the site is away, or it has lost the consumer, which
+		// no waiting would bring back.
+		if err := there(ctx, consumer); err != nil {
+			return nil, err
+		}
+		first, err = messages.Next(jetstream.NextContext(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +129,7 @@ func collect(ctx context.Context, messages jetstream.MessagesContext, gather tim
 			break
 		}
 		m, err := messages.Next(jetstream.NextMaxWait(left))
-		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoHeartbeat) || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
 			break // a closed iterator says so again when the batch is through
 		}
 		if err != nil {
@@ -129,6 +138,17 @@ func collect(ctx context.Context, messages jetstream.MessagesContext, gather tim
 		batch = append(batch, m)
 	}
 	return batch, nil
+}
+
+// there fails when the site says that the consumer, or its stream, does not exist.
+func there(ctx context.Context, consumer jetstream.Consumer) error {
+	ctx, cancel := context.WithTimeout(ctx, pullExpiry/2)
+	defer cancel()
+	_, err := consumer.Info(ctx)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	return nil // it may be away; the next missing heartbeat asks again
 }
 
 // ingest applies a batch, again until it works, and acknowledges it.

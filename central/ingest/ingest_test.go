@@ -3,10 +3,15 @@ package ingest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/ingest"
@@ -194,6 +199,53 @@ func TestRestartAndRubbish(t *testing.T) {
 	f.drained()
 	if got := f.node(n.UUID); got.ProvisionState != provision.Active {
 		t.Errorf("state %q, want active", got.ProvisionState)
+	}
+}
+
+// A site whose bus comes back with an empty disk has to be opened again: nothing else
+// would tell that the consumer is gone.
+func TestConsumerLostWithTheDisk(t *testing.T) {
+	f := newFixture(t)
+	start := func(port int) *server.Server {
+		srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Start()
+		t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+		if !srv.ReadyForConnections(10 * time.Second) {
+			t.Fatal("the server does not start")
+		}
+		return srv
+	}
+	srv := start(server.RANDOM_PORT)
+	nc, err := nats.Connect(srv.ClientURL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	if f.site, err = bus.Open(t.Context(), nc, "", bus.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	_, w := f.deploy("n")
+	ended := make(chan error, 1)
+	go func() { ended <- f.ingest.Follow(t.Context(), f.site) }()
+	e := about(w, work.PhaseEntered, 1)
+	e.Phase = "p"
+	f.publish(e)
+	f.drained()
+
+	port := srv.Addr().(*net.TCPAddr).Port
+	srv.Shutdown()
+	srv.WaitForShutdown()
+	start(port)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			t.Errorf("Follow ended with %v, want that the consumer is gone", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("Follow waits for ever for a consumer that is gone")
 	}
 }
 
