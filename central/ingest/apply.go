@@ -89,6 +89,9 @@ func applyLoose(n *store.Node, e *work.Event, fx *effects) dropped {
 	if e.Kind == work.PowerObserved && !power(n, e) {
 		return oldObservation
 	}
+	if e.Fault != "" { // that of a work is told with its end
+		fx.add(e, "ERROR", "monitoring", e.Fault+optional(": ", e.Error))
+	}
 	besides(n, e, fx)
 	return applied
 }
@@ -138,9 +141,14 @@ func power(n *store.Node, e *work.Event) bool {
 // besides takes in what any kind of event may carry.
 func besides(n *store.Node, e *work.Event, fx *effects) {
 	if e.SetMaintenance || e.Fault != "" {
-		n.FaultNumber++
+		n.FaultNumber = max(n.FaultNumber, n.FaultAcked) + 1
 		n.ObservedFault, n.FaultWhy = e.Fault, e.Error
 		fx.dirty[n.UUID] = true
+	}
+	if e.Cleared != "" && e.Cleared == n.ObservedFault && n.FaultNumber > n.FaultAcked {
+		n.FaultNumber, n.ObservedFault, n.FaultWhy = n.FaultAcked, "", ""
+		fx.dirty[n.UUID] = true
+		fx.add(e, "INFO", "monitoring", e.Cleared+": over")
 	}
 	if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)

@@ -87,6 +87,55 @@ func TestPowerOutsideWork(t *testing.T) {
 	}
 }
 
+// A power fault puts the node into maintenance and ends by itself; an operator's word
+// and other faults are not touched.
+func TestPowerFaultComesAndGoes(t *testing.T) {
+	at := int64(0)
+	observed := func(change func(*work.Event)) *work.Event {
+		at++
+		e := &work.Event{Kind: work.PowerObserved, Node: "n", Power: "power on", Time: time.Unix(at, 0)}
+		change(e)
+		return e
+	}
+	fault := func(e *work.Event) {
+		e.Power, e.SetMaintenance, e.Fault, e.Error = "error", true, "power failure", "BMC is silent"
+	}
+	over := func(e *work.Event) { e.Cleared = "power failure" }
+	n, fx := deploying(), newEffects()
+	n.FaultNumber, n.FaultAcked = 3, 3
+	faulty := func() bool { return n.FaultNumber > n.FaultAcked } // as the database computes it
+	for i, c := range []struct {
+		what    func(*work.Event)
+		fault   string
+		history int
+	}{
+		{over, "", 0}, // there is none
+		{fault, "power failure", 1},
+		{over, "", 2},
+		{over, "", 2},
+		{fault, "power failure", 3},
+		{func(*work.Event) { n.FaultAcked = n.FaultNumber }, "", 3}, // an operator acknowledges it
+		{over, "", 3},
+		{fault, "power failure", 4},
+		{func(e *work.Event) { e.SetMaintenance, e.Fault = true, "clean failure" }, "clean failure", 5},
+		{over, "clean failure", 5},
+	} {
+		if why := apply(n, observed(c.what), fx); why != applied {
+			t.Fatalf("event %d: %q", i, why)
+		}
+		got := n.ObservedFault
+		if !faulty() {
+			got = ""
+		}
+		if got != c.fault || len(fx.history) != c.history {
+			t.Errorf("event %d: fault %q and %d lines of history, want %q and %d", i, got, len(fx.history), c.fault, c.history)
+		}
+	}
+	if h := fx.history[0]; h.Severity != "ERROR" || h.EventType != "monitoring" || h.Event != "power failure: BMC is silent" {
+		t.Errorf("history %+v", h)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"kind":"state","node":"n","work":"w","state":"active","time":"2026-01-01T00:00:00Z","generation":3,"epoch":1,"seq":1}`))
 	f.Add([]byte(`{"kind":"power","node":"n","time":"2026-01-01T00:00:00Z","power":"power on"}`))

@@ -35,7 +35,7 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 	}
 	d := &node.Document{UUID: n.UUID, Name: n.Name, Group: n.ConductorGroup, Driver: n.Driver, Generation: n.Generation,
 		Revision: n.Revision, Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
-		Traits: n.Traits, State: n.ProvisionState, Maintenance: n.Maintenance, AutomatedClean: n.AutomatedClean,
+		Traits: n.Traits, State: n.ProvisionState, Maintenance: n.Maintenance, Fault: n.Fault, AutomatedClean: n.AutomatedClean,
 		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired}
 	if d.DriverInfo, err = reseal(n.DriverInfo); err != nil {
 		return nil, fmt.Errorf("driver_info: %w", err)

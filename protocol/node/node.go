@@ -19,6 +19,10 @@ import (
 var InterfaceKinds = []string{"bios", "boot", "console", "deploy", "firmware", "inspect", "management",
 	"network", "power", "raid", "rescue", "storage", "vendor"}
 
+// PowerFailure is the fault of a node whose power state cannot be read. It is the
+// only one that ends by itself.
+const PowerFailure = "power failure"
+
 // Document is a node as its rack needs it.
 type Document struct {
 	UUID   string `json:"uuid"`
@@ -32,18 +36,20 @@ type Document struct {
 	Revision int64 `json:"revision"`
 	// Interfaces maps a kind to an implementation; a missing kind means the
 	// hardware type's first.
-	Interfaces      map[string]string `json:"interfaces,omitempty"`
-	DriverInfo      map[string]any    `json:"driver_info,omitempty"`
-	Properties      map[string]any    `json:"properties,omitempty"`
-	InstanceInfo    map[string]any    `json:"instance_info,omitempty"`
-	InstanceUUID    string            `json:"instance_uuid,omitempty"`
-	Traits          []string          `json:"traits,omitempty"`
-	Ports           []Port            `json:"ports,omitempty"`
-	State           provision.State   `json:"provision_state"`
-	Maintenance     bool              `json:"maintenance,omitempty"`
-	AutomatedClean  *bool             `json:"automated_clean,omitempty"`
-	DisablePowerOff bool              `json:"disable_power_off,omitempty"`
-	Retired         bool              `json:"retired,omitempty"`
+	Interfaces   map[string]string `json:"interfaces,omitempty"`
+	DriverInfo   map[string]any    `json:"driver_info,omitempty"`
+	Properties   map[string]any    `json:"properties,omitempty"`
+	InstanceInfo map[string]any    `json:"instance_info,omitempty"`
+	InstanceUUID string            `json:"instance_uuid,omitempty"`
+	Traits       []string          `json:"traits,omitempty"`
+	Ports        []Port            `json:"ports,omitempty"`
+	State        provision.State   `json:"provision_state"`
+	Maintenance  bool              `json:"maintenance,omitempty"`
+	// Fault is why a rackd put the node into maintenance; empty when none did.
+	Fault           string `json:"fault,omitempty"`
+	AutomatedClean  *bool  `json:"automated_clean,omitempty"`
+	DisablePowerOff bool   `json:"disable_power_off,omitempty"`
+	Retired         bool   `json:"retired,omitempty"`
 }
 
 // Port is a network interface of a node.

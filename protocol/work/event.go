@@ -53,6 +53,8 @@ type Event struct {
 	// SetMaintenance and Fault ask central to put the node into maintenance.
 	SetMaintenance bool   `json:"set_maintenance,omitempty"`
 	Fault          string `json:"fault,omitempty"`
+	// Cleared ends the maintenance that the fault of this name has caused.
+	Cleared string `json:"cleared,omitempty"`
 	// ClearInstance: the instance is gone; forget its fields.
 	ClearInstance bool `json:"clear_instance,omitempty"`
 

@@ -62,6 +62,8 @@ type flags struct {
 	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline"`
 	HeartbeatTimeout time.Duration            `help:"Agents call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
 	PowerSync        time.Duration            `help:"How often idle nodes' power is read; 0: never." default:"120s" env:"RACKD_POWER_SYNC" group:"Work"`
+	PowerRecovery    time.Duration            `help:"How often the BMC of a node is tried again that is in maintenance because its power could not be read." default:"300s" env:"RACKD_POWER_RECOVERY" group:"Work"`
+	PowerFailures    int                      `help:"How many failures in a row to read its power put a node into maintenance." default:"3" env:"RACKD_POWER_FAILURES" group:"Work"`
 	AutomatedClean   bool                     `help:"Clean nodes that do not say otherwise." default:"true" negatable:"" env:"RACKD_AUTOMATED_CLEAN" group:"Work"`
 	BMCTimeout       time.Duration            `help:"Bound of one request to a BMC." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
 
@@ -104,8 +106,9 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return fmt.Errorf("key of the conductor group: %w", err)
 	}
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
-		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, NoAutomatedClean: !f.AutomatedClean,
-		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
+		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
+		NoAutomatedClean: !f.AutomatedClean,
+		CacheBytes:       int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
 	if cfg.Keys, err = seal.ParseKeyring(string(text), f.Group); err != nil {
 		return fmt.Errorf("%s: %w", f.Key, err)
 	}

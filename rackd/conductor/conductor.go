@@ -92,8 +92,6 @@ type Config struct {
 	Deadlines map[provision.State]time.Duration
 	// HeartbeatTimeout is told to agents; they call well within it.
 	HeartbeatTimeout time.Duration
-	// PowerSync is how often idle nodes' power is read; 0: never.
-	PowerSync time.Duration
 	// AutomatedClean is for nodes that do not say; Ironic's default is true.
 	AutomatedClean bool
 }
@@ -152,9 +150,6 @@ const resync = 15 * time.Second
 func (c *Conductor) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.loop(ctx, g) })
-	if c.cfg.PowerSync > 0 {
-		g.Go(func() error { return c.syncPower(ctx) })
-	}
 	return g.Wait()
 }
 

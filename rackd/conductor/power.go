@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -44,11 +42,7 @@ func (c *Conductor) verifyPower() driver.Step {
 
 // reportPower publishes a power state that was read from the machine.
 func (c *Conductor) reportPower(ctx context.Context, node, group string, s driver.PowerState) error {
-	c.mu.Lock()
-	c.powers[node] = s
-	c.mu.Unlock()
-	return c.cfg.Documents.Publish(ctx, work.Event{Kind: work.PowerObserved, Node: node, Group: group,
-		Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)})
+	return c.Report(ctx, work.Event{Kind: work.PowerObserved, Node: node, Group: group, Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)})
 }
 
 // powerFlow brings the machine to the power state of the request. A reboot is two
@@ -124,62 +118,4 @@ func abortFlow(_ *Conductor, d *work.Document, _ *driver.Task) ([]flowStep, erro
 			}
 			return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOff)
 		}}}}, nil
-}
-
-// powerSyncWorkers read BMCs side by side.
-const powerSyncWorkers = 8
-
-// syncPower reads the power state of idle nodes and reports what changed.
-func (c *Conductor) syncPower(ctx context.Context) error {
-	tick := time.NewTicker(c.cfg.PowerSync)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(powerSyncWorkers)
-		for _, id := range c.cfg.Documents.Nodes() {
-			n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
-			if n == nil || n.Maintenance || n.State.In(provision.PowerSyncExcluded) || (w != nil && w.Doc.Open()) || !c.owns(n) {
-				continue
-			}
-			g.Go(func() error { c.syncOne(ctx, id); return nil })
-		}
-		if err := g.Wait(); err != nil {
-			return err
-		}
-	}
-}
-
-func (c *Conductor) syncOne(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(ctx, powerChangeTimeout)
-	defer cancel()
-	n := c.cfg.Documents.Node(id)
-	if n == nil {
-		return
-	}
-	n, err := c.open(n)
-	if err != nil {
-		return // the next piece of work says so to the operator
-	}
-	hw, err := c.cfg.Hardware.Resolve(n)
-	if err != nil {
-		return
-	}
-	state, err := hw.Power().PowerState(ctx, n)
-	if err != nil {
-		c.log.Warn("power state not read", "node", id, "error", err)
-		return
-	}
-	c.mu.Lock()
-	same := c.powers[id] == state
-	c.mu.Unlock()
-	if !same {
-		if err := c.reportPower(ctx, id, n.Group, state); err != nil {
-			c.log.Warn("power state not reported", "node", id, "error", err)
-		}
-	}
 }

@@ -37,7 +37,12 @@ type Config struct {
 
 	Deadlines        map[provision.State]time.Duration
 	HeartbeatTimeout time.Duration
-	PowerSync        time.Duration
+	PowerSync        time.Duration // how often an idle node's power is read; 0: never
+	// PowerRecovery is the pause between attempts on a node that is in maintenance
+	// because its power cannot be read, PowerFailures how many failures put it there;
+	// 0: powersync's defaults.
+	PowerRecovery    time.Duration
+	PowerFailures    int
 	NoAutomatedClean bool
 	// CacheBytes bounds the image cache; 0: 20 GiB.
 	CacheBytes int64

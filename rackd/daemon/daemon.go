@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/powersync"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -45,6 +46,7 @@ type rackd struct {
 	hardware  *drivers.Set
 	cache     *imagecache.Cache
 	mirror    *imagemirror.Mirror
+	power     *powersync.Sync // nil: power is not read
 	identity  agentdoor.Identity
 	registry  *prometheus.Registry
 	netboot   *netboot.Metrics
@@ -124,13 +126,17 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
 		Keys: c.Keys, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
-		PowerSync: c.PowerSync, AutomatedClean: !c.NoAutomatedClean}
+		AutomatedClean: !c.NoAutomatedClean}
 	if r.cache != nil {
 		stock := images{r.cache, c.Rack.httpBase(), r.neighbours}
 		cc.Images = stock
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.neighbours, Copy: stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
+	if c.PowerSync > 0 {
+		r.power = powersync.New(powersync.Config{Name: c.Name, Nodes: r.conductor, Every: c.PowerSync, Recovery: c.PowerRecovery,
+			Failures: c.PowerFailures, Metrics: m, Log: c.Log})
+	}
 	r.desk = &forward.Desk{Local: r.conductor, Members: r.lease, Conn: c.Conn, Metrics: m}
 	return nil
 }
@@ -140,6 +146,9 @@ func (r *rackd) nodeChanged(id string) {
 	r.conductor.NodeChanged(id)
 	if r.mirror != nil {
 		r.mirror.NodeChanged(id)
+	}
+	if r.power != nil {
+		r.power.NodeChanged(id)
 	}
 }
 
@@ -158,6 +167,9 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 	g.Go(func() error {
 		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.conductor)
 	})
+	if r.power != nil {
+		g.Go(func() error { return r.power.Run(ctx) })
+	}
 	if l.observe != nil {
 		g.Go(func() error { return observe(ctx, l.observe, r.registry, r.checks) })
 	}

@@ -83,6 +83,14 @@ type Power interface {
 	PowerTargets() []PowerState
 }
 
+// Accounted is implemented by power interfaces that log in to BMCs: nodes that share
+// a BMC share its account, and failed attempts count together.
+type Accounted interface {
+	// Account names the BMC and the credentials that n is reached with. It changes
+	// with each of them and tells none; it is empty when n names none.
+	Account(n *node.Document) string
+}
+
 // BootDevice of Ironic's list: pxe, disk, cdrom, bios, safe, wanboot, iscsiboot, floppy, uefihttp.
 type BootDevice string
 

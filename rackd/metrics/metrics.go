@@ -24,6 +24,7 @@ type Metrics struct {
 	owned        prometheus.Gauge
 	reread       *prometheus.CounterVec
 	handedOn     *prometheus.CounterVec
+	powerReads   *prometheus.CounterVec
 }
 
 // Share is what a rackd has of its conductor groups.
@@ -65,8 +66,10 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Times a bucket was read anew: the bus was away or had lost what it held."}, []string{"bucket"}),
 		handedOn: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_handed_on_total",
 			Help: "Calls of agents and signs of machines handed on to the rackd that runs the node's work, by method and result (ok, failed)."}, []string{"method", "result"}),
+		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
+			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
 	}
-	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.handedOn,
+	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.handedOn, m.powerReads,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -133,6 +136,9 @@ func (m *Metrics) TakenOver(took time.Duration) { m.takeover.Observe(took.Second
 
 // Released counts a piece of work that was given to another rackd.
 func (m *Metrics) Released() { m.released.Inc() }
+
+// PowerRead counts a read of a machine's power state.
+func (m *Metrics) PowerRead(result string) { m.powerReads.WithLabelValues(result).Inc() }
 
 // Reread counts a bucket that was read anew.
 func (m *Metrics) Reread(bucket string) { m.reread.WithLabelValues(bucket).Inc() }

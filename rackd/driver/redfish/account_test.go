@@ -70,3 +70,24 @@ func FuzzClean(f *testing.F) {
 		}
 	})
 }
+
+// Blades behind one BMC share its account; a corrected password makes another one.
+func TestAccountNamesBMCAndCredentials(t *testing.T) {
+	d := &Driver{}
+	of := func(address, user, password, system string) string {
+		return d.Account(&node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: address, fieldUser: user, fieldPassword: password, fieldSystem: system}})
+	}
+	blade1, blade2 := of("https://bmc", "admin", "secret", "1"), of("bmc", "admin", "secret", "2")
+	if blade1 == "" || blade1 != blade2 {
+		t.Errorf("two blades have the accounts %q and %q", blade1, blade2)
+	}
+	for what, other := range map[string]string{"password": of("bmc", "admin", "better", "1"), "user": of("bmc", "root", "secret", "1"), "BMC": of("bmc2", "admin", "secret", "1")} {
+		if other == blade1 {
+			t.Errorf("another %s, the same account", what)
+		}
+	}
+	if strings.Contains(blade1, "secret") || of("ftp://bmc", "admin", "secret", "") != "" {
+		t.Error("the account shows the password, or there is one without an address")
+	}
+	var _ driver.Accounted = d
+}

@@ -14,6 +14,7 @@ package redfish
 
 import (
 	"context"
+	"encoding/hex"
 	"log/slog"
 	"time"
 
@@ -65,6 +66,16 @@ func (d *Driver) Properties() map[string]string {
 		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), the path of a PEM file, or PEM itself. Default true.",
 		fieldAuth:     "auto, session or basic. auto: a session, or basic authentication where the BMC opens none. Default auto.",
 	}
+}
+
+// Account implements driver.Accounted.
+func (d *Driver) Account(n *node.Document) string {
+	a, err := parse(n)
+	if err != nil {
+		return ""
+	}
+	sum := a.sum()
+	return hex.EncodeToString(sum[:])
 }
 
 // Validate checks driver_info.

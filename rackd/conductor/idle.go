@@ -1,0 +1,51 @@
+package conductor
+
+import (
+	"context"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Nodes lists all nodes in memory, those of other rackds too.
+func (c *Conductor) Nodes() []string { return c.cfg.Documents.Nodes() }
+
+// Idle returns a copy of a node with its secrets open, and its hardware; a nil node
+// when this rackd does not own it or it has work in flight.
+func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
+	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
+	if n == nil || w != nil && w.Doc.Open() || !c.owns(n) {
+		return nil, nil, nil
+	}
+	n, err := c.open(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	hw, err := c.cfg.Hardware.Resolve(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return n, hw, nil
+}
+
+// SawPower reports the power state of a machine, read at a time, unless this rackd
+// reported the same before.
+func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time) error {
+	c.mu.Lock()
+	same := c.powers[n.UUID] == s
+	c.mu.Unlock()
+	if same {
+		return nil
+	}
+	return c.Report(ctx, work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: at.UTC(), Power: string(s)})
+}
+
+// Report publishes an observation that belongs to no work.
+func (c *Conductor) Report(ctx context.Context, e work.Event) error {
+	c.mu.Lock()
+	c.powers[e.Node] = driver.PowerState(e.Power)
+	c.mu.Unlock()
+	return c.cfg.Documents.Publish(ctx, e)
+}

@@ -1,0 +1,56 @@
+package conductor
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+func TestIdleNodesAreThoseThatAreOursAndWithoutWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		c, _, kill := conductorOn(t, s, "a", owner, &machine{power: driver.PowerOff}, nil)
+		defer kill()
+		synctest.Wait()
+		idle := func() bool {
+			n, hw, err := c.Idle(nodeA)
+			if err != nil || (n == nil) != (hw == nil) {
+				t.Fatalf("%v, %v, %v", n, hw, err)
+			}
+			return n != nil
+		}
+		if !idle() {
+			t.Error("a node that is ours and has no work is not idle")
+		}
+		owner.Store("b")
+		if idle() {
+			t.Error("another rackd's node is idle here")
+		}
+		owner.Store("a")
+		s.mu.Lock()
+		n := s.nodes[nodeA]
+		s.mu.Unlock()
+		for range 3 {
+			if err := c.SawPower(t.Context(), n, driver.PowerOn, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, e := range s.events {
+			if e.Kind == work.PowerObserved {
+				told = append(told, e.Power)
+			}
+		}
+		if len(told) != 2 || told[0] != "power on" || told[1] != "power off" {
+			t.Errorf("reported %q, want each change once", told)
+		}
+	})
+}
