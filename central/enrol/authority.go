@@ -59,6 +59,8 @@ type Authority struct {
 
 	mu    sync.Mutex
 	sites map[string]*siteKeys
+	// joined is woken when a site's server has joined: the hub must hear of its account.
+	joined chan struct{}
 }
 
 // Open reads the authority's keys from the vault, making them the first time. now is
@@ -67,7 +69,7 @@ func Open(ctx context.Context, db *store.Store, key *seal.Key, now func() time.T
 	if now == nil {
 		now = time.Now
 	}
-	a := &Authority{store: db, seal: key, now: now, sites: map[string]*siteKeys{}}
+	a := &Authority{store: db, seal: key, now: now, sites: map[string]*siteKeys{}, joined: make(chan struct{}, 1)}
 	if err := a.secret(ctx, fleetSecret, &a.fleet, func() (any, error) { return newFleet(now()) }); err != nil {
 		return nil, fmt.Errorf("keys of the fleet's authority: %w", err)
 	}

@@ -52,9 +52,9 @@ func (a *Authority) connection(account nkeys.KeyPair, rules permit.Rules) ([]nat
 	}, nil
 }
 
-// pushEvery is how often the hub is told of the sites' accounts, besides each time
-// that something of them has changed in this process.
-const pushEvery = 15 * time.Second
+// pushEvery is how often the hub is told of what has changed in the sites' accounts,
+// besides each time that a site's server joins through this process.
+const pushEvery = time.Minute
 
 // claimsSubject takes an account's JWT.
 const claimsSubject = "$SYS.REQ.CLAIMS.UPDATE"
@@ -93,6 +93,7 @@ func (a *Authority) PushAccounts(ctx context.Context, url string, log *slog.Logg
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-a.joined:
 		case <-back:
 			clear(p.told) // another server, perhaps, or one that has forgotten
 		}

@@ -141,6 +141,10 @@ func (a *Authority) grant(ctx context.Context, key crypto.PublicKey, m *store.Me
 		}
 		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT, ClusterPassword: k.ClusterPassword}
 		g.Trust.Account, err = a.AccountJWT(ctx, m.Scope.Site)
+		select {
+		case a.joined <- struct{}{}:
+		default:
+		}
 	case join.Hub:
 		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT, ClusterPassword: a.fleet.HubPassword}
 	}

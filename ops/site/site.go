@@ -28,7 +28,7 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Serve runs the NATS server of a folder until ctx ends, and renews the folder daily.
+// Serve runs the NATS server of a folder until ctx ends, and keeps the folder fresh.
 // ready is called once clients may connect.
 func Serve(ctx context.Context, o Options, ready func(*membership.Member)) error {
 	m, err := membership.Open(o.Dir)

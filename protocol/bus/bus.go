@@ -134,6 +134,9 @@ type Settings struct {
 	Replicas int
 	// EventsMaxAge bounds how long events wait for central.
 	EventsMaxAge time.Duration
+	// OpenOnly makes nothing: Open waits for what is missing. It is for those who may
+	// not make it.
+	OpenOnly bool
 	// Waiting, if set, is told why Open tries again.
 	Waiting func(err error)
 }
@@ -217,6 +220,9 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 	return kv, nil
 }
 
+// errNotMade means that what Open looks for is another's to make.
+var errNotMade = errors.New("central has not made it yet")
+
 // ensure makes or changes a thing to fit s, or, when s leaves the replicas open,
 // takes it as it is and makes it only when it is missing.
 func ensure[T any](ctx context.Context, s Settings, existing func(context.Context) (T, error), missing error,
@@ -226,10 +232,13 @@ func ensure[T any](ctx context.Context, s Settings, existing func(context.Contex
 			return make(ctx, s.Replicas)
 		}
 		got, err := existing(ctx)
-		if errors.Is(err, missing) {
-			return make(ctx, 1)
+		switch {
+		case !errors.Is(err, missing):
+			return got, err
+		case s.OpenOnly:
+			return got, fmt.Errorf("%w: %w", errNotMade, err)
 		}
-		return got, err
+		return make(ctx, 1)
 	})
 }
 
@@ -267,5 +276,5 @@ func unanswered(err error) bool {
 	if errors.As(err, &api) {
 		return api.Code == 503 && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabled && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
 	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	return errors.Is(err, errNotMade) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }

@@ -14,9 +14,21 @@ import (
 	"github.com/ironyard/ironyard/protocol/join"
 )
 
-// RenewEvery is how often a member renews: often enough that a revocation, a new key
-// or a new server reaches it within a day. What it holds counts for much longer.
-const RenewEvery = 24 * time.Hour
+// How often members renew. Servers do it often, so that a member that is revoked is
+// kept off soon; rackds so that a new key or server reaches them within a day. What
+// they hold counts for much longer: central may be away for weeks.
+const (
+	serverRenews = time.Hour
+	rackdRenews  = 24 * time.Hour
+	renewAgain   = 10 * time.Minute // after a failure
+)
+
+func (m *Member) renewEvery() time.Duration {
+	if m.Scope.Role == join.Rackd {
+		return rackdRenews
+	}
+	return serverRenews
+}
 
 // Renew renews everything in the folder under a new TLS key; the NATS key stays.
 // changed says that there are things in it which programs read only when they start.
@@ -57,22 +69,22 @@ func (m *Member) Renew(ctx context.Context) (changed bool, err error) {
 	return m.accept(g, k, time.Now())
 }
 
-// due says how long to wait until the next renewal. After a failure it is a
-// twenty-fourth of the usual time; spread, from 0 to 1, keeps members from coming all
+// due says how long to wait until the next renewal, every that long after the last,
+// or a while after one that failed. spread, from 0 to 1, keeps members from coming all
 // at once.
-func due(now, renewed time.Time, failed bool, spread float64) time.Duration {
+func due(now, renewed time.Time, every time.Duration, failed bool, spread float64) time.Duration {
 	if failed {
-		return time.Duration(float64(RenewEvery) / 24 * (1 + spread))
+		return time.Duration(float64(renewAgain) * (0.5 + spread))
 	}
-	return max(0, renewed.Add(time.Duration(float64(RenewEvery)*(0.9+0.2*spread))).Sub(now))
+	return max(0, renewed.Add(time.Duration(float64(every)*(0.9+0.2*spread))).Sub(now))
 }
 
-// KeepFresh renews the folder daily until ctx ends. changed is called after a renewal
+// KeepFresh renews the folder again and again until ctx ends. changed is called after a renewal
 // that brought something which programs read only when they start.
 func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, changed func()) {
 	failed := false
 	for {
-		t := time.NewTimer(due(time.Now(), m.Renewed, failed, rand.Float64()))
+		t := time.NewTimer(due(time.Now(), m.Renewed, m.renewEvery(), failed, rand.Float64()))
 		select {
 		case <-ctx.Done():
 			t.Stop()

@@ -9,6 +9,7 @@ func Central(site string) (Rules, error) {
 		return Rules{}, err
 	}
 	js := &api{prefix: "$JS." + site + ".API."}
+	js.allow("know what the site's servers can do", "INFO")
 	for _, s := range all {
 		js.allow("open, make and change the bucket or stream", "STREAM.INFO."+s.name, "STREAM.CREATE."+s.name, "STREAM.UPDATE."+s.name)
 	}

@@ -21,6 +21,8 @@ type Config struct {
 	// Conn is the connection to the site's bus; the caller closes it.
 	Conn *nats.Conn
 	Site string // JetStream domain, empty for the server's own
+	// OpenOnly: the bus's buckets are central's to make; until it has, Run waits.
+	OpenOnly bool
 	// Keys are those of the conductor groups that it may serve; its own at least.
 	Keys *seal.Keyring
 	// Drivers are the enabled hardware types; empty: all.

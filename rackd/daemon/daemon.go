@@ -92,8 +92,12 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 
 func (r *rackd) build(ctx context.Context) (err error) {
 	c := r.cfg
-	if r.site, err = bus.Open(ctx, c.Conn, c.Site, bus.Settings{Waiting: func(err error) {
-		c.Log.Warn("the site's bus does not answer yet, trying again", "error", err)
+	said := ""
+	if r.site, err = bus.Open(ctx, c.Conn, c.Site, bus.Settings{OpenOnly: c.OpenOnly, Waiting: func(err error) {
+		if said != err.Error() {
+			said = err.Error()
+			c.Log.Warn("the site's bus is not ready yet, trying again", "error", err)
+		}
 	}}); err != nil {
 		return err
 	}
