@@ -56,6 +56,7 @@ type serve struct {
 	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
 	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
 	TLSKey         string        `help:"Its key, PEM." type:"existingfile" env:"CENTRAL_TLS_KEY"`
+	EnrolListen    string        `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
 	InsecureNoAuth bool          `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
 	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
 
@@ -110,7 +111,7 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 
 func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, CORSOrigins: s.CORSOrigin,
-		TLSCert: s.TLSCert, TLSKey: s.TLSKey, InsecureNoAuth: s.InsecureNoAuth, BusURL: s.Bus, BusCreds: s.BusCreds, Grace: s.Grace, Log: log}
+		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, BusURL: s.Bus, BusCreds: s.BusCreds, Grace: s.Grace, Log: log}
 	text, err := os.ReadFile(s.KeyFile)
 	if err != nil {
 		return cfg, fmt.Errorf("secret key: %w", err)

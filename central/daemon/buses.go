@@ -1,23 +1,30 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/central/enrol"
 )
 
-// buses are central's connections: one that reaches every site.
+// buses are central's connections: one that reaches every site, or, where sites have
+// accounts of the fleet's authority, one for each.
 type buses struct {
-	conn *nats.Conn
-	ours bool // to close
+	shared *nats.Conn
+	sites  map[string]*nats.Conn
+	ours   bool // to close
 }
 
 // connect connects to the bus; while it is away central serves what it can, and
-// goes on when it is back.
-func connect(cfg *Config) (*buses, error) {
+// goes on when it is back. authority is nil where the bus is not its.
+func connect(ctx context.Context, cfg *Config, authority *enrol.Authority) (*buses, error) {
 	if cfg.Conn != nil {
-		return &buses{conn: cfg.Conn}, nil
+		return &buses{shared: cfg.Conn}, nil
 	}
 	opts := []nats.Option{nats.Name("central"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second),
 		// A server that is gone without a word is noticed soon, and while the bus is away
@@ -28,33 +35,71 @@ func connect(cfg *Config) (*buses, error) {
 				cfg.Log.Warn("bus is away", "error", err)
 			}
 		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { cfg.Log.Warn("the bus complains", "error", err) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { cfg.Log.Info("bus is back", "server", c.ConnectedServerName()) })}
+	b := &buses{sites: map[string]*nats.Conn{}, ours: true}
+	if authority != nil {
+		for _, site := range cfg.Sites {
+			own, err := authority.BusOptions(ctx, site.Name)
+			if err == nil {
+				b.sites[site.Name], err = nats.Connect(cfg.BusURL, slices.Concat(opts, own)...)
+			}
+			if err != nil {
+				b.close()
+				return nil, fmt.Errorf("connect to the bus of site %s: %w", site.Name, err)
+			}
+		}
+		return b, nil
+	}
 	if cfg.BusCreds != "" {
 		opts = append(opts, nats.UserCredentials(cfg.BusCreds))
 	}
 	if cfg.BusToken != "" {
 		opts = append(opts, nats.Token(cfg.BusToken))
 	}
-	conn, err := nats.Connect(cfg.BusURL, opts...)
-	if err != nil {
+	var err error
+	if b.shared, err = nats.Connect(cfg.BusURL, opts...); err != nil {
 		return nil, fmt.Errorf("connect to the bus: %w", err)
 	}
-	return &buses{conn: conn, ours: true}, nil
+	return b, nil
 }
 
 // of returns the connection that reaches a site.
-func (b *buses) of(string) *nats.Conn { return b.conn }
+func (b *buses) of(site string) *nats.Conn {
+	if b.shared != nil {
+		return b.shared
+	}
+	return b.sites[site]
+}
 
 // away says why the bus cannot be reached, nil when it can.
 func (b *buses) away() error {
-	if b.conn.IsConnected() {
-		return nil
+	why := func(c *nats.Conn) error {
+		if c.IsConnected() {
+			return nil
+		}
+		return fmt.Errorf("%s (%v)", c.Status(), c.LastError())
 	}
-	return fmt.Errorf("%s (%v)", b.conn.Status(), b.conn.LastError())
+	if b.shared != nil {
+		return why(b.shared)
+	}
+	var errs []error
+	for site, c := range b.sites {
+		if err := why(c); err != nil {
+			errs = append(errs, fmt.Errorf("connection for site %s: %w", site, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (b *buses) close() {
-	if b.ours {
-		b.conn.Close()
+	if !b.ours {
+		return
+	}
+	if b.shared != nil {
+		b.shared.Close()
+	}
+	for _, c := range b.sites {
+		c.Close()
 	}
 }

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
@@ -35,6 +37,10 @@ type Config struct {
 	CORSOrigins    []string
 	// TLSCert and TLSKey are PEM files; empty: plain HTTP.
 	TLSCert, TLSKey string
+	// EnrolListen is the address where servers and rackds join, over TLS; empty: nobody
+	// can. Nothing of the API is there. Without TLSCert the fleet's authority makes the
+	// certificate, also the API's when that listens beyond loopback.
+	EnrolListen string
 	// InsecureNoAuth allows an API without authentication on an address that is
 	// not loopback.
 	InsecureNoAuth bool
@@ -43,7 +49,8 @@ type Config struct {
 	Key *seal.Key
 
 	// Conn is a connection to the bus which the caller keeps; nil: Run connects to
-	// BusURL, with the credentials file BusCreds or the token BusToken.
+	// BusURL, with the credentials file BusCreds or the token BusToken, or, with
+	// EnrolListen and neither of them, with credentials of the fleet's authority.
 	Conn                       *nats.Conn
 	BusURL, BusCreds, BusToken string
 	Sites                      []sites.Site
@@ -59,8 +66,12 @@ type Info struct {
 	// Endpoint is the API's base URL, ObserveEndpoint that of /metrics.
 	Endpoint        string
 	ObserveEndpoint string
-	Store           *store.Store
-	Roster          *roster.Roster
+	// EnrolEndpoint is where members join, and Authority signs for them; nil without
+	// EnrolListen.
+	EnrolEndpoint string
+	Authority     *enrol.Authority
+	Store         *store.Store
+	Roster        *roster.Roster
 }
 
 func (c *Config) check() error {
@@ -74,19 +85,52 @@ func (c *Config) check() error {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key")
 	}
-	host, _, err := net.SplitHostPort(c.Listen)
+	local, err := loopback(c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen address %q: %w", c.Listen, err)
 	}
-	if ip := net.ParseIP(host); !c.InsecureNoAuth && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !c.InsecureNoAuth && !local {
 		return fmt.Errorf("central has no authentication yet and does not listen on %s: use a loopback address, "+
 			"or --insecure-no-auth on a network where everybody may do everything", c.Listen)
+	}
+	if c.ownBus() {
+		if !strings.HasPrefix(c.BusURL, "tls://") {
+			return fmt.Errorf("the bus %s: members of a fleet are reached by tls://HOST:PORT, or give central credentials for it", c.BusURL)
+		}
+		for _, s := range c.Sites {
+			if s.Name == "" {
+				return errors.New("with enrolment every site has a name: --site NAME=GROUP,…")
+			}
+		}
 	}
 	if c.Grace == 0 {
 		c.Grace = 10 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	return nil
+}
+
+// loopback reports whether an address is reached from this machine only.
+func loopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, err
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
+}
+
+// ownBus reports whether the bus knows central by the fleet's authority.
+func (c *Config) ownBus() bool {
+	return c.EnrolListen != "" && c.Conn == nil && c.BusCreds == "" && c.BusToken == ""
+}
+
+// busAuthority is a, where the bus knows central by it.
+func (c *Config) busAuthority(a *enrol.Authority) *enrol.Authority {
+	if c.ownBus() {
+		return a
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/askclient"
+	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/relay"
@@ -39,7 +40,13 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	} else if n > 0 {
 		cfg.Log.Info("database schema is up to date", "migrations", n)
 	}
-	buses, err := connect(&cfg)
+	var authority *enrol.Authority
+	if cfg.EnrolListen != "" {
+		if authority, err = enrol.Open(ctx, db, cfg.Key, nil); err != nil {
+			return err
+		}
+	}
+	buses, err := connect(ctx, &cfg, cfg.busAuthority(authority))
 	if err != nil {
 		return err
 	}
@@ -55,7 +62,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
 
 	watch := &observer{db: db, sites: open, buses: buses, metrics: m}
-	front, err := listen(&cfg, watch, handler)
+	front, err := listen(&cfg, watch, handler, authority)
 	if err != nil {
 		return err
 	}
@@ -70,9 +77,12 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		})
 	})
 	g.Go(func() error { return watch.run(ctx) })
+	if a := cfg.busAuthority(authority); a != nil {
+		g.Go(func() error { return a.PushAccounts(ctx, cfg.BusURL, cfg.Log) })
+	}
 	front.serve(ctx, g, cfg.Grace)
 	if ready != nil {
-		ready(Info{Endpoint: front.endpoint, ObserveEndpoint: front.observeEndpoint, Store: db, Roster: members})
+		ready(Info{Endpoint: front.endpoint, ObserveEndpoint: front.observeEndpoint, EnrolEndpoint: front.enrolEndpoint, Store: db, Roster: members, Authority: authority})
 	}
 	cfg.Log.Info("central is ready", "endpoint", front.endpoint, "database", db.Engine())
 	return g.Wait()

@@ -8,48 +8,98 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/central/enrol"
 )
 
 // front is central's listeners and servers.
 type front struct {
 	endpoint        string
 	observeEndpoint string
+	enrolEndpoint   string
 	servers         []*http.Server
 	listeners       []net.Listener
 }
 
 // listen opens the listeners; serve must follow.
-func listen(cfg *Config, watch *observer, handler http.Handler) (*front, error) {
+func listen(cfg *Config, watch *observer, handler http.Handler, authority *enrol.Authority) (*front, error) {
 	f := &front{}
+	if err := f.open(cfg, watch, handler, authority); err != nil {
+		for _, l := range f.listeners {
+			l.Close()
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *front) open(cfg *Config, watch *observer, handler http.Handler, authority *enrol.Authority) error {
 	handler = watch.count(handler)
 	all := handler
 	if cfg.Observe == "" {
 		all = beside(watch, handler)
 	}
-	var config *tls.Config
-	if cfg.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("TLS certificate %s: %w", cfg.TLSCert, err)
-		}
-		config = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	config, err := serverTLS(cfg, authority)
+	if err != nil {
+		return err
 	}
-	var err error
-	if f.endpoint, err = f.add(cfg.Listen, all, config, cfg.Log); err != nil {
-		return nil, err
+	public := config
+	if local, _ := loopback(cfg.Listen); local && cfg.TLSCert == "" {
+		public = nil // plain HTTP, for development
+	}
+	if f.endpoint, err = f.add(cfg.Listen, all, public, cfg.Log); err != nil {
+		return err
+	}
+	if authority != nil {
+		if f.enrolEndpoint, err = f.add(cfg.EnrolListen, authority.Handler(cfg.Log), config, cfg.Log); err != nil {
+			return err
+		}
 	}
 	f.observeEndpoint = f.endpoint
 	if cfg.Observe != "" {
 		m := http.NewServeMux()
 		watch.routes(m)
 		if f.observeEndpoint, err = f.add(cfg.Observe, m, nil, cfg.Log); err != nil {
-			return nil, errors.Join(err, f.listeners[0].Close())
+			return err
 		}
 	}
-	return f, nil
+	return nil
+}
+
+// serverTLS is the configuration of listeners with TLS: the operator's certificate,
+// else one of the fleet's authority, else nil.
+func serverTLS(cfg *Config, authority *enrol.Authority) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	switch {
+	case cfg.TLSCert != "":
+		pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("TLS certificate %s: %w", cfg.TLSCert, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	case authority != nil:
+		config.GetCertificate = authority.OwnCertificate(names(cfg)...).ForServer
+	default:
+		return nil, nil
+	}
+	return config, nil
+}
+
+// names are those that clients may know central by, besides its addresses.
+func names(cfg *Config) []string {
+	list := []string{"localhost"}
+	if host, err := os.Hostname(); err == nil {
+		list = append(list, host)
+	}
+	if u, err := url.Parse(cfg.PublicEndpoint); err == nil && u.Hostname() != "" {
+		list = append(list, u.Hostname())
+	}
+	return list
 }
 
 // add opens a listener and returns its base URL.
