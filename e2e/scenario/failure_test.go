@@ -3,10 +3,14 @@ package scenario
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/ironyard/ironyard/e2e/vbmc"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -122,22 +126,105 @@ func TestDeployFailures(t *testing.T) {
 		t.Errorf("a machine whose deploy failed is left on: %v", err)
 	}
 
-	restartAll := func(more ...string) {
-		t.Helper()
-		for _, d := range theRack.Rackds {
-			d.Stop()
-			if err := d.Start(ctx, more...); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	restartAll("--deadline", "wait call-back=4s")
+	restartAll(ctx, t, "--deadline", "wait call-back=4s")
 	fails(ctx, t, id, "active", provision.DeployFail, "did not call within 4s", "console")
-	restartAll()
+	restartAll(ctx, t)
 	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
 		t.Errorf("undeploy after the failures: %v", err)
 	}
+}
+
+func restartAll(ctx context.Context, t *testing.T, more ...string) {
+	t.Helper()
+	for _, d := range theRack.Rackds {
+		d.Stop()
+		if err := d.Start(ctx, more...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shows waits until the API shows a node so.
+func shows(ctx context.Context, t *testing.T, id, what string, so func(*nodes.Node) bool) *nodes.Node {
+	t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		n, err := theRack.Operator.Show(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if so(n) {
+			return n
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("the node never was %s; it has power %q, maintenance %t, fault %q, reason %q", what, n.PowerState, n.Maintenance, n.Fault, n.MaintenanceReason)
+		}
+	}
+}
+
+// A BMC that goes silent, and one that refuses the password, put an idle node into
+// maintenance; it comes out by itself. Refused passwords are not hammered.
+func TestPowerFaultComesAndGoes(t *testing.T) {
+	ctx := limit(t, 3*time.Minute)
+	restartAll(ctx, t, "--power-sync", "2s", "--power-recovery", "1s")
+	t.Cleanup(func() { restartAll(context.Background(), t) })
+	id := enrolled(ctx, t, "small-0", nil)
+	if err := theRack.Operator.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	bmc := theRack.BMC("small-0")
+	faulty := func(n *nodes.Node) bool {
+		return n.Maintenance && n.Fault == "power failure" && n.PowerState == "error"
+	}
+	well := func(n *nodes.Node) bool { return !n.Maintenance && n.Fault == "" && n.PowerState == "power off" }
+
+	bmc.Faults.Refuse(true)
+	n := shows(ctx, t, id, "in maintenance", faulty)
+	if !strings.Contains(n.MaintenanceReason, theMachine(t, "small-0")) {
+		t.Errorf("the reason %q does not name the BMC", n.MaintenanceReason)
+	}
+	bmc.Faults.Refuse(false)
+	shows(ctx, t, id, "out of maintenance", well)
+
+	bmc.Faults.RejectCredentials(true)
+	before := refusedLogins(bmc)
+	n = shows(ctx, t, id, "in maintenance", faulty)
+	if !strings.Contains(n.MaintenanceReason, "refused the credentials") {
+		t.Errorf("the reason is %q", n.MaintenanceReason)
+	}
+	// A second read follows each refused session once, with a new login.
+	if got := refusedLogins(bmc) - before; got < 3 || got > 4 {
+		t.Errorf("%d logins until the node was in maintenance, want 3", got)
+	}
+	bmc.Faults.RejectCredentials(false)
+	shows(ctx, t, id, "out of maintenance", well)
+
+	lines, err := theRack.Operator.History(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told int
+	for _, l := range lines {
+		if strings.HasPrefix(l.Event, "power failure") {
+			told++
+		}
+	}
+	if told != 4 {
+		t.Errorf("the history has %d lines on power failures, want two that it began and two that it is over: %+v", told, lines)
+	}
+}
+
+func refusedLogins(b *vbmc.BMC) (n int) {
+	for _, w := range b.Journal.Matching("/SessionService/Sessions") {
+		if w.Status == http.StatusUnauthorized {
+			n++
+		}
+	}
+	return n
 }
