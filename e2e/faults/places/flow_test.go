@@ -51,7 +51,21 @@ var flows = []flow{
 	{"reboot", []request{manage, provide}, power("rebooting"), "available"},
 }
 
-// slow makes the steps of fake-hardware take a while, so that they wait and are
-// re-attached to.
-const slow = `"fake_deploy_delay":0.3,"fake_write_image_delay":0.3,"fake_erase_devices_delay":0.3,"fake_inspect_hardware_delay":0.3,
-	"fake_rescue_delay":0.3,"fake_unrescue_delay":0.3,"fake_tear_down_delay":0.3,"fake_update_delay":0.3,"fake_create_configuration_delay":0.3`
+// machineFlows are those that simulated machines take part in.
+var machineFlows = []flow{
+	{"manage", nil, manage, "manageable"},
+	{"inspect", []request{manage}, provision("inspect", "manageable"), "manageable"},
+	{"clean", []request{manage}, request{"/states/provision",
+		`{"target":"clean","clean_steps":[{"interface":"deploy","step":"erase_devices_metadata"}]}`, "manageable"}, "manageable"},
+	{"provide", []request{manage}, provide, "available"},
+	{"deploy", []request{manage, provide}, deploy, "active"},
+	{"rebuild", []request{manage, provide, deploy}, provision("rebuild", "active"), "active"},
+	{"delete", []request{manage, provide, deploy}, provision("deleted", "available"), "available"},
+	{"power", []request{manage, provide}, power("power on"), "available"},
+	{"reboot", []request{manage, provide}, power("rebooting"), "available"},
+}
+
+// slow is the driver_info that makes the steps of fake-hardware take a while, so that
+// they wait and are re-attached to.
+var slow = map[string]any{"fake_deploy_delay": 0.3, "fake_write_image_delay": 0.3, "fake_erase_devices_delay": 0.3, "fake_inspect_hardware_delay": 0.3,
+	"fake_rescue_delay": 0.3, "fake_unrescue_delay": 0.3, "fake_tear_down_delay": 0.3, "fake_update_delay": 0.3, "fake_create_configuration_delay": 0.3}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ironyard/ironyard/e2e/fleet/audit"
+	"github.com/ironyard/ironyard/e2e/fleet/journal"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	_ "github.com/ironyard/ironyard/rackd/conductor" // its points
 )
@@ -38,18 +40,42 @@ func TestMain(m *testing.M) {
 // TestEveryPlace kills the owner at every place of every flow. The work ends as it
 // does without that.
 func TestEveryPlace(t *testing.T) {
-	if os.Getenv("IRONYARD_E2E") == "" {
-		t.Skip("NOT RUN: kills some hundred rackds, for minutes; set IRONYARD_E2E=1, as make e2e does")
-	}
 	r := newRig(t)
+	r.killEverywhere(t, flows)
+}
+
+// TestEveryPlaceOnMachines does so with machines that have a BMC, boot an agent and
+// have their disks written. None is written twice for one piece of work, none is
+// touched by an owner of the past. Agents know only the spare rackd, which hands on
+// what they say.
+func TestEveryPlaceOnMachines(t *testing.T) {
+	r := newRig(t)
+	r.addMachines(t, 400)
+	r.killEverywhere(t, machineFlows)
+	for _, f := range audit.Check(r.machines.Journal.After(0, 0)) {
+		t.Error(f)
+	}
+	counts := map[journal.Kind]uint64{}
+	for _, m := range r.machines.Members {
+		for kind, n := range r.machines.Journal.Counts(m.Name) {
+			counts[kind] += n
+		}
+	}
+	t.Logf("the machines' journals: %v", counts)
+	if counts[journal.WriteEnded] == 0 || counts[journal.BMCWrite] == 0 {
+		t.Error("nothing was written")
+	}
+}
+
+func (r *rig) killEverywhere(t *testing.T, flows []flow) {
+	t.Helper()
 	r.start(t, "spare-1", spare, "")
-	list := r.undisturbed(t)
+	list := r.undisturbed(t, flows)
 	t.Logf("%d flows pass %d places", len(flows), len(list))
 	if len(list) < 10*len(flows) {
 		t.Fatalf("only %d places: %v", len(list), list)
 	}
-	var next atomic.Int64
-	var died atomic.Int64
+	var next, died atomic.Int64
 	t.Run("killed", func(t *testing.T) {
 		for i := range lanes {
 			t.Run(lane(i), func(t *testing.T) {
@@ -71,7 +97,7 @@ func TestEveryPlace(t *testing.T) {
 }
 
 // undisturbed runs each flow without a kill and returns the places that it passed.
-func (r *rig) undisturbed(t *testing.T) (list []place) {
+func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 	t.Helper()
 	var all []string
 	for _, name := range failpoint.Names() {

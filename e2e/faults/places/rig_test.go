@@ -13,13 +13,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/central/sites"
+	"github.com/ironyard/ironyard/e2e/fleet"
 	"github.com/ironyard/ironyard/ops/embeddedbus"
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -36,11 +39,20 @@ type rig struct {
 	endpoint, bus, token string
 	dir, rackd           string
 	key                  *seal.Key
+
+	// machines are simulated, if not nil, and no machine is used twice.
+	machines *fleet.Fleet
+	used     atomic.Int64
+	image    operator.Image
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{dir: t.TempDir(), token: "a token of this test"}
+	if os.Getenv("IRONYARD_E2E") == "" {
+		t.Skip("NOT RUN: kills some hundred rackds, for minutes; set IRONYARD_E2E=1, as make e2e does")
+	}
+	r := &rig{dir: t.TempDir(), token: "a token of this test",
+		image: operator.Image{URL: "http://example.org/i.raw", SHA256: strings.Repeat("0", 64)}}
 	r.rackd = filepath.Join(r.dir, "rackd")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", r.rackd, "github.com/ironyard/ironyard/rackd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -122,8 +134,16 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c.cmd = exec.Command(r.rackd, "--name", name, "--group", group, "--bus", r.bus, "--bus-token-file", filepath.Join(r.dir, "token"),
-		"--key-file", filepath.Join(r.dir, name+".key"), "--data", filepath.Join(r.dir, name), "--drivers", "fake-hardware", "--observe", "", "--power-sync", "0")
+	args := []string{"--name", name, "--group", group, "--bus", r.bus, "--bus-token-file", filepath.Join(r.dir, "token"),
+		"--key-file", filepath.Join(r.dir, name+".key"), "--data", filepath.Join(r.dir, name), "--observe", "", "--power-sync", "0"}
+	if r.machines == nil {
+		args = append(args, "--drivers", "fake-hardware")
+	} else {
+		boot := filepath.Join(r.dir, "boot")
+		args = append(args, "--drivers", "redfish", "--interface", "lo", "--address", address(group), "--dhcp", "off", "--heartbeat-timeout", "5s",
+			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"))
+	}
+	c.cmd = exec.Command(r.rackd, args...)
 	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -222,14 +242,34 @@ func (n node) String() string {
 	return string(text)
 }
 
+// post creates something and reads what it has become.
+func (r *rig) post(t *testing.T, path string, body map[string]any, into any) {
+	t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, status, err := r.do("POST", path, string(raw))
+	if err != nil || status != http.StatusCreated || json.Unmarshal(text, into) != nil {
+		t.Fatalf("POST %s: %d %s %v", path, status, text, err)
+	}
+}
+
 // enrol creates a node in a group, and brings it to where a flow begins.
 func (r *rig) enrol(t *testing.T, group string, way []request) string {
 	t.Helper()
-	text, status, err := r.do("POST", "/v1/nodes", `{"driver":"fake-hardware","conductor_group":"`+group+`","automated_clean":true,"driver_info":{`+slow+`},
-		"instance_info":{"image_source":"http://example.org/i.raw","image_checksum":"`+strings.Repeat("0", 64)+`"}}`)
+	body := map[string]any{"driver": "fake-hardware", "driver_info": slow}
+	var macs []string
+	if r.machines != nil {
+		e := r.machines.Enrolment(r.machines.Members[r.used.Add(1)-1])
+		body, macs = map[string]any{"driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "name": e.Name}, e.MACs
+	}
+	body["conductor_group"], body["automated_clean"] = group, true
+	body["instance_info"] = map[string]any{"image_source": r.image.URL, "image_checksum": r.image.SHA256, "image_disk_format": "raw"}
 	var n node
-	if err != nil || status != http.StatusCreated || json.Unmarshal(text, &n) != nil {
-		t.Fatalf("create a node: %d %s %v", status, text, err)
+	r.post(t, "/v1/nodes", body, &n)
+	for _, mac := range macs {
+		r.post(t, "/v1/ports", map[string]any{"node_uuid": n.UUID, "address": mac}, &struct{}{})
 	}
 	for _, q := range way {
 		r.request(t, n.UUID, q)

@@ -1,0 +1,82 @@
+package places
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/e2e/fleet"
+	"github.com/ironyard/ironyard/e2e/fleet/pace"
+	"github.com/ironyard/ironyard/ops/operator"
+)
+
+// address is where the rackd of a group serves machines; no two rackds of a group
+// run at once.
+func address(group string) string {
+	for i := range lanes {
+		if group == lane(i) {
+			return fmt.Sprintf("127.82.1.%d", i+1)
+		}
+	}
+	return "127.82.0.1"
+}
+
+// quick machines, and writes that last long enough to be re-attached to.
+var quick = pace.Timings{Firmware: 100 * time.Millisecond, Ramdisk: 100 * time.Millisecond, Instance: 100 * time.Millisecond, Retry: 500 * time.Millisecond,
+	Write: 2500 * time.Millisecond, Step: 100 * time.Millisecond, Grace: 100 * time.Millisecond, Shutdown: 200 * time.Millisecond, Spread: 0.3}
+
+// addMachines adds simulated machines, an image for them, and what rackds serve.
+func (r *rig) addMachines(t *testing.T, n int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("NOT RUN: rackd's TFTP server needs root")
+	}
+	body := bytes.Repeat([]byte("an operating system "), 1<<14)
+	sum := sha256.Sum256(body)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(body))
+	}))
+	t.Cleanup(s.Close)
+	r.image = operator.Image{URL: s.URL + "/image.raw", SHA256: hex.EncodeToString(sum[:])}
+	boot := filepath.Join(r.dir, "boot")
+	if err := os.Mkdir(boot, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"undionly.kpxe", "kernel", "ramdisk"} {
+		if err := os.WriteFile(filepath.Join(boot, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := fleet.Default
+	c.Machines, c.Network, c.Timings, c.Keep = n, netip.MustParsePrefix("127.83.0.0/16"), quick, 1<<20
+	c.BMCPort, c.AgentPort = 8543, 9899 // other fleets may run on this machine
+	c.Rackds = []string{"http://" + address(spare) + ":8080"}
+	var err error
+	if r.machines, err = fleet.New(c); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	up, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- r.machines.Run(ctx, func() { close(up) }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the fleet ended with %v", err)
+		}
+	})
+	select {
+	case <-up:
+	case err := <-done:
+		done <- nil
+		t.Fatal(err)
+	}
+}
