@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -161,7 +162,7 @@ func (d *rackd) start(ctx context.Context) {
 	file := func(name string) string { return filepath.Join(r.dir, name) }
 	d.cmd = exec.Command(file("rackd"), "--name", d.name, "--bus", "nats://"+r.stack.BusAddress, "--bus-token-file", file("token"), "--key-file", file("key"),
 		"--data", file(d.name), "--interface", "lo", "--address", d.address, "--dhcp", "off", "--boot-programs", file("boot"),
-		"--kernel", file("boot/kernel"), "--ramdisk", file("boot/ramdisk"), "--observe", d.address+":9411", "--heartbeat-timeout", "5s", "--drivers", "redfish")
+		"--kernel", file("boot/kernel"), "--ramdisk", file("boot/ramdisk"), "--observe", d.address+":9411", "--heartbeat-timeout", "5s", "--deadline", "wait call-back=30s", "--drivers", "redfish")
 	log := r.log(d.name + ".log")
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	d.cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
@@ -231,7 +232,7 @@ func (r *rig) each(ctx context.Context, what string, of []*fleet.Member, do func
 	for _, m := range of {
 		g.Go(func() error {
 			if err := do(ctx, m, r.nodes[m.Name]); err != nil {
-				r.t.Errorf("%s %s: %v", what, m.Name, err)
+				r.t.Errorf("%s %s: %v\n%s", what, m.Name, err, r.story(m))
 			}
 			return nil
 		})
@@ -241,6 +242,17 @@ func (r *rig) each(ctx context.Context, what string, of []*fleet.Member, do func
 		r.t.FailNow()
 	}
 	r.t.Logf("%s: %d machines in %s", what, len(of), time.Since(began).Round(100*time.Millisecond))
+}
+
+// story is what the machine's journal says last.
+func (r *rig) story(m *fleet.Member) string {
+	var lines []string
+	for _, record := range r.fleet.Journal.After(0, 0) {
+		if record.Machine == m.Name {
+			lines = append(lines, fmt.Sprintf("%6d %s %s %s %s", record.Seq, record.Time.Format("15:04:05.000"), record.Kind, record.Command, record.Detail))
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
 // audited checks the whole journal.
