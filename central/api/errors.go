@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -22,6 +23,23 @@ func storeError(err error) error {
 		return wire.Errorf(http.StatusConflict, "The resource was changed by another request at the same time. Nothing was changed; please retry.")
 	case errors.Is(err, store.ErrNotFound):
 		return wire.Errorf(http.StatusNotFound, "Resource could not be found.")
+	}
+	return err
+}
+
+// unavailable turns an error that no client has caused into a 503 when the database
+// cannot be used just now, or when the time for a request has run out.
+func (s *Server) unavailable(err error) error {
+	switch {
+	case errors.Is(err, store.ErrUnknown):
+		return wire.Errorf(http.StatusServiceUnavailable, "The database went away before it confirmed the request, which may or may not "+
+			"have been accepted. Look at the resource before you ask again.")
+	case errors.Is(err, store.ErrBusy):
+		return wire.Errorf(http.StatusServiceUnavailable, "Too many requests want the same resources at this moment. Nothing was changed; please retry.")
+	case errors.Is(err, context.DeadlineExceeded):
+		return wire.Errorf(http.StatusServiceUnavailable, "The request was not done within %v. Nothing was changed; please retry.", requestTimeout)
+	case s.Store.Unavailable(err):
+		return wire.Errorf(http.StatusServiceUnavailable, "The database cannot be used at this moment. Nothing was changed; please retry.")
 	}
 	return err
 }

@@ -12,19 +12,25 @@
 // authentication yet: each route names its policy, and whoever serves this
 // handler must listen on loopback only, unless an operator insists. Requests that
 // a browser sends for another site are refused all the same.
+//
+// Its failpoint: api.answer, with the method as detail, when a request has been carried
+// out and its client has not heard of it.
 package api
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/protocol/failpoint"
 )
 
 // Server is the handler. It is safe for concurrent use.
@@ -36,6 +42,14 @@ type Server struct {
 	crossSite *http.CrossOriginProtection
 }
 
+// requestTimeout bounds what a request waits for: a database that hangs must not keep
+// clients for ever.
+const requestTimeout = 30 * time.Second
+
+// pointAnswer is where a replica may die after a request has been carried out and
+// before its client hears of it. The detail is the method.
+var pointAnswer = failpoint.New("api.answer")
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r := &Request{Request: req, ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
@@ -44,9 +58,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.Set("X-Openstack-Request-Id", r.ID)
 	microversion.WriteRange(h)
 	s.writeCORS(h, req)
+	ctx, cancel := context.WithTimeout(req.Context(), requestTimeout)
+	defer cancel()
+	r.Request = req.WithContext(ctx)
 	reply, err := s.answer(r)
+	pointAnswer.Hit(req.Method)
 	if err != nil {
-		s.refuse(r, err)
+		s.refuse(r, err, req.Context().Err() != nil)
 		return
 	}
 	if reply.Location != "" {
@@ -147,12 +165,15 @@ func (r *Request) cutSuffix(parts []string) {
 	}
 }
 
-// refuse writes an error.
-func (s *Server) refuse(r *Request, err error) {
+// refuse writes an error; gone: the client does not wait for it any more.
+func (s *Server) refuse(r *Request, err error, gone bool) {
 	e := wire.AsError(err)
+	if e.Status == http.StatusInternalServerError {
+		e = wire.AsError(s.unavailable(err))
+	}
 	if e.Status >= 500 {
 		level := slog.LevelError
-		if e.Status == http.StatusServiceUnavailable || r.Context().Err() != nil {
+		if e.Status == http.StatusServiceUnavailable || gone {
 			level = slog.LevelWarn
 		}
 		s.Log.Log(r.Context(), level, "request failed", "request_id", r.ID, "method", r.Method, "path", r.URL.Path,

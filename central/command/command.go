@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -76,6 +77,10 @@ type newKey struct{}
 
 // Main runs central and exits.
 func Main() {
+	if err := failpoint.ArmFromEnv(); err != nil {
+		fmt.Fprintln(os.Stderr, "central:", err)
+		os.Exit(1)
+	}
 	var f flags
 	k := kong.Parse(&f, kong.Name("central"), kong.Description(manual), kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true}))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -214,7 +214,8 @@ func TestRequestsCrossTheBusAndSurviveARestart(t *testing.T) {
 	rack.end(d, rev, "manageable", "power off")
 	until(t, url, `"provision_state":"manageable"`, `"power_state":"power off"`, `"reservation":null`)
 
-	for path, part := range map[string]string{"/readyz": `site "": ok`, "/healthz": "database: ok", "/metrics": "ironyard_central_events_applied_total"} {
+	until(t, info.ObserveEndpoint+"/metrics", "ironyard_central_events_applied_total") // counted after the commit
+	for path, part := range map[string]string{"/readyz": `site "": ok`, "/healthz": "database: ok"} {
 		if status, text := ask(t, "GET", info.ObserveEndpoint+path, ""); status != http.StatusOK || !strings.Contains(text, part) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}

@@ -13,4 +13,7 @@
 //   - Ingest writes intent in two cases, each the outcome of something that an
 //     operator asked for: a tear-down forgets the instance, an inspection sets
 //     properties.
+//
+// Its failpoints: ingest.apply, ingest.applied and ingest.acknowledged, with the site's
+// name as detail.
 package ingest

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -39,6 +40,14 @@ type Ingest struct {
 func New(cfg Config) *Ingest {
 	return &Ingest{cfg: cfg, consumers: map[string]source{}, advanced: make(chan struct{})}
 }
+
+// The places where a replica may die with a batch of events in its hands; the detail is
+// the site's name.
+var (
+	pointApply        = failpoint.New("ingest.apply")        // before the events are applied
+	pointApplied      = failpoint.New("ingest.applied")      // committed, not acknowledged
+	pointAcknowledged = failpoint.New("ingest.acknowledged") // acknowledged
+)
 
 // A batch ends with batchEvents events or linger after its first. While events come
 // in a crowd it gathers longer: what a crowd costs the database goes by batches, and
@@ -165,15 +174,18 @@ func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg)
 		events = append(events, e)
 	}
 	began := time.Now()
+	pointApply.Hit(site)
 	out, err := g.insist(ctx, site, events)
 	if err != nil {
 		return err
 	}
+	pointApplied.Hit(site)
 	for _, msg := range batch {
 		if err := msg.Ack(); err != nil {
 			return fmt.Errorf("acknowledge: %w", err) // it comes again and is dropped then
 		}
 	}
+	pointAcknowledged.Hit(site)
 	m.IngestSeconds.WithLabelValues(site).Observe(time.Since(began).Seconds())
 	m.IngestBatch.WithLabelValues(site).Observe(float64(len(batch)))
 	for kind, n := range out.applied {

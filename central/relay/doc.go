@@ -21,4 +21,7 @@
 //     for the first time, and every Reconcile are all keys compared with the rows.
 //   - NODES is written before WORK is touched: when a work's key is gone, the node's
 //     document shows how it ended.
+//
+// Its failpoints: relay.publish, relay.half, relay.published, relay.forget and
+// relay.forgotten, with the site's name as detail.
 package relay

@@ -6,6 +6,17 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/failpoint"
+)
+
+// The places where a replica may die with an outbox entry in its hands, in the order
+// in which it passes them; the detail is the site's name.
+var (
+	pointPublish   = failpoint.New("relay.publish")   // before a batch is published
+	pointHalf      = failpoint.New("relay.half")      // a node's document is written, its work is not
+	pointPublished = failpoint.New("relay.published") // published, not yet deleted
+	pointForget    = failpoint.New("relay.forget")    // before published entries are deleted
+	pointForgotten = failpoint.New("relay.forgotten") // after it
 )
 
 // batchSize bounds what is read of the outbox, and rendered, at once.
@@ -66,7 +77,9 @@ func (w *writer) drain(ctx context.Context, next fetch) error {
 		}
 		after = batch[len(batch)-1].ID
 		began := time.Now()
+		pointPublish.Hit(w.site.Name)
 		done, err := w.publish(ctx, batch, blocked)
+		pointPublished.Hit(w.site.Name)
 		w.Metrics.RelaySeconds.WithLabelValues(w.site.Name).Observe(time.Since(began).Seconds())
 		errs = append(errs, err)
 		for _, o := range done {
@@ -90,9 +103,11 @@ func (w *writer) drain(ctx context.Context, next fetch) error {
 func (w *writer) forget(ctx context.Context) error {
 	for len(w.done) > 0 {
 		part := w.done[:min(len(w.done), batchSize)]
+		pointForget.Hit(w.site.Name)
 		if err := w.Store.DeleteOutbox(ctx, part); err != nil {
 			return err
 		}
+		pointForgotten.Hit(w.site.Name)
 		w.done = w.done[len(part):]
 	}
 	w.done = nil

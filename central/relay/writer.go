@@ -163,6 +163,7 @@ func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, wai
 	if err := w.putNode(ctx, o.target, row); err != nil {
 		return fmt.Errorf("write the document of node %s: %w", o.node, err)
 	}
+	pointHalf.Hit(w.site.Name)
 	why := told
 	if row.Work != nil && slices.Contains(o.sends, row.Work.ID) {
 		why = sending

@@ -13,4 +13,7 @@
 //     it true.
 //   - One set of statements serves every engine; each is a constant or comes from a
 //     builder over fixed words, and AllStatements lists them for the grammar test.
+//
+// Its failpoints, which every transaction passes: store.commit and store.committed, with
+// the verb of the work that the transaction accepts, or nothing, as detail.
 package store

@@ -24,11 +24,14 @@ type rows interface {
 type engine interface {
 	conn
 	// transact runs f in one serializable transaction, again as a whole while the
-	// database reports a conflict, at most maxAttempts times.
+	// database reports a conflict, at most maxAttempts times. ErrBusy: given up.
+	// ErrUnknown: the commit got no answer.
 	transact(ctx context.Context, f func(conn) error) error
 	// duplicate returns what err names when a unique constraint was violated:
 	// "table.column" or the name of the constraint.
 	duplicate(err error) (constraint string, ok bool)
+	// away reports whether err says that the database cannot be used just now.
+	away(err error) bool
 	// lockRows follows a SELECT whose rows a write follows.
 	lockRows() string
 	name() string

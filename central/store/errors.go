@@ -8,9 +8,23 @@ import (
 // ErrNotFound means that there is no such row.
 var ErrNotFound = errors.New("not found")
 
-// ErrConflict means that the row changed since it was read, or that the database
-// gave up after all retries because of contention.
+// ErrConflict means that the row changed since it was read.
 var ErrConflict = errors.New("changed by somebody else")
+
+// ErrBusy means that a transaction was given up after all retries: too many wanted the
+// same rows. It changed nothing.
+var ErrBusy = errors.New("too many transactions want the same rows")
+
+// ErrUnknown means that the database went away while it was asked to commit: whether
+// the transaction took place is not known until its rows are read.
+var ErrUnknown = errors.New("the database did not confirm the commit")
+
+// Unavailable reports whether err says that the database cannot be used just now, and
+// not that something is wrong with what was asked of it. Unless err is ErrUnknown too,
+// nothing was changed.
+func (s *Store) Unavailable(err error) bool {
+	return errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) || s.engine.away(err)
+}
 
 // DuplicateError says that a value which must be unique is taken.
 type DuplicateError struct {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/cockroach-go/v2/crdb"
 	"github.com/cockroachdb/cockroach-go/v2/crdb/crdbpgxv5"
@@ -25,6 +28,7 @@ func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine,
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err) // pgx masks the password
 	}
+	cfg.ConnConfig.ConnectTimeout = min(cfg.ConnConfig.ConnectTimeout, connectTimeout)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", cfg.ConnConfig.Host, err)
@@ -36,6 +40,9 @@ func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine,
 	}
 	return &postgresEngine{counter: c, pool: pool, cockroach: strings.Contains(version, "CockroachDB")}, nil
 }
+
+// connectTimeout is when a server that does not answer is away.
+const connectTimeout = 10 * time.Second
 
 var selectVersion = register("SELECT version()")
 
@@ -53,15 +60,61 @@ func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error
 	run := func(tx pgx.Tx) error { return f(pgConn{e.counter, tx}) }
 	if e.cockroach {
 		err := crdbpgx.ExecuteTx(crdb.WithMaxRetries(ctx, maxAttempts), e.pool, serializable, run)
-		var most *crdb.MaxRetriesExceededError
-		if errors.As(err, &most) {
-			return fmt.Errorf("%w: %w", ErrConflict, err)
+		if _, gaveUp := errors.AsType[*crdb.MaxRetriesExceededError](err); gaveUp {
+			return fmt.Errorf("%w: %w", ErrBusy, err)
+		}
+		if _, ambiguous := errors.AsType[*crdb.AmbiguousCommitError](err); ambiguous {
+			return fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 		return err
 	}
 	return retry(ctx, serializationFailure, func() error {
-		return pgx.BeginTxFunc(ctx, e.pool, serializable, run)
+		tx, err := e.pool.BeginTx(ctx, serializable)
+		if err != nil {
+			return err
+		}
+		if err := run(tx); err != nil {
+			tx.Rollback(ctx) // a connection on which it fails is closed: err says why
+			return err
+		}
+		if err := tx.Commit(ctx); err != nil && !rolledBack(err) {
+			return fmt.Errorf("%w: %w", ErrUnknown, err)
+		} else if err != nil {
+			return err
+		}
+		return nil
 	})
+}
+
+// rolledBack reports whether a failed commit is known to have changed nothing: the
+// server said so, and not that it is about to end, which it may say after the commit.
+func rolledBack(err error) bool {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return true
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && !leaving(e.Code) && e.Code != "40003"
+}
+
+// leaving: SQLSTATE classes 08 (connection exception), 57 (operator intervention) and
+// 58 (system error) belong to a server that is going away.
+func leaving(code string) bool {
+	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57") || strings.HasPrefix(code, "58")
+}
+
+// away: the server is leaving, has no room for us (class 53), is only a standby
+// (25006), or there is no connection to it.
+func (e *postgresEngine) away(err error) bool {
+	if p, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return leaving(p.Code) || strings.HasPrefix(p.Code, "53") || p.Code == "25006"
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 // serializationFailure: SQLSTATE class 40, serialization_failure and deadlock_detected.

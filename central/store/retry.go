@@ -18,7 +18,7 @@ func retry(ctx context.Context, retryable func(error) bool, once func() error) e
 			return err
 		}
 		if attempt == maxAttempts {
-			return fmt.Errorf("%w: gave up after %d attempts: %w", ErrConflict, attempt, err)
+			return fmt.Errorf("%w: gave up after %d attempts: %w", ErrBusy, attempt, err)
 		}
 		t := time.NewTimer(delay/2 + rand.N(delay))
 		select {

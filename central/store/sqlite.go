@@ -77,6 +77,19 @@ func sqliteBusy(err error) bool {
 	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
 }
 
+// away: the file is held by another process, or its disk is full or fails.
+func (e *sqliteEngine) away(err error) bool {
+	s, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return false
+	}
+	switch s.Code() & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN:
+		return true
+	}
+	return false
+}
+
 func (e *sqliteEngine) duplicate(err error) (string, bool) {
 	var s *sqlite.Error
 	if !errors.As(err, &s) || (s.Code() != sqlite3.SQLITE_CONSTRAINT_UNIQUE && s.Code() != sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {

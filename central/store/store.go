@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/protocol/failpoint"
 )
 
 // Options of a store.
@@ -91,17 +93,29 @@ func (s *Store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Micros
 
 // Update runs f in a serializable transaction and commits when f returns nil. f is
 // run again as a whole when the database reports a conflict, so it must have no
-// effect besides tx; after a bounded number of attempts Update fails with
-// ErrConflict. f's own error rolls back and is returned as it is. What f enqueued is
-// told to those who watch the outbox before Update returns.
+// effect besides tx; after a bounded number of attempts Update fails with ErrBusy.
+// f's own error rolls back and is returned as it is. What f enqueued is told to those
+// who watch the outbox before Update returns.
 func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) error) error {
 	var tx *Tx // of the attempt that was committed
 	err := s.engine.transact(ctx, func(c conn) error {
 		tx = &Tx{s: s, conn: c}
-		return f(ctx, tx)
+		if err := f(ctx, tx); err != nil {
+			return err
+		}
+		pointCommit.Hit(tx.verb)
+		return nil
 	})
 	if err == nil {
+		pointCommitted.Hit(tx.verb)
 		s.tell(tx.enqueued)
 	}
 	return err
 }
+
+// The places around a commit where a replica may die. The detail is the verb of the
+// work that the transaction accepts, empty for any other transaction.
+var (
+	pointCommit    = failpoint.New("store.commit")    // before the commit is asked for
+	pointCommitted = failpoint.New("store.committed") // after it, before the relay is told
+)

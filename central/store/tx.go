@@ -5,6 +5,7 @@ type Tx struct {
 	s        *Store
 	conn     conn
 	enqueued []*Outbox
+	verb     string // of the work that was inserted
 }
 
 // taken turns a violated unique constraint into a *DuplicateError; value gives the

@@ -101,6 +101,7 @@ func (tx *Tx) InsertWork(ctx context.Context, w *Work) error {
 	if _, err := tx.conn.exec(ctx, insertWork, fields(workColumns, w)...); err != nil {
 		return fmt.Errorf("insert work %s of node %s: %w", w.Verb, w.Node, tx.s.taken(err, func(string) string { return w.Node }))
 	}
+	tx.verb = string(w.Verb)
 	return nil
 }
 
