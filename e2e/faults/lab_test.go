@@ -25,8 +25,9 @@ type lab struct {
 	see *witness.Witness
 	dir string
 	// nodes are the UUIDs of the enrolled nodes by conductor group.
-	nodes map[string][]string
-	ends  []func()
+	nodes    map[string][]string
+	machines []operators.Machine
+	ends     []func()
 }
 
 var shared struct {
@@ -150,8 +151,10 @@ func (l *lab) enrol(ctx context.Context) error {
 		}
 		for i, m := range machines {
 			e, group := m.Enrolment, s.GroupOf(i)
-			id, err := l.ops.Enrol(ctx, operators.Machine{Name: e.Name, Group: group, Driver: e.Driver, DriverInfo: e.DriverInfo, Properties: e.Properties,
-				MACs: e.MACs, Clean: i%2 == 0})
+			known := operators.Machine{Name: e.Name, Group: group, Driver: e.Driver, DriverInfo: e.DriverInfo, Properties: e.Properties,
+				MACs: e.MACs, Clean: i%2 == 0}
+			l.machines = append(l.machines, known)
+			id, err := l.ops.Enrol(ctx, known)
 			if err != nil {
 				return err
 			}

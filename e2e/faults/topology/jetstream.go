@@ -13,8 +13,8 @@ import (
 var streams = []string{"KV_" + bus.NodesBucket, "KV_" + bus.WorkBucket, "KV_" + bus.AliveBucket, "KV_" + bus.GroupsBucket,
 	"OBJ_" + bus.ConfigDrives, bus.EventsStream}
 
-// asking calls f with the site's JetStream until f is content.
-func (s *Site) asking(ctx context.Context, f func(context.Context, jetstream.JetStream) error) error {
+// JetStream calls f once with the site's JetStream.
+func (s *Site) JetStream(ctx context.Context, f func(context.Context, jetstream.JetStream) error) error {
 	nc, err := s.Bus.Connect("topology")
 	if err != nil {
 		return err
@@ -24,11 +24,14 @@ func (s *Site) asking(ctx context.Context, f func(context.Context, jetstream.Jet
 	if err != nil {
 		return err
 	}
-	return s.Bus.Servers[0].Await(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, getTimeout)
-		defer cancel()
-		return f(ctx, js)
-	})
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
+	defer cancel()
+	return f(ctx, js)
+}
+
+// asking calls f with the site's JetStream until f is content.
+func (s *Site) asking(ctx context.Context, f func(context.Context, jetstream.JetStream) error) error {
+	return s.Bus.Servers[0].Await(ctx, func(ctx context.Context) error { return s.JetStream(ctx, f) })
 }
 
 // awaitBus waits until the site's JetStream takes requests.

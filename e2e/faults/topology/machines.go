@@ -103,5 +103,8 @@ func (m *Machines) Answers(ctx context.Context) error {
 	return err
 }
 
+// MachineCount is how many machines the site has.
+func (s *Site) MachineCount() int { return len(s.machineGroups) }
+
 // GroupOf is the conductor group that machine number i of the site is to be enrolled in.
 func (s *Site) GroupOf(i int) string { return s.machineGroups[i] }

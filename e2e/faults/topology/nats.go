@@ -90,6 +90,14 @@ func (c *Cluster) URL() string {
 	return strings.Join(urls, ",")
 }
 
+// Hosts are the hosts of the cluster's servers.
+func (c *Cluster) Hosts() (list []*network.Host) {
+	for _, s := range c.Servers {
+		list = append(list, s.Host())
+	}
+	return list
+}
+
 func (c *Cluster) leafURLs() (urls []string) {
 	for _, s := range c.Servers {
 		urls = append(urls, "nats-leaf://"+s.Host().At(leafPort))
