@@ -73,6 +73,17 @@ var sites = []topology.SiteConfig{
 		{Name: "gamma", Rackds: 1, Machines: 6, Failover: []string{"beta"}}}},
 }
 
+// rackdArgs make rackds as impatient as the simulated machines are quick.
+func rackdArgs() []string {
+	args := []string{"--heartbeat-timeout", "10s", "--power-sync", "20s", "--bmc-timeout", "5s"}
+	for _, s := range provision.States {
+		if s.Deadline > 0 {
+			args = append(args, "--deadline", fmt.Sprintf("%s=45s", s.State))
+		}
+	}
+	return args
+}
+
 func newLab() (l *lab, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -91,7 +102,7 @@ func newLab() (l *lab, err error) {
 		return l, err
 	}
 	if l.Topology, err = topology.New(topology.Config{Programs: programs, Dir: l.dir, Sites: sites,
-		RackdArgs: []string{"--heartbeat-timeout", "10s", "--power-sync", "20s", "--bmc-timeout", "5s"}}); err != nil {
+		CentralArgs: []string{"--debug"}, RackdArgs: rackdArgs()}); err != nil {
 		return l, err
 	}
 	l.ends = append(l.ends, l.Topology.Close)
