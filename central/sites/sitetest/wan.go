@@ -19,6 +19,10 @@ func Hub(t testing.TB) *server.Server {
 		LeafNode: server.LeafNodeOpts{Host: "127.0.0.1", Port: -1, NoAdvertise: true}})
 }
 
+// ownSubjects stay inside a site: in one account, the streams of one would store what
+// is published to those of another. Central writes through the JetStream domain.
+var ownSubjects = []string{"EVENTS.>", "$KV.>", "$O.>"}
+
 // Leaf runs a site's server, whose JetStream domain is its name, and links it to a
 // hub until t ends. The site dials.
 func Leaf(t testing.TB, hub *server.Server, name, dir string) (*server.Server, *Link) {
@@ -28,10 +32,10 @@ func Leaf(t testing.TB, hub *server.Server, name, dir string) (*server.Server, *
 		t.Fatal(err)
 	}
 	link := NewLink(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(vars.LeafNode.Port)))
-	remote := &url.URL{Scheme: "nats-leaf", Host: link.Addr()}
+	remote := &server.RemoteLeafOpts{URLs: []*url.URL{{Scheme: "nats-leaf", Host: link.Addr()}}, DenyImports: ownSubjects, DenyExports: ownSubjects}
 	srv := run(t, &server.Options{ServerName: name, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
 		JetStream: true, JetStreamDomain: name, StoreDir: dir,
-		LeafNode: server.LeafNodeOpts{ReconnectInterval: 200 * time.Millisecond, Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{remote}}}}})
+		LeafNode: server.LeafNodeOpts{ReconnectInterval: 200 * time.Millisecond, Remotes: []*server.RemoteLeafOpts{remote}}})
 	Linked(t, hub, name)
 	return srv, link
 }

@@ -542,6 +542,8 @@ SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_
 
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error FROM works w WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
 
+SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error, n.driver, n.provision_state, n.provision_updated_at FROM works w JOIN nodes n ON n.uuid = w.node WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
+
 UPDATE join_tokens SET revoked_at = $2 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
 
 UPDATE join_tokens SET used_at = $2, used_key = $3, member = $4 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;

@@ -108,6 +108,12 @@ func works(t *testing.T, s *store.Store) {
 	if err != nil || len(open) != 1 || open[0].Verb != work.Delete {
 		t.Errorf("open works %v, error %v", open, err)
 	}
+	stands := read(t, s, n.UUID)
+	unfinished, err := s.Unfinished(t.Context(), "", 10)
+	if err != nil || len(unfinished) != 1 || unfinished[0].ID != open[0].ID || unfinished[0].Driver != stands.Driver ||
+		unfinished[0].State != stands.ProvisionState || !unfinished[0].Since.Equal(stands.ProvisionUpdatedAt) {
+		t.Errorf("unfinished works %v, error %v", unfinished, err)
+	}
 	err = s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.EndWork(ctx, w.ID, store.WorkEnded, "") })
 	if !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("ending a closed work: %v, want ErrNotFound", err)

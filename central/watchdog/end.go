@@ -1,0 +1,90 @@
+package watchdog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// end ends a work as its rackd would have at the deadline, unless anything has
+// happened to it since it was judged.
+func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.Time) error {
+	done := false
+	err := w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		done = false
+		n, err := tx.Node(ctx, u.Node)
+		if err != nil {
+			return err
+		}
+		if n.WorkID != u.ID || n.Generation != u.Generation || n.ProvisionState != u.State || !n.ProvisionUpdatedAt.Equal(u.Since) {
+			return nil
+		}
+		text := w.explain(n, orphaned)
+		fail(n, text, w.Now())
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		if err := tx.EndWork(ctx, u.ID, store.WorkEnded, text); err != nil {
+			return err
+		}
+		err = tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, CreatedAt: w.Now().UTC(), Severity: "ERROR", EventType: "provisioning",
+			Event: text, Conductor: n.Reservation, Work: u.ID})
+		if err != nil {
+			return err
+		}
+		done = true
+		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup})
+	})
+	if err != nil {
+		return fmt.Errorf("end work %s of node %s, which nobody is left to do: %w", u.ID, u.Node, err)
+	}
+	if done {
+		w.Ended(u.Group)
+		w.Log.Warn("work ended: nobody is left to do it", "node", u.Node, "work", u.ID, "verb", u.Verb, "state", u.State,
+			"group", u.Group, "nobody_since", orphaned)
+	}
+	return nil
+}
+
+// fail moves n out of its state by the state machine's failure. Where the state rests
+// (a power request, an abort that was accepted) it stays.
+func fail(n *store.Node, text string, now time.Time) {
+	to, target := n.ProvisionState, n.TargetProvisionState
+	if n.WorkVerb != work.Power && provision.Transient(to) {
+		t, _ := provision.Next(to, provision.EventFail) // TestTransientStatesHaveDeadlineAndWayOut
+		to, target = t.To, provision.TargetOf(t.To, provision.EventFail, target)
+	}
+	if n.WorkVerb == work.Power {
+		n.PowerTarget, n.TargetPowerState = "", ""
+	}
+	n.Accept(to, target, now)
+	n.AcceptedError, n.LastError = text, text
+	if to == provision.CleanFail || to == provision.ServiceFail {
+		n.SetMaintenance(true, text) // as after a failure that a rackd saw
+	}
+}
+
+// explain says to an operator what happened and what to do.
+func (w *Watchdog) explain(n *store.Node, orphaned time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Nobody is left to go on with %q: since %s no rackd that enables %s has lived in conductor group %q", n.WorkVerb,
+		orphaned.UTC().Format(time.RFC3339), n.Driver, n.ConductorGroup)
+	if stands := w.Failover(n.ConductorGroup); len(stands) > 0 {
+		fmt.Fprintf(&b, " or in those that stand in for it (%q)", stands)
+	}
+	switch {
+	case n.ObservedGeneration < n.Generation || n.ObservedOwner == "":
+		b.WriteString("; none ever began it")
+	case n.ObservedStep != "":
+		fmt.Fprintf(&b, "; the last to have it was %s, in step %s", n.ObservedOwner, n.ObservedStep)
+	default:
+		fmt.Fprintf(&b, "; the last to have it was %s", n.ObservedOwner)
+	}
+	b.WriteString(". Central has ended the work; the machine was left as it was. Start a rackd of the group, then ask again.")
+	return b.String()
+}

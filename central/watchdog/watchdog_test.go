@@ -1,0 +1,284 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+const (
+	nodeID = "11111111-2222-4333-8444-555555555555"
+	grace  = 15 * time.Minute
+)
+
+// rack is a store with one node, and all that a watchdog asks, with a clock that
+// stands still.
+type rack struct {
+	t     *testing.T
+	store *store.Store
+	now   time.Time
+	lives bool
+	away  error
+	ended int
+}
+
+func newRack(t *testing.T) *rack {
+	r := &rack{t: t, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
+	st, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return r.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	if _, err := st.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.store = st
+	r.update(func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertNode(ctx, &store.Node{UUID: nodeID, Driver: "fake-hardware", ConductorGroup: "rack-a", AcceptedState: provision.Enroll})
+	})
+	return r
+}
+
+func (r *rack) Owner(_, driver, group string) (bus.Member, bool) {
+	if driver != "fake-hardware" || group != "rack-a" {
+		r.t.Errorf("asked for the owner of a node of driver %q in group %q", driver, group)
+	}
+	return bus.Member{Name: "r1"}, r.lives
+}
+
+func (r *rack) watchdog() *Watchdog {
+	return New(Config{Store: r.store, Roster: r, Away: func(string) error { return r.away }, Failover: func(string) []string { return []string{"rack-b"} },
+		Ended: func(string) { r.ended++ }, Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler)})
+}
+
+func (r *rack) update(f func(ctx context.Context, tx *store.Tx) error) {
+	r.t.Helper()
+	if err := r.store.Update(r.t.Context(), f); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// begin puts the node into a state with open work.
+func (r *rack) begin(verb work.Verb, state, target provision.State) {
+	r.t.Helper()
+	r.update(func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, nodeID)
+		if err != nil {
+			return err
+		}
+		if verb == work.Power {
+			n.ProvisionState = state
+			n.AcceptPower("power on", r.now)
+		} else {
+			n.Accept(state, target, r.now)
+		}
+		if n.WorkID != "" {
+			if err := tx.EndWork(ctx, n.WorkID, store.WorkSuperseded, ""); err != nil {
+				return err
+			}
+		}
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		return tx.InsertWork(ctx, &store.Work{ID: string(verb) + r.now.String(), Node: nodeID, Group: n.ConductorGroup, Generation: n.Generation, Verb: verb,
+			Entry: state, EntryTarget: target, Owner: "r1"})
+	})
+}
+
+func (r *rack) node() *store.Node {
+	r.t.Helper()
+	n, err := r.store.Node(r.t.Context(), nodeID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// pass lets time pass, with looks in between.
+func (r *rack) pass(w *Watchdog, d time.Duration) {
+	r.t.Helper()
+	for end := r.now.Add(d); r.now.Before(end); r.now = r.now.Add(time.Minute) {
+		if err := w.look(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if err := w.look(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Each transient state is left by the state machine's failure, not before its
+// deadline and the grace have passed.
+func TestEveryTransientStateIsLeft(t *testing.T) {
+	for _, info := range provision.States {
+		if !provision.Transient(info.State) {
+			continue
+		}
+		t.Run(string(info.State), func(t *testing.T) {
+			r := newRack(t)
+			r.begin(work.Deploy, info.State, info.Target)
+			before := r.node()
+			w := r.watchdog()
+			r.pass(w, info.Deadline+grace-time.Minute)
+			if n := r.node(); n.ProvisionState != info.State || r.ended != 0 {
+				t.Fatalf("left for %q too early", n.ProvisionState)
+			}
+			r.pass(w, time.Minute)
+			n := r.node()
+			want, _ := provision.Next(info.State, provision.EventFail)
+			if n.ProvisionState != want.To || n.WorkID != "" || n.Generation != before.Generation+1 || r.ended != 1 {
+				t.Errorf("state %q, work %q, generation %d after %d, %d ended", n.ProvisionState, n.WorkID, n.Generation, before.Generation, r.ended)
+			}
+			if target := provision.TargetOf(want.To, provision.EventFail, info.Target); n.TargetProvisionState != target {
+				t.Errorf("bound for %q, want %q", n.TargetProvisionState, target)
+			}
+			for _, part := range []string{`"deploy"`, `"rack-a"`, `["rack-b"]`, "since 2026-01-02T12:00:00Z", "none ever began it", "Start a rackd"} {
+				if !strings.Contains(n.LastError, part) {
+					t.Errorf("the error does not say %s: %s", part, n.LastError)
+				}
+			}
+			if failed := n.ProvisionState == provision.CleanFail || n.ProvisionState == provision.ServiceFail; n.Maintenance != failed {
+				t.Errorf("in %q, maintenance is %v", n.ProvisionState, n.Maintenance)
+			}
+			r.told(before.WorkID, n.LastError)
+		})
+	}
+}
+
+// told holds that the work's row, the history and the outbox tell of its end.
+func (r *rack) told(id, text string) {
+	r.t.Helper()
+	w, err := r.store.Work(r.t.Context(), id)
+	if err != nil || w.State != store.WorkEnded || w.Error != text {
+		r.t.Errorf("work %+v, %v", w, err)
+	}
+	lines, err := r.store.History(r.t.Context(), store.HistoryQuery{Node: nodeID})
+	if err != nil || len(lines) != 1 || lines[0].Event != text || lines[0].Severity != "ERROR" || lines[0].Work != id {
+		r.t.Errorf("history %+v, %v", lines, err)
+	}
+	out, err := r.store.OwnOutbox(r.t.Context(), "", "", 10)
+	if err != nil || len(out) != 1 || out[0].Node != nodeID || out[0].Group != "rack-a" {
+		r.t.Errorf("outbox %v, %v", out, err)
+	}
+}
+
+// Work in a state where the node rests has no deadline but the grace: a node must not
+// stay locked because nobody switches it on.
+func TestWorkThatMovesNoState(t *testing.T) {
+	for _, c := range []struct {
+		verb  work.Verb
+		state provision.State
+	}{{work.Power, provision.Enroll}, {work.Abort, provision.DeployFail}} {
+		t.Run(string(c.verb), func(t *testing.T) {
+			r := newRack(t)
+			r.begin(c.verb, c.state, provision.NoState)
+			w := r.watchdog()
+			r.pass(w, grace-time.Minute)
+			if r.ended != 0 {
+				t.Fatal("ended within the grace")
+			}
+			r.pass(w, time.Minute)
+			if n := r.node(); n.ProvisionState != c.state || n.WorkID != "" || n.TargetPowerState != "" || n.LastError == "" {
+				t.Errorf("state %q, work %q, bound for %q, error %q", n.ProvisionState, n.WorkID, n.TargetPowerState, n.LastError)
+			}
+		})
+	}
+}
+
+// Whoever comes back in time has the node again, and the time counts anew.
+func TestRackThatComesBack(t *testing.T) {
+	for name, change := range map[string]func(r *rack, back bool){
+		"a rackd":  func(r *rack, back bool) { r.lives = back },
+		"the site": func(r *rack, back bool) { r.away = map[bool]error{true: errors.New("away")}[back] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRack(t)
+			r.begin(work.Deploy, provision.Deploying, provision.Active)
+			w := r.watchdog()
+			for range 10 {
+				r.pass(w, grace-2*time.Minute)
+				change(r, true)
+				r.pass(w, time.Minute)
+				change(r, false)
+			}
+			if r.ended != 0 {
+				t.Fatal("the work was ended although it was never without a rackd for as long as the grace")
+			}
+			r.pass(w, grace)
+			if r.ended != 1 {
+				t.Error("the work is still open")
+			}
+		})
+	}
+}
+
+func TestSiteThatIsAwayEndsNothing(t *testing.T) {
+	r := newRack(t)
+	r.begin(work.Deploy, provision.DeployWait, provision.Active)
+	r.away = errors.New("the link is down")
+	r.pass(r.watchdog(), 30*time.Hour)
+	if n := r.node(); r.ended != 0 || n.ProvisionState != provision.DeployWait {
+		t.Errorf("state %q", n.ProvisionState)
+	}
+}
+
+func TestHeldWorkWaitsForItsOperator(t *testing.T) {
+	r := newRack(t)
+	r.begin(work.Clean, provision.CleanHold, provision.Manageable)
+	r.pass(r.watchdog(), 30*time.Hour)
+	if n := r.node(); r.ended != 0 || n.ProvisionState != provision.CleanHold {
+		t.Errorf("state %q", n.ProvisionState)
+	}
+}
+
+// Of several replicas one ends the work; and what has changed since it was judged is
+// left alone.
+func TestWhatHasChangedSinceIsLeftAlone(t *testing.T) {
+	r := newRack(t)
+	r.begin(work.Deploy, provision.DeployWait, provision.Active)
+	judged, err := r.store.Unfinished(t.Context(), "", 10)
+	if err != nil || len(judged) != 1 {
+		t.Fatalf("%d works, %v", len(judged), err)
+	}
+	a, b := r.watchdog(), r.watchdog()
+	r.now = r.now.Add(time.Hour)
+	r.begin(work.Delete, provision.Deleting, provision.Available) // an operator's way out
+	if err := a.end(t.Context(), judged[0], r.now); err != nil || r.ended != 0 || r.node().ProvisionState != provision.Deleting {
+		t.Fatalf("a work that was superseded was ended: %v", err)
+	}
+	if judged, err = r.store.Unfinished(t.Context(), "", 10); err != nil || len(judged) != 1 {
+		t.Fatalf("%d works, %v", len(judged), err)
+	}
+	for _, w := range []*Watchdog{a, b} {
+		if err := w.end(t.Context(), judged[0], r.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.node(); r.ended != 1 || n.ProvisionState != provision.Error {
+		t.Errorf("ended %d times, state %q", r.ended, n.ProvisionState)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	r := newRack(t)
+	w := r.watchdog()
+	w.Grace = 50 * time.Millisecond
+	r.begin(work.Deploy, provision.Deploying, provision.Active)
+	r.now = r.now.Add(time.Hour)
+	began := time.Now()
+	w.Now = func() time.Time { return r.now.Add(time.Since(began)) }
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	w.Ended = func(string) { cancel() }
+	if err := w.Run(ctx); err != nil || !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+}
