@@ -6,9 +6,11 @@
 //   - An event is acknowledged only after the transaction that applied it has been
 //     committed, so nothing is lost; and it is applied at most once, because what is
 //     not newer than the node's observation is dropped and counted.
-//   - One replica at a time reads a site's events (the consumer pins it), in the
-//     order in which the site stored them. Should two overlap all the same, the
-//     order of generations, epochs and sequence numbers keeps the result right.
+//   - Events are applied in the order in which the site stored them: no replica
+//     applies one before all that come before it have been applied, by itself or by
+//     another (feed). One replica at a time reads a site's events, which spares the
+//     WAN; should two overlap, what the second applies is dropped, because the order of
+//     generations, epochs and sequence numbers tells.
 //   - An event of older work, an older generation or an older epoch changes nothing.
 //   - Ingest writes intent in two cases, each the outcome of something that an
 //     operator asked for: a tear-down forgets the instance, an inspection sets

@@ -2,15 +2,11 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/central/metrics"
@@ -59,12 +55,16 @@ const (
 	crowdLinger = 150 * time.Millisecond
 )
 
-// The pinned replica keeps a site's events while it pulls every pullExpiry; another
-// takes over pinnedTTL after it has stopped. ackWait is longer than any transaction.
+// A site's events go to one replica while it pulls often enough, to another pinnedTTL
+// after it has pulled last. Pulls and heartbeats cross the WAN also when nothing
+// happens, so they are rare: a quiet site is nobody's, and its next event goes to
+// whoever waits, which costs a look at where the consumer stands. ackWait is longer
+// than any transaction.
 const (
 	pinGroup   = "central"
 	pinnedTTL  = 10 * time.Second
-	pullExpiry = 4 * time.Second
+	pullExpiry = 30 * time.Second
+	heartbeat  = 10 * time.Second
 	ackWait    = time.Minute
 )
 
@@ -80,7 +80,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 		return fmt.Errorf("open consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
 	messages, err := consumer.Messages(jetstream.PullPriorityGroup(pinGroup), jetstream.PullMaxMessages(batchEvents),
-		jetstream.PullExpiry(pullExpiry), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
 		return fmt.Errorf("read consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
@@ -89,15 +89,20 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	g.mu.Lock()
 	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()
+	f := &feed{site: site.Name, stream: site.Events, consumer: consumer, messages: messages,
+		apply: func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site.Name, events) }}
+	if err := f.resume(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("events of site %q: %w", site.Name, err)
+	}
 	gather := linger
 	for {
-		batch, err := collect(ctx, consumer, messages, gather)
+		batch, err := f.collect(ctx, gather)
 		gather = linger
 		if len(batch) >= crowd {
 			gather = crowdLinger
 		}
 		if err == nil {
-			err = g.ingest(ctx, site.Name, batch)
+			err = f.take(ctx, batch)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -117,50 +122,7 @@ func (g *Ingest) release(site *bus.Site) {
 	}
 }
 
-// collect waits for an event and takes those that follow within gather.
-func collect(ctx context.Context, consumer jetstream.Consumer, messages jetstream.MessagesContext, gather time.Duration) ([]jetstream.Msg, error) {
-	first, err := messages.Next(jetstream.NextContext(ctx))
-	for errors.Is(err, jetstream.ErrNoHeartbeat) {
-		// Nobody answers our pulls: the site is away, or it has lost the consumer, which
-		// no waiting would bring back.
-		if err := there(ctx, consumer); err != nil {
-			return nil, err
-		}
-		first, err = messages.Next(jetstream.NextContext(ctx))
-	}
-	if err != nil {
-		return nil, err
-	}
-	batch := []jetstream.Msg{first}
-	for end := time.Now().Add(gather); len(batch) < batchEvents; {
-		left := time.Until(end)
-		if left <= 0 {
-			break
-		}
-		m, err := messages.Next(jetstream.NextMaxWait(left))
-		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoHeartbeat) || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
-			break // a closed iterator says so again when the batch is through
-		}
-		if err != nil {
-			return nil, err
-		}
-		batch = append(batch, m)
-	}
-	return batch, nil
-}
-
-// there fails when the site says that the consumer, or its stream, does not exist.
-func there(ctx context.Context, consumer jetstream.Consumer) error {
-	ctx, cancel := context.WithTimeout(ctx, pullExpiry/2)
-	defer cancel()
-	_, err := consumer.Info(ctx)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		return err
-	}
-	return nil // it may be away; the next missing heartbeat asks again
-}
-
-// ingest applies a batch, again until it works, and acknowledges it.
+// ingest applies a batch, again until it works.
 func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg) error {
 	m := g.cfg.Metrics
 	var events []*work.Event
@@ -180,12 +142,6 @@ func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg)
 		return err
 	}
 	pointApplied.Hit(site)
-	for _, msg := range batch {
-		if err := msg.Ack(); err != nil {
-			return fmt.Errorf("acknowledge: %w", err) // it comes again and is dropped then
-		}
-	}
-	pointAcknowledged.Hit(site)
 	m.IngestSeconds.WithLabelValues(site).Observe(time.Since(began).Seconds())
 	m.IngestBatch.WithLabelValues(site).Observe(float64(len(batch)))
 	for kind, n := range out.applied {
@@ -255,54 +211,4 @@ func (g *Ingest) oneByOne(ctx context.Context, site string, events []*work.Event
 		}
 	}
 	return sum, nil
-}
-
-// advance wakes those who wait in Drained.
-func (g *Ingest) advance() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.advanced)
-	g.advanced = make(chan struct{})
-}
-
-// source is a site's stream and our place in it.
-type source struct {
-	stream   jetstream.Stream
-	consumer jetstream.Consumer
-}
-
-// drained reports whether everything in the stream has been acknowledged. The
-// consumer's own count of what is pending lags behind what was just stored.
-func (s source) drained(ctx context.Context) bool {
-	stream, err := s.stream.Info(ctx)
-	if err != nil {
-		return false
-	}
-	place, err := s.consumer.Info(ctx)
-	return err == nil && place.Delivered.Stream >= stream.State.LastSeq && place.NumAckPending == 0
-}
-
-// Drained returns when every event that the sites hold has been applied and
-// acknowledged, or with ctx's error.
-func (g *Ingest) Drained(ctx context.Context) error {
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		g.mu.Lock()
-		advanced, consumers := g.advanced, slices.Collect(maps.Values(g.consumers))
-		g.mu.Unlock()
-		left := len(consumers) == 0
-		for _, c := range consumers {
-			left = left || !c.drained(ctx)
-		}
-		if !left {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("events are left to apply: %w", ctx.Err())
-		case <-advanced:
-		case <-poll.C:
-		}
-	}
 }

@@ -1,0 +1,220 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// feed hands the events of a site on in the order of its stream.
+//
+// The consumer alone does not keep it: what was on its way to somebody who is gone,
+// or over a link that broke, is delivered again after ackWait only, and what the
+// stream took in meanwhile comes first. So a feed knows which event is next. When a
+// later one comes, those between are either acknowledged, because somebody else has
+// applied them, or they are read from the stream and applied before it. Then all
+// replicas apply the events in one order, whoever reads how much of them, and what
+// is applied twice is dropped.
+//
+// A feed belongs to one goroutine.
+type feed struct {
+	site     string
+	stream   jetstream.Stream
+	consumer jetstream.Consumer
+	messages jetstream.MessagesContext
+	apply    func(ctx context.Context, events []jetstream.Msg) error
+
+	next uint64 // all before it are applied, by whomever
+}
+
+// answerWithin bounds what the site is asked.
+const answerWithin = 5 * time.Second
+
+// collect waits for an event and takes those that follow within gather.
+func (f *feed) collect(ctx context.Context, gather time.Duration) ([]jetstream.Msg, error) {
+	first, err := f.messages.Next(jetstream.NextContext(ctx))
+	for errors.Is(err, jetstream.ErrNoHeartbeat) {
+		// Nobody answers our pulls: the site is away, or it has lost the consumer, which
+		// no waiting would bring back.
+		if err := f.there(ctx); err != nil {
+			return nil, err
+		}
+		first, err = f.messages.Next(jetstream.NextContext(ctx))
+	}
+	if err != nil {
+		return nil, err
+	}
+	batch := []jetstream.Msg{first}
+	for end := time.Now().Add(gather); len(batch) < batchEvents; {
+		left := time.Until(end)
+		if left <= 0 {
+			break
+		}
+		m, err := f.messages.Next(jetstream.NextMaxWait(left))
+		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoHeartbeat) || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+			break // a closed iterator says so again when the batch is through
+		}
+		if err != nil {
+			return nil, err
+		}
+		batch = append(batch, m)
+	}
+	return batch, nil
+}
+
+// there fails when the site says that the consumer, or its stream, does not exist.
+func (f *feed) there(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	_, err := f.consumer.Info(ctx)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	return nil // it may be away; the next missing heartbeat asks again
+}
+
+// resume begins where the consumer stands. What it has delivered to somebody who has
+// not acknowledged it, and may never, is read again at once.
+func (f *feed) resume(ctx context.Context) error {
+	info, err := f.info(ctx)
+	if err != nil {
+		return err
+	}
+	f.next = info.AckFloor.Stream + 1
+	if info.NumAckPending == 0 {
+		return nil
+	}
+	return f.fill(ctx, info.Delivered.Stream+1)
+}
+
+func (f *feed) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return f.consumer.Info(ctx)
+}
+
+// take applies a batch, in the order of the stream, with whatever belongs before it
+// or into it, and acknowledges it.
+func (f *feed) take(ctx context.Context, batch []jetstream.Msg) error {
+	seqs := make(map[jetstream.Msg]uint64, len(batch))
+	for _, m := range batch {
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		seqs[m] = meta.Sequence.Stream
+	}
+	slices.SortFunc(batch, func(a, b jetstream.Msg) int { return cmp.Compare(seqs[a], seqs[b]) })
+	var row []jetstream.Msg // those that follow each other from next on
+	for _, m := range batch {
+		seq := seqs[m]
+		if expected := f.next + uint64(len(row)); seq < expected {
+			continue // delivered again
+		} else if seq > expected {
+			if err := f.advance(ctx, row); err != nil {
+				return err
+			}
+			if row = nil; f.missed(ctx, seq) {
+				if err := f.fill(ctx, seq); err != nil {
+					return err
+				}
+			}
+			f.next = seq
+		}
+		row = append(row, m)
+	}
+	if err := f.advance(ctx, row); err != nil {
+		return err
+	}
+	for _, m := range batch {
+		if err := m.Ack(); err != nil {
+			return fmt.Errorf("acknowledge: %w", err) // it comes again and is dropped then
+		}
+	}
+	pointAcknowledged.Hit(f.site)
+	return nil
+}
+
+// advance applies events that follow each other from next on.
+func (f *feed) advance(ctx context.Context, row []jetstream.Msg) error {
+	if len(row) == 0 {
+		return nil
+	}
+	if err := f.apply(ctx, row); err != nil {
+		return err
+	}
+	f.next += uint64(len(row))
+	return nil
+}
+
+// missed reports whether there may be events from next to seq that nobody has applied.
+func (f *feed) missed(ctx context.Context, seq uint64) bool {
+	info, err := f.info(ctx)
+	if err != nil {
+		return true // reading them twice does no harm
+	}
+	f.next = max(f.next, info.AckFloor.Stream+1)
+	return f.next < seq
+}
+
+// fill reads from the stream what lies from next to before end, and applies it.
+func (f *feed) fill(ctx context.Context, end uint64) error {
+	info, err := f.stream.Info(ctx)
+	if err != nil {
+		return err
+	}
+	// The stream may have dropped what is too old, or lost its end.
+	f.next = max(f.next, info.State.FirstSeq)
+	last := min(end-1, info.State.LastSeq)
+	for f.next <= last {
+		part, err := f.read(ctx, last)
+		if err != nil {
+			return fmt.Errorf("read events %d to %d again: %w", f.next, last, err)
+		}
+		if len(part) == 0 {
+			break // the rest has been deleted
+		}
+		if err := f.apply(ctx, part); err != nil {
+			return err
+		}
+		meta, err := part[len(part)-1].Metadata()
+		if err != nil {
+			return err
+		}
+		f.next = meta.Sequence.Stream + 1
+	}
+	f.next = max(f.next, end)
+	return nil
+}
+
+// read returns the events from next to last, a batch of them at most.
+func (f *feed) read(ctx context.Context, last uint64) ([]jetstream.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	consumer, err := f.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: f.next, InactiveThreshold: time.Minute})
+	if err != nil {
+		return nil, err
+	}
+	fetched, err := consumer.FetchNoWait(int(min(last-f.next+1, batchEvents)))
+	if err != nil {
+		return nil, err
+	}
+	var part []jetstream.Msg
+	for m := range fetched.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		if meta.Sequence.Stream <= last {
+			part = append(part, m)
+		}
+	}
+	return part, fetched.Error()
+}
