@@ -56,6 +56,10 @@ type Config struct {
 	Sites                      []sites.Site
 	Failover                   []sites.Failover
 
+	// OrphanGrace is how long a node may have no rackd that could serve it before its
+	// work, past its deadline, is ended; 0: 15 min.
+	OrphanGrace time.Duration
+
 	// Grace bounds how long requests in flight may take when central stops; 0: 10 s.
 	Grace time.Duration
 	Log   *slog.Logger // nil: slog.Default
@@ -82,6 +86,8 @@ func (c *Config) check() error {
 		return errors.New("central needs a secret key")
 	case c.Conn == nil && c.BusURL == "":
 		return errors.New("central needs the URL of its bus: nats://HOST:PORT")
+	case c.OrphanGrace < 0:
+		return fmt.Errorf("orphan grace %s: it cannot be negative", c.OrphanGrace)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key")
 	}

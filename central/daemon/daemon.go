@@ -17,6 +17,7 @@ import (
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/watchdog"
 	"github.com/ironyard/ironyard/protocol/bus"
 )
 
@@ -61,7 +62,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: open.Away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
 
-	watch := &observer{db: db, sites: open, buses: buses, metrics: m}
+	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
 	front, err := listen(&cfg, watch, handler, authority)
 	if err != nil {
 		return err
@@ -77,6 +78,9 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		})
 	})
 	g.Go(func() error { return watch.run(ctx) })
+	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: open.Away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
+		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})
+	g.Go(func() error { return orphans.Run(ctx) })
 	if a := cfg.busAuthority(authority); a != nil {
 		g.Go(func() error { return a.PushAccounts(ctx, cfg.BusURL, cfg.Log) })
 	}

@@ -254,6 +254,7 @@ func TestConfigIsChecked(t *testing.T) {
 	good := daemon.Config{Database: "sqlite:" + filepath.Join(t.TempDir(), "x.db"), Listen: "127.0.0.1:0", Key: key, BusURL: "nats://127.0.0.1:1"}
 	for name, spoil := range map[string]func(*daemon.Config){
 		"database":   func(c *daemon.Config) { c.Database = "" },
+		"grace":      func(c *daemon.Config) { c.OrphanGrace = -1 },
 		"oracle":     func(c *daemon.Config) { c.Database = "oracle://u:hunter2@h/x" },
 		"secret key": func(c *daemon.Config) { c.Key = nil },
 		"bus":        func(c *daemon.Config) { c.BusURL = "" },

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
@@ -18,14 +19,13 @@ type observer struct {
 	db      *store.Store
 	sites   *sites.Set
 	buses   *buses
+	ingest  *ingest.Ingest
 	metrics *metrics.Metrics
 }
 
-// observeEvery is how often the gauges that cost a query are set.
-const observeEvery = 10 * time.Second
-
 func (o *observer) routes(m *http.ServeMux) {
-	m.Handle("GET /metrics", o.metrics.Handler())
+	handler := o.metrics.Handler()
+	m.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { o.sitesNow(); handler.ServeHTTP(w, r) })
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { o.answer(w, r, false) })
 	m.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { o.answer(w, r, true) })
 }
@@ -63,44 +63,6 @@ func (o *observer) answer(w http.ResponseWriter, r *http.Request, ready bool) {
 	w.WriteHeader(status)
 	fmt.Fprintln(w, verdict)
 	fmt.Fprintln(w, strings.Join(lines, "\n"))
-}
-
-// run sets the gauges until ctx ends.
-func (o *observer) run(ctx context.Context) error {
-	tick := time.NewTicker(observeEvery)
-	defer tick.Stop()
-	for {
-		o.gauge(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-func (o *observer) gauge(ctx context.Context) {
-	for _, s := range o.sites.Status() {
-		open := 0.0
-		if s.Open {
-			open = 1
-		}
-		o.metrics.SiteConnected.WithLabelValues(s.Name).Set(open)
-	}
-	waiting, err := o.db.OutboxBacklog(ctx)
-	if err != nil {
-		return // the next tick tries again; readiness tells of the database
-	}
-	o.metrics.OutboxEntries.Reset()
-	o.metrics.OutboxAge.Reset()
-	for _, s := range o.sites.Status() {
-		o.metrics.OutboxEntries.WithLabelValues(s.Name).Set(0)
-		o.metrics.OutboxAge.WithLabelValues(s.Name).Set(0)
-	}
-	for _, b := range waiting {
-		o.metrics.OutboxEntries.WithLabelValues(b.Site).Set(float64(b.Entries))
-		o.metrics.OutboxAge.WithLabelValues(b.Site).Set(max(0, time.Since(b.Oldest).Seconds()))
-	}
 }
 
 // count counts the requests that next answers.

@@ -29,6 +29,7 @@ type feed struct {
 	consumer jetstream.Consumer
 	messages jetstream.MessagesContext
 	apply    func(ctx context.Context, events []jetstream.Msg) error
+	backlog  func(Backlog) // is told what waits
 
 	next uint64 // all before it are applied, by whomever
 }
@@ -102,18 +103,22 @@ func (f *feed) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 // take applies a batch, in the order of the stream, with whatever belongs before it
 // or into it, and acknowledges it.
 func (f *feed) take(ctx context.Context, batch []jetstream.Msg) error {
-	seqs := make(map[jetstream.Msg]uint64, len(batch))
+	about := make(map[jetstream.Msg]*jetstream.MsgMetadata, len(batch))
 	for _, m := range batch {
 		meta, err := m.Metadata()
 		if err != nil {
 			return err
 		}
-		seqs[m] = meta.Sequence.Stream
+		about[m] = meta
 	}
-	slices.SortFunc(batch, func(a, b jetstream.Msg) int { return cmp.Compare(seqs[a], seqs[b]) })
+	slices.SortFunc(batch, func(a, b jetstream.Msg) int {
+		return cmp.Compare(about[a].Sequence.Stream, about[b].Sequence.Stream)
+	})
+	first, last := about[batch[0]], about[batch[len(batch)-1]]
+	f.backlog(behind(first, last, len(batch)))
 	var row []jetstream.Msg // those that follow each other from next on
 	for _, m := range batch {
-		seq := seqs[m]
+		seq := about[m].Sequence.Stream
 		if expected := f.next + uint64(len(row)); seq < expected {
 			continue // delivered again
 		} else if seq > expected {
@@ -138,6 +143,7 @@ func (f *feed) take(ctx context.Context, batch []jetstream.Msg) error {
 		}
 	}
 	pointAcknowledged.Hit(f.site)
+	f.backlog(behind(last, last, 0))
 	return nil
 }
 

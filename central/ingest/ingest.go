@@ -29,12 +29,13 @@ type Ingest struct {
 
 	mu        sync.Mutex
 	consumers map[string]source // by site
-	advanced  chan struct{}     // closed after the next batch
+	backlogs  map[string]Backlog
+	advanced  chan struct{} // closed after the next batch
 }
 
 // New returns an ingest that is idle until Follow.
 func New(cfg Config) *Ingest {
-	return &Ingest{cfg: cfg, consumers: map[string]source{}, advanced: make(chan struct{})}
+	return &Ingest{cfg: cfg, consumers: map[string]source{}, backlogs: map[string]Backlog{}, advanced: make(chan struct{})}
 }
 
 // The places where a replica may die with a batch of events in its hands; the detail is
@@ -90,7 +91,8 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()
 	f := &feed{site: site.Name, stream: site.Events, consumer: consumer, messages: messages,
-		apply: func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site.Name, events) }}
+		backlog: func(b Backlog) { g.setBacklog(site.Name, b) },
+		apply:   func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site.Name, events) }}
 	if err := f.resume(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("events of site %q: %w", site.Name, err)
 	}

@@ -27,9 +27,14 @@ type Metrics struct {
 	IngestSeconds   *prometheus.HistogramVec
 	IngestErrors    *prometheus.CounterVec
 	SiteConnected   *prometheus.GaugeVec
+	SiteStateAge    *prometheus.GaugeVec
+	SiteUnreachable *prometheus.GaugeVec
 	ConductorsAlive *prometheus.GaugeVec
 	OutboxEntries   *prometheus.GaugeVec
 	OutboxAge       *prometheus.GaugeVec
+	EventsWaiting   *prometheus.GaugeVec
+	EventsAge       *prometheus.GaugeVec
+	WatchdogEnded   *prometheus.CounterVec
 }
 
 // New registers everything. statements returns the store's count of SQL statements.
@@ -64,10 +69,15 @@ func New(statements func() uint64) *Metrics {
 	m.IngestBatch = histogram("ingest_batch_events", "Events applied in one transaction.", prometheus.ExponentialBuckets(1, 2, 9), "site")
 	m.IngestSeconds = histogram("ingest_seconds", "Time to apply one batch of events.", seconds, "site")
 	m.IngestErrors = counter("ingest_errors_total", "Batches of events that failed and were tried again.", "site")
-	m.SiteConnected = gauge("site_connected", "1 while the site's buckets and stream are open.", "site")
-	m.ConductorsAlive = gauge("conductors_alive", "Live rackds.", "site")
+	m.SiteConnected = gauge("site_connected", "1 while the site answers and its buckets and stream are open.", "site")
+	m.SiteStateAge = gauge("site_state_seconds", "How long site_connected has had its value.", "site")
+	m.SiteUnreachable = gauge("site_unreachable_seconds", "How long ago the site was last heard, while it cannot be reached; else 0.", "site")
+	m.ConductorsAlive = gauge("conductors_alive", "Live rackds; while the site cannot be reached, those that lived before.", "site")
 	m.OutboxEntries = gauge("outbox_entries", "Entries that wait for the site.", "site")
 	m.OutboxAge = gauge("outbox_age_seconds", "Age of the oldest entry that waits for the site.", "site")
+	m.EventsWaiting = gauge("events_waiting", "Events that wait at the site, as the one read last tells; of the replica that reads them.", "site")
+	m.EventsAge = gauge("events_age_seconds", "Age of the oldest event that has been read and not applied or, with none in hand, of the one read last while others wait.", "site")
+	m.WatchdogEnded = counter("watchdog_ended_total", "Works ended by central because no rackd was left to do them.", "site")
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ironyard_central_sql_statements_total",
 		Help: "SQL statements sent, BEGIN and COMMIT left out."}, func() float64 { return float64(statements()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

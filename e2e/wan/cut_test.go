@@ -160,6 +160,10 @@ func TestLinkDown(t *testing.T) {
 			if status, body := f.get("/readyz"); status != http.StatusOK || !strings.Contains(body, `site "east": away since 2`) || !strings.Contains(body, `site "west": ok`) {
 				t.Errorf("/readyz: %d %s", status, body)
 			}
+			if _, body := f.get("/metrics"); !strings.Contains(body, `ironyard_central_site_connected{site="east"} 0`) ||
+				strings.Contains(body, `ironyard_central_site_unreachable_seconds{site="east"} 0`) {
+				t.Error("the metrics do not show that east is away")
+			}
 			f.ask(other, "active")
 			f.wait(other, 20*time.Second, provision.Active)
 			f.siteEnds(busy)

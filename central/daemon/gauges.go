@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"context"
+	"time"
+)
+
+// observeEvery is how often the gauges that cost a query are set.
+const observeEvery = 10 * time.Second
+
+// run sets the gauges that cost a query until ctx ends.
+func (o *observer) run(ctx context.Context) error {
+	tick := time.NewTicker(observeEvery)
+	defer tick.Stop()
+	for {
+		o.outbox(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// sitesNow sets the gauges of the sites, which cost nothing.
+func (o *observer) sitesNow() {
+	m := o.metrics
+	for _, s := range o.sites.Status() {
+		open, unreachable, age := 1.0, 0.0, time.Since(s.Since).Seconds()
+		if !s.Open {
+			open, unreachable = 0, age
+		}
+		m.SiteConnected.WithLabelValues(s.Name).Set(open)
+		m.SiteStateAge.WithLabelValues(s.Name).Set(age)
+		m.SiteUnreachable.WithLabelValues(s.Name).Set(unreachable)
+		b := o.ingest.Backlog(s.Name)
+		m.EventsWaiting.WithLabelValues(s.Name).Set(float64(b.Events))
+		m.EventsAge.WithLabelValues(s.Name).Set(since(b.Oldest))
+	}
+}
+
+// outbox sets the gauges of what waits in the outbox.
+func (o *observer) outbox(ctx context.Context) {
+	waiting, err := o.db.OutboxBacklog(ctx)
+	if err != nil {
+		return // the next tick tries again; readiness tells of the database
+	}
+	m := o.metrics
+	m.OutboxEntries.Reset()
+	m.OutboxAge.Reset()
+	for _, s := range o.sites.Status() {
+		m.OutboxEntries.WithLabelValues(s.Name).Set(0)
+		m.OutboxAge.WithLabelValues(s.Name).Set(0)
+	}
+	for _, b := range waiting { // also for a site that is not configured any more
+		m.OutboxEntries.WithLabelValues(b.Site).Set(float64(b.Entries))
+		m.OutboxAge.WithLabelValues(b.Site).Set(since(b.Oldest))
+	}
+}
+
+// since is the age of t in seconds, 0 for the zero time.
+func since(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(t).Seconds())
+}
