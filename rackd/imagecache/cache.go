@@ -6,6 +6,7 @@
 //
 //   - A file of the cache is complete and has the checksum that its name says:
 //     content is verified while it streams into a .part file, synced, then renamed.
+//     What comes without a checksum is named by the one that it turns out to have.
 //   - Of any number of callers that want one image at once, one fetches; the fetch
 //     goes on as long as one of them still waits, and never outlives the last.
 //   - Files and fetches together never exceed MaxBytes. What is being served, or was
@@ -67,6 +68,9 @@ type Cache struct {
 	flights  map[string]*flight
 	stored   int64 // bytes of entries
 	reserved int64 // bytes granted to fetches, written or not
+	// By URL: what Latest knows, and whose turn it is to ask.
+	addresses map[string]address
+	turns     map[string]chan struct{}
 }
 
 // entry is a file of the cache; Cache.mu guards it.
@@ -91,7 +95,8 @@ type Entry struct {
 // removes what it left half done.
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
-		now: time.Now, stall: stallAfter, entries: map[string]*entry{}, flights: map[string]*flight{}}
+		now: time.Now, stall: stallAfter, entries: map[string]*entry{}, flights: map[string]*flight{},
+		addresses: map[string]address{}, turns: map[string]chan struct{}{}}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
 	}
@@ -112,6 +117,7 @@ func Open(cfg Config) (*Cache, error) {
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("image cache: read %s: %w", c.dir, err)
 	}
+	c.loadAddresses()
 	var err error
 	if c.metrics, err = newCollectors(c, cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("image cache: register metrics: %w", err)

@@ -76,8 +76,10 @@ func (c *Cache) wait(ctx context.Context, f *flight) error {
 
 // fetch brings f's image into the folder and the table.
 func (c *Cache) fetch(ctx context.Context, f *flight) error {
-	begun := c.now()
-	size, err := c.download(ctx, f)
+	size, err := c.download(ctx, f, nil)
+	if err == nil {
+		c.keep(f, size)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reserved -= f.reserved
@@ -85,25 +87,31 @@ func (c *Cache) fetch(ctx context.Context, f *flight) error {
 	if c.flights[f.sum.id()] == f {
 		delete(c.flights, f.sum.id())
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// keep takes the file of a download into the table.
+func (c *Cache) keep(f *flight, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.entries[f.sum.id()] == nil { // else: given up and begun anew, both came home
 		c.entries[f.sum.id()] = &entry{size: size, used: c.now(), handed: c.now()}
 		c.stored += size
 	}
-	took := c.now().Sub(begun)
-	c.log.Info("image fetched and verified", "image", f.sum.id(), "from", show(f.url), "bytes", size,
-		"took", took.Round(time.Millisecond), "mb_per_s", int64(float64(size)/1e6/max(took.Seconds(), 1e-3)))
-	return nil
+	// What was reserved for it is now counted as stored.
+	c.reserved -= f.reserved
+	f.reserved = 0
 }
 
-// download writes the file; on an error nothing of it remains.
-func (c *Cache) download(ctx context.Context, f *flight) (size int64, err error) {
+// download writes the file; on an error nothing of it remains. Without a checksum in
+// f it notes the one that the content has, unless the address still holds known: then
+// there is no download, f stays as it is, and known is told the version.
+func (c *Cache) download(ctx context.Context, f *flight, known *address) (size int64, err error) {
+	begun := c.now()
 	ctx, watch := c.watch(ctx)
 	defer watch.stop()
-	body, announced, err := c.open(ctx, f.url)
-	if err != nil {
+	body, announced, err := c.open(ctx, f.url, known)
+	if err != nil || body == nil {
 		return 0, err
 	}
 	defer body.Close()
@@ -148,7 +156,9 @@ func (c *Cache) download(ctx context.Context, f *flight) (size int64, err error)
 			return 0, fmt.Errorf("%w: %s broke off after %d bytes: %w", ErrUnavailable, show(f.url), size, readErr)
 		}
 	}
-	if got := fmt.Sprintf("%x", hash.Sum(nil)); got != f.sum.value {
+	if got := fmt.Sprintf("%x", hash.Sum(nil)); f.sum.value == "" {
+		f.sum.value = got
+	} else if got != f.sum.value {
 		return 0, fmt.Errorf("%w: %s (%d bytes) has %s %s, expected %s; correct the checksum of the node's image or replace the file",
 			ErrChecksum, show(f.url), size, f.sum.algo, got, f.sum.value)
 	}
@@ -163,6 +173,9 @@ func (c *Cache) download(ctx context.Context, f *flight) (size int64, err error)
 		os.Remove(final) // it would count for nobody
 		return 0, c.diskError(f, err)
 	}
+	took := c.now().Sub(begun)
+	c.log.Info("image fetched and verified", "image", f.sum.id(), "from", show(f.url), "bytes", size,
+		"took", took.Round(time.Millisecond), "mb_per_s", int64(float64(size)/1e6/max(took.Seconds(), 1e-3)))
 	return size, nil
 }
 

@@ -26,14 +26,16 @@ func newClient() *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// open opens an address; size is -1 if it is not known. Errors are of this package.
-func (c *Cache) open(ctx context.Context, raw string) (body io.ReadCloser, size int64, err error) {
+// open opens an address; size is -1 if it is not known. Given what is known of the
+// address, it returns no body when that has not changed, and else tells known the
+// version that it opened. Errors are of this package.
+func (c *Cache) open(ctx context.Context, raw string, known *address) (body io.ReadCloser, size int64, err error) {
 	u, err := parseURL(raw)
 	if err != nil {
 		return nil, 0, err
 	}
 	if u.Scheme == "file" {
-		return c.openFile(u.Path)
+		return c.openFile(u.Path, known)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, nil)
 	if err != nil {
@@ -41,6 +43,11 @@ func (c *Cache) open(ctx context.Context, raw string) (body io.ReadCloser, size 
 	}
 	// The checksum is of the file as it is stored, not of what a transfer coding hides.
 	req.Header.Set("Accept-Encoding", "identity")
+	if known != nil && known.ETag != "" {
+		req.Header.Set("If-None-Match", known.ETag)
+	} else if known != nil && known.Modified != "" {
+		req.Header.Set("If-Modified-Since", known.Modified)
+	}
 	res, err := c.client.Do(req)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -53,9 +60,15 @@ func (c *Cache) open(ctx context.Context, raw string) (body io.ReadCloser, size 
 		return nil, 0, fmt.Errorf("%w: GET %s: %w", ErrUnavailable, show(raw), err)
 	}
 	if res.StatusCode == http.StatusOK {
+		if known != nil {
+			*known = address{ETag: res.Header.Get("ETag"), Modified: res.Header.Get("Last-Modified")}
+		}
 		return res.Body, res.ContentLength, nil
 	}
 	res.Body.Close()
+	if res.StatusCode == http.StatusNotModified && known != nil && known.ID != "" {
+		return nil, 0, nil
+	}
 	return nil, 0, fmt.Errorf("%w: GET %s answered %d %s", statusError(res.StatusCode), show(raw), res.StatusCode, http.StatusText(res.StatusCode))
 }
 
@@ -72,19 +85,19 @@ func statusError(code int) error {
 
 // openFile opens path if it is in an allowed folder. os.Root keeps symbolic links
 // from leading out of it.
-func (c *Cache) openFile(path string) (io.ReadCloser, int64, error) {
+func (c *Cache) openFile(path string, known *address) (io.ReadCloser, int64, error) {
 	path = filepath.Clean(path)
 	for _, dir := range c.allowed {
 		rel, err := filepath.Rel(filepath.Clean(dir), path)
 		if err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
-		return openIn(dir, rel, path)
+		return openIn(dir, rel, path, known)
 	}
 	return nil, 0, fmt.Errorf("%w: file://%s is in none of the folders that this rackd may read images from", ErrSource, path)
 }
 
-func openIn(dir, rel, path string) (io.ReadCloser, int64, error) {
+func openIn(dir, rel, path string, known *address) (io.ReadCloser, int64, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, 0, fileError(path, err)
@@ -97,6 +110,14 @@ func openIn(dir, rel, path string) (io.ReadCloser, int64, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && info.Mode().IsRegular() {
+		if known != nil {
+			version := fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())
+			if known.ETag == version {
+				f.Close()
+				return nil, 0, nil
+			}
+			*known = address{ETag: version}
+		}
 		return f, info.Size(), nil
 	}
 	f.Close()

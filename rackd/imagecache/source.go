@@ -55,12 +55,17 @@ func parseChecksum(algo, value string) (checksum, error) {
 // ValidID reports whether id can name an image: it is an algorithm and a checksum,
 // and so a harmless file name.
 func ValidID(id string) bool {
+	_, ok := parseID(id)
+	return ok
+}
+
+func parseID(id string) (checksum, bool) {
 	algo, value, ok := strings.Cut(id, "-")
 	if !ok {
-		return false
+		return checksum{}, false
 	}
 	s, err := parseChecksum(algo, value)
-	return err == nil && s.id() == id
+	return s, err == nil && s.id() == id
 }
 
 // parseURL admits addresses that the cache can fetch.

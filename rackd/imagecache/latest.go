@@ -1,0 +1,126 @@
+package imagecache
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// addressFile keeps what Latest knows, in the cache's folder.
+const addressFile = "addresses.json"
+
+// address is what lay at an address when it was last fetched.
+type address struct {
+	ID string `json:"id"`
+	// What the server said of that version.
+	ETag     string `json:"etag,omitempty"`
+	Modified string `json:"modified,omitempty"`
+}
+
+// Latest returns what lies at an address that comes without a checksum, such as a
+// kernel: it is fetched when its server says that it has changed, and kept under its
+// own checksum. A server that tells no version (ETag, Last-Modified) is asked for all
+// of it each time; while a server does not answer, what is here is returned. The entry
+// is safe from eviction as with Ensure.
+func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
+	// One at a time for each address: those who wait get a short answer.
+	turn := c.turn(url)
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return Entry{}, fmt.Errorf("fetch %s: %w", show(url), context.Cause(ctx))
+	}
+	c.mu.Lock()
+	known := c.addresses[url]
+	c.mu.Unlock()
+	had, here := c.held(known.ID)
+	if !here {
+		known = address{}
+	}
+	f := &flight{sum: checksum{algo: "sha256"}, url: url}
+	size, err := c.download(ctx, f, &known)
+	if err == nil && f.sum.value != "" {
+		c.keep(f, size)
+		known.ID = f.sum.id()
+		c.remember(url, known)
+		had, here = c.held(known.ID)
+	}
+	c.mu.Lock()
+	c.reserved -= f.reserved
+	c.mu.Unlock()
+	switch {
+	case err == nil && here:
+		return had, nil
+	case err == nil:
+		return Entry{}, fmt.Errorf("%w: %s went while it was wanted", ErrFull, show(url))
+	case here && !Permanent(err) && ctx.Err() == nil:
+		c.log.Warn("address not asked for a newer version, using what is here", "address", show(url), "image", had.ID, "error", err)
+		return had, nil
+	}
+	return Entry{}, err
+}
+
+func (c *Cache) turn(url string) chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turns[url] == nil {
+		c.turns[url] = make(chan struct{}, 1)
+	}
+	return c.turns[url]
+}
+
+// Holds reports whether an image is here.
+func (c *Cache) Holds(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries[id] != nil
+}
+
+// held is lookup by ID.
+func (c *Cache) held(id string) (Entry, bool) {
+	sum, ok := parseID(id)
+	if !ok {
+		return Entry{}, false
+	}
+	return c.lookup(sum)
+}
+
+// remember notes what lies at an address; that it cannot be written costs one fetch
+// after the next start.
+func (c *Cache) remember(url string, a address) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addresses[url] = a
+	for u, old := range c.addresses {
+		if c.entries[old.ID] == nil {
+			delete(c.addresses, u)
+		}
+	}
+	body, err := json.Marshal(c.addresses)
+	path := filepath.Join(c.dir, addressFile)
+	if err == nil {
+		if err = os.WriteFile(path+partSuffix, body, 0o600); err == nil {
+			err = os.Rename(path+partSuffix, path)
+		}
+	}
+	if err != nil {
+		c.log.Warn("addresses of images not saved", "file", path, "error", err)
+	}
+}
+
+// loadAddresses reads what a former process remembered; what is unreadable is
+// fetched again.
+func (c *Cache) loadAddresses() {
+	body, err := os.ReadFile(filepath.Join(c.dir, addressFile))
+	if err == nil {
+		err = json.Unmarshal(body, &c.addresses)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("addresses of images cannot be read, fetching them anew", "error", err)
+	}
+}
