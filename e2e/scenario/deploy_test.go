@@ -53,6 +53,9 @@ func TestDeployAndUndeploy(t *testing.T) {
 			o := theRack.Operator
 			id := enrolled(ctx, t, name, func(m *operator.Machine) {
 				m.Clean = name == "bios-0" // the other goes straight to available
+				if name == "uefi-0" {
+					m.DriverInfo["deploy_kernel"], m.DriverInfo["deploy_ramdisk"] = theRack.ImageURL(ownKernel), theRack.ImageURL(ownRamdisk)
+				}
 				if m.Clean {
 					m.Interfaces = map[string]string{"boot": "pxe"} // and loads the ramdisk by TFTP
 				}
@@ -76,7 +79,15 @@ func TestDeployAndUndeploy(t *testing.T) {
 			if err := o.SetImage(ctx, id, qcow2()); err != nil {
 				t.Fatal(err)
 			}
+			console := consoleFromNow(t, name)
 			deployed(ctx, t, id, name)
+			if name == "uefi-0" {
+				for range 2 { // kernel and ramdisk
+					if _, err := console.Wait(ctx, regexp.MustCompile(`http://\S+/images/sha256-`)); err != nil {
+						t.Errorf("the node's own kernel and ramdisk do not come from the rack's cache: %v", err)
+					}
+				}
+			}
 			if err := o.Ask(ctx, id, "deleted", nil); err != nil {
 				t.Fatal(err)
 			}

@@ -117,26 +117,32 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	})
 	g.Go(func() (err error) {
 		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "image")})
-		if err != nil {
-			return err
-		}
-		return offer(o.Images)
+		return err
 	})
-	return o, g.Wait()
+	if err := g.Wait(); err != nil {
+		return o, err
+	}
+	return o, offer(o)
 }
 
+// Names of a kernel and a ramdisk that a node brings itself.
+const (
+	ownKernel  = "own-kernel"
+	ownRamdisk = "own-ramdisk"
+)
+
 // offer fills the folder that the rack gets its images from.
-func offer(dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
+func offer(o rack.Options) error {
+	if err := os.Mkdir(o.Images, 0o755); err != nil {
 		return err
 	}
-	for _, f := range []testimage.File{images.QCOW2, images.Raw} {
-		if err := os.Symlink(f.Path, filepath.Join(dir, filepath.Base(f.Path))); err != nil {
+	for name, path := range map[string]string{filepath.Base(images.QCOW2.Path): images.QCOW2.Path, ownKernel: o.Kernel, ownRamdisk: o.Ramdisk} {
+		if err := os.Symlink(path, filepath.Join(o.Images, name)); err != nil {
 			return err
 		}
 	}
 	var err error
-	longImage, err = lengthen(images.Raw.Path, filepath.Join(dir, "long.raw"))
+	longImage, err = lengthen(images.Raw.Path, filepath.Join(o.Images, "long.raw"))
 	return err
 }
 

@@ -18,6 +18,14 @@ type BootOrder struct {
 	Ramdisk, Local bool
 	Via            driver.Transport
 	Reason         string
+	// Kernel and Initramfs are the node's own; zero: those of the rackd.
+	Kernel, Initramfs BootFile
+}
+
+// BootFile is a file that a node brings itself.
+type BootFile struct {
+	URL string // as in driver_info
+	ID  string // in the rack's cache; empty: not there
 }
 
 // BootByMAC and BootByUUID answer for netboot, from memory; ok is false for a
@@ -40,9 +48,12 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	if hw, err := c.cfg.Hardware.Resolve(n); err == nil {
 		o.Via = hw.Boot().Via()
 	}
+	o.Kernel.URL, o.Initramfs.URL = n.DriverString("deploy_kernel"), n.DriverString("deploy_ramdisk")
 	fact := ""
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && open {
-		fact = w.Doc.Checkpoint.Facts[driver.FactBoot]
+		facts := w.Doc.Checkpoint.Facts
+		fact = facts[driver.FactBoot]
+		o.Kernel.ID, o.Initramfs.ID = facts[driver.FactKernel], facts[driver.FactRamdisk]
 		if r := c.runner(n.UUID); r != nil {
 			fact = r.bootFact()
 		}

@@ -45,6 +45,7 @@ type rackd struct {
 	conductor *conductor.Conductor
 	hardware  *drivers.Set
 	cache     *imagecache.Cache
+	stock     images
 	mirror    *imagemirror.Mirror
 	power     *powersync.Sync // nil: power is not read
 	identity  agentdoor.Identity
@@ -132,9 +133,9 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		Keys: c.Keys, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean}
 	if r.cache != nil {
-		stock := images{r.cache, c.Rack.httpBase(), r.neighbours}
-		cc.Images = stock
-		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.neighbours, Copy: stock.Copy, Log: c.Log})
+		r.stock = images{r.cache, c.Rack.httpBase(), r.neighbours}
+		cc.Images = r.stock
+		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.neighbours, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
 	if c.PowerSync > 0 {

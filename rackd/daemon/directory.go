@@ -19,17 +19,25 @@ import (
 )
 
 // directory shows netboot the conductor's boot orders.
-type directory struct{ c *conductor.Conductor }
+type directory struct {
+	c *conductor.Conductor
+	// cached returns where the machines find a file of the rack's cache; empty when it
+	// is not there.
+	cached func(id string) string
+}
 
-func (d directory) ByMAC(mac string) (netboot.Machine, bool)   { return machine(d.c.BootByMAC(mac)) }
-func (d directory) ByUUID(uuid string) (netboot.Machine, bool) { return machine(d.c.BootByUUID(uuid)) }
+func (d directory) ByMAC(mac string) (netboot.Machine, bool) { return d.machine(d.c.BootByMAC(mac)) }
+func (d directory) ByUUID(uuid string) (netboot.Machine, bool) {
+	return d.machine(d.c.BootByUUID(uuid))
+}
 
-func machine(o conductor.BootOrder, ok bool) (netboot.Machine, bool) {
+func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, bool) {
 	if !ok {
 		return netboot.Machine{}, false
 	}
 	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, State: o.State, Reason: o.Reason,
-		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP}
+		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP,
+		Kernel: d.file(o.Kernel), Initramfs: d.file(o.Initramfs)}
 	switch {
 	case o.Ramdisk && o.Via != driver.ViaNone:
 		m.Order = netboot.Ramdisk
@@ -37,6 +45,15 @@ func machine(o conductor.BootOrder, ok bool) (netboot.Machine, bool) {
 		m.Order = netboot.LocalDisk
 	}
 	return m, true
+}
+
+// file returns where a machine loads a file from: this rackd's cache, or, when that
+// does not have it (yet), where it comes from.
+func (d directory) file(f conductor.BootFile) string {
+	if at := d.cached(f.ID); f.URL != "" && at != "" {
+		return at
+	}
+	return f.URL
 }
 
 // images hands an agent the URLs of an image in the cache.
@@ -62,6 +79,22 @@ func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, 
 	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
 }
 
+func (i images) Latest(ctx context.Context, url string) (string, error) {
+	e, err := i.cache.Latest(ctx, url)
+	if err != nil && !imagecache.Permanent(err) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
+	}
+	return e.ID, err
+}
+
+// cached returns the URL of an image that is here.
+func (i images) cached(id string) string {
+	if !i.cache.Holds(id) {
+		return ""
+	}
+	return i.base + imagecache.Prefix + id
+}
+
 // Copy gets an image from another rackd's cache, for the mirror.
 func (i images) Copy(ctx context.Context, id, base string) error {
 	algo, value, _ := strings.Cut(id, "-")
@@ -74,6 +107,10 @@ type noImages struct{}
 
 func (noImages) Prepare(context.Context, driver.ImageSource) ([]string, error) {
 	return nil, fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
+}
+
+func (noImages) Latest(context.Context, string) (string, error) {
+	return "", fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
 }
 
 // newAgent returns the client of a node's agent.

@@ -60,7 +60,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	}
 	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask,
 		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
-		Directory: directory{r.conductor}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
+		Directory: directory{r.conductor, r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
 		return l, err
 	}
 	if dhcp.Mode(k.DHCP) != dhcp.Off {
@@ -82,7 +82,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	ramdisk := func() ipxescript.Ramdisk {
 		return k.ramdisk(r.identity.Fingerprint, r.neighbours())
 	}
-	who := directory{r.conductor}
+	who := directory{r.conductor, r.stock.cached}
 	mux := http.NewServeMux()
 	boot := bootweb.Handler(bootweb.Config{Directory: who, Journal: r.desk, Metrics: r.netboot, Files: l.files,
 		Discovery: k.Discovery, Log: r.cfg.Log, Ramdisk: ramdisk})

@@ -79,6 +79,10 @@ const (
 	// FactImage is the ID of the image that the work deploys, once it is in the
 	// rack's cache: the group's other rackds keep a copy.
 	FactImage = "image"
+	// FactKernel and FactRamdisk are the IDs of the node's own kernel and ramdisk, once
+	// they are in the rack's cache.
+	FactKernel  = "kernel"
+	FactRamdisk = "ramdisk"
 
 	// FactBoot says what the machine gets when it boots from the network.
 	FactBoot     = "boot"
@@ -120,6 +124,9 @@ type Images interface {
 	// URLs to hand to the agent: this rackd's first, then those of its neighbours,
 	// which have a copy or soon will.
 	Prepare(ctx context.Context, src ImageSource) (urls []string, err error)
+	// Latest brings the newest version of a file that has no checksum into the rack's
+	// cache and returns its ID there.
+	Latest(ctx context.Context, url string) (id string, err error)
 }
 
 // ImageSource is an image as a node's instance_info describes it.

@@ -1,5 +1,5 @@
 // Package imagemirror keeps copies of the images that the other rackds of the group
-// deploy from. Should one of them die, its agents go on with their downloads here,
+// deploy from, and of the kernels and ramdisks that their nodes bring themselves. Should one of them die, its agents go on with their downloads here,
 // and whoever inherits its work has the image, also while the WAN is cut.
 //
 // It may import protocol, rackd/driver and rackd/view; it declares what else it
@@ -11,6 +11,7 @@ package imagemirror
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ type Mirror struct {
 
 	mu    sync.Mutex
 	dirty map[string]bool
-	done  map[string]string // node → image copied for its work
+	done  map[string]string // node → images copied for its work
 }
 
 // New returns a mirror that is idle until Run.
@@ -106,14 +107,15 @@ func (m *Mirror) changed() []string {
 
 // look copies the image of a node's work if another rackd runs it.
 func (m *Mirror) look(ctx context.Context, node string) {
-	image, owner := m.wanted(node)
+	images, owner := m.wanted(node)
+	all := strings.Join(images, " ")
 	m.mu.Lock()
-	same := m.done[node] == image
-	if image == "" {
+	same := m.done[node] == all
+	if all == "" {
 		delete(m.done, node)
 	}
 	m.mu.Unlock()
-	if image == "" || same {
+	if all == "" || same {
 		return
 	}
 	base := ""
@@ -125,22 +127,29 @@ func (m *Mirror) look(ctx context.Context, node string) {
 	if base == "" {
 		return // it has gone, or is of another group; its successor's change nudges again
 	}
-	if err := m.cfg.Copy(ctx, image, base); err != nil {
-		if ctx.Err() == nil {
-			m.cfg.Log.Warn("image of a neighbour's deploy not copied, trying again", "image", image, "rackd", owner, "node", node, "in", again, "error", err)
+	for _, image := range images {
+		if err := m.cfg.Copy(ctx, image, base); err != nil {
+			if ctx.Err() == nil {
+				m.cfg.Log.Warn("image of a neighbour's work not copied, trying again", "image", image, "rackd", owner, "node", node, "in", again, "error", err)
+			}
+			return
 		}
-		return
 	}
 	m.mu.Lock()
-	m.done[node] = image
+	m.done[node] = all
 	m.mu.Unlock()
 }
 
-// wanted returns the image of the node's work in flight, and who has it.
-func (m *Mirror) wanted(node string) (image, owner string) {
+// wanted returns the images of the node's work in flight, and who has them.
+func (m *Mirror) wanted(node string) (images []string, owner string) {
 	w := m.cfg.Documents.Work(node)
 	if w == nil || !w.Doc.Open() || w.Doc.Owner == m.cfg.Name {
-		return "", ""
+		return nil, ""
 	}
-	return w.Doc.Checkpoint.Facts[driver.FactImage], w.Doc.Owner
+	for _, fact := range []string{driver.FactImage, driver.FactKernel, driver.FactRamdisk} {
+		if id := w.Doc.Checkpoint.Facts[fact]; id != "" {
+			images = append(images, id)
+		}
+	}
+	return images, w.Doc.Owner
 }

@@ -82,8 +82,10 @@ func TestCopiesWhatNeighboursDeployFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := deploy("rackd-2", "sha256-e")
 		ended.Result = &work.Result{OK: true}
+		own := deploy("rackd-3", "sha256-b")
+		own.Checkpoint.Facts[driver.FactKernel], own.Checkpoint.Facts[driver.FactRamdisk] = "sha256-k", "sha256-r"
 		r := &rack{works: map[string]work.Document{
-			"a": deploy("rackd-2", "sha256-a"), "b": deploy("rackd-3", "sha256-b"),
+			"a": deploy("rackd-2", "sha256-a"), "b": own,
 			"mine": deploy("rackd-1", "sha256-m"), "early": deploy("rackd-2", ""), "ended": ended, "stranger": deploy("rackd-9", "sha256-s"),
 		}}
 		m, stop := running(t, r)
@@ -94,7 +96,7 @@ func TestCopiesWhatNeighboursDeployFrom(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if got, want := r.taken(), []string{"http://three sha256-b", "http://two sha256-a"}; !slices.Equal(got, want) {
+		if got, want := r.taken(), []string{"http://three sha256-b", "http://three sha256-k", "http://three sha256-r", "http://two sha256-a"}; !slices.Equal(got, want) {
 			t.Errorf("copied %q, want %q", got, want)
 		}
 		// Rackd-2 dies and rackd-3 takes its work: nothing new is needed.
@@ -108,7 +110,7 @@ func TestCopiesWhatNeighboursDeployFrom(t *testing.T) {
 		}
 		time.Sleep(again)
 		synctest.Wait()
-		if got, want := r.taken(), []string{"http://three sha256-a", "http://three sha256-b"}; !slices.Equal(got, want) {
+		if got, want := r.taken(), []string{"http://three sha256-a", "http://three sha256-b", "http://three sha256-k", "http://three sha256-r"}; !slices.Equal(got, want) {
 			t.Errorf("after a while %q were marked as used, want %q", got, want)
 		}
 	})

@@ -122,6 +122,11 @@ func (r *Rig) Prepare(_ context.Context, src driver.ImageSource) ([]string, erro
 	return []string{"http://rack/images/" + src.ID(), "http://neighbour/images/" + src.ID()}, r.fail("prepare_image")
 }
 
+// Latest implements driver.Images.
+func (r *Rig) Latest(_ context.Context, url string) (string, error) {
+	return "id of " + url, r.fail("latest " + url)
+}
+
 type noImplementation struct{}
 
 func (noImplementation) Properties() map[string]string              { return nil }

@@ -24,22 +24,33 @@ func IPXE() Interface { return Interface{driver.ViaHTTP} }
 // PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
 func PXE() Interface { return Interface{driver.ViaTFTP} }
 
-const persistField = "force_persistent_boot_device"
+// Fields of driver_info, with Ironic's names.
+const (
+	persistField = "force_persistent_boot_device"
+	kernelField  = "deploy_kernel"
+	ramdiskField = "deploy_ramdisk"
+)
 
 // Properties names what is read of the node.
 func (Interface) Properties() map[string]string {
 	return map[string]string{
 		persistField: "Default, Always or Never: whether to set the boot device for good or for one boot. " +
 			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
+		kernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
+		ramdiskField: "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
 	}
 }
 
-// Validate asks for a port that may boot from the network.
+// Validate asks for a port that may boot from the network, and for URLs that can be
+// loaded from.
 func (Interface) Validate(n *node.Document) error {
 	switch f := n.DriverString(persistField); f {
 	case "", "Default", "Always", "Never":
 	default:
 		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
+	}
+	if err := validateFiles(n); err != nil {
+		return err
 	}
 	for _, p := range n.Ports {
 		if p.PXEEnabled {
@@ -55,6 +66,9 @@ func (i Interface) Via() driver.Transport { return i.via }
 
 // PrepareRamdisk makes the next boot one into the ramdisk.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
+	if err := fetchFiles(ctx, t); err != nil {
+		return err
+	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
 	if err := setMode(ctx, t); err != nil {
 		return err

@@ -89,3 +89,52 @@ func TestValidateNeedsABootPort(t *testing.T) {
 		t.Error("transports")
 	}
 }
+
+func withFiles(kernel, ramdisk string) *drivertest.Rig {
+	r := drivertest.NewRig()
+	r.Node.DriverInfo = map[string]any{kernelField: kernel, ramdiskField: ramdisk}
+	return r
+}
+
+func TestOwnKernelAndRamdiskAreCachedBeforeTheMachineIsTouched(t *testing.T) {
+	r := withFiles("http://files/k", "tftp://files/r")
+	task := r.Task(IPXE())
+	task.Facts[driver.FactRamdisk] = "of an earlier boot"
+	if err := IPXE().PrepareRamdisk(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	if _, stale := task.Facts[driver.FactRamdisk]; task.Facts[driver.FactKernel] != "id of http://files/k" || stale {
+		t.Errorf("facts %v", task.Facts)
+	}
+	r = withFiles("http://files/k", "http://files/r")
+	r.Fail = func(call string) error {
+		if call == "latest http://files/r" {
+			return driver.ErrUnreachable
+		}
+		return nil
+	}
+	if err := IPXE().PrepareRamdisk(t.Context(), r.Task(IPXE())); !errors.Is(err, driver.ErrUnreachable) || len(r.Log) != 0 {
+		t.Errorf("%v after writes %q, want ErrUnreachable and none", err, r.Log)
+	}
+}
+
+func TestValidateOwnKernelAndRamdisk(t *testing.T) {
+	for _, c := range []struct {
+		kernel, ramdisk string
+		ok              bool
+	}{
+		{"", "", true},
+		{"http://files/k", "https://files/r", true},
+		{"file:///srv/k", "tftp://files/r", true},
+		{"http://files/k", "", false},
+		{"", "http://files/r", false},
+		{"http://files/k", "0f6d1c1e-9d5e-4bdb-a2a2-3c9d21c0a001", false}, // Glance is not known here
+		{"http:///k", "http://files/r", false},
+		{"http://user:secret@files/k", "http://files/r", false},
+	} {
+		err := IPXE().Validate(withFiles(c.kernel, c.ramdisk).Node)
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%q and %q: %v", c.kernel, c.ramdisk, err)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package conductor
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// A rackd that does not run the work boots the machine all the same, with the kernel
+// that the checkpoint names.
+func TestAnyRackdBootsTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		s.nodes[nodeA].DriverInfo = map[string]any{"deploy_kernel": "http://x/k", "deploy_ramdisk": "tftp://x/r"}
+		m := &machine{power: driver.PowerOff}
+		step := waitForAgent(m)
+		boot := step.Run
+		step.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			t.Facts[driver.FactKernel] = "sha256-k"
+			return boot(ctx, t)
+		}
+		m.deploy = []driver.Step{step}
+		owner := owned("a")
+		_, _, killA := conductorOn(t, s, "a", owner, m, nil)
+		defer killA()
+		b, _, killB := conductorOn(t, s, "b", owner, m, nil)
+		defer killB()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		o, ok := b.BootByMAC("52:54:00:00:00:01")
+		if want := (BootFile{URL: "http://x/k", ID: "sha256-k"}); !ok || !o.Ramdisk || o.Kernel != want || o.Initramfs != (BootFile{URL: "tftp://x/r"}) {
+			t.Errorf("order %+v", o)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+package daemon
+
+import (
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/netboot"
+)
+
+func TestOwnKernelComesFromTheCacheWhereItIsThere(t *testing.T) {
+	d := directory{cached: func(id string) string {
+		if id != "sha256-k" {
+			return ""
+		}
+		return "http://rack/images/" + id
+	}}
+	for name, c := range map[string]struct {
+		kernel, ramdisk conductor.BootFile
+		want            [2]string
+	}{
+		"the rackd's own":  {want: [2]string{"", ""}},
+		"cached":           {conductor.BootFile{URL: "http://x/k", ID: "sha256-k"}, conductor.BootFile{URL: "http://x/r", ID: "sha256-k"}, [2]string{"http://rack/images/sha256-k", "http://rack/images/sha256-k"}},
+		"not yet here":     {conductor.BootFile{URL: "http://x/k", ID: "sha256-n"}, conductor.BootFile{URL: "http://x/r"}, [2]string{"http://x/k", "http://x/r"}},
+		"no longer wanted": {conductor.BootFile{ID: "sha256-k"}, conductor.BootFile{ID: "sha256-k"}, [2]string{"", ""}},
+	} {
+		m, ok := d.machine(conductor.BootOrder{Node: &node.Document{}, Ramdisk: true, Via: driver.ViaHTTP, Kernel: c.kernel, Initramfs: c.ramdisk}, true)
+		if !ok || m.Order != netboot.Ramdisk || [2]string{m.Kernel, m.Initramfs} != c.want {
+			t.Errorf("%s: kernel %q, ramdisk %q, want %q", name, m.Kernel, m.Initramfs, c.want)
+		}
+	}
+}

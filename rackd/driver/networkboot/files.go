@@ -1,0 +1,49 @@
+package networkboot
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// validateFiles checks the URLs of a node's own kernel and ramdisk.
+func validateFiles(n *node.Document) error {
+	kernel, ramdisk := n.DriverString(kernelField), n.DriverString(ramdiskField)
+	if (kernel == "") != (ramdisk == "") {
+		return fmt.Errorf("node %s: driver_info has one of %s and %s: give both, they belong together, or neither: %w", n.Label(), kernelField, ramdiskField, driver.ErrInvalid)
+	}
+	for field, text := range map[string]string{kernelField: kernel, ramdiskField: ramdisk} {
+		if text == "" {
+			continue
+		}
+		u, err := url.Parse(text)
+		switch {
+		case err != nil, u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "file" && u.Scheme != "tftp", u.Path == "", (u.Host == "") != (u.Scheme == "file"):
+			return fmt.Errorf("node %s: driver_info %s must be an http, https, tftp or file URL: %w", n.Label(), field, driver.ErrInvalid)
+		case u.User != nil:
+			return fmt.Errorf("node %s: driver_info %s holds a user: boot scripts are open to whoever asks: %w", n.Label(), field, driver.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// fetchFiles brings the node's own kernel and ramdisk into the rack's cache, before
+// the machine is touched. What only TFTP gives, the machine loads by itself.
+func fetchFiles(ctx context.Context, t *driver.Task) error {
+	for field, fact := range map[string]string{kernelField: driver.FactKernel, ramdiskField: driver.FactRamdisk} {
+		delete(t.Facts, fact)
+		text := t.Node.DriverString(field)
+		if u, err := url.Parse(text); err != nil || text == "" || u.Scheme == "tftp" {
+			continue
+		}
+		id, err := t.Images.Latest(ctx, text)
+		if err != nil {
+			return fmt.Errorf("node %s: get driver_info %s into the rack's cache: %w", t.Node.Label(), field, err)
+		}
+		t.Facts[fact] = id
+	}
+	return nil
+}
