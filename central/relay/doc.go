@@ -11,7 +11,8 @@
 //   - An entry about a node says only that the node is dirty: the documents are
 //     rendered from the rows when the relay gets to it. Any number of replicas may
 //     do so at once, in any order: a NODES document never replaces one of a higher
-//     revision, and every write is compare-and-set.
+//     revision. Keys are read before the rows, and every write is compare-and-set, so a
+//     replica that stood still in between does not bring back what has ended.
 //   - A work is sent out by its own entry, and after that only by a repair: what the
 //     site has lost comes back under an epoch far above any that was reported, so that
 //     whoever still holds the lost document has lost the node.

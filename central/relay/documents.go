@@ -3,11 +3,8 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -50,7 +47,13 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 }
 
 // putNode writes the node's document unless the site has a newer one.
-func (w *writer) putNode(ctx context.Context, t target, row *store.Snapshot) error {
+func (w *writer) putNode(ctx context.Context, o *order, row *store.Snapshot) error {
+	var old struct {
+		Revision int64 `json:"revision"`
+	}
+	if o.node.value != nil && json.Unmarshal(o.node.value, &old) == nil && old.Revision >= row.Node.Revision {
+		return nil
+	}
 	doc, err := render(w.Key, row)
 	if err != nil {
 		return err
@@ -59,65 +62,34 @@ func (w *writer) putNode(ctx context.Context, t target, row *store.Snapshot) err
 	if err != nil {
 		return err
 	}
-	for range attempts {
-		var rev uint64
-		switch e, err := w.site.Nodes.Get(ctx, t.key()); {
-		case errors.Is(err, jetstream.ErrKeyNotFound):
-		case err != nil:
-			return err
-		default:
-			var old struct {
-				Revision int64 `json:"revision"`
-			}
-			if json.Unmarshal(e.Value(), &old) == nil && old.Revision >= doc.Revision {
-				return nil
-			}
-			rev = e.Revision()
-		}
-		if raced, err := put(ctx, w.site.Nodes, &w.memory.nodes, t.key(), body, rev); !raced {
-			return err
-		}
-	}
-	return errRaced
+	return o.node.put(ctx, w.site.Nodes, &w.memory.nodes, o.key(), body)
 }
 
 // syncWork makes the WORK key fit the node's open work row, or its absence.
-func (w *writer) syncWork(ctx context.Context, t target, row *store.Snapshot, why reason) error {
-	for range attempts {
-		var rev uint64
-		var old *work.Document
-		switch e, err := w.site.Work.Get(ctx, t.key()); {
-		case errors.Is(err, jetstream.ErrKeyNotFound):
-		case err != nil:
-			return err
-		default:
-			rev, old = e.Revision(), new(work.Document)
-			if err := json.Unmarshal(e.Value(), old); err != nil {
-				w.log.Error("unreadable work document is replaced", "key", t.key(), "error", err)
-				old = nil
-			}
-		}
-		var raced bool
-		var err error
-		switch doc, purge := decide(row, old, why, time.Now()); {
-		case doc != nil:
-			if old == nil && doc.Epoch > 0 || old != nil && doc.Epoch > old.Epoch+1 {
-				w.log.Warn("the site has lost a work document; it is made anew", "node", t.node, "work", doc.ID, "epoch", doc.Epoch)
-			}
-			var body []byte
-			if body, err = json.Marshal(doc); err == nil {
-				raced, err = put(ctx, w.site.Work, &w.memory.work, t.key(), body, rev)
-			}
-		case purge && rev != 0:
-			if err = w.site.Work.Purge(ctx, t.key(), jetstream.LastRevision(rev)); isRace(err) {
-				raced, err = true, nil
-			}
-		}
-		if !raced {
-			return err
+func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, why reason) error {
+	var old *work.Document
+	if o.work.value != nil {
+		old = new(work.Document)
+		if err := json.Unmarshal(o.work.value, old); err != nil {
+			w.log.Error("unreadable work document is replaced", "key", o.key(), "error", err)
+			old = nil
 		}
 	}
-	return errRaced
+	doc, purge := decide(row, old, why, time.Now())
+	if purge {
+		return o.work.purge(ctx, w.site.Work, o.key())
+	}
+	if doc == nil {
+		return nil
+	}
+	if old == nil && doc.Epoch > 0 || old != nil && doc.Epoch > old.Epoch+1 {
+		w.log.Warn("the site has lost a work document; it is made anew", "node", o.id, "work", doc.ID, "epoch", doc.Epoch)
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	return o.work.put(ctx, w.site.Work, &w.memory.work, o.key(), body)
 }
 
 // reason says why a WORK key is looked at.
@@ -135,8 +107,7 @@ const (
 const lostEpochs = 1 << 16
 
 // decide says what the WORK key must become, given the rows and what it holds (nil:
-// nothing): a document to write, a purge, or neither. Both are done only if the key
-// still is what was read: an old reading of it does no harm.
+// nothing): a document to write, a purge, or neither.
 func decide(row *store.Snapshot, old *work.Document, why reason, now time.Time) (doc *work.Document, purge bool) {
 	if row.Work == nil {
 		// Ended, and central knows it; or overtaken by a request that needed no

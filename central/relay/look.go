@@ -99,14 +99,15 @@ func (w *writer) look(ctx context.Context) error {
 	w.failed = nil
 	for _, b := range []struct {
 		name    string
+		stream  jetstream.Stream
 		memory  *memory
 		compare func(ctx context.Context, every bool) error
 		between func(context.Context) error // instead, while nothing is wrong
 	}{
-		{bus.WorkBucket, &w.memory.work, w.compareWorks, w.checkWorks}, // first: somebody waits for it
-		{bus.NodesBucket, &w.memory.nodes, w.compareNodes, nil},
+		{bus.WorkBucket, w.works, &w.memory.work, w.compareWorks, w.checkWorks}, // first: somebody waits for it
+		{bus.NodesBucket, w.nodes, &w.memory.nodes, w.compareNodes, nil},
 	} {
-		err := w.lookAt(ctx, b.name, b.memory, b.compare, b.between)
+		err := w.lookAt(ctx, b.name, b.stream, b.memory, b.compare, b.between)
 		if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
 			return fmt.Errorf("bucket %s of site %q: %w", b.name, w.site.Name, err)
 		}
@@ -115,14 +116,14 @@ func (w *writer) look(ctx context.Context) error {
 	return nil
 }
 
-func (w *writer) lookAt(ctx context.Context, bucket string, m *memory, compare func(context.Context, bool) error, between func(context.Context) error) error {
+func (w *writer) lookAt(ctx context.Context, bucket string, stream jetstream.Stream, m *memory, compare func(context.Context, bool) error, between func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	stream, err := w.site.JS.Stream(ctx, "KV_"+bucket)
+	info, err := stream.Info(ctx)
 	if err != nil {
 		return err
 	}
-	if l := m.note(witnessOf(stream.CachedInfo())); l.what != "" && !l.unsure {
+	if l := m.note(witnessOf(info)); l.what != "" && !l.unsure {
 		w.log.Warn("the site has lost documents; they are written again from the database", "bucket", bucket, "reason", l.what)
 	}
 	began := time.Now()

@@ -2,9 +2,12 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/store"
@@ -72,6 +75,9 @@ const linger = 10 * time.Millisecond
 func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 	w := &writer{Config: &r.cfg, site: site, log: r.cfg.Log.With("site", site.Name), inbox: newInbox(),
 		memory: r.remembered(site.Name), repairs: &repairs{listed: map[target]bool{}}}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
 	defer r.cfg.Store.WatchOutbox(w.told)()
 	defer w.forgetLast()
 	defer w.leaveRepairs()
@@ -114,6 +120,18 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			w.try(ctx, "repair", w.repair)
 		}
 	}
+}
+
+// open finds the streams of the two buckets.
+func (w *writer) open(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	for bucket, stream := range map[string]*jetstream.Stream{bus.NodesBucket: &w.nodes, bus.WorkBucket: &w.works} {
+		if *stream, err = w.site.JS.Stream(ctx, "KV_"+bucket); err != nil {
+			return fmt.Errorf("open the stream of bucket %s of site %q: %w", bucket, w.site.Name, err)
+		}
+	}
+	return nil
 }
 
 // try runs a background task, which fails and is run again by its timer.

@@ -19,6 +19,8 @@ import (
 type writer struct {
 	*Config
 	site   *bus.Site
+	nodes  jetstream.Stream // of the buckets
+	works  jetstream.Stream
 	log    *slog.Logger
 	inbox  *inbox
 	done   []*store.Outbox // published, not yet deleted
@@ -35,11 +37,11 @@ const (
 // target is a node's keys at a site, in the group that an entry names: the node may
 // have moved to another group since.
 type target struct {
-	node  string
+	id    string // of the node
 	token string // bus.GroupToken of the group
 }
 
-func (t target) key() string { return t.token + "." + t.node }
+func (t target) key() string { return t.token + "." + t.id }
 
 // order asks for the keys of a target to be made to fit the rows.
 type order struct {
@@ -48,7 +50,9 @@ type order struct {
 	sends []string
 	// repair: the site may have lost documents that it had.
 	repair bool
-	err    error // how it went
+	// What the keys held before the rows were read.
+	node, work held
+	err        error // how it went
 }
 
 // publish does what the entries ask for and returns those that are done. Nodes of
@@ -84,7 +88,7 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 	}
 	for _, o := range orders {
 		if o.err != nil {
-			blocked[o.node] = true
+			blocked[o.id] = true
 			errs = append(errs, o.err)
 		}
 	}
@@ -112,34 +116,63 @@ func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
 
 // sync makes the keys of each order's target fit the rows and leaves in the order how
 // that went. It fails as a whole only when the rows cannot be read.
+//
+// The keys are read first, then the rows, and a key is written only if it still is
+// what was read: so whoever comes late, even a process that stood still for minutes
+// between two of these lines, does not bring back what the rows no longer say.
 func (w *writer) sync(ctx context.Context, orders []*order) error {
-	seen := map[string]bool{}
-	var ids []string
-	for _, o := range orders {
-		if !seen[o.node] {
-			seen[o.node] = true
-			ids = append(ids, o.node)
+	for range attempts {
+		w.each(ctx, orders, w.read)
+		rows, err := w.Store.Snapshots(ctx, nodesOf(orders))
+		if err != nil {
+			return err
+		}
+		waiting, err := w.waiting(ctx, orders, rows)
+		if err != nil {
+			return err
+		}
+		w.each(ctx, orders, func(ctx context.Context, o *order) error {
+			if o.err != nil {
+				return o.err // its keys could not be read
+			}
+			return w.syncOne(ctx, o, rows[o.id], waiting)
+		})
+		orders = slices.DeleteFunc(slices.Clone(orders), func(o *order) bool { return !isRace(o.err) })
+		if len(orders) == 0 {
+			return nil
 		}
 	}
-	rows, err := w.Store.Snapshots(ctx, ids)
-	if err != nil {
-		return err
+	for _, o := range orders {
+		o.err = fmt.Errorf("node %s: somebody else wrote its keys each time: %w", o.id, o.err)
 	}
-	waiting, err := w.waiting(ctx, orders, rows)
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+// each calls f for many orders at once and leaves its error in each.
+func (w *writer) each(ctx context.Context, orders []*order, f func(context.Context, *order) error) {
 	var g errgroup.Group
 	g.SetLimit(parallel)
 	for _, o := range orders {
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 			defer cancel()
-			o.err = w.syncOne(ctx, o, rows[o.node], waiting)
+			o.err = f(ctx, o)
 			return nil
 		})
 	}
-	return g.Wait() // nil: each error is its order's
+	g.Wait() // nil: each error is its order's
+}
+
+func nodesOf(orders []*order) []string {
+	seen := map[string]bool{}
+	var ids []string
+	for _, o := range orders {
+		if !seen[o.id] {
+			seen[o.id] = true
+			ids = append(ids, o.id)
+		}
+	}
+	return ids
 }
 
 // waiting returns the works among those that orders repair whose own entries have yet
@@ -148,7 +181,7 @@ func (w *writer) sync(ctx context.Context, orders []*order) error {
 func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*store.Snapshot) (map[string]bool, error) {
 	var works []string
 	for _, o := range orders {
-		if row := rows[o.node]; o.repair && row != nil && row.Work != nil {
+		if row := rows[o.id]; o.repair && row != nil && row.Work != nil {
 			works = append(works, row.Work.ID)
 		}
 	}
@@ -158,10 +191,10 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
 	if row == nil || bus.GroupToken(row.Node.ConductorGroup) != o.token || w.SiteOf(row.Node.ConductorGroup) != w.site.Name {
 		// Deleted, or moved to a group whose own entry puts it there.
-		return errors.Join(w.purge(ctx, w.site.Work, o.target), w.purge(ctx, w.site.Nodes, o.target))
+		return errors.Join(o.work.purge(ctx, w.site.Work, o.key()), o.node.purge(ctx, w.site.Nodes, o.key()))
 	}
-	if err := w.putNode(ctx, o.target, row); err != nil {
-		return fmt.Errorf("write the document of node %s: %w", o.node, err)
+	if err := w.putNode(ctx, o, row); err != nil {
+		return fmt.Errorf("write the document of node %s: %w", o.id, err)
 	}
 	pointHalf.Hit(w.site.Name)
 	why := told
@@ -170,48 +203,12 @@ func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, wai
 	} else if row.Work != nil && o.repair && !waiting[row.Work.ID] {
 		why = repairing
 	}
-	if err := w.syncWork(ctx, o.target, row, why); err != nil {
-		return fmt.Errorf("write the work of node %s: %w", o.node, err)
+	if err := w.syncWork(ctx, o, row, why); err != nil {
+		return fmt.Errorf("write the work of node %s: %w", o.id, err)
 	}
 	return nil
 }
 
-func (w *writer) purge(ctx context.Context, kv jetstream.KeyValue, t target) error {
-	if _, err := kv.Get(ctx, t.key()); errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil
-	}
-	if err := kv.Purge(ctx, t.key()); err != nil {
-		return fmt.Errorf("purge %s of %s: %w", t.key(), kv.Bucket(), err)
-	}
-	return nil
-}
-
-// attempts bounds compare-and-set on one key; each failure means that somebody
-// else got on.
+// attempts bounds how often a key is read and written anew because somebody else got
+// on in between.
 const attempts = 8
-
-// errRaced means that a key changed between the read and the write.
-var errRaced = errors.New("somebody else wrote the key each time")
-
-// put writes body under key if the key is still at rev, 0 for none. raced means
-// that it was not.
-func put(ctx context.Context, kv jetstream.KeyValue, m *memory, key string, body []byte, rev uint64) (raced bool, err error) {
-	if rev == 0 {
-		rev, err = kv.Create(ctx, key, body)
-	} else {
-		rev, err = kv.Update(ctx, key, body, rev)
-	}
-	switch {
-	case isRace(err):
-		return true, nil
-	case err != nil:
-		return false, err
-	}
-	m.wrote(rev)
-	return false, nil
-}
-
-func isRace(err error) bool {
-	var api *jetstream.APIError
-	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
-}

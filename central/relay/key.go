@@ -1,0 +1,69 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+)
+
+// held is what a key held when it was read. A deleted key has a revision too, that of
+// its marker: whoever writes next must have seen it.
+type held struct {
+	revision uint64 // 0: there never was anything
+	value    []byte // nil: there is nothing
+}
+
+// read reads an order's keys. That the bus may answer with what was there a moment ago
+// does no harm: then the write fails.
+func (w *writer) read(ctx context.Context, o *order) (err error) {
+	if o.node, err = get(ctx, w.nodes, bus.NodesBucket, o.key()); err != nil {
+		return err
+	}
+	o.work, err = get(ctx, w.works, bus.WorkBucket, o.key())
+	return err
+}
+
+// get reads a key of a bucket from the bucket's stream, which shows markers.
+func get(ctx context.Context, stream jetstream.Stream, bucket, key string) (held, error) {
+	m, err := stream.GetLastMsgForSubject(ctx, "$KV."+bucket+"."+key)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return held{}, nil
+	case err != nil:
+		return held{}, fmt.Errorf("read key %s of bucket %s: %w", key, bucket, err)
+	case m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "":
+		return held{revision: m.Sequence}, nil
+	}
+	return held{m.Sequence, m.Data}, nil
+}
+
+// put writes value under key if the key still is as it was read; isRace says of the
+// error that it was not.
+func (h held) put(ctx context.Context, kv jetstream.KeyValue, m *memory, key string, value []byte) error {
+	revision, err := kv.Update(ctx, key, value, h.revision)
+	if err == nil {
+		m.wrote(revision)
+	}
+	return err
+}
+
+// purge deletes key if it still is as it was read.
+func (h held) purge(ctx context.Context, kv jetstream.KeyValue, key string) error {
+	if h.value == nil {
+		return nil
+	}
+	if err := kv.Purge(ctx, key, jetstream.LastRevision(h.revision)); err != nil {
+		return fmt.Errorf("purge %s of %s: %w", key, kv.Bucket(), err)
+	}
+	return nil
+}
+
+// isRace reports whether a write failed because the key was not as it was read.
+func isRace(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+}
