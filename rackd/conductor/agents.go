@@ -166,6 +166,18 @@ func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
 	return s, w.Doc.Open()
 }
 
+// bootsAgain forgets the agent: the machine has asked for the ramdisk, so no agent of
+// before runs any more, and the next one may ask for the token.
+func (r *runner) bootsAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.agent != nil {
+		r.agent = nil
+		clear(r.seen)
+		r.log.Info("machine boots the ramdisk again; its agent of before is forgotten")
+	}
+}
+
 // listened is an agent whose answers count as signs of life, like its heartbeats: it
 // may know only rackds that are dead by now.
 type listened struct {

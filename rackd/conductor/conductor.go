@@ -37,6 +37,8 @@ type Documents interface {
 	Work(id string) *view.Work
 	Nodes() []string
 	UpdateWork(ctx context.Context, doc work.Document, revision uint64) (uint64, error)
+	// RefreshWork reads a node's work document from the bus.
+	RefreshWork(ctx context.Context, group, id string) error
 	Publish(ctx context.Context, e work.Event) error
 	ConfigDrive(ctx context.Context, name string) (string, error)
 }
@@ -44,6 +46,8 @@ type Documents interface {
 // Membership says what this rackd owns (rackd/lease).
 type Membership interface {
 	Check() error
+	// Age is how long ago the lease was confirmed, negative for never.
+	Age() time.Duration
 	// Owner returns the name of the rackd that owns a node.
 	Owner(node, driver, group string) string
 	// Gone reports whether a rackd certainly serves no nodes of a group any more.

@@ -3,6 +3,7 @@ package conductor
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -16,8 +17,10 @@ type BootOrder struct {
 	// Ramdisk: boot the ramdisk, by Via. Local: boot from the disk. Neither: Reason
 	// says to the person at the console why there is nothing to boot.
 	Ramdisk, Local bool
-	Via            driver.Transport
-	Reason         string
+	// Later: ask again, because this rackd may not know the newest.
+	Later  bool
+	Via    driver.Transport
+	Reason string
 	// Kernel and Initramfs are the node's own; zero: those of the rackd.
 	Kernel, Initramfs BootFile
 }
@@ -58,6 +61,10 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 			fact = r.bootFact()
 		}
 	}
+	if age := c.cfg.Members.Age(); c.cfg.Members.Check() != nil && age < trustAgain {
+		o.Later = true
+		return o, true
+	}
 	switch {
 	case open && fact == driver.BootRamdisk:
 		o.Ramdisk = true
@@ -71,6 +78,17 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	return o, true
 }
 
+// What the journal of netboot says of a machine that is told to boot the ramdisk.
+const (
+	phaseScript   = "script"
+	ramdiskScript = "ramdisk"
+)
+
+// trustAgain is how long a rackd without a lease sends machines elsewhere. After that
+// the bus is taken to be away for everybody, and what was last known is better than
+// nothing.
+const trustAgain = 5 * time.Minute
+
 // Seen is told what a machine does: "dhcp", "tftp", "script", "kernel", …. It returns
 // the rackd to tell instead when that runs the machine's work, and the node's group.
 func (c *Conductor) Seen(mac, phase, detail string) (elsewhere, group string) {
@@ -79,6 +97,9 @@ func (c *Conductor) Seen(mac, phase, detail string) (elsewhere, group string) {
 		return "", ""
 	}
 	if r := c.runner(n.UUID); r != nil {
+		if phase == phaseScript && strings.HasPrefix(detail, ramdiskScript) {
+			r.bootsAgain()
+		}
 		r.Phase(phase, detail)
 		return "", ""
 	}

@@ -41,6 +41,10 @@ func (r *runner) save(ctx context.Context) error {
 			r.revision, r.saved = rev, time.Now()
 			return nil
 		case errors.Is(err, view.ErrConflict):
+			// The view may lag behind the bus, for as long as its watch is away.
+			if err := r.refresh(ctx); err != nil {
+				r.log.Warn("the work document has changed and cannot be read", "error", err)
+			}
 			if r.wroteIt() {
 				continue // our own write, whose answer was lost
 			}
@@ -52,6 +56,18 @@ func (r *runner) save(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// refresh brings the view up to date with the node's work document, or waits a little
+// where that fails, so that nobody tries again at once.
+func (r *runner) refresh(ctx context.Context) error {
+	attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := r.c.cfg.Documents.RefreshWork(attempt, r.doc.Group, r.doc.Node)
+	if err != nil {
+		pause(ctx, time.Second) // an ended context ends the runner anyway
+	}
+	return err
 }
 
 // wroteIt reports whether the bus holds a write of this runner that it was never

@@ -82,6 +82,9 @@ func (s *shelf) UpdateWork(_ context.Context, d work.Document, rev uint64) (uint
 	return s.rev, nil
 }
 
+// RefreshWork: conductors read the shelf itself.
+func (s *shelf) RefreshWork(context.Context, string, string) error { return nil }
+
 func (s *shelf) Publish(_ context.Context, e work.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,6 +148,7 @@ type members struct {
 	owner *atomic.Value // string
 	alive *atomic.Value // string: lives besides the owner
 	held  atomic.Bool
+	age   atomic.Int64
 	// unsettled: the lease has just begun
 	unsettled atomic.Bool
 }
@@ -155,6 +159,7 @@ func (m *members) Check() error {
 	}
 	return errors.New("lease expired")
 }
+func (m *members) Age() time.Duration                  { return time.Duration(m.age.Load()) }
 func (m *members) Owner(string, string, string) string { return m.owner.Load().(string) }
 
 // Gone: who is not the owner is dead, unless the test says otherwise.

@@ -39,6 +39,8 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP,
 		Kernel: d.file(o.Kernel), Initramfs: d.file(o.Initramfs)}
 	switch {
+	case o.Later:
+		m.Order = netboot.Later
 	case o.Ramdisk && o.Via != driver.ViaNone:
 		m.Order = netboot.Ramdisk
 	case o.Local:

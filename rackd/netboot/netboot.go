@@ -38,6 +38,8 @@ const (
 	Ramdisk
 	// LocalDisk: boot what is installed.
 	LocalDisk
+	// Later: ask again, another rackd first; this one may not know the newest.
+	Later
 )
 
 // String names the order in logs and metrics.
@@ -47,6 +49,8 @@ func (o Order) String() string {
 		return "ramdisk"
 	case LocalDisk:
 		return "local-disk"
+	case Later:
+		return "later"
 	}
 	return "refuse"
 }

@@ -188,6 +188,18 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 	return rev, nil
 }
 
+// RefreshWork reads a node's work document from the bus, past the watch. A document
+// that is not there is an error: its marker comes by the watch.
+func (v *View) RefreshWork(ctx context.Context, group, id string) error {
+	e, err := v.site.Work.Get(ctx, bus.NodeKey(group, id))
+	if err != nil {
+		return fmt.Errorf("read the work of node %s: %w", id, err)
+	}
+	v.applyWork(e)
+	v.changed(id)
+	return nil
+}
+
 // Publish sends an event; the bus drops it when it has one with that id already.
 func (v *View) Publish(ctx context.Context, e work.Event) error {
 	body, err := json.Marshal(e)

@@ -52,6 +52,8 @@ func Write(m netboot.Machine, mac string, r Ramdisk) string {
 		ramdisk(&b, m, mac, r)
 	case netboot.LocalDisk:
 		local(&b, m)
+	case netboot.Later:
+		later(&b, m, mac, r)
 	default:
 		refusal(&b, m.Reason)
 	}
@@ -78,7 +80,18 @@ func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	fmt.Fprintf(b, "echo Ironyard: the ramdisk did not load, asking again in %d s\nsleep %d\n", RetrySeconds, RetrySeconds)
 	// Not the same again, and no reboot: the order may have changed meanwhile, and a
 	// boot device that was set for one boot would be gone.
-	for _, s := range append([]Server{r.Server}, r.Others...) {
+	chain(b, m, mac, append([]Server{r.Server}, r.Others...))
+}
+
+// later sends the machine to another rackd of the group, and back here when none answers.
+func later(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
+	fmt.Fprintf(b, "echo Ironyard: %s asked a rackd that has lost its site's bus; asking again in %d s\nsleep %d\n", line(label(m)), RetrySeconds, RetrySeconds)
+	chain(b, m, mac, append(r.Others[:len(r.Others):len(r.Others)], r.Server))
+}
+
+// chain goes on with the script of the first server that answers.
+func chain(b *strings.Builder, m netboot.Machine, mac string, servers []Server) {
+	for _, s := range servers {
 		fmt.Fprintf(b, "chain --replace %s || ", scriptURL(m, mac, s))
 	}
 	b.WriteString("reboot\n")

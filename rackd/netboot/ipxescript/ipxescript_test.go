@@ -17,6 +17,7 @@ func TestGolden(t *testing.T) {
 	for name, change := range map[string]func(*netboot.Machine){
 		"ramdisk-http": func(m *netboot.Machine) { m.Order = netboot.Ramdisk },
 		"ramdisk-tftp": func(m *netboot.Machine) { m.Order, m.OverTFTP = netboot.Ramdisk, true },
+		"later":        func(m *netboot.Machine) { m.Order = netboot.Later },
 		"local-uefi":   func(m *netboot.Machine) { m.Order = netboot.LocalDisk },
 		"local-bios":   func(m *netboot.Machine) { m.Order, m.BootMode = netboot.LocalDisk, "bios" },
 		"ramdisk-own": func(m *netboot.Machine) {
@@ -94,7 +95,7 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 	f.Add("-n", "--help", "#", "http://h/\nshell")
 	f.Add("", "&&&", "&|&|", "http://h/&&")
 	f.Fuzz(func(t *testing.T, name, reason, param, kernel string) {
-		for order := netboot.Refuse; order <= netboot.LocalDisk; order++ {
+		for order := netboot.Refuse; order <= netboot.Later; order++ {
 			m := netboot.Machine{UUID: "u", Name: name, Reason: reason, Order: order, KernelParams: []string{param}, Kernel: kernel}
 			got := Write(m, "52:54:00:00:00:01", files)
 			plain := netboot.Machine{UUID: "u", Name: "n", Reason: "r", Order: order, KernelParams: []string{"p"}, Kernel: "http://h/k"}
