@@ -29,7 +29,7 @@ func (a *Authority) BusOptions(ctx context.Context, site string) ([]nats.Option,
 	if err != nil {
 		return nil, err
 	}
-	return a.connection(k.pair, rules)
+	return a.connection(k.site, rules)
 }
 
 // connection makes the options of a connection to an account.
@@ -116,17 +116,17 @@ func (p *pusher) push(ctx context.Context) error {
 	}
 	var errs []error
 	for _, site := range names {
-		text, err := p.a.AccountJWT(ctx, site)
+		text, err := p.a.accountsOf(ctx, site)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		what, err := substance(text)
+		what, err := substance(text.atHub)
 		if err != nil || p.told[site] == what {
 			errs = append(errs, err)
 			continue
 		}
-		if err := p.tell(ctx, text); err != nil {
+		if err := p.tell(ctx, text.atHub); err != nil {
 			errs = append(errs, fmt.Errorf("account of site %s: %w", site, err))
 			continue
 		}

@@ -140,7 +140,11 @@ func (a *Authority) grant(ctx context.Context, key crypto.PublicKey, m *store.Me
 			return g, err
 		}
 		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT, ClusterPassword: k.ClusterPassword}
-		g.Trust.Account, err = a.AccountJWT(ctx, m.Scope.Site)
+		var both accounts
+		if both, err = a.accountsOf(ctx, m.Scope.Site); err != nil {
+			return g, err
+		}
+		g.Trust.Site, g.Trust.Rackds = both.site, both.racks
 		select {
 		case a.joined <- struct{}{}:
 		default:

@@ -94,9 +94,10 @@ func (c *composer) hub() {
 
 // site keeps the site's streams and dials the hub.
 func (c *composer) site() {
-	account := c.account(c.trust.Account)
+	account := c.account(c.trust.Site)
 	c.line("resolver: MEMORY")
-	c.line("resolver_preload: { %s: %q, %s: %q }", c.account(c.trust.System), c.trust.System, account, c.trust.Account)
+	c.line("resolver_preload: { %s: %q, %s: %q, %s: %q }", c.account(c.trust.System), c.trust.System, account, c.trust.Site,
+		c.account(c.trust.Rackds), c.trust.Rackds)
 	// An acknowledged write survives a power cut.
 	c.line("jetstream { store_dir: %q, domain: %q, sync_interval: always }", c.path("jetstream"), c.member.Scope.Site)
 	if len(c.member.Hubs) > 0 {

@@ -116,6 +116,22 @@ func (f *fleet) serve(m *membership.Member) (stop func()) {
 	return stop
 }
 
+// push tells a hub of the sites' accounts until the test ends.
+func (f *fleet) push(hub *membership.Member) {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- f.authority.PushAccounts(ctx, "tls://"+hub.Scope.Address+":"+membership.ClientPort, f.log, quiet)
+	}()
+	f.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.t.Errorf("accounts were not pushed: %v", err)
+		}
+	})
+}
+
 // loopback returns an address of this machine that hardly anybody else uses.
 func loopback() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(255), 1+rand.IntN(254))

@@ -67,10 +67,11 @@ type Grant struct {
 // Trust is what a NATS server goes by when others connect to it.
 type Trust struct {
 	Operator string `json:"operator"` // JWT
-	// System is the system account's JWT, Account the site's; a hub learns of sites'
-	// accounts from central.
-	System  string `json:"system"`
-	Account string `json:"account,omitempty"`
+	// System is the system account's JWT, Site and Rackds are those of a site's two
+	// accounts; a hub learns of sites' accounts from central.
+	System string `json:"system"`
+	Site   string `json:"site,omitempty"`
+	Rackds string `json:"rackds,omitempty"`
 	// ClusterPassword is what servers of one cluster show each other: a certificate of
 	// the fleet, which rackds have too, is not enough there.
 	ClusterPassword string `json:"cluster_password"`

@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -19,7 +23,7 @@ const questionsAtOnce = 32
 
 // answerQuestions answers central, and hears what other rackds hand on about the
 // groups that this one may serve, until ctx ends.
-func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, serves []string, c *conductor.Conductor) error {
+func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, serves []string, c *conductor.Conductor, log *slog.Logger) error {
 	messages := make(chan *nats.Msg, questionsAtOnce)
 	own := bus.AskSubject(group, name)
 	subjects := []string{own}
@@ -41,6 +45,10 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, ser
 		case <-ctx.Done():
 			return nil
 		case m := <-messages:
+			if !genuine(m, subjects) {
+				log.Warn("a message that nobody sent as a question is ignored", "subject", m.Subject, "stream", m.Header.Get(jetstream.StreamHeader))
+				continue
+			}
 			var q ask.Request
 			if err := json.Unmarshal(m.Data, &q); err != nil {
 				respond(m, ask.Reply{Error: &ask.Error{Status: http.StatusBadRequest, Message: "unreadable question"}})
@@ -58,6 +66,16 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, ser
 			}
 		}
 	}
+}
+
+// genuine reports whether somebody has sent m to one of subjects. The bus sends what
+// it has stored wherever it is told to, the name of a question's subject included:
+// such a message says from which stream it is. Questions of central await an answer.
+func genuine(m *nats.Msg, subjects []string) bool {
+	if !slices.Contains(subjects, m.Subject) || m.Header.Get(jetstream.StreamHeader) != "" || strings.HasPrefix(m.Reply, "$JS.") {
+		return false
+	}
+	return m.Subject != subjects[0] || m.Reply != ""
 }
 
 // respond answers, if an answer is awaited. One that is lost is asked for again.

@@ -170,7 +170,7 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 		}
 	})
 	g.Go(func() error {
-		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.conductor)
+		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.conductor, r.cfg.Log)
 	})
 	if r.power != nil {
 		g.Go(func() error { return r.power.Run(ctx) })
