@@ -104,7 +104,7 @@ const (
 // lostEpochs is how far above all epochs that were observed a lost document begins
 // again, for each second since its request: rackds may have come further than what
 // they reported says, and a document may be lost more than once.
-const lostEpochs = 1 << 16
+const lostEpochs = work.LostEpochs
 
 // decide says what the WORK key must become, given the rows and what it holds (nil:
 // nothing): a document to write, a purge, or neither.

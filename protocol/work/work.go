@@ -142,6 +142,10 @@ func (d *Document) Supersedes(old *Document) bool {
 	return old == nil || d.Generation > old.Generation
 }
 
+// LostEpochs is by how much the epoch grows when a document is written anew that the
+// bus had lost: more than the changes of owner that the writer may not know of.
+const LostEpochs = 1 << 16
+
 // Fresh reports whether no rackd has ever taken the work.
 func (d *Document) Fresh() bool { return d.Owner == "" && d.Seq == 0 }
 

@@ -235,6 +235,8 @@ func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
 	switch owner := w.Doc.Owner; {
 	case c.cfg.Members.Check() != nil:
 		return false
+	case w.Lost && !c.cfg.Members.Gone("", n.Group):
+		return false // who has just come back may remember an old owner: itself
 	case owner == c.cfg.Name:
 		return true // from before a restart, or from a moment without a lease
 	case !named:

@@ -50,7 +50,10 @@ const graceAfterTake = time.Minute
 func (r *runner) take(ctx context.Context) error {
 	from := r.doc.Owner
 	r.doc.Owner = r.c.cfg.Name
-	r.doc.Epoch++
+	if r.doc.Epoch++; r.found.Lost {
+		// Others may have held it under later epochs than this rackd remembers.
+		r.doc.Epoch += work.LostEpochs
+	}
 	r.doc.Seq = 1
 	if r.doc.State == "" {
 		r.doc.State, r.doc.Target = r.doc.Entry, r.doc.EntryTarget

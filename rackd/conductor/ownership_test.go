@@ -124,7 +124,7 @@ func TestLostDocumentIsWrittenAnew(t *testing.T) {
 		s.mu.Unlock()
 		s.tell(nodeA)
 		synctest.Wait()
-		if w := s.Work(nodeA); w.Lost || w.Doc.Epoch != 2 || w.Doc.Checkpoint.Step != "deploy.deploy" || w.Doc.State != provision.DeployWait {
+		if w := s.Work(nodeA); w.Lost || w.Doc.Epoch != 2+work.LostEpochs || w.Doc.Checkpoint.Step != "deploy.deploy" || w.Doc.State != provision.DeployWait {
 			t.Fatalf("after the loss: %+v", w)
 		}
 		beat(t, c)

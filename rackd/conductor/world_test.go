@@ -165,7 +165,7 @@ func (m *members) Owner(string, string, string) string { return m.owner.Load().(
 // Gone: who is not the owner is dead, unless the test says otherwise.
 func (m *members) Gone(name, _ string) bool {
 	alive, _ := m.alive.Load().(string)
-	return m.Check() == nil && !m.unsettled.Load() && name != m.owner.Load().(string) && name != alive
+	return m.Check() == nil && !m.unsettled.Load() && (name == "" || name != m.owner.Load().(string) && name != alive)
 }
 func (*members) LastSeen(string) (time.Time, bool) { return time.Now().Add(-time.Second), true }
 
