@@ -58,6 +58,7 @@ type View struct {
 	nodes  map[string]*node.Document
 	works  map[string]*Work
 	byMAC  map[string]string
+	alike  *alike
 	synced chan struct{}
 }
 
@@ -65,7 +66,7 @@ type View struct {
 // of each node whose documents changed.
 func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
-		nodes: map[string]*node.Document{}, works: map[string]*Work{}, byMAC: map[string]string{}, synced: make(chan struct{})}
+		nodes: map[string]*node.Document{}, works: map[string]*Work{}, byMAC: map[string]string{}, alike: newAlike(), synced: make(chan struct{})}
 }
 
 func (v *View) applyNode(e jetstream.KeyValueEntry) {
@@ -82,6 +83,7 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		return
 	}
 	v.dropNode(id)
+	v.alike.share(&n)
 	v.nodes[id] = &n
 	for _, p := range n.Ports {
 		v.byMAC[p.Address] = id
