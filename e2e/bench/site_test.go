@@ -89,14 +89,15 @@ func (s *site) fill(b *testing.B, nodes []string) {
 		b.Fatal(err)
 	}
 	for i, id := range nodes {
-		if _, err := js.PublishAsync("$KV."+bus.NodesBucket+"."+bus.NodeKey(group, id), encode(b, document(s.key, id, i))); err != nil {
+		if _, err := js.PublishAsync("$KV."+bus.NodesBucket+"."+bus.NodeKey(group, id), encode(b, document(s.key, id, i)),
+			jetstream.WithStallWait(time.Minute)); err != nil {
 			b.Fatal(err)
 		}
 	}
 	select {
 	case <-js.PublishAsyncComplete():
-	case <-time.After(time.Minute):
-		b.Fatal("the nodes' documents were not stored within a minute")
+	case <-time.After(5 * time.Minute):
+		b.Fatal("the nodes' documents were not stored within 5 minutes")
 	}
 }
 
