@@ -96,7 +96,7 @@ func (w *writer) look(ctx context.Context) error {
 	for _, o := range w.failed {
 		w.add(o.target)
 	}
-	w.failed = nil
+	w.failed, w.quiet = nil, false
 	for _, b := range []struct {
 		name    string
 		stream  jetstream.Stream

@@ -227,6 +227,29 @@ func TestWorkOnItsWayIsNotLost(t *testing.T) {
 	}
 }
 
+// A rackd that has found a loss is believed at once, however rarely central looks.
+func TestRackdTellsOfALoss(t *testing.T) {
+	f := newFixture(t)
+	n := f.enroll("n", "")
+	f.follow(relay.New(relay.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: discard,
+		SiteOf: func(string) string { return "" }, Look: time.Hour}))
+	there := func() {
+		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))
+	}
+	there()
+	stream, err := f.site.JS.Stream(t.Context(), "KV_"+bus.NodesBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.site.Conn.Publish(bus.BeatSubject("", "r"), []byte("instance lost")); err != nil {
+		t.Fatal(err)
+	}
+	there()
+}
+
 // What an idle site costs the WAN does not grow with its nodes.
 func TestIdleCost(t *testing.T) {
 	const nodes, looks = 300, 20

@@ -122,6 +122,7 @@ func (w *writer) checkWorks(ctx context.Context) error {
 		}
 	}
 	if len(targets) == 0 {
+		w.quiet = w.afterNode == "" && len(w.todo) == 0
 		return nil
 	}
 	keys, err := list(ctx, w.site.Work, names, jetstream.MetaOnly())

@@ -28,7 +28,9 @@ type Config struct {
 	// Takeover is the age at which entries are published whoever wrote them: their
 	// writer has gone, or the site was away. 0: 3 s.
 	Takeover time.Duration
-	// Look is how often a site is asked whether it has lost anything; 0: 15 s.
+	// Look is how often a site is asked whether it has lost anything while work is open
+	// there; 0: 15 s. Without work it is quietLooks times rarer: rackds, which are near
+	// the bus, find a loss sooner and say so with a beat.
 	Look time.Duration
 	// Reconcile is how often all of a site's keys are compared with the rows although
 	// nothing looks wrong; 0: 6 h.
@@ -66,6 +68,8 @@ func (r *Relay) remembered(site string) *siteMemory {
 	return r.memory[site]
 }
 
+const quietLooks = 4
+
 // linger is how long an entry waits for more of its kind.
 const linger = 10 * time.Millisecond
 
@@ -81,6 +85,12 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 	defer r.cfg.Store.WatchOutbox(w.told)()
 	defer w.forgetLast()
 	defer w.leaveRepairs()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	beats, err := site.Beats(ctx)
+	if err != nil {
+		return fmt.Errorf("listen to the beats of site %q: %w", site.Name, err)
+	}
 	tick := time.NewTicker(r.cfg.Tick)
 	defer tick.Stop()
 	look := time.NewTimer(0)
@@ -106,6 +116,14 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			case <-gather.C:
 			}
 			w.try(ctx, "publish", w.publishNew)
+			if w.quiet { // no more: what was just sent out must not be lost for long
+				w.quiet = false
+				look.Reset(r.cfg.Look)
+			}
+		case b := <-beats:
+			if b.Lost && r.cfg.SiteOf(b.Group()) == site.Name {
+				look.Reset(0)
+			}
 		case <-tick.C:
 			// In this order, so that the search finds nothing that is done already.
 			w.try(ctx, "publish", w.publishNew)
@@ -115,11 +133,19 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			if err := w.look(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
-			look.Reset(r.cfg.Look)
+			look.Reset(w.lookAgain())
 		case <-repairable:
 			w.try(ctx, "repair", w.repair)
 		}
 	}
+}
+
+// lookAgain is how long to wait before the next look.
+func (w *writer) lookAgain() time.Duration {
+	if w.quiet {
+		return quietLooks * w.Look
+	}
+	return w.Look
 }
 
 // open finds the streams of the two buckets.

@@ -25,6 +25,7 @@ type writer struct {
 	inbox  *inbox
 	done   []*store.Outbox // published, not yet deleted
 	memory *siteMemory
+	quiet  bool // the last look found nothing that is going on at the site
 	*repairs
 }
 

@@ -28,7 +28,13 @@ type Beat struct {
 	Key string // of the rackd in ALIVE
 	// Instance is the member's; empty when the lease has been given up.
 	Instance string
+	// Lost: the rackd has found that a bucket has lost what it held. Central, which
+	// asks after that much more rarely, is to look.
+	Lost bool
 }
+
+// lostMark follows the instance in a beat that says Lost.
+const lostMark = " lost"
 
 // Group returns the conductor group that the beat's key names.
 func (b Beat) Group() string {
@@ -50,7 +56,7 @@ func (s *Site) Beats(ctx context.Context) (<-chan Beat, error) {
 	beats := make(chan Beat, 1024)
 	sub, err := s.Conn.Subscribe(beatRoot+">", func(m *nats.Msg) {
 		select {
-		case beats <- Beat{Key: strings.TrimPrefix(m.Subject, beatRoot), Instance: string(m.Data)}:
+		case beats <- readBeat(m):
 		default:
 		}
 	})
@@ -61,10 +67,20 @@ func (s *Site) Beats(ctx context.Context) (<-chan Beat, error) {
 	return beats, nil
 }
 
-// beats is when each member that this process announces has beaten last.
+func readBeat(m *nats.Msg) Beat {
+	instance, lost := strings.CutSuffix(string(m.Data), lostMark)
+	return Beat{Key: strings.TrimPrefix(m.Subject, beatRoot), Instance: instance, Lost: lost}
+}
+
+// beats is when each member that this process announces has beaten last, and how.
 type beats struct {
 	mu   sync.Mutex
-	last map[string]time.Time
+	last map[string]lastBeat
+}
+
+type lastBeat struct {
+	at       time.Time
+	instance string
 }
 
 // beat publishes a beat if it is time, or now. A beat that is lost costs a look at
@@ -74,12 +90,24 @@ func (s *Site) beat(m Member, now bool) {
 	s.beats.mu.Lock()
 	defer s.beats.mu.Unlock()
 	// A renewal that comes a little early counts as the one that is due.
-	if !now && time.Since(s.beats.last[key]) < BeatEvery-LeaseRenew/2 {
+	if !now && time.Since(s.beats.last[key].at) < BeatEvery-LeaseRenew/2 {
 		return
 	}
 	if s.beats.last == nil {
-		s.beats.last = map[string]time.Time{}
+		s.beats.last = map[string]lastBeat{}
 	}
-	s.beats.last[key] = time.Now()
+	s.beats.last[key] = lastBeat{time.Now(), m.Instance}
 	_ = s.Conn.Publish(beatRoot+key, []byte(m.Instance))
+}
+
+// beatLost tells that a bucket has lost what it held, in the names of the members
+// that this process announces.
+func (s *Site) beatLost() {
+	s.beats.mu.Lock()
+	defer s.beats.mu.Unlock()
+	for key, b := range s.beats.last {
+		if b.instance != "" {
+			_ = s.Conn.Publish(beatRoot+key, []byte(b.instance+lostMark))
+		}
+	}
 }

@@ -27,8 +27,8 @@ const checkEvery = 5 * time.Second
 
 // Follow keeps r in step with the keys of bucket that match filter, until ctx ends.
 // A watch alone goes silent when the bucket is deleted, purged as a whole or
-// restored from an older copy; Follow finds that out within two of its checks, and
-// reads everything again. While the bus does not answer, it waits.
+// restored from an older copy; Follow finds that out within two of its checks, tells
+// it with a beat, and reads everything again. While the bus does not answer, it waits.
 func (s *Site) Follow(ctx context.Context, bucket, filter string, r Reader) error {
 	f := &follower{site: s, bucket: bucket, filter: filter, reader: r, keys: map[string]uint64{}}
 	for {
@@ -38,6 +38,9 @@ func (s *Site) Follow(ctx context.Context, bucket, filter string, r Reader) erro
 		}
 		if s.Trouble != nil {
 			s.Trouble(bucket, err)
+		}
+		if errors.Is(err, errLost) {
+			s.beatLost()
 		}
 		t := time.NewTimer(time.Second)
 		select {

@@ -106,8 +106,23 @@ func TestFollowFindsWhatABucketLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.until(t, "a deletion", func() bool { return m.values["g.b"] == "" })
+			if _, err := s.Announce(t.Context(), Member{Name: "r", Group: "g", Instance: "i"}, 0); err != nil {
+				t.Fatal(err)
+			}
+			beats, err := s.Beats(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
 			lose(t, s)
 			m.until(t, "the loss", func() bool { return m.synced == 2 && m.values["g.c"] == "3" })
+			select {
+			case b := <-beats:
+				if want := (Beat{Key: MemberKey("g", "r"), Instance: "i", Lost: true}); b != want || b.Group() != "g" {
+					t.Errorf("told %+v, want %+v", b, want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("nobody was told of the loss")
+			}
 			if !slices.Equal(m.missing, []string{"g.a"}) {
 				t.Errorf("missing %v, want g.a alone: it was not deleted", m.missing)
 			}
