@@ -139,6 +139,7 @@ func imageClient(fingerprint string) (*http.Client, error) {
 		return nil, err
 	}
 	config := pinned.Clone()
+	config.ServerName = "" // other servers have names of their own
 	config.VerifyConnection = func(s tls.ConnectionState) error {
 		if pinned.VerifyConnection(s) == nil {
 			return nil

@@ -64,6 +64,7 @@ func Pinned(fingerprint string) (*tls.Config, error) {
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
+		ServerName: agentapi.DoorName(fingerprint),
 		// The chain, the name and the dates say nothing here: the certificate is
 		// self-signed and the machine's clock may be wrong. The fingerprint decides.
 		InsecureSkipVerify: true,

@@ -9,6 +9,7 @@ package agentapi
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -38,6 +39,12 @@ const (
 	// ParamNode is the node's UUID, when the boot script knew it.
 	ParamNode = "ironyard-node"
 )
+
+// DoorName is the TLS server name by which an agent asks a rackd for the certificate
+// with a fingerprint: one that stands in for other conductor groups has several.
+func DoorName(fingerprint string) string {
+	return "agents-" + strings.ToLower(fingerprint[:min(len(fingerprint), 32)]) + ".ironyard" // a label holds 63 bytes
+}
 
 // LookupReply answers GET /v1/lookup.
 type LookupReply struct {

@@ -54,12 +54,14 @@ func New(agents Agents, status func(error) int, log *slog.Logger) *Door {
 	return &Door{agents: agents, status: status, log: log}
 }
 
-// Serve serves agents on l, which it closes, until ctx ends.
-func (d *Door) Serve(ctx context.Context, l net.Listener, id Identity) error {
+// Serve serves agents on l, which it closes, until ctx ends. An agent gets the
+// certificate that it asks for by its DoorName, if that is own or one of others; else
+// it gets own.
+func (d *Door) Serve(ctx context.Context, l net.Listener, own Identity, others ...Identity) error {
 	srv := &http.Server{Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug)}
-	l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{id.Certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	l = tls.NewListener(l, &tls.Config{GetCertificate: choose(own, others), MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -49,4 +50,18 @@ func NewIdentity(key *seal.Key) (Identity, error) {
 		Certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private},
 		Fingerprint: hex.EncodeToString(sum[:]),
 	}, nil
+}
+
+// choose returns a function for tls.Config.GetCertificate.
+func choose(own Identity, others []Identity) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	byName := map[string]*tls.Certificate{}
+	for _, id := range append([]Identity{own}, others...) {
+		byName[agentapi.DoorName(id.Fingerprint)] = &id.Certificate
+	}
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if c := byName[hello.ServerName]; c != nil {
+			return c, nil
+		}
+		return &own.Certificate, nil
+	}
 }

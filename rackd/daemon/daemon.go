@@ -48,10 +48,12 @@ type rackd struct {
 	stock     images
 	mirror    *imagemirror.Mirror
 	power     *powersync.Sync // nil: power is not read
-	identity  agentdoor.Identity
-	registry  *prometheus.Registry
-	netboot   *netboot.Metrics
-	desk      *forward.Desk
+	// identities are what agents see, by conductor group: this rackd's and those that
+	// it stands in for.
+	identities map[string]agentdoor.Identity
+	registry   *prometheus.Registry
+	netboot    *netboot.Metrics
+	desk       *forward.Desk
 	// stopped is closed when the conductor has stopped: only then is the lease given up.
 	stopped chan struct{}
 }
@@ -107,8 +109,11 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		return err
 	}
 	r.hardware = hardware
-	if r.identity, err = agentdoor.NewIdentity(c.Keys.Of(c.Group)); err != nil {
-		return err
+	r.identities = map[string]agentdoor.Identity{}
+	for _, g := range c.Keys.Groups() {
+		if r.identities[g], err = agentdoor.NewIdentity(c.Keys.Of(g)); err != nil {
+			return err
+		}
 	}
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: Version, Drivers: hardware.Describe()}
 	if c.Rack != nil {
@@ -133,9 +138,9 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		Keys: c.Keys, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean}
 	if r.cache != nil {
-		r.stock = images{r.cache, c.Rack.httpBase(), r.neighbours}
+		r.stock = images{r.cache, c.Rack.httpBase(), r.partners}
 		cc.Images = r.stock
-		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.neighbours, Copy: r.stock.Copy, Log: c.Log})
+		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
 	if c.PowerSync > 0 {

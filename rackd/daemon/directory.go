@@ -35,7 +35,7 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 	if !ok {
 		return netboot.Machine{}, false
 	}
-	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, State: o.State, Reason: o.Reason,
+	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Reason: o.Reason,
 		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP,
 		Kernel: d.file(o.Kernel), Initramfs: d.file(o.Initramfs)}
 	switch {

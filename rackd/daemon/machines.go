@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv4/server4"
@@ -18,7 +21,6 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
-	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 	"github.com/ironyard/ironyard/rackd/netboot/tftp"
 )
 
@@ -79,23 +81,19 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 // serveMachines starts what machines and agents talk to.
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
 	k := r.cfg.Rack
-	ramdisk := func() ipxescript.Ramdisk {
-		return k.ramdisk(r.identity.Fingerprint, r.neighbours())
-	}
-	who := directory{r.conductor, r.stock.cached}
+	scripts := &bootscript.Scripts{Directory: directory{r.conductor, r.stock.cached}, Journal: r.desk, Metrics: r.netboot,
+		Ramdisk: r.ramdisk, Discovery: k.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
 	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Directory: who, Journal: r.desk, Metrics: r.netboot, Files: l.files,
-		Discovery: k.Discovery, Log: r.cfg.Log, Ramdisk: ramdisk})
+	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: l.files, Scripts: scripts, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
 	mux.Handle("/images/", r.cache.Handler())
 	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
 	g.Go(func() error {
-		return agentdoor.New(r.desk, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identity)
+		return agentdoor.New(r.desk, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identities[strings.ToLower(r.cfg.Group)], slices.Collect(maps.Values(r.identities))...)
 	})
-	files := &tftp.Server{Files: l.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log,
-		Scripts: &bootscript.Scripts{Directory: who, Journal: r.desk, Metrics: r.netboot, Ramdisk: ramdisk, Discovery: k.Discovery, Log: r.cfg.Log}}
+	files := &tftp.Server{Files: l.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log, Scripts: scripts}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
 	if l.proxy != nil {
 		g.Go(func() error { return l.dhcpServer.ServeBoot(ctx, l.proxy) })

@@ -11,22 +11,47 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
-// neighbours picks, of the live members, the other rackds of this one's group that
-// serve machines: any of them can take this one's place.
-func neighbours(self Config, members []bus.Member) []bus.Member {
-	var list []bus.Member
+// standsIn reports whether a rackd of group by serves the nodes of group when need
+// be: its own, or one that it is a failover of.
+type standsIn func(by, group string) bool
+
+// neighbours picks, of the live members, the rackds other than name that serve
+// machines and may serve those of group: the group's own first, then its failovers.
+func neighbours(name, group string, members []bus.Member, serves standsIn) []bus.Member {
+	var own, failover []bus.Member
 	for _, m := range members {
-		if m.Name != self.Name && strings.EqualFold(m.Group, self.Group) && m.AgentURL != "" && m.BootURL != "" {
-			list = append(list, m)
+		switch {
+		case m.Name == name || m.AgentURL == "" || m.BootURL == "":
+		case strings.EqualFold(m.Group, group):
+			own = append(own, m)
+		case serves(m.Group, group):
+			failover = append(failover, m)
 		}
 	}
-	return list
+	return append(own, failover...)
 }
 
-func (r *rackd) neighbours() []bus.Member { return neighbours(r.cfg, r.lease.Members()) }
+// partners picks the rackds that this one may inherit work from, or leave work to.
+func partners(name, group string, members []bus.Member, serves standsIn) []bus.Member {
+	return neighbours(name, group, members, func(by, _ string) bool { return serves(by, group) || serves(group, by) })
+}
 
-// ramdisk says what machines boot at this moment: this rackd's files, and an agent
-// that knows the others too, so that it finds one of them when this one has gone.
+func (r *rackd) partners() []bus.Member {
+	return partners(r.cfg.Name, r.cfg.Group, r.lease.Members(), r.groups.Serves)
+}
+
+// ramdisk says what a machine of group boots at this moment. It is shown the
+// certificate of its own group, which whoever inherits it has too.
+func (r *rackd) ramdisk(group string) ipxescript.Ramdisk {
+	id, ok := r.identities[strings.ToLower(group)]
+	if !ok {
+		id = r.identities[strings.ToLower(r.cfg.Group)]
+	}
+	return r.cfg.Rack.ramdisk(id.Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
+}
+
+// ramdisk is this rackd's files, and an agent that knows the others too, so that it
+// finds one of them when this one has gone.
 func (k *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdisk {
 	r := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: k.httpBase(), TFTP: k.tftpBase()},
 		Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
@@ -40,7 +65,7 @@ func (k *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdi
 		// A rackd serves TFTP at the address of its boot web, on TFTP's own port.
 		r.Others = append(r.Others, ipxescript.Server{HTTP: m.BootURL, TFTP: "tftp://" + host(boot.Hostname())})
 	}
-	// The group's rackds show agents one certificate, so one fingerprint does for all.
+	// All of them show the group's agents one certificate, so one fingerprint does.
 	r.Params = append([]string{agentapi.ParamAPIURL + "=" + strings.Join(doors, ","), agentapi.ParamAPIFingerprint + "=" + fingerprint}, k.KernelParams...)
 	return r
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -10,27 +11,40 @@ import (
 )
 
 func TestMachinesAreToldOfTheWholeGroup(t *testing.T) {
-	self := Config{Name: "rackd-2", Group: "Rack-A", Rack: &Rack{Address: netip.MustParseAddr("10.0.0.2"), HTTPPort: 8080, AgentPort: 6386, KernelParams: []string{"quiet"}}}
+	rack := &Rack{Address: netip.MustParseAddr("10.0.0.2"), HTTPPort: 8080, AgentPort: 6386, KernelParams: []string{"quiet"}}
 	member := func(name, group, address string) bus.Member {
 		return bus.Member{Name: name, Group: group, BootURL: "http://" + address + ":8080", AgentURL: "https://" + address + ":6386"}
 	}
 	members := []bus.Member{
 		member("rackd-1", "rack-a", "10.0.0.1"),
 		member("rackd-2", "rack-a", "10.0.0.2"), // itself
-		member("rackd-3", "rack-b", "10.0.0.3"),
+		member("rackd-3", "rack-b", "10.0.0.3"), // its failover
+		member("rackd-6", "rack-c", "10.0.0.6"), // which it is a failover of
+		member("rackd-7", "rack-d", "10.0.0.7"),
 		{Name: "rackd-4", Group: "rack-a"}, // serves no machines
 		member("rackd-5", "RACK-A", "10.0.0.5"),
 	}
-	got := self.Rack.ramdisk("ab", neighbours(self, members))
+	serves := func(by, group string) bool {
+		return strings.EqualFold(by, group) || by == "rack-b" && group == "Rack-A" || by == "Rack-A" && group == "rack-c"
+	}
+	got := rack.ramdisk("ab", neighbours("rackd-2", "Rack-A", members, serves))
 	if want := (ipxescript.Server{HTTP: "http://10.0.0.2:8080", TFTP: "tftp://10.0.0.2"}); got.Server != want {
 		t.Errorf("own server %+v, want %+v", got.Server, want)
 	}
-	want := []ipxescript.Server{{HTTP: "http://10.0.0.1:8080", TFTP: "tftp://10.0.0.1"}, {HTTP: "http://10.0.0.5:8080", TFTP: "tftp://10.0.0.5"}}
+	want := []ipxescript.Server{{HTTP: "http://10.0.0.1:8080", TFTP: "tftp://10.0.0.1"}, {HTTP: "http://10.0.0.5:8080", TFTP: "tftp://10.0.0.5"},
+		{HTTP: "http://10.0.0.3:8080", TFTP: "tftp://10.0.0.3"}}
 	if !slices.Equal(got.Others, want) {
 		t.Errorf("others %+v, want %+v", got.Others, want)
 	}
-	params := []string{"ipa-api-url=https://10.0.0.2:6386,https://10.0.0.1:6386,https://10.0.0.5:6386", "ironyard-api-fingerprint=ab", "quiet"}
+	params := []string{"ipa-api-url=https://10.0.0.2:6386,https://10.0.0.1:6386,https://10.0.0.5:6386,https://10.0.0.3:6386", "ironyard-api-fingerprint=ab", "quiet"}
 	if !slices.Equal(got.Params, params) {
 		t.Errorf("parameters %q, want %q", got.Params, params)
+	}
+	var names []string
+	for _, m := range partners("rackd-2", "Rack-A", members, serves) {
+		names = append(names, m.Name)
+	}
+	if want := []string{"rackd-1", "rackd-5", "rackd-3", "rackd-6"}; !slices.Equal(names, want) {
+		t.Errorf("images are kept with %q, want %q", names, want)
 	}
 }

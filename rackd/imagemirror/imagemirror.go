@@ -34,7 +34,7 @@ type Documents interface {
 type Config struct {
 	Name      string // this rackd's
 	Documents Documents
-	// Neighbours are the live rackds of the group, without this one.
+	// Neighbours are the live rackds whose work this one may inherit, without itself.
 	Neighbours func() []bus.Member
 	// Copy gets the image called id from the rackd whose boot web is at base, unless
 	// it is here, and marks it as used.

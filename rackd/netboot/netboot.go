@@ -58,6 +58,7 @@ func (o Order) String() string {
 // Machine is a machine at this moment.
 type Machine struct {
 	UUID, Name string
+	Group      string // conductor group
 	State      provision.State
 	Order      Order
 	Reason     string // for Refuse

@@ -166,7 +166,7 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	ramdisk := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
-	asked := func() ipxescript.Ramdisk { return ramdisk }
+	asked := func(string) ipxescript.Ramdisk { return ramdisk }
 	d, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
 		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log})
 	if err != nil {
@@ -184,9 +184,9 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Directory: w, Journal: w, Files: files, Ramdisk: asked, Log: log})}
-	loader := &tftp.Server{Files: files, Journal: w, MACOf: d.MACOf, Log: log,
-		Scripts: &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: log}}
+	scripts := &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: log}
+	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Journal: w, Files: files, Scripts: scripts, Log: log})}
+	loader := &tftp.Server{Files: files, Journal: w, MACOf: d.MACOf, Log: log, Scripts: scripts}
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
 	g.Go(func() error { return d.Serve(ctx, on67) })

@@ -30,10 +30,13 @@ type Scripts struct {
 	Directory netboot.Directory
 	Journal   netboot.Journal
 	Metrics   *netboot.Metrics // nil: nothing is counted
-	// Ramdisk is asked for each script: who else serves changes.
-	Ramdisk func() ipxescript.Ramdisk
-	// Discovery: strangers boot the ramdisk; else they get ErrUnknown.
+	// Ramdisk is asked for each script, by the machine's conductor group: who else
+	// serves it changes.
+	Ramdisk func(group string) ipxescript.Ramdisk
+	// Discovery: strangers boot the ramdisk, as machines of Group; else they get
+	// ErrUnknown.
 	Discovery bool
+	Group     string
 	Log       *slog.Logger
 }
 
@@ -71,7 +74,7 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via, from string) (s
 		if !s.Discovery {
 			return "", ErrUnknown
 		}
-		m = netboot.Machine{State: "unknown", Order: netboot.Ramdisk}
+		m = netboot.Machine{State: "unknown", Order: netboot.Ramdisk, Group: s.Group}
 	} else {
 		s.Metrics.Script(m.Order.String())
 	}
@@ -79,5 +82,5 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via, from string) (s
 		s.Log.Warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Reason)
 	}
 	s.Journal.Seen(mac, netboot.PhaseScript, fmt.Sprintf("%s, state %s, by %s", m.Order, m.State, strings.ToUpper(via)))
-	return ipxescript.Write(m, mac, s.Ramdisk()), nil
+	return ipxescript.Write(m, mac, s.Ramdisk(m.Group)), nil
 }

@@ -22,31 +22,23 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
-	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
 // Config of the boot web.
 type Config struct {
-	Directory netboot.Directory
-	Journal   netboot.Journal
-	Metrics   *netboot.Metrics // nil: nothing is counted
-	Files     *bootfiles.Files
-	// Ramdisk is asked for each script.
-	Ramdisk func() ipxescript.Ramdisk
-	// Discovery: strangers boot the ramdisk; else they get 404.
-	Discovery bool
-	Log       *slog.Logger
+	Journal netboot.Journal
+	Metrics *netboot.Metrics // nil: nothing is counted
+	Files   *bootfiles.Files
+	// Scripts answers /boot/script.
+	Scripts *bootscript.Scripts
+	Log     *slog.Logger
 }
 
-type web struct {
-	Config
-	scripts *bootscript.Scripts
-}
+type web struct{ Config }
 
 // Handler serves /boot/script and /files/. Safe for concurrent use.
 func Handler(c Config) http.Handler {
-	w := web{Config: c, scripts: &bootscript.Scripts{Directory: c.Directory, Journal: c.Journal, Metrics: c.Metrics,
-		Ramdisk: c.Ramdisk, Discovery: c.Discovery, Log: c.Log}}
+	w := web{c}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+netboot.ScriptPath, w.script)
 	mux.HandleFunc("GET /files/{name}", w.file)
@@ -60,9 +52,9 @@ func (c web) script(w http.ResponseWriter, r *http.Request) {
 	var text string
 	var err error
 	if id := q.Get("uuid"); id != "" {
-		text, err = c.scripts.ForUUID(id, "http", r.RemoteAddr)
+		text, err = c.Scripts.ForUUID(id, "http", r.RemoteAddr)
 	} else {
-		text, err = c.scripts.ForMAC(q.Get("mac"), "http", r.RemoteAddr)
+		text, err = c.Scripts.ForMAC(q.Get("mac"), "http", r.RemoteAddr)
 	}
 	switch {
 	case errors.Is(err, bootscript.ErrUnknown):

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
@@ -50,11 +51,12 @@ func newRack(t testing.TB, change func(*Config)) (*rack, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rack{machine: netboot.Machine{UUID: id, Name: "m1", State: "wait call-back", Order: netboot.Ramdisk, BootMode: "uefi"}}
-	c := Config{Directory: r, Journal: r, Files: files, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Ramdisk: func() ipxescript.Ramdisk {
-			return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://h", TFTP: "tftp://h"}, Kernel: "kernel", Initramfs: "ramdisk"}
-		}}
+	r := &rack{machine: netboot.Machine{UUID: id, Name: "m1", State: "wait call-back", Group: "racks", Order: netboot.Ramdisk, BootMode: "uefi"}}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	c := Config{Journal: r, Files: files, Log: log, Scripts: &bootscript.Scripts{Directory: r, Journal: r, Log: log, Group: "strangers",
+		Ramdisk: func(group string) ipxescript.Ramdisk {
+			return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://h", TFTP: "tftp://h"}, Kernel: "kernel", Initramfs: "ramdisk", Params: []string{"group=" + group}}
+		}}}
 	if change != nil {
 		change(&c)
 	}
@@ -79,6 +81,7 @@ func TestScript(t *testing.T) {
 		has    string
 	}{
 		{"/boot/script?mac=" + mac, 200, "kernel http://h/files/kernel"},
+		{"/boot/script?mac=" + mac, 200, "group=racks"},
 		{"/boot/script?mac=52-54-00-00-00-01", 200, "BOOTIF=01-52-54-00-00-00-01"},
 		{"/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01", 200, "#!ipxe"},
 		{"/boot/script?uuid=" + id, 200, "${netX/mac:hexhyp}"},
@@ -117,9 +120,9 @@ func TestScriptIsMadeForEachRequest(t *testing.T) {
 }
 
 func TestDiscoveryGivesStrangersTheRamdisk(t *testing.T) {
-	_, h := newRack(t, func(c *Config) { c.Discovery = true })
+	_, h := newRack(t, func(c *Config) { c.Scripts.Discovery = true })
 	w := ask(h, "GET", "/boot/script?mac=00:11:22:33:44:55")
-	if w.Code != 200 || !strings.Contains(w.Body.String(), "an unknown machine boots the ramdisk") || strings.Contains(w.Body.String(), "ironyard-node") {
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "an unknown machine boots the ramdisk") || !strings.Contains(w.Body.String(), "group=strangers") || strings.Contains(w.Body.String(), "ironyard-node") {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 	if w := ask(h, "GET", "/boot/script?uuid=22222222-1111-4111-8111-111111111111"); w.Code != 404 {
