@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // Twenty machines, two rackds: deployed, taken back and cleaned, deployed in spite of
-// trouble, and deployed while one of the rackds dies.
+// trouble, and deployed while one of the rackds sleeps or dies.
 func TestTwentyMachines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -39,26 +40,73 @@ func TestTwentyMachines(t *testing.T) {
 	all := r.fleet.Members
 
 	r.each(ctx, "make available", all, func(ctx context.Context, _ *fleet.Member, node string) error { return r.o.MakeAvailable(ctx, node) })
+	r.each(ctx, "set the image", all, r.setImage)
 	r.each(ctx, "deploy", all, r.deploy)
 	r.each(ctx, "undeploy", all, undeploy)
 	r.audited()
 	r.troubles(ctx, undeploy)
 
-	before := r.writes()
-	killed := make(chan struct{})
-	go func() {
-		defer close(killed)
-		r.await(ctx, journal.WriteBegun, len(all)/2)
-		r.rackd[0].kill()
-	}()
-	r.each(ctx, "deploy, and a rackd dies", all, r.deploy)
-	<-killed
+	// One that sleeps is taken for dead, and wakes to find that it is not: nothing of
+	// what it was about to do may reach a machine.
+	r.deployWhile(ctx, "a rackd sleeps", func(d *rackd) {
+		d.cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(sleep)
+		d.cmd.Process.Signal(syscall.SIGCONT)
+	})
+	r.each(ctx, "undeploy", all, undeploy)
 	r.audited()
+	r.deployWhile(ctx, "a rackd dies", (*rackd).kill)
+}
+
+// sleep is longer than a lease.
+const sleep = 6 * time.Second
+
+// deployWhile deploys all machines; when half of them are being written, something
+// happens to a rackd. Each disk is written once for all that.
+func (r *rig) deployWhile(ctx context.Context, what string, happens func(*rackd)) {
+	r.t.Helper()
+	r.each(ctx, "set the image", r.fleet.Members, r.setImage)
+	before, from, done := r.writes(), r.fleet.Journal.Last(), make(chan struct{})
+	go func() {
+		defer close(done)
+		r.await(ctx, journal.WriteBegun, len(r.fleet.Members)/2)
+		happens(r.rackd[0])
+	}()
+	r.each(ctx, "deploy, and "+what, r.fleet.Members, r.deploy)
+	<-done
+	r.audited()
+	if n := takeovers(r.fleet.Journal.After(from, 0)); n == 0 {
+		r.t.Errorf("no work was taken over while %s", what)
+	} else {
+		r.t.Logf("%d works were taken over", n)
+	}
 	for name, n := range r.writes() {
 		if n != before[name]+1 {
-			t.Errorf("%s: its disk was written %d times, want once", name, n-before[name])
+			r.t.Errorf("%s: its disk was written %d times while %s, want once", name, n-before[name], what)
 		}
 	}
+}
+
+// takeovers counts the works that wrote under several epochs.
+func takeovers(records []journal.Record) (n int) {
+	epochs := map[string]map[string]bool{}
+	for _, record := range records {
+		if record.Work == "" || record.Epoch == "" {
+			continue
+		}
+		seen := epochs[record.Work]
+		if seen == nil {
+			seen = map[string]bool{}
+			epochs[record.Work] = seen
+		}
+		seen[record.Epoch] = true
+	}
+	for _, seen := range epochs {
+		if len(seen) > 1 {
+			n++
+		}
+	}
+	return n
 }
 
 // troubles deploys machines that do not behave.
@@ -66,8 +114,8 @@ func (r *rig) troubles(ctx context.Context, undeploy func(context.Context, *flee
 	r.t.Helper()
 	some := r.fleet.Members[:5]
 	trouble := map[*fleet.Member]func(m *fleet.Member, node string) error{
-		// Its power glitches while the image is being written. The new boot's agent is
-		// told no token, so the deploy fails at its deadline; the next one is good.
+		// Its power glitches while the image is being written: the next boot's agent
+		// writes it again.
 		some[0]: func(m *fleet.Member, node string) error {
 			seq := r.fleet.Journal.Last()
 			if err := r.o.Ask(ctx, node, "active", nil); err != nil {
@@ -85,14 +133,13 @@ func (r *rig) troubles(ctx context.Context, undeploy func(context.Context, *flee
 			if err := m.Machine.Glitch(); err != nil {
 				return err
 			}
-			_, err := r.o.Wait(ctx, node, provision.Active)
-			if failed, ok := errors.AsType[*operator.FailedError](err); !ok || !strings.Contains(failed.LastError, "timed out") {
-				return fmt.Errorf("%v, want a deploy that timed out", err)
+			if err := r.settle(ctx, m, node); err != nil {
+				return err
 			}
 			if n := r.fleet.Journal.Counts(m.Name)[journal.WriteTorn]; n != 1 {
 				return fmt.Errorf("%d writes were torn, want 1", n)
 			}
-			return r.deploy(ctx, m, node)
+			return nil
 		},
 		// Its disk fails once: that is the deploy's error, and the next deploy is good.
 		some[1]: func(m *fleet.Member, node string) error {
@@ -121,20 +168,19 @@ func (r *rig) troubles(ctx context.Context, undeploy func(context.Context, *flee
 			return r.deploy(ctx, m, node)
 		},
 	}
+	r.each(ctx, "set the image", some, r.setImage)
 	r.each(ctx, "deploy in trouble", some, func(ctx context.Context, m *fleet.Member, node string) error {
-		if err := r.o.SetImage(ctx, node, r.image); err != nil {
-			return err
-		}
 		return trouble[m](m, node)
 	})
 	r.each(ctx, "undeploy after trouble", some, undeploy)
 	r.audited()
 }
 
+func (r *rig) setImage(ctx context.Context, _ *fleet.Member, node string) error {
+	return r.o.SetImage(ctx, node, r.image)
+}
+
 func (r *rig) deploy(ctx context.Context, m *fleet.Member, node string) error {
-	if err := r.o.SetImage(ctx, node, r.image); err != nil {
-		return err
-	}
 	if err := r.o.Ask(ctx, node, "active", nil); err != nil {
 		return err
 	}

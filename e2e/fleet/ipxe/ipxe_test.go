@@ -31,12 +31,16 @@ func TestParse(t *testing.T) {
 			Kernel: "http://10.0.0.1:8080/files/kernel?mac=52%3A54%3A00%3A00%3A00%3A01", Initrd: "http://10.0.0.1:8080/files/ramdisk?mac=52%3A54%3A00%3A00%3A00%3A01"}},
 		{"UEFI disk", netboot.Machine{UUID: "u-1", Order: netboot.LocalDisk, BootMode: "uefi"}, Script{Order: LocalDisk}},
 		{"BIOS disk", netboot.Machine{UUID: "u-1", Order: netboot.LocalDisk, BootMode: "bios"}, Script{Order: LocalDisk}},
+		{"later", netboot.Machine{UUID: "u-1", Order: netboot.Later}, Script{Order: Later, Pause: ipxescript.RetrySeconds * time.Second}},
 		{"nothing", netboot.Machine{UUID: "u-1", Reason: "Node is not deployed."}, Script{Order: Restart, Pause: ipxescript.RefusedSeconds * time.Second}},
 	} {
 		got, err := Parse(ipxescript.Write(c.machine, mac, rack))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
+		}
+		if c.want.Order == Later && (len(got.Next) != 2 || !strings.HasPrefix(got.Next[0], "http://10.0.0.2:8080/boot/script?mac=")) {
+			t.Errorf("%s: next %q, want the other rackd first", c.name, got.Next)
 		}
 		if c.want.Order == Ramdisk {
 			p, err := cmdline.Parse(got.CommandLine)

@@ -15,6 +15,8 @@ type Order string
 const (
 	Ramdisk   Order = "ramdisk"
 	LocalDisk Order = "disk"
+	// Later: another rackd is to be asked, after a pause.
+	Later Order = "later"
 	// Restart: there is nothing to boot; the machine waits and starts again.
 	Restart Order = "restart"
 )
@@ -24,9 +26,9 @@ type Script struct {
 	Order Order
 	// Kernel and Initrd are the URLs to load, CommandLine what the kernel is given.
 	Kernel, Initrd, CommandLine string
-	// Pause is before a restart, or before a ramdisk that did not load is asked for again.
+	// Pause is before a restart, or before Next.
 	Pause time.Duration
-	// Next are the URLs of scripts to go on with when the ramdisk did not load.
+	// Next are the URLs of scripts to go on with later, or when the ramdisk did not load.
 	Next []string
 	// Said is the last line that the script shows, for people.
 	Said string
@@ -92,6 +94,7 @@ func (s *Script) obey(words []string) error {
 				s.Next = append(s.Next, words[i-1])
 			}
 		}
+		s.decide(Later) // unless the chain follows on a boot that failed
 	case "imgfree":
 	default:
 		return errors.New("unknown command")

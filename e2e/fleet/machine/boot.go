@@ -136,11 +136,13 @@ func (m *Machine) follow(ctx context.Context, s ipxe.Script, from string) outcom
 			_ = m.cfg.Pace.Sleep(ctx, s.Pause)
 			return restarts
 		}
-		err := errors.Join(m.cfg.Firmware.Load(ctx, s.Kernel), m.cfg.Firmware.Load(ctx, s.Initrd))
-		if err == nil {
-			return m.bootRamdisk(ctx, s.CommandLine)
+		var err error
+		if s.Order == ipxe.Ramdisk {
+			if err = errors.Join(m.cfg.Firmware.Load(ctx, s.Kernel), m.cfg.Firmware.Load(ctx, s.Initrd)); err == nil {
+				return m.bootRamdisk(ctx, s.CommandLine)
+			}
+			m.failed(ctx, err)
 		}
-		m.failed(ctx, err)
 		if m.cfg.Pace.Sleep(ctx, s.Pause) != nil {
 			return rests
 		}

@@ -216,6 +216,18 @@ func TestRamdiskThatDoesNotLoad(t *testing.T) {
 	})
 }
 
+func TestLaterAnotherRackdIsAsked(t *testing.T) {
+	r := &rack{scripts: []func() (ipxe.Script, error){script(ipxe.Later), script(ipxe.Ramdisk)}, agent: stays}
+	in(t, r, func(t *testing.T, b bench) {
+		b.on(t)
+		b.at(t, 12*time.Second, Booting)
+		b.at(t, 4*time.Second, InRamdisk)
+		if s := b.Status(); s.Boots != 1 || b.told() != "power-on boot-script boot-script" {
+			t.Errorf("%d boots, %s", s.Boots, b.told())
+		}
+	})
+}
+
 // Whenever the power goes, nothing of the boot goes on.
 func TestPowerCutAtAnyMoment(t *testing.T) {
 	for _, after := range []time.Duration{0, 5 * time.Second, 10 * time.Second, 15 * time.Second, 25 * time.Second} {
