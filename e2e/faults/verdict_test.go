@@ -51,8 +51,13 @@ func (l *lab) judge(t *testing.T) {
 	}
 }
 
+// gatherWithin bounds one reading of all records.
+const gatherWithin = 20 * time.Second
+
 // gather reads the records of now.
 func (l *lab) gather(ctx context.Context) (*verdict.Evidence, error) {
+	ctx, cancel := context.WithTimeout(ctx, gatherWithin)
+	defer cancel()
 	e := &verdict.Evidence{Requests: l.ops.Requests(), Sights: l.see.Seen()}
 	c, err := l.Database.Connect(ctx)
 	if err != nil {

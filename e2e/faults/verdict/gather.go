@@ -102,7 +102,7 @@ func (s *Site) Bus(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return err
 	}
-	if err := s.events(ctx, js); err != nil {
+	if err := s.events(ctx, nc); err != nil {
 		return fmt.Errorf("events of site %s: %w", s.Name, err)
 	}
 	if s.Nodes, err = documents[nodeDocument](ctx, js, bus.NodesBucket); err != nil {
@@ -115,35 +115,33 @@ func (s *Site) Bus(ctx context.Context, nc *nats.Conn) error {
 	return err
 }
 
-func (s *Site) events(ctx context.Context, js jetstream.JetStream) error {
-	stream, err := js.Stream(ctx, bus.EventsStream)
+// events reads the whole stream by a push consumer, which goes on by itself when a
+// server or a message on the way is lost.
+func (s *Site) events(ctx context.Context, nc *nats.Conn) error {
+	js, err := nc.JetStream()
 	if err != nil {
 		return err
 	}
-	info := stream.CachedInfo()
+	info, err := js.StreamInfo(bus.EventsStream, nats.Context(ctx))
+	if err != nil {
+		return err
+	}
 	s.First = info.State.FirstSeq
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	sub, err := js.SubscribeSync("EVENTS.>", nats.BindStream(bus.EventsStream), nats.OrderedConsumer(), nats.Context(ctx))
 	if err != nil {
 		return err
 	}
-	for left := info.State.Msgs; left > 0; {
-		batch, err := consumer.Fetch(int(min(left, 500)), jetstream.FetchMaxWait(5*time.Second))
+	defer sub.Unsubscribe()
+	for left := info.State.Msgs; left > 0; left-- {
+		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("%d events could not be read: %w", left, err)
 		}
-		got := uint64(0)
-		for m := range batch.Messages() {
-			var ev work.Event
-			if err := json.Unmarshal(m.Data(), &ev); err != nil {
-				return fmt.Errorf("event %s: %w", m.Data(), err)
-			}
-			s.Events = append(s.Events, ev)
-			got++
+		var ev work.Event
+		if err := json.Unmarshal(m.Data, &ev); err != nil {
+			return fmt.Errorf("event %s: %w", m.Data, err)
 		}
-		if got == 0 {
-			return fmt.Errorf("%d events could not be read: %w", left, batch.Error())
-		}
-		left -= min(left, got)
+		s.Events = append(s.Events, ev)
 	}
 	return nil
 }
