@@ -3,47 +3,62 @@ package operators
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// way is what to ask for on the way to active, by state.
+// way is what to ask for on the way to available and active, by state.
 var way = map[provision.State]string{provision.Enroll: "manage", provision.Manageable: "provide", provision.Available: "active",
-	provision.DeployFail: "deleted", provision.CleanFail: "manage", provision.InspectFail: "manage", provision.Error: "deleted"}
+	provision.Active: "deleted", provision.DeployFail: "deleted", provision.CleanFail: "manage", provision.InspectFail: "manage", provision.Error: "deleted"}
 
-// finish goes the way. Active nodes are deployed anew once, so that all have shown that
-// they can be.
-func (p *person) finish(ctx context.Context) error {
-	deployed := false
+// Reach brings a node to want, which is available or active, by whatever way leads
+// there. It fails when ctx ends, or where no way leads on.
+func (c *Client) Reach(ctx context.Context, node string, want provision.State) error {
 	for {
-		n, err := p.find(ctx)
+		n, err := c.Show(ctx, node)
 		if err != nil {
-			return fmt.Errorf("machine %s: %w", p.machine.Name, err)
+			return err
 		}
 		var last string
 		switch {
 		case n.Maintenance:
-			last = p.Client.Maintain(ctx, n.UUID, string(n.State), false).Fault
+			last = c.Maintain(ctx, n.UUID, string(n.State), false).Fault
 		case !n.Resting():
-		case n.State == provision.Active && deployed:
+		case n.State == want:
 			return nil
-		case n.State == provision.Active:
-			last = p.Client.Ask(ctx, n.UUID, string(n.State), "deleted").Fault
-		case n.State == provision.Available:
-			if r := p.Client.SetImage(ctx, n.UUID, p.Images[0]); r.Accepted() {
-				r = p.Client.Ask(ctx, n.UUID, string(n.State), "active")
-				last, deployed = r.Fault, r.Accepted()
-			}
 		default:
 			verb, known := way[n.State]
 			if !known {
-				return fmt.Errorf("node %s (%s) is %q, from where no way leads on", n.UUID, n.Name, n.State)
+				return fmt.Errorf("node %s (%s) is %q, from where no way leads to %q", n.UUID, n.Name, n.State, want)
 			}
-			last = p.Client.Ask(ctx, n.UUID, string(n.State), verb).Fault
+			last = c.Ask(ctx, n.UUID, string(n.State), verb).Fault
 		}
-		if !p.rest(ctx) {
-			return fmt.Errorf("node %s (%s) is still %q, bound for %q, held by %q; last error: %q; last answer: %q",
-				n.UUID, n.Name, n.State, n.Target, n.Reservation, n.LastError, last)
+		t := time.NewTimer(lookEvery)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return fmt.Errorf("node %s (%s) is still %q, bound for %q, held by %q; last error: %q; last answer: %q: %w",
+				n.UUID, n.Name, n.State, n.Target, n.Reservation, n.LastError, last, context.Cause(ctx))
+		case <-t.C:
 		}
 	}
+}
+
+// finish brings the machine to active by a new deploy, from wherever it is.
+func (p *person) finish(ctx context.Context) error {
+	n, err := p.find(ctx)
+	for err != nil && p.rest(ctx) {
+		n, err = p.find(ctx) // the node may have to be enrolled anew
+	}
+	if err != nil {
+		return fmt.Errorf("machine %s: %w", p.machine.Name, err)
+	}
+	if err := p.Client.Reach(ctx, n.UUID, provision.Available); err != nil {
+		return err
+	}
+	if r := p.Client.SetImage(ctx, n.UUID, p.Images[0]); !r.Accepted() {
+		return fmt.Errorf("node %s (%s): set its image: %d: %s", n.UUID, n.Name, r.Status, r.Fault)
+	}
+	return p.Client.Reach(ctx, n.UUID, provision.Active)
 }

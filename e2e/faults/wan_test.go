@@ -1,0 +1,106 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// cutFor is how long the WAN is cut at least.
+const cutFor = 30 * time.Second
+
+// While a site is cut off its rackds go on, also when one of them dies; central answers
+// what it can, takes requests, and says what is wrong.
+func TestWANCut(t *testing.T) {
+	l, ctx := theLab(t), within(t, 5*time.Minute)
+	site, group := l.Sites[0], l.nodes["alpha"]
+	l.available(ctx, t, group)
+	running, queued := group[:len(group)/2], group[len(group)/2:]
+	l.deploy(ctx, t, running)
+	victim := site.Rackds[2]
+	l.working(ctx, t, victim.Name(), 1, writing)
+	if err := site.WAN.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { site.WAN.Join() })
+	cut := time.Now()
+	owned := l.see.Owned(victim.Name())
+	start(t, victim)
+	victim.Kill()
+	l.taken(ctx, t, victim.Name(), owned)
+	if took := time.Since(cut); took > 5*time.Second {
+		t.Errorf("takeover with the WAN cut took %v", took)
+	}
+	l.away(ctx, t, site.Rackds[0].Name(), cut)
+	l.accepts(t, ctx, queued)
+	// The witness is in the site: what was running ends there, unseen by central.
+	if err := l.see.Await(ctx, func() bool {
+		now := l.see.Newest()
+		for _, id := range running {
+			if s := now[id]; !s.Gone && s.Doc.Open() {
+				return false
+			}
+		}
+		return true
+	}); err != nil {
+		t.Fatalf("deploys did not end while the WAN was cut: %v", err)
+	}
+	for _, id := range running {
+		if s := l.see.Newest()[id]; s.Doc.State != provision.Active {
+			t.Errorf("node %s ended in %q: %+v", id, s.Doc.State, s.Doc.Result)
+		}
+	}
+	if err := victim.Start(); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(time.Until(cut.Add(cutFor))) // it is the length of the cut that matters
+	if err := site.WAN.Join(); err != nil {
+		t.Fatal(err)
+	}
+	joined := time.Now()
+	l.active(ctx, t, group)
+	t.Logf("cut for %v; everything had caught up %v after it", joined.Sub(cut).Round(time.Second), time.Since(joined).Round(time.Second))
+	l.judge(t)
+}
+
+// away waits until central says that a rackd cannot be seen.
+func (l *lab) away(ctx context.Context, t *testing.T, rackd string, since time.Time) {
+	t.Helper()
+	for _, c := range l.Central {
+		if err := c.Await(ctx, func(ctx context.Context) error {
+			alive, err := c.Conductors(ctx)
+			if err == nil && alive[rackd] {
+				err = fmt.Errorf("%s is shown alive", rackd)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(since); took > 15*time.Second {
+		t.Errorf("central noticed after %v", took)
+	}
+}
+
+// accepts asks for deploys at a site that is away; each must be answered soon.
+func (l *lab) accepts(t *testing.T, ctx context.Context, nodes []string) {
+	t.Helper()
+	if err := l.each(nodes, func(id string) error {
+		if r := l.ops.SetImage(ctx, id, l.Images[0].Info()); !r.Accepted() {
+			return fmt.Errorf("set image of node %s: %d: %s", id, r.Status, r.Fault)
+		}
+		r := l.ops.Ask(ctx, id, "available", "active")
+		if took := r.Answered.Sub(r.Sent); took > 2*time.Second {
+			t.Errorf("node %s: a request to a site that is away was answered after %v", id, took)
+		}
+		if !r.Accepted() {
+			return fmt.Errorf("deploy node %s: %d: %s", id, r.Status, r.Fault)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
