@@ -78,7 +78,7 @@ func (c *client) ask(method, path, body string) (status int, request, answer str
 	if res.StatusCode >= 500 && res.StatusCode != http.StatusServiceUnavailable {
 		c.Errorf("%s %s: %d %s", method, path, res.StatusCode, text)
 	}
-	if res.StatusCode == http.StatusServiceUnavailable && !strings.Contains(string(text), "retry") && !strings.Contains(string(text), "ask again") {
+	if strings.Contains(string(text), "database") && !strings.Contains(string(text), "retry") && !strings.Contains(string(text), "ask again") {
 		c.Errorf("%s %s: 503 does not say what to do: %s", method, path, text)
 	}
 	return res.StatusCode, res.Header.Get("Openstack-Request-Id"), string(text)

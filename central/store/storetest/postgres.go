@@ -21,11 +21,12 @@ import (
 // Postgres is a temporary PostgreSQL cluster, reached by a Unix socket in its own
 // folder. Its data is as durable as the test: fsync is off.
 type Postgres struct {
-	dir  string
-	cmd  *exec.Cmd
-	log  *bytes.Buffer
-	done chan struct{}
-	n    atomic.Int64
+	dir    string
+	server string // the program
+	cmd    *exec.Cmd
+	log    *bytes.Buffer
+	done   chan struct{}
+	n      atomic.Int64
 }
 
 // StartPostgres starts a cluster; the caller stops it. One serves a test binary.
@@ -38,8 +39,11 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{dir: dir, log: new(bytes.Buffer), done: make(chan struct{})}
-	if err := p.start(ctx, initdb, server); err != nil {
+	p := &Postgres{dir: dir, server: server, log: new(bytes.Buffer)}
+	if err := p.init(initdb); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := p.start(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return p, nil
@@ -69,32 +73,43 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func (p *Postgres) start(ctx context.Context, initdb, server string) error {
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
-	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
+func (p *Postgres) data() string { return filepath.Join(p.dir, "data") }
+
+// command returns a command that runs in the cluster's folder, and not as root, which
+// PostgreSQL refuses.
+func (p *Postgres) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(name, args...)
+	c.Dir, c.SysProcAttr = p.dir, &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Getuid() == 0 {
 		uid, gid := nobody()
-		attr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
+	}
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
+	return c
+}
+
+func (p *Postgres) init(initdb string) error {
+	if os.Getuid() == 0 {
+		uid, gid := nobody()
 		if err := os.Chown(p.dir, int(uid), int(gid)); err != nil {
 			return err
 		}
 	}
-	data := filepath.Join(p.dir, "data")
-	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(name, args...)
-		c.Dir, c.SysProcAttr = p.dir, attr
-		c.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
-		return c
-	}
-	if out, err := command(initdb, "-D", data, "-U", "ironyard", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
+	if out, err := p.command(initdb, "-D", p.data(), "-U", "ironyard", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	p.cmd = command(server, "-D", data, "-k", p.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=90",
+	return nil
+}
+
+func (p *Postgres) start(ctx context.Context) error {
+	p.cmd = p.command(p.server, "-D", p.data(), "-k", p.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=90",
 		"-c", "shared_buffers=32MB")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	go func() { p.cmd.Wait(); close(p.done) }()
+	p.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) { cmd.Wait(); close(done) }(p.cmd, p.done)
 	for {
 		c, err := pgx.Connect(ctx, p.url("postgres"))
 		if err == nil {
@@ -133,6 +148,20 @@ func (p *Postgres) Stop() error {
 	p.cmd.Process.Signal(syscall.SIGQUIT) // immediate: nothing is worth keeping
 	<-p.done
 	return os.RemoveAll(p.dir)
+}
+
+// Restart ends the cluster, with SIGINT (fast: it says good-bye) or SIGQUIT (immediate:
+// it crashes), keeps it away for a while, and starts it again with what it had committed.
+func (p *Postgres) Restart(ctx context.Context, how os.Signal, away time.Duration) error {
+	if err := p.cmd.Process.Signal(how); err != nil {
+		return err
+	}
+	<-p.done
+	select {
+	case <-ctx.Done():
+	case <-time.After(away):
+	}
+	return p.start(ctx)
 }
 
 // Database creates a database for t and returns its URL.
