@@ -14,15 +14,14 @@ type dropped string
 
 // The reasons, as the metric shows them.
 const (
-	applied        dropped = ""
-	unreadable     dropped = "unreadable"
-	unknownNode    dropped = "unknown_node"
-	closedWork     dropped = "closed_work"
-	oldGeneration  dropped = "old_generation"
-	oldEpoch       dropped = "old_epoch"
-	repeated       dropped = "repeated"
-	oldObservation dropped = "old_observation"
-	refused        dropped = "refused"
+	applied       dropped = ""
+	unreadable    dropped = "unreadable"
+	unknownNode   dropped = "unknown_node"
+	closedWork    dropped = "closed_work"
+	oldGeneration dropped = "old_generation"
+	oldEpoch      dropped = "old_epoch"
+	repeated      dropped = "repeated"
+	refused       dropped = "refused"
 )
 
 // effects are what the events of a batch ask for besides the nodes' observations.
@@ -86,8 +85,8 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 
 // applyLoose folds in an event that is not part of any work.
 func applyLoose(n *store.Node, e *work.Event, fx *effects) dropped {
-	if e.Kind == work.PowerObserved && !power(n, e) {
-		return oldObservation
+	if e.Kind == work.PowerObserved {
+		power(n, e)
 	}
 	if e.Fault != "" { // that of a work is told with its end
 		fx.add(e, "ERROR", "monitoring", e.Fault+optional(": ", e.Error))
@@ -129,14 +128,9 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	fx.add(e, severity, kind, text)
 }
 
-// power takes in an observed power state unless a newer one is known.
-func power(n *store.Node, e *work.Event) bool {
-	if !at(e).After(n.PowerAt) {
-		return false
-	}
-	n.PowerState, n.PowerAt = e.Power, at(e)
-	return true
-}
+// power takes in an observed power state. The order of the stream says which is the
+// newest: rackds' clocks may be off, one against the other or against their own past.
+func power(n *store.Node, e *work.Event) { n.PowerState, n.PowerAt = e.Power, at(e) }
 
 // besides takes in what any kind of event may carry.
 func besides(n *store.Node, e *work.Event, fx *effects) {

@@ -65,7 +65,7 @@ func New(statements func() uint64) *Metrics {
 	m.Repaired = counter("repaired_nodes_total", "Nodes whose documents at the site did not fit the database and were written again.", "site")
 	m.EventsApplied = counter("events_applied_total", "Events applied to the database.", "site", "kind")
 	m.EventsDropped = counter("events_dropped_total",
-		"Events dropped. Reason: unreadable, unknown_node, closed_work, old_generation, old_epoch, repeated, old_observation, refused.", "site", "reason")
+		"Events dropped. Reason: unreadable, unknown_node, closed_work, old_generation, old_epoch, repeated, refused.", "site", "reason")
 	m.IngestBatch = histogram("ingest_batch_events", "Events applied in one transaction.", prometheus.ExponentialBuckets(1, 2, 9), "site")
 	m.IngestSeconds = histogram("ingest_seconds", "Time to apply one batch of events.", seconds, "site")
 	m.IngestErrors = counter("ingest_errors_total", "Batches of events that failed and were tried again.", "site")
