@@ -45,6 +45,12 @@ func config(m *membership.Member, listen string) (string, error) {
 	c.line("server_name: %q", m.Scope.Name)
 	c.line("listen: %q", net.JoinHostPort(listen, membership.ClientPort))
 	c.line("max_payload: 8MB")
+	// A party's credentials come in one line, with all that it may do.
+	c.line("max_control_line: 64KB")
+	// A link whose packets vanish is dialled again after this, and not when TCP's
+	// patience ends.
+	c.line("ping_interval: \"5s\"")
+	c.line("ping_max: 2")
 	c.line("tls { %s }", c.tls("verify: true"))
 	c.line("operator: %q", trust.Operator)
 	if m.Scope.Role == join.Hub {

@@ -27,6 +27,8 @@ func Central(site string) (Rules, error) {
 	consumer := events.name + "." + bus.IngestConsumer
 	js.allow("read events, each once among all replicas",
 		"CONSUMER.CREATE."+consumer, "CONSUMER.INFO."+consumer, "CONSUMER.MSG.NEXT."+consumer, "CONSUMER.UNPIN."+consumer)
+	js.allow("read events again that were lost on their way", "CONSUMER.CREATE."+events.name+".*", "CONSUMER.MSG.NEXT."+events.name+".*",
+		"CONSUMER.DELETE."+events.name+".*")
 	js.say("acknowledge events", "$JS.ACK."+consumer+".>")
 	js.say("ask rackds", "ASK.>")
 	inbox := "_INBOX.central"
