@@ -111,15 +111,15 @@ func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
 	ctx := limit(t, 6*time.Minute)
 	only := alone(t)
 	o := theRack.Operator
-	id := enrolled(ctx, t, "uefi-0", nil)
+	id := enrolled(ctx, t, "bios-0", nil)
 	if err := o.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
 	if err := o.SetImage(ctx, id, qcow2()); err != nil {
 		t.Fatal(err)
 	}
-	before := len(theRack.BMC("uefi-0").Journal.Matching("ComputerSystem.Reset"))
-	console := consoleFromNow(t, "uefi-0")
+	before := len(theRack.BMC("bios-0").Journal.Matching("ComputerSystem.Reset"))
+	console := consoleFromNow(t, "bios-0")
 	if err := o.Ask(ctx, id, "active", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
 		t.Fatal(err)
 	}
 	var powerOns int
-	for _, w := range theRack.BMC("uefi-0").Journal.Matching("ComputerSystem.Reset")[before:] {
+	for _, w := range theRack.BMC("bios-0").Journal.Matching("ComputerSystem.Reset")[before:] {
 		if strings.Contains(w.Body, `"On"`) {
 			powerOns++
 		}
