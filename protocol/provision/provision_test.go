@@ -3,6 +3,7 @@ package provision
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -151,23 +152,60 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-func TestDiagramInDocsIsCurrent(t *testing.T) {
-	const page = "../../docs/states.md"
-	var want bytes.Buffer
-	want.WriteString("# Provision states\n\nGenerated from `protocol/provision` by `make docs`; do not edit.\n\n")
-	if err := WriteDiagram(&want); err != nil {
-		t.Fatal(err)
-	}
-	if os.Getenv("UPDATE_DOCS") != "" {
-		if err := os.WriteFile(page, want.Bytes(), 0o644); err != nil {
+func TestPagesInDocsAreCurrent(t *testing.T) {
+	for page, write := range map[string]func(io.Writer) error{
+		"../../docs/states.md": func(w io.Writer) error {
+			io.WriteString(w, "# Provision states\n\nGenerated from `protocol/provision` by `make docs`; do not edit.\n\n")
+			return WriteDiagram(w)
+		},
+		"../../docs/ways-out.md": func(w io.Writer) error {
+			io.WriteString(w, WaysOutIntro)
+			return WriteWaysOut(w)
+		},
+	} {
+		var want bytes.Buffer
+		if err := write(&want); err != nil {
 			t.Fatal(err)
 		}
+		if os.Getenv("UPDATE_DOCS") != "" {
+			if err := os.WriteFile(page, want.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("%s is out of date: run `make docs`", page)
+		}
 	}
-	got, err := os.ReadFile(page)
-	if err != nil {
+}
+
+// The table of ways out has a line for each state in which a node has open work, and
+// a way out on it.
+func TestEveryStateWithWorkHasAWayOut(t *testing.T) {
+	var table bytes.Buffer
+	if err := WriteWaysOut(&table); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s is out of date: run `make docs`", page)
+	for _, i := range States {
+		_, line, found := strings.Cut(table.String(), "\n| "+string(i.State)+" |")
+		line, _, _ = strings.Cut(line, "\n")
+		switch i.Kind {
+		case Busy, Waiting:
+			fail, _ := Next(i.State, EventFail)
+			if !found || !strings.Contains(line, i.Deadline.String()) || !strings.Contains(line, "watchdog") || !strings.Contains(line, "| "+string(fail.To)+" |") {
+				t.Errorf("%s: %s", i.State, line)
+			}
+		case Held:
+			if !found || !strings.Contains(line, "abort →") {
+				t.Errorf("%s: %s", i.State, line)
+			}
+		default:
+			if found {
+				t.Errorf("%s has no open work", i.State)
+			}
+		}
 	}
 }
