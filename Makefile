@@ -7,8 +7,10 @@ CACHE ?= $(CURDIR)/.cache
 export IRONYARD_CACHE := $(CACHE)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 5s
+CHAOS ?= 10m
+CHAOS_SEED ?=
 
-.PHONY: help demo test build lint unit race e2e fuzz bench docs grammar clean packages-build packages-rack packages-test
+.PHONY: help demo test build lint unit race e2e chaos fuzz bench docs grammar clean packages-build packages-rack packages-test
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -16,6 +18,7 @@ help:
 	@echo "make build   the four programs, into bin/"
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
+	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, the import table"
 	@echo "make bench   what is claimed about speed, measured: some 15 minutes (docs/benchmarks.md)"
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
@@ -51,8 +54,11 @@ race:
 grammar:
 	cd central/store/crdbgrammar && $(GO) test ./...
 
-e2e: packages-rack build
+e2e: packages-test build
 	IRONYARD_E2E=1 $(GO) test -timeout 30m -count 1 -p 1 ./e2e/... ./agent/... ./rackd/netboot/... ./ops/ramdisk/...
+
+chaos: packages-test
+	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run TestChaos ./e2e/faults
 
 fuzz:
 	ops/setup/fuzz.sh $(FUZZTIME)

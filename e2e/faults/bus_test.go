@@ -12,7 +12,7 @@ import (
 )
 
 // A site's bus loses servers, a disk, and whole buckets while nodes are deployed. Each
-// deploy ends as if nothing had been.
+// deploy ends as if nothing had been. What chaos does too is left to it.
 func TestBusLosses(t *testing.T) {
 	stream := func(name string, lose func(context.Context, jetstream.JetStream, string) error) func(*testing.T, context.Context, *topology.Site) {
 		return func(t *testing.T, ctx context.Context, s *topology.Site) {
@@ -35,7 +35,6 @@ func TestBusLosses(t *testing.T) {
 		name string
 		lose func(*testing.T, context.Context, *topology.Site)
 	}{
-		{"one server", func(t *testing.T, _ context.Context, s *topology.Site) { down(t, 0, s.Bus.Servers[0]) }},
 		{"two servers", func(t *testing.T, _ context.Context, s *topology.Site) { down(t, 5*time.Second, s.Bus.Servers[:2]...) }},
 		{"a disk", func(t *testing.T, _ context.Context, s *topology.Site) {
 			n := s.Bus.Servers[2]
@@ -47,17 +46,15 @@ func TestBusLosses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"WORK emptied", stream(bus.WorkBucket, purge)},
 		{"NODES emptied", stream(bus.NodesBucket, purge)},
 		{"WORK deleted", stream(bus.WorkBucket, drop)},
-		{"NODES deleted", stream(bus.NodesBucket, drop)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, ctx := theLab(t), within(t, 4*time.Minute)
-			nodes := l.nodes["alpha"]
+			nodes := l.nodes["alpha"][:10]
 			l.available(ctx, t, nodes)
 			l.deploy(ctx, t, nodes)
-			l.working(ctx, t, l.Sites[0].Rackds[0].Name(), 1, writing)
+			l.working(ctx, t, "", 1, writing)
 			c.lose(t, ctx, l.Sites[0])
 			l.active(ctx, t, nodes)
 			l.judge(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // shortRun is how long the run in the middle of the other tests lasts.
-const shortRun = 90 * time.Second
+const shortRun = time.Minute
 
 // TestChaos breaks everything at random for IRONYARD_CHAOS (such as 30m), by the plan
 // of IRONYARD_CHAOS_SEED or of a new seed, which it prints.

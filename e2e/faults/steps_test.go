@@ -53,8 +53,8 @@ func (l *lab) active(ctx context.Context, t *testing.T, nodes []string) {
 	}
 }
 
-// working waits until a rackd owns at least n pieces of work that are as ok says, and
-// returns all that it owns.
+// working waits until a rackd, or with no name any, owns at least n pieces of work that
+// are as ok says, and returns all that it owns.
 func (l *lab) working(ctx context.Context, t *testing.T, rackd string, n int, ok func(witness.Sight) bool) map[string]witness.Sight {
 	t.Helper()
 	var owned map[string]witness.Sight

@@ -9,8 +9,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// cutFor is how long the WAN is cut at least.
-const cutFor = 30 * time.Second
+// cutFor is how long the WAN is cut at least: long enough for both ends to give up
+// their connections.
+const cutFor = 15 * time.Second
 
 // While a site is cut off its rackds go on, also when one of them dies; central answers
 // what it can, takes requests, and says what is wrong.

@@ -137,10 +137,10 @@ func (w *Witness) Newest() map[string]Sight {
 	return maps.Clone(w.newest)
 }
 
-// Owned returns the open work that rackd owned last, by node.
+// Owned returns the open work that rackd, or with no name any rackd, owned last, by node.
 func (w *Witness) Owned(rackd string) map[string]Sight {
 	list := w.Newest()
-	maps.DeleteFunc(list, func(_ string, s Sight) bool { return s.Gone || !s.Doc.Open() || s.Doc.Owner != rackd })
+	maps.DeleteFunc(list, func(_ string, s Sight) bool { return s.Gone || !s.Doc.Open() || rackd != "" && s.Doc.Owner != rackd })
 	return list
 }
 
