@@ -88,7 +88,7 @@ func deploys(t testing.TB, s *store.Store, n int) []*store.Work {
 // After a WAN cut everything arrives once and in order for each node, in batches that
 // are bounded.
 func TestQueueAfterACut(t *testing.T) {
-	const nodes, phases = 60, 18
+	const nodes, phases = 40, 8
 	f := newFixture(t)
 	works := deploys(t, f.store, nodes)
 	events := cut(t, f.site, works, phases)

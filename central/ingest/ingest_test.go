@@ -91,7 +91,7 @@ func (f *fixture) raw(node string, body []byte) {
 
 func (f *fixture) drained() {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 	defer cancel()
 	if err := f.ingest.Drained(ctx); err != nil {
 		f.Fatal(err)
