@@ -51,6 +51,25 @@ func (a *Authority) NewTokens(ctx context.Context, at join.Central, life time.Du
 	return tokens, err
 }
 
+// RevokeToken makes a token that nobody has used worthless; store.ErrNotFound when
+// there is none such.
+func (a *Authority) RevokeToken(ctx context.Context, id string) error {
+	return a.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.RevokeJoinToken(ctx, id) })
+}
+
+// RevokeMember puts a member out: it can renew nothing, and the servers of its site
+// refuse its credentials from their next renewal on. store.ErrNotFound when there is
+// none of that role and name.
+func (a *Authority) RevokeMember(ctx context.Context, role join.Role, name string) error {
+	return a.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		m, err := tx.MemberNamed(ctx, role, strings.ToLower(name))
+		if err != nil {
+			return err
+		}
+		return tx.EndMember(ctx, m.ID)
+	})
+}
+
 // hashed is how a secret is kept. It is 32 random bytes: nothing slower is needed.
 func hashed(secret string) string {
 	sum := sha256.Sum256([]byte(secret))

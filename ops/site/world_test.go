@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
+	"github.com/ironyard/ironyard/ops/embeddedbus"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/join"
 	"github.com/ironyard/ironyard/protocol/membership"
@@ -55,13 +56,16 @@ func newFleet(t *testing.T) *fleet {
 }
 
 // listen serves an authority's handler over TLS.
-func (f *fleet) listen(a *enrol.Authority) (url string) {
+func (f *fleet) listen(a *enrol.Authority) (url string) { return f.listenAs(a, a) }
+
+// listenAs shows another's certificate.
+func (f *fleet) listenAs(a, shown *enrol.Authority) (url string) {
 	h := a.Handler(f.log)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.asked.Add(1)
 		h.ServeHTTP(w, r)
 	}))
-	srv.TLS = &tls.Config{GetCertificate: a.OwnCertificate().ForServer}
+	srv.TLS = &tls.Config{GetCertificate: shown.OwnCertificate().ForServer}
 	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	srv.StartTLS()
 	f.t.Cleanup(srv.Close)
@@ -165,6 +169,17 @@ func (f *fleet) connect(m *membership.Member, more ...nats.Option) *nats.Conn {
 	}
 	f.t.Cleanup(nc.Close)
 	return nc
+}
+
+// startFile runs a server of a configuration until the test ends.
+func startFile(t *testing.T, path string, log *slog.Logger) *embeddedbus.Bus {
+	t.Helper()
+	b, err := embeddedbus.StartFile(t.Context(), path, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	return b
 }
 
 // quiet keeps refusals, which these tests are about, off the console.

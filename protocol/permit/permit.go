@@ -111,7 +111,6 @@ func (a *api) read(s stream, keys, why string) {
 // watched allows what goes with consumers of s, whatever their filter.
 func (a *api) watched(s stream) {
 	a.allow("end and look after its own consumers", "CONSUMER.DELETE."+s.name+".*", "CONSUMER.INFO."+s.name+".*")
-	a.rules = append(a.rules, Rule{"$JS.FC." + s.name + ".>", "flow control of its own consumers"})
 }
 
 // say allows to publish outside the API.

@@ -35,6 +35,7 @@ func Rackd(group, name string, failoverOf ...string) (Rules, error) {
 	js.allow("fetch one config drive", "CONSUMER.CREATE."+drives.name+".*."+drives.subjects+"C.*")
 	for _, s := range all[:5] { // events are central's to read
 		js.watched(s)
+		js.say("flow control of its own consumers", "$JS.FC."+s.name+".>")
 	}
 	js.say("renew its lease", alive.subjects+bus.MemberKey(group, name))
 	js.say("say that its lease was renewed", bus.BeatSubject(group, name))
