@@ -99,7 +99,6 @@ func newBench(t testing.TB) *bench {
 			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},
 			{Name: "rack-2", Group: "east", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver}},
 		}}).(*Server)
-	b.server.dispatch.Settle = []time.Duration{}
 	return b
 }
 

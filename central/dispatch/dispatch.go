@@ -49,8 +49,6 @@ type Dispatcher struct {
 	// Away says why the site of a conductor group cannot be reached, nil when it can.
 	// Its error says its own HTTP status. nil: every site can always be reached.
 	Away func(group string) error
-	// Settle are the pauses of Validate while a change is on its way; nil: sensible ones.
-	Settle []time.Duration
 }
 
 // Refusal is a request that is not accepted, with the HTTP status that says so.

@@ -28,43 +28,14 @@ var mustBeValid = map[provision.Event][]string{
 	provision.EventRescue:  {"power", "rescue"},
 }
 
-// settled is how old a change must be for a rack to have surely heard of it.
-const settled = 2 * time.Second
-
-// settle are the pauses between questions about a node that has just changed.
-var settle = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
-
-// Validate asks the node's rackd what it thinks of the node, by kind of interface.
-// A change takes a moment to reach the rack, so while one is on its way a bad
-// opinion, which may be about the node as it was, is asked for again. A rackd whose
-// site is away is not asked.
+// Validate asks the node's rackd what it thinks of the node, by kind of interface. It
+// is asked about the node as n is: a rackd that has not heard of the newest change is
+// an error of status 503. A rackd whose site is away is not asked.
 func (d *Dispatcher) Validate(ctx context.Context, n *store.Node, m bus.Member) (map[string]ask.Validation, error) {
 	if err := d.away(n); err != nil {
 		return nil, err
 	}
-	pauses := settle
-	if changed := max(n.CreatedAt.UnixNano(), n.UpdatedAt.UnixNano()); d.Now().UnixNano()-changed > int64(settled) {
-		pauses = nil
-	} else if d.Settle != nil {
-		pauses = d.Settle
-	}
-	for {
-		found, err := d.opinion(ctx, n, m)
-		if len(pauses) == 0 || err == nil && good(found) {
-			return found, err
-		}
-		select {
-		case <-ctx.Done():
-			return found, err
-		case <-time.After(pauses[0]):
-			pauses = pauses[1:]
-		}
-	}
-}
-
-// opinion asks once.
-func (d *Dispatcher) opinion(ctx context.Context, n *store.Node, m bus.Member) (map[string]ask.Validation, error) {
-	body, err := d.Ask.Ask(ctx, m, ask.Request{Method: ask.Validate, Node: n.UUID, Driver: n.Driver})
+	body, err := d.Ask.Ask(ctx, m, ask.Request{Method: ask.Validate, Node: n.UUID, NodeUpdated: n.LastChanged(), Driver: n.Driver})
 	if err != nil {
 		return nil, err
 	}
@@ -73,16 +44,6 @@ func (d *Dispatcher) opinion(ctx context.Context, n *store.Node, m bus.Member) (
 		return nil, fmt.Errorf("read the answer of conductor %s about node %s: %w", m.Name, n.UUID, err)
 	}
 	return found, nil
-}
-
-// good reports whether nothing is found wrong.
-func good(found map[string]ask.Validation) bool {
-	for _, v := range found {
-		if v.Result != nil && !*v.Result {
-			return false
-		}
-	}
-	return true
 }
 
 // validate refuses an event when the rack says that an interface which it needs is

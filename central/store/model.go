@@ -104,6 +104,14 @@ type Node struct {
 	Reservation string
 }
 
+// LastChanged is when somebody last changed the node: observations do not count.
+func (n *Node) LastChanged() time.Time {
+	if n.UpdatedAt.After(n.CreatedAt) {
+		return n.UpdatedAt
+	}
+	return n.CreatedAt
+}
+
 // Accept records that a request has been accepted: the node is now in state,
 // bound for target, until a rack reports something of the new generation. It
 // clears the last error.

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -34,6 +35,8 @@ type Document struct {
 	// Revision grows with every change that the rack may see; a document never
 	// takes the place of one with a higher revision.
 	Revision int64 `json:"revision"`
+	// Updated is when somebody last changed the node through the API.
+	Updated time.Time `json:"updated,omitzero"`
 	// Interfaces maps a kind to an implementation; a missing kind means the
 	// hardware type's first.
 	Interfaces   map[string]string `json:"interfaces,omitempty"`

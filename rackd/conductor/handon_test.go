@@ -3,8 +3,10 @@ package conductor
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -47,6 +49,35 @@ func TestWhatIsHandedOnIsOfTheSubjectsGroup(t *testing.T) {
 		}
 		if r := c.Answer(t.Context(), ask.Request{Method: ask.MachineSeen, Args: sign}); r.Error != nil {
 			t.Errorf("a sign of the own group: %v", r.Error)
+		}
+	})
+}
+
+// A question about a node waits a little for the change that its asker knows of.
+func TestQuestionAboutTheNewestChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		changed := time.Now()
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, nil)
+		defer kill()
+		q := ask.Request{Method: ask.Validate, Node: nodeA, NodeUpdated: changed}
+		if reply := c.Answer(t.Context(), q); reply.Error == nil || reply.Error.Status != http.StatusServiceUnavailable || !strings.Contains(reply.Error.Message, "newest change of node "+nodeA) {
+			t.Errorf("a rackd that has not heard: %+v", reply)
+		}
+		time.AfterFunc(time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			n := *s.nodes[nodeA]
+			n.Updated = changed
+			s.nodes[nodeA] = &n
+		})
+		began := time.Now()
+		if reply := c.Answer(t.Context(), q); reply.Error != nil || time.Since(began) > 1100*time.Millisecond {
+			t.Errorf("after the change came: %+v, %v", reply, time.Since(began))
+		}
+		if reply := c.Answer(t.Context(), ask.Request{Method: ask.Validate, Node: "nobody"}); reply.Error == nil || !strings.Contains(reply.Error.Message, "heard of node nobody") {
+			t.Errorf("an unknown node: %+v", reply)
 		}
 	})
 }

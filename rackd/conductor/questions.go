@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -77,9 +78,9 @@ func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
 	case ask.AgentLookup, ask.AgentHeartbeat, ask.MachineSeen:
 		return c.handedOn(q)
 	}
-	known := c.cfg.Documents.Node(q.Node)
-	if known == nil {
-		return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("rackd %s has not yet heard of node %s; try again", c.cfg.Name, q.Node)}
+	known, err := c.heardOf(ctx, q)
+	if err != nil {
+		return nil, err
 	}
 	n, err := c.open(known)
 	if err != nil {
@@ -114,6 +115,30 @@ func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
 		return struct{}{}, hw.Management().InjectNMI(ctx, f, n)
 	}
 	return nil, fmt.Errorf("question %q: %w", q.Method, driver.ErrUnsupported)
+}
+
+// How long a question waits for a change to arrive that its asker knows of, and how
+// often it looks.
+const (
+	hearWithin = 2 * time.Second
+	hearEvery  = 20 * time.Millisecond
+)
+
+// heardOf returns the node that q is about, not older than its asker knows it.
+func (c *Conductor) heardOf(ctx context.Context, q ask.Request) (*node.Document, error) {
+	for end := time.Now().Add(hearWithin); ; {
+		n := c.cfg.Documents.Node(q.Node)
+		if n != nil && !n.Updated.Before(q.NodeUpdated) {
+			return n, nil
+		}
+		if time.Now().After(end) || pause(ctx, hearEvery) != nil {
+			what := "node " + q.Node
+			if n != nil {
+				what = "the newest change of " + what
+			}
+			return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("rackd %s has not yet heard of %s; try again", c.cfg.Name, what)}
+		}
+	}
 }
 
 // handedOn takes in what an agent or a machine told another rackd. It is never handed
