@@ -20,7 +20,7 @@ help:
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, the import table"
-	@echo "make bench   what is claimed about speed, measured: some 15 minutes (docs/benchmarks.md)"
+	@echo "make bench   what is claimed about speed, measured: some 20 minutes (docs/benchmarks.md)"
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
 	@echo "make docs    the generated pages"
 
