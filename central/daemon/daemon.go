@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -59,7 +60,17 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf})
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log})
-	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: open.Away, Key: cfg.Key,
+	began := time.Now()
+	away := func(group string) error {
+		if err := open.Away(group); err != nil {
+			return err
+		}
+		if site := siteMap.SiteOf(group); !members.Read(site) {
+			return &sites.AwayError{Site: site, Since: began, Cause: errors.New("central has just started and not yet read its conductors")}
+		}
+		return nil
+	}
+	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
 
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
@@ -78,7 +89,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		})
 	})
 	g.Go(func() error { return watch.run(ctx) })
-	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: open.Away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
+	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
 		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})
 	g.Go(func() error { return orphans.Run(ctx) })
 	if a := cfg.busAuthority(authority); a != nil {

@@ -133,6 +133,14 @@ func (r *Roster) rebuild(site string) {
 	r.changed = make(chan struct{})
 }
 
+// Read reports whether the members of a site have been read since this process began:
+// before that nobody can say that there are none.
+func (r *Roster) Read(site string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.sites[site] != nil
+}
+
 // Owner returns the rackd that serves a node, of its group or, while none of that
 // lives, of a group that stands in; ok is false when none that lives can.
 func (r *Roster) Owner(node, driver, group string) (m bus.Member, ok bool) {

@@ -45,6 +45,9 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 		}
 	}
 	wait(1)
+	if !r.Read("") || r.Read("elsewhere") {
+		t.Errorf("read: %v, and another site: %v", r.Read(""), r.Read("elsewhere"))
+	}
 	if m, ok := r.Owner("node", "fake-hardware", "RACK1"); !ok || m.Name != "b" {
 		t.Errorf("owner %+v, %v", m, ok)
 	}
