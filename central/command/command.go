@@ -21,7 +21,6 @@ import (
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/failpoint"
-	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 const manual = `central is Ironyard's control plane.
@@ -36,9 +35,11 @@ exchanges both with the sites over the bus. It has no state beside the database:
 'ironyard dev' runs central, a bus and a rackd in one process, with nothing to prepare.`
 
 type flags struct {
-	Serve   serve   `cmd:"" help:"Run central until SIGTERM."`
-	Migrate migrate `cmd:"" help:"Bring the database's schema up to date, and end. 'serve' does so too when it starts."`
-	Key     newKey  `cmd:"" help:"Print a new secret key. Keep it: without it the secrets in the database are lost."`
+	Serve   serve         `cmd:"" help:"Run central until SIGTERM."`
+	Migrate migrate       `cmd:"" help:"Bring the database's schema up to date, and end. 'serve' does so too when it starts."`
+	Key     keyCommand    `cmd:"" help:"Make a secret key, or bring the database under a new one."`
+	Token   tokenCommand  `cmd:"" help:"Make the tokens with which servers and rackds join the fleet."`
+	Member  memberCommand `cmd:"" help:"Put members out of the fleet."`
 
 	LogJSON bool `help:"Log JSON." env:"CENTRAL_LOG_JSON" name:"log-json"`
 	Debug   bool `help:"Log more." env:"CENTRAL_DEBUG"`
@@ -50,9 +51,9 @@ type database struct {
 
 type serve struct {
 	database
-	Listen         string        `help:"Address of the API." default:"127.0.0.1:6385" env:"CENTRAL_LISTEN"`
-	Observe        string        `help:"Address of /metrics, /healthz and /readyz; empty: the API's." env:"CENTRAL_OBSERVE"`
-	KeyFile        string        `help:"File with the key that closes secrets in the database ('central key' makes one)." required:"" type:"existingfile" env:"CENTRAL_KEY_FILE"`
+	Listen  string `help:"Address of the API." default:"127.0.0.1:6385" env:"CENTRAL_LISTEN"`
+	Observe string `help:"Address of /metrics, /healthz and /readyz; empty: the API's." env:"CENTRAL_OBSERVE"`
+	keyFile
 	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
 	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
 	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
@@ -73,8 +74,6 @@ type serve struct {
 type migrate struct {
 	database
 }
-
-type newKey struct{}
 
 // Main runs central and exits.
 func Main() {
@@ -118,12 +117,9 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, CORSOrigins: s.CORSOrigin,
 		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
-	text, err := os.ReadFile(s.KeyFile)
-	if err != nil {
-		return cfg, fmt.Errorf("secret key: %w", err)
-	}
-	if cfg.Key, err = seal.ParseKey(string(text)); err != nil {
-		return cfg, fmt.Errorf("%s: %w", s.KeyFile, err)
+	var err error
+	if cfg.Key, err = s.key(); err != nil {
+		return cfg, err
 	}
 	if s.BusTokenFile != "" {
 		token, err := os.ReadFile(s.BusTokenFile)
@@ -166,14 +162,4 @@ func (m *migrate) Run(ctx context.Context, log *slog.Logger) error {
 		log.Info("database schema is up to date", "database", db.Engine(), "migrations", n)
 	}
 	return errors.Join(err, db.Close())
-}
-
-// Run is called by kong.
-func (newKey) Run(out io.Writer) error {
-	key, err := seal.GenerateKey()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, key.Text())
-	return err
 }

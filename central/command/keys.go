@@ -1,0 +1,91 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/ironyard/ironyard/central/reseal"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// keyVariable is the environment's variable that may hold the key itself.
+const keyVariable = "CENTRAL_KEY"
+
+type keyFile struct {
+	KeyFile string `help:"File with the key that closes secrets in the database ('central key' makes one); further lines are older keys, which still open. Default: the variable CENTRAL_KEY." type:"existingfile" env:"CENTRAL_KEY_FILE"`
+}
+
+// key reads the fleet's key from the file or the environment.
+func (k keyFile) key() (*seal.Key, error) {
+	text, where := os.Getenv(keyVariable), keyVariable
+	if k.KeyFile != "" {
+		raw, err := os.ReadFile(k.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("secret key: %w", err)
+		}
+		text, where = string(raw), k.KeyFile
+	} else if text == "" {
+		return nil, errors.New("central needs its secret key: --key-file, or the variable " + keyVariable)
+	}
+	key, err := seal.ParseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	return key, nil
+}
+
+type keyCommand struct {
+	New    newKey    `cmd:"" default:"1" help:"Print a new secret key. Keep it: without it the secrets in the database are lost."`
+	Rotate rotateKey `cmd:"" help:"Seal everything in the database with the first key of the file; run it again when it was interrupted."`
+}
+
+type newKey struct{}
+
+// Run is called by kong.
+func (newKey) Run(out io.Writer) error {
+	key, err := seal.GenerateKey()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, key.Text())
+	return err
+}
+
+type rotateKey struct {
+	database
+	keyFile
+}
+
+// Run is called by kong.
+func (r *rotateKey) Run(ctx context.Context, log *slog.Logger) error {
+	key, err := r.key()
+	if err != nil {
+		return err
+	}
+	db, err := openMigrated(ctx, r.Database)
+	if err != nil {
+		return err
+	}
+	done, err := reseal.All(ctx, db, key)
+	if err == nil {
+		log.Info("everything is sealed with the first key", "nodes_sealed_anew", done.Nodes, "secrets_sealed_anew", done.Secrets, "current_before", done.Current)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// openMigrated opens a database whose schema fits this program.
+func openMigrated(ctx context.Context, address string) (*store.Store, error) {
+	db, err := store.Open(ctx, address, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}

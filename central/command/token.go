@@ -1,0 +1,179 @@
+package command
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/protocol/join"
+)
+
+// authority is what token and member commands work with.
+type authority struct {
+	database
+	keyFile
+}
+
+func (a authority) with(ctx context.Context, f func(*enrol.Authority) error) error {
+	key, err := a.key()
+	if err != nil {
+		return err
+	}
+	db, err := openMigrated(ctx, a.Database)
+	if err != nil {
+		return err
+	}
+	auth, err := enrol.Open(ctx, db, key, nil)
+	if err == nil {
+		err = f(auth)
+	}
+	return errors.Join(err, db.Close())
+}
+
+type tokenCommand struct {
+	Hub    hubTokens   `cmd:"" help:"Make tokens for the hub's servers, one each."`
+	Bus    busTokens   `cmd:"" help:"Make tokens for a site's NATS servers, one each: one server, or three."`
+	Rackd  rackdToken  `cmd:"" help:"Make a token for a rackd."`
+	Revoke revokeToken `cmd:"" help:"Make a token worthless that nobody has used."`
+}
+
+// making is common to commands that make tokens.
+type making struct {
+	authority
+	URL     string        `help:"Where joiners find central's --enrol-listen." required:"" env:"CENTRAL_ENROL_URL" placeholder:"https://HOST:6387"`
+	TLSCert string        `help:"The certificate that central shows there, if it is not the fleet's own; PEM. Joiners trust the last in the file." type:"existingfile" env:"CENTRAL_TLS_CERT"`
+	Life    time.Duration `help:"How long a token works." default:"24h"`
+}
+
+// make makes tokens and prints what to run on the joiners' machines.
+func (m making) make(ctx context.Context, out io.Writer, scopes ...join.Scope) error {
+	at := join.Central{URL: m.URL}
+	if m.TLSCert != "" {
+		var err error
+		if at.Fingerprint, err = lastFingerprint(m.TLSCert); err != nil {
+			return err
+		}
+	}
+	return m.with(ctx, func(a *enrol.Authority) error {
+		tokens, err := a.NewTokens(ctx, at, m.Life, scopes...)
+		if err != nil {
+			return err
+		}
+		for _, t := range tokens {
+			where := t.Scope.Address
+			if where == "" {
+				where = t.Scope.Name
+			}
+			if where == "" {
+				where = "the rackd's machine"
+			}
+			if _, err := fmt.Fprintf(out, "# %s; on %s, until %s; token %s\nironyard site join --dir /etc/ironyard/%s %s\n", t.Scope, where,
+				t.Expires.Local().Format(time.RFC1123), t.ID, t.Scope.Role, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func lastFingerprint(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	var last *x509.Certificate
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if last, err = x509.ParseCertificate(block.Bytes); err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if last == nil {
+		return "", fmt.Errorf("%s holds no certificate", path)
+	}
+	return join.Fingerprint(last), nil
+}
+
+type hubTokens struct {
+	making
+	Address []string `arg:"" help:"Address of each server, as others reach it."`
+}
+
+// Run is called by kong.
+func (c *hubTokens) Run(ctx context.Context, out io.Writer) error {
+	return c.make(ctx, out, servers(join.Scope{Role: join.Hub}, c.Address)...)
+}
+
+type busTokens struct {
+	making
+	Site    string   `help:"The site, a JetStream domain." required:""`
+	Address []string `arg:"" help:"Address of each server, as others reach it."`
+}
+
+// Run is called by kong.
+func (c *busTokens) Run(ctx context.Context, out io.Writer) error {
+	return c.make(ctx, out, servers(join.Scope{Role: join.Bus, Site: c.Site}, c.Address)...)
+}
+
+// servers returns the scopes of the servers of one cluster.
+func servers(s join.Scope, addresses []string) []join.Scope {
+	var list []join.Scope
+	for _, a := range addresses {
+		s.Address, s.Name, s.Peers = a, s.Site+"-"+a, addresses
+		if s.Role == join.Hub {
+			s.Name = "hub-" + a
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+type rackdToken struct {
+	making
+	Site       string   `help:"The site whose bus it uses." required:""`
+	Group      string   `help:"Its conductor group."`
+	FailoverOf []string `help:"Conductor groups that its group stands in for (see 'central serve --failover')."`
+	Name       string   `arg:"" optional:"" help:"Its name; one that is taken is replaced. Default: the joiner's choice."`
+}
+
+// Run is called by kong.
+func (c *rackdToken) Run(ctx context.Context, out io.Writer) error {
+	return c.make(ctx, out, join.Scope{Role: join.Rackd, Site: c.Site, Group: c.Group, FailoverOf: c.FailoverOf, Name: c.Name})
+}
+
+type revokeToken struct {
+	authority
+	ID string `arg:"" help:"The token's id, as it was printed."`
+}
+
+// Run is called by kong.
+func (c *revokeToken) Run(ctx context.Context) error {
+	return c.with(ctx, func(a *enrol.Authority) error { return a.RevokeToken(ctx, c.ID) })
+}
+
+type memberCommand struct {
+	Revoke revokeMember `cmd:"" help:"Put a member out: it renews nothing, and its site's servers refuse it from their next renewal on."`
+}
+
+type revokeMember struct {
+	authority
+	Role string `arg:"" enum:"hub,bus,rackd" help:"hub, bus or rackd."`
+	Name string `arg:"" help:"Its name."`
+}
+
+// Run is called by kong.
+func (c *revokeMember) Run(ctx context.Context) error {
+	return c.with(ctx, func(a *enrol.Authority) error { return a.RevokeMember(ctx, join.Role(c.Role), c.Name) })
+}

@@ -1,0 +1,92 @@
+// Package reseal brings everything that is sealed in the database under the newest
+// generation of the fleet's key, and has the relay publish the nodes anew, sealed for
+// their racks in the same way.
+//
+// It may import central/store and protocol. Invariant: each row is changed in a
+// transaction of its own, from one that opens to one that opens; so it may be
+// interrupted, run again, and run while central works.
+package reseal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// Done is what All did.
+type Done struct {
+	Nodes, Secrets int // sealed anew
+	Current        int // nodes that needed nothing
+}
+
+// page is how many nodes are looked at in one statement.
+const page = 256
+
+// All seals anew what is not sealed under the newest generation of key. A row that no
+// generation opens ends it with an error that names the row.
+func All(ctx context.Context, db *store.Store, key *seal.Key) (Done, error) {
+	var done Done
+	var err error
+	if done.Secrets, err = enrol.Reseal(ctx, db, key); err != nil {
+		return done, err
+	}
+	for after := ""; ; {
+		keys, err := db.NodeKeys(ctx, after, page)
+		if err != nil || len(keys) == 0 {
+			return done, err
+		}
+		var ids []string
+		for _, k := range keys {
+			ids = append(ids, k.UUID)
+		}
+		after = ids[len(ids)-1]
+		rows, err := db.Snapshots(ctx, ids)
+		if err != nil {
+			return done, err
+		}
+		for _, id := range ids {
+			if rows[id] == nil || current(key, rows[id].Node) {
+				done.Current++
+				continue
+			}
+			switch err := one(ctx, db, key, id); {
+			case errors.Is(err, store.ErrNotFound): // deleted meanwhile
+			case err != nil:
+				return done, fmt.Errorf("seal node %s anew: %w", id, err)
+			default:
+				done.Nodes++
+			}
+		}
+	}
+}
+
+func current(key *seal.Key, n *store.Node) bool {
+	return key.CurrentFields(n.UUID, n.DriverInfo) && key.CurrentFields(n.UUID, n.InstanceInfo)
+}
+
+func one(ctx context.Context, db *store.Store, key *seal.Key, id string) error {
+	return db.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, fields := range []*map[string]any{&n.DriverInfo, &n.InstanceInfo} {
+			if len(*fields) == 0 {
+				continue
+			}
+			open, err := key.OpenFields(n.UUID, *fields)
+			if err != nil {
+				return err
+			}
+			*fields = key.SealFields(n.UUID, open)
+		}
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup})
+	})
+}

@@ -1,0 +1,74 @@
+package reseal_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/central/reseal"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
+	"github.com/ironyard/ironyard/protocol/join"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+func TestAll(t *testing.T) {
+	old, _ := seal.GenerateKey()
+	fresh, _ := seal.GenerateKey()
+	both := fresh.WithOlder(old)
+	db := storetest.Open(t, storetest.SQLite(t))
+	before, err := enrol.Open(t.Context(), db, old, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 300 // more than a page
+	var nodes []*store.Node
+	for range n {
+		x := storetest.NewNode("")
+		x.DriverInfo = nil
+		nodes = append(nodes, x)
+	}
+	for i, x := range nodes {
+		if i%3 != 0 { // a third has no secrets
+			x.DriverInfo = old.SealFields(x.UUID, map[string]any{"redfish_password": "p", "redfish_address": "a"})
+		}
+		x.Name = x.UUID
+	}
+	storetest.Insert(t, db, nodes...)
+	// It is stopped in the middle, and run again.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := reseal.All(ctx, db, both); err == nil {
+		t.Error("it did not notice that it was stopped")
+	}
+	done, err := reseal.All(t.Context(), db, both)
+	if err != nil || done.Nodes != 200 || done.Current != 100 || done.Secrets != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for i, x := range nodes {
+		got, err := db.Node(t.Context(), x.UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, err := fresh.OpenFields(x.UUID, got.DriverInfo) // without the old key
+		if err != nil || i%3 != 0 && (open["redfish_password"] != "p" || got.Revision == x.Revision) {
+			t.Fatalf("node %d: %v, %v, revision %d was %d", i, open, err, got.Revision, x.Revision)
+		}
+	}
+	waiting, err := db.OutboxBacklog(t.Context())
+	if err != nil || len(waiting) != 1 || waiting[0].Entries != 200 {
+		t.Errorf("to be published: %v, %v", waiting, err)
+	}
+	after, err := enrol.Open(t.Context(), db, fresh, nil)
+	if err != nil || join.Fingerprint(after.Certificate()) != join.Fingerprint(before.Certificate()) {
+		t.Errorf("the authority: %v", err)
+	}
+	if done, err := reseal.All(t.Context(), db, both); err != nil || done.Nodes != 0 || done.Secrets != 0 || done.Current != n {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+	stranger, _ := seal.GenerateKey()
+	if _, err := reseal.All(t.Context(), db, stranger); !errors.Is(err, seal.ErrOpen) {
+		t.Errorf("with a key that opens nothing: %v", err)
+	}
+}
