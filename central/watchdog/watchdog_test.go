@@ -224,7 +224,7 @@ func TestSiteThatIsAwayEndsNothing(t *testing.T) {
 	r := newRack(t)
 	r.begin(work.Deploy, provision.DeployWait, provision.Active)
 	r.away = errors.New("the link is down")
-	r.pass(r.watchdog(), 30*time.Hour)
+	r.pass(r.watchdog(), 3*time.Hour)
 	if n := r.node(); r.ended != 0 || n.ProvisionState != provision.DeployWait {
 		t.Errorf("state %q", n.ProvisionState)
 	}
@@ -233,7 +233,7 @@ func TestSiteThatIsAwayEndsNothing(t *testing.T) {
 func TestHeldWorkWaitsForItsOperator(t *testing.T) {
 	r := newRack(t)
 	r.begin(work.Clean, provision.CleanHold, provision.Manageable)
-	r.pass(r.watchdog(), 30*time.Hour)
+	r.pass(r.watchdog(), 3*time.Hour)
 	if n := r.node(); r.ended != 0 || n.ProvisionState != provision.CleanHold {
 		t.Errorf("state %q", n.ProvisionState)
 	}
