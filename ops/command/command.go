@@ -29,6 +29,8 @@ type commands struct {
 	Ramdisk ramdiskCommand `cmd:"" help:"Build the ramdisk that machines boot."`
 	Key     keyCommand     `cmd:"" help:"Make and derive the keys that seal secrets."`
 
+	Site siteCommand `cmd:"" help:"Join a fleet, and run the NATS servers of its hub and sites."`
+
 	Debug bool `help:"Log more."`
 }
 

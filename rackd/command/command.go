@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,8 +17,10 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/membership"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/daemon"
@@ -34,10 +37,11 @@ Machines are served on --interface at --address. Without --interface it runs nod
 type flags struct {
 	Name    string   `help:"This rackd's name, unique in the fleet." default:"${hostname}" env:"RACKD_NAME"`
 	Group   string   `help:"Conductor group." env:"RACKD_GROUP"`
-	Bus     string   `help:"URL of the site's bus." required:"" env:"RACKD_BUS" placeholder:"nats://HOST:4222"`
+	Member  string   `help:"Folder that 'ironyard site join' made: name, group, bus, certificates and keys come from there." env:"RACKD_MEMBER" type:"existingdir"`
+	Bus     string   `help:"URL of the site's bus." env:"RACKD_BUS" placeholder:"nats://HOST:4222"`
 	BusAuth string   `help:"File with the bus's token." env:"RACKD_BUS_TOKEN_FILE" type:"existingfile" name:"bus-token-file"`
 	Site    string   `help:"JetStream domain of the site; empty: the server's own." env:"RACKD_SITE"`
-	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it), and a line GROUP KEY for each group that this one stands in for." required:"" env:"RACKD_KEY_FILE" type:"existingfile" name:"key-file"`
+	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it), and a line GROUP KEY for each group that this one stands in for." env:"RACKD_KEY_FILE" type:"existingfile" name:"key-file"`
 	Data    string   `help:"Folder for leases and images." default:"/var/lib/rackd" env:"RACKD_DATA"`
 	Drivers []string `help:"Hardware types to enable; default: all." env:"RACKD_DRIVERS"`
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
@@ -101,17 +105,18 @@ func logger(f flags) *slog.Logger {
 }
 
 func run(ctx context.Context, f flags, log *slog.Logger) error {
-	text, err := os.ReadFile(f.Key)
+	m, err := f.member()
 	if err != nil {
-		return fmt.Errorf("key of the conductor group: %w", err)
+		return err
 	}
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
 		NoAutomatedClean: !f.AutomatedClean,
 		CacheBytes:       int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
-	if cfg.Keys, err = seal.ParseKeyring(string(text), f.Group); err != nil {
-		return fmt.Errorf("%s: %w", f.Key, err)
+	if cfg.Keys, err = f.keys(m); err != nil {
+		return err
 	}
+	cfg.OpenOnly = m != nil
 	for name, d := range f.Deadlines {
 		info, ok := provision.Describe(provision.State(name))
 		if !ok || info.Deadline == 0 || d <= 0 {
@@ -124,11 +129,23 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 			return err
 		}
 	}
-	if cfg.Conn, err = f.connect(ctx, log); err != nil {
+	if cfg.Conn, err = f.connect(ctx, m, log); err != nil {
 		return err
 	}
 	defer cfg.Conn.Close()
-	return daemon.Run(ctx, cfg, nil)
+	if m == nil {
+		return daemon.Run(ctx, cfg, nil)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	g.Go(func() error {
+		m.KeepFresh(ctx, log, func() {
+			log.Warn("the keys in the folder have changed: restart this rackd to use them", "folder", m.Dir)
+		})
+		return nil
+	})
+	g.Go(func() error { defer stop(); return daemon.Run(ctx, cfg, nil) })
+	return g.Wait()
 }
 
 func (f flags) rack() (*daemon.Rack, error) {
@@ -150,14 +167,57 @@ func (f flags) rack() (*daemon.Rack, error) {
 	return r, nil
 }
 
+// member opens the folder of a rackd that has joined, and lets it say what flags would
+// say otherwise; nil without one.
+func (f *flags) member() (*membership.Member, error) {
+	if f.Member == "" {
+		if f.Bus == "" || f.Key == "" {
+			return nil, errors.New("rackd needs --member, or --bus and --key-file")
+		}
+		return nil, nil
+	}
+	m, err := membership.Open(f.Member)
+	if err != nil {
+		return nil, err
+	}
+	f.Name, f.Group = m.Scope.Name, m.Scope.Group
+	if f.Bus == "" {
+		f.Bus = m.BusURL()
+	}
+	return m, nil
+}
+
+// keys reads the keys of the conductor groups.
+func (f flags) keys(m *membership.Member) (*seal.Keyring, error) {
+	if m != nil && f.Key == "" {
+		return m.Keyring()
+	}
+	text, err := os.ReadFile(f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("key of the conductor group: %w", err)
+	}
+	ring, err := seal.ParseKeyring(string(text), f.Group)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Key, err)
+	}
+	return ring, nil
+}
+
 // connect tries until the bus answers: rackd may be started before it.
-func (f flags) connect(ctx context.Context, log *slog.Logger) (*nats.Conn, error) {
+func (f flags) connect(ctx context.Context, m *membership.Member, log *slog.Logger) (*nats.Conn, error) {
 	opts := []nats.Option{nats.Name("rackd " + f.Name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(2 * time.Second),
 		// A server that is gone without a word is noticed within the lease, and while the
 		// bus is away writes fail at once: those who wrote try again.
 		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("bus lost; nodes with work go on", "error", err) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("bus is back", "url", c.ConnectedUrlRedacted()) })}
+	if m != nil {
+		own, err := m.BusOptions()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, own...)
+	}
 	if f.BusAuth != "" {
 		token, err := os.ReadFile(f.BusAuth)
 		if err != nil {

@@ -1,0 +1,91 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/ops/site"
+	"github.com/ironyard/ironyard/protocol/join"
+	"github.com/ironyard/ironyard/protocol/membership"
+)
+
+type siteCommand struct {
+	Join  siteJoin  `cmd:"" help:"Join the fleet with a token of 'central token': a server of the hub or of a site, or a rackd."`
+	Serve siteServe `cmd:"" help:"Run the NATS server of a folder that 'join' made."`
+	Renew siteRenew `cmd:"" help:"Renew a folder now; servers and rackds that run do so by themselves."`
+}
+
+type siteJoin struct {
+	Token string `arg:"" help:"The token; - reads it from standard input."`
+	Dir   string `help:"Folder for keys and certificates." required:"" type:"path"`
+	Name  string `help:"The rackd's name, where the token leaves it open; default: the host's."`
+}
+
+func (c siteJoin) Run(ctx context.Context) error {
+	text := c.Token
+	if text == "-" {
+		raw := make([]byte, 16<<10)
+		n, err := os.Stdin.Read(raw)
+		if err != nil {
+			return fmt.Errorf("read the token: %w", err)
+		}
+		text = string(raw[:n])
+	}
+	t, err := join.ParseToken(text)
+	if err != nil {
+		return err
+	}
+	name := c.Name
+	if name == "" {
+		host, _ := os.Hostname()
+		name = strings.ToLower(host)
+	}
+	m, err := membership.Join(ctx, t, c.Dir, name)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("joined as %s\ncertificates until %s, renewed by what runs from %s\n", m.Scope, m.Expires.Local().Format(time.RFC1123), c.Dir)
+	if m.Scope.Role == join.Rackd {
+		fmt.Printf("next: rackd --member %s\n", c.Dir)
+		return nil
+	}
+	path, err := site.WriteConfig(m, "")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("next: ironyard site serve --dir %s    (or: nats-server -c %s)\n", c.Dir, path)
+	return nil
+}
+
+type siteServe struct {
+	Dir    string `help:"The folder." required:"" type:"existingdir"`
+	Listen string `help:"Address to listen on; default: all."`
+}
+
+func (c siteServe) Run(ctx context.Context, log *slog.Logger) error {
+	return site.Serve(ctx, site.Options{Dir: c.Dir, Listen: c.Listen, Log: log}, func(m *membership.Member) { fmt.Printf("%s is ready\n", m.Scope) })
+}
+
+type siteRenew struct {
+	Dir string `help:"The folder." required:"" type:"existingdir"`
+}
+
+func (c siteRenew) Run(ctx context.Context) error {
+	m, err := membership.Open(c.Dir)
+	if err != nil {
+		return err
+	}
+	changed, err := m.Renew(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("renewed %s until %s\n", m.Scope, m.Expires.Local().Format(time.RFC1123))
+	if changed {
+		fmt.Println("keys, accounts or servers have changed: restart what runs from this folder")
+	}
+	return nil
+}
