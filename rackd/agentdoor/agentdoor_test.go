@@ -162,6 +162,17 @@ func TestAgentsOfEachGroupSeeTheirCertificate(t *testing.T) {
 	}
 }
 
+func TestIdentityStaysWhileTheOldKeyIsKept(t *testing.T) {
+	old, _ := seal.GenerateKey()
+	fresh, _ := seal.GenerateKey()
+	before, _ := NewIdentity(old)
+	during, _ := NewIdentity(fresh.WithOlder(old))
+	after, _ := NewIdentity(fresh)
+	if before.Fingerprint != during.Fingerprint || during.Fingerprint == after.Fingerprint {
+		t.Errorf("fingerprints %s, then %s, at last %s", before.Fingerprint, during.Fingerprint, after.Fingerprint)
+	}
+}
+
 func FuzzHeartbeat(f *testing.F) {
 	f.Add(nodeID, `{"agent_token":"x","callback_url":"https://1"}`)
 	f.Add("..", `[]`)

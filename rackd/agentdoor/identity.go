@@ -23,8 +23,12 @@ type Identity struct {
 	Fingerprint string
 }
 
-// NewIdentity derives the group's identity from its key.
+// NewIdentity derives the group's identity from its key: from the oldest generation, so
+// that machines which booted before the key was replaced still trust their rackds for
+// as long as that generation is kept.
 func NewIdentity(key *seal.Key) (Identity, error) {
+	generations := key.Generations()
+	key = generations[len(generations)-1]
 	seed, err := key.Derive("agent door", ed25519.SeedSize)
 	if err != nil {
 		return Identity{}, err
