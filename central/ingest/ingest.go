@@ -51,7 +51,7 @@ var (
 // one node among many is not watched that closely.
 const (
 	batchEvents = 256
-	linger      = 40 * time.Millisecond
+	linger      = 60 * time.Millisecond
 	crowd       = 16 // events in the batch before
 	crowdLinger = 150 * time.Millisecond
 )

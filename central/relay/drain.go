@@ -39,6 +39,9 @@ func (w *writer) told(entries []*store.Outbox) {
 // publishOld.
 func (w *writer) publishNew(ctx context.Context) error {
 	entries, missed := w.inbox.take()
+	if w.linger = linger; len(entries) >= crowd {
+		w.linger = crowdLinger
+	}
 	if !missed {
 		return w.drain(ctx, func(context.Context, string) ([]*store.Outbox, error) {
 			batch := entries[:min(len(entries), batchSize)]

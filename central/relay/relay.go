@@ -70,14 +70,19 @@ func (r *Relay) remembered(site string) *siteMemory {
 
 const quietLooks = 4
 
-// linger is how long an entry waits for more of its kind.
-const linger = 10 * time.Millisecond
+// linger is how long an entry waits for more of its kind; in a crowd, which the batch
+// before has shown, it waits longer.
+const (
+	linger      = 10 * time.Millisecond
+	crowd       = 8 // entries
+	crowdLinger = 40 * time.Millisecond
+)
 
 // Follow publishes to site until ctx ends. What fails stays in the outbox for the
 // next tick. An error means that the site's buckets are not there any more: it has
 // to be opened again. One Follow of a site runs at a time.
 func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
-	w := &writer{Config: &r.cfg, site: site, log: r.cfg.Log.With("site", site.Name), inbox: newInbox(),
+	w := &writer{Config: &r.cfg, site: site, log: r.cfg.Log.With("site", site.Name), inbox: newInbox(), linger: linger,
 		memory: r.remembered(site.Name), repairs: &repairs{listed: map[target]bool{}}}
 	if err := w.open(ctx); err != nil {
 		return err
@@ -108,7 +113,7 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 		case <-w.inbox.wake:
 			// Requests come in crowds: a moment's wait turns many small batches into
 			// few, and nobody notices it.
-			gather := time.NewTimer(linger)
+			gather := time.NewTimer(w.linger)
 			select {
 			case <-ctx.Done():
 				gather.Stop()

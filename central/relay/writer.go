@@ -23,6 +23,7 @@ type writer struct {
 	works  jetstream.Stream
 	log    *slog.Logger
 	inbox  *inbox
+	linger time.Duration   // of the next entries
 	done   []*store.Outbox // published, not yet deleted
 	memory *siteMemory
 	quiet  bool // the last look found nothing that is going on at the site
