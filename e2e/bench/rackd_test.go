@@ -16,24 +16,27 @@ import (
 	"time"
 )
 
+// programDir holds what program has built, empty when nobody asked for it.
+var programDir string
+
 // program builds rackd, once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "ironyard-bench-")
-	if err != nil {
+var program = sync.OnceValues(func() (path string, err error) {
+	if programDir, err = os.MkdirTemp("", "ironyard-bench-"); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "rackd"), "github.com/ironyard/ironyard/rackd")
+	path = filepath.Join(programDir, "rackd")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/ironyard/ironyard/rackd")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build rackd: %w\n%s", err, out)
 	}
-	return filepath.Join(dir, "rackd"), nil
+	return path, nil
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := program(); err == nil && path != "" {
-		os.RemoveAll(filepath.Dir(path))
+	if programDir != "" {
+		os.RemoveAll(programDir)
 	}
 	os.Exit(code)
 }
