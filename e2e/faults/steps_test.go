@@ -24,7 +24,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // available brings nodes to available.
 func (l *lab) available(ctx context.Context, t *testing.T, nodes []string) {
 	t.Helper()
-	if err := l.each(nodes, func(id string) error { return l.ops.Reach(ctx, id, provision.Available) }); err != nil {
+	if err := l.each(nodes, func(id string) error { return l.ops.Reach(ctx, id, provision.Available, nil) }); err != nil {
 		t.Fatalf("before the test: %v", err)
 	}
 }

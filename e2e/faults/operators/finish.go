@@ -13,8 +13,9 @@ var way = map[provision.State]string{provision.Enroll: "manage", provision.Manag
 	provision.Active: "deleted", provision.DeployFail: "deleted", provision.CleanFail: "manage", provision.InspectFail: "manage", provision.Error: "deleted"}
 
 // Reach brings a node to want, which is available or active, by whatever way leads
-// there. It fails when ctx ends, or where no way leads on.
-func (c *Client) Reach(ctx context.Context, node string, want provision.State) error {
+// there; image is the instance_info of a deploy on it. It fails when ctx ends, or where
+// no way leads on.
+func (c *Client) Reach(ctx context.Context, node string, want provision.State, image map[string]any) error {
 	for {
 		n, err := c.Show(ctx, node)
 		if err != nil {
@@ -31,6 +32,9 @@ func (c *Client) Reach(ctx context.Context, node string, want provision.State) e
 			verb, known := way[n.State]
 			if !known {
 				return fmt.Errorf("node %s (%s) is %q, from where no way leads to %q", n.UUID, n.Name, n.State, want)
+			}
+			if n.State == provision.Available && !c.SetImage(ctx, n.UUID, image).Accepted() {
+				break // an undeploy has taken it away, and it is set again
 			}
 			last = c.Ask(ctx, n.UUID, string(n.State), verb).Fault
 		}
@@ -54,11 +58,8 @@ func (p *person) finish(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("machine %s: %w", p.machine.Name, err)
 	}
-	if err := p.Client.Reach(ctx, n.UUID, provision.Available); err != nil {
+	if err := p.Client.Reach(ctx, n.UUID, provision.Available, nil); err != nil {
 		return err
 	}
-	if r := p.Client.SetImage(ctx, n.UUID, p.Images[0]); !r.Accepted() {
-		return fmt.Errorf("node %s (%s): set its image: %d: %s", n.UUID, n.Name, r.Status, r.Fault)
-	}
-	return p.Client.Reach(ctx, n.UUID, provision.Active)
+	return p.Client.Reach(ctx, n.UUID, provision.Active, p.Images[0])
 }
