@@ -15,6 +15,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -207,6 +208,8 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	named := n != nil && c.owns(n)
 	r := c.runner(id)
 	switch {
+	case r == nil && !named && w.Remembered && w.Doc.Owner == "" && c.cfg.Members.Check() == nil:
+		c.remind(ctx, g, *w)
 	case !w.Doc.Open():
 		// A runner of this work has ended it and is about to say so; one that had lost
 		// it cannot write any more.
@@ -241,11 +244,34 @@ func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
 		return true // from before a restart, or from a moment without a lease
 	case !named:
 		return false
+	case owner == "" && w.Doc.Fresh() && w.Doc.Epoch >= work.LostEpochs && time.Since(w.Seen) < remindWithin:
+		time.AfterFunc(remindWithin, func() { c.NodeChanged(n.UUID) })
+		return false
 	case owner == "":
 		return true
 	default:
 		return c.cfg.Members.Gone(owner, n.Group)
 	}
+}
+
+// remindWithin is how long a rackd waits with work that central had to make anew, for
+// one that remembers where it stood to say so.
+const remindWithin = 2 * time.Second
+
+// remind writes where a piece of work stood into the document that central made anew:
+// this rackd remembers it, and the one that the ring names may not.
+func (c *Conductor) remind(ctx context.Context, g *errgroup.Group, w view.Work) {
+	g.Go(func() error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		switch _, err := c.cfg.Documents.UpdateWork(ctx, w.Doc, w.Revision); {
+		case err == nil:
+			c.log.Info("the bus had lost where work stood; written from memory", "node", w.Doc.Node, "work", w.Doc.ID, "step", w.Doc.Checkpoint.Step)
+		case !errors.Is(err, view.ErrConflict): // else somebody was faster
+			c.log.Warn("where lost work stood was not written", "node", w.Doc.Node, "work", w.Doc.ID, "error", err)
+		}
+		return nil
+	})
 }
 
 func (c *Conductor) owns(n *node.Document) bool {

@@ -432,3 +432,54 @@ func TestBootOrderWithoutALease(t *testing.T) {
 		}
 	})
 }
+
+// The bus loses work that nobody held at that moment, and central makes it anew. The
+// rackd that the ring names remembers nothing; another one does, and says so.
+func TestWhoRemembersRemindsTheOthers(t *testing.T) {
+	for _, remembers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var log []string
+			m := &machine{power: driver.PowerOff, deploy: []driver.Step{did("write", &log), did("boot", &log)}}
+			s := newShelf()
+			oneNode(s)
+			s.alive.Store("a")
+			owner := owned("b")
+			_, _, killA := conductorOn(t, s, "a", owner, m, nil)
+			defer killA()
+			_, _, killB := conductorOn(t, s, "b", owner, m, nil)
+			defer killB()
+			n := *s.nodes[nodeA]
+			n.Generation, n.State = 1, provision.Deploying
+			d := work.Document{ID: "work-1", Node: nodeA, Generation: 1, Verb: work.Deploy, Requested: time.Now(), Entry: provision.Deploying,
+				EntryTarget: provision.Active, Epoch: work.LostEpochs}
+			told := d
+			told.State, told.Target, told.Seq = provision.Deploying, provision.Active, 9
+			told.Checkpoint = work.Checkpoint{Step: "deploy.write", Index: 1, Phase: work.Ended}
+			s.mu.Lock()
+			s.nodes[nodeA] = &n
+			s.rev++
+			// What b sees, and what only a knows besides.
+			s.works[nodeA] = &view.Work{Doc: d, Revision: s.rev, Seen: time.Now()}
+			if remembers {
+				s.memory = map[string]*view.Work{"a": {Doc: told, Revision: s.rev, Remembered: true, Seen: time.Now()}}
+			}
+			s.mu.Unlock()
+			s.tell(nodeA)
+			synctest.Wait()
+			if !remembers {
+				if w := s.Work(nodeA); w.Doc.Owner != "" {
+					t.Error("taken before anybody could say where it stood")
+				}
+				time.Sleep(remindWithin)
+				synctest.Wait()
+			}
+			want := "boot"
+			if !remembers {
+				want = "write boot"
+			}
+			if d := s.Work(nodeA).Doc; d.State != provision.Active || strings.Join(log, " ") != want {
+				t.Errorf("remembered %t: state %q, owner %q, steps %v, want %s", remembers, d.State, d.Owner, log, want)
+			}
+		})
+	}
+}

@@ -31,7 +31,23 @@ type shelf struct {
 	events []work.Event
 	cut    bool // the bus does not answer
 	watch  []*Conductor
-	alive  atomic.Value // name of a rackd that lives besides the owner
+	alive  atomic.Value          // name of a rackd that lives besides the owner
+	memory map[string]*view.Work // what one rackd, by name, sees otherwise than the others
+}
+
+// eyes are how one rackd sees the shelf.
+type eyes struct {
+	*shelf
+	name string
+}
+
+func (e eyes) Work(id string) *view.Work {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if w := e.memory[e.name]; w != nil && e.works[id] != nil && e.works[id].Revision == w.Revision {
+		return w
+	}
+	return e.works[id]
 }
 
 func newShelf() *shelf {
@@ -278,7 +294,7 @@ func conductorOn(t *testing.T, s *shelf, name string, owner *atomic.Value, m *ma
 	}
 	ms := &members{owner: owner, alive: &s.alive}
 	ms.held.Store(true)
-	cfg := Config{Name: name, Documents: s, Members: ms, Hardware: reg, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{},
+	cfg := Config{Name: name, Documents: eyes{s, name}, Members: ms, Hardware: reg, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), AutomatedClean: true,
 		NewAgent: func(_, _ string, state func() *work.Agent) driver.Agent { return noAgent{state} }}
 	if change != nil {

@@ -34,8 +34,12 @@ type Work struct {
 	Revision uint64
 	// Lost: the bus does not hold the document; Doc is what it held.
 	Lost bool
-	// Written is when the document was written, by the bus's clock.
-	Written time.Time
+	// Remembered: the bus holds the work as central made it anew, and Doc besides where
+	// it stood, which this rackd remembers.
+	Remembered bool
+	// Written is when the document was written, by the bus's clock; Seen when this rackd
+	// saw it.
+	Written, Seen time.Time
 	// reread: the bucket is being read from its start; whatever comes is newer.
 	reread bool
 }
@@ -121,21 +125,20 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) {
 		v.log.Error("unreadable work document ignored", "key", e.Key(), "error", err)
 		return
 	}
-	if old != nil {
-		remember(&d, &old.Doc)
-	}
-	v.works[id] = &Work{Doc: d, Revision: e.Revision(), Written: e.Created()}
+	remembered := old != nil && remember(&d, &old.Doc)
+	v.works[id] = &Work{Doc: d, Revision: e.Revision(), Remembered: remembered, Written: e.Created(), Seen: time.Now()}
 }
 
 // remember puts into d, a document as central makes it, where the same piece of work
 // stood: the bus had lost it, and central does not know that. Its epoch is above all
 // that were.
-func remember(d, old *work.Document) {
+func remember(d, old *work.Document) bool {
 	if d.ID != old.ID || !d.Fresh() || old.Fresh() {
-		return
+		return false
 	}
-	d.State, d.Target, d.Checkpoint, d.Result = old.State, old.Target, old.Checkpoint, old.Result
+	d.State, d.Target, d.Seq, d.Checkpoint, d.Result = old.State, old.Target, max(old.Seq, 1), old.Checkpoint, old.Result
 	d.Epoch = max(d.Epoch, old.Epoch)
+	return true
 }
 
 // reread prepares for all documents of a group to come again, with any revisions.
@@ -160,7 +163,7 @@ func (v *View) loseWork(id string) {
 		return
 	}
 	v.log.Warn("the bus has lost a work document; it is written anew from memory", "node", id, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
-	v.works[id] = &Work{Doc: old.Doc, Lost: true, Written: old.Written}
+	v.works[id] = &Work{Doc: old.Doc, Lost: true, Written: old.Written, Seen: old.Seen}
 }
 
 // UpdateWork writes doc if its key is still at revision and returns the new one;
@@ -184,7 +187,7 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 	}
 	v.mu.Lock()
 	if old := v.works[doc.Node]; old == nil || old.reread || old.Revision < rev {
-		v.works[doc.Node] = &Work{Doc: copied, Revision: rev, Written: time.Now()}
+		v.works[doc.Node] = &Work{Doc: copied, Revision: rev, Written: time.Now(), Seen: time.Now()}
 	}
 	v.mu.Unlock()
 	return rev, nil

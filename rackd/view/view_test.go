@@ -184,7 +184,7 @@ func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
 	fresh.Epoch = 1 << 16
 	create(fresh)
 	until("central made it anew", func() bool { return !v.Work("n1").Lost })
-	if w := v.Work("n1"); w.Revision == 0 || w.Doc.Checkpoint.Step != "deploy.write_image" || w.Doc.State != "wait call-back" || w.Doc.Epoch != 1<<16 || w.Doc.Owner != "" {
+	if w := v.Work("n1"); w.Revision == 0 || w.Doc.Checkpoint.Step != "deploy.write_image" || w.Doc.State != "wait call-back" || w.Doc.Epoch != 1<<16 || w.Doc.Owner != "" || !w.Remembered || w.Doc.Fresh() {
 		t.Errorf("made anew: %+v", w)
 	}
 }
