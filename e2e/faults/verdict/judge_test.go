@@ -85,6 +85,7 @@ func TestEachViolationIsFound(t *testing.T) {
 		{"configured is", func(e *Evidence) { e.Sites[0].Expected["g"] = bus.Group{Failover: []string{"h"}} }},
 		{"went back from epoch 2", func(e *Evidence) { e.Sights[2], e.Sights[0] = e.Sights[0], e.Sights[2] }},
 		{"within epoch 1", func(e *Evidence) { e.Sights[2].Doc.Epoch = 1 }},
+		{"its disk holds image other", func(e *Evidence) { e.Sites[0].Machines[0].Image = "other" }},
 		{"its disk holds torn", func(e *Evidence) { e.Sites[0].Machines[0].Disk = disk.Torn }},
 		{"does not run the instance", func(e *Evidence) { e.Sites[0].Machines[0].State = machine.Stuck }},
 		{"the machine is", func(e *Evidence) { e.Sites[0].Machines[0].On = false }},

@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"time"
+
 	"github.com/ironyard/ironyard/e2e/fleet/control"
 	"github.com/ironyard/ironyard/e2e/fleet/disk"
 	"github.com/ironyard/ironyard/e2e/fleet/machine"
@@ -30,7 +32,7 @@ func (j *judge) machines() {
 		if n.State != provision.Active {
 			continue
 		}
-		if m.Disk != disk.Image || m.Image != n.Image {
+		if m.Disk != disk.Image || m.Image != n.Image && !j.imageChanged(n.UUID) {
 			j.blame("node %s (%s) is active; its disk holds %s %s instead of image %s", n.UUID, n.Name, m.Disk, m.Image, n.Image)
 		}
 		last := j.newest(n.UUID)
@@ -38,4 +40,21 @@ func (j *judge) machines() {
 			j.blame("node %s (%s) was deployed last; its machine is in state %q and does not run the instance", n.UUID, n.Name, m.State)
 		}
 	}
+}
+
+// imageChanged reports whether somebody told the node of another image after its last
+// deploy or rebuild was accepted: then the row does not say what its disk holds.
+func (j *judge) imageChanged(node string) bool {
+	var deployed, told time.Time
+	for _, w := range j.Works {
+		if w.Node == node && (w.Verb == work.Deploy || w.Verb == work.Rebuild) && w.Requested.After(deployed) {
+			deployed = w.Requested
+		}
+	}
+	for _, r := range j.Requests {
+		if r.Node == node && r.What == "image" && r.Status < 400 && r.Sent.After(told) {
+			told = r.Sent
+		}
+	}
+	return told.After(deployed)
 }
