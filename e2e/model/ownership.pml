@@ -39,8 +39,9 @@ byte alive[N+1];	/* changes of the ALIVE key so far; odd: it is there */
 chan events = [2] of { byte, byte, bit };	/* work, epoch, is it the end */
 
 /* rackd. */
-mtype = { down, idle, telling, going, saving, acting };
-mtype pc[N+1], then[N+1];
+mtype = { down, idle, telling, saving, acting };
+mtype pc[N+1];
+bit leaving[N+1];	/* the write under way is the runner's last */
 bit held[N+1];		/* lease.Check passes as far as time goes */
 bit cut[N+1];		/* ... but the bus has lost the key: no renewal will do */
 byte seen[N+1];		/* how much of the other's ALIVE key its watch has shown */
@@ -49,14 +50,14 @@ bit gone[N+1];		/* ... and that the bus has it no more: view is a memory */
 bit fresh[N+1];		/* ... and it is the newest */
 Doc job[N+1];		/* the runner's document */
 bit based[N+1];		/* ... whose revision is the newest */
-byte reported[N+1];	/* the work whose end this process has reported */
+byte reported[N+1];	/* the end that this process has reported last */
 
 /* central's rows. */
 byte row = 1;		/* generation of the node and of its work */
 bit open = 1;		/* its work has not ended */
 bit sent;		/* a document went out, and no end of it is known */
 byte observed;		/* epoch, of this generation */
-bit keyed[3];	/* the key is still as a relay has read it */
+bit keyed[3];		/* the key is still as a relay has read it */
 
 /* What has happened, for what must hold. */
 byte actedWork, actedEpoch, actedBy;	/* whoever acted on the machine last */
@@ -71,6 +72,7 @@ byte unheard;		/* writes of a rackd whose answer is lost */
 byte wipes;		/* losses of what the bus keeps ... */
 byte loses;		/* ... WORK, EVENTS, ALIVE, all of them */
 byte requests;		/* that supersede the work or follow it */
+byte losses;		/* that have happened */
 byte relays = 1;	/* replicas of central that publish */
 
 #define WORK	1
@@ -106,17 +108,17 @@ inline put(i) {
 }
 
 inline drop(i) {
-	forget(job[i]); based[i] = 0; pc[i] = idle; then[i] = 0
+	forget(job[i]); based[i] = 0; pc[i] = idle; leaving[i] = 0
 }
 
 /* The ring, as i sees it. */
 #define named(i)	(i == 1 || seen[i] % 2 == 0)
 
 /* The lease under which the document was taken is over, as far as i has seen. */
-#ifdef NO_TENURE
+#ifdef NO_SAME_DEATH
 #define dead(i)		(seen[i] % 2 == 0)
 #else
-#define dead(i)		(seen[i] >= 2 * view[i].tenure)
+#define dead(i)		(view[i].tenure == 0 && seen[i] % 2 == 0 || view[i].tenure > 0 && seen[i] >= 2 * view[i].tenure)
 #endif
 
 /* That a key is not there is believed only when its holder's lease must be over too:
@@ -128,14 +130,26 @@ inline drop(i) {
 #endif
 
 #ifdef NO_OWNER
-#define takeable(i)	true
+#define takeable(i)	(named(i))
 #else
-#define takeable(i)	(view[i].owner == NOBODY || view[i].owner == i || dead(i))
+#define takeable(i)	(view[i].owner == i || named(i) && (view[i].owner == NOBODY || dead(i)))
+#endif
+
+#define report(i)	(64 * view[i].work + view[i].epoch)	/* stands for the event's id */
+
+/* What the bus has lost is written again from memory by who is sure to remember it all. */
+#ifdef NO_SURE_MEMORY
+#define restorable(i)	true
+#else
+#define restorable(i)	(view[i].owner == i && view[i].tenure == tenure(i))
 #endif
 
 /* The work is over, and the bus says so too: not only this rackd's memory. */
-#define ended(i)	(view[i].over && !(view[i].lost && view[i].owner == NOBODY))
-#define report(i)	(64 * view[i].work + view[i].epoch)
+#ifdef NO_WRITTEN_END
+#define ended(i)	(view[i].over)
+#else
+#define ended(i)	(view[i].over && !(view[i].lost && view[i].tenure == 0))
+#endif
 
 #ifdef NO_CAS
 #define newest(b)	true
@@ -143,7 +157,7 @@ inline drop(i) {
 #define newest(b)	(b)
 #endif
 
-#ifdef NO_TERM
+#ifdef NO_SAME_LEASE
 #define sameLease(i)	true
 #else
 #define sameLease(i)	(job[i].tenure == tenure(i))
@@ -160,10 +174,18 @@ inline drop(i) {
 /* The bus holds a write of this runner that it was never told of. */
 #define wroteIt(i)	(fresh[i] && !gone[i] && view[i].work == job[i].work && view[i].owner == i && view[i].epoch == job[i].epoch)
 
-#ifdef NO_RELEASE
-#define keeps	true
+/* The epoch of what central writes again: above all that were, and all that a rackd can
+ * have made of them. It grows with the time, here with the losses. */
+#ifdef NO_EPOCH_JUMP
+#define above(e)	(e)
 #else
-#define keeps	false
+#define above(e)	((e) < JUMP * (1 + losses) -> JUMP * (1 + losses) : (e))
+#endif
+
+#ifdef NO_VOID
+#define rewritten(e)	(above(e))
+#else
+#define rewritten(e)	(e)
 #endif
 
 /* A side effect on the machine: a write to its BMC, a command to its agent. */
@@ -180,83 +202,111 @@ inline act(i) {
 	fi
 }
 
+/* runSteps: what comes next, from the checkpoint. */
+inline proceed(i) {
+	if
+	:: job[i].over || job[i].at == SECOND_ENDED -> job[i].over = 1; pc[i] = saving; leaving[i] = 1	/* finish */
+	:: job[i].at == FIRST_BEGUN -> pc[i] = acting		/* begun before: repeat it */
+#ifdef NO_NEITHER
+	:: job[i].at == SECOND_BEGUN -> pc[i] = acting
+#else
+	:: !job[i].over && (job[i].at == SECOND_BEGUN || job[i].at == FIRST_ENDED && job[i].lost) ->
+		job[i].over = 1; pc[i] = saving; leaving[i] = 1	/* it may have run: fail */
+#endif
+	:: else ->
+		if
+		:: named(i) -> job[i].at++; pc[i] = saving
+		:: else -> job[i].owner = NOBODY; job[i].tenure = 0; pc[i] = saving; leaving[i] = 1	/* release */
+		fi
+	fi
+}
+
 proctype Rackd(byte i) {
 end:	do
 	/* The lease: it lapses by the holder's own clock, then its key may expire. */
-	:: d_step { held[i] && (lapses > 0 && busy || cut[i]) -> printf("rackd %d: its lease is over\n", i); held[i] = 0; if :: cut[i] -> cut[i] = 0 :: else -> lapses-- fi }
-	:: d_step { up(i) && !held[i] && alive[i] % 2 == 1 -> printf("rackd %d renews its lease in time\n", i); held[i] = 1 }
-	:: d_step { up(i) && alive[i] % 2 == 0 -> printf("rackd %d announces itself anew\n", i); alive[i]++; held[i] = 1; cut[i] = 0 }
+	:: d_step { held[i] && (lapses > 0 && busy || cut[i]) ->
+		printf("rackd %d: its lease is over\n", i);
+		held[i] = 0;
+		if
+		:: cut[i] -> cut[i] = 0
+		:: else -> lapses--
+		fi }
+	:: d_step { up(i) && !held[i] && alive[i] % 2 == 1 ->
+		printf("rackd %d renews its lease in time\n", i);
+		held[i] = 1 }
+	:: d_step { up(i) && alive[i] % 2 == 0 ->
+		printf("rackd %d announces itself anew\n", i);
+		alive[i]++; held[i] = 1; cut[i] = 0 }
 
 	/* The watch on ALIVE. */
 	:: d_step { up(i) && seen[i] < alive[other(i)] && believed(other(i)) ->
-		seen[i]++; printf("rackd %d sees: rackd %d is there: %d\n", i, other(i), seen[i] % 2) }
+		seen[i]++;
+		printf("rackd %d sees that rackd %d lives: %d\n", i, other(i), seen[i] % 2) }
 
 	/* The watch on WORK. */
-	:: d_step { up(i) && !fresh[i] -> fresh[i] = 1;
+	:: d_step { up(i) && !fresh[i] ->
 		printf("rackd %d sees work %d, epoch %d, owner %d\n", i, bus.work, bus.epoch, bus.owner);
+		fresh[i] = 1;
 		if
-		:: bus.work == 0 -> gone[i] = 1; if :: marker -> forget(view[i]) :: else fi
-		:: bus.work == view[i].work && bus.lost && bus.owner == NOBODY && bus.at == START && !view[i].lost ->
+		:: bus.work == 0 && marker -> gone[i] = 1; forget(view[i])
+		:: bus.work == 0 && !marker -> gone[i] = 1
+		:: bus.work == view[i].work && bus.lost && bus.tenure == 0 && bus.at == START && !view[i].lost ->
 			/* remember: the new document begins where this rackd knows the work to stand */
-			gone[i] = 0; view[i].owner = NOBODY; view[i].tenure = 0; view[i].epoch = bus.epoch; view[i].lost = 1
+			gone[i] = 0; view[i].owner = bus.owner; view[i].tenure = 0; view[i].epoch = bus.epoch; view[i].lost = 1
 		:: else -> gone[i] = 0; copy(view[i], bus)
 		fi }
 
 	/* reconcile: take the work */
-	:: d_step { pc[i] == idle && held[i] && !gone[i] && view[i].work != 0 && !ended(i) && named(i) && takeable(i) && newest(fresh[i]) ->
-		copy(job[i], view[i]); job[i].owner = i; job[i].tenure = tenure(i); job[i].epoch++;
+	:: d_step { pc[i] == idle && held[i] && (!gone[i] || restorable(i)) && view[i].work != 0 && !ended(i) && takeable(i) && newest(fresh[i]) ->
+		copy(job[i], view[i]); job[i].owner = i; job[i].tenure = tenure(i);
+		if
+		:: gone[i] -> job[i].epoch = job[i].epoch + 1 + JUMP; job[i].lost = 1
+		:: else -> job[i].epoch++
+		fi;
 		printf("rackd %d takes work %d of rackd %d, epoch %d, checkpoint %d\n", i, job[i].work, view[i].owner, job[i].epoch, job[i].at);
 		put(i); pc[i] = telling }
-#ifndef NO_RELEASE
-	/* reconcile: the ring names another, who cannot take what is ours */
-	:: d_step { pc[i] == idle && held[i] && !gone[i] && view[i].work != 0 && !view[i].over && !named(i) && view[i].owner == i && fresh[i] ->
-		printf("rackd %d lets go of work %d\n", i, view[i].work);
-		copy(job[i], view[i]); job[i].owner = NOBODY; job[i].tenure = 0; put(i); drop(i) }
-#endif
 	/* reconcile: report the end, by whoever brought it about */
 	:: atomic { pc[i] == idle && held[i] && !gone[i] && ended(i) && named(i) && reported[i] != report(i) && nfull(events) ->
 		printf("rackd %d reports the end of work %d, epoch %d\n", i, view[i].work, view[i].epoch);
-		events!view[i].work, view[i].epoch, 1; told[view[i].work] = told[view[i].work] || view[i].epoch >= observed; reported[i] = report(i) }
+		events!view[i].work, view[i].epoch, 1;
+		told[view[i].work] = told[view[i].work] || view[i].epoch >= observed;	/* an older one does not count */
+		reported[i] = report(i) }
 
 	/* take: a new owner says so before it does anything */
-	:: atomic { pc[i] == telling && nfull(events) -> events!job[i].work, job[i].epoch, 0; pc[i] = going }
-	/* runSteps: go on from the checkpoint */
-	:: d_step { pc[i] == going ->
-		if
-		:: job[i].over || job[i].at == SECOND_ENDED -> job[i].over = 1; pc[i] = saving; then[i] = idle	/* finish */
-		:: job[i].at == FIRST_BEGUN -> pc[i] = acting			/* begun by another: repeat it */
-#ifdef REPEAT_NEITHER
-		:: job[i].at == SECOND_BEGUN -> pc[i] = acting
-#else
-		:: job[i].at == SECOND_BEGUN || job[i].at == FIRST_ENDED && job[i].lost && !job[i].over ->
-			job[i].over = 1; pc[i] = saving; then[i] = idle		/* it may have run: fail */
-#endif
-		:: else ->
-			if
-			:: named(i) || keeps -> job[i].at++; pc[i] = saving; then[i] = acting
-			:: else -> job[i].owner = NOBODY; job[i].tenure = 0; pc[i] = saving; then[i] = idle	/* release */
-			fi
-		fi }
+	:: atomic { pc[i] == telling && nfull(events) -> events!job[i].work, job[i].epoch, 0; proceed(i) }
 	/* attempt: the fence is checked right before the effect */
 	:: d_step { pc[i] == acting ->
 		if
-		:: mayAct(i) -> act(i); job[i].at++; pc[i] = saving; then[i] = going
+		:: mayAct(i) -> act(i); job[i].at++; pc[i] = saving
 		:: else -> printf("rackd %d is fenced\n", i); drop(i)
 		fi }
 	/* save: compare-and-set */
 	:: d_step { pc[i] == saving && newest(based[i]) ->
 		printf("rackd %d writes work %d, epoch %d, owner %d, checkpoint %d, over %d\n", i, job[i].work, job[i].epoch, job[i].owner, job[i].at, job[i].over);
-		put(i); pc[i] = then[i]; if :: pc[i] == idle -> drop(i) :: else fi }
-	:: d_step { pc[i] == saving && based[i] && unheard > 0 -> unheard--;
+		put(i);
+		if
+		:: leaving[i] -> drop(i)
+		:: job[i].at % 2 == 1 -> pc[i] = acting
+		:: else -> proceed(i)
+		fi }
+	:: d_step { pc[i] == saving && based[i] && unheard > 0 ->
 		printf("rackd %d writes work %d, epoch %d, owner %d, checkpoint %d, over %d, but hears nothing\n", i, job[i].work, job[i].epoch, job[i].owner, job[i].at, job[i].over);
-		changed(); copy(bus, job[i]); marker = 0 }
-	:: d_step { pc[i] == saving && !newest(based[i]) -> if :: wroteIt(i) -> based[i] = 1 :: else -> printf("rackd %d has lost the work\n", i); drop(i) fi }
+		unheard--; changed(); copy(bus, job[i]); marker = 0 }
+	:: d_step { pc[i] == saving && !newest(based[i]) ->
+		if
+		:: wroteIt(i) -> based[i] = 1
+		:: else -> printf("rackd %d has lost the work\n", i); drop(i)
+		fi }
 
 	/* kill -9 */
-	:: d_step { up(i) && crashes > 0 && busy -> crashes--; printf("rackd %d is killed\n", i); drop(i); pc[i] = down;
+	:: d_step { up(i) && crashes > 0 && busy ->
+		printf("rackd %d is killed\n", i);
+		crashes--; drop(i); pc[i] = down;
 		held[i] = 0; cut[i] = 0; seen[i] = 0; forget(view[i]); gone[i] = 0; fresh[i] = 0; reported[i] = 0 }
 	/* and the next start, under the same name: it reads the buckets, then announces itself */
-	:: d_step { pc[i] == down -> printf("rackd %d starts\n", i); pc[i] = idle;
+	:: d_step { pc[i] == down ->
+		printf("rackd %d starts\n", i);
+		pc[i] = idle;
 		copy(view[i], bus); gone[i] = bus.work == 0; fresh[i] = 1;
 		seen[i] = alive[other(i)] - (cut[other(i)] && held[other(i)]);
 		alive[i] = alive[i] + 1 + alive[i] % 2; held[i] = 1 }
@@ -271,7 +321,9 @@ end:	do
 	:: atomic { events?w, e, last ->
 		if
 		:: w != row || !open || e < observed	/* closed_work, old_generation, old_epoch */
-		:: else -> printf("central takes in: work %d, epoch %d, end %d\n", w, e, last); observed = e;
+		:: else ->
+			printf("central takes in: work %d, epoch %d, end %d\n", w, e, last);
+			observed = e;
 			if
 			:: last -> assert(!closed[w]); closed[w] = 1; open = 0; sent = 0
 			:: else
@@ -280,73 +332,74 @@ end:	do
 	od
 }
 
-#ifdef NO_LIFT
-#define unfit	(open && bus.work < row || !open && bus.work != 0 && (bus.work < row || bus.over))
-#else
-#define unfit	(open && (bus.work < row || bus.epoch < observed) || !open && bus.work != 0 && (bus.work < row || bus.over))
-#endif
+#define unfit	(open && (bus.work < row || bus.epoch < observed) || !open && bus.work != 0)
 
-/* Nobody acts any more on what the bus has lost: each has seen that it is gone, or
- * its lease is over. A relay waits for it by the clock. */
-#define settled	((!held[1] || fresh[1] || gone[1]) && (!held[2] || fresh[2] || gone[2]))
-
+/* Whoever has noticed the loss is fenced, and so is he whose lease is over. A relay
+ * that has seen a key lost waits for that by the clock before it writes it again. */
 #ifdef NO_SETTLE
-#define waited	true
+#define settled	true
 #else
-#define waited	settled
+#define settled	((!held[1] || fresh[1] || gone[1]) && (!held[2] || fresh[2] || gone[2]))
 #endif
 
+/* What was reported before the loss is in the rows. */
 #ifdef NO_DRAIN
 #define drained	true
 #else
 #define drained	(empty(events))
 #endif
 
+/* An owner that lives lets go by its own hand only. */
+#ifdef NO_OWNER_KEPT
+#define kept	false
+#else
+#define kept	true
+#endif
+
+#define lostKey(k)	(open && keyed[k] && (key.work == 0 && (sent || observed > 0) || key.work == row && key.epoch < observed))
+
 /* central: rows become documents. */
 proctype Relay(byte k) {
 	Doc key; byte r, e; bit o, s;
 end:	do
 	:: unfit ->
-#ifdef ROW_FIRST
+#ifdef NO_KEY_FIRST
 		d_step { r = row; o = open; s = sent; e = observed }
 		d_step { copy(key, bus); keyed[k] = 1 }
 #else
 		d_step { copy(key, bus); keyed[k] = 1 }
 		if
-		:: d_step { key.work != 0 || !sent || !open || !keyed[k] -> r = row; o = open; s = sent; e = observed }
-		/* The key is lost: a new one comes when all that went before is settled, and
-		 * the rows say first that the epochs before do not count any more. */
-		:: d_step { key.work == 0 && sent && open && keyed[k] && waited && drained ->
-#ifndef NO_EPOCH_JUMP
-			observed = observed + JUMP;
+		:: d_step { !lostKey(k) -> r = row; o = open; s = sent; e = observed }
+		:: d_step { lostKey(k) && settled && drained ->
+#ifndef NO_VOID
+			observed = (above(observed));
 #endif
 			r = row; o = open; s = sent; e = observed }
 		fi;
 #endif
 		d_step {
 			if
-			:: keyed[k] && o && key.work == 0 -> /* create */
-				key.epoch = (s -> e : 0); key.lost = s
+			:: keyed[k] && o && key.work == 0 && !s && e == 0 -> /* send out */
+				skip
+			:: keyed[k] && o && key.work == 0 && (s || e > 0) -> /* repair */
+				key.epoch = rewritten(e); key.lost = 1
 			:: keyed[k] && o && key.work != 0 && key.work < r -> /* supersede */
 				key.epoch++; key.at = START;
-#ifndef NO_OWNER_KEPT
 				if
-				:: key.over -> key.owner = NOBODY; key.tenure = 0
+				:: key.over || !kept -> key.owner = NOBODY; key.tenure = 0
 				:: else
 				fi;
-#else
-				key.owner = NOBODY; key.tenure = 0;
-#endif
-				key.over = 0; key.lost = key.lost && key.owner == NOBODY
-			:: keyed[k] && o && key.work == r && key.epoch < e -> /* lift */
-				key.epoch = e
-			:: keyed[k] && !o && key.work != 0 && (key.work < r || key.over) -> /* purge */
+				key.over = 0; key.lost = 0
+			:: keyed[k] && o && key.work == r && key.epoch < e -> /* lift an older copy */
+				key.epoch = rewritten(e); key.lost = 1
+			:: keyed[k] && !o && key.work != 0 && key.work <= r -> /* purge */
 				printf("central purges work %d\n", key.work);
 				changed(); forget(bus); marker = 1; keyed[k] = 0; forget(key)
 			:: else -> keyed[k] = 0; forget(key)
 			fi;
 			if
-			:: keyed[k] -> printf("central writes work %d, epoch %d, owner %d, lost %d\n", r, key.epoch, key.owner, key.lost);
+			:: keyed[k] ->
+				printf("central writes work %d, epoch %d, owner %d, lost %d\n", r, key.epoch, key.owner, key.lost);
 				key.work = r; changed(); copy(bus, key); marker = 0; sent = 1; forget(key)
 			:: else
 			fi;
@@ -358,13 +411,15 @@ end:	do
 /* An operator asks for something else, while the work is open or after it. */
 active proctype API() {
 end:	do
-	:: d_step { requests > 0 && row < WORKS -> requests--; printf("a request: work %d\n", row + 1); row++; open = 1; observed = 0 }
+	:: d_step { requests > 0 && row < WORKS ->
+		printf("a request: work %d\n", row + 1);
+		requests--; row++; open = 1; observed = 0 }
 	od
 }
 
 inline loseWork() {
 	printf("the bus loses WORK\n");
-	changed(); forget(bus); marker = 0
+	losses++; changed(); forget(bus); marker = 0
 }
 
 inline loseEvents() {
@@ -374,7 +429,7 @@ inline loseEvents() {
 	:: empty(events) -> break
 	od;
 	told[row] = 0;
-#ifndef REPORT_ONCE
+#ifndef NO_REPORT_AGAIN
 	reported[1] = 0; reported[2] = 0	/* an end is reported again from time to time */
 #endif
 }
@@ -402,12 +457,11 @@ end:	do
 	od
 }
 
-/* -DSCENARIO=3 chooses the third alone. */
-#ifndef SCENARIO
-#define chosen(n)	true
-#else
-#define chosen(n)	(SCENARIO == n)
+/* Which scenarios are looked at, as bits: -DSCENARIOS=8 is the third alone. */
+#ifndef SCENARIOS
+#define SCENARIOS	32766
 #endif
+#define chosen(n)	(SCENARIOS >> n & 1)
 
 init { atomic {
 	pc[1] = idle; alive[1] = 1; held[1] = 1; seen[2] = 1; fresh[1] = 1;
