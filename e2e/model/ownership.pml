@@ -48,6 +48,7 @@ byte seen[N+1];		/* how much of the other's ALIVE key its watch has shown */
 Doc view[N+1];		/* what the watch on WORK has shown, own writes at once */
 bit gone[N+1];		/* ... and that the bus has it no more: view is a memory */
 bit fresh[N+1];		/* ... and it is the newest */
+bit recalled[N+1];	/* ... with a checkpoint that is only remembered */
 Doc job[N+1];		/* the runner's document */
 bit based[N+1];		/* ... whose revision is the newest */
 byte reported[N+1];	/* the end that this process has reported last */
@@ -104,7 +105,7 @@ inline changed() {
 /* i writes its runner's document; its view shows it at once. */
 inline put(i) {
 	changed(); copy(bus, job[i]); marker = 0;
-	copy(view[i], job[i]); gone[i] = 0; fresh[i] = 1; based[i] = 1
+	copy(view[i], job[i]); gone[i] = 0; fresh[i] = 1; recalled[i] = 0; based[i] = 1
 }
 
 inline drop(i) {
@@ -135,6 +136,9 @@ inline drop(i) {
 #define takeable(i)	(view[i].owner == i || named(i) && (view[i].owner == NOBODY || dead(i)))
 #endif
 
+/* The document is as central made it after a loss. */
+#define anew	(bus.lost && bus.owner == NOBODY && bus.at == START)
+
 #define report(i)	(64 * view[i].work + view[i].epoch)	/* stands for the event's id */
 
 /* What the bus has lost is written again from memory by who is sure to remember it all. */
@@ -148,7 +152,7 @@ inline drop(i) {
 #ifdef NO_WRITTEN_END
 #define ended(i)	(view[i].over)
 #else
-#define ended(i)	(view[i].over && !(view[i].lost && view[i].tenure == 0))
+#define ended(i)	(view[i].over && !recalled[i])
 #endif
 
 #ifdef NO_CAS
@@ -248,12 +252,13 @@ end:	do
 		printf("rackd %d sees work %d, epoch %d, owner %d\n", i, bus.work, bus.epoch, bus.owner);
 		fresh[i] = 1;
 		if
-		:: bus.work == 0 && marker -> gone[i] = 1; forget(view[i])
+		:: bus.work == 0 && marker -> gone[i] = 1; recalled[i] = 0; forget(view[i])
 		:: bus.work == 0 && !marker -> gone[i] = 1
-		:: bus.work == view[i].work && bus.lost && bus.tenure == 0 && bus.at == START && !view[i].lost ->
+		:: bus.work == view[i].work && anew && !view[i].lost ->
 			/* remember: the new document begins where this rackd knows the work to stand */
-			gone[i] = 0; view[i].owner = bus.owner; view[i].tenure = 0; view[i].epoch = bus.epoch; view[i].lost = 1
-		:: else -> gone[i] = 0; copy(view[i], bus)
+			gone[i] = 0; recalled[i] = view[i].at != START;
+			view[i].owner = NOBODY; view[i].tenure = 0; view[i].epoch = bus.epoch; view[i].lost = 1
+		:: else -> gone[i] = 0; recalled[i] = 0; copy(view[i], bus)
 		fi }
 
 	/* reconcile: take the work */
@@ -265,6 +270,10 @@ end:	do
 		fi;
 		printf("rackd %d takes work %d of rackd %d, epoch %d, checkpoint %d\n", i, job[i].work, view[i].owner, job[i].epoch, job[i].at);
 		put(i); pc[i] = telling }
+	/* remind: whom the ring names may not remember */
+	:: d_step { pc[i] == idle && held[i] && !gone[i] && recalled[i] && !named(i) && fresh[i] ->
+		printf("rackd %d reminds: checkpoint %d, over %d\n", i, view[i].at, view[i].over);
+		changed(); copy(bus, view[i]); fresh[i] = 1; recalled[i] = 0 }
 	/* reconcile: report the end, by whoever brought it about */
 	:: atomic { pc[i] == idle && held[i] && !gone[i] && ended(i) && named(i) && reported[i] != report(i) && nfull(events) ->
 		printf("rackd %d reports the end of work %d, epoch %d\n", i, view[i].work, view[i].epoch);
@@ -302,7 +311,7 @@ end:	do
 	:: d_step { up(i) && crashes > 0 && busy ->
 		printf("rackd %d is killed\n", i);
 		crashes--; drop(i); pc[i] = down;
-		held[i] = 0; cut[i] = 0; seen[i] = 0; forget(view[i]); gone[i] = 0; fresh[i] = 0; reported[i] = 0 }
+		held[i] = 0; cut[i] = 0; seen[i] = 0; forget(view[i]); gone[i] = 0; fresh[i] = 0; recalled[i] = 0; reported[i] = 0 }
 	/* and the next start, under the same name: it reads the buckets, then announces itself */
 	:: d_step { pc[i] == down ->
 		printf("rackd %d starts\n", i);
