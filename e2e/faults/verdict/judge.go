@@ -55,17 +55,25 @@ func (j *judge) newest(node string) *Work {
 }
 
 // owners holds what must be true of the versions of a node's work document: a work's
-// epoch never goes back and grows when the owner changes, giving it away excepted.
+// epoch never goes back and grows when the owner changes, giving it away excepted. A
+// version that was seen before is one that a server shows again which is catching up
+// after it had lost its disk.
 func (j *judge) owners() {
 	type last struct {
 		id, owner string
 		epoch     uint64
 	}
-	seen := map[string]last{}
+	type version struct {
+		node, id, owner      string
+		revision, epoch, seq uint64
+	}
+	seen, before := map[string]last{}, map[version]bool{}
 	for _, s := range j.Sights {
-		if s.Gone {
+		this := version{s.Node, s.Doc.ID, s.Doc.Owner, s.Revision, s.Doc.Epoch, s.Doc.Seq}
+		if s.Gone || s.Revision != 0 && before[this] {
 			continue
 		}
+		before[this] = true
 		now := last{s.Doc.ID, s.Doc.Owner, s.Doc.Epoch}
 		was, known := seen[s.Node]
 		seen[s.Node] = now
