@@ -47,6 +47,8 @@ type Documents interface {
 // Membership says what this rackd owns (rackd/lease).
 type Membership interface {
 	Check() error
+	// Tenure changes when the lease has lapsed and begins again.
+	Tenure() uint64
 	// Age is how long ago the lease was confirmed, negative for never.
 	Age() time.Duration
 	// Owner returns the name of the rackd that owns a node.
@@ -218,9 +220,10 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 		} else if r == nil && named {
 			c.reportEnded(ctx, g, w.Doc)
 		}
-	case r != nil && (w.Lost || r.id != w.Doc.ID || w.Doc.Epoch > r.Epoch() && w.Doc.Owner != c.cfg.Name || c.cfg.Members.Check() != nil):
-		// Lost by the bus, superseded, taken by another, or not ours to go on with for
-		// now. When the runner is out, this is looked at again.
+	case r != nil && (w.Lost || r.id != w.Doc.ID || w.Doc.Epoch > r.Epoch() && w.Doc.Owner != c.cfg.Name || c.cfg.Members.Check() != nil ||
+		r.tenure != c.cfg.Members.Tenure()):
+		// Lost by the bus, superseded, taken by another, or owned under a lease that is
+		// over. When the runner is out, this is looked at again.
 		r.stop()
 	case r != nil:
 		r.leave.Store(!named && n != nil && c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) != "")

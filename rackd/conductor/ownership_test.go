@@ -483,3 +483,35 @@ func TestWhoRemembersRemindsTheOthers(t *testing.T) {
 		})
 	}
 }
+
+// A rackd stood still until its lease was over, and has renewed it before it looks at
+// anything else: what it had begun does not go on as if nothing had been.
+func TestALeaseAnnouncedAnewIsAnotherOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{{Interface: "deploy", Name: "boot", Priority: 1, Kind: driver.Repeatable,
+			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				<-gate // it stands still, between what it has read and what it writes
+				return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOn)
+			}}}
+		s := newShelf()
+		oneNode(s)
+		a, held, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		held.tenure.Add(1) // it lapsed, and was held again
+		gate <- struct{}{}
+		synctest.Wait()
+		if len(m.writes) != 0 {
+			t.Errorf("written under a lease that was over: %v", m.writes)
+		}
+		a.RingChanged()
+		close(gate)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.State != provision.Active || d.Epoch != 2 || !slices.Equal(m.writes, []string{"power power on epoch 2"}) {
+			t.Errorf("state %q, epoch %d, writes %v", d.State, d.Epoch, m.writes)
+		}
+	})
+}

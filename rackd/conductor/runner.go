@@ -34,6 +34,7 @@ type runner struct {
 	revision uint64
 	task     *driver.Task
 	boot     string    // the FactBoot that the machine was last told of
+	tenure   uint64    // of the lease under which this runner owns the work
 	found    view.Work // the document as it was when this rackd took it
 	saved    time.Time
 	told     time.Time // when the state was last reported
@@ -52,7 +53,7 @@ type runner struct {
 }
 
 func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.CancelFunc) *runner {
-	r := &runner{c: c, id: w.Doc.ID, node: n, doc: w.Doc, revision: w.Revision, found: w, epoch: w.Doc.Epoch, cancel: cancel,
+	r := &runner{c: c, id: w.Doc.ID, node: n, doc: w.Doc, revision: w.Revision, found: w, epoch: w.Doc.Epoch, tenure: c.cfg.Members.Tenure(), cancel: cancel,
 		woken: make(chan struct{}, 1), phaseAt: time.Now(), seen: map[string]bool{}}
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
@@ -80,6 +81,11 @@ func (r *runner) Check() error {
 	r.mu.Unlock()
 	if lost == nil {
 		lost = r.c.cfg.Members.Check()
+	}
+	if lost == nil && r.tenure != r.c.cfg.Members.Tenure() {
+		// The lease is held again, but in between others may have taken the work, and
+		// this rackd's view may not show that yet.
+		lost = errors.New("the lease under which the work was taken has lapsed")
 	}
 	if lost == nil {
 		switch w := r.c.cfg.Documents.Work(r.node.UUID); {

@@ -165,6 +165,8 @@ type members struct {
 	alive *atomic.Value // string: lives besides the owner
 	held  atomic.Bool
 	age   atomic.Int64
+	// tenure grows when the lease has lapsed and is held again
+	tenure atomic.Uint64
 	// unsettled: the lease has just begun
 	unsettled atomic.Bool
 }
@@ -175,6 +177,7 @@ func (m *members) Check() error {
 	}
 	return errors.New("lease expired")
 }
+func (m *members) Tenure() uint64                      { return m.tenure.Load() }
 func (m *members) Age() time.Duration                  { return time.Duration(m.age.Load()) }
 func (m *members) Owner(string, string, string) string { return m.owner.Load().(string) }
 

@@ -48,6 +48,7 @@ type Lease struct {
 	changed func()
 	rev     uint64
 	held    atomic.Pointer[time.Time] // start of the newest confirmed renewal
+	tenure  atomic.Uint64             // counts the times that the lease began
 	settle  atomic.Pointer[time.Time] // until when others may still be coming back
 
 	mu      sync.Mutex
@@ -106,6 +107,10 @@ func (l *Lease) Gone(name, group string) bool {
 	}
 	return l.left[name] || l.settle.Load() == nil
 }
+
+// Tenure changes when the lease has lapsed and begins again: what was owned under
+// another tenure may have been taken by others meanwhile. Ask it after Check.
+func (l *Lease) Tenure() uint64 { return l.tenure.Load() }
 
 // Age is how long ago the lease was confirmed; negative when it never was.
 func (l *Lease) Age() time.Duration {
@@ -203,6 +208,9 @@ func (l *Lease) renew(ctx context.Context) error {
 	}
 	l.rev = rev
 	lapsed := l.Check() != nil
+	if lapsed {
+		l.tenure.Add(1) // before anybody can find the lease held
+	}
 	l.held.Store(&began)
 	switch until := l.settle.Load(); {
 	case lapsed:

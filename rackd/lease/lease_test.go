@@ -157,6 +157,9 @@ func TestLeaseEndsWithoutTheBus(t *testing.T) {
 	s, srv := openSite(t)
 	l, changes, stop := holder(t, s, "a")
 	until(t, changes, "held", func() bool { return l.Check() == nil })
+	if n := l.Tenure(); n != 1 {
+		t.Errorf("the first tenure is number %d", n)
+	}
 	srv.Shutdown()
 	began := time.Now()
 	if err := waitEnd(l); !errors.Is(err, ErrNotHeld) {
