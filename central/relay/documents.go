@@ -136,6 +136,11 @@ func decide(row *store.Snapshot, old *work.Document, why reason, now time.Time) 
 		// The new owner starts from the next epoch, so that whoever runs the old work
 		// has lost the node, and may go on with the agent that is there.
 		fresh.Epoch = old.Epoch + 1
+		if old.Open() {
+			// The owner lives, or is found to be dead: he alone goes on with the node or gives
+			// it away, so nobody acts beside an owner who has not seen this yet.
+			fresh.Owner = old.Owner
+		}
 		fresh.Checkpoint.Agent = old.Checkpoint.Agent
 		if fresh.Verb == work.Abort {
 			fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short

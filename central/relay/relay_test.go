@@ -177,7 +177,7 @@ func TestLifeOfANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	undeploy := f.request(n, work.Delete, provision.Deleting, provision.Available)
-	f.eventually("superseded", f.site.Work, key, document(func(d work.Document) bool { return d.ID == undeploy.ID && d.Epoch == 2 && d.Owner == "" }))
+	f.eventually("superseded", f.site.Work, key, document(func(d work.Document) bool { return d.ID == undeploy.ID && d.Epoch == 2 && d.Owner == "rackd-1" }))
 
 	// It ends at the site, then in the database: the key goes.
 	e, err = f.site.Work.Get(t.Context(), key)

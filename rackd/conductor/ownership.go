@@ -102,8 +102,8 @@ func (r *runner) inheritTimes() {
 
 // reportTakeover puts into the node's history whose work this rackd goes on with.
 func (r *runner) reportTakeover(ctx context.Context, from string) error {
-	if r.found.Doc.Fresh() {
-		return nil
+	if r.found.Doc.Seq == 0 {
+		return nil // nobody has begun this work
 	}
 	step := r.doc.Checkpoint.Step
 	if step == "" {

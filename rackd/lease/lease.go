@@ -87,9 +87,10 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-// settleTime is how long after its lease began, or began again, a rackd takes nothing
-// from those who seem dead.
-const settleTime = 2 * bus.LeaseRenew
+// settleTime is how long after its lease began, or began again, or after the members
+// had to be read anew, a rackd takes nothing from those who seem dead: by then a lease
+// that was held before is over by its holder's own clock.
+const settleTime = bus.LeaseTTL - bus.LeaseMargin
 
 // Gone reports whether a rackd of that name certainly serves no nodes of group any
 // more: it has withdrawn, or may not serve them, or is not among the members of a ring
@@ -216,14 +217,18 @@ func (l *Lease) renew(ctx context.Context) error {
 	case lapsed:
 		// Where the bus was away for everybody, the others announce themselves anew
 		// within a renewal: they are not taken for dead before that.
-		later := time.Now().Add(settleTime)
-		l.settle.Store(&later)
+		l.unsettle()
 		l.changed() // what had to rest may go on
 	case until != nil && time.Now().After(*until):
 		l.settle.Store(nil)
 		l.changed()
 	}
 	return nil
+}
+
+func (l *Lease) unsettle() {
+	later := time.Now().Add(settleTime)
+	l.settle.Store(&later)
 }
 
 func (l *Lease) replacedBy(ctx context.Context) *bus.Member {
@@ -266,6 +271,9 @@ func (r reader) Synced(missing []string) {
 		delete(r.members, key)
 	}
 	r.mu.Unlock()
+	if len(missing) > 0 {
+		r.unsettle() // they may hold their leases still, and not know of the loss yet
+	}
 	r.rebuild()
 	select {
 	case <-r.synced:
