@@ -64,6 +64,9 @@ func theLab(t *testing.T) *lab {
 	if err := shared.lab.AwaitWhole(ctx); err != nil {
 		t.Fatalf("not whole before the test: %v", err)
 	}
+	if err := shared.lab.lookAgain(ctx); err != nil {
+		t.Fatalf("before the test: %v", err)
+	}
 	return shared.lab
 }
 
@@ -181,6 +184,20 @@ func (l *lab) enrol(ctx context.Context) error {
 		}
 		return l.ops.Do(ctx, id, "provide", provision.Available)
 	})
+}
+
+// lookAgain finds the nodes by the machines' names: some were deleted and enrolled anew.
+func (l *lab) lookAgain(ctx context.Context) error {
+	nodes := map[string][]string{}
+	for _, m := range l.machines {
+		n, err := l.ops.Show(ctx, m.Name)
+		if err != nil {
+			return fmt.Errorf("machine %s: %w", m.Name, err)
+		}
+		nodes[m.Group] = append(nodes[m.Group], n.UUID)
+	}
+	l.nodes = nodes
+	return nil
 }
 
 func (l *lab) all() (ids []string) {
