@@ -28,8 +28,8 @@ var (
 	ErrNotOwner = errors.New("another rackd serves this node")
 )
 
-// LookupAgent tells an agent which node it is on. The token is given once for each
-// boot of the ramdisk.
+// LookupAgent tells an agent which node it is on. The token is given until an agent
+// has shown it, once for each boot of the ramdisk.
 func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply, error) {
 	n := c.cfg.Documents.Node(id)
 	for _, mac := range macs {
@@ -62,7 +62,9 @@ func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply,
 	if r.agent == nil {
 		r.agent = &work.Agent{}
 	}
-	if r.agent.TokenGiven {
+	if r.agent.TokenGiven && r.agent.URL != "" {
+		// An agent has shown it. Before that the answer may have been lost on its way,
+		// with the rackd that gave it.
 		token = agentapi.Masked
 	}
 	r.agent.TokenGiven = true

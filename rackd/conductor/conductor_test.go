@@ -126,9 +126,16 @@ func TestTokenIsGivenOnce(t *testing.T) {
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
 		first, err1 := c.LookupAgent(nil, nodeA)
-		second, err2 := c.LookupAgent(nil, nodeA)
-		if err1 != nil || err2 != nil || first.Config.AgentToken == agentapi.Masked || second.Config.AgentToken != agentapi.Masked {
+		second, err2 := c.LookupAgent(nil, nodeA) // the first answer was lost
+		if err1 != nil || err2 != nil || first.Config.AgentToken == agentapi.Masked || second.Config.AgentToken != first.Config.AgentToken {
 			t.Errorf("lookups: %v %v, tokens %q and %q", err1, err2, first.Config.AgentToken, second.Config.AgentToken)
+		}
+		hb := agentapi.Heartbeat{CallbackURL: "https://10.0.0.1:9999", AgentVerifyCA: "PEM", AgentToken: first.Config.AgentToken, BootID: "1"}
+		if err := c.Heartbeat(nodeA, hb); err != nil {
+			t.Fatal(err)
+		}
+		if third, err := c.LookupAgent(nil, nodeA); err == nil && third.Config.AgentToken != agentapi.Masked {
+			t.Errorf("the token is given away after an agent has shown it: %v", err)
 		}
 	})
 }
