@@ -49,6 +49,12 @@ func nodeArguments(more ...string) []string {
 }
 
 func (s *Server) nodePage(r *Request, sel fields.Selection, path string) (Reply, error) {
+	return s.nodePageOf(r, sel, path, func(*store.NodeQuery) {})
+}
+
+// nodePageOf answers a page of the nodes that the request's filters, narrowed by
+// narrow, admit.
+func (s *Server) nodePageOf(r *Request, sel fields.Selection, path string, narrow func(*store.NodeQuery)) (Reply, error) {
 	if err := r.Query.Allow(nodeArguments("fields", "detail")...); err != nil {
 		return Reply{}, err
 	}
@@ -56,6 +62,7 @@ func (s *Server) nodePage(r *Request, sel fields.Selection, path string) (Reply,
 	if err != nil {
 		return Reply{}, err
 	}
+	narrow(&q)
 	nodes, err := s.Store.Nodes(r.Context(), q)
 	if errors.Is(err, store.ErrNotFound) {
 		return Reply{}, wire.Errorf(http.StatusNotFound, "Node %s could not be found.", p.Marker)

@@ -12,6 +12,7 @@ func (s *Server) list() []Resource {
 		s.nodeHistory(),
 		s.nodeInventory(),
 		s.ports(),
+		s.chassis(),
 		s.drivers(),
 		s.conductors(),
 	}

@@ -32,8 +32,8 @@ type engine interface {
 	duplicate(err error) (constraint string, ok bool)
 	// away reports whether err says that the database cannot be used just now.
 	away(err error) bool
-	// lockRows follows a SELECT whose rows a write follows.
-	lockRows() string
+	// lockRows follows a SELECT, the rows of whose table (by its alias) a write follows.
+	lockRows(table string) string
 	name() string
 	ping(ctx context.Context) error
 	close() error

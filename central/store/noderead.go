@@ -79,7 +79,7 @@ func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
 // Node returns the node with that UUID or name for a write that follows, its open
 // work included, or ErrNotFound. One statement.
 func (tx *Tx) Node(ctx context.Context, ident string) (*Node, error) {
-	return readNode(ctx, tx.conn, ident, tx.s.engine.lockRows())
+	return readNode(ctx, tx.conn, ident, tx.s.engine.lockRows("n"))
 }
 
 // InvalidSortError names a sort key that cannot be used.

@@ -131,7 +131,7 @@ func (e *postgresEngine) duplicate(err error) (string, bool) {
 	return p.ConstraintName, true
 }
 
-func (e *postgresEngine) lockRows() string { return " FOR UPDATE OF n" }
+func (e *postgresEngine) lockRows(table string) string { return " FOR UPDATE OF " + table }
 
 func (e *postgresEngine) name() string {
 	if e.cockroach {

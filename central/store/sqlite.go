@@ -100,7 +100,7 @@ func (e *sqliteEngine) duplicate(err error) (string, bool) {
 	return strings.TrimSuffix(name, ","), true
 }
 
-func (e *sqliteEngine) lockRows() string { return "" } // the transaction holds the file's write lock
+func (e *sqliteEngine) lockRows(string) string { return "" } // the transaction holds the file's write lock
 
 func (e *sqliteEngine) name() string { return "sqlite" }
 

@@ -1,0 +1,287 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// collection is a resource whose requests differ from those of others by its fields
+// and a few rules only: list, show, create, change and delete.
+type collection[T any] struct {
+	// path is below /v1 and the key of lists, noun what errors call an item.
+	path, noun string
+	table      *fields.Table[T]
+	// fieldsSince and detailSince are the versions that brought the arguments.
+	fieldsSince, detailSince microversion.Version
+	// ident checks how a request names an item; nil: by UUID only.
+	ident func(r *Request, ident string) (string, error)
+	// filters are the arguments that filter lists, with the version that brought each.
+	filters map[string]microversion.Version
+
+	store *store.Store
+	find  func(ctx context.Context, ident string) (*T, error)
+	page  func(r *Request, p store.Page) ([]*T, error)
+	// The store's methods, inside of a transaction.
+	read                   func(tx *store.Tx, ctx context.Context, ident string) (*T, error)
+	insert, update, remove func(tx *store.Tx, ctx context.Context, item *T) error
+
+	// fresh returns an item with its defaults; id points to its UUID.
+	fresh func() *T
+	id    func(*T) *string
+	// marker is what "next" links name an item by; nil: its UUID.
+	marker func(*T) string
+	// body may change a POST's body before its fields are read; nil: nothing to do.
+	body func(r *Request, body map[string]any) error
+	// check says what the fields cannot check alone. before is nil for a new item.
+	check func(ctx context.Context, r *Request, tx *store.Tx, before, item *T) error
+	// more appends what a whole item shows besides its fields and links; nil: nothing.
+	more func(b []byte, r *Request, item *T) []byte
+}
+
+func (c *collection[T]) missing(ident string, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.Errorf(http.StatusNotFound, "%s %.255s could not be found.", c.noun, ident)
+	}
+	return c.refusal(err)
+}
+
+// refusal is storeError where a duplicate is one of this collection's items.
+func (c *collection[T]) refusal(err error) error {
+	if e, ok := errors.AsType[*store.DuplicateError](err); ok {
+		return conflict("A %s with %s %s already exists.", c.noun, e.Field, e.Value)
+	}
+	return storeError(err)
+}
+
+// named checks the item that the path names.
+func (c *collection[T]) named(r *Request) (string, error) {
+	ident := r.Param(0)
+	if c.ident != nil {
+		return c.ident(r, ident)
+	}
+	id, ok := wire.UUID(ident)
+	if !ok {
+		return "", wire.Invalid("Expected a UUID but received %.80s.", ident)
+	}
+	return id, nil
+}
+
+// nameOrUUID admits both, for collections whose items have names.
+func nameOrUUID(r *Request, ident string) (string, error) {
+	if id, ok := wire.UUID(ident); ok {
+		return id, nil
+	}
+	if !wire.ValidName(ident, r.Version) {
+		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
+	}
+	return ident, nil
+}
+
+func (c *collection[T]) append(b []byte, r *Request, sel fields.Selection, item *T) []byte {
+	b = c.table.Append(append(b, '{'), sel, item)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, c.path+"/"+*c.id(item))
+	if c.more != nil && !sel.Chosen {
+		b = c.more(b, r, item)
+	}
+	return append(b, '}')
+}
+
+func (c *collection[T]) list(r *Request) (Reply, error) {
+	if err := r.Query.Allow(c.arguments("fields", "detail")...); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, c.table, false, c.fieldsSince, c.detailSince)
+	if err != nil {
+		return Reply{}, err
+	}
+	return c.answerPage(r, sel, c.path)
+}
+
+// listDetail is the older form of list with detail=True.
+func (c *collection[T]) listDetail(r *Request) (Reply, error) {
+	if err := r.Query.Allow(c.arguments()...); err != nil {
+		return Reply{}, err
+	}
+	return c.answerPage(r, c.table.All(r.Version), c.path+"/detail")
+}
+
+func (c *collection[T]) arguments(more ...string) []string {
+	names := append(more, wire.PageArguments...)
+	for name := range c.filters {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string) (Reply, error) {
+	p, err := r.Query.Page("id")
+	if err != nil {
+		return Reply{}, err
+	}
+	for name, since := range c.filters {
+		if _, given := r.Query[name]; given && r.Version < since {
+			return Reply{}, wire.NotAcceptable("The argument "+name, since)
+		}
+	}
+	if err := c.table.CheckSort(r.Version, p.SortKey); err != nil {
+		return Reply{}, err
+	}
+	q := store.Page{Limit: p.Limit, SortKey: p.SortKey, Desc: p.Desc}
+	if p.SortKey == "id" {
+		q.SortKey = ""
+	}
+	if p.Marker != "" {
+		last, err := c.find(r.Context(), p.Marker)
+		if err != nil {
+			return Reply{}, c.missing(p.Marker, err)
+		}
+		q.Marker = *c.id(last)
+	}
+	items, err := c.page(r, q)
+	if err != nil {
+		return Reply{}, c.refusal(err)
+	}
+	b := append(make([]byte, 0, 128+len(items)*512), `{"`...)
+	b = append(append(b, lastPart(c.path)...), `":[`...)
+	for i, item := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.append(b, r, sel, item)
+	}
+	b = append(b, ']')
+	if len(items) == p.Limit {
+		last := items[len(items)-1]
+		marker := *c.id(last)
+		if c.marker != nil {
+			marker = c.marker(last)
+		}
+		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, marker))
+	}
+	return ok(append(b, '}'))
+}
+
+// lastPart is what a list is called: "connectors" of "volume/connectors".
+func lastPart(path string) string {
+	parts := split(path)
+	return parts[len(parts)-1]
+}
+
+func (c *collection[T]) show(r *Request) (Reply, error) {
+	if err := r.Query.Allow("fields"); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, c.table, true, c.fieldsSince, c.detailSince)
+	if err != nil {
+		return Reply{}, err
+	}
+	ident, err := c.named(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	item, err := c.find(r.Context(), ident)
+	if err != nil {
+		return Reply{}, c.missing(ident, err)
+	}
+	return ok(c.append(nil, r, sel, item))
+}
+
+func (c *collection[T]) create(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	body, err := r.Object()
+	if err != nil {
+		return Reply{}, err
+	}
+	if c.body != nil {
+		if err := c.body(r, body); err != nil {
+			return Reply{}, err
+		}
+	}
+	made := c.fresh()
+	if err := c.table.Create(r.Version, body, made); err != nil {
+		return Reply{}, err
+	}
+	if id := c.id(made); *id == "" {
+		*id = uuid.NewString()
+	}
+	err = c.store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		if c.check != nil {
+			if err := c.check(ctx, r, tx, nil, made); err != nil {
+				return err
+			}
+		}
+		return c.insert(tx, ctx, made)
+	})
+	if err != nil {
+		return Reply{}, c.refusal(err)
+	}
+	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/" + c.path + "/" + *c.id(made),
+		Body: c.append(nil, r, c.table.All(r.Version), made)}, nil
+}
+
+func (c *collection[T]) change(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	ident, err := c.named(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	ops, err := readPatch(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	var changed *T
+	err = c.store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		item, err := c.read(tx, ctx, ident)
+		if err != nil {
+			return c.missing(ident, err)
+		}
+		before := *item
+		if _, err := c.table.Update(r.Version, ops, item); err != nil {
+			return err
+		}
+		if c.check != nil {
+			if err := c.check(ctx, r, tx, &before, item); err != nil {
+				return err
+			}
+		}
+		changed = item
+		return c.update(tx, ctx, item)
+	})
+	if err != nil {
+		return Reply{}, c.refusal(err)
+	}
+	return ok(c.append(nil, r, c.table.All(r.Version), changed))
+}
+
+func (c *collection[T]) delete(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	ident, err := c.named(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	err = c.store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		item, err := c.read(tx, ctx, ident)
+		if err != nil {
+			return c.missing(ident, err)
+		}
+		return c.remove(tx, ctx, item)
+	})
+	if err != nil {
+		return Reply{}, c.refusal(err)
+	}
+	return noContent()
+}

@@ -1,0 +1,1 @@
+CREATE INDEX chassis_created_at ON chassis (created_at, uuid)

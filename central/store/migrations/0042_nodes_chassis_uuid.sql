@@ -1,0 +1,1 @@
+CREATE INDEX nodes_chassis_uuid ON nodes (chassis_uuid) WHERE chassis_uuid <> ''
