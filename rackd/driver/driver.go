@@ -172,10 +172,13 @@ type Rescuer interface {
 	UnrescueSteps(n *node.Document) []Step
 }
 
-// StepSource is any interface that contributes named out-of-band steps: bios,
-// raid, firmware, management, vendor, network, storage, console.
+// StepSource is any interface, of whatever kind, that contributes named out-of-band
+// steps.
 type StepSource interface {
 	Interface
-	// NamedSteps lists the steps that requests, templates and runbooks may name.
+	// NamedSteps lists the steps that requests, templates and runbooks may name. Those
+	// with a priority above 0 run by themselves, in automated cleaning, in deploys and
+	// when a node is verified; one step may be listed once for each flow. What a step
+	// is asked to do is in Task.Args.
 	NamedSteps(n *node.Document) []Step
 }

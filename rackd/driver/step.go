@@ -36,6 +36,50 @@ type Step struct {
 	// again after each Wait, and again by a successor after a takeover; Task.Handle
 	// tells the cases apart. An error ends the work.
 	Run func(ctx context.Context, t *Task) (Outcome, error)
+
+	// What follows is of steps that requests, templates and runbooks may name.
+
+	// In are the flows that the step belongs to; 0: cleaning, deploys and service.
+	In Flows
+	// Takes are the arguments that it takes, by name.
+	Takes map[string]Argument
+	// Args are the arguments it was given, within Takes; the conductor sets them.
+	Args map[string]any
+	// Abortable: an abort may cut it short while it waits.
+	Abortable bool
+	// NoRamdisk: it does not need the ramdisk's agent in the machine.
+	NoRamdisk bool
+}
+
+// Flows is a set of flows whose steps have names.
+type Flows uint8
+
+// The flows.
+const (
+	InClean Flows = 1 << iota
+	InDeploy
+	InService
+	InVerify
+)
+
+// Has reports whether the step belongs to flow f.
+func (s Step) Has(f Flows) bool {
+	in := s.In
+	if in == 0 {
+		in = InClean | InDeploy | InService
+	}
+	return in&f != 0
+}
+
+// String names a single flow as Ironic does.
+func (f Flows) String() string {
+	return map[Flows]string{InClean: "clean", InDeploy: "deploy", InService: "service", InVerify: "verify"}[f]
+}
+
+// Argument of a step.
+type Argument struct {
+	Description string
+	Required    bool
 }
 
 // Outcome of one run of a step.
@@ -70,6 +114,8 @@ type Task struct {
 	Record  Recorder
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
 	ConfigDrive func(ctx context.Context) (string, error)
+	// Args are the running step's arguments, checked against its Takes.
+	Args map[string]any
 	// Facts are kept in the checkpoint and outlive the step.
 	Facts map[string]string
 }
