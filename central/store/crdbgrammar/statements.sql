@@ -105,11 +105,15 @@ CREATE TABLE vault (
     CONSTRAINT vault_pkey PRIMARY KEY (name)
 );
 
+CREATE INDEX chassis_created_at ON chassis (created_at, uuid);
+
 CREATE INDEX members_site ON members (site, role, id);
 
 CREATE INDEX node_history_node ON node_history (node, created_at, uuid);
 
 CREATE INDEX node_traits_trait ON node_traits (trait, node);
+
+CREATE INDEX nodes_chassis_uuid ON nodes (chassis_uuid) WHERE chassis_uuid <> '';
 
 CREATE INDEX nodes_conductor_group ON nodes (conductor_group, uuid);
 
@@ -140,6 +144,15 @@ CREATE INDEX ports_node ON ports (node, uuid);
 CREATE INDEX works_node ON works (node, generation);
 
 CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL, name TEXT NOT NULL, applied_at BIGINT NOT NULL, CONSTRAINT schema_migrations_pkey PRIMARY KEY (version));
+
+CREATE TABLE chassis (
+    uuid TEXT NOT NULL,
+    description TEXT NOT NULL DEFAULT '',
+    extra TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT chassis_pkey PRIMARY KEY (uuid)
+);
 
 CREATE TABLE join_tokens (
     id TEXT NOT NULL,
@@ -254,6 +267,8 @@ CREATE UNIQUE INDEX ports_address ON ports (address);
 
 CREATE UNIQUE INDEX ports_name ON ports (name) WHERE name <> '';
 
+DELETE FROM chassis WHERE uuid = $1;
+
 DELETE FROM node_history WHERE node = $1;
 
 DELETE FROM node_inventory WHERE node = $1;
@@ -269,6 +284,8 @@ DELETE FROM ports WHERE node = $1;
 DELETE FROM ports WHERE uuid = $1;
 
 DELETE FROM works WHERE node = $1;
+
+INSERT INTO chassis (uuid, created_at, updated_at, description, extra) VALUES ($1, $2, $3, $4, $5);
 
 INSERT INTO join_tokens (id, secret_hash, scope, created_at, expires_at, used_at, used_key, member, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
@@ -458,6 +475,8 @@ SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.condu
 
 SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.conductor_group, n.resource_class, n.owner, n.lessee, n.description, n.shard, n.parent_node, n.chassis_uuid, n.allocation_uuid, n.instance_uuid, n.instance_name, n.interfaces, n.driver_info, n.properties, n.instance_info, n.extra, n.network_data, n.target_raid_config, n.automated_clean, n.disable_power_off, n.console_enabled, n.protected, n.protected_reason, n.retired, n.retired_reason, n.maintenance_set, n.maintenance_why, n.fault_acked, n.generation, n.accepted_state, n.accepted_target, n.accepted_at, n.accepted_error, n.power_generation, n.power_target, n.inspection_started_at, n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.driver_internal_info, n.raid_config, n.boot_mode, n.secure_boot, n.health, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault, COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), ''), COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '') FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.uuid IN ($1, $2, $3, $4) AND n.instance_uuid = $5 AND n.instance_name = $6 AND n.driver = $7 AND n.resource_class = $8 AND n.owner = $9 AND n.lessee = $10 AND n.chassis_uuid = $11 AND n.shard IN ($12) AND lower(n.description) LIKE $13 ESCAPE '\' AND (n.owner = $14 OR n.lessee = $15) AND n.provision_state = $16 AND n.fault = $17 AND n.conductor_group = $18 AND n.maintenance = $19 AND n.retired = $20 AND n.instance_uuid <> '' AND n.shard <> '' AND n.parent_node = $21 AND (n.uuid, n.uuid) > (SELECT m.uuid, m.uuid FROM nodes m WHERE m.uuid = $22) ORDER BY n.uuid ASC LIMIT 1000;
 
+SELECT n.uuid FROM nodes n WHERE n.chassis_uuid = $1 LIMIT 1;
+
 SELECT n.uuid, n.conductor_group FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $2;
 
 SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acked, COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, ''), n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.uuid IN ($1, $2);
@@ -520,6 +539,24 @@ SELECT t.id, t.secret_hash, t.scope, t.created_at, t.expires_at, t.used_at, t.us
 
 SELECT t.id, t.secret_hash, t.scope, t.created_at, t.expires_at, t.used_at, t.used_key, t.member, t.revoked_at FROM join_tokens t WHERE t.id > $1 ORDER BY t.id LIMIT $2;
 
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.description, t.uuid) < (SELECT m.description, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.description DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.description, t.uuid) > (SELECT m.description, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.description ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM chassis m WHERE m.uuid = $1) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE t.uuid = $1;
+
 SELECT uuid FROM node_history WHERE uuid = $1;
 
 SELECT uuid FROM nodes WHERE uuid = $1;
@@ -543,6 +580,8 @@ SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error FROM works w WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
 
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error, n.driver, n.provision_state, n.provision_updated_at FROM works w JOIN nodes n ON n.uuid = w.node WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
+
+UPDATE chassis SET updated_at = $2, description = $3, extra = $4 WHERE uuid = $1;
 
 UPDATE join_tokens SET revoked_at = $2 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
 
