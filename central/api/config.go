@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -24,6 +25,8 @@ type Config struct {
 	Away func(group string) error
 	// PublicEndpoint is what links begin with; empty: the host that the request names.
 	PublicEndpoint string
+	// Auth says who asks; nil: everybody may do everything.
+	Auth auth.Strategy
 	// CORSOrigins are the origins whose pages may use the API from a browser.
 	CORSOrigins []string
 }
@@ -35,6 +38,9 @@ var errPanic = errors.New("handler panicked")
 func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Auth == nil {
+		c.Auth = auth.NoAuth{}
 	}
 	if c.Away == nil {
 		c.Away = func(string) error { return nil }

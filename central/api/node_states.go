@@ -42,7 +42,9 @@ func (s *Server) showStates(r *Request) (Reply, error) {
 }
 
 // caller is who a request is recorded for.
-func caller(r *Request) dispatch.Caller { return dispatch.Caller{RequestID: r.ID} }
+func caller(r *Request) dispatch.Caller {
+	return dispatch.Caller{RequestID: r.ID, User: r.Caller.Name()}
+}
 
 // statesLocation is where a client watches what it asked for.
 func statesLocation(r *Request) string {

@@ -5,11 +5,14 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/auth"
 )
 
 // Request is one request on its way through a handler.
 type Request struct {
 	*http.Request
+	// Caller is who asks; the zero Caller on routes that are public.
+	Caller  auth.Caller
 	Version microversion.Version
 	Query   wire.Query
 	// Base is the URL that links begin with, without a slash at the end.

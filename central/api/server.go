@@ -8,7 +8,7 @@
 // one line in resources (routes.go). What a resource's fields are lies in a table
 // of package fields, never in code.
 //
-// It imports protocol, central/store and central/dispatch. There is no
+// It imports protocol, central/auth, central/store and central/dispatch. There is no
 // authentication yet: each route names its policy, and whoever serves this
 // handler must listen on loopback only, unless an operator insists. Requests that
 // a browser sends for another site are refused all the same.
@@ -118,6 +118,13 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	}
 	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
 		return Reply{}, err
+	}
+	if route.Policy != Public {
+		caller, err := s.Auth.Authenticate(r.Request)
+		if err != nil {
+			return Reply{}, err
+		}
+		r.Caller = *caller
 	}
 	return route.Handle(r)
 }
