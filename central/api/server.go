@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,6 +73,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if reply.Body != nil {
 		h.Set("Content-Type", "application/json")
+		h.Set("Content-Length", strconv.Itoa(len(reply.Body))) // else a long answer goes out in chunks
 	}
 	w.WriteHeader(reply.Status)
 	if reply.Body != nil && req.Method != http.MethodHead {

@@ -35,6 +35,9 @@ var program = sync.OnceValues(func() (path string, err error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if cluster != nil {
+		cluster.Stop()
+	}
 	if programDir != "" {
 		os.RemoveAll(programDir)
 	}

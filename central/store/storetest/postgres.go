@@ -19,18 +19,29 @@ import (
 )
 
 // Postgres is a temporary PostgreSQL cluster, reached by a Unix socket in its own
-// folder. Its data is as durable as the test: fsync is off.
+// folder. Its data is as durable as the test: fsync is off, unless it is asked for.
 type Postgres struct {
-	dir    string
-	server string // the program
-	cmd    *exec.Cmd
-	log    *bytes.Buffer
-	done   chan struct{}
-	n      atomic.Int64
+	settings []string // besides those that every cluster has
+	dir      string
+	server   string // the program
+	cmd      *exec.Cmd
+	log      *bytes.Buffer
+	done     chan struct{}
+	n        atomic.Int64
 }
 
 // StartPostgres starts a cluster; the caller stops it. One serves a test binary.
 func StartPostgres(ctx context.Context) (*Postgres, error) {
+	return startPostgres(ctx, "fsync=off", "shared_buffers=32MB")
+}
+
+// StartDurablePostgres starts a cluster that syncs each commit to the disk, as one in
+// production does.
+func StartDurablePostgres(ctx context.Context) (*Postgres, error) {
+	return startPostgres(ctx, "fsync=on", "synchronous_commit=on", "shared_buffers=128MB")
+}
+
+func startPostgres(ctx context.Context, settings ...string) (*Postgres, error) {
 	initdb, server, err := findPostgres()
 	if err != nil {
 		return nil, err
@@ -39,7 +50,7 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{dir: dir, server: server, log: new(bytes.Buffer)}
+	p := &Postgres{settings: settings, dir: dir, server: server, log: new(bytes.Buffer)}
 	if err := p.init(initdb); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -102,8 +113,11 @@ func (p *Postgres) init(initdb string) error {
 }
 
 func (p *Postgres) start(ctx context.Context) error {
-	p.cmd = p.command(p.server, "-D", p.data(), "-k", p.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=90",
-		"-c", "shared_buffers=32MB")
+	args := []string{"-D", p.data(), "-k", p.dir, "-c", "listen_addresses=", "-c", "max_connections=90"}
+	for _, setting := range p.settings {
+		args = append(args, "-c", setting)
+	}
+	p.cmd = p.command(p.server, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		return err
