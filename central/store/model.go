@@ -102,6 +102,8 @@ type Node struct {
 	WorkID      string
 	WorkVerb    work.Verb
 	Reservation string
+
+	read shown // when the row was read or written last
 }
 
 // LastChanged is when somebody last changed the node: observations do not count.

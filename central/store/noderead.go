@@ -35,6 +35,7 @@ func scanNode(r rows) (*Node, error) {
 		return nil, fmt.Errorf("read node: %w", err)
 	}
 	n.finish(traits, verb, owner)
+	n.read = n.shown()
 	return n, nil
 }
 
@@ -79,7 +80,12 @@ func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
 // Node returns the node with that UUID or name for a write that follows, its open
 // work included, or ErrNotFound. One statement.
 func (tx *Tx) Node(ctx context.Context, ident string) (*Node, error) {
-	return readNode(ctx, tx.conn, ident, tx.s.engine.lockRows("n"))
+	n, err := readNode(ctx, tx.conn, ident, tx.s.engine.lockRows("n"))
+	if err == nil {
+		asRead := *n
+		tx.nodes = append(tx.nodes, &asRead)
+	}
+	return n, err
 }
 
 // InvalidSortError names a sort key that cannot be used.

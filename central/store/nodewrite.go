@@ -53,7 +53,12 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 	if _, err := tx.conn.exec(ctx, insertNode, args...); err != nil {
 		return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value))
 	}
-	return tx.insertTraits(ctx, n.UUID, n.Traits)
+	if err := tx.insertTraits(ctx, n.UUID, n.Traits); err != nil {
+		return err
+	}
+	n.read = n.shown()
+	tx.noteRow("node", n.UUID, n.UUID, "create")
+	return nil
 }
 
 // value returns a unique field of n.
@@ -66,13 +71,21 @@ func (n *Node) value(field string) string {
 func (tx *Tx) UpdateNode(ctx context.Context, n *Node) error {
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	n.UpdatedAt = tx.s.now()
-	return tx.updateNode(ctx, n, updateNode, intent)
+	if err := tx.updateNode(ctx, n, updateNode, intent); err != nil {
+		return err
+	}
+	tx.noteNode(ctx, n, true)
+	return nil
 }
 
 // UpdateObservation writes all of n's observation the same way. Ingest's frequent
 // changes go through SaveObserved.
 func (tx *Tx) UpdateObservation(ctx context.Context, n *Node) error {
-	return tx.updateNode(ctx, n, updateObserved, hot, observed)
+	if err := tx.updateNode(ctx, n, updateObserved, hot, observed); err != nil {
+		return err
+	}
+	tx.noteNode(ctx, n, true)
+	return nil
 }
 
 func (tx *Tx) updateNode(ctx context.Context, n *Node, stmt string, classes ...class) error {
@@ -99,6 +112,7 @@ func (tx *Tx) DeleteNode(ctx context.Context, uuid string) error {
 			return fmt.Errorf("delete node %s: %w", uuid, ErrNotFound)
 		}
 	}
+	tx.noteDeletedNode(uuid)
 	return nil
 }
 
@@ -110,6 +124,7 @@ func (tx *Tx) SetTraits(ctx context.Context, node string, traits []string) error
 	if err := tx.insertTraits(ctx, node, traits); err != nil {
 		return err
 	}
+	tx.noteRow("node", node, node, "update")
 	return tx.touch(ctx, node)
 }
 

@@ -53,6 +53,7 @@ func (tx *Tx) Observed(ctx context.Context, nodes []string) (map[string]*Node, e
 			return err
 		}
 		n.finish("", verb, owner)
+		n.read = n.shown()
 		out[n.UUID] = n
 		return nil
 	})
@@ -78,6 +79,9 @@ func (tx *Tx) SaveObserved(ctx context.Context, nodes []*Node) error {
 		}
 		if _, err := tx.conn.exec(ctx, saveObserved(len(part)), args...); err != nil {
 			return fmt.Errorf("write observations of %d nodes: %w", len(part), err)
+		}
+		for _, n := range part {
+			tx.noteNode(ctx, n, false)
 		}
 	}
 	return nil

@@ -157,6 +157,7 @@ func (tx *Tx) InsertPort(ctx context.Context, p *Port) error {
 	if _, err := tx.conn.exec(ctx, insertPort, fields(portColumns, p)...); err != nil {
 		return fmt.Errorf("insert port %s of node %s: %w", p.Address, p.Node, tx.s.taken(err, p.value))
 	}
+	tx.noteRow("port", p.UUID, p.Node, "create")
 	return tx.touch(ctx, p.Node)
 }
 
@@ -171,6 +172,7 @@ func (tx *Tx) UpdatePort(ctx context.Context, p *Port) error {
 	if err != nil {
 		return fmt.Errorf("update port %s of node %s: %w", p.UUID, p.Node, tx.s.taken(err, p.value))
 	}
+	tx.noteRow("port", p.UUID, p.Node, "update")
 	return tx.touch(ctx, p.Node)
 }
 
@@ -183,5 +185,6 @@ func (tx *Tx) DeletePort(ctx context.Context, p *Port) error {
 	if err != nil {
 		return fmt.Errorf("delete port %s of node %s: %w", p.UUID, p.Node, err)
 	}
+	tx.noteRow("port", p.UUID, p.Node, "delete")
 	return tx.touch(ctx, p.Node)
 }

@@ -28,8 +28,9 @@ type Store struct {
 	count  counter
 	opts   Options
 
-	mu       sync.Mutex
-	watchers map[*watcher]struct{}
+	mu             sync.Mutex
+	watchers       map[*watcher]struct{}
+	changeWatchers map[*changeWatcher]struct{}
 }
 
 // Open opens a database: "sqlite:PATH" or "postgres://…" (PostgreSQL or
@@ -44,7 +45,7 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{opts: o, watchers: map[*watcher]struct{}{}}
+	s := &Store{opts: o, watchers: map[*watcher]struct{}{}, changeWatchers: map[*changeWatcher]struct{}{}}
 	scheme, rest, _ := strings.Cut(address, ":")
 	var err error
 	switch scheme {
@@ -103,12 +104,15 @@ func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) 
 		if err := f(ctx, tx); err != nil {
 			return err
 		}
+		if err := tx.record(ctx); err != nil {
+			return err
+		}
 		pointCommit.Hit(tx.verb)
 		return nil
 	})
 	if err == nil {
 		pointCommitted.Hit(tx.verb)
-		s.tell(tx.enqueued)
+		tx.committed(ctx)
 	}
 	return err
 }

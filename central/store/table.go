@@ -123,6 +123,7 @@ func (t *table[T]) insert(ctx context.Context, tx *Tx, row *T) error {
 	if _, err := tx.conn.exec(ctx, t.insertRow, fields(t.columns, row)...); err != nil {
 		return fmt.Errorf("insert %s %s: %w", t.noun, t.id(row), t.taken(tx, err, row))
 	}
+	tx.noteRow(t.resource(), t.id(row), "", "create")
 	return nil
 }
 
@@ -138,6 +139,7 @@ func (t *table[T]) update(ctx context.Context, tx *Tx, row *T) error {
 	if err != nil {
 		return fmt.Errorf("update %s %s: %w", t.noun, t.id(row), t.taken(tx, err, row))
 	}
+	tx.noteRow(t.resource(), t.id(row), "", "update")
 	return nil
 }
 
@@ -150,8 +152,12 @@ func (t *table[T]) remove(ctx context.Context, tx *Tx, id string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s %s: %w", t.noun, id, err)
 	}
+	tx.noteRow(t.resource(), id, "", "delete")
 	return nil
 }
+
+// resource is what notifications call a row: "deploytemplate" of "deploy template".
+func (t *table[T]) resource() string { return strings.ToLower(strings.ReplaceAll(t.noun, " ", "")) }
 
 // id returns the row's UUID: the first column's.
 func (t *table[T]) id(row *T) string { return *t.columns[0].field(row).(*string) }

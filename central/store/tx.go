@@ -6,6 +6,10 @@ type Tx struct {
 	conn     conn
 	enqueued []*Outbox
 	verb     string // of the work that was inserted
+	changes  []*Change
+	noted    []*Change // those of changes that are written
+	audited  *Audit    // as record wrote it
+	nodes    []*Node   // as read for a write, for what is told of those that are deleted
 }
 
 // taken turns a violated unique constraint into a *DuplicateError; value gives the

@@ -105,6 +105,14 @@ CREATE TABLE vault (
     CONSTRAINT vault_pkey PRIMARY KEY (name)
 );
 
+CREATE INDEX audit_node ON audit (node, uuid);
+
+CREATE INDEX audit_object ON audit (object, uuid);
+
+CREATE INDEX audit_user ON audit (user_name, uuid);
+
+CREATE INDEX changes_seq ON changes (seq, uuid);
+
 CREATE INDEX chassis_created_at ON chassis (created_at, uuid);
 
 CREATE INDEX members_site ON members (site, role, id);
@@ -144,6 +152,48 @@ CREATE INDEX ports_node ON ports (node, uuid);
 CREATE INDEX works_node ON works (node, generation);
 
 CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL, name TEXT NOT NULL, applied_at BIGINT NOT NULL, CONSTRAINT schema_migrations_pkey PRIMARY KEY (version));
+
+CREATE TABLE audit (
+    uuid TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    request_id TEXT NOT NULL,
+    user_name TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    project TEXT NOT NULL,
+    client TEXT NOT NULL,
+    action TEXT NOT NULL,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    object TEXT NOT NULL,
+    node TEXT NOT NULL,
+    status BIGINT NOT NULL,
+    result TEXT NOT NULL,
+    error TEXT NOT NULL,
+    CONSTRAINT audit_pkey PRIMARY KEY (uuid)
+);
+
+CREATE TABLE change_numbers (
+    name TEXT NOT NULL,
+    newest BIGINT NOT NULL,
+    pruned BIGINT NOT NULL,
+    CONSTRAINT change_numbers_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE changes (
+    uuid TEXT NOT NULL,
+    seq BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    resource TEXT NOT NULL,
+    object TEXT NOT NULL,
+    node TEXT NOT NULL,
+    event TEXT NOT NULL,
+    phases TEXT NOT NULL,
+    user_name TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    CONSTRAINT changes_pkey PRIMARY KEY (uuid)
+);
 
 CREATE TABLE chassis (
     uuid TEXT NOT NULL,
@@ -267,6 +317,10 @@ CREATE UNIQUE INDEX ports_address ON ports (address);
 
 CREATE UNIQUE INDEX ports_name ON ports (name) WHERE name <> '';
 
+DELETE FROM audit WHERE uuid IN (SELECT a.uuid FROM audit a WHERE a.uuid < $1 ORDER BY a.uuid LIMIT $2);
+
+DELETE FROM changes WHERE seq > 0 AND seq <= $1;
+
 DELETE FROM chassis WHERE uuid = $1;
 
 DELETE FROM node_history WHERE node = $1;
@@ -284,6 +338,12 @@ DELETE FROM ports WHERE node = $1;
 DELETE FROM ports WHERE uuid = $1;
 
 DELETE FROM works WHERE node = $1;
+
+INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32);
+
+INSERT INTO change_numbers (name, newest, pruned) VALUES ('changes', 0, 0) ON CONFLICT (name) DO NOTHING;
+
+INSERT INTO changes (uuid, seq, created_at, resource, object, node, event, phases, user_name, request_id, facts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11), ($12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22);
 
 INSERT INTO chassis (uuid, created_at, updated_at, description, extra) VALUES ($1, $2, $3, $4, $5);
 
@@ -308,6 +368,14 @@ INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3);
 INSERT INTO vault (name, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
 
 INSERT INTO works (id, node, conductor_group, generation, verb, args, request_id, entry, entry_target, state, owner, requested_at, ended_at, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a ORDER BY a.uuid DESC LIMIT 1000;
+
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = $2 AND a.user_name = $3 AND a.action = $4 AND a.result = $5 AND a.request_id = $6 AND a.uuid >= $7 AND a.uuid < $8 AND (a.uuid, a.uuid) > (SELECT m.uuid, m.uuid FROM audit m WHERE m.uuid = $9) ORDER BY a.uuid ASC LIMIT 1000;
+
+SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
+
+SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.phases, c.user_name, c.request_id, c.facts FROM changes c WHERE c.seq > $1 ORDER BY c.seq LIMIT $2;
 
 SELECT data FROM node_inventory WHERE node = $1;
 
@@ -483,6 +551,8 @@ SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acke
 
 SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acked, COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, ''), n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.uuid IN ($1, $2) FOR UPDATE OF n;
 
+SELECT newest, pruned FROM change_numbers WHERE name = 'changes';
+
 SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.payload FROM outbox o WHERE o.site = $1 AND o.id > $2 AND o.id < $3 ORDER BY o.id LIMIT $4;
 
 SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.payload FROM outbox o WHERE o.site = $1 AND o.id > $2 AND o.origin = $3 ORDER BY o.id LIMIT $4;
@@ -557,6 +627,8 @@ SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t
 
 SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE t.uuid = $1;
 
+SELECT uuid FROM audit WHERE uuid = $1;
+
 SELECT uuid FROM node_history WHERE uuid = $1;
 
 SELECT uuid FROM nodes WHERE uuid = $1;
@@ -580,6 +652,12 @@ SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error FROM works w WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
 
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error, n.driver, n.provision_state, n.provision_updated_at FROM works w JOIN nodes n ON n.uuid = w.node WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
+
+UPDATE audit SET status = $2, result = $3, error = $4 WHERE uuid = $1;
+
+UPDATE change_numbers SET newest = $1 WHERE name = 'changes' AND newest = $2;
+
+UPDATE change_numbers SET pruned = $1 WHERE name = 'changes' AND pruned < $1;
 
 UPDATE chassis SET updated_at = $2, description = $3, extra = $4 WHERE uuid = $1;
 
@@ -606,3 +684,5 @@ UPDATE works SET state = $2, ended_at = $3, error = $4 WHERE id = $1 AND state =
 WITH v (id, ended_at, error) AS (VALUES (CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS TEXT)), ($4, $5, $6)) UPDATE works SET state = 'ended', ended_at = v.ended_at, error = v.error FROM v WHERE works.id = v.id AND works.state = 'open';
 
 WITH v (uuid, observed_generation, observed_epoch, observed_seq, observed_state, observed_target, observed_at, observed_error, observed_step, observed_owner, power_state, power_at, power_observed_generation, fault_number, observed_fault, fault_why, inspection_finished_at) AS (VALUES (CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS BIGINT), CAST($8 AS TEXT), CAST($9 AS TEXT), CAST($10 AS TEXT), CAST($11 AS TEXT), CAST($12 AS BIGINT), CAST($13 AS BIGINT), CAST($14 AS BIGINT), CAST($15 AS TEXT), CAST($16 AS TEXT), CAST($17 AS BIGINT)), ($18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)) UPDATE nodes SET revision = nodes.revision + 1, observed_generation = v.observed_generation, observed_epoch = v.observed_epoch, observed_seq = v.observed_seq, observed_state = v.observed_state, observed_target = v.observed_target, observed_at = v.observed_at, observed_error = v.observed_error, observed_step = v.observed_step, observed_owner = v.observed_owner, power_state = v.power_state, power_at = v.power_at, power_observed_generation = v.power_observed_generation, fault_number = v.fault_number, observed_fault = v.observed_fault, fault_why = v.fault_why, inspection_finished_at = v.inspection_finished_at FROM v WHERE nodes.uuid = v.uuid;
+
+WITH v (uuid, seq) AS (VALUES (CAST($1 AS TEXT), CAST($2 AS BIGINT)), ($3, $4)) UPDATE changes SET seq = v.seq FROM v WHERE changes.uuid = v.uuid AND changes.seq = 0;

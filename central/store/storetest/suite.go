@@ -41,6 +41,9 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Vault", vault},
 		{"JoinTokens", joinTokens},
 		{"Members", members},
+		{"Changes", changes},
+		{"Numbering", numbering},
+		{"Audit", audit},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Audit is a row of audit: who asked for what, and what came of it.
+type Audit struct {
+	UUID      string    // time-ordered; set by the store when empty
+	At        time.Time // set by the store when zero
+	RequestID string
+	User      string // name, empty for nobody
+	UserID    string
+	Project   string
+	Client    string // IP address
+	Action    string // the policy's name: "baremetal:node:set_power_state"
+	Method    string
+	Path      string // below the API's root, without arguments
+	Resource  string // "node"
+	Object    string // UUID, or the name that a refused request gave
+	Node      string // UUID of the node that it is about, empty for none
+	Status    int64  // of HTTP
+	Result    string // one of the results below
+	Error     string
+}
+
+// The results of a request.
+const (
+	Accepted = "accepted" // 2xx
+	Denied   = "denied"   // 401, 403: the caller may not
+	Refused  = "refused"  // another 4xx
+	Failed   = "failed"   // 5xx: it may or may not have been carried out
+)
+
+var auditColumns = []column[Audit]{
+	{"uuid", key, func(a *Audit) any { return &a.UUID }},
+	{"created_at", key, func(a *Audit) any { return &micros{&a.At} }},
+	{"request_id", key, func(a *Audit) any { return &a.RequestID }},
+	{"user_name", key, func(a *Audit) any { return &a.User }},
+	{"user_id", key, func(a *Audit) any { return &a.UserID }},
+	{"project", key, func(a *Audit) any { return &a.Project }},
+	{"client", key, func(a *Audit) any { return &a.Client }},
+	{"action", key, func(a *Audit) any { return &a.Action }},
+	{"method", key, func(a *Audit) any { return &a.Method }},
+	{"path", key, func(a *Audit) any { return &a.Path }},
+	{"resource", key, func(a *Audit) any { return &a.Resource }},
+	{"object", key, func(a *Audit) any { return &a.Object }},
+	{"node", key, func(a *Audit) any { return &a.Node }},
+	{"status", intent, func(a *Audit) any { return &a.Status }},
+	{"result", intent, func(a *Audit) any { return &a.Result }},
+	{"error", intent, func(a *Audit) any { return &a.Error }},
+}
+
+var (
+	selectAudit       = "SELECT " + names(auditColumns, "a.") + " FROM audit a"
+	selectAuditExists = register("SELECT uuid FROM audit WHERE uuid = $1")
+	correctAudit      = register("UPDATE audit SET " + assignments(auditColumns, 2, intent) + " WHERE uuid = $1")
+	// pruneAudit removes a batch of the oldest lines, by the time that their ids begin with.
+	pruneAudit = register("DELETE FROM audit WHERE uuid IN (SELECT a.uuid FROM audit a WHERE a.uuid < $1 ORDER BY a.uuid LIMIT $2)")
+)
+
+func insertAudit(n int) string {
+	return "INSERT INTO audit (" + names(auditColumns, "") + ") VALUES " + valueRows(n, len(auditColumns), nil)
+}
+
+// AuditQuery filters the audit. An empty filter does not filter.
+type AuditQuery struct {
+	Page         // sorted by id, that is by time; SortKey must be empty
+	Object       string
+	Node         string
+	User         string
+	Action       string
+	Result       string
+	RequestID    string
+	Since, Until time.Time // to the millisecond
+}
+
+func auditStatement(q AuditQuery) (string, []any) {
+	var f filter
+	f.equal("a.node", q.Node)
+	f.equal("a.object", q.Object)
+	f.equal("a.user_name", q.User)
+	f.equal("a.action", q.Action)
+	f.equal("a.result", q.Result)
+	f.equal("a.request_id", q.RequestID)
+	if !q.Since.IsZero() {
+		f.add("a.uuid >= ?", idAt(q.Since))
+	}
+	if !q.Until.IsZero() {
+		f.add("a.uuid < ?", idAt(q.Until))
+	}
+	tail := f.page(q.Page, "audit", "a", "uuid")
+	return selectAudit + tail, f.args
+}
+
+func init() {
+	builders = append(builders, func() []string {
+		t := time.Unix(1, 0)
+		asc, _ := auditStatement(AuditQuery{Page: Page{Marker: "m"}, Object: "o", Node: "n", User: "u", Action: "a", Result: "r", RequestID: "q", Since: t, Until: t})
+		desc, _ := auditStatement(AuditQuery{Page: Page{Desc: true}})
+		return []string{insertAudit(2), asc, desc}
+	})
+}
+
+// Audit returns a page of the audit, oldest first unless Desc. A marker that does not
+// exist is ErrNotFound.
+func (s *Store) Audit(ctx context.Context, q AuditQuery) ([]*Audit, error) {
+	var list []*Audit
+	stmt, args := auditStatement(q)
+	r, err := s.engine.query(ctx, stmt, args...)
+	err = scanAll(r, err, func(r rows) error {
+		a := new(Audit)
+		list = append(list, a)
+		return r.Scan(fields(auditColumns, a)...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the audit: %w", err)
+	}
+	if len(list) == 0 && q.Marker != "" {
+		err = s.markerExists(ctx, selectAuditExists, "audit record", q.Marker)
+	}
+	return list, err
+}
+
+// AppendAudit writes lines of the audit, all or none.
+func (s *Store) AppendAudit(ctx context.Context, lines ...*Audit) error {
+	for len(lines) > 0 {
+		part := lines[:min(len(lines), maxRows)]
+		lines = lines[len(part):]
+		err := s.Update(ctx, func(ctx context.Context, tx *Tx) error { return tx.insertAudit(ctx, part...) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CorrectAudit replaces status, result and error of a line whose transaction was
+// committed before the request's end was known.
+func (s *Store) CorrectAudit(ctx context.Context, a *Audit) error {
+	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
+		if _, err := tx.conn.exec(ctx, correctAudit, append([]any{a.UUID}, fields(auditColumns, a, intent)...)...); err != nil {
+			return fmt.Errorf("correct the audit of %s: %w", a.RequestID, err)
+		}
+		return nil
+	})
+}
+
+// PruneAudit removes up to limit lines from before a time and returns how many.
+func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (removed int64, err error) {
+	err = s.Update(ctx, func(ctx context.Context, tx *Tx) (err error) {
+		if removed, err = tx.conn.exec(ctx, pruneAudit, idAt(before), limit); err != nil {
+			return fmt.Errorf("remove old lines of the audit: %w", err)
+		}
+		return nil
+	})
+	return removed, err
+}
+
+func (tx *Tx) insertAudit(ctx context.Context, lines ...*Audit) error {
+	var args []any
+	for _, a := range lines {
+		if a.UUID == "" {
+			id, err := uuid.NewV7()
+			if err != nil {
+				return err
+			}
+			a.UUID = id.String()
+		}
+		if a.At.IsZero() {
+			a.At = tx.s.now()
+		}
+		args = append(args, fields(auditColumns, a)...)
+	}
+	if _, err := tx.conn.exec(ctx, insertAudit(len(lines)), args...); err != nil {
+		return fmt.Errorf("write the audit of %s: %w", lines[0].RequestID, err)
+	}
+	return nil
+}
+
+// IsUUID reports whether a text is a UUID in its usual form.
+func IsUUID(text string) bool {
+	_, err := uuid.Parse(text)
+	return err == nil && len(text) == 36
+}

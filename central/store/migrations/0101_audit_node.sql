@@ -1,0 +1,1 @@
+CREATE INDEX audit_node ON audit (node, uuid)

@@ -1,0 +1,1 @@
+CREATE INDEX audit_user ON audit (user_name, uuid)

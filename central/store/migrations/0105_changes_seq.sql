@@ -1,0 +1,1 @@
+CREATE INDEX changes_seq ON changes (seq, uuid)
