@@ -115,15 +115,15 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	fx.ended = append(fx.ended, &store.Work{ID: e.Work, EndedAt: at(e), Error: e.Error})
 	fx.dirty[n.UUID] = true
 	text, severity := fmt.Sprintf("%s ended: the node is %s", e.Verb, e.State), "INFO"
-	if e.Verb == work.Power {
-		text = "power request ended"
+	kind := "provisioning"
+	switch e.Verb {
+	case work.Power:
+		text, kind = "power request ended", "power"
+	case work.Adjust:
+		text, kind = "the change was made", "management"
 	}
 	if e.Error != "" {
 		severity, text = "ERROR", e.Error
-	}
-	kind := "provisioning"
-	if e.Verb == work.Power {
-		kind = "power"
 	}
 	fx.add(e, severity, kind, text)
 }
@@ -144,7 +144,7 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 		fx.dirty[n.UUID] = true
 		fx.add(e, "INFO", "monitoring", e.Cleared+": over")
 	}
-	if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 {
+	if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware != nil {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
 		fx.dirty[n.UUID] = true
 	}

@@ -111,8 +111,13 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 			if err := mergeInternal(n, e.Internal); err != nil {
 				return err
 			}
+			if e.Hardware != nil {
+				if err := observe(ctx, tx, n, e.Hardware); err != nil {
+					return err
+				}
+			}
 			intent = intent || e.ClearInstance || len(e.Properties) > 0
-			observation = observation || len(e.Internal) > 0
+			observation = observation || len(e.Internal) > 0 || e.Hardware != nil
 		}
 		if intent {
 			if err := tx.UpdateNode(ctx, n); err != nil {

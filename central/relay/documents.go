@@ -33,7 +33,12 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 	d := &node.Document{UUID: n.UUID, Name: n.Name, Group: n.ConductorGroup, Driver: n.Driver, Generation: n.Generation,
 		Revision: n.Revision, Updated: n.LastChanged(), Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
 		Traits: n.Traits, State: n.ProvisionState, Maintenance: n.Maintenance, Fault: n.Fault, AutomatedClean: n.AutomatedClean,
-		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired}
+		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired, TargetRAID: n.TargetRAIDConfig}
+	if kept := n.DriverInternalInfo[node.KeptKey]; kept != nil {
+		if d.Kept, err = json.Marshal(kept); err != nil {
+			return nil, fmt.Errorf("driver_internal_info %s: %w", node.KeptKey, err)
+		}
+	}
 	if d.DriverInfo, err = reseal(n.DriverInfo); err != nil {
 		return nil, fmt.Errorf("driver_info: %w", err)
 	}

@@ -42,7 +42,6 @@ type Node struct {
 	TargetRAIDConfig map[string]any
 	AutomatedClean   *bool
 	DisablePowerOff  bool
-	ConsoleEnabled   bool
 	Protected        bool
 	ProtectedReason  string
 	Retired          bool
@@ -80,6 +79,7 @@ type Node struct {
 	FaultWhy                string
 	DriverInternalInfo      map[string]any
 	RAIDConfig              map[string]any
+	ConsoleEnabled          bool
 	BootMode                string
 	SecureBoot              *bool
 	Health                  string

@@ -28,7 +28,6 @@ var nodeColumns = []column[Node]{
 	{"target_raid_config", intent, func(n *Node) any { return &object{&n.TargetRAIDConfig} }},
 	{"automated_clean", intent, func(n *Node) any { return &n.AutomatedClean }},
 	{"disable_power_off", intent, func(n *Node) any { return &n.DisablePowerOff }},
-	{"console_enabled", intent, func(n *Node) any { return &n.ConsoleEnabled }},
 	{"protected", intent, func(n *Node) any { return &n.Protected }},
 	{"protected_reason", intent, func(n *Node) any { return &n.ProtectedReason }},
 	{"retired", intent, func(n *Node) any { return &n.Retired }},
@@ -64,6 +63,7 @@ var nodeColumns = []column[Node]{
 
 	{"driver_internal_info", observed, func(n *Node) any { return &object{&n.DriverInternalInfo} }},
 	{"raid_config", observed, func(n *Node) any { return &object{&n.RAIDConfig} }},
+	{"console_enabled", observed, func(n *Node) any { return &n.ConsoleEnabled }},
 	{"boot_mode", observed, func(n *Node) any { return &n.BootMode }},
 	{"secure_boot", observed, func(n *Node) any { return &n.SecureBoot }},
 	{"health", observed, func(n *Node) any { return &n.Health }},

@@ -22,6 +22,7 @@ var (
 		register("DELETE FROM ports WHERE node = $1"),
 		register("DELETE FROM node_traits WHERE node = $1"),
 		register("DELETE FROM node_inventory WHERE node = $1"),
+		register("DELETE FROM node_hardware WHERE node = $1"),
 		register("DELETE FROM node_history WHERE node = $1"),
 		register("DELETE FROM works WHERE node = $1"),
 		register("DELETE FROM nodes WHERE uuid = $1"),

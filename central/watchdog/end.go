@@ -55,7 +55,7 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 // (a power request, an abort that was accepted) it stays.
 func fail(n *store.Node, text string, now time.Time) {
 	to, target := n.ProvisionState, n.TargetProvisionState
-	if n.WorkVerb != work.Power && provision.Transient(to) {
+	if !n.WorkVerb.Rests() && provision.Transient(to) {
 		t, _ := provision.Next(to, provision.EventFail) // TestTransientStatesHaveDeadlineAndWayOut
 		to, target = t.To, provision.TargetOf(t.To, provision.EventFail, target)
 	}

@@ -53,7 +53,15 @@ type Document struct {
 	AutomatedClean  *bool  `json:"automated_clean,omitempty"`
 	DisablePowerOff bool   `json:"disable_power_off,omitempty"`
 	Retired         bool   `json:"retired,omitempty"`
+	// TargetRAID is the RAID configuration that was asked for last.
+	TargetRAID map[string]any `json:"target_raid_config,omitempty"`
+	// Kept is what the node's drivers reported to keep (hardware.Observation): whatever
+	// rackd asks them next, they find it here.
+	Kept json.RawMessage `json:"kept,omitempty"`
 }
+
+// KeptKey is where driver_internal_info has what a node's drivers keep.
+const KeptKey = "driver_state"
 
 // Port is a network interface of a node.
 type Port struct {

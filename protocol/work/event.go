@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -23,6 +24,8 @@ const (
 	PhaseEntered EventKind = "phase"
 	// InventoryFound: the agent's inventory.
 	InventoryFound EventKind = "inventory"
+	// HardwareObserved: what Hardware says was read from the machine; of a work or not.
+	HardwareObserved EventKind = "hardware"
 )
 
 // Event is one message of the EVENTS stream.
@@ -58,7 +61,8 @@ type Event struct {
 	// ClearInstance: the instance is gone; forget its fields.
 	ClearInstance bool `json:"clear_instance,omitempty"`
 
-	Inventory *agentapi.Inventory `json:"inventory,omitempty"`
+	Inventory *agentapi.Inventory   `json:"inventory,omitempty"`
+	Hardware  *hardware.Observation `json:"hardware,omitempty"`
 	// Internal is merged into driver_internal_info; null removes a key.
 	Internal   map[string]json.RawMessage `json:"internal,omitempty"`
 	Properties map[string]any             `json:"properties,omitempty"`

@@ -1,7 +1,7 @@
 // Package work is the work document: the one piece of work in flight on a node,
 // kept under <group>.<uuid> in the WORK bucket, and the events that report it.
 //
-// It may import protocol/provision and protocol/agentapi. Central creates the document, or
+// It may import protocol/provision, protocol/agentapi and protocol/hardware. Central creates the document, or
 // replaces it by one of a higher generation (an abort, a tear-down during a
 // deploy); the owning rackd updates it. Every write is compare-and-set on the
 // bucket's revision: that is the fence. Epoch grows with each change of owner and
@@ -60,7 +60,13 @@ const (
 	Abort    = Verb(provision.EventAbort)
 	// Power changes the power state; the provision state stays.
 	Power = Verb("power")
+	// Adjust changes one thing about the machine (Args.Change); the provision state stays.
+	Adjust = Verb("adjust")
 )
+
+// Rests reports whether the provision state stays while v is carried out, and
+// whatever becomes of it.
+func (v Verb) Rests() bool { return v == Power || v == Adjust }
 
 // Args are a verb's arguments.
 type Args struct {
@@ -78,6 +84,24 @@ type Args struct {
 	AbortedStep string `json:"aborted_step,omitempty"`
 	// RescuePassword is sealed for the group.
 	RescuePassword string `json:"rescue_password,omitempty"`
+	// Change is what Adjust does.
+	Change *Change `json:"change,omitempty"`
+}
+
+// Change is one thing about a machine that is to be otherwise: one field is set.
+type Change struct {
+	BootMode   string      `json:"boot_mode,omitempty"` // uefi or bios
+	SecureBoot *bool       `json:"secure_boot,omitempty"`
+	Console    *bool       `json:"console,omitempty"` // start or stop it
+	Vendor     *VendorCall `json:"vendor,omitempty"`
+}
+
+// VendorCall calls a method of the node's vendor interface.
+type VendorCall struct {
+	Method     string `json:"method"`
+	HTTPMethod string `json:"http_method"`
+	// Data is the body, JSON, sealed for the group: it may hold secrets.
+	Data string `json:"data"`
 }
 
 // Step is a step that somebody asked for.

@@ -210,7 +210,7 @@ func (r *runner) finish(ctx context.Context) error {
 	if r.doc.State == provision.Cleaning && (r.doc.Target == provision.Manageable || r.node.Retired) {
 		ev = provision.EventManage
 	}
-	if t, ok := provision.Next(r.doc.State, ev); ok && t.Cause == provision.ByRackd && r.doc.Verb != work.Power {
+	if t, ok := provision.Next(r.doc.State, ev); ok && t.Cause == provision.ByRackd && !r.doc.Verb.Rests() {
 		r.doc.State, r.doc.Target = t.To, provision.NoState
 	}
 	res := work.Result{OK: true}
@@ -227,7 +227,7 @@ func (r *runner) finish(ctx context.Context) error {
 func (r *runner) fail(ctx context.Context, cause error) {
 	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", cause)
 	res := work.Result{Error: cause.Error()}
-	if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && r.doc.Verb != work.Power {
+	if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && !r.doc.Verb.Rests() {
 		r.powerOffAfter(ctx, t.To)
 		r.doc.Target = provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
 		r.doc.State = t.To
@@ -259,7 +259,7 @@ func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
 // observePower reports how the work leaves the machine. It is an observation like
 // those of the power sync: when it does not come about, the next of those does it.
 func (r *runner) observePower(ctx context.Context) {
-	if r.task == nil || r.doc.Verb == work.Power || r.doc.Verb == work.Manage {
+	if r.task == nil || r.doc.Verb.Rests() || r.doc.Verb == work.Manage {
 		return // these have reported it
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -33,6 +33,7 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Inventory", inventory},
 		{"Outbox", outbox},
 		{"Observed", observedInBatches},
+		{"Hardware", hardwareItems},
 		{"Snapshots", snapshots},
 		{"DeleteNode", deleteNode},
 		{"Rollback", rollback},

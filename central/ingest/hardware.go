@@ -1,0 +1,107 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// observe takes in what a rack read from a machine: into n, which the caller writes,
+// and into the rows of its settings and components.
+func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Observation) error {
+	if o.BootMode != nil {
+		n.BootMode = *o.BootMode
+	}
+	if o.SecureBoot != nil {
+		n.SecureBoot = o.SecureBoot
+	}
+	if o.Health != nil {
+		n.Health = *o.Health
+	}
+	if o.ConsoleEnabled != nil {
+		n.ConsoleEnabled = *o.ConsoleEnabled
+	}
+	if o.RAID != nil {
+		n.RAIDConfig = o.RAID
+	}
+	if o.Kept != nil {
+		if err := mergeInternal(n, map[string]json.RawMessage{node.KeptKey: o.Kept}); err != nil {
+			return err
+		}
+	}
+	if o.BIOS != nil {
+		if err := setSettings(ctx, tx, n.UUID, o.BIOS); err != nil {
+			return err
+		}
+	}
+	if o.Firmware != nil {
+		return setComponents(ctx, tx, n.UUID, o.Firmware)
+	}
+	return nil
+}
+
+func setSettings(ctx context.Context, tx *store.Tx, id string, settings []hardware.Setting) error {
+	items := make([]*store.HardwareItem, 0, len(settings))
+	for _, s := range settings {
+		item, err := itemOf(id, s.Name, s)
+		if err != nil {
+			return err
+		}
+		items = append(items, item)
+	}
+	return tx.SetHardware(ctx, id, store.BIOSSetting, once(items))
+}
+
+// setComponents keeps which version an update by us has written last: a machine does
+// not tell who has flashed it.
+func setComponents(ctx context.Context, tx *store.Tx, id string, components []hardware.Component) error {
+	before, err := tx.Hardware(ctx, id, store.FirmwareComponent)
+	if err != nil {
+		return err
+	}
+	flashed := map[string]string{}
+	for _, item := range before {
+		var c hardware.Component
+		if json.Unmarshal([]byte(item.Data), &c) == nil {
+			flashed[item.Name] = c.Flashed
+		}
+	}
+	items := make([]*store.HardwareItem, 0, len(components))
+	for _, c := range components {
+		if c.Flashed == "" {
+			c.Flashed = flashed[c.Name]
+		}
+		item, err := itemOf(id, c.Name, c)
+		if err != nil {
+			return err
+		}
+		item.Initial = c.Current
+		items = append(items, item)
+	}
+	return tx.SetHardware(ctx, id, store.FirmwareComponent, once(items))
+}
+
+func itemOf(id, name string, v any) (*store.HardwareItem, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("hardware %s of node %s: %w", name, id, err)
+	}
+	return &store.HardwareItem{Name: name, Data: string(data)}, nil
+}
+
+// once drops items whose name came before: one statement cannot write a row twice, and
+// a BMC's list that names a thing twice must not stop a site's events.
+func once(items []*store.HardwareItem) []*store.HardwareItem {
+	seen, kept := map[string]bool{}, items[:0]
+	for _, item := range items {
+		if item.Name != "" && !seen[item.Name] {
+			seen[item.Name] = true
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}

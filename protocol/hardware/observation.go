@@ -1,0 +1,107 @@
+package hardware
+
+import "encoding/json"
+
+// Observation is what was read from a machine at one moment. A nil field was not read,
+// and what was known of it before holds.
+type Observation struct {
+	BootMode       *string `json:"boot_mode,omitempty"` // uefi, bios or empty
+	SecureBoot     *bool   `json:"secure_boot,omitempty"`
+	Health         *string `json:"health,omitempty"` // OK, Warning, Critical or empty
+	ConsoleEnabled *bool   `json:"console_enabled,omitempty"`
+	// RAID is the whole configuration; empty, not nil, where there is none.
+	RAID map[string]any `json:"raid,omitzero"`
+	// BIOS and Firmware are whole lists: what is not in them is gone.
+	BIOS     []Setting   `json:"bios,omitzero"`
+	Firmware []Component `json:"firmware,omitzero"`
+	// Kept is what the node's drivers keep between calls, see node.Document.
+	Kept json.RawMessage `json:"kept,omitempty"`
+}
+
+// Merge takes over what o has read, as the newer of the two.
+func (was *Observation) Merge(o Observation) {
+	take(&was.BootMode, o.BootMode)
+	take(&was.SecureBoot, o.SecureBoot)
+	take(&was.Health, o.Health)
+	take(&was.ConsoleEnabled, o.ConsoleEnabled)
+	if o.RAID != nil {
+		was.RAID = o.RAID
+	}
+	if o.BIOS != nil {
+		was.BIOS = o.BIOS
+	}
+	if o.Firmware != nil {
+		was.Firmware = o.Firmware
+	}
+	if o.Kept != nil {
+		was.Kept = o.Kept
+	}
+}
+
+func take[T any](into **T, v *T) {
+	if v != nil {
+		*into = v
+	}
+}
+
+// Empty reports whether nothing was read.
+func (was *Observation) Empty() bool {
+	return was.BootMode == nil && was.SecureBoot == nil && was.Health == nil && was.ConsoleEnabled == nil &&
+		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil
+}
+
+// Setting is a BIOS setting. All but name and value come from the BIOS's registry and
+// are null where it says nothing.
+type Setting struct {
+	Name  string  `json:"name"`
+	Value *string `json:"value"`
+	// Type is Enumeration, String, Integer, Boolean or Password.
+	Type          *string  `json:"attribute_type,omitempty"`
+	Allowed       []string `json:"allowable_values,omitempty"`
+	Lower         *int64   `json:"lower_bound,omitempty"`
+	Upper         *int64   `json:"upper_bound,omitempty"`
+	MinLength     *int64   `json:"min_length,omitempty"`
+	MaxLength     *int64   `json:"max_length,omitempty"`
+	ReadOnly      *bool    `json:"read_only,omitempty"`
+	ResetRequired *bool    `json:"reset_required,omitempty"`
+	Unique        *bool    `json:"unique,omitempty"`
+}
+
+// Component is a part of a machine that has firmware of its own.
+type Component struct {
+	Name    string `json:"component"` // bios, bmc or nic:NAME
+	Current string `json:"current_version"`
+	// Flashed is the version that an update by us has written last; empty: none.
+	Flashed string `json:"last_version_flashed,omitempty"`
+	Vendor  string `json:"vendor,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Serial  string `json:"serial_number,omitempty"`
+}
+
+// The values of health.
+const (
+	OK       = "OK"
+	Warning  = "Warning"
+	Critical = "Critical"
+)
+
+// The states of an indicator.
+var IndicatorStates = []string{"on", "off", "blinking", "unknown"}
+
+// Indicator is a light that a machine shows to whoever stands before it.
+type Indicator struct {
+	Name      string   `json:"name"`
+	Component string   `json:"component"` // chassis, system, disk, power or nic
+	ReadOnly  bool     `json:"readonly"`
+	States    []string `json:"states"`
+}
+
+// The kinds of virtual media.
+var MediaTypes = []string{"cdrom", "disk", "floppy"}
+
+// Media is a virtual drive of a BMC.
+type Media struct {
+	Types    []string `json:"media_types"`
+	Inserted bool     `json:"inserted"`
+	Image    string   `json:"image"`
+}
