@@ -144,17 +144,19 @@ type Fault struct {
 
 // The commands that rackd sends.
 const (
-	CmdGetDeploySteps = "deploy.get_deploy_steps"
-	CmdExecDeployStep = "deploy.execute_deploy_step"
-	CmdGetCleanSteps  = "clean.get_clean_steps"
-	CmdExecCleanStep  = "clean.execute_clean_step"
-	CmdPrepareImage   = "standby.prepare_image"
-	CmdRunImage       = "standby.run_image" // reboot
-	CmdPowerOff       = "standby.power_off"
-	CmdSync           = "standby.sync"
-	CmdInstallBoot    = "image.install_bootloader"
-	CmdGetInventory   = "poll.get_hardware_info"
-	CmdCollectLogs    = "log.collect_system_logs"
+	CmdGetDeploySteps  = "deploy.get_deploy_steps"
+	CmdExecDeployStep  = "deploy.execute_deploy_step"
+	CmdGetCleanSteps   = "clean.get_clean_steps"
+	CmdExecCleanStep   = "clean.execute_clean_step"
+	CmdGetServiceSteps = "service.get_service_steps"
+	CmdExecServiceStep = "service.execute_service_step"
+	CmdPrepareImage    = "standby.prepare_image"
+	CmdRunImage        = "standby.run_image" // reboot
+	CmdPowerOff        = "standby.power_off"
+	CmdSync            = "standby.sync"
+	CmdInstallBoot     = "image.install_bootloader"
+	CmdGetInventory    = "poll.get_hardware_info"
+	CmdCollectLogs     = "log.collect_system_logs"
 )
 
 // PrepareImageParams are the params of standby.prepare_image.

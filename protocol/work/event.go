@@ -47,8 +47,10 @@ type Event struct {
 	// Error is the text for last_error; empty clears it.
 	Error string `json:"error,omitempty"`
 	// Step is the step that runs, or was running when the work failed.
-	Step  string `json:"step,omitempty"`
-	Power string `json:"power,omitempty"` // "power on", "power off", "error"
+	Step string `json:"step,omitempty"`
+	// StepInfo is that step as the API shows it; none for a step of the conductor's own.
+	StepInfo json.RawMessage `json:"step_info,omitempty"`
+	Power    string          `json:"power,omitempty"` // "power on", "power off", "error"
 	// Phase and Seconds belong to PhaseEntered: what, and how long the one before took.
 	Phase   string  `json:"phase,omitempty"`
 	Detail  string  `json:"detail,omitempty"`

@@ -76,12 +76,18 @@ type Args struct {
 	TimeoutSeconds int `json:"timeout_s,omitempty"`
 	// ConfigDrive names the object in the CONFIGDRIVES store; empty for none.
 	ConfigDrive string `json:"configdrive,omitempty"`
-	// Steps are the request's clean_steps, deploy_steps or service_steps.
+	// Steps are the request's clean_steps, deploy_steps or service_steps, and those of
+	// what it names: a runbook, the deploy templates of the instance's traits.
 	Steps []Step `json:"steps,omitempty"`
 	// DisableRamdisk: run the steps without booting the ramdisk.
 	DisableRamdisk bool `json:"disable_ramdisk,omitempty"`
 	// AbortedStep is what was running when an abort was asked for.
 	AbortedStep string `json:"aborted_step,omitempty"`
+	// Continues is the id of the work whose flow this one goes on with, where that
+	// stands: an operator has let it go from a hold, or wants it to end soon.
+	Continues string `json:"continues,omitempty"`
+	// AbortAfter: the flow ends after the step that runs.
+	AbortAfter bool `json:"abort_after,omitempty"`
 	// RescuePassword is sealed for the group.
 	RescuePassword string `json:"rescue_password,omitempty"`
 	// Change is what Adjust does.
@@ -110,6 +116,8 @@ type Step struct {
 	Step      string         `json:"step"`
 	Args      map[string]any `json:"args,omitempty"`
 	Priority  int            `json:"priority,omitempty"`
+	// Children are the UUIDs of the nodes on which to run it instead.
+	Children []string `json:"children,omitempty"`
 }
 
 // Checkpoint is where the work stands. It is written before each step begins and
@@ -169,6 +177,14 @@ func (d *Document) Supersedes(old *Document) bool {
 // LostEpochs is by how much the epoch grows when a document is written anew that the
 // bus had lost: more than the changes of owner that the writer may not know of.
 const LostEpochs = 1 << 16
+
+// Root is the id of the work whose flow this is: agents know it by that one.
+func (d *Document) Root() string {
+	if d.Args.Continues != "" {
+		return d.Args.Continues
+	}
+	return d.ID
+}
 
 // Fresh reports whether no rackd has ever taken the work.
 func (d *Document) Fresh() bool { return d.Owner == "" && d.Seq == 0 }

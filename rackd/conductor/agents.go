@@ -57,7 +57,7 @@ func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply,
 	if key == nil {
 		return agentapi.LookupReply{}, ErrNoNode
 	}
-	token := key.Token(n.UUID, r.id)
+	token := key.Token(n.UUID, r.root)
 	r.mu.Lock()
 	if r.agent == nil {
 		r.agent = &work.Agent{}
@@ -128,7 +128,7 @@ func (c *Conductor) CheckToken(id, token string) error {
 	if n == nil || w == nil || !w.Doc.Open() {
 		return ErrBadToken
 	}
-	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.ID, token) {
+	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), token) {
 		return ErrBadToken
 	}
 	return nil

@@ -2,7 +2,7 @@
 // that the ring gives it, runs their steps with a checkpoint before each, enforces
 // the deadlines of waiting states, and reports each change as an event.
 //
-// It may import protocol, rackd/driver and rackd/view; it declares what else it
+// It may import protocol, rackd/driver, rackd/plan and rackd/view; it declares what else it
 // needs. Invariants:
 //   - A side effect needs the lease and the work's epoch: fence checks both, right
 //     before each BMC write and each agent command.
@@ -101,6 +101,9 @@ type Config struct {
 	HeartbeatTimeout time.Duration
 	// AutomatedClean is for nodes that do not say; Ironic's default is true.
 	AutomatedClean bool
+	// CleanPriorities and VerifyPriorities take the place of the steps' own, in automated
+	// cleaning and when a node is verified, by "interface.step"; 0 disables.
+	CleanPriorities, VerifyPriorities map[string]int
 }
 
 // Conductor is safe for concurrent use.

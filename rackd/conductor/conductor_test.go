@@ -310,7 +310,7 @@ func TestUndeployClearsTheInstanceAndCleans(t *testing.T) {
 
 func TestFailedCleanAsksForMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &machine{power: driver.PowerOn, clean: []driver.Step{{Interface: "deploy", Name: "erase", Kind: driver.Repeatable,
+		m := &machine{power: driver.PowerOn, clean: []driver.Step{{Interface: "deploy", Name: "erase", Priority: 10, Kind: driver.Repeatable,
 			Run: func(context.Context, *driver.Task) (driver.Outcome, error) {
 				return driver.Done(), errors.New("disk is read-only")
 			}}}}

@@ -90,14 +90,18 @@ func (r *runner) inheritTimes() {
 	if limit == 0 {
 		limit = restingDeadline
 	}
+	if cp.Entered.After(now) {
+		cp.Entered = now.UTC()
+	}
+	if held(r.doc.State) {
+		cp.Deadline = time.Time{}
+		return
+	}
 	left := limit
 	if !cp.Deadline.IsZero() {
 		left = min(max(time.Until(cp.Deadline), min(graceAfterTake, limit)), limit)
 	}
 	cp.Deadline = now.UTC().Add(left)
-	if cp.Entered.After(now) {
-		cp.Entered = now.UTC()
-	}
 }
 
 // reportTakeover puts into the node's history whose work this rackd goes on with.

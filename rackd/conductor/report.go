@@ -104,12 +104,13 @@ func (r *runner) event(kind work.EventKind) work.Event {
 	r.doc.Seq++
 	return work.Event{ID: work.EventID(r.id, r.doc.Epoch, r.doc.Seq), Kind: kind, Node: r.doc.Node, Group: r.doc.Group,
 		Rackd: r.c.cfg.Name, Time: time.Now().UTC(), Work: r.id, Verb: r.doc.Verb, Generation: r.doc.Generation,
-		Epoch: r.doc.Epoch, Seq: r.doc.Seq, Step: r.doc.Checkpoint.Step}
+		Epoch: r.doc.Epoch, Seq: r.doc.Seq, Step: r.doc.Checkpoint.Step, StepInfo: r.shown.info}
 }
 
 func (r *runner) stateEvent(lastError string) work.Event {
 	e := r.event(work.StateChanged)
 	e.State, e.Target, e.Error = r.doc.State, r.doc.Target, lastError
+	e.Internal = r.listed()
 	return e
 }
 
@@ -159,10 +160,16 @@ func (r *runner) setDeadline() {
 	r.doc.Checkpoint.Deadline = time.Time{}
 	if d := r.c.deadline(r.doc.State); d > 0 {
 		r.doc.Checkpoint.Deadline = time.Now().UTC().Add(d)
-	} else {
+	} else if !held(r.doc.State) {
 		// Power work in a resting state still ends.
 		r.doc.Checkpoint.Deadline = time.Now().UTC().Add(restingDeadline)
 	}
+}
+
+// held reports whether a state waits for an operator, for however long.
+func held(s provision.State) bool {
+	info, _ := provision.Describe(s)
+	return info.Kind == provision.Held
 }
 
 // restingDeadline bounds work on a node whose provision state does not change.
@@ -207,6 +214,10 @@ func (r *runner) flush(ctx context.Context) error {
 // finish ends the work well.
 func (r *runner) finish(ctx context.Context) error {
 	ev := provision.EventDone
+	if r.doc.Verb == work.Abort && r.doc.State == provision.ServiceFail {
+		// An aborted service ends where it began.
+		r.doc.State, r.doc.Target = provision.Active, provision.NoState
+	}
 	if r.doc.State == provision.Cleaning && (r.doc.Target == provision.Manageable || r.node.Retired) {
 		ev = provision.EventManage
 	}
@@ -231,10 +242,12 @@ func (r *runner) fail(ctx context.Context, cause error) {
 		r.powerOffAfter(ctx, t.To)
 		r.doc.Target = provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
 		r.doc.State = t.To
-		switch t.To {
-		case provision.CleanFail:
+		switch {
+		case errors.Is(cause, errAborted):
+			// As was asked for.
+		case t.To == provision.CleanFail:
 			res.SetMaintenance, res.Fault = true, "clean failure"
-		case provision.ServiceFail:
+		case t.To == provision.ServiceFail:
 			res.SetMaintenance, res.Fault = true, "service failure"
 		}
 	}
@@ -300,7 +313,7 @@ func endedEvent(rackd string, d work.Document) work.Event {
 	return work.Event{ID: work.EventID(d.ID, d.Epoch, d.Seq), Kind: work.WorkEnded, Node: d.Node, Group: d.Group,
 		Rackd: rackd, Time: d.Result.At, Work: d.ID, Verb: d.Verb, Generation: d.Generation, Epoch: d.Epoch, Seq: d.Seq,
 		State: d.State, Target: d.Target, Error: d.Result.Error, Step: d.Checkpoint.Step,
-		SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance}
+		Internal: unlisted(d), SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance}
 }
 
 // Handle implements driver.Recorder.

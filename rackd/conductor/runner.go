@@ -24,6 +24,7 @@ import (
 type runner struct {
 	c      *Conductor
 	id     string // of the work
+	root   string // of the work whose flow it is; agents know that one
 	node   *node.Document
 	log    *slog.Logger
 	cancel context.CancelFunc
@@ -38,6 +39,7 @@ type runner struct {
 	found    view.Work // the document as it was when this rackd took it
 	saved    time.Time
 	told     time.Time // when the state was last reported
+	shown    shown     // what the fields of the node tell of the flow
 
 	mu        sync.Mutex
 	epoch     uint64
@@ -53,7 +55,7 @@ type runner struct {
 }
 
 func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.CancelFunc) *runner {
-	r := &runner{c: c, id: w.Doc.ID, node: n, doc: w.Doc, revision: w.Revision, found: w, epoch: w.Doc.Epoch, tenure: c.cfg.Members.Tenure(), cancel: cancel,
+	r := &runner{c: c, id: w.Doc.ID, root: w.Doc.Root(), node: n, doc: w.Doc, revision: w.Revision, found: w, epoch: w.Doc.Epoch, tenure: c.cfg.Members.Tenure(), cancel: cancel,
 		woken: make(chan struct{}, 1), phaseAt: time.Now(), seen: map[string]bool{}}
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
@@ -154,8 +156,8 @@ func (r *runner) prepare() ([]flowStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	token := r.c.cfg.Keys.Of(n.Group).Token(n.UUID, r.id)
-	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.id, Images: r.c.cfg.Images, Record: r,
+	token := r.c.cfg.Keys.Of(n.Group).Token(n.UUID, r.root)
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, Images: r.c.cfg.Images, Record: r,
 		Agent: listened{r.c.cfg.NewAgent(n.UUID, token, r.agentState), r}, ConfigDrive: r.configDrive, Facts: r.doc.Checkpoint.Facts}
 	return r.c.flow(&r.doc, r.task)
 }
@@ -165,8 +167,10 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 	if name := r.doc.Checkpoint.Step; name != "" && (i >= len(steps) || steps[i].id() != name) {
 		return fmt.Errorf("node %s: step %d of %s was %q when the work began and is not any more; start the request again", r.node.Label(), i, r.doc.Verb, name)
 	}
+	var err error
 	for ; i < len(steps); i++ {
 		s := steps[i]
+		r.show(steps, i)
 		cp := &r.doc.Checkpoint
 		switch {
 		case cp.Step != s.id():
@@ -192,6 +196,15 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			return err
 		}
 		pointEnded.Hit(r.at(s))
+		if s.Discovers {
+			// The agent's steps are known now; those behind stay as they were.
+			if steps, err = r.c.flow(&r.doc, r.task); err != nil {
+				return err
+			}
+		}
+		if r.doc.Args.AbortAfter && !s.own {
+			return fmt.Errorf("%w after step %s", errAborted, s.id())
+		}
 		if r.leave.Load() && i+1 < len(steps) {
 			return r.release(ctx)
 		}
@@ -201,7 +214,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 
 // runStep runs s until it is done, waiting in between as it asks.
 func (r *runner) runStep(ctx context.Context, s flowStep) error {
-	r.task.Entered = r.doc.Checkpoint.Entered
+	r.task.Entered, r.task.Args = r.doc.Checkpoint.Entered, s.Args
 	retries := s.Retries
 	for {
 		began := time.Now()
@@ -222,6 +235,10 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 			poll = s.Pause
 		case err != nil:
 			return fmt.Errorf("step %s: %w", s.id(), err)
+		case out.Held():
+			if err := r.move(ctx, provision.EventHold, ""); err != nil {
+				return err
+			}
 		case !waiting:
 			return r.move(ctx, provision.EventResume, "")
 		default:
@@ -265,6 +282,9 @@ func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) erro
 			return err
 		}
 		left := time.Until(r.doc.Checkpoint.Deadline)
+		if r.doc.Checkpoint.Deadline.IsZero() {
+			left = tellEvery // a hold has no end of its own
+		}
 		if left <= 0 {
 			return fmt.Errorf("step %s: %w", s.id(), r.late(s))
 		}

@@ -259,11 +259,8 @@ func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error            {
 func (*machine) PrepareInstance(context.Context, *driver.Task) error           { return nil }
 func (*machine) CleanUpInstance(context.Context, *driver.Task) error           { return nil }
 func (m *machine) DeploySteps(*node.Document) []driver.Step                    { return m.deploy }
-func (m *machine) CleanSteps(*node.Document) []driver.Step                     { return m.clean }
+func (m *machine) NamedSteps(*node.Document) []driver.Step                     { return m.clean }
 func (m *machine) TearDownSteps(*node.Document) []driver.Step                  { return m.teardown }
-func (m *machine) ManualCleanSteps(*node.Document, []driver.AskedStep) ([]driver.Step, error) {
-	return m.clean, nil
-}
 
 type noAgent struct{ state func() *work.Agent }
 

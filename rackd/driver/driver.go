@@ -144,19 +144,30 @@ const (
 // Deploy puts an instance on a machine and takes it off.
 type Deploy interface {
 	Interface
-	// DeploySteps, CleanSteps and TearDownSteps contribute to the flows.
+	// DeploySteps are the core of a deploy; its other steps are sorted in by priority.
 	DeploySteps(n *node.Document) []Step
-	// CleanSteps are the steps of automated cleaning.
-	CleanSteps(n *node.Document) []Step
-	// ManualCleanSteps wrap the steps an operator listed.
-	ManualCleanSteps(n *node.Document, asked []AskedStep) ([]Step, error)
 	TearDownSteps(n *node.Document) []Step
+}
+
+// InBand is implemented by deploy interfaces that boot a ramdisk whose agent runs
+// steps. A deploy boots it by its DeploySteps, one of which Discovers.
+type InBand interface {
+	// Up boots the ramdisk for a cleaning or a service; its last step Discovers. Down
+	// leaves the machine as the flow found it: off, or with its instance running.
+	Up(n *node.Document, f Flows) []Step
+	Down(n *node.Document, f Flows) []Step
+	// Offered returns the agent's steps of a flow, from the facts that a step which
+	// Discovers has left; ok is false before.
+	Offered(facts map[string]string, f Flows) (steps []Step, ok bool, err error)
 }
 
 // AskedStep is a step of a request.
 type AskedStep struct {
 	Interface, Step string
 	Args            map[string]any
+	Priority        int // of deploy steps
+	// Children are the UUIDs of the nodes to run it on instead.
+	Children []string
 }
 
 // Inspect finds out what a machine is made of.

@@ -49,6 +49,11 @@ type Step struct {
 	Abortable bool
 	// NoRamdisk: it does not need the ramdisk's agent in the machine.
 	NoRamdisk bool
+	// InBand: the agent runs it.
+	InBand bool
+	// Discovers: it has asked the agent for its steps (InBand.Offered); the flow goes on
+	// with those in it.
+	Discovers bool
 }
 
 // Flows is a set of flows whose steps have names.
@@ -84,8 +89,8 @@ type Argument struct {
 
 // Outcome of one run of a step.
 type Outcome struct {
-	waiting bool
-	poll    time.Duration
+	waiting, held bool
+	poll          time.Duration
 }
 
 // Done: the step is complete.
@@ -94,6 +99,12 @@ func Done() Outcome { return Outcome{} }
 // Wait parks the node in its wait state; the step runs again at the agent's next
 // heartbeat, or after poll (zero: heartbeats only), whichever comes first.
 func Wait(poll time.Duration) Outcome { return Outcome{waiting: true, poll: poll} }
+
+// Hold parks the node in its hold state until an operator lets it go.
+func Hold() Outcome { return Outcome{held: true} }
+
+// Held reports whether the step waits for an operator.
+func (o Outcome) Held() bool { return o.held }
 
 // Waiting reports whether the step goes on later, and when to look.
 func (o Outcome) Waiting() (poll time.Duration, ok bool) { return o.poll, o.waiting }

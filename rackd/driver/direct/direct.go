@@ -1,6 +1,6 @@
 // Package direct is the deploy interface "direct": the agent in the ramdisk
 // downloads the image from the rack's cache and writes it to the machine's disk.
-// It also cleans, because that too is done by the agent.
+// It also brings up the agent that cleans and services machines.
 //
 // It may import rackd/driver, rackd/driver/bringup and protocol. Invariants: what
 // an agent's command does is started under an id made of the work and the step, so
@@ -65,9 +65,11 @@ func step(name string, priority int, kind driver.StepKind, run func(context.Cont
 func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	fetch := step("fetch_image", 110, driver.Repeatable, i.fetchImage)
 	fetch.Retries, fetch.Pause = 2, 10*time.Second
+	up := step("deploy", 100, driver.Reattachable, i.upFor(driver.InDeploy))
+	up.Discovers = true
 	return []driver.Step{
 		fetch,
-		step("deploy", 100, driver.Reattachable, i.set.Bringup.Ramdisk),
+		up,
 		step("write_image", 80, driver.Reattachable, i.writeImage),
 		step("prepare_instance_boot", 60, driver.Repeatable, i.prepareInstanceBoot),
 		step("tear_down_agent", 40, driver.Reattachable, i.tearDownAgent),

@@ -82,7 +82,7 @@ func TestDeployEndToEnd(t *testing.T) {
 			got = append(got, strings.Join(words[:min(len(words), 3)], " "))
 		}
 		image := `{"image_info":{"id":"` + strings.Repeat("ab", 32)
-		want := []string{"boot pxe false", "power power on", "agent standby.prepare_image", "agent image.install_bootloader", "boot disk true",
+		want := []string{"boot pxe false", "power power on", "agent deploy.get_deploy_steps", "agent standby.prepare_image", "agent image.install_bootloader", "boot disk true",
 			"agent standby.sync", "agent standby.power_off", "power power off", "power power on"}
 		for i := range got {
 			if i < len(want) && !strings.HasPrefix(got[i], want[i]) {
@@ -207,15 +207,42 @@ func TestAgentThatCannotSyncKeepsItsPower(t *testing.T) {
 	}
 }
 
-func TestAutomatedCleaningRunsByPriority(t *testing.T) {
+// cleaned is what a conductor runs for a cleaning: the ramdisk up, what pick makes of
+// the agent's steps, and down.
+func cleaned(t *testing.T, r *drivertest.Rig, f driver.Flows, pick func([]driver.Step) []driver.Step) {
+	t.Helper()
+	d := New(Settings{})
+	up := d.Up(r.Node, f)
+	if !up[len(up)-1].Discovers {
+		t.Error("nothing discovers the agent's steps")
+	}
+	if _, ok, err := d.Offered(map[string]string{}, f); ok || err != nil {
+		t.Errorf("steps are offered before the agent was asked: %v", err)
+	}
+	if err := flow(t, r, up); err != nil {
+		t.Fatal(err)
+	}
+	offered, ok, err := d.Offered(r.Task(networkboot.IPXE()).Facts, f)
+	if !ok || err != nil {
+		t.Fatalf("offered: %t, %v", ok, err)
+	}
+	if err := flow(t, r, append(pick(offered), d.Down(r.Node, f)...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCleaningRunsWhatTheAgentOffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
 		r.Runs = 2
-		if err := flow(t, r, New(Settings{}).CleanSteps(r.Node)); err != nil {
-			t.Fatal(err)
-		}
+		cleaned(t, r, driver.InClean, func(offered []driver.Step) []driver.Step {
+			if len(offered) != 3 || offered[0].Name != "burnin" || offered[1].Priority != 10 || !offered[2].InBand || offered[2].Priority != 99 {
+				t.Errorf("offered %+v", offered)
+			}
+			return offered[1:]
+		})
 		got := r.Writes("agent clean.execute")
-		if len(got) != 2 || !strings.Contains(got[0], "erase_devices_metadata") || !strings.Contains(got[1], `"erase_devices"`) {
+		if len(got) != 2 || !strings.Contains(got[0], `"erase_devices"`) || !strings.Contains(got[1], "erase_devices_metadata") {
 			t.Errorf("clean steps %q", got)
 		}
 		if last := r.Log[len(r.Log)-1]; last != "power power off" {
@@ -224,34 +251,42 @@ func TestAutomatedCleaningRunsByPriority(t *testing.T) {
 	})
 }
 
-func TestManualCleaning(t *testing.T) {
+// A list may name a step twice: each is a command of its own.
+func TestStepsThatAreListedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
-		d := New(Settings{})
-		again := driver.AskedStep{Interface: "deploy", Step: "erase_devices", Args: map[string]any{"passes": 2}}
-		steps, err := d.ManualCleanSteps(r.Node, []driver.AskedStep{again, {Interface: "raid", Step: "delete_configuration"}, again})
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := map[string]bool{}
-		for _, s := range steps {
-			names[s.Interface+"."+s.Name] = true
-		}
-		if len(names) != len(steps) {
-			t.Errorf("steps share names: %v", names)
-		}
-		if err := flow(t, r, steps); err != nil {
-			t.Fatal(err)
-		}
-		if got := r.Writes("agent clean.execute"); len(got) != 3 || !strings.Contains(got[0], `"passes":2`) {
+		r.Runs = 1
+		cleaned(t, r, driver.InClean, func(offered []driver.Step) []driver.Step {
+			return []driver.Step{offered[1], offered[2], offered[1]}
+		})
+		if got := r.Writes("agent clean.execute"); len(got) != 3 {
 			t.Errorf("clean steps %q", got)
 		}
-		for _, bad := range [][]driver.AskedStep{nil, {{Interface: "network", Step: "x"}}, {{Interface: "deploy"}}} {
-			if _, err := d.ManualCleanSteps(r.Node, bad); !errors.Is(err, driver.ErrInvalid) {
-				t.Errorf("%v: %v", bad, err)
-			}
+	})
+}
+
+func TestServiceEndsInTheInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		cleaned(t, r, driver.InService, func([]driver.Step) []driver.Step { return nil })
+		if last := r.Log[len(r.Log)-1]; last != "power power on" || r.Task(networkboot.IPXE()).Facts[driver.FactBoot] != driver.BootInstance {
+			t.Errorf("the last write is %q, the machine boots %q", last, r.Task(networkboot.IPXE()).Facts[driver.FactBoot])
 		}
 	})
+}
+
+func TestOffersThatCannotBeTaken(t *testing.T) {
+	for name, raw := range map[string]string{"no JSON": "{", "no steps": `{"clean_steps":7}`, "no interface": `{"clean_steps":[{"step":"x"}]}`,
+		"a strange interface": `{"clean_steps":[{"step":"x","interface":"teapot"}]}`, "a long name": `{"clean_steps":[{"interface":"deploy","step":"` + strings.Repeat("x", 101) + `"}]}`,
+		"too much": `{"clean_steps":[{"interface":"deploy","step":"` + strings.Repeat("x", maxStepsBytes) + `"}]}`} {
+		if steps, err := parseSteps([]byte(raw), driver.InClean); err == nil {
+			t.Errorf("%s: %+v", name, steps)
+		}
+	}
+	twice := `{"clean_steps":{"b":[{"interface":"deploy","step":"x","priority":1}],"a":[{"interface":"deploy","step":"x","priority":5}]}}`
+	if steps, err := parseSteps([]byte(twice), driver.InClean); err != nil || len(steps) != 1 || steps[0].Priority != 5 {
+		t.Errorf("a step of two managers: %+v, %v", steps, err)
+	}
 }
 
 func TestTearDownSwitchesOff(t *testing.T) {
@@ -266,7 +301,7 @@ func TestNoSecretGoesToTheAgent(t *testing.T) {
 	r := newRig()
 	r.Node.DriverInfo = map[string]any{"redfish_password": "s3cret"}
 	synctest.Test(t, func(t *testing.T) {
-		if err := errors.Join(flow(t, r, New(Settings{}).DeploySteps(r.Node)), flow(t, r, New(Settings{}).CleanSteps(r.Node))); err != nil {
+		if err := errors.Join(flow(t, r, New(Settings{}).DeploySteps(r.Node)), flow(t, r, New(Settings{}).Up(r.Node, driver.InClean))); err != nil {
 			t.Fatal(err)
 		}
 	})

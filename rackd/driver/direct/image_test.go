@@ -77,15 +77,15 @@ func TestRootDeviceAndMinimum(t *testing.T) {
 }
 
 func FuzzParseSteps(f *testing.F) {
-	f.Add([]byte(`{"clean_steps":[{"step":"a","priority":1}]}`))
-	f.Add([]byte(`{"clean_steps":{"m":[{"step":"a","priority":1},null]}}`))
+	f.Add([]byte(`{"clean_steps":[{"interface":"raid","step":"a","priority":1}]}`))
+	f.Add([]byte(`{"clean_steps":{"m":[{"interface":"raid","step":"a","priority":1},null]}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		steps, err := parseSteps(raw)
+		steps, err := parseSteps(raw, driver.InClean)
 		if err != nil {
 			return
 		}
 		for i, s := range steps {
-			if priority(s) <= 0 || i > 0 && priority(s) > priority(steps[i-1]) {
+			if s.Step == "" || i > 0 && s.Interface == steps[i-1].Interface && s.Step == steps[i-1].Step {
 				t.Errorf("%q became %v", raw, steps)
 			}
 		}

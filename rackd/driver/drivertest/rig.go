@@ -132,11 +132,7 @@ type noImplementation struct{}
 func (noImplementation) Properties() map[string]string              { return nil }
 func (noImplementation) Validate(*node.Document) error              { return nil }
 func (noImplementation) DeploySteps(*node.Document) []driver.Step   { return nil }
-func (noImplementation) CleanSteps(*node.Document) []driver.Step    { return nil }
 func (noImplementation) TearDownSteps(*node.Document) []driver.Step { return nil }
-func (noImplementation) ManualCleanSteps(*node.Document, []driver.AskedStep) ([]driver.Step, error) {
-	return nil, nil
-}
 
 type rigPower struct{ r *Rig }
 

@@ -123,12 +123,29 @@ func TestInspectRescueAndNamedSteps(t *testing.T) {
 	if r.Inv == nil || len(r.Inv.Interfaces) != 1 || r.Inv.Boot.PXEInterface != r.Node.Ports[0].Address {
 		t.Errorf("inventory %+v", r.Inv)
 	}
-	d := f.Interface("deploy").(driver.Deploy)
-	asked := []driver.AskedStep{{Interface: "raid", Step: "create_configuration"}, {Interface: "deploy", Step: "erase_devices"}}
-	if steps, err := d.ManualCleanSteps(r.Node, asked); err != nil || len(steps) != 2 {
-		t.Errorf("%d steps, %v", len(steps), err)
+}
+
+// Each kind's steps have the kind's name, an effect when they run, and say what they take.
+func TestNamedSteps(t *testing.T) {
+	f, r := New(Options{}), drivertest.NewRig()
+	for kind, names := range named {
+		steps := f.Interface(kind).(driver.StepSource).NamedSteps(r.Node)
+		if len(steps) != len(names) {
+			t.Errorf("%s: %d steps, want %d", kind, len(steps), len(names))
+		}
+		for _, s := range steps {
+			if s.Interface != kind || s.NoRamdisk != (kind != "deploy") {
+				t.Errorf("step %s.%s of %s, without ramdisk: %t", s.Interface, s.Name, kind, s.NoRamdisk)
+			}
+		}
 	}
-	if _, err := d.ManualCleanSteps(r.Node, []driver.AskedStep{{Interface: "raid", Step: "nonsense"}}); !errors.Is(err, driver.ErrInvalid) {
-		t.Errorf("%v, want ErrInvalid", err)
+	if err := f.Interface("power").(driver.Power).SetPower(t.Context(), r, r.Node, driver.PowerOn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flow(t, r, f, f.Interface("deploy").(driver.StepSource).NamedSteps(r.Node)[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := f.Interface("power").(driver.Power).PowerState(t.Context(), r.Node); s != driver.PowerOff {
+		t.Errorf("after erase_devices the machine is %q", s)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -73,24 +72,6 @@ func (b base) powered(target driver.PowerState) func(context.Context, *driver.Ta
 	}
 }
 
-// named are the steps that an operator may ask for, by kind.
-var named = map[string][]string{
-	"bios":       {"apply_configuration", "factory_reset"},
-	"raid":       {"create_configuration", "delete_configuration"},
-	"firmware":   {"update"},
-	"management": {"reset_bmc"},
-	"vendor":     {"log_passthrough"},
-}
-
-// NamedSteps lists the steps that requests may name.
-func (b base) NamedSteps(*node.Document) []driver.Step {
-	var steps []driver.Step
-	for _, name := range named[b.kind] {
-		steps = append(steps, b.step(name, 0, nil))
-	}
-	return steps
-}
-
 type boot struct{ base }
 
 func (boot) Via() driver.Transport { return driver.ViaNone }
@@ -131,27 +112,6 @@ func (d deploy) DeploySteps(*node.Document) []driver.Step {
 		d.step("tear_down_agent", 40, d.powered(driver.PowerOff)),
 		d.step("boot_instance", 20, d.powered(driver.PowerOn)),
 	}
-}
-
-func (d deploy) CleanSteps(*node.Document) []driver.Step {
-	return []driver.Step{d.step("erase_devices", 10, d.powered(driver.PowerOff))}
-}
-
-func (d deploy) ManualCleanSteps(n *node.Document, asked []driver.AskedStep) ([]driver.Step, error) {
-	var steps []driver.Step
-	for i, a := range asked {
-		known := named[a.Interface]
-		if a.Interface == "deploy" {
-			known = []string{"erase_devices", "erase_devices_metadata"}
-		}
-		if !slices.Contains(known, a.Step) {
-			return nil, fmt.Errorf("node %s: clean step %d: fake hardware has no step %s.%s (of %s it has %v): %w",
-				n.Label(), i+1, a.Interface, a.Step, a.Interface, known, driver.ErrInvalid)
-		}
-		of := base{fleet: d.fleet, kind: a.Interface}
-		steps = append(steps, of.step(a.Step, 0, nil))
-	}
-	return steps, nil
 }
 
 func (d deploy) TearDownSteps(*node.Document) []driver.Step {

@@ -1,0 +1,179 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// ownStep returns the step behind a name that every node has, whatever its hardware:
+// power changes, a pause, a hold, and steps that run on child nodes. They run with the
+// ramdisk unless the request forbids that: a hold is there for a look at it.
+func (c *Conductor) ownStep(a driver.AskedStep) (driver.Step, bool) {
+	s := driver.Step{Interface: a.Interface, Name: a.Step, Kind: driver.Reattachable, Retries: 2, Pause: 2 * time.Second}
+	if len(a.Children) > 0 {
+		s.Run = c.onChildren(a)
+		return s, true
+	}
+	switch a.Step {
+	case "power_on":
+		s.Run = c.powerStep(driver.PowerOn)
+	case "power_off":
+		s.Run = c.powerStep(driver.PowerOff)
+	case "reboot":
+		s.Run = c.powerStep(driver.PowerOff, driver.PowerOn)
+	case "hold":
+		s.Abortable, s.Run = true, hold
+	case "wait":
+		s.Abortable, s.Run = true, waitStep
+	default:
+		return driver.Step{}, false
+	}
+	return s, true
+}
+
+// powering is the handle of a power step.
+type powering struct {
+	Reached int `json:"reached"` // goals behind it
+	// On is when power was asked for: an agent that calls later runs since then.
+	On time.Time `json:"on_at,omitzero"`
+}
+
+// powerStep brings the machine to one power state after the other. Where the ramdisk
+// runs, and is to run again, it then waits for its agent.
+func (c *Conductor) powerStep(goals ...driver.PowerState) func(context.Context, *driver.Task) (driver.Outcome, error) {
+	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		var h powering
+		if raw := t.Record.Handle(); raw != nil {
+			if err := json.Unmarshal(raw, &h); err != nil {
+				return driver.Outcome{}, fmt.Errorf("node %s: the power step's handle %q cannot be read: %w", t.Node.Label(), raw, err)
+			}
+		}
+		for ; h.Reached < len(goals); h.Reached++ {
+			if err := c.powerGoal(ctx, t, &h, goals[h.Reached], len(goals) > 1); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
+		if !h.On.IsZero() && t.Facts[driver.FactBoot] == driver.BootRamdisk && !t.Agent.Booted(h.On) {
+			return driver.Wait(0), t.Record.SaveHandle(ctx, h)
+		}
+		return driver.Done(), nil
+	}
+}
+
+// powerGoal reaches one goal. A machine that must not be switched off is reset where
+// a reboot is asked for.
+func (c *Conductor) powerGoal(ctx context.Context, t *driver.Task, h *powering, goal driver.PowerState, reboot bool) error {
+	if goal == driver.PowerOff {
+		if !t.Node.DisablePowerOff {
+			_, err := c.reach(ctx, t, goal, goal, powerChangeTimeout)
+			return err
+		}
+		if reboot {
+			return nil
+		}
+		return fmt.Errorf("node %s: disable_power_off forbids step power_off: %w", t.Node.Label(), driver.ErrInvalid)
+	}
+	reset := reboot && t.Node.DisablePowerOff
+	state, err := t.Hardware.Power().PowerState(ctx, t.Node)
+	if err != nil {
+		return fmt.Errorf("read the power state: %w", err)
+	}
+	if h.On.IsZero() && (state != goal || reset) {
+		h.On = time.Now().UTC()
+		if err := t.Record.SaveHandle(ctx, *h); err != nil {
+			return err
+		}
+		if reset {
+			if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting); err != nil {
+				return fmt.Errorf("ask for %q: %w", driver.Rebooting, err)
+			}
+		}
+	}
+	_, err = c.reach(ctx, t, goal, goal, powerChangeTimeout)
+	return err
+}
+
+// The bounds of a step that waits.
+const (
+	longestWait = 30 * time.Minute
+	// agentless is how often a step looks that waits for an agent's call where there is
+	// no agent.
+	agentless = 30 * time.Second
+)
+
+// waiting is the handle of a step that waits: until when, or since when for a call of
+// the agent's.
+type waiting struct {
+	Until time.Time `json:"until,omitzero"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+// waitStep waits for the seconds it is told, or for the agent's next call.
+func waitStep(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	var h waiting
+	if raw := t.Record.Handle(); raw != nil {
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a wait cannot be read: %w", t.Node.Label(), raw, err)
+		}
+		switch left := time.Until(h.Until); {
+		case !h.Since.IsZero() && !t.Agent.Booted(h.Since):
+			return driver.Wait(0), nil
+		case !h.Until.IsZero() && left > 0:
+			return driver.Wait(left), nil
+		}
+		return driver.Done(), nil
+	}
+	seconds, given, err := secondsOf(t)
+	switch now := time.Now().UTC(); {
+	case err != nil:
+		return driver.Outcome{}, err
+	case given:
+		h.Until = now.Add(seconds)
+	case t.Facts[driver.FactBoot] == driver.BootRamdisk:
+		h.Since = now
+	default:
+		h.Until = now.Add(agentless)
+	}
+	if err := t.Record.SaveHandle(ctx, h); err != nil {
+		return driver.Outcome{}, err
+	}
+	return waitStep(ctx, t)
+}
+
+// secondsOf reads the argument "seconds".
+func secondsOf(t *driver.Task) (time.Duration, bool, error) {
+	v, given := t.Args["seconds"]
+	if !given || v == nil {
+		return 0, false, nil
+	}
+	seconds, ok := v.(float64)
+	if !ok || seconds < 0 {
+		return 0, false, fmt.Errorf("node %s: step wait: its argument seconds is %v: give a number, 0 or more: %w", t.Node.Label(), v, driver.ErrInvalid)
+	}
+	return min(time.Duration(seconds*float64(time.Second)), longestWait), true, nil
+}
+
+// holding is the handle of a hold: the work under which it began.
+type holding struct {
+	Work string `json:"work"`
+}
+
+// hold parks the node until an operator lets it go: then the flow goes on under
+// another piece of work.
+func hold(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	var h holding
+	if raw := t.Record.Handle(); raw == nil {
+		if err := t.Record.SaveHandle(ctx, holding{Work: t.Fence.Work()}); err != nil {
+			return driver.Outcome{}, err
+		}
+	} else if err := json.Unmarshal(raw, &h); err != nil {
+		return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a hold cannot be read: %w", t.Node.Label(), raw, err)
+	} else if h.Work != t.Fence.Work() {
+		return driver.Done(), nil
+	}
+	return driver.Hold(), nil
+}

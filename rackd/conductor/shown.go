@@ -1,0 +1,97 @@
+package conductor
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// errAborted ends work that an operator wanted to end after the step that ran.
+var errAborted = errors.New("aborted by request")
+
+// shown is what the node's fields tell of the running flow.
+type shown struct {
+	steps []flowStep
+	at    int
+	info  json.RawMessage
+}
+
+// stepInfo is a step as the API shows it.
+type stepInfo struct {
+	Interface       string              `json:"interface"`
+	Step            string              `json:"step"`
+	Priority        int                 `json:"priority"`
+	Args            map[string]any      `json:"args,omitempty"`
+	Takes           map[string]argument `json:"argsinfo"`
+	Abortable       bool                `json:"abortable"`
+	RequiresRamdisk bool                `json:"requires_ramdisk"`
+}
+
+type argument struct {
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+}
+
+func infoOf(s driver.Step) stepInfo {
+	i := stepInfo{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Args: s.Args, Abortable: s.Abortable, RequiresRamdisk: !s.NoRamdisk}
+	for name, a := range s.Takes {
+		if i.Takes == nil {
+			i.Takes = map[string]argument{}
+		}
+		i.Takes[name] = argument{a.Description, a.Required}
+	}
+	return i
+}
+
+// show notes which step begins.
+func (r *runner) show(steps []flowStep, at int) {
+	r.shown = shown{steps: steps, at: at}
+	if !steps[at].own {
+		r.shown.info, _ = json.Marshal(infoOf(steps[at].Step)) // its arguments came as JSON
+	}
+}
+
+// factListed says that driver_internal_info shows the steps of the flow.
+const factListed = "steps_listed"
+
+// lists are the keys of driver_internal_info that show a flow's steps.
+var lists = map[work.Verb]string{work.Clean: "clean_step", work.Provide: "clean_step", work.Delete: "clean_step",
+	work.Deploy: "deploy_step", work.Rebuild: "deploy_step", work.Service: "service_step"}
+
+// listed are the flow's steps, and which of them runs, for driver_internal_info. Only
+// flows that wait are told of: the others are over before anybody looks.
+func (r *runner) listed() map[string]json.RawMessage {
+	key := lists[r.doc.Verb]
+	info, _ := provision.Describe(r.doc.State)
+	if key == "" || info.Kind != provision.Waiting && info.Kind != provision.Held || len(r.shown.steps) == 0 {
+		return nil
+	}
+	steps, at := []stepInfo{}, -1
+	for i, s := range r.shown.steps {
+		if i == r.shown.at {
+			at = len(steps)
+		}
+		if !s.own {
+			steps = append(steps, infoOf(s.Step))
+		}
+	}
+	raw, err := json.Marshal(steps)
+	if err != nil {
+		return nil
+	}
+	r.doc.Checkpoint.Facts[factListed] = "yes" // kept with the next checkpoint
+	return map[string]json.RawMessage{key + "s": raw, key + "_index": json.RawMessage(strconv.Itoa(at))}
+}
+
+// unlisted takes the flow's steps out of driver_internal_info.
+func unlisted(d work.Document) map[string]json.RawMessage {
+	key := lists[d.Verb]
+	if key == "" || d.Checkpoint.Facts[factListed] == "" {
+		return nil
+	}
+	return map[string]json.RawMessage{key + "s": json.RawMessage("null"), key + "_index": json.RawMessage("null")}
+}

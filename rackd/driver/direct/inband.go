@@ -1,0 +1,143 @@
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// orders are the agent's commands for the steps of a flow.
+var orders = map[driver.Flows]struct{ list, execute string }{
+	driver.InClean:   {agentapi.CmdGetCleanSteps, agentapi.CmdExecCleanStep},
+	driver.InDeploy:  {agentapi.CmdGetDeploySteps, agentapi.CmdExecDeployStep},
+	driver.InService: {agentapi.CmdGetServiceSteps, agentapi.CmdExecServiceStep},
+}
+
+// Up boots the ramdisk and asks its agent what it offers.
+func (i Interface) Up(_ *node.Document, f driver.Flows) []driver.Step {
+	s := step(map[driver.Flows]string{driver.InClean: "prepare_cleaning", driver.InService: "prepare_service"}[f], 0, driver.Reattachable, i.upFor(f))
+	s.Abortable, s.Discovers = true, true
+	return []driver.Step{s}
+}
+
+// upFor boots the ramdisk, then asks its agent for its steps of f.
+func (i Interface) upFor(f driver.Flows) func(context.Context, *driver.Task) (driver.Outcome, error) {
+	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		out, err := i.set.Bringup.Ramdisk(ctx, t)
+		if _, waiting := out.Waiting(); err != nil || waiting {
+			return out, err
+		}
+		return out, i.discover(ctx, t, f)
+	}
+}
+
+// Down leaves the ramdisk: the machine is off after a cleaning and runs its instance
+// again after a service.
+func (i Interface) Down(_ *node.Document, f driver.Flows) []driver.Step {
+	if f != driver.InService {
+		return []driver.Step{step("tear_down_cleaning", 0, driver.Repeatable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			if err := i.set.Bringup.Off(ctx, t); err != nil {
+				return driver.Outcome{}, err
+			}
+			return driver.Done(), t.Hardware.Boot().CleanUpRamdisk(ctx, t)
+		})}
+	}
+	return []driver.Step{step("tear_down_service", 0, driver.Repeatable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		if err := i.set.Bringup.Off(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
+		if err := t.Hardware.Boot().PrepareInstance(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
+		return i.bootInstance(ctx, t)
+	})}
+}
+
+// discover asks the agent for its steps of f and keeps them.
+func (i Interface) discover(ctx context.Context, t *driver.Task, f driver.Flows) error {
+	list := orders[f].list
+	cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/"+list, list, params(t.Node, nil))
+	if err != nil {
+		return fmt.Errorf("node %s: ask the agent for its %s steps: %w", t.Node.Label(), f, err)
+	}
+	steps, err := parseSteps(cmd.Result, f)
+	if err != nil {
+		return fmt.Errorf("node %s: the agent's %s steps: %w", t.Node.Label(), f, err)
+	}
+	raw, err := json.Marshal(steps)
+	if err != nil {
+		return err
+	}
+	t.Facts[factOffered+f.String()] = string(raw)
+	return nil
+}
+
+// Offered returns the steps that discover has found.
+func (i Interface) Offered(facts map[string]string, f driver.Flows) ([]driver.Step, bool, error) {
+	raw, ok := facts[factOffered+f.String()]
+	if !ok {
+		return nil, false, nil
+	}
+	var list []offered
+	if err := json.Unmarshal([]byte(raw), &list); err != nil {
+		return nil, false, fmt.Errorf("the agent's %s steps in the checkpoint cannot be read: %w", f, err)
+	}
+	steps := make([]driver.Step, len(list))
+	for at, o := range list {
+		steps[at] = i.inBand(o, f)
+	}
+	return steps, true, nil
+}
+
+// inBand is a step that the agent runs.
+func (i Interface) inBand(o offered, f driver.Flows) driver.Step {
+	s := driver.Step{Interface: o.Interface, Name: o.Step, Priority: o.Priority, Kind: driver.Reattachable, Retries: retries, Pause: pause,
+		In: f, InBand: true, Abortable: o.Abortable, Takes: map[string]driver.Argument{}}
+	for _, name := range slices.Sorted(maps.Keys(o.Takes)) {
+		s.Takes[name] = driver.Argument{Description: o.Takes[name].Description, Required: o.Takes[name].Required}
+	}
+	s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) { return i.execute(ctx, t, o, f) }
+	return s
+}
+
+// execute has the agent run a step. A list may name a step twice, so when it began is
+// part of the command's id.
+func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f driver.Flows) (driver.Outcome, error) {
+	h := running{ID: fmt.Sprintf("%s/%s/%s.%s/%d", t.WorkID, f, o.Interface, o.Step, t.Entered.UnixMilli())}
+	if err := reload(t, &h); err != nil {
+		return driver.Outcome{}, err
+	}
+	wanted := map[string]any{"interface": o.Interface, "step": o.Step, "priority": o.Priority}
+	if len(t.Args) > 0 {
+		wanted["args"] = t.Args
+	}
+	_, ended, err := follow(ctx, t, &h, order{name: orders[f].execute, params: func() (any, error) { return params(t.Node, wanted), nil },
+		save: func() error { return t.Record.SaveHandle(ctx, h) }})
+	switch {
+	case err != nil:
+		return driver.Outcome{}, fmt.Errorf("%s step %s.%s: %w", f, o.Interface, o.Step, err)
+	case !ended:
+		return driver.Wait(i.set.Poll), nil
+	}
+	t.Record.Phase(f.String(), o.Interface+"."+o.Step)
+	return driver.Done(), nil
+}
+
+// params describe the node to a step: no driver_info, which holds the BMC's
+// password.
+func params(n *node.Document, wanted map[string]any) agentapi.StepParams {
+	p := agentapi.StepParams{Ports: []any{}, Step: wanted, Node: map[string]any{
+		"uuid": n.UUID, "name": n.Name, "properties": n.Properties, "instance_info": n.InstanceInfo,
+		"driver_internal_info": map[string]any{}, "provision_state": string(n.State),
+	}}
+	for _, port := range n.Ports {
+		p.Ports = append(p.Ports, port)
+	}
+	return p
+}

@@ -1,0 +1,75 @@
+package direct
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Limits on what an agent may offer: the checkpoint keeps it.
+const (
+	maxSteps      = 256
+	maxStepsBytes = 256 << 10
+	maxName       = 100
+)
+
+// factOffered, with the flow's name, is the fact that holds the agent's steps.
+const factOffered = "agent_steps_"
+
+// offered is a step of the agent's, as far as a conductor needs it.
+type offered struct {
+	Interface string              `json:"interface"`
+	Step      string              `json:"step"`
+	Priority  int                 `json:"priority,omitempty"`
+	Abortable bool                `json:"abortable,omitempty"`
+	Takes     map[string]argument `json:"argsinfo,omitempty"`
+}
+
+type argument struct {
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+}
+
+// parseSteps reads the agent's steps of f, a list or a list for each of its hardware
+// managers, in order of their names.
+func parseSteps(raw json.RawMessage, f driver.Flows) ([]offered, error) {
+	if len(raw) > maxStepsBytes {
+		return nil, fmt.Errorf("they take %d bytes, more than the %d that a checkpoint holds", len(raw), maxStepsBytes)
+	}
+	var answer map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, fmt.Errorf("they cannot be read: %w", err)
+	}
+	list := answer[f.String()+"_steps"]
+	steps := []offered{}
+	if len(list) > 0 && json.Unmarshal(list, &steps) != nil {
+		var managers map[string][]offered
+		if err := json.Unmarshal(list, &managers); err != nil {
+			return nil, fmt.Errorf("they are neither a list nor lists by hardware manager: %w", err)
+		}
+		steps = []offered{}
+		for _, of := range managers {
+			steps = append(steps, of...)
+		}
+	}
+	if len(steps) > maxSteps {
+		return nil, fmt.Errorf("there are %d of them, more than %d", len(steps), maxSteps)
+	}
+	for _, s := range steps {
+		if !slices.Contains(node.InterfaceKinds, s.Interface) || s.Step == "" || len(s.Step) > maxName {
+			return nil, fmt.Errorf("one of them is %.*q of the interface %.*q, which is none", maxName, s.Step, maxName, s.Interface)
+		}
+	}
+	// Two managers may offer one step; the one that goes first is left.
+	slices.SortFunc(steps, func(a, b offered) int {
+		if c := strings.Compare(a.Interface+"."+a.Step, b.Interface+"."+b.Step); c != 0 {
+			return c
+		}
+		return b.Priority - a.Priority
+	})
+	return slices.CompactFunc(steps, func(a, b offered) bool { return a.Interface == b.Interface && a.Step == b.Step }), nil
+}

@@ -1,0 +1,59 @@
+package fake
+
+import (
+	"context"
+	"slices"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// settings is the argument of steps that configure something.
+func settings(what string) map[string]driver.Argument {
+	return map[string]driver.Argument{"settings": {Description: what, Required: true}}
+}
+
+// named are the steps that an operator may ask for, by kind. Those of the deploy
+// interface need the ramdisk, as they do on real machines.
+var named = map[string][]driver.Step{
+	"bios": {
+		{Name: "apply_configuration", Takes: settings("A list of BIOS settings, each an object with name and value.")},
+		{Name: "factory_reset"},
+	},
+	"raid": {
+		{Name: "create_configuration", Takes: map[string]driver.Argument{
+			"create_root_volume":     {Description: "Whether to create the root volume. Default true."},
+			"create_nonroot_volumes": {Description: "Whether to create the other volumes. Default true."},
+			"delete_existing":        {Description: "Whether to delete the volumes that are there first. Default false."},
+		}},
+		{Name: "delete_configuration"},
+		{Name: "apply_configuration", Takes: map[string]driver.Argument{
+			"raid_config":            {Description: "The RAID configuration to apply.", Required: true},
+			"create_root_volume":     {Description: "Whether to create the root volume. Default true."},
+			"create_nonroot_volumes": {Description: "Whether to create the other volumes. Default true."},
+			"delete_existing":        {Description: "Whether to delete the volumes that are there first. Default true."},
+		}},
+	},
+	"firmware":   {{Name: "update", Takes: settings("A list of firmware updates, each an object with component and url.")}},
+	"management": {{Name: "reset_bmc"}, {Name: "verify_clock", In: driver.InVerify, Priority: 1}},
+	"vendor":     {{Name: "log_passthrough"}},
+	"deploy": {
+		{Name: "erase_devices", In: driver.InClean, Priority: 10, Abortable: true},
+		{Name: "erase_devices_metadata", In: driver.InClean | driver.InDeploy, Abortable: true},
+	},
+}
+
+// NamedSteps lists the steps that requests may name.
+func (b base) NamedSteps(*node.Document) []driver.Step {
+	steps := slices.Clone(named[b.kind])
+	for i, s := range steps {
+		var effect func(context.Context, *driver.Task) error
+		if s.Name == "erase_devices" {
+			effect = b.powered(driver.PowerOff)
+		}
+		full := b.step(s.Name, s.Priority, effect)
+		full.In, full.Takes, full.Abortable, full.NoRamdisk = s.In, s.Takes, s.Abortable, b.kind != "deploy"
+		steps[i] = full
+	}
+	return steps
+}

@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Request is what a plan is made of.
+type Request struct {
+	Hardware *driver.Hardware
+	Node     *node.Document
+	// Facts of the work so far, among them what the agent offers.
+	Facts map[string]string
+	// Asked are the steps of the request and of what it names.
+	Asked []driver.AskedStep
+	// Priorities take the place of the steps' own, by "interface.step"; 0 disables.
+	Priorities map[string]int
+	// NoRamdisk: the ramdisk must not be booted.
+	NoRamdisk bool
+	// Own returns the step behind a name that no driver has to offer ("reboot").
+	Own func(driver.AskedStep) (driver.Step, bool)
+}
+
+// order is how steps of one priority follow each other: by kind of interface, as in
+// Ironic.
+var order = map[driver.Flows][]string{
+	driver.InClean:   {"vendor", "power", "management", "firmware", "deploy", "bios", "raid"},
+	driver.InDeploy:  {"vendor", "power", "management", "firmware", "deploy", "bios", "raid"},
+	driver.InService: {"network", "vendor", "power", "management", "firmware", "deploy", "bios", "raid"},
+	driver.InVerify: {"power", "management", "firmware", "inspect", "deploy", "boot", "bios", "raid", "vendor", "network",
+		"storage", "console", "rescue"},
+}
+
+func name(s driver.Step) string { return s.Interface + "." + s.Name }
+
+// find returns the step of that name.
+func find(steps []driver.Step, kind, step string) (driver.Step, bool) {
+	i := slices.IndexFunc(steps, func(s driver.Step) bool { return s.Interface == kind && s.Name == step })
+	if i < 0 {
+		return driver.Step{}, false
+	}
+	return steps[i], true
+}
+
+// outOfBand lists the steps of f that the node's interfaces contribute.
+func (r *Request) outOfBand(f driver.Flows) []driver.Step {
+	var steps []driver.Step
+	impls := r.Hardware.Kinds()
+	for _, kind := range order[f] {
+		source, ok := impls[kind].Impl.(driver.StepSource)
+		if !ok {
+			continue
+		}
+		for _, s := range source.NamedSteps(r.Node) {
+			if s.Interface == kind && s.Has(f) {
+				steps = append(steps, s)
+			}
+		}
+	}
+	return steps
+}
+
+// inBand returns what boots a ramdisk for the node, nil when nothing does.
+func (r *Request) inBand() driver.InBand {
+	b, _ := r.Hardware.Deploy().(driver.InBand)
+	return b
+}
+
+// known lists the steps of f that may be named; whole is false while what the agent
+// offers is not known yet.
+func (r *Request) known(f driver.Flows) (steps []driver.Step, whole bool, err error) {
+	steps = r.outOfBand(f)
+	if f == driver.InDeploy {
+		steps = append(r.Hardware.Deploy().DeploySteps(r.Node), steps...)
+	}
+	b := r.inBand()
+	if b == nil {
+		return r.reprioritised(steps), true, nil
+	}
+	offered, ok, err := b.Offered(r.Facts, f)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, s := range offered {
+		if _, double := find(steps, s.Interface, s.Name); !double {
+			steps = append(steps, s)
+		}
+	}
+	return r.reprioritised(steps), ok, nil
+}
+
+func (r *Request) reprioritised(steps []driver.Step) []driver.Step {
+	for i := range steps {
+		if p, set := r.Priorities[name(steps[i])]; set {
+			steps[i].Priority = p
+		}
+	}
+	return steps
+}
+
+// sorted returns the steps that run by themselves, highest priority first.
+func sorted(steps []driver.Step, f driver.Flows) []driver.Step {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s driver.Step) bool { return s.Priority <= 0 })
+	rank := func(s driver.Step) int {
+		if at := slices.Index(order[f], s.Interface); at >= 0 {
+			return at
+		}
+		return len(order[f])
+	}
+	slices.SortStableFunc(steps, func(a, b driver.Step) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(rank(a), rank(b)))
+	})
+	return steps
+}
+
+// resolve returns the step that a stands for, with its arguments. found is false, and
+// err nil, for a step that nobody knows.
+func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedStep) (s driver.Step, found bool, err error) {
+	if r.Own != nil {
+		if s, own := r.Own(a); own {
+			s.Args, s.Priority = a.Args, a.Priority
+			return s, true, nil
+		}
+	}
+	if s, found = find(known, a.Interface, a.Step); !found {
+		return s, false, nil
+	}
+	s.Args = a.Args
+	if f != driver.InDeploy {
+		return s, true, r.fits(f, s)
+	}
+	if s.Priority = a.Priority; s.Priority == 0 {
+		return s, true, nil
+	}
+	if a.Interface == "deploy" && a.Step == "deploy" {
+		return s, true, invalid("deploy step deploy.deploy is a core step: it may be disabled by priority 0, nothing else")
+	}
+	return s, true, r.fits(f, s)
+}
+
+// fits checks the arguments of s, and that it may run without the ramdisk where it has to.
+func (r *Request) fits(f driver.Flows, s driver.Step) error {
+	var unexpected, missing []string
+	for _, arg := range slices.Sorted(maps.Keys(s.Args)) {
+		if _, ok := s.Takes[arg]; !ok {
+			unexpected = append(unexpected, arg)
+		}
+	}
+	for _, arg := range slices.Sorted(maps.Keys(s.Takes)) {
+		if _, given := s.Args[arg]; s.Takes[arg].Required && !given {
+			missing = append(missing, arg+" ("+s.Takes[arg].Description+")")
+		}
+	}
+	switch {
+	case len(unexpected) > 0:
+		return invalid("%s step %s has these unexpected arguments: %s", f, name(s), strings.Join(unexpected, ", "))
+	case len(missing) > 0:
+		return invalid("%s step %s is missing these required arguments: %s", f, name(s), strings.Join(missing, ", "))
+	case r.NoRamdisk && !s.NoRamdisk:
+		return invalid("%s step %s requires booting a ramdisk, which disable_ramdisk forbids", f, name(s))
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", fmt.Errorf(format, args...), driver.ErrInvalid)
+}
+
+// unknown is the error about steps that nobody has.
+func (r *Request) unknown(f driver.Flows, asked []driver.AskedStep, known []driver.Step) error {
+	if len(asked) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, a := range asked {
+		errs = append(errs, fmt.Errorf("node does not support this %s step: %s.%s", f, a.Interface, a.Step))
+	}
+	var names []string
+	for _, s := range known {
+		names = append(names, name(s))
+	}
+	return invalid("node %s: %w (it has: %s)", r.Node.Label(), errors.Join(errs...), strings.Join(names, ", "))
+}
+
+// Named returns the out-of-band step that a node's interface contributes under a name.
+func Named(hw *driver.Hardware, n *node.Document, kind, step string) (driver.Step, bool) {
+	source, ok := hw.Kinds()[kind].Impl.(driver.StepSource)
+	if !ok {
+		return driver.Step{}, false
+	}
+	return find(source.NamedSteps(n), kind, step)
+}
