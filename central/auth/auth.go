@@ -19,8 +19,8 @@ type Caller struct {
 	// Project is the UUID (or, with OIDC, whatever the claim holds) that nodes' owner and
 	// lessee are compared with; empty for callers of the system.
 	Project, ProjectName string
-	// Domain is the one that the user belongs to.
-	Domain string
+	// Domain is the one that the user belongs to, ProjectDomain the project's.
+	Domain, ProjectDomain string
 	// System: the caller acts on the whole installation, not within a project.
 	System bool
 	// Roles in lower case.
