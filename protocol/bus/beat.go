@@ -79,24 +79,25 @@ type beats struct {
 }
 
 type lastBeat struct {
-	at       time.Time
-	instance string
+	at              time.Time
+	instance, lease string
 }
 
-// beat publishes a beat if it is time, or now. A beat that is lost costs a look at
-// ALIVE, so errors are nobody's business.
-func (s *Site) beat(m Member, now bool) {
+// beat publishes a beat if it is time, or at once if it says something new. A beat
+// that is lost costs a look at ALIVE, so errors are nobody's business.
+func (s *Site) beat(m Member) {
 	key := MemberKey(m.Group, m.Name)
 	s.beats.mu.Lock()
 	defer s.beats.mu.Unlock()
 	// A renewal that comes a little early counts as the one that is due.
-	if !now && time.Since(s.beats.last[key].at) < BeatEvery-LeaseRenew/2 {
+	last, known := s.beats.last[key]
+	if known && last.instance == m.Instance && last.lease == m.Lease && time.Since(last.at) < BeatEvery-LeaseRenew/2 {
 		return
 	}
 	if s.beats.last == nil {
 		s.beats.last = map[string]lastBeat{}
 	}
-	s.beats.last[key] = lastBeat{time.Now(), m.Instance}
+	s.beats.last[key] = lastBeat{time.Now(), m.Instance, m.Lease}
 	_ = s.Conn.Publish(beatRoot+key, []byte(m.Instance))
 }
 

@@ -56,6 +56,9 @@ type Member struct {
 	RenewedAt time.Time `json:"renewed_at"`
 	// Instance changes with each start, so that a restart is told from a renewal.
 	Instance string `json:"instance"`
+	// Lease is the id of the lease: it changes with each announcement and stays with
+	// each renewal. Work documents name the lease under which they were taken.
+	Lease string `json:"lease,omitempty"`
 }
 
 // Group is the value of a GROUPS key: what central's configuration says of a

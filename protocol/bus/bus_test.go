@@ -13,6 +13,12 @@ import (
 
 func openSite(t *testing.T) *Site {
 	t.Helper()
+	s, _ := openSiteServer(t)
+	return s
+}
+
+func openSiteServer(t *testing.T) (*Site, *server.Server) {
+	t.Helper()
 	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +34,7 @@ func openSite(t *testing.T) *Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s, srv
 }
 
 func TestLeaseExpiresUnlessRenewed(t *testing.T) {
@@ -68,18 +74,33 @@ func TestLeaseExpiresUnlessRenewed(t *testing.T) {
 	}
 }
 
-func TestSecondHolderTakesTheLease(t *testing.T) {
+// Nobody takes a name whose key is there; when it is gone anybody may.
+func TestNameIsTakenFromNobody(t *testing.T) {
 	s := openSite(t)
-	m := Member{Name: "r"}
+	m := Member{Name: "r", Instance: "1", Lease: "a"}
 	rev, err := s.Announce(t.Context(), m, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Announce(t.Context(), m, 0); err != nil {
+	second := Member{Name: "r", Instance: "2", Lease: "b"}
+	if _, err := s.Announce(t.Context(), second, 0); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("a second process announces itself: %v, want ErrLeaseLost", err)
+	}
+	if holder, at, err := s.Announced(t.Context(), "", "r"); err != nil || holder == nil || holder.Lease != "a" || at != rev {
+		t.Errorf("held by %+v at %d: %v", holder, at, err)
+	}
+	if err := s.Withdraw(t.Context(), m, rev); err != nil {
 		t.Fatal(err)
 	}
+	holder, at, err := s.Announced(t.Context(), "", "r")
+	if err != nil || holder != nil || at <= rev {
+		t.Fatalf("after it was withdrawn: held by %+v at %d: %v", holder, at, err)
+	}
+	if _, err := s.Announce(t.Context(), second, at); err != nil {
+		t.Errorf("the next process: %v", err)
+	}
 	if _, err := s.Announce(t.Context(), m, rev); !errors.Is(err, ErrLeaseLost) {
-		t.Errorf("first holder's renewal: %v, want ErrLeaseLost", err)
+		t.Errorf("the first process's renewal: %v, want ErrLeaseLost", err)
 	}
 }
 

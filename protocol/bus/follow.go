@@ -22,8 +22,29 @@ type Reader interface {
 	Synced(missing []string)
 }
 
-// checkEvery is how often Follow asks whether the bucket is still the one that it reads.
-const checkEvery = 5 * time.Second
+// Checker is a Reader that wants to know how far it can trust what it was told.
+type Checker interface {
+	// Checked says that what the reader was told was all that the bucket held at a
+	// moment not before at, or that a marker or a newer value is on its way: the bucket
+	// had lost nothing until then.
+	Checked(at time.Time)
+}
+
+// How often Follow asks whether the bucket is still the one that it reads, how long it
+// waits for the answer, and when it asks again when there was none.
+const (
+	checkEvery  = 5 * time.Second
+	checkWithin = checkEvery / 2
+	checkAgain  = time.Second
+)
+
+// Unchecked is how long a Checker that is not told anything may go on: by then two
+// checks have failed.
+const Unchecked = 2*checkEvery + checkWithin
+
+// LossSettled is how long after a bucket has lost something each rackd has noticed that
+// or lost its lease: a rackd does not renew its lease when its WORK is Unchecked.
+const LossSettled = Unchecked + LeaseTTL + LeaseMargin
 
 // Follow keeps r in step with the keys of bucket that match filter, until ctx ends.
 // A watch alone goes silent when the bucket is deleted, purged as a whole or
@@ -80,6 +101,7 @@ func (f *follower) once(ctx context.Context) error {
 		return fmt.Errorf("watch bucket %s: %w", f.bucket, err)
 	}
 	defer watch.Stop()
+	began := time.Now()
 	f.reader.Begin()
 	before := f.keys
 	f.keys, f.highest = map[string]uint64{}, 0
@@ -93,16 +115,18 @@ func (f *follower) once(ctx context.Context) error {
 			}
 		}
 	}()
-	check := time.NewTicker(checkEvery)
+	check := time.NewTimer(checkEvery)
 	defer check.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-check.C:
-			if err := f.check(ctx, stream, synced); err != nil {
+			again, err := f.check(ctx, stream, synced)
+			if err != nil {
 				return err
 			}
+			check.Reset(again)
 		case e, open := <-watch.Updates():
 			switch {
 			case !open:
@@ -110,6 +134,7 @@ func (f *follower) once(ctx context.Context) error {
 			case e == nil:
 				synced = true
 				f.reader.Synced(f.missing(before))
+				f.checked(began)
 				before = nil
 			default:
 				f.highest = max(f.highest, e.Revision())
@@ -132,46 +157,61 @@ func (f *follower) missing(before map[string]uint64) []string {
 	return list
 }
 
-// check compares the stream with what was read of it. A stream that does not answer
-// is no loss: the watch goes on when it does.
-func (f *follower) check(ctx context.Context, stream jetstream.Stream, synced bool) error {
-	ask, cancel := context.WithTimeout(ctx, checkEvery/2)
+// checked tells a reader that wants to know.
+func (f *follower) checked(at time.Time) {
+	if c, ok := f.reader.(Checker); ok {
+		c.Checked(at)
+	}
+}
+
+// check compares the stream with what was read of it and returns when to do so again.
+// A stream that does not answer is no loss: the watch goes on when it does.
+func (f *follower) check(ctx context.Context, stream jetstream.Stream, synced bool) (again time.Duration, lost error) {
+	ask, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
+	began := time.Now()
 	info, err := stream.Info(ask)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return fmt.Errorf("bucket %s: %w: its stream is gone", f.bucket, errLost)
+		return 0, fmt.Errorf("bucket %s: %w: its stream is gone", f.bucket, errLost)
 	case err != nil:
-		return nil
+		return checkAgain, nil
 	case !info.Created.Equal(f.created):
-		return fmt.Errorf("bucket %s: %w: its stream was made anew", f.bucket, errLost)
+		return 0, fmt.Errorf("bucket %s: %w: its stream was made anew", f.bucket, errLost)
 	case info.State.LastSeq < f.highest:
-		return fmt.Errorf("bucket %s: %w: it is back at revision %d, %d had been read", f.bucket, errLost, info.State.LastSeq, f.highest)
+		return 0, fmt.Errorf("bucket %s: %w: it is back at revision %d, %d had been read", f.bucket, errLost, info.State.LastSeq, f.highest)
 	}
 	// A revision below the first one left is gone. One that the watch is about to
 	// replace looks alike, so the key itself is asked for.
 	if !synced {
-		return nil
+		return checkEvery, nil
 	}
 	for key, rev := range f.keys {
-		if rev < info.State.FirstSeq && !f.replaced(ctx, key, rev) {
-			return fmt.Errorf("bucket %s: %w: it begins at revision %d, key %s was read at %d", f.bucket, errLost, info.State.FirstSeq, key, rev)
+		if rev >= info.State.FirstSeq {
+			continue
+		}
+		switch there, err := f.replaced(ask, key, rev); {
+		case err != nil:
+			return checkAgain, nil
+		case !there:
+			return 0, fmt.Errorf("bucket %s: %w: it begins at revision %d, key %s was read at %d", f.bucket, errLost, info.State.FirstSeq, key, rev)
 		}
 	}
-	return nil
+	f.checked(began)
+	return checkEvery, nil
 }
 
 // replaced reports whether a key has a newer revision, which the watch will bring.
-func (f *follower) replaced(ctx context.Context, key string, rev uint64) bool {
+func (f *follower) replaced(ctx context.Context, key string, rev uint64) (bool, error) {
 	kv, err := f.site.JS.KeyValue(ctx, f.bucket)
 	if err != nil {
-		return true // the next check decides
+		return false, err
 	}
 	e, err := kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		// Deleted, and the marker is on its way, or lost: reading all again is right in
 		// both cases and rare in the first.
-		return false
+		return false, nil
 	}
-	return err != nil || e.Revision() > rev
+	return err == nil && e.Revision() > rev, err
 }

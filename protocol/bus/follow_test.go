@@ -19,6 +19,7 @@ type memory struct {
 	synced  int
 	missing []string
 	begun   atomic.Int32
+	checked time.Time
 }
 
 func (m *memory) Begin() { m.begun.Add(1) }
@@ -38,6 +39,12 @@ func (m *memory) Synced(missing []string) {
 	defer m.mu.Unlock()
 	m.synced++
 	m.missing = append(m.missing, missing...)
+}
+
+func (m *memory) Checked(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.checked = at
 }
 
 // until waits for a condition of m.
@@ -137,5 +144,39 @@ func TestFollowFindsWhatABucketLost(t *testing.T) {
 				t.Errorf("told of %v, want the loss", troubles)
 			}
 		})
+	}
+}
+
+// A reader is told until when the bucket has certainly lost nothing, as long as the bus
+// answers.
+func TestFollowSaysHowFarItCanBeTrusted(t *testing.T) {
+	t.Parallel()
+	s, srv := openSiteServer(t)
+	m := &memory{values: map[string]string{}}
+	began := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Follow(ctx, WorkBucket, ">", m) }()
+	m.until(t, "first reading", func() bool { return m.checked.After(began) })
+	m.mu.Lock()
+	first := m.checked
+	m.mu.Unlock()
+	m.until(t, "a check", func() bool { return m.checked.After(first.Add(checkEvery - time.Second)) })
+	srv.Shutdown()
+	m.mu.Lock()
+	last := m.checked
+	m.mu.Unlock()
+	if time.Since(last) > Unchecked {
+		t.Errorf("not checked for %v although the bus answered", time.Since(last))
+	}
+	m.until(t, "the time of the next check", func() bool { return time.Since(last) > checkEvery+checkWithin })
+	m.mu.Lock()
+	if m.checked.After(last) {
+		t.Errorf("checked at %v without an answer; the last one was at %v", m.checked, last)
+	}
+	m.mu.Unlock()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
