@@ -2,7 +2,9 @@ package view
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
@@ -61,18 +63,45 @@ func (v *View) Run(ctx context.Context) error {
 func (v *View) follow(ctx context.Context, g *errgroup.Group, group string, first *countdown) (stop context.CancelFunc) {
 	ctx, stop = context.WithCancel(ctx)
 	filter := bus.GroupToken(group) + ".>"
-	for bucket, r := range map[string]reader{
-		bus.NodesBucket: {v: v, begin: func() {}, apply: v.applyNode, lost: func(string) {}, first: first.add()},
-		bus.WorkBucket:  {v: v, begin: func() { v.reread(group) }, apply: v.applyWork, lost: v.loseWork, first: first.add()},
+	v.mu.Lock()
+	v.checked[group] = time.Now()
+	v.mu.Unlock()
+	for bucket, r := range map[string]bus.Reader{
+		bus.NodesBucket: reader{v: v, begin: func() {}, apply: v.applyNode, lost: func(string) {}, first: first.add()},
+		bus.WorkBucket: checker{group, reader{v: v, begin: func() { v.reread(group) }, apply: v.applyWork, lost: v.loseWork,
+			first: first.add()}},
 	} {
 		g.Go(func() error { return v.site.Follow(ctx, bucket, filter, r) })
 	}
 	return stop
 }
 
+// InStep returns nil while WORK has certainly lost nothing for longer than bus.Unchecked
+// without this rackd knowing. Otherwise it must not trust what it holds.
+func (v *View) InStep() error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for group, at := range v.checked {
+		if age := time.Since(at); age > bus.Unchecked {
+			return fmt.Errorf("the bus has not answered for %s how the work of conductor group %q is", age.Round(time.Second), group)
+		}
+	}
+	return nil
+}
+
+// noteChecked takes in that WORK had lost nothing of a group until then.
+func (v *View) noteChecked(group string, at time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, followed := v.checked[group]; followed {
+		v.checked[group] = at
+	}
+}
+
 // forget drops what is held of a group that this rackd no longer stands in for.
 func (v *View) forget(group string) {
 	v.mu.Lock()
+	delete(v.checked, group)
 	var gone []string
 	for id, n := range v.nodes {
 		if bus.GroupToken(n.Group) == bus.GroupToken(group) {
@@ -120,6 +149,15 @@ func (r reader) Synced(missing []string) {
 	}
 	r.first()
 }
+
+// checker is the reader of one group's work.
+type checker struct {
+	group string
+	reader
+}
+
+// Checked implements bus.Checker.
+func (c checker) Checked(at time.Time) { c.v.noteChecked(c.group, at) }
 
 // countdown closes done once all that was added before seal has been called.
 type countdown struct {

@@ -30,9 +30,10 @@ var ErrConflict = errors.New("the work document has changed")
 // Work is a work document and the revision to compare with when writing it.
 type Work struct {
 	Doc work.Document
-	// Revision is 0 when the bus has lost the document: then it can be written anew.
+	// Revision is 0 when the bus has lost the document: then its owner can write it anew.
 	Revision uint64
-	// Lost: the bus does not hold the document; Doc is what it held.
+	// Lost: the bus does not hold the document; Doc is what it held, as far as this rackd
+	// had seen.
 	Lost bool
 	// Remembered: the bus holds the work as central made it anew, and Doc besides where
 	// it stood, which this rackd remembers.
@@ -64,13 +65,16 @@ type View struct {
 	byMAC  map[string]string
 	alike  *alike
 	synced chan struct{}
+	// checked is, by group, the last moment until which WORK had certainly lost nothing.
+	checked map[string]time.Time
 }
 
 // New returns an empty view; changed is called, from Run's goroutines, with the UUID
 // of each node whose documents changed.
 func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
-		nodes: map[string]*node.Document{}, works: map[string]*Work{}, byMAC: map[string]string{}, alike: newAlike(), synced: make(chan struct{})}
+		nodes: map[string]*node.Document{}, works: map[string]*Work{}, byMAC: map[string]string{}, alike: newAlike(), synced: make(chan struct{}),
+		checked: map[string]time.Time{}}
 }
 
 func (v *View) applyNode(e jetstream.KeyValueEntry) {
@@ -154,7 +158,7 @@ func (v *View) reread(group string) {
 	}
 }
 
-// loseWork marks what the bus has lost: its next owner writes it anew.
+// loseWork marks what the bus has lost: its owner writes it anew, or central does.
 func (v *View) loseWork(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -162,7 +166,7 @@ func (v *View) loseWork(id string) {
 	if old == nil {
 		return
 	}
-	v.log.Warn("the bus has lost a work document; it is written anew from memory", "node", id, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
+	v.log.Warn("the bus has lost a work document; its owner writes it anew from memory, or central does", "node", id, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
 	v.works[id] = &Work{Doc: old.Doc, Lost: true, Written: old.Written, Seen: old.Seen}
 }
 
