@@ -99,7 +99,11 @@ func (r rackd) announce() {
 	for _, kind := range node.InterfaceKinds {
 		impl[kind] = []string{"fake"}
 	}
-	if _, err := r.site.Announce(r.t.Context(), bus.Member{Name: "r", Instance: "1", Drivers: map[string]map[string][]string{"fake-hardware": impl}}, 0); err != nil {
+	_, rev, err := r.site.Announced(r.t.Context(), "", "r")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.site.Announce(r.t.Context(), bus.Member{Name: "r", Instance: "1", Drivers: map[string]map[string][]string{"fake-hardware": impl}}, rev); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ func TestDecide(t *testing.T) {
 		return s
 	}
 	doc := func(id string, generation int64, ended bool) *work.Document {
-		d := &work.Document{ID: id, Generation: generation, Epoch: 4, Owner: "r"}
+		d := &work.Document{ID: id, Generation: generation, Epoch: 4, Owner: "r", Lease: "l"}
 		d.Checkpoint.Agent = &work.Agent{URL: "https://agent"}
 		if ended {
 			d.Result = &work.Result{OK: true, At: time.Unix(1, 0)}
@@ -68,7 +68,7 @@ func TestDecide(t *testing.T) {
 		if c.old != nil && c.old.Open() && got != nil && c.old.ID != got.ID {
 			owner = c.old.Owner
 		}
-		if got != nil && (got.Epoch != c.epoch || got.Owner != owner || got.Seq != 0) {
+		if got != nil && (got.Epoch != c.epoch || got.Owner != owner || (got.Lease != "") != (owner != "") || got.Seq != 0) {
 			t.Errorf("%s: writes %+v, want a document of epoch %d that nobody but %q has begun", c.name, got, c.epoch, owner)
 		}
 		if got != nil && c.old != nil && got.Checkpoint.Agent == nil {

@@ -144,7 +144,7 @@ func decide(row *store.Snapshot, old *work.Document, why reason, now time.Time) 
 		if old.Open() {
 			// The owner lives, or is found to be dead: he alone goes on with the node or gives
 			// it away, so nobody acts beside an owner who has not seen this yet.
-			fresh.Owner = old.Owner
+			fresh.Owner, fresh.Lease = old.Owner, old.Lease
 		}
 		fresh.Checkpoint.Agent = old.Checkpoint.Agent
 		if fresh.Verb == work.Abort {

@@ -56,7 +56,11 @@ func (r *rack) live(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		m.RenewedAt = time.Now()
-		if _, err := r.site.Announce(ctx, m, 0); err != nil && ctx.Err() == nil {
+		_, rev, err := r.site.Announced(ctx, m.Group, m.Name)
+		if err == nil {
+			_, err = r.site.Announce(ctx, m, rev)
+		}
+		if err != nil && ctx.Err() == nil {
 			r.t.Errorf("the rack's lease: %v", err)
 		}
 		select {

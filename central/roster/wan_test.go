@@ -87,7 +87,11 @@ func TestRosterIsCheapOverAWAN(t *testing.T) {
 		t.Errorf("a killed rackd was known after %s", d)
 	}
 	dead <- "a"
-	if _, err := local.Announce(ctx, bus.Member{Name: "a", Group: "rack1", Instance: "younger"}, 0); err != nil {
+	_, rev, err := local.Announced(ctx, "rack1", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.Announce(ctx, bus.Member{Name: "a", Group: "rack1", Instance: "younger"}, rev); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.WaitFor(ctx, func(m []bus.Member) bool { return len(m) == 2 && m[0].Instance == "younger" }); err != nil {

@@ -33,12 +33,16 @@ type Document struct {
 
 	// What the owner has done; only the owner changes these.
 	Owner      string          `json:"owner,omitempty"` // rackd's name
+	Lease      string          `json:"lease,omitempty"` // the owner's, under which it took the work
 	Epoch      uint64          `json:"epoch"`
 	State      provision.State `json:"state"`
 	Target     provision.State `json:"target,omitempty"`
 	Seq        uint64          `json:"seq"` // last event published in this epoch
 	Checkpoint Checkpoint      `json:"checkpoint"`
 	Result     *Result         `json:"result,omitempty"` // set: the work has ended
+	// Lost: the bus had lost the document, and it was written anew. More may have
+	// happened than it says.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Verb is what a piece of work does.

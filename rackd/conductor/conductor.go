@@ -8,8 +8,11 @@
 //     before each BMC write and each agent command.
 //   - There is no takeover path. Start, join and inheritance all end in reconcile,
 //     which re-reads the view and acts; it takes no event payload.
-//   - Work is taken from nobody who lives. An owner that the ring no longer names
-//     gives its work away at the next boundary between steps.
+//   - Work is taken from nobody who lives: dead is whose very lease has ended under
+//     which it took the work. An owner that the ring no longer names gives its work away
+//     at the next boundary between steps.
+//   - What the bus has lost is written anew by an owner whose lease has not ended since,
+//     else by central. A step marked as neither does not begin in such work.
 //   - One runner, one goroutine, for each piece of open work this rackd owns.
 package conductor
 
@@ -47,14 +50,15 @@ type Documents interface {
 // Membership says what this rackd owns (rackd/lease).
 type Membership interface {
 	Check() error
-	// Tenure changes when the lease has lapsed and begins again.
-	Tenure() uint64
+	// ID is the id of the lease; it changes when the lease has ended and another begins.
+	ID() string
 	// Age is how long ago the lease was confirmed, negative for never.
 	Age() time.Duration
 	// Owner returns the name of the rackd that owns a node.
 	Owner(node, driver, group string) string
-	// Gone reports whether a rackd certainly serves no nodes of a group any more.
-	Gone(name, group string) bool
+	// Ended reports whether the lease under which a rackd took work of a group, as this
+	// rackd learnt at that moment, is certainly over.
+	Ended(name, lease, group string, known time.Time) bool
 	// LastSeen is when the last sign of life of a rackd came.
 	LastSeen(name string) (time.Time, bool)
 }
@@ -213,18 +217,20 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	named := n != nil && c.owns(n)
 	r := c.runner(id)
 	switch {
-	case r == nil && !named && w.Remembered && w.Doc.Owner == "" && c.cfg.Members.Check() == nil:
+	case r == nil && w.Remembered && w.Doc.Owner == "" && (!named || !w.Doc.Open()) && c.cfg.Members.Check() == nil:
+		// An end too is written before it is reported: what is only remembered may be
+		// what another rackd, which does not remember it, is about to do again.
 		c.remind(ctx, g, *w)
 	case !w.Doc.Open():
 		// A runner of this work has ended it and is about to say so; one that had lost
 		// it cannot write any more.
 		if r != nil && r.id != w.Doc.ID {
 			r.stop()
-		} else if r == nil && named {
+		} else if r == nil && named && !w.Remembered {
 			c.reportEnded(ctx, g, w.Doc)
 		}
 	case r != nil && (w.Lost || r.id != w.Doc.ID || w.Doc.Epoch > r.Epoch() && w.Doc.Owner != c.cfg.Name || c.cfg.Members.Check() != nil ||
-		r.tenure != c.cfg.Members.Tenure()):
+		r.lease != c.cfg.Members.ID()):
 		// Lost by the bus, superseded, taken by another, or owned under a lease that is
 		// over. When the runner is out, this is looked at again.
 		r.stop()
@@ -244,19 +250,21 @@ func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
 	switch owner := w.Doc.Owner; {
 	case c.cfg.Members.Check() != nil:
 		return false
-	case w.Lost && !c.cfg.Members.Gone("", n.Group):
-		return false // who has just come back may remember an old owner: itself
+	case w.Lost:
+		// Only an owner whose lease has never ended is sure to remember the work's last
+		// document. What others remember may be older than what was done.
+		return owner == c.cfg.Name && w.Doc.Lease == c.cfg.Members.ID()
 	case owner == c.cfg.Name:
 		return true // from before a restart, or from a moment without a lease
 	case !named:
 		return false
-	case owner == "" && w.Doc.Fresh() && w.Doc.Epoch >= work.LostEpochs && time.Since(w.Seen) < remindWithin:
+	case owner == "" && w.Doc.Fresh() && w.Doc.Lost && time.Since(w.Seen) < remindWithin:
 		time.AfterFunc(remindWithin, func() { c.NodeChanged(n.UUID) })
 		return false
 	case owner == "":
 		return true
 	default:
-		return c.cfg.Members.Gone(owner, n.Group)
+		return c.cfg.Members.Ended(owner, w.Doc.Lease, n.Group, w.Seen)
 	}
 }
 

@@ -34,7 +34,7 @@ var errReleased = errors.New("the work was given to another rackd")
 
 // release gives the work away, between two steps: whoever the ring names takes it.
 func (r *runner) release(ctx context.Context) error {
-	r.doc.Owner = ""
+	r.doc.Owner, r.doc.Lease = "", ""
 	if err := r.save(ctx); err != nil {
 		return err
 	}
@@ -49,10 +49,11 @@ const graceAfterTake = time.Minute
 // take makes this rackd the owner, under a new epoch.
 func (r *runner) take(ctx context.Context) error {
 	from := r.doc.Owner
-	r.doc.Owner = r.c.cfg.Name
+	r.doc.Owner, r.doc.Lease = r.c.cfg.Name, r.lease
 	if r.doc.Epoch++; r.found.Lost {
-		// Others may have held it under later epochs than this rackd remembers.
+		// Whoever saw it under an epoch that was lost has lost the node.
 		r.doc.Epoch += work.LostEpochs
+		r.doc.Lost = true
 	}
 	r.doc.Seq = 1
 	if r.doc.State == "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
-	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // phases lists the phases that events reported.
@@ -103,34 +102,6 @@ func TestNothingIsTakenBeforeTheRingHasSettled(t *testing.T) {
 		}
 		if p := s.phases(); len(p) == 0 || !strings.HasPrefix(p[len(p)-1], "takeover: from a, which is dead, to b, at step deploy.deploy, 1.0 s after") {
 			t.Errorf("history: %q", p)
-		}
-	})
-}
-
-// The bus loses the work document in the middle of work: its owner writes it anew,
-// under a new epoch, and goes on where it stood.
-func TestLostDocumentIsWrittenAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &machine{power: driver.PowerOff}
-		m.deploy = []driver.Step{waitForAgent(m)}
-		s := newShelf()
-		oneNode(s)
-		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
-		defer kill()
-		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
-		synctest.Wait()
-		s.mu.Lock()
-		s.works[nodeA] = &view.Work{Doc: s.works[nodeA].Doc, Lost: true}
-		s.mu.Unlock()
-		s.tell(nodeA)
-		synctest.Wait()
-		if w := s.Work(nodeA); w.Lost || w.Doc.Epoch != 2+work.LostEpochs || w.Doc.Checkpoint.Step != "deploy.deploy" || w.Doc.State != provision.DeployWait {
-			t.Fatalf("after the loss: %+v", w)
-		}
-		beat(t, c)
-		synctest.Wait()
-		if d := s.Work(nodeA).Doc; d.State != provision.Active || len(m.writes) != 1 {
-			t.Errorf("state %q, writes %v, want one", d.State, m.writes)
 		}
 	})
 }
@@ -433,57 +404,6 @@ func TestBootOrderWithoutALease(t *testing.T) {
 	})
 }
 
-// The bus loses work that nobody held at that moment, and central makes it anew. The
-// rackd that the ring names remembers nothing; another one does, and says so.
-func TestWhoRemembersRemindsTheOthers(t *testing.T) {
-	for _, remembers := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			var log []string
-			m := &machine{power: driver.PowerOff, deploy: []driver.Step{did("write", &log), did("boot", &log)}}
-			s := newShelf()
-			oneNode(s)
-			s.alive.Store("a")
-			owner := owned("b")
-			_, _, killA := conductorOn(t, s, "a", owner, m, nil)
-			defer killA()
-			_, _, killB := conductorOn(t, s, "b", owner, m, nil)
-			defer killB()
-			n := *s.nodes[nodeA]
-			n.Generation, n.State = 1, provision.Deploying
-			d := work.Document{ID: "work-1", Node: nodeA, Generation: 1, Verb: work.Deploy, Requested: time.Now(), Entry: provision.Deploying,
-				EntryTarget: provision.Active, Epoch: work.LostEpochs}
-			told := d
-			told.State, told.Target, told.Seq = provision.Deploying, provision.Active, 9
-			told.Checkpoint = work.Checkpoint{Step: "deploy.write", Index: 1, Phase: work.Ended}
-			s.mu.Lock()
-			s.nodes[nodeA] = &n
-			s.rev++
-			// What b sees, and what only a knows besides.
-			s.works[nodeA] = &view.Work{Doc: d, Revision: s.rev, Seen: time.Now()}
-			if remembers {
-				s.memory = map[string]*view.Work{"a": {Doc: told, Revision: s.rev, Remembered: true, Seen: time.Now()}}
-			}
-			s.mu.Unlock()
-			s.tell(nodeA)
-			synctest.Wait()
-			if !remembers {
-				if w := s.Work(nodeA); w.Doc.Owner != "" {
-					t.Error("taken before anybody could say where it stood")
-				}
-				time.Sleep(remindWithin)
-				synctest.Wait()
-			}
-			want := "boot"
-			if !remembers {
-				want = "write boot"
-			}
-			if d := s.Work(nodeA).Doc; d.State != provision.Active || strings.Join(log, " ") != want {
-				t.Errorf("remembered %t: state %q, owner %q, steps %v, want %s", remembers, d.State, d.Owner, log, want)
-			}
-		})
-	}
-}
-
 // A rackd stood still until its lease was over, and has renewed it before it looks at
 // anything else: what it had begun does not go on as if nothing had been.
 func TestALeaseAnnouncedAnewIsAnotherOne(t *testing.T) {
@@ -501,7 +421,7 @@ func TestALeaseAnnouncedAnewIsAnotherOne(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
-		held.tenure.Add(1) // it lapsed, and was held again
+		held.lease.Add(1) // it ended, and another began
 		gate <- struct{}{}
 		synctest.Wait()
 		if len(m.writes) != 0 {

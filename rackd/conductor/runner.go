@@ -35,7 +35,7 @@ type runner struct {
 	revision uint64
 	task     *driver.Task
 	boot     string    // the FactBoot that the machine was last told of
-	tenure   uint64    // of the lease under which this runner owns the work
+	lease    string    // under which this runner owns the work
 	found    view.Work // the document as it was when this rackd took it
 	saved    time.Time
 	told     time.Time // when the state was last reported
@@ -55,7 +55,7 @@ type runner struct {
 }
 
 func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.CancelFunc) *runner {
-	r := &runner{c: c, id: w.Doc.ID, root: w.Doc.Root(), node: n, doc: w.Doc, revision: w.Revision, found: w, epoch: w.Doc.Epoch, tenure: c.cfg.Members.Tenure(), cancel: cancel,
+	r := &runner{c: c, id: w.Doc.ID, root: w.Doc.Root(), node: n, doc: w.Doc, revision: w.Revision, found: w, epoch: w.Doc.Epoch, lease: c.cfg.Members.ID(), cancel: cancel,
 		woken: make(chan struct{}, 1), phaseAt: time.Now(), seen: map[string]bool{}}
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
@@ -84,10 +84,10 @@ func (r *runner) Check() error {
 	if lost == nil {
 		lost = r.c.cfg.Members.Check()
 	}
-	if lost == nil && r.tenure != r.c.cfg.Members.Tenure() {
+	if lost == nil && r.lease != r.c.cfg.Members.ID() {
 		// The lease is held again, but in between others may have taken the work, and
 		// this rackd's view may not show that yet.
-		lost = errors.New("the lease under which the work was taken has lapsed")
+		lost = errors.New("the lease under which the work was taken has ended")
 	}
 	if lost == nil {
 		switch w := r.c.cfg.Documents.Work(r.node.UUID); {
@@ -173,6 +173,9 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 		r.show(steps, i)
 		cp := &r.doc.Checkpoint
 		switch {
+		case cp.Step != s.id() && s.Kind == driver.Neither && r.doc.Lost:
+			return fmt.Errorf("node %s: the bus had lost where this %s stood, so step %s may have run; it can be neither repeated nor re-attached, so the %[2]s fails here: check the machine, then ask again",
+				r.node.Label(), r.doc.Verb, s.id())
 		case cp.Step != s.id():
 			pointBegin.Hit(r.at(s))
 			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Entered = s.id(), i, work.Begun, nil, time.Now().UTC()

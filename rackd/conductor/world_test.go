@@ -33,6 +33,8 @@ type shelf struct {
 	watch  []*Conductor
 	alive  atomic.Value          // name of a rackd that lives besides the owner
 	memory map[string]*view.Work // what one rackd, by name, sees otherwise than the others
+	// onPublish, if set, is called with each event, with mu held
+	onPublish func(work.Event)
 }
 
 // eyes are how one rackd sees the shelf.
@@ -113,6 +115,9 @@ func (s *shelf) Publish(_ context.Context, e work.Event) error {
 		}
 	}
 	s.events = append(s.events, e)
+	if s.onPublish != nil {
+		s.onPublish(e)
+	}
 	return nil
 }
 
@@ -165,8 +170,8 @@ type members struct {
 	alive *atomic.Value // string: lives besides the owner
 	held  atomic.Bool
 	age   atomic.Int64
-	// tenure grows when the lease has lapsed and is held again
-	tenure atomic.Uint64
+	// lease grows when it has ended and another has begun
+	lease atomic.Uint64
 	// unsettled: the lease has just begun
 	unsettled atomic.Bool
 }
@@ -177,14 +182,14 @@ func (m *members) Check() error {
 	}
 	return errors.New("lease expired")
 }
-func (m *members) Tenure() uint64                      { return m.tenure.Load() }
+func (m *members) ID() string                          { return fmt.Sprintf("lease %d", m.lease.Load()) }
 func (m *members) Age() time.Duration                  { return time.Duration(m.age.Load()) }
 func (m *members) Owner(string, string, string) string { return m.owner.Load().(string) }
 
-// Gone: who is not the owner is dead, unless the test says otherwise.
-func (m *members) Gone(name, _ string) bool {
+// Ended: who is not the owner is dead, unless the test says otherwise.
+func (m *members) Ended(name, _, _ string, _ time.Time) bool {
 	alive, _ := m.alive.Load().(string)
-	return m.Check() == nil && !m.unsettled.Load() && (name == "" || name != m.owner.Load().(string) && name != alive)
+	return m.Check() == nil && !m.unsettled.Load() && name != m.owner.Load().(string) && name != alive
 }
 func (*members) LastSeen(string) (time.Time, bool) { return time.Now().Add(-time.Second), true }
 

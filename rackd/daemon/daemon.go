@@ -126,8 +126,8 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	r.netboot = netboot.NewMetrics(r.registry)
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.conductor.RingChanged() }, c.Log)
-	r.lease = lease.New(r.site, self, r.groups, func() { r.conductor.RingChanged() }, c.Log)
 	r.view = view.New(r.site, r.groups, r.nodeChanged, c.Log)
+	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
 	m := metrics.New(r.registry, metrics.Sources{LeaseAge: r.lease.Age, Members: func() int { return len(r.lease.Members()) },
 		Share: func() metrics.Share { return metrics.Share(r.conductor.Share()) }})
 	r.site.Trouble = func(bucket string, err error) {

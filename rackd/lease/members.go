@@ -1,0 +1,105 @@
+package lease
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/ring"
+)
+
+// reader is what bus.Follow tells.
+type reader struct{ *Lease }
+
+// Begin is told before everything is read. Unless it is the first time, the bucket has
+// lost something or was not followed for a while: those who live may hold their leases
+// still without being in it.
+func (r reader) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading = true
+	select {
+	case <-r.synced:
+		r.unsettle()
+	default:
+	}
+}
+
+// Synced is told when the bucket has been read. What it lost without a marker is
+// gone: those who live have announced themselves anew.
+func (r reader) Synced(missing []string) {
+	r.mu.Lock()
+	r.reading = false
+	for _, key := range missing {
+		delete(r.members, key)
+	}
+	r.mu.Unlock()
+	r.rebuild()
+	select {
+	case <-r.synced:
+		r.unsettle()
+	default:
+		close(r.synced)
+	}
+	r.changed()
+}
+
+// Apply takes in one change.
+func (r reader) Apply(e jetstream.KeyValueEntry) {
+	l := r.Lease
+	var m bus.Member
+	living := e.Operation() == jetstream.KeyValuePut
+	if living {
+		if err := json.Unmarshal(e.Value(), &m); err != nil {
+			l.log.Error("unreadable ALIVE key ignored", "key", e.Key(), "error", err)
+			return
+		}
+	}
+	l.mu.Lock()
+	old, had := l.members[e.Key()]
+	if living {
+		l.members[e.Key()], l.seen[m.Name] = m, time.Now()
+	} else {
+		delete(l.members, e.Key())
+		if had && e.Operation() == jetstream.KeyValueDelete && !l.reading {
+			// Only what is seen to happen proves that: a bus that is read anew may be an
+			// older copy of itself.
+			l.withdrawn[old.Name], l.seen[old.Name] = old.Lease, time.Now()
+		}
+	}
+	awaited := l.show(&m, e.Delta())
+	l.mu.Unlock()
+	switch {
+	case living && had && old.Instance == m.Instance && old.Lease == m.Lease: // a renewal changes nothing
+		if awaited {
+			l.changed()
+		}
+		return
+	case living:
+		l.log.Info("rackd joined", "rackd", m.Name, "group", m.Group)
+	case !had:
+		return
+	default:
+		l.log.Info("rackd left", "rackd", old.Name, "group", old.Group)
+	}
+	select {
+	case <-l.synced:
+		l.rebuild()
+		l.changed()
+	default: // the initial values are still coming
+	}
+}
+
+func (l *Lease) rebuild() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ms []ring.Member
+	for _, m := range l.members {
+		ms = append(ms, ring.Member{Name: m.Name, Group: m.Group, Drivers: slices.Collect(maps.Keys(m.Drivers))})
+	}
+	l.ring = ring.New(ms)
+}
