@@ -28,12 +28,17 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	p, err := readProvision(r, body)
+	p, runbook, err := readProvision(r, body)
 	if err != nil {
 		return Reply{}, err
 	}
 	if p.Node, err = s.node(r, r.Param(0)); err != nil {
 		return Reply{}, err
+	}
+	if runbook != "" {
+		if err := s.useRunbook(r, &p, runbook); err != nil {
+			return Reply{}, err
+		}
 	}
 	p.Caller = caller(r)
 	if err := s.dispatch.Provision(r.Context(), p); err != nil {
@@ -42,38 +47,36 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 	return accepted(statesLocation(r))
 }
 
-// readProvision reads all that can be judged without the node.
-func readProvision(r *Request, body map[string]any) (p dispatch.Provision, err error) {
+// readProvision reads all that can be judged without the node; runbook is the one that
+// the request names, empty for none.
+func readProvision(r *Request, body map[string]any) (p dispatch.Provision, runbook string, err error) {
 	if err := only(body, "target", "configdrive", "clean_steps", "deploy_steps", "service_steps", "rescue_password",
 		"disable_ramdisk", "runbook"); err != nil {
-		return p, err
+		return p, "", err
 	}
 	name, _ := body["target"].(string)
 	verb, known := provision.LookupVerb(name)
 	if !known {
-		return p, wire.Invalid("The requested action %.80q can not be performed on node %q: there is no such action.",
+		return p, "", wire.Invalid("The requested action %.80q can not be performed on node %q: there is no such action.",
 			wire.AppendValue(nil, body["target"]), r.Param(0))
 	}
 	if since := microversion.Version(verb.Since); r.Version < since {
-		return p, wire.NotAcceptable("The provision action "+name, since)
+		return p, "", wire.NotAcceptable("The provision action "+name, since)
 	}
 	p.Verb, p.Version = verb, int(r.Version)
-	if body["runbook"] != nil {
-		if r.Version < runbookSince {
-			return p, wire.NotAcceptable("The argument runbook", runbookSince)
-		}
-		return p, wire.Invalid("Runbook %.80s could not be found.", wire.AppendValue(nil, body["runbook"]))
+	if runbook, err = readRunbook(r, &p, body); err != nil {
+		return p, "", err
 	}
-	if err := readSteps(r, &p, body); err != nil {
-		return p, err
+	if err := readSteps(r, &p, body, runbook != ""); err != nil {
+		return p, "", err
 	}
 	if err := readRescue(&p, body); err != nil {
-		return p, err
+		return p, "", err
 	}
 	if p.ConfigDrive, err = readConfigDrive(r.Version, verb.Event, body["configdrive"]); err != nil {
-		return p, err
+		return p, "", err
 	}
-	return p, readDisableRamdisk(r, &p, body["disable_ramdisk"])
+	return p, runbook, readDisableRamdisk(r, &p, body["disable_ramdisk"])
 }
 
 func readRescue(p *dispatch.Provision, body map[string]any) error {

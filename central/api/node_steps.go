@@ -25,13 +25,14 @@ var stepsOf = map[string]struct {
 	"deploy_steps":  {[]provision.Event{provision.EventDeploy, provision.EventRebuild}, false, true},
 }
 
-// readSteps reads the list of steps that the verb takes and refuses the others.
-func readSteps(r *Request, p *dispatch.Provision, body map[string]any) error {
+// readSteps reads the list of steps that the verb takes and refuses the others. runbook:
+// the steps come from a runbook.
+func readSteps(r *Request, p *dispatch.Provision, body map[string]any, runbook bool) error {
 	for _, name := range []string{"clean_steps", "deploy_steps", "service_steps"} {
 		rule := stepsOf[name]
 		takes := slices.Contains(rule.events, p.Verb.Event)
 		switch v := body[name]; {
-		case v == nil && takes && rule.required:
+		case v == nil && takes && rule.required && !runbook:
 			return wire.Invalid("%q is required when setting target provision state to %s", name, p.Verb.Name)
 		case v == nil:
 		case !takes:

@@ -41,22 +41,32 @@ func (s *Server) listTraits(r *Request) (Reply, error) {
 }
 
 func (s *Server) replaceTraits(r *Request) (Reply, error) {
-	body, err := r.Object()
+	traits, err := readTraits(r)
 	if err != nil {
 		return Reply{}, err
 	}
+	return s.changeTraits(r, func([]string) ([]string, error) { return traits, nil })
+}
+
+// readTraits reads the body of a request that replaces all traits; one too many is kept,
+// for whoever bounds them.
+func readTraits(r *Request) ([]string, error) {
+	body, err := r.Object()
+	if err != nil {
+		return nil, err
+	}
 	if err := only(body, "traits"); err != nil {
-		return Reply{}, err
+		return nil, err
 	}
 	list, isList := body["traits"].([]any)
 	if !isList {
-		return Reply{}, wire.Invalid("Schema error for traits: 'traits' must be a list of texts")
+		return nil, wire.Invalid("Schema error for traits: 'traits' must be a list of texts")
 	}
 	traits := make([]string, 0, min(len(list), maxTraits+1))
 	for _, v := range list {
 		name, _ := v.(string)
 		if err := checkTrait(name); err != nil {
-			return Reply{}, err
+			return nil, err
 		}
 		if !slices.Contains(traits, name) {
 			traits = append(traits, name)
@@ -65,7 +75,7 @@ func (s *Server) replaceTraits(r *Request) (Reply, error) {
 			break
 		}
 	}
-	return s.changeTraits(r, func([]string) ([]string, error) { return traits, nil })
+	return traits, nil
 }
 
 func (s *Server) clearTraits(r *Request) (Reply, error) {

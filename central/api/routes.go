@@ -13,6 +13,8 @@ func (s *Server) list() []Resource {
 		s.nodeInventory(),
 		s.ports(),
 		s.chassis(),
+		s.deployTemplates(),
+		s.runbooks(),
 		s.drivers(),
 		s.conductors(),
 	}

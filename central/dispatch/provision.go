@@ -171,6 +171,11 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	w := d.newWork(n, owner, p.Caller)
 	w.Verb = work.Verb(p.Verb.Event)
 	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk}
+	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
+		if w.Args.Steps, err = withTemplates(ctx, tx, n, p.Steps); err != nil {
+			return err
+		}
+	}
 	a.work = w
 	if p.ConfigDrive == "" {
 		return d.write(ctx, tx, a)

@@ -122,6 +122,9 @@ type Step struct {
 	Priority  int            `json:"priority,omitempty"`
 	// Children are the UUIDs of the nodes on which to run it instead.
 	Children []string `json:"children,omitempty"`
+	// Origin says who asks for the step, for people: empty for the request itself, else
+	// "template NAME" or "runbook NAME".
+	Origin string `json:"origin,omitempty"`
 }
 
 // Checkpoint is where the work stands. It is written before each step begins and

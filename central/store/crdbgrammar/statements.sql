@@ -115,6 +115,8 @@ CREATE INDEX changes_seq ON changes (seq, uuid);
 
 CREATE INDEX chassis_created_at ON chassis (created_at, uuid);
 
+CREATE INDEX deploy_templates_created_at ON deploy_templates (created_at, uuid);
+
 CREATE INDEX members_site ON members (site, role, id);
 
 CREATE INDEX node_history_node ON node_history (node, created_at, uuid);
@@ -148,6 +150,8 @@ CREATE INDEX outbox_site ON outbox (site, id);
 CREATE INDEX ports_created_at ON ports (created_at, uuid);
 
 CREATE INDEX ports_node ON ports (node, uuid);
+
+CREATE INDEX runbooks_created_at ON runbooks (created_at, uuid);
 
 CREATE INDEX works_node ON works (node, generation);
 
@@ -202,6 +206,16 @@ CREATE TABLE chassis (
     created_at BIGINT NOT NULL DEFAULT 0,
     updated_at BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT chassis_pkey PRIMARY KEY (uuid)
+);
+
+CREATE TABLE deploy_templates (
+    uuid TEXT NOT NULL,
+    name TEXT NOT NULL DEFAULT '',
+    steps TEXT NOT NULL DEFAULT '',
+    extra TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT deploy_templates_pkey PRIMARY KEY (uuid)
 );
 
 CREATE TABLE join_tokens (
@@ -302,6 +316,21 @@ CREATE TABLE ports (
     CONSTRAINT ports_pkey PRIMARY KEY (uuid)
 );
 
+CREATE TABLE runbooks (
+    uuid TEXT NOT NULL,
+    name TEXT NOT NULL DEFAULT '',
+    description TEXT NOT NULL DEFAULT '',
+    steps TEXT NOT NULL DEFAULT '',
+    traits TEXT NOT NULL DEFAULT '',
+    disable_ramdisk BOOLEAN NOT NULL DEFAULT FALSE,
+    public BOOLEAN NOT NULL DEFAULT FALSE,
+    owner TEXT NOT NULL DEFAULT '',
+    extra TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT runbooks_pkey PRIMARY KEY (uuid)
+);
+
 CREATE TABLE works (
     id TEXT NOT NULL,
     node TEXT NOT NULL,
@@ -320,6 +349,8 @@ CREATE TABLE works (
     CONSTRAINT works_pkey PRIMARY KEY (id)
 );
 
+CREATE UNIQUE INDEX deploy_templates_name ON deploy_templates (name);
+
 CREATE UNIQUE INDEX nodes_instance_uuid ON nodes (instance_uuid) WHERE instance_uuid <> '';
 
 CREATE UNIQUE INDEX nodes_name ON nodes (name) WHERE name <> '';
@@ -328,11 +359,15 @@ CREATE UNIQUE INDEX ports_address ON ports (address);
 
 CREATE UNIQUE INDEX ports_name ON ports (name) WHERE name <> '';
 
+CREATE UNIQUE INDEX runbooks_name ON runbooks (name);
+
 DELETE FROM audit WHERE uuid IN (SELECT a.uuid FROM audit a WHERE a.uuid < $1 ORDER BY a.uuid LIMIT $2);
 
 DELETE FROM changes WHERE seq > 0 AND seq <= $1;
 
 DELETE FROM chassis WHERE uuid = $1;
+
+DELETE FROM deploy_templates WHERE uuid = $1;
 
 DELETE FROM node_hardware WHERE node = $1;
 
@@ -354,6 +389,8 @@ DELETE FROM ports WHERE node = $1;
 
 DELETE FROM ports WHERE uuid = $1;
 
+DELETE FROM runbooks WHERE uuid = $1;
+
 DELETE FROM works WHERE node = $1;
 
 INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32);
@@ -363,6 +400,8 @@ INSERT INTO change_numbers (name, newest, pruned) VALUES ('changes', 0, 0) ON CO
 INSERT INTO changes (uuid, seq, created_at, resource, object, node, event, phases, user_name, request_id, facts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11), ($12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22);
 
 INSERT INTO chassis (uuid, created_at, updated_at, description, extra) VALUES ($1, $2, $3, $4, $5);
+
+INSERT INTO deploy_templates (uuid, created_at, updated_at, name, steps, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
 INSERT INTO join_tokens (id, secret_hash, scope, created_at, expires_at, used_at, used_key, member, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
@@ -381,6 +420,8 @@ INSERT INTO nodes (revision, uuid, created_at, updated_at, name, driver, conduct
 INSERT INTO outbox (id, site, origin, kind, node, conductor_group, object, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8), ($9, $10, $11, $12, $13, $14, $15, $16);
 
 INSERT INTO ports (uuid, node, created_at, updated_at, address, name, description, pxe_enabled, is_smartnic, physical_network, portgroup_uuid, vendor, category, local_link_connection, extra, internal_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+
+INSERT INTO runbooks (uuid, created_at, updated_at, name, description, steps, traits, disable_ramdisk, public, owner, extra) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3);
 
@@ -648,6 +689,64 @@ SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t
 
 SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE t.uuid = $1;
 
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.description, t.uuid) < (SELECT m.description, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.description DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.description, t.uuid) > (SELECT m.description, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.description ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.disable_ramdisk, t.uuid) < (SELECT m.disable_ramdisk, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.disable_ramdisk DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.disable_ramdisk, t.uuid) > (SELECT m.disable_ramdisk, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.disable_ramdisk ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.name, t.uuid) < (SELECT m.name, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.name DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.name, t.uuid) > (SELECT m.name, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.name ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner, t.uuid) < (SELECT m.owner, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.owner DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner, t.uuid) > (SELECT m.owner, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.owner ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.public, t.uuid) < (SELECT m.public, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.public DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.public, t.uuid) > (SELECT m.public, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.public ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM runbooks m WHERE m.uuid = $2) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE t.name = $1;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE t.uuid = $1;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.name, t.uuid) < (SELECT m.name, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.name DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.name, t.uuid) > (SELECT m.name, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.name ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE t.name = $1;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE t.name IN ($1, $2) ORDER BY t.name;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE t.uuid = $1;
+
 SELECT uuid FROM audit WHERE uuid = $1;
 
 SELECT uuid FROM node_history WHERE uuid = $1;
@@ -682,6 +781,8 @@ UPDATE change_numbers SET pruned = $1 WHERE name = 'changes' AND pruned < $1;
 
 UPDATE chassis SET updated_at = $2, description = $3, extra = $4 WHERE uuid = $1;
 
+UPDATE deploy_templates SET updated_at = $2, name = $3, steps = $4, extra = $5 WHERE uuid = $1;
+
 UPDATE join_tokens SET revoked_at = $2 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
 
 UPDATE join_tokens SET used_at = $2, used_key = $3, member = $4 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
@@ -697,6 +798,8 @@ UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epo
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4, driver = $5, conductor_group = $6, resource_class = $7, owner = $8, lessee = $9, description = $10, shard = $11, parent_node = $12, chassis_uuid = $13, allocation_uuid = $14, instance_uuid = $15, instance_name = $16, interfaces = $17, driver_info = $18, properties = $19, instance_info = $20, extra = $21, network_data = $22, target_raid_config = $23, automated_clean = $24, disable_power_off = $25, protected = $26, protected_reason = $27, retired = $28, retired_reason = $29, maintenance_set = $30, maintenance_why = $31, fault_acked = $32, generation = $33, accepted_state = $34, accepted_target = $35, accepted_at = $36, accepted_error = $37, power_generation = $38, power_target = $39, inspection_started_at = $40 WHERE uuid = $1 AND revision = $2;
 
 UPDATE ports SET updated_at = $2, address = $3, name = $4, description = $5, pxe_enabled = $6, is_smartnic = $7, physical_network = $8, portgroup_uuid = $9, vendor = $10, category = $11, local_link_connection = $12, extra = $13, internal_info = $14 WHERE uuid = $1;
+
+UPDATE runbooks SET updated_at = $2, name = $3, description = $4, steps = $5, traits = $6, disable_ramdisk = $7, public = $8, owner = $9, extra = $10 WHERE uuid = $1;
 
 UPDATE vault SET value = $3, updated_at = $4 WHERE name = $1 AND value = $2;
 

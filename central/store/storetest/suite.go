@@ -45,6 +45,7 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Changes", changes},
 		{"Numbering", numbering},
 		{"Audit", audit},
+		{"StepLists", stepLists},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}

@@ -1,0 +1,81 @@
+package fields
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+)
+
+// Strings is a list of texts, [] when it is empty.
+func Strings[T any](name string, since microversion.Version, at func(*T) *[]string) Field[T] {
+	return Field[T]{Name: name, Since: since,
+		Get: func(t *T) any {
+			list := make([]any, len(*at(t)))
+			for i, s := range *at(t) {
+				list[i] = s
+			}
+			return list
+		},
+		Set: func(t *T, v any) {
+			*at(t) = []string{}
+			list, _ := v.([]any)
+			for _, item := range list {
+				if s, ok := item.(string); ok {
+					*at(t) = append(*at(t), s)
+				}
+			}
+		},
+		Check: func(v any) (any, error) {
+			list, ok := v.([]any)
+			if !ok && v != nil {
+				return nil, fmt.Errorf("%s is not of type 'array', 'null'", brief(v))
+			}
+			for _, item := range list {
+				if _, ok := item.(string); !ok {
+					return nil, fmt.Errorf("%s is not of type 'string'", brief(item))
+				}
+			}
+			return v, nil
+		},
+	}
+}
+
+// Each adds a check of every text of a list.
+func (f Field[T]) Each(check func(string) error) Field[T] {
+	return f.Where(func(v any) error {
+		list, _ := v.([]any)
+		for _, item := range list {
+			s, _ := item.(string)
+			if err := check(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Whole is a whole number from least to most, never null; null sets 0.
+func Whole[T any](name string, since microversion.Version, least, most int64, at func(*T) *int64) Field[T] {
+	return Field[T]{Name: name, Since: since,
+		Get: func(t *T) any { return *at(t) },
+		Set: func(t *T, v any) { *at(t), _ = v.(int64) },
+		Check: func(v any) (any, error) {
+			if v == nil {
+				return nil, nil
+			}
+			if n, stored := v.(int64); stored { // as a PATCH of something else finds it
+				return n, nil
+			}
+			number, ok := v.(json.Number)
+			n, err := number.Int64()
+			if !ok || err != nil {
+				return nil, fmt.Errorf("%s is not of type 'integer'", brief(v))
+			}
+			if n < least || n > most {
+				return nil, fmt.Errorf("%d is not between %d and %d", n, least, most)
+			}
+			return n, nil
+		},
+	}
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// readRunbook reads the name or UUID of the runbook that a provision request names in
+// place of steps; empty for none.
+func readRunbook(r *Request, p *dispatch.Provision, body map[string]any) (string, error) {
+	v := body["runbook"]
+	if v == nil {
+		return "", nil
+	}
+	if r.Version < runbookSince {
+		return "", wire.NotAcceptable("The argument runbook", runbookSince)
+	}
+	if p.Verb.Event != provision.EventClean && p.Verb.Event != provision.EventService {
+		return "", wire.Invalid("\"runbook\" is only valid when setting target provision state to clean or service")
+	}
+	for _, steps := range []string{"clean_steps", "service_steps"} {
+		if body[steps] != nil {
+			return "", wire.Invalid("runbook cannot be used with %s: the runbook's steps are what is run", steps)
+		}
+	}
+	ident, isText := v.(string)
+	if !isText {
+		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", wire.AppendValue(nil, v))
+	}
+	return nameOrUUID(r, ident)
+}
+
+// useRunbook takes the steps of a runbook, in their order, if the node is one of those
+// that the runbook is for.
+func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) error {
+	b, err := s.Store.Runbook(r.Context(), ident)
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.Errorf(http.StatusNotFound, "Runbook %.255s could not be found.", ident)
+	}
+	if err != nil {
+		return err
+	}
+	if !suits(b, p.Node, r) {
+		return wire.Invalid("Runbook %s has not been approved for node %s: the node has none of the runbook's traits.", b.Name, p.Node.UUID)
+	}
+	steps := slices.Clone(b.Steps)
+	slices.SortStableFunc(steps, func(a, b store.ListedStep) int { return cmp.Compare(a.Rank, b.Rank) })
+	p.Steps = make([]work.Step, len(steps))
+	for i, step := range steps {
+		p.Steps[i] = step.Work("runbook " + b.Name)
+	}
+	p.DisableRamdisk = p.DisableRamdisk || b.DisableRamdisk
+	return nil
+}
+
+// suits reports whether the node has one of the runbook's traits; that older requests,
+// and runbooks that have none, are matched by is the runbook's name.
+func suits(b *store.Runbook, n *store.Node, r *Request) bool {
+	if slices.ContainsFunc(b.Traits, func(t string) bool { return slices.Contains(n.Traits, t) }) {
+		return true
+	}
+	return (r.Version < runbookTraitsSince || len(b.Traits) == 0) && slices.Contains(n.Traits, b.Name)
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+const (
+	runbookID   = "eeeeeeee-2222-4333-8444-555555555555"
+	clearStep   = `{"interface":"bios","step":"factory_reset","args":{},"order":2}`
+	eraseStep   = `{"interface":"deploy","step":"erase","args":{"n":1},"order":1}`
+	runbookBody = `{"uuid":"` + runbookID + `","name":"CUSTOM_WASH","extra":{"a":1},"steps":[` + clearStep + `,` + eraseStep + `]}`
+)
+
+// steps are those of the open work of a node, with priority and origin.
+func (b *bench) steps(ident string) []string {
+	b.t.Helper()
+	var list []string
+	for _, s := range b.work(ident).Args.Steps {
+		list = append(list, fmt.Sprintf("%s.%s@%d %s", s.Interface, s.Step, s.Priority, s.Origin))
+	}
+	return list
+}
+
+// TestRunbooks follows a runbook from its creation to its end.
+func TestRunbooks(t *testing.T) {
+	b := newBench(t)
+	made := b.want(201, "POST", "/v1/runbooks", "1.92", runbookBody)
+	if got, want := made.Header.Get("Location"), "http://ironyard.example:6385/v1/runbooks/"+runbookID; got != want {
+		t.Errorf("Location %q, want %q", got, want)
+	}
+	b.goldens(t, "runbooks", "/v1/runbooks", "1.1", "1.91", "1.92", "1.111", "1.115")
+	b.goldens(t, "runbook", "/v1/runbooks/CUSTOM_WASH", "1.1", "1.91", "1.92", "1.111", "1.115")
+	const one = "/v1/runbooks/" + runbookID
+	changed := b.want(200, "PATCH", one, "1.112", `[{"op":"replace","path":"/name","value":"wash"},{"op":"add","path":"/description","value":"weekly"},
+		{"op":"replace","path":"/disable_ramdisk","value":true},{"op":"add","path":"/owner","value":"p1"}]`).object(t)
+	if changed["name"] != "wash" || changed["description"] != "weekly" || changed["disable_ramdisk"] != true || changed["owner"] != "p1" {
+		t.Errorf("changed runbook: %v", changed)
+	}
+	public := b.want(200, "PATCH", one, "1.92", `[{"op":"replace","path":"/public","value":true}]`).object(t)
+	if public["public"] != true || public["owner"] != nil {
+		t.Errorf("a public runbook: %v", public)
+	}
+	if list := b.want(200, "GET", "/v1/runbooks?project=p2", "1.92", "").object(t)["runbooks"].([]any); len(list) != 1 {
+		t.Errorf("a project sees of public runbooks: %v", list)
+	}
+	b.want(204, "DELETE", "/v1/runbooks/wash", "1.92", "")
+	b.want(404, "GET", one, "1.92", "")
+}
+
+func TestRunbookTraits(t *testing.T) {
+	b := newBench(t)
+	b.want(201, "POST", "/v1/runbooks", "1.92", runbookBody)
+	const traits = "/v1/runbooks/CUSTOM_WASH/traits"
+	want := func(list string) {
+		t.Helper()
+		if got := b.want(200, "GET", traits, "1.112", "").body; got != `{"traits":`+list+`}` {
+			t.Errorf("traits %s, want %s", got, list)
+		}
+	}
+	want(`[]`)
+	a := b.want(204, "PUT", traits+"/CUSTOM_B", "1.112", "")
+	if got := a.Header.Get("Location"); got != "http://ironyard.example:6385"+traits+"/CUSTOM_B" {
+		t.Errorf("Location %q", got)
+	}
+	b.want(204, "PUT", traits+"/CUSTOM_A", "1.112", "")
+	b.want(204, "PUT", traits+"/CUSTOM_A", "1.112", "")
+	want(`["CUSTOM_A","CUSTOM_B"]`)
+	b.want(204, "DELETE", traits+"/CUSTOM_A", "1.112", "")
+	b.want(204, "DELETE", traits+"/CUSTOM_A", "1.112", "")
+	want(`["CUSTOM_B"]`)
+	b.want(204, "PUT", traits, "1.112", `{"traits":["CUSTOM_Z","CUSTOM_Y","CUSTOM_Z"]}`)
+	want(`["CUSTOM_Y","CUSTOM_Z"]`)
+	b.want(204, "DELETE", traits, "1.112", "")
+	want(`[]`)
+	b.refuse([]string{traits}, refusal{"GET", traits, "1.111", "", 404, ""}, refusal{"PUT", traits + "/CUSTOM_A", "1.111", "", 404, ""},
+		refusal{"PUT", traits + "/a", "1.112", "", 400, "trait"}, refusal{"PUT", traits, "1.112", `{"traits":["a"]}`, 400, "trait"},
+		refusal{"PUT", traits, "1.112", `{}`, 400, "traits"}, refusal{"PUT", traits, "1.112", `{"traits":[],"x":1}`, 400, "x"},
+		refusal{"PUT", traits + "/CUSTOM_A", "1.112", `{"a":1}`, 400, "body"},
+		refusal{"GET", "/v1/runbooks/none/traits", "1.112", "", 404, "Runbook none could not be found"},
+		refusal{"PUT", "/v1/runbooks/none/traits", "1.112", `{"traits":[]}`, 404, "Runbook none could not be found"})
+}
+
+func TestRunbookRefusals(t *testing.T) {
+	b := newBench(t)
+	b.want(201, "POST", "/v1/runbooks", "1.92", runbookBody)
+	const all, one = "/v1/runbooks", "/v1/runbooks/CUSTOM_WASH"
+	b.want(201, "POST", all, "1.92", `{"name":"CUSTOM_ALL","public":true,"steps":[`+eraseStep+`]}`)
+	b.refuse([]string{all + "?detail=true"},
+		refusal{"GET", all, "1.91", "", 404, ""},
+		refusal{"POST", all, "1.91", runbookBody, 405, ""},
+		refusal{"PATCH", one, "1.91", `[]`, 405, ""},
+		refusal{"DELETE", one, "1.91", "", 405, ""},
+		refusal{"POST", all, "1.92", runbookBody, 409, "already exists"},
+		refusal{"POST", all, "1.92", `{"name":"wash","steps":[` + eraseStep + `]}`, 400, "trait"},
+		refusal{"POST", all, "1.112", `{"name":"w/ash","steps":[` + eraseStep + `]}`, 400, "invalid name"},
+		refusal{"POST", all, "1.112", `{"name":"` + nodeID + `","steps":[` + eraseStep + `]}`, 400, "invalid name"},
+		refusal{"POST", all, "1.112", `{"name":"x","traits":["CUSTOM_A"],"steps":[` + eraseStep + `]}`, 400, "traits"},
+		refusal{"POST", all, "1.111", `{"name":"CUSTOM_X","description":"d","steps":[` + eraseStep + `]}`, 406, "description"},
+		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[]}`, 400, "too short"},
+		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X"}`, 400, "'steps' is a required property"},
+		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[` + eraseStep + `,` + eraseStep + `]}`, 400, "Duplicate"},
+		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[` + raidStep + `]}`, 400, "priority"},
+		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","disable_ramdisk":7,"steps":[` + eraseStep + `]}`, 400, "disable_ramdisk"},
+		refusal{"PATCH", one, "1.92", `[{"op":"remove","path":"/name"}]`, 400, "required"},
+		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/name","value":"wash"}]`, 400, "trait"},
+		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/name","value":"CUSTOM_ALL"}]`, 409, "already exists"},
+		refusal{"PATCH", one, "1.112", `[{"op":"add","path":"/traits","value":["CUSTOM_A"]}]`, 400, "traits"},
+		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/public","value":true},{"op":"add","path":"/owner","value":"p"}]`, 400, "owner for a public runbook"},
+		refusal{"PATCH", "/v1/runbooks/CUSTOM_ALL", "1.92", `[{"op":"add","path":"/owner","value":"p"}]`, 400, "owner for a public runbook"},
+		refusal{"GET", "/v1/runbooks/CUSTOM_NONE", "1.92", "", 404, "Runbook CUSTOM_NONE could not be found"},
+	)
+	sortable(b, runbookTable, all, b.want(200, "GET", one, "1.115", "").object(t))
+}
+
+// TestRunningARunbook holds what a runbook becomes, and on which nodes.
+func TestRunningARunbook(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/runbooks", "1.92", runbookBody)
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	const path = "/v1/nodes/n1/states/provision"
+	const clean = `{"target":"clean","runbook":"CUSTOM_WASH"}`
+	b.refuse([]string{"/v1/nodes/n1"},
+		refusal{"PUT", path, "1.91", clean, 406, "1.92"},
+		refusal{"PUT", path, "1.92", clean, 400, "has not been approved for node"},
+		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":"CUSTOM_NONE"}`, 404, "Runbook CUSTOM_NONE could not be found"},
+		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":7}`, 400, "Expected"},
+		refusal{"PUT", path, "1.92", `{"target":"inspect","runbook":"CUSTOM_WASH"}`, 400, "clean or service"},
+		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":"CUSTOM_WASH","clean_steps":[{"interface":"deploy","step":"erase"}]}`, 400, "cannot be used with"},
+	)
+	run := func(version string) {
+		t.Helper()
+		b.move("n1", provision.Manageable, provision.NoState, nil)
+		b.want(202, "PUT", path, version, clean)
+		want := []string{"deploy.erase@0 runbook CUSTOM_WASH", "bios.factory_reset@0 runbook CUSTOM_WASH"}
+		if got := b.steps("n1"); !slices.Equal(got, want) {
+			t.Errorf("steps %q, want %q", got, want)
+		}
+	}
+	b.want(204, "PUT", "/v1/nodes/n1/traits/CUSTOM_WASH", "1.92", "")
+	run("1.92")
+	run("1.115") // no traits yet: the name counts
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	b.want(204, "PUT", "/v1/runbooks/CUSTOM_WASH/traits", "1.112", `{"traits":["CUSTOM_B","CUSTOM_C"]}`)
+	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.112", clean, 400, "none of the runbook's traits"})
+	b.want(204, "PUT", "/v1/nodes/n1/traits/CUSTOM_C", "1.92", "")
+	run("1.112")
+}

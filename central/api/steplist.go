@@ -1,0 +1,106 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// steppedKinds are the interfaces that have steps for deploying and cleaning.
+var steppedKinds = []string{"bios", "deploy", "firmware", "management", "power", "raid", "vendor"}
+
+// stepsField is the required list of steps of a resource; rank is what the steps call
+// their rank: "priority" or "order".
+func stepsField[T any](rank string, since microversion.Version, at func(*T) *[]store.ListedStep) fields.Field[T] {
+	show := func(hide func(map[string]any) map[string]any) func(t *T) any {
+		return func(t *T) any {
+			list := make([]any, len(*at(t)))
+			for i, s := range *at(t) {
+				list[i] = map[string]any{"interface": s.Interface, "step": s.Step, "args": hide(s.Args), rank: s.Rank}
+			}
+			return list
+		}
+	}
+	whole := func(m map[string]any) map[string]any {
+		if m == nil {
+			m = map[string]any{}
+		}
+		return m
+	}
+	return fields.Field[T]{Name: "steps", Since: since, Get: show(mask), Stored: show(whole), Required: true,
+		Set:   func(t *T, v any) { *at(t), _ = readListedSteps(rank, v) },
+		Check: func(v any) (any, error) { _, err := readListedSteps(rank, v); return v, err },
+	}.Write()
+}
+
+// readListedSteps reads the steps of a template or runbook, or says what is wrong.
+func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
+	if v == nil {
+		return nil, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("they must be a list")
+	}
+	if len(list) == 0 || len(list) > maxSteps {
+		return nil, fmt.Errorf("there are %d, want 1 to %d: [] is too short", len(list), maxSteps)
+	}
+	steps := make([]store.ListedStep, len(list))
+	seen, twice := map[string]bool{}, []string(nil)
+	for i, item := range list {
+		s := &steps[i]
+		if err := readListedStep(s, rank, item); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
+		}
+		name := fmt.Sprintf("interface: %s, step: %s", s.Interface, s.Step)
+		if seen[name] && !slices.Contains(twice, name) {
+			twice = append(twice, name)
+		}
+		seen[name] = true
+	}
+	if twice != nil {
+		return nil, wire.Invalid("Duplicate deploy steps. There cannot be multiple steps with the same interface and step. Duplicates: %s",
+			strings.Join(twice, "; "))
+	}
+	return steps, nil
+}
+
+func readListedStep(s *store.ListedStep, rank string, item any) error {
+	m, ok := item.(map[string]any)
+	if !ok {
+		return fmt.Errorf("it must be an object")
+	}
+	for name := range m {
+		if !slices.Contains([]string{"interface", "step", "args", rank}, name) {
+			return fmt.Errorf("additional properties are not allowed (%.80q was unexpected)", name)
+		}
+	}
+	for _, name := range []string{"interface", "step", "args", rank} {
+		if _, given := m[name]; !given {
+			return fmt.Errorf("'%s' is a required property", name)
+		}
+	}
+	if s.Interface, _ = m["interface"].(string); !slices.Contains(steppedKinds, s.Interface) {
+		return fmt.Errorf("'interface' must be one of %v", steppedKinds)
+	}
+	if s.Step, _ = m["step"].(string); s.Step == "" {
+		return fmt.Errorf("'step' must be a text that is not empty")
+	}
+	if s.Args, ok = m["args"].(map[string]any); !ok {
+		return fmt.Errorf("'args' must be an object")
+	}
+	n, isInt := m[rank].(int) // as stored
+	if !isInt {
+		n, isInt = whole(m[rank])
+	}
+	if !isInt || n < 0 {
+		return fmt.Errorf("'%s' must be a whole number, 0 or more", rank)
+	}
+	s.Rank = n
+	return nil
+}

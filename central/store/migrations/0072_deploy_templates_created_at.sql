@@ -1,0 +1,1 @@
+CREATE INDEX deploy_templates_created_at ON deploy_templates (created_at, uuid)

@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX runbooks_name ON runbooks (name)

@@ -1,0 +1,1 @@
+CREATE INDEX runbooks_created_at ON runbooks (created_at, uuid)
