@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -150,10 +151,11 @@ func visibleState(n *nodeView) any {
 // step shows the running step while the node is in one of the states.
 func step(states ...provision.State) func(*nodeView) any {
 	return func(n *nodeView) any {
-		if n.ObservedStep == "" || !n.ProvisionState.In(states) {
+		shown := map[string]any{}
+		if n.ObservedStepInfo == "" || !n.ProvisionState.In(states) || json.Unmarshal([]byte(n.ObservedStepInfo), &shown) != nil {
 			return map[string]any{}
 		}
-		return map[string]any{"step": n.ObservedStep}
+		return shown
 	}
 }
 

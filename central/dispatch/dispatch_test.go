@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -103,6 +105,16 @@ func (b *bench) put(state, target provision.State, change func(*store.Node)) {
 	}
 }
 
+// open gives the node open work of the generation that it is in.
+func (b *bench) open(w *store.Work) {
+	b.t.Helper()
+	n := b.node()
+	w.ID, w.Node, w.Generation = uuid.NewString(), n.UUID, n.Generation
+	if err := b.Store.Update(b.t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertWork(ctx, w) }); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func (b *bench) verb(name string, change func(*Provision)) error {
 	b.t.Helper()
 	v, known := provision.LookupVerb(name)
@@ -139,6 +151,13 @@ func TestEveryVerbInEveryState(t *testing.T) {
 	for _, info := range provision.States {
 		for _, v := range provision.Verbs {
 			b.put(info.State, info.Target, nil)
+			expected := work.Verb(v.Event)
+			if v.Event == provision.EventUnhold {
+				if info.Kind == provision.Held {
+					expected = work.Clean
+					b.open(&store.Work{Verb: work.Clean})
+				}
+			}
 			before := b.node()
 			err := b.verb(v.Name, nil)
 			after := b.node()
@@ -158,7 +177,7 @@ func TestEveryVerbInEveryState(t *testing.T) {
 			}
 			if hasWork {
 				w, err := b.Store.Work(t.Context(), after.WorkID)
-				if err != nil || w.Verb != work.Verb(v.Event) || w.Generation != after.Generation || w.Entry != want.To ||
+				if err != nil || w.Verb != expected || w.Generation != after.Generation || w.Entry != want.To ||
 					w.EntryTarget != after.TargetProvisionState || w.RequestID != "req-1" || w.Owner != "rack-1" {
 					t.Errorf("%s in %q: work %+v, %v", v.Name, info.State, w, err)
 				}

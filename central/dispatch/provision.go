@@ -155,6 +155,9 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if n.WorkID != "" {
 		event += fmt.Sprintf(", in place of %s (work %s)", n.WorkVerb, n.WorkID)
 	}
+	if later := abortsLater(n, t); later || t.Event == provision.EventUnhold {
+		return d.goOn(ctx, tx, n, owner, t, later, p)
+	}
 	n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
 	if p.RescuePassword != "" {
 		info := maps.Clone(n.InstanceInfo)

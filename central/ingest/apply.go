@@ -59,20 +59,20 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 		// hold, so they begin where the request put the node.
 		n.ObservedGeneration = e.Generation
 		n.ObservedState, n.ObservedTarget = n.ProvisionState, n.TargetProvisionState
-		n.ObservedAt, n.ObservedError, n.ObservedStep = n.ProvisionUpdatedAt, n.LastError, ""
+		n.ObservedAt, n.ObservedError, n.ObservedStep, n.ObservedStepInfo = n.ProvisionUpdatedAt, n.LastError, "", ""
 	}
 	n.ObservedEpoch, n.ObservedSeq, n.ObservedOwner = e.Epoch, e.Seq, e.Rackd
 	switch e.Kind {
 	case work.StateChanged:
 		enter(n, e)
-		n.ObservedStep = e.Step
+		n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
 		fx.add(e, "INFO", "provisioning", entered(e))
 	case work.WorkEnded:
 		end(n, e, fx)
 	case work.PowerObserved:
 		power(n, e)
 	case work.PhaseEntered:
-		n.ObservedStep = e.Step
+		n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
 		fx.add(e, "INFO", "phase", e.Phase+optional(": ", e.Detail))
 	case work.InventoryFound:
 		if e.Inventory != nil {
@@ -106,7 +106,7 @@ func enter(n *store.Node, e *work.Event) {
 
 func end(n *store.Node, e *work.Event, fx *effects) {
 	enter(n, e)
-	n.ObservedStep = ""
+	n.ObservedStep, n.ObservedStepInfo = "", ""
 	n.PowerObservedGeneration = e.Generation
 	if e.Verb == work.Inspect && e.Error == "" {
 		n.InspectionFinished = at(e)

@@ -147,8 +147,12 @@ func decide(row *store.Snapshot, old *work.Document, why reason, now time.Time) 
 			fresh.Owner, fresh.Lease = old.Owner, old.Lease
 		}
 		fresh.Checkpoint.Agent = old.Checkpoint.Agent
-		if fresh.Verb == work.Abort {
+		switch {
+		case fresh.Args.Continues != "" && fresh.Args.Continues == old.Root():
+			fresh.Checkpoint = old.Checkpoint
+		case fresh.Verb == work.Abort:
 			fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
+			fresh.Args.AbortedBoot = old.Checkpoint.Facts[work.FactBoot]
 		}
 	}
 	if observed > 0 || why == repairing {

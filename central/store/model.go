@@ -70,6 +70,7 @@ type Node struct {
 	ObservedAt              time.Time
 	ObservedError           string
 	ObservedStep            string // name of the step that runs
+	ObservedStepInfo        string // that step as the API shows it (JSON), empty for none
 	ObservedOwner           string // rackd that reported last
 	PowerState              string // "power on", "power off", "error" or empty
 	PowerAt                 time.Time

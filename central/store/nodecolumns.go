@@ -52,6 +52,7 @@ var nodeColumns = []column[Node]{
 	{"observed_at", hot, func(n *Node) any { return &micros{&n.ObservedAt} }},
 	{"observed_error", hot, func(n *Node) any { return &n.ObservedError }},
 	{"observed_step", hot, func(n *Node) any { return &n.ObservedStep }},
+	{"observed_step_info", hot, func(n *Node) any { return &n.ObservedStepInfo }},
 	{"observed_owner", hot, func(n *Node) any { return &n.ObservedOwner }},
 	{"power_state", hot, func(n *Node) any { return &n.PowerState }},
 	{"power_at", hot, func(n *Node) any { return &micros{&n.PowerAt} }},

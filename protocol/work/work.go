@@ -92,6 +92,8 @@ type Args struct {
 	Continues string `json:"continues,omitempty"`
 	// AbortAfter: the flow ends after the step that runs.
 	AbortAfter bool `json:"abort_after,omitempty"`
+	// AbortedBoot is what the machine was told to boot then, see FactBoot.
+	AbortedBoot string `json:"aborted_boot,omitempty"`
 	// RescuePassword is sealed for the group.
 	RescuePassword string `json:"rescue_password,omitempty"`
 	// Change is what Adjust does.
@@ -144,6 +146,9 @@ type Checkpoint struct {
 	// Facts learnt by earlier steps (for instance the disk written).
 	Facts map[string]string `json:"facts,omitempty"`
 }
+
+// FactBoot is the fact that says what the machine gets when it boots from the network.
+const FactBoot = "boot"
 
 // Phase of a step.
 type Phase string

@@ -106,9 +106,13 @@ func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.
 	}
 }
 
-// abortFlow stops a machine whose waiting work was aborted.
-func abortFlow(_ *Conductor, d *work.Document, _ *driver.Task) ([]flowStep, error) {
-	if d.Entry == provision.Active { // a failed service: the instance keeps running
+// abortFlow stops a machine whose waiting work was aborted. One whose service was
+// aborted runs its instance again.
+func abortFlow(_ *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+	if d.Entry == provision.ServiceFail {
+		if b, ok := t.Hardware.Deploy().(driver.InBand); ok && d.Args.AbortedBoot == driver.BootRamdisk {
+			return plain(b.Down(t.Node, driver.InService)), nil
+		}
 		return nil, nil
 	}
 	return []flowStep{{Step: driver.Step{Interface: "power", Name: "power_off", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,

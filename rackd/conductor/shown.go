@@ -89,6 +89,13 @@ func (r *runner) listed() map[string]json.RawMessage {
 
 // unlisted takes the flow's steps out of driver_internal_info.
 func unlisted(d work.Document) map[string]json.RawMessage {
+	if d.Verb == work.Abort { // whatever it has cut short
+		gone := map[string]json.RawMessage{}
+		for _, key := range lists {
+			gone[key+"s"], gone[key+"_index"] = json.RawMessage("null"), json.RawMessage("null")
+		}
+		return gone
+	}
 	key := lists[d.Verb]
 	if key == "" || d.Checkpoint.Facts[factListed] == "" {
 		return nil

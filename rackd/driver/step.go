@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // StepKind says what a successor may do with a step that its owner left unfinished.
@@ -142,7 +143,7 @@ const (
 	FactRamdisk = "ramdisk"
 
 	// FactBoot says what the machine gets when it boots from the network.
-	FactBoot     = "boot"
+	FactBoot     = work.FactBoot
 	BootRamdisk  = "ramdisk"
 	BootInstance = "instance"
 )
