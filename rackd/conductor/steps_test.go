@@ -1,0 +1,219 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
+)
+
+// slowly is a step that waits for d.
+func slowly(name string, d time.Duration, log *[]string) driver.Step {
+	return driver.Step{Interface: "deploy", Name: name, Kind: driver.Reattachable, Takes: map[string]driver.Argument{"how": {}},
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			if left := time.Until(t.Entered.Add(d)); left > 0 {
+				return driver.Wait(left), nil
+			}
+			how, _ := t.Args["how"].(string)
+			*log = append(*log, name+how)
+			return driver.Done(), nil
+		}}
+}
+
+// goOn puts work on the shelf that goes on with what is there, as central's relay does.
+func (s *shelf) goOn(id string, entry provision.State, abort bool) {
+	s.mu.Lock()
+	n, old := *s.nodes[id], s.works[id].Doc
+	n.Generation++
+	s.nodes[id] = &n
+	d := work.Document{ID: old.ID + "+", Node: id, Generation: n.Generation, Verb: old.Verb, Args: old.Args, Requested: time.Now(),
+		Entry: entry, EntryTarget: old.Target, Owner: old.Owner, Epoch: old.Epoch + 1, Checkpoint: old.Checkpoint}
+	d.Args.Continues, d.Args.AbortAfter = old.Root(), abort
+	s.rev++
+	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
+	s.mu.Unlock()
+	s.tell(id)
+}
+
+func TestListedStepsGetTheirArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff, clean: []driver.Step{slowly("a", time.Second, &log), slowly("b", 0, &log)}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		asked := []work.Step{{Interface: "deploy", Step: "b", Args: map[string]any{"how": " fast"}}, {Interface: "deploy", Step: "a"},
+			{Interface: "power", Step: "wait", Args: map[string]any{"seconds": 7.0}}, {Interface: "deploy", Step: "b"}, {Interface: "power", Step: "power_on"}}
+		began := time.Now()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: asked})
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.State != provision.CleanWait {
+			t.Errorf("state %q while a step waits", d.State)
+		}
+		time.Sleep(10 * time.Second)
+		if got := strings.Join(log, ","); got != "b fast,a,b" || m.power != driver.PowerOn {
+			t.Errorf("steps ran: %s; the machine is %q", got, m.power)
+		}
+		d := s.Work(nodeA).Doc
+		if d.Open() || !d.Result.OK || d.State != provision.Manageable || d.Result.At.Sub(began) != 8*time.Second {
+			t.Errorf("ended in %q after %s: %+v", d.State, d.Result.At.Sub(began), d.Result)
+		}
+		var info stepInfo
+		var last work.Event
+		for _, e := range s.events {
+			if e.State == provision.CleanWait && info.Step == "" {
+				if err := json.Unmarshal(e.StepInfo, &info); err != nil {
+					t.Fatal(err)
+				}
+				var list []stepInfo
+				if err := json.Unmarshal(e.Internal["clean_steps"], &list); err != nil || len(list) != 5 || list[0].Args["how"] != " fast" ||
+					string(e.Internal["clean_step_index"]) != "1" {
+					t.Errorf("the steps are told as %s, %v", e.Internal, err)
+				}
+			}
+			last = e
+		}
+		if info.Interface != "deploy" || info.Step != "a" || info.Abortable || !info.RequiresRamdisk {
+			t.Errorf("the running step is told as %+v", info)
+		}
+		if string(last.Internal["clean_steps"]) != "null" {
+			t.Errorf("when all is over driver_internal_info is told %s", last.Internal)
+		}
+	})
+}
+
+func TestHoldUntilLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff, clean: []driver.Step{slowly("a", 0, &log), slowly("b", 0, &log)}}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "a"},
+			{Interface: "deploy", Step: "hold"}, {Interface: "deploy", Step: "b"}, {Interface: "deploy", Step: "hold"}}})
+		time.Sleep(3 * 24 * time.Hour)
+		if d := s.Work(nodeA).Doc; d.State != provision.CleanHold || !d.Open() || !d.Checkpoint.Deadline.IsZero() || strings.Join(log, "") != "a" {
+			t.Fatalf("after three days: state %q, deadline %s, result %+v, steps %v", d.State, d.Checkpoint.Deadline, d.Result, log)
+		}
+		// The hold outlives its rackd.
+		kill()
+		owner.Store("b")
+		_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+		defer kill()
+		time.Sleep(24 * time.Hour)
+		if d := s.Work(nodeA).Doc; d.State != provision.CleanHold || d.Owner != "b" {
+			t.Fatalf("with another owner: state %q of %q", d.State, d.Owner)
+		}
+		s.goOn(nodeA, provision.CleanWait, false)
+		time.Sleep(time.Minute)
+		if d := s.Work(nodeA).Doc; d.State != provision.CleanHold || strings.Join(log, "") != "ab" {
+			t.Fatalf("let go: state %q, steps %v, %+v", d.State, log, d.Result)
+		}
+		s.goOn(nodeA, provision.CleanWait, false)
+		time.Sleep(time.Minute)
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || d.State != provision.Manageable || strings.Join(log, "") != "ab" {
+			t.Errorf("in the end: state %q, steps %v, %+v", d.State, log, d.Result)
+		}
+		if got := s.states(); !slices.Equal(got, []string{"cleaning", "clean hold", "clean wait", "cleaning", "clean hold", "clean wait", "cleaning", "manageable"}) {
+			t.Errorf("states reported: %v", got)
+		}
+	})
+}
+
+func TestAbortAfterTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOn, clean: []driver.Step{slowly("a", time.Minute, &log), slowly("b", 0, &log)}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "a"}, {Interface: "deploy", Step: "b"}}})
+		time.Sleep(time.Second)
+		s.goOn(nodeA, provision.CleanWait, true)
+		time.Sleep(10 * time.Second)
+		if d := s.Work(nodeA).Doc; !d.Open() || d.State != provision.CleanWait {
+			t.Errorf("the step was cut short: state %q, %+v", d.State, d.Result)
+		}
+		time.Sleep(time.Minute)
+		d := s.Work(nodeA).Doc
+		if d.Open() || d.State != provision.CleanFail || d.Result.SetMaintenance || !strings.Contains(d.Result.Error, "aborted by request after step deploy.a") || strings.Join(log, "") != "a" {
+			t.Errorf("state %q, steps %v, %+v", d.State, log, d.Result)
+		}
+	})
+}
+
+func TestAbortedServiceIsActiveAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOn}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Abort, provision.ServiceFail, work.Args{AbortedStep: "raid.create"})
+		time.Sleep(time.Second)
+		if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.Active || d.Target != provision.NoState || m.power != driver.PowerOn {
+			t.Errorf("state %q, target %q, power %q, %+v", d.State, d.Target, m.power, d.Result)
+		}
+	})
+}
+
+const nodeB, nodeC = "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
+
+func TestStepsOnChildNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff, clean: []driver.Step{slowly("a", time.Second, &log)}}
+		s := newShelf()
+		oneNode(s)
+		for _, id := range []string{nodeB, nodeC} {
+			s.nodes[id] = &node.Document{UUID: id, Driver: "t", State: provision.Available}
+		}
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.alive.Store("other")
+		on := func(step string, children ...string) work.Step {
+			return work.Step{Interface: "deploy", Step: step, Children: children}
+		}
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{on("power_on", nodeB), on("a", nodeB, nodeC)}})
+		time.Sleep(time.Minute)
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || len(log) != 2 || m.power != driver.PowerOn {
+			t.Errorf("%+v, steps %v, power %q", d.Result, log, m.power)
+		}
+		for name, c := range map[string]struct {
+			step work.Step
+			want string
+		}{
+			"a child of elsewhere":  {on("power_on", "44444444-4444-4444-8444-444444444444"), "is of no conductor group that rackd"},
+			"a step it has not":     {on("paint", nodeB), "does not support step deploy.paint"},
+			"a hold":                {on("hold", nodeB), "not for child nodes"},
+			"a child that has work": {on("power_off", nodeC), "is locked: it is doing"},
+		} {
+			if name == "a child that has work" {
+				s.mu.Lock()
+				s.works[nodeC] = &view.Work{Doc: work.Document{ID: "w", Node: nodeC, Verb: work.Inspect, Owner: "other"}, Revision: 1}
+				s.mu.Unlock()
+			}
+			s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{c.step}})
+			time.Sleep(time.Minute)
+			d := s.Work(nodeA).Doc
+			if d.Open() || d.Result.OK || !strings.Contains(d.Result.Error, c.want) {
+				t.Errorf("%s: %+v, want %q", name, d.Result, c.want)
+			}
+			s.mu.Lock()
+			delete(s.works, nodeC)
+			s.mu.Unlock()
+		}
+	})
+}
