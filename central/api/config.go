@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/ironyard/ironyard/central/auth"
@@ -29,6 +31,16 @@ type Config struct {
 	Auth auth.Strategy
 	// CORSOrigins are the origins whose pages may use the API from a browser.
 	CORSOrigins []string
+	// Audit is told how requests that may change something end; nil: nobody is.
+	Audit Recorder
+	// TrustedProxies are those whose X-Forwarded-For is believed. Default: none.
+	TrustedProxies []netip.Prefix
+}
+
+// Recorder keeps the audit. Ended is called once for each request, before its client
+// hears of the end; cause.Audit says what the request is, Status in it what was expected.
+type Recorder interface {
+	Ended(ctx context.Context, cause *store.Cause, status int, errText string)
 }
 
 var errPanic = errors.New("handler panicked")

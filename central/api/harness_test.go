@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/central/audit"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -66,6 +67,7 @@ type bench struct {
 	server *Server
 	ask    fakeAsker
 	told   int // transactions that wrote to the outbox
+	trail  *audit.Trail
 	log    bytes.Buffer
 }
 
@@ -92,8 +94,9 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	b.store = st
+	b.trail = audit.New(audit.Config{Store: st, Log: slog.New(slog.NewTextHandler(&b.log, nil))})
 	st.WatchOutbox(func([]*store.Outbox) { b.told++ })
-	b.server = New(Config{Store: st, Ask: b.ask, Key: key, Now: func() time.Time { return noon },
+	b.server = New(Config{Store: st, Audit: b.trail, Ask: b.ask, Key: key, Now: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(&b.log, nil)), PublicEndpoint: "http://ironyard.example:6385/", CORSOrigins: []string{"https://ui.example"},
 		Roster: fakeRoster{
 			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},

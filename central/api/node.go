@@ -22,8 +22,8 @@ func (s *Server) nodes() Resource {
 		{Method: http.MethodDelete, Path: "nodes/{node}", Policy: "baremetal:node:delete", Handle: s.deleteNode},
 		{Method: http.MethodGet, Path: "nodes/{node}/validate", Policy: "baremetal:node:validate", Handle: s.validateNode},
 		{Method: http.MethodGet, Path: "nodes/validate", Policy: "baremetal:node:validate", Handle: s.validateNodeByQuery},
-		{Method: http.MethodPut, Path: "nodes/{node}/maintenance", Policy: "baremetal:node:set_maintenance", Handle: s.setMaintenance},
-		{Method: http.MethodDelete, Path: "nodes/{node}/maintenance", Policy: "baremetal:node:clear_maintenance", Handle: s.clearMaintenance},
+		{Method: http.MethodPut, Path: "nodes/{node}/maintenance", Policy: "baremetal:node:set_maintenance", Handle: s.setMaintenance, Success: http.StatusAccepted},
+		{Method: http.MethodDelete, Path: "nodes/{node}/maintenance", Policy: "baremetal:node:clear_maintenance", Handle: s.clearMaintenance, Success: http.StatusAccepted},
 	}}
 }
 
@@ -34,6 +34,7 @@ func (s *Server) node(r *Request, ident string) (*store.Node, error) {
 		found, err = s.Store.Node(r.Context(), ident)
 		return err
 	})
+	r.concerns(found)
 	return found, err
 }
 
@@ -44,6 +45,7 @@ func (s *Server) nodeForWrite(ctx context.Context, r *Request, tx *store.Tx, ide
 		found, err = tx.Node(ctx, ident)
 		return err
 	})
+	r.concerns(found)
 	return found, err
 }
 

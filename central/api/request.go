@@ -6,6 +6,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/store"
 )
 
 // Request is one request on its way through a handler.
@@ -23,6 +24,8 @@ type Request struct {
 	// suffix is what was cut off the path's last part (".json"), which may after
 	// all have belonged to a name.
 	suffix string
+	// cause is on whose behalf the request writes; nil for those that only read.
+	cause  *store.Cause
 	writer http.ResponseWriter
 }
 

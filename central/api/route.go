@@ -29,6 +29,21 @@ type Route struct {
 	// Policy names the rule that says who may call it; Public: anybody may.
 	Policy string
 	Handle Handler
+	// Success is the status of a request that is carried out; 0: the usual one of Method.
+	Success int
+}
+
+// success is the status of a request that is carried out.
+func (r *Route) success() int {
+	switch {
+	case r.Success != 0:
+		return r.Success
+	case r.Method == http.MethodPost:
+		return http.StatusCreated
+	case r.Method == http.MethodPut || r.Method == http.MethodDelete:
+		return http.StatusNoContent
+	}
+	return http.StatusOK
 }
 
 // Public is the policy of routes that need no authentication.

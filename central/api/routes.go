@@ -17,5 +17,6 @@ func (s *Server) list() []Resource {
 		s.runbooks(),
 		s.drivers(),
 		s.conductors(),
+		s.auditRecords(),
 	}
 }

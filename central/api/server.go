@@ -61,13 +61,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.writeCORS(h, req)
 	ctx, cancel := context.WithTimeout(req.Context(), requestTimeout)
 	defer cancel()
-	r.Request = req.WithContext(ctx)
+	r.Request = req.WithContext(s.begin(ctx, r))
 	reply, err := s.answer(r)
 	pointAnswer.Hit(req.Method)
 	if err != nil {
 		s.refuse(r, err, req.Context().Err() != nil)
 		return
 	}
+	s.end(r, reply.Status, nil)
 	if reply.Location != "" {
 		h.Set("Location", reply.Location)
 	}
@@ -118,6 +119,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	r.intends(route)
 	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
 		return Reply{}, err
 	}
@@ -128,6 +130,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		}
 		r.Caller = *caller
 	}
+	r.asked()
 	return route.Handle(r)
 }
 
@@ -188,6 +191,7 @@ func (s *Server) refuse(r *Request, err error, gone bool) {
 		s.Log.Log(r.Context(), level, "request failed", "request_id", r.ID, "method", r.Method, "path", r.URL.Path,
 			"status", e.Status, "error", err)
 	}
+	s.end(r, e.Status, e)
 	r.writer.Header().Set("Content-Type", "application/json")
 	r.writer.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -54,14 +55,16 @@ type serve struct {
 	Listen  string `help:"Address of the API." default:"127.0.0.1:6385" env:"CENTRAL_LISTEN"`
 	Observe string `help:"Address of /metrics, /healthz and /readyz; empty: the API's." env:"CENTRAL_OBSERVE"`
 	keyFile
-	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
-	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
-	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
-	TLSKey         string        `help:"Its key, PEM." type:"existingfile" env:"CENTRAL_TLS_KEY"`
-	EnrolListen    string        `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
-	InsecureNoAuth bool          `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
-	OrphanGrace    time.Duration `help:"How long a node may have no rackd that could serve it before its work, past its deadline, is ended." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
-	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
+	PublicEndpoint string         `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
+	CORSOrigin     []string       `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
+	TLSCert        string         `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
+	TLSKey         string         `help:"Its key, PEM." type:"existingfile" env:"CENTRAL_TLS_KEY"`
+	EnrolListen    string         `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
+	InsecureNoAuth bool           `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
+	TrustedProxy   []netip.Prefix `help:"Network of proxies whose X-Forwarded-For is believed for the audit; may be repeated. Default: nobody's is." env:"CENTRAL_TRUSTED_PROXIES" placeholder:"CIDR"`
+	AuditKeep      time.Duration  `help:"For how long lines of the audit are kept; 0: for ever." default:"2160h" env:"CENTRAL_AUDIT_KEEP"`
+	OrphanGrace    time.Duration  `help:"How long a node may have no rackd that could serve it before its work, past its deadline, is ended." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
+	Grace          time.Duration  `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
 
 	Bus          string   `help:"URL of the hub, or of the only site's server." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222" group:"Bus"`
 	BusCreds     string   `help:"Credentials file for it." type:"existingfile" env:"CENTRAL_BUS_CREDS" group:"Bus"`
@@ -116,7 +119,7 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 
 func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, CORSOrigins: s.CORSOrigin,
-		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
+		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, BusURL: s.Bus, BusCreds: s.BusCreds, TrustedProxies: s.TrustedProxy, AuditKeep: s.AuditKeep, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
 	var err error
 	if cfg.Key, err = s.key(); err != nil {
 		return cfg, err

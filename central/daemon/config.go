@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -44,6 +45,11 @@ type Config struct {
 	// InsecureNoAuth allows an API without authentication on an address that is
 	// not loopback.
 	InsecureNoAuth bool
+
+	// TrustedProxies are those whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// AuditKeep is for how long lines of the audit are kept; 0: for ever.
+	AuditKeep time.Duration
 
 	// Key closes secrets in the database.
 	Key *seal.Key
@@ -88,6 +94,8 @@ func (c *Config) check() error {
 		return errors.New("central needs the URL of its bus: nats://HOST:PORT")
 	case c.OrphanGrace < 0:
 		return fmt.Errorf("orphan grace %s: it cannot be negative", c.OrphanGrace)
+	case c.AuditKeep < 0:
+		return fmt.Errorf("audit kept for %s: it cannot be negative", c.AuditKeep)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/askclient"
+	"github.com/ironyard/ironyard/central/audit"
 	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/metrics"
@@ -70,7 +71,8 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		}
 		return nil
 	}
-	handler := api.New(api.Config{Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
+	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
+	handler := api.New(api.Config{Audit: trail, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
 
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
@@ -89,6 +91,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		})
 	})
 	g.Go(func() error { return watch.run(ctx) })
+	g.Go(func() error { return trail.Run(ctx) })
 	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
 		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})
 	g.Go(func() error { return orphans.Run(ctx) })

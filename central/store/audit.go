@@ -128,6 +128,7 @@ func (s *Store) Audit(ctx context.Context, q AuditQuery) ([]*Audit, error) {
 
 // AppendAudit writes lines of the audit, all or none.
 func (s *Store) AppendAudit(ctx context.Context, lines ...*Audit) error {
+	ctx = WithCause(ctx, nil) // these lines, and none besides
 	for len(lines) > 0 {
 		part := lines[:min(len(lines), maxRows)]
 		lines = lines[len(part):]
@@ -142,6 +143,7 @@ func (s *Store) AppendAudit(ctx context.Context, lines ...*Audit) error {
 // CorrectAudit replaces status, result and error of a line whose transaction was
 // committed before the request's end was known.
 func (s *Store) CorrectAudit(ctx context.Context, a *Audit) error {
+	ctx = WithCause(ctx, nil)
 	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
 		if _, err := tx.conn.exec(ctx, correctAudit, append([]any{a.UUID}, fields(auditColumns, a, intent)...)...); err != nil {
 			return fmt.Errorf("correct the audit of %s: %w", a.RequestID, err)

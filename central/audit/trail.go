@@ -1,0 +1,209 @@
+// Package audit keeps the trail: who asked for what, from where, and what came of it.
+//
+// A line about a request that changes the database is written in the request's own
+// transaction (store.Cause): it is there if and only if the change is. Package audit
+// owns the others: requests that were carried out without a transaction, whose line is
+// written before they are answered, and refused ones, whose lines are written together
+// a moment later. Those wait in a bounded queue; when it is full further ones are
+// counted, and are in the log only. Every line goes to the log besides, under the
+// attribute "audit". Lines older than Keep are removed.
+//
+// It imports central/store only. A Trail is safe for concurrent use.
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// Config of a Trail.
+type Config struct {
+	Store *store.Store
+	Log   *slog.Logger
+	// Keep is for how long lines are kept; 0: for ever.
+	Keep time.Duration
+	Now  func() time.Time // nil: time.Now
+}
+
+// Bounds of what waits.
+const (
+	maxWaiting = 4096 // lines
+	flushEvery = 500 * time.Millisecond
+	writeLimit = 5 * time.Second // for one attempt to write
+	pruneEvery = 10 * time.Minute
+	pruneBatch = 1000
+)
+
+// Trail writes lines.
+type Trail struct {
+	cfg Config
+
+	mu      sync.Mutex
+	waiting []line
+	lost    int // since the log was told
+}
+
+// line is one that waits. correct: it is in the database and says something else.
+type line struct {
+	*store.Audit
+	correct bool
+}
+
+// New makes a Trail; Run must be running for refused requests to be written.
+func New(c Config) *Trail {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Trail{cfg: c}
+}
+
+// Ended records how a request has ended: a says what was known when it began, the rest
+// is filled in. When the request was carried out, its line is in the database before
+// Ended returns, unless the database fails: then it waits, and is in the log.
+func (t *Trail) Ended(ctx context.Context, cause *store.Cause, status int, errText string) {
+	expected := cause.Audit.Status
+	a := cause.Audit
+	a.Status, a.Result, a.Error = int64(status), result(status), errText
+	if a.At.IsZero() {
+		a.At = t.cfg.Now().UTC().Truncate(time.Microsecond)
+	}
+	t.tell(a)
+	switch {
+	case cause.Recorded():
+		if a.Status != expected {
+			t.wait(line{a, true})
+		}
+	case a.Result == store.Accepted:
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+		defer cancel()
+		if err := t.cfg.Store.AppendAudit(ctx, a); err != nil {
+			t.cfg.Log.Error("a line of the audit could not be written; it waits", "request_id", a.RequestID, "error", err)
+			t.wait(line{a, false})
+		}
+	default:
+		t.wait(line{a, false})
+	}
+}
+
+// result is what a status means.
+func result(status int) string {
+	switch {
+	case status < 400:
+		return store.Accepted
+	case status == 401 || status == 403:
+		return store.Denied
+	case status < 500:
+		return store.Refused
+	}
+	return store.Failed
+}
+
+// tell logs a line.
+func (t *Trail) tell(a *store.Audit) {
+	t.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.Group("audit", "action", a.Action,
+		"request_id", a.RequestID, "user", a.User, "user_id", a.UserID, "project", a.Project, "client", a.Client, "method", a.Method,
+		"path", a.Path, "resource", a.Resource, "object", a.Object, "node", a.Node, "status", a.Status, "result", a.Result, "error", a.Error))
+}
+
+func (t *Trail) wait(l line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) >= maxWaiting {
+		t.lost++
+		return
+	}
+	t.waiting = append(t.waiting, l)
+}
+
+// Run writes what waits and removes what is old, until ctx ends; what waits then is
+// written first.
+func (t *Trail) Run(ctx context.Context) error {
+	flush, prune := time.NewTicker(flushEvery), time.NewTicker(pruneEvery)
+	defer flush.Stop()
+	defer prune.Stop()
+	for {
+		select {
+		case <-flush.C:
+			t.try(t.Flush(ctx))
+		case <-prune.C:
+			t.try(t.Prune(ctx))
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+			defer cancel()
+			t.try(t.Flush(last))
+			return nil
+		}
+	}
+}
+
+// try logs the failure of what the next tick tries again.
+func (t *Trail) try(err error) {
+	if err != nil {
+		t.cfg.Log.Warn("the audit waits for the database", "error", err)
+	}
+}
+
+// Flush writes what waits; after an error it waits on.
+func (t *Trail) Flush(ctx context.Context) error {
+	t.mu.Lock()
+	waiting, lost := t.waiting, t.lost
+	t.waiting, t.lost = nil, 0
+	t.mu.Unlock()
+	if lost > 0 {
+		t.cfg.Log.Error("lines of the audit are in the log only: more requests are refused than can be written", "lines", lost)
+	}
+	var fresh []*store.Audit
+	for _, l := range waiting {
+		if !l.correct {
+			fresh = append(fresh, l.Audit)
+		}
+	}
+	if err := t.cfg.Store.AppendAudit(ctx, fresh...); err != nil {
+		t.putBack(waiting)
+		return err
+	}
+	for i, l := range waiting {
+		if l.correct {
+			if err := t.cfg.Store.CorrectAudit(ctx, l.Audit); err != nil {
+				t.putBack(corrections(waiting[i:]))
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func corrections(lines []line) (left []line) {
+	for _, l := range lines {
+		if l.correct {
+			left = append(left, l)
+		}
+	}
+	return left
+}
+
+// putBack puts lines before those that came meanwhile, as far as there is room.
+func (t *Trail) putBack(lines []line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := append(lines, t.waiting...)
+	t.lost += max(0, len(all)-maxWaiting)
+	t.waiting = all[:min(len(all), maxWaiting)]
+}
+
+// Prune removes lines that are older than Keep.
+func (t *Trail) Prune(ctx context.Context) error {
+	if t.cfg.Keep == 0 {
+		return nil
+	}
+	for {
+		n, err := t.cfg.Store.PruneAudit(ctx, t.cfg.Now().Add(-t.cfg.Keep), pruneBatch)
+		if err != nil || n < pruneBatch {
+			return err
+		}
+	}
+}
