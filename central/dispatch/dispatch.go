@@ -156,6 +156,7 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 	}
 	w, h, dirty := a.work, &a.history, Dirty(n)
 	if w != nil {
+		w.Args.Supersedes = n.WorkID
 		h.Work, dirty.Object = w.ID, w.ID
 		if err := tx.InsertWork(ctx, w); err != nil {
 			return err

@@ -54,13 +54,7 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 	case n.ObservedGeneration == e.Generation && e.Epoch == n.ObservedEpoch && e.Seq <= n.ObservedSeq:
 		return repeated
 	}
-	if n.ObservedGeneration < e.Generation {
-		// The first report of this generation: from here on the observed columns
-		// hold, so they begin where the request put the node.
-		n.ObservedGeneration = e.Generation
-		n.ObservedState, n.ObservedTarget = n.ProvisionState, n.TargetProvisionState
-		n.ObservedAt, n.ObservedError, n.ObservedStep, n.ObservedStepInfo = n.ProvisionUpdatedAt, n.LastError, "", ""
-	}
+	n.Observe(e.Generation)
 	n.ObservedEpoch, n.ObservedSeq, n.ObservedOwner = e.Epoch, e.Seq, e.Rackd
 	switch e.Kind {
 	case work.StateChanged:

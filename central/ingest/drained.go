@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
 )
 
 // advance wakes those who wait in Drained.
@@ -59,3 +61,33 @@ func (g *Ingest) Drained(ctx context.Context) error {
 		}
 	}
 }
+
+// Applied returns when every event that a site holds now has been applied, by whichever
+// replica, or with an error.
+func Applied(ctx context.Context, site *bus.Site) error {
+	stream, err := site.JS.Stream(ctx, bus.EventsStream)
+	if err != nil {
+		return fmt.Errorf("events of site %q: %w", site.Name, err)
+	}
+	last := stream.CachedInfo().State.LastSeq
+	poll := time.NewTicker(appliedEvery)
+	defer poll.Stop()
+	for {
+		consumer, err := stream.Consumer(ctx, bus.IngestConsumer)
+		if err != nil {
+			return fmt.Errorf("how far the events of site %q are applied: %w", site.Name, err)
+		}
+		place := consumer.CachedInfo()
+		if place.AckFloor.Stream >= last || place.Delivered.Stream >= last && place.NumAckPending == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("events of site %q are left to apply: %d, of %d: %w", site.Name, place.AckFloor.Stream, last, ctx.Err())
+		case <-poll.C:
+		}
+	}
+}
+
+// appliedEvery is how often Applied asks, over the WAN.
+const appliedEvery = 250 * time.Millisecond

@@ -29,73 +29,131 @@ func TestDecide(t *testing.T) {
 		}
 		return d
 	}
+	replaces := func(s *store.Snapshot, id string) *store.Snapshot {
+		s.Work.Args.Supersedes = id
+		return s
+	}
 	for _, c := range []struct {
-		name   string
-		row    *store.Snapshot
-		old    *work.Document
-		why    reason
-		writes bool
-		epoch  uint64
-		purges bool
+		name    string
+		row     *store.Snapshot
+		old     *work.Document
+		why     reason
+		verdict verdict
+		epoch   uint64
 	}{
-		{"new work, sent by its entry", row(3, "w"), nil, sending, true, 0, false},
-		{"new work, before its entry", row(3, "w"), nil, told, false, 0, false},
-		{"work that the site lost before anybody reported", row(3, "w"), nil, repairing, true, lostEpochs, false},
-		{"work that the site lost", reported(row(3, "w"), 3, 7), nil, repairing, true, 7 + lostEpochs, false},
-		{"work that the site lost, found by chance", reported(row(3, "w"), 3, 7), nil, told, true, 7 + lostEpochs, false},
-		{"new work after reports of older work", reported(row(3, "w"), 2, 7), nil, sending, true, 0, false},
-		{"an older copy of the work", reported(row(3, "w"), 3, 7), doc("w", 3, false), repairing, true, 7 + lostEpochs, false},
-		{"the same work again", row(3, "w"), doc("w", 3, false), sending, false, 0, false},
-		{"the same work, as far as reported", reported(row(3, "w"), 3, 4), doc("w", 3, false), repairing, false, 0, false},
-		{"ended at the site, not yet here", row(3, "w"), doc("w", 3, true), told, false, 0, false},
-		{"in place of older work", row(3, "w"), doc("v", 2, false), sending, true, 5, false},
-		{"in place of older work, before its entry", row(3, "w"), doc("v", 2, false), told, false, 0, false},
-		{"in place of older work that ended", row(3, "w"), doc("v", 2, true), sending, true, 5, false},
-		{"lost, and older work came back", row(3, "w"), doc("v", 2, false), repairing, true, 5 + lostEpochs, false},
-		{"an old reading of the rows", row(3, "w"), doc("x", 4, false), sending, false, 0, false},
-		{"ended on both sides", row(3, ""), doc("w", 3, true), told, false, 0, true},
-		{"ended, and an older copy of it came back", row(3, ""), doc("w", 3, false), repairing, false, 0, true},
-		{"overtaken without a rack", row(4, ""), doc("w", 3, false), told, false, 0, true},
-		{"newer than the rows", row(3, ""), doc("w", 4, false), told, false, 0, false},
-		{"newer than the rows and ended", row(3, ""), doc("w", 4, true), told, false, 0, false},
+		{"new work, sent by its entry", row(3, "w"), nil, sending, write, 0},
+		{"new work, before its entry", row(3, "w"), nil, told, leave, 0},
+		{"work that the site lost before anybody reported", row(3, "w"), nil, repairing, lostIt, 0},
+		{"work that the site lost", reported(row(3, "w"), 3, 7), nil, repairing, lostIt, 0},
+		{"work that the site lost, found by chance", reported(row(3, "w"), 3, 7), nil, told, lostIt, 0},
+		{"work that the site lost, sent again by its entry", reported(row(3, "w"), 3, 7), nil, sending, lostIt, 0},
+		{"new work after reports of older work", reported(row(3, "w"), 2, 7), nil, sending, write, 0},
+		{"an older copy of the work", reported(row(3, "w"), 3, 7), doc("w", 3, false), repairing, lostIt, 0},
+		{"the same work again", row(3, "w"), doc("w", 3, false), sending, leave, 0},
+		{"the same work, as far as reported", reported(row(3, "w"), 3, 4), doc("w", 3, false), repairing, leave, 0},
+		{"ended at the site, not yet here", row(3, "w"), doc("w", 3, true), told, leave, 0},
+		{"in place of older work", row(3, "w"), doc("v", 2, false), sending, write, 5},
+		{"in place of older work, before its entry", row(3, "w"), doc("v", 2, false), told, leave, 0},
+		{"in place of older work that ended", row(3, "w"), doc("v", 2, true), sending, write, 5},
+		{"in place of older work that the site lost", replaces(row(3, "w"), "v"), nil, sending, lostIt, 0},
+		{"in place of older work that was never sent", replaces(row(3, "w"), "unsent"), nil, sending, write, 0},
+		{"lost, and older work came back", row(3, "w"), doc("v", 2, false), repairing, lostIt, 0},
+		{"an old reading of the rows", row(3, "w"), doc("x", 4, false), sending, leave, 0},
+		{"ended on both sides", row(3, ""), doc("w", 3, true), told, purge, 0},
+		{"ended, and an older copy of it came back", row(3, ""), doc("w", 3, false), repairing, purge, 0},
+		{"overtaken without a rack", row(4, ""), doc("w", 3, false), told, purge, 0},
+		{"newer than the rows", row(3, ""), doc("w", 4, false), told, leave, 0},
+		{"newer than the rows and ended", row(3, ""), doc("w", 4, true), told, leave, 0},
 	} {
-		got, purge := decide(c.row, c.old, c.why, time.Unix(1000, 0))
-		if (got != nil) != c.writes || purge != c.purges {
-			t.Errorf("%s: writes %v, purges %v, want %v, %v", c.name, got != nil, purge, c.writes, c.purges)
+		got, v := decide(c.row, c.old, c.why, c.row.Work != nil && c.row.Work.Args.Supersedes == "unsent")
+		if v != c.verdict || (got != nil) != (v == write) {
+			t.Errorf("%s: verdict %v, document %+v, want %v", c.name, v, got, c.verdict)
 			continue
 		}
-		owner := "" // of older work that is still open: he alone goes on, or gives it away
-		if c.old != nil && c.old.Open() && got != nil && c.old.ID != got.ID {
-			owner = c.old.Owner
+		if got == nil {
+			continue
 		}
-		if got != nil && (got.Epoch != c.epoch || got.Owner != owner || (got.Lease != "") != (owner != "") || got.Seq != 0) {
+		owner, lease := "", "" // of older work that is still open: he alone goes on, or gives it away
+		if c.old != nil && c.old.Open() {
+			owner, lease = c.old.Owner, c.old.Lease
+		}
+		if got.Epoch != c.epoch || got.Owner != owner || got.Lease != lease || got.Seq != 0 || got.Lost {
 			t.Errorf("%s: writes %+v, want a document of epoch %d that nobody but %q has begun", c.name, got, c.epoch, owner)
 		}
-		if got != nil && c.old != nil && got.Checkpoint.Agent == nil {
+		if c.old != nil && got.Checkpoint.Agent == nil {
 			t.Errorf("%s: the agent is forgotten", c.name)
 		}
 	}
 }
 
-// A document that is lost again, and of which nobody has reported anything, comes back
-// above what it had become the time before.
+// What is restored is an older copy as it was, or else new; whoever owned the work that
+// is there keeps it until its lease has ended.
+func TestRestored(t *testing.T) {
+	row := &store.Snapshot{Node: &store.Node{UUID: "n", Generation: 3}, Work: &store.Work{ID: "w", Node: "n", Generation: 3, Verb: work.Deploy}}
+	older := &work.Document{ID: "w", Generation: 3, Epoch: 4, Seq: 2, Owner: "r", Lease: "l", Checkpoint: work.Checkpoint{Step: "s"}}
+	before := &work.Document{ID: "v", Generation: 2, Epoch: 4, Seq: 2, Owner: "r", Lease: "l", Checkpoint: work.Checkpoint{Step: "s"}}
+	for name, c := range map[string]struct {
+		old         *work.Document
+		owner, step string
+		seq         uint64
+	}{
+		"nothing is left":          {nil, "", "", 0},
+		"an older copy is left":    {older, "r", "s", 2},
+		"work of before came back": {before, "r", "", 0},
+	} {
+		d := restored(row, c.old, 9*lostEpochs)
+		if d.ID != "w" || d.Epoch != 9*lostEpochs || !d.Lost || d.Owner != c.owner || (d.Lease != "") != (c.owner != "") || d.Checkpoint.Step != c.step || d.Seq != c.seq {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if older.Lost || older.Epoch != 4 {
+		t.Error("the copy itself was changed")
+	}
+}
+
+// Of a document that is lost again, and of which nobody has reported anything, the
+// epoch is above what it can have become the time before.
 func TestLostAgain(t *testing.T) {
 	asked := time.Unix(1000, 0)
-	row := &store.Snapshot{Node: &store.Node{UUID: "n", Generation: 1}, Work: &store.Work{ID: "w", Node: "n", Generation: 1, RequestedAt: asked}}
-	var last uint64
+	w := &store.Work{RequestedAt: asked}
+	last := uint64(lostEpochs) // as an owner has restored it that was sure of it
 	for _, after := range []time.Duration{-time.Minute, time.Second, 20 * time.Second, time.Hour} {
-		got, _ := decide(row, nil, repairing, asked.Add(after))
-		if got == nil || got.Epoch < last+lostEpochs {
-			t.Fatalf("after %v: %+v, want an epoch far above %d", after, got, last)
+		if got := far(w, asked.Add(after)); got < last+lostEpochs {
+			t.Errorf("after %v: epoch %d, want one far above %d", after, got, last)
+		} else {
+			last = got
 		}
-		last = got.Epoch
+	}
+}
+
+// A key counts from when it was first found like that; when it has changed, or the
+// bucket has lost something again, anew.
+func TestLostSettles(t *testing.T) {
+	l, at := lost{}, time.Unix(1000, 0)
+	o := &order{target: target{"n", "="}, work: held{revision: 7}}
+	l.see(o, at)
+	l.see(o, at.Add(5*time.Second))
+	if due, next := l.due(16*time.Second, at.Add(15*time.Second)); len(due) != 0 || next != time.Second {
+		t.Errorf("due %v, the next in %v", due, next)
+	}
+	if due, _ := l.due(16*time.Second, at.Add(16*time.Second)); len(due) != 1 {
+		t.Error("not due in time")
+	}
+	o.work.revision = 9
+	l.see(o, at.Add(16*time.Second))
+	if due, _ := l.due(16*time.Second, at.Add(17*time.Second)); len(due) != 0 {
+		t.Error("somebody wrote it, and it was lost again just now")
+	}
+	l.restart(at.Add(30 * time.Second))
+	if due, _ := l.due(16*time.Second, at.Add(40*time.Second)); len(due) != 0 {
+		t.Error("the bucket has lost something again just now")
 	}
 }
 
 func TestAbortSaysWhatItCutShort(t *testing.T) {
 	row := &store.Snapshot{Node: &store.Node{UUID: "n", Generation: 2}, Work: &store.Work{ID: "b", Node: "n", Generation: 2, Verb: work.Abort}}
 	old := &work.Document{ID: "a", Generation: 1, Checkpoint: work.Checkpoint{Step: "deploy.write_image"}}
-	if got, _ := decide(row, old, sending, time.Now()); got == nil || got.Args.AbortedStep != "deploy.write_image" {
+	if got, _ := decide(row, old, sending, false); got == nil || got.Args.AbortedStep != "deploy.write_image" {
 		t.Errorf("the abort is %+v", got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -70,31 +69,34 @@ func (w *writer) putNode(ctx context.Context, o *order, row *store.Snapshot) err
 	return o.node.put(ctx, w.site.Nodes, &w.memory.nodes, o.key(), body)
 }
 
-// syncWork makes the WORK key fit the node's open work row, or its absence.
-func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, why reason) error {
-	var old *work.Document
-	if o.work.value != nil {
-		old = new(work.Document)
-		if err := json.Unmarshal(o.work.value, old); err != nil {
-			w.log.Error("unreadable work document is replaced", "key", o.key(), "error", err)
-			old = nil
-		}
-	}
-	doc, purge := decide(row, old, why, time.Now())
-	if purge {
-		return o.work.purge(ctx, w.site.Work, o.key())
-	}
-	if doc == nil {
+// holds is the work document that an order's key holds, nil for none.
+func (w *writer) holds(o *order) *work.Document {
+	if o.work.value == nil {
 		return nil
 	}
-	if old == nil && doc.Epoch > 0 || old != nil && doc.Epoch > old.Epoch+1 {
-		w.log.Warn("the site has lost a work document; it is made anew", "node", o.id, "work", doc.ID, "epoch", doc.Epoch)
+	old := new(work.Document)
+	if err := json.Unmarshal(o.work.value, old); err != nil {
+		w.log.Error("unreadable work document is replaced", "key", o.key(), "error", err)
+		return nil
 	}
-	body, err := json.Marshal(doc)
-	if err != nil {
-		return err
+	return old
+}
+
+// syncWork makes the WORK key fit the node's open work row, or its absence. What the
+// site has lost is left to restore.
+func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
+	doc, v := decide(row, w.holds(o), o.why(row, waiting), waiting[superseded(row)])
+	switch o.lost = v == lostIt; v {
+	case purge:
+		return o.work.purge(ctx, w.site.Work, o.key())
+	case write:
+		body, err := json.Marshal(doc)
+		if err != nil {
+			return err
+		}
+		return o.work.put(ctx, w.site.Work, &w.memory.work, o.key(), body)
 	}
-	return o.work.put(ctx, w.site.Work, &w.memory.work, o.key(), body)
+	return nil
 }
 
 // reason says why a WORK key is looked at.
@@ -106,58 +108,77 @@ const (
 	repairing               // the site may have lost it: its own entry has sent it out before
 )
 
-// lostEpochs is how far above all epochs that were observed a lost document begins
-// again, for each second since its request: rackds may have come further than what
-// they reported says, and a document may be lost more than once.
-const lostEpochs = work.LostEpochs
+// verdict is what is to become of a WORK key.
+type verdict int
+
+const (
+	leave verdict = iota
+	write
+	purge
+	lostIt // the document that the rows ask for was there, and is lost
+)
 
 // decide says what the WORK key must become, given the rows and what it holds (nil:
-// nothing): a document to write, a purge, or neither.
-func decide(row *store.Snapshot, old *work.Document, why reason, now time.Time) (doc *work.Document, purge bool) {
+// nothing). onItsWay: the work whose place the row's takes has not been sent out yet.
+func decide(row *store.Snapshot, old *work.Document, why reason, onItsWay bool) (*work.Document, verdict) {
 	if row.Work == nil {
 		// Ended, and central knows it; or overtaken by a request that needed no
 		// rack. An open document of the node's own generation is what a site shows that
 		// has come back from an older copy: nobody may carry it out again.
-		return nil, old == nil || old.Generation <= row.Node.Generation
+		if old == nil || old.Generation <= row.Node.Generation {
+			return nil, purge
+		}
+		return nil, leave
 	}
 	fresh := row.Work.Document()
-	var observed uint64 // the highest epoch that was reported
+	var observed uint64 // the highest epoch that counts
 	if row.Node.ObservedGeneration == fresh.Generation {
 		observed = row.Node.ObservedEpoch
 	}
 	same := old != nil && old.ID == fresh.ID
 	switch {
 	case same && old.Epoch >= observed:
-		return nil, false
+		return nil, leave
 	case !same && !fresh.Supersedes(old):
-		return nil, false
-	case observed == 0 && why == told:
-		return nil, false // it is on its way
+		return nil, leave
+	case observed > 0 || why == repairing:
+		return nil, lostIt
+	case why == told:
+		return nil, leave // it is on its way
+	case old == nil && superseded(row) != "" && !onItsWay:
+		return nil, lostIt // its owner may not have noticed, and act on
 	}
+	if old != nil {
+		succeed(&fresh, old)
+	}
+	return &fresh, write
+}
+
+// superseded is the id of the work whose place the row's open work takes, empty for
+// none.
+func superseded(row *store.Snapshot) string {
+	if row.Work == nil {
+		return ""
+	}
+	return row.Work.Args.Supersedes
+}
+
+// succeed makes fresh take the place of old. The new owner starts from the next epoch,
+// so that whoever runs the old work has lost the node, and may go on with the agent that
+// is there.
+func succeed(fresh, old *work.Document) {
+	fresh.Epoch = old.Epoch + 1
+	if old.Open() {
+		// The owner lives, or is found to be dead: he alone goes on with the node or gives
+		// it away, so nobody acts beside an owner who has not seen this yet.
+		fresh.Owner, fresh.Lease = old.Owner, old.Lease
+	}
+	fresh.Checkpoint.Agent = old.Checkpoint.Agent
 	switch {
-	case same: // an older copy, which says at least where the work stood then
-		fresh.Epoch, fresh.State, fresh.Target, fresh.Checkpoint = old.Epoch, old.State, old.Target, old.Checkpoint
-	case old != nil:
-		// The new owner starts from the next epoch, so that whoever runs the old work
-		// has lost the node, and may go on with the agent that is there.
-		fresh.Epoch = old.Epoch + 1
-		if old.Open() {
-			// The owner lives, or is found to be dead: he alone goes on with the node or gives
-			// it away, so nobody acts beside an owner who has not seen this yet.
-			fresh.Owner, fresh.Lease = old.Owner, old.Lease
-		}
-		fresh.Checkpoint.Agent = old.Checkpoint.Agent
-		switch {
-		case fresh.Args.Continues != "" && fresh.Args.Continues == old.Root():
-			fresh.Checkpoint = old.Checkpoint
-		case fresh.Verb == work.Abort:
-			fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
-			fresh.Args.AbortedBoot = old.Checkpoint.Facts[work.FactBoot]
-		}
+	case fresh.Args.Continues != "" && fresh.Args.Continues == old.Root():
+		fresh.Checkpoint, fresh.Lost = old.Checkpoint, old.Lost
+	case fresh.Verb == work.Abort:
+		fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
+		fresh.Args.AbortedBoot = old.Checkpoint.Facts[work.FactBoot]
 	}
-	if observed > 0 || why == repairing {
-		seconds := max(0, now.Sub(fresh.Requested)/time.Second)
-		fresh.Epoch = max(fresh.Epoch, observed) + lostEpochs*(1+uint64(seconds))
-	}
-	return &fresh, false
 }

@@ -35,7 +35,7 @@ func get(ctx context.Context, stream jetstream.Stream, bucket, key string) (held
 		return held{}, nil
 	case err != nil:
 		return held{}, fmt.Errorf("read key %s of bucket %s: %w", key, bucket, err)
-	case m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "":
+	case bus.IsMarker(m):
 		return held{revision: m.Sequence}, nil
 	}
 	return held{m.Sequence, m.Data}, nil

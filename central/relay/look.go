@@ -73,7 +73,7 @@ func (m *memory) note(now witness) loss {
 
 // leaveRepairs remembers, when the writer ends, that it leaves repairs undone.
 func (w *writer) leaveRepairs() {
-	if len(w.todo)+len(w.failed) > 0 {
+	if len(w.todo)+len(w.failed)+len(w.lost) > 0 {
 		w.memory.nodes.compared, w.memory.nodes.every = time.Time{}, true
 		w.memory.work.compared, w.memory.work.every = time.Time{}, true
 	}

@@ -232,7 +232,8 @@ func TestRackdTellsOfALoss(t *testing.T) {
 	f := newFixture(t)
 	n := f.enroll("n", "")
 	f.follow(relay.New(relay.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: discard,
-		SiteOf: func(string) string { return "" }, Look: time.Hour}))
+		SiteOf: func(string) string { return "" }, Look: time.Hour,
+		Settle: settle, Drained: func(context.Context, *bus.Site) error { return nil }}))
 	there := func() {
 		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))
 	}
@@ -263,7 +264,8 @@ func TestIdleCost(t *testing.T) {
 	storetest.Insert(t, f.store, list...)
 	const every = 20 * time.Millisecond
 	r := relay.New(relay.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: discard,
-		SiteOf: func(string) string { return "" }, Look: every})
+		SiteOf: func(string) string { return "" }, Look: every,
+		Settle: settle, Drained: func(context.Context, *bus.Site) error { return nil }})
 	f.follow(r)
 	for _, n := range list {
 		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))

@@ -35,6 +35,12 @@ type Config struct {
 	// Reconcile is how often all of a site's keys are compared with the rows although
 	// nothing looks wrong; 0: 6 h.
 	Reconcile time.Duration
+	// Settle is how long a work document that a site has lost is left to those who
+	// remember it before it is made anew from the rows; 0: bus.LossSettled, by when
+	// whoever has not noticed the loss has lost its lease.
+	Settle time.Duration
+	// Drained returns when all that a site has reported so far is in the rows.
+	Drained func(ctx context.Context, site *bus.Site) error
 }
 
 // Relay is safe for concurrent use.
@@ -51,7 +57,7 @@ type siteMemory struct{ nodes, work memory }
 // New returns a relay that is idle until Follow.
 func New(cfg Config) *Relay {
 	for d, preset := range map[*time.Duration]time.Duration{&cfg.Tick: time.Second, &cfg.Takeover: 3 * time.Second,
-		&cfg.Look: 15 * time.Second, &cfg.Reconcile: 6 * time.Hour} {
+		&cfg.Look: 15 * time.Second, &cfg.Reconcile: 6 * time.Hour, &cfg.Settle: bus.LossSettled} {
 		if *d == 0 {
 			*d = preset
 		}
@@ -83,7 +89,7 @@ const (
 // to be opened again. One Follow of a site runs at a time.
 func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 	w := &writer{Config: &r.cfg, site: site, log: r.cfg.Log.With("site", site.Name), inbox: newInbox(), linger: linger,
-		memory: r.remembered(site.Name), repairs: &repairs{listed: map[target]bool{}}}
+		memory: r.remembered(site.Name), lost: lost{}, repairs: &repairs{listed: map[target]bool{}}}
 	if err := w.open(ctx); err != nil {
 		return err
 	}
@@ -98,8 +104,16 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 	}
 	tick := time.NewTicker(r.cfg.Tick)
 	defer tick.Stop()
-	look := time.NewTimer(0)
+	look, lookAt := time.NewTimer(0), time.Now()
 	defer look.Stop()
+	lookIn := func(d time.Duration) { // if that is sooner
+		if at := time.Now().Add(d); at.Before(lookAt) {
+			lookAt = at
+			look.Reset(d)
+		}
+	}
+	restore := time.NewTimer(w.restoreAgain())
+	defer restore.Stop()
 	always := make(chan struct{})
 	close(always)
 	for {
@@ -123,11 +137,11 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			w.try(ctx, "publish", w.publishNew)
 			if w.quiet { // no more: what was just sent out must not be lost for long
 				w.quiet = false
-				look.Reset(r.cfg.Look)
+				lookIn(r.cfg.Look)
 			}
 		case b := <-beats:
 			if b.Lost && r.cfg.SiteOf(b.Group()) == site.Name {
-				look.Reset(0)
+				lookIn(0)
 			}
 		case <-tick.C:
 			// In this order, so that the search finds nothing that is done already.
@@ -138,9 +152,13 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			if err := w.look(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
-			look.Reset(w.lookAgain())
+			lookAt = time.Now().Add(w.lookAgain())
+			look.Reset(time.Until(lookAt))
 		case <-repairable:
 			w.try(ctx, "repair", w.repair)
+		case <-restore.C:
+			w.try(ctx, "write lost work again", w.restore)
+			restore.Reset(w.restoreAgain())
 		}
 	}
 }

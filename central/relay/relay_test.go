@@ -46,9 +46,13 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// settle is how long the relays of these tests leave lost work to others.
+const settle = 200 * time.Millisecond
+
 func (f *fixture) newRelay(s *store.Store, takeover time.Duration) *relay.Relay {
 	return relay.New(relay.Config{Store: s, Key: f.key, Metrics: metrics.New(s.Statements), Log: discard,
-		SiteOf: func(string) string { return "" }, Tick: 10 * time.Millisecond, Takeover: takeover, Look: 50 * time.Millisecond})
+		SiteOf: func(string) string { return "" }, Tick: 10 * time.Millisecond, Takeover: takeover, Look: 50 * time.Millisecond,
+		Settle: settle, Drained: func(context.Context, *bus.Site) error { return nil }})
 }
 
 func (f *fixture) follow(r *relay.Relay) (stop func()) {

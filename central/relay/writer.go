@@ -27,6 +27,7 @@ type writer struct {
 	done   []*store.Outbox // published, not yet deleted
 	memory *siteMemory
 	quiet  bool // the last look found nothing that is going on at the site
+	lost   lost
 	*repairs
 }
 
@@ -55,6 +56,21 @@ type order struct {
 	// What the keys held before the rows were read.
 	node, work held
 	err        error // how it went
+	lost       bool  // the work's document is lost
+	written    bool  // … and was written again
+}
+
+// why says why the order's work is looked at, given the works that are on their way.
+func (o *order) why(row *store.Snapshot, waiting map[string]bool) reason {
+	switch {
+	case row.Work == nil:
+		return told
+	case slices.Contains(o.sends, row.Work.ID):
+		return sending
+	case o.repair && !waiting[row.Work.ID]:
+		return repairing
+	}
+	return told
 }
 
 // publish does what the entries ask for and returns those that are done. Nodes of
@@ -134,11 +150,16 @@ func (w *writer) sync(ctx context.Context, orders []*order) error {
 			return err
 		}
 		w.each(ctx, orders, func(ctx context.Context, o *order) error {
-			if o.err != nil {
+			if o.lost = false; o.err != nil {
 				return o.err // its keys could not be read
 			}
 			return w.syncOne(ctx, o, rows[o.id], waiting)
 		})
+		for _, o := range orders {
+			if o.lost {
+				w.lost.see(o, time.Now())
+			}
+		}
 		orders = slices.DeleteFunc(slices.Clone(orders), func(o *order) bool { return !isRace(o.err) })
 		if len(orders) == 0 {
 			return nil
@@ -177,21 +198,28 @@ func nodesOf(orders []*order) []string {
 	return ids
 }
 
-// waiting returns the works among those that orders repair whose own entries have yet
-// to send them out, as they will. It is read after the rows: what has entries in
-// neither has been at the site.
+// waiting returns the works among those that orders repair, and those whose place the
+// works take that orders send out, whose own entries have yet to send them out, as they
+// will. It is read after the rows: what has entries in neither has been at the site.
 func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*store.Snapshot) (map[string]bool, error) {
 	var works []string
 	for _, o := range orders {
-		if row := rows[o.id]; o.repair && row != nil && row.Work != nil {
+		row := rows[o.id]
+		if row == nil || row.Work == nil {
+			continue
+		}
+		if o.repair {
 			works = append(works, row.Work.ID)
+		}
+		if before := row.Work.Args.Supersedes; before != "" && o.work.value == nil {
+			works = append(works, before)
 		}
 	}
 	return w.Store.OnTheirWay(ctx, w.site.Name, works)
 }
 
 func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
-	if row == nil || bus.GroupToken(row.Node.ConductorGroup) != o.token || w.SiteOf(row.Node.ConductorGroup) != w.site.Name {
+	if row == nil || !w.serves(o.target, row) {
 		// Deleted, or moved to a group whose own entry puts it there.
 		return errors.Join(o.work.purge(ctx, w.site.Work, o.key()), o.node.purge(ctx, w.site.Nodes, o.key()))
 	}
@@ -199,13 +227,7 @@ func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, wai
 		return fmt.Errorf("write the document of node %s: %w", o.id, err)
 	}
 	pointHalf.Hit(w.site.Name)
-	why := told
-	if row.Work != nil && slices.Contains(o.sends, row.Work.ID) {
-		why = sending
-	} else if row.Work != nil && o.repair && !waiting[row.Work.ID] {
-		why = repairing
-	}
-	if err := w.syncWork(ctx, o, row, why); err != nil {
+	if err := w.syncWork(ctx, o, row, waiting); err != nil {
 		return fmt.Errorf("write the work of node %s: %w", o.id, err)
 	}
 	return nil

@@ -132,6 +132,17 @@ func (n *Node) Accept(state, target provision.State, at time.Time) {
 	}
 }
 
+// Observe makes the observed columns hold for a generation: unless they do so already,
+// they begin where the request put the node.
+func (n *Node) Observe(generation int64) {
+	if n.ObservedGeneration >= generation {
+		return
+	}
+	n.ObservedGeneration, n.ObservedEpoch, n.ObservedSeq = generation, 0, 0
+	n.ObservedState, n.ObservedTarget = n.ProvisionState, n.TargetProvisionState
+	n.ObservedAt, n.ObservedError, n.ObservedStep, n.ObservedStepInfo = n.ProvisionUpdatedAt, n.LastError, "", ""
+}
+
 // AcceptPower records that a power request has been accepted. The provision state
 // stays. target_power_state shows it until the work has ended.
 func (n *Node) AcceptPower(target string, at time.Time) {

@@ -90,6 +90,8 @@ type Args struct {
 	// Continues is the id of the work whose flow this one goes on with, where that
 	// stands: an operator has let it go from a hold, or wants it to end soon.
 	Continues string `json:"continues,omitempty"`
+	// Supersedes is the id of the open work whose place this one takes.
+	Supersedes string `json:"supersedes,omitempty"`
 	// AbortAfter: the flow ends after the step that runs.
 	AbortAfter bool `json:"abort_after,omitempty"`
 	// AbortedBoot is what the machine was told to boot then, see FactBoot.
