@@ -31,6 +31,9 @@ func (c *Conductor) onChildren(a driver.AskedStep) func(context.Context, *driver
 			if err != nil {
 				return driver.Outcome{}, err
 			}
+			if err := child.Fence.Check(); err != nil {
+				return driver.Outcome{}, err
+			}
 			out, err := s.Run(ctx, child)
 			if err != nil {
 				return driver.Outcome{}, fmt.Errorf("step %s.%s on child node %s: %w", a.Interface, a.Step, child.Node.Label(), err)
