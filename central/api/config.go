@@ -29,6 +29,9 @@ type Config struct {
 	PublicEndpoint string
 	// Auth says who asks; nil: everybody may do everything.
 	Auth auth.Strategy
+	// DisallowedSteps are those, as "interface.step", that no list of steps may name; nil:
+	// vendor.send_raw.
+	DisallowedSteps []string
 	// CORSOrigins are the origins whose pages may use the API from a browser.
 	CORSOrigins []string
 	// Audit is told how requests that may change something end; nil: nobody is.
@@ -66,7 +69,7 @@ func New(c Config) http.Handler {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)
 		}
 	}
-	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log, Away: c.Away}
+	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log, Away: c.Away, DisallowedSteps: c.DisallowedSteps}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)
 	return s

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
-	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -14,15 +13,21 @@ import (
 // maxSteps bounds the steps of one request.
 const maxSteps = 256
 
-// stepsOf says which events take which list of steps, and which cannot do without.
-var stepsOf = map[string]struct {
+// stepKinds are the kinds of interface whose steps a list may name.
+var stepKinds = []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
+
+// stepRule says which events take a list of steps, and what it looks like.
+type stepRule struct {
 	events   []provision.Event
-	required bool
-	priority bool // each step must say its priority
-}{
-	"clean_steps":   {[]provision.Event{provision.EventClean}, true, false},
-	"service_steps": {[]provision.Event{provision.EventService}, true, false},
-	"deploy_steps":  {[]provision.Event{provision.EventDeploy, provision.EventRebuild}, false, true},
+	kinds    []string
+	required bool // the events cannot do without
+	priority bool // each step must say its priority, and its arguments
+}
+
+var stepsOf = map[string]stepRule{
+	"clean_steps":   {[]provision.Event{provision.EventClean}, stepKinds, true, false},
+	"service_steps": {[]provision.Event{provision.EventService}, append([]string{"network"}, stepKinds...), true, false},
+	"deploy_steps":  {[]provision.Event{provision.EventDeploy, provision.EventRebuild}, stepKinds, false, true},
 }
 
 // readSteps reads the list of steps that the verb takes and refuses the others. runbook:
@@ -40,7 +45,7 @@ func readSteps(r *Request, p *dispatch.Provision, body map[string]any, runbook b
 		case name == "deploy_steps" && r.Version < deployStepsSince:
 			return wire.NotAcceptable("The argument deploy_steps", deployStepsSince)
 		default:
-			steps, err := parseSteps(name, v, rule.priority)
+			steps, err := parseSteps(name, v, rule)
 			if err != nil {
 				return err
 			}
@@ -50,40 +55,41 @@ func readSteps(r *Request, p *dispatch.Provision, body map[string]any, runbook b
 	return nil
 }
 
-func parseSteps(name string, v any, priority bool) ([]work.Step, error) {
+func parseSteps(name string, v any, rule stepRule) ([]work.Step, error) {
 	list, ok := v.([]any)
 	if !ok || len(list) > maxSteps {
 		return nil, wire.Invalid("Schema error for %s: it must be a list of at most %d steps", name, maxSteps)
 	}
 	steps := make([]work.Step, len(list))
 	for i, item := range list {
-		if err := parseStep(&steps[i], item, priority); err != nil {
+		if err := parseStep(&steps[i], item, rule); err != nil {
 			return nil, wire.Invalid("Schema error for %s: step %d: %v", name, i+1, err)
 		}
 	}
-	if len(steps) == 0 && !priority {
+	if len(steps) == 0 && rule.required {
 		return nil, wire.Invalid("Schema error for %s: [] is too short", name)
 	}
 	return steps, nil
 }
 
-func parseStep(s *work.Step, item any, priority bool) error {
+func parseStep(s *work.Step, item any, rule stepRule) error {
 	m, ok := item.(map[string]any)
 	if !ok {
 		return wire.Invalid("it must be an object")
 	}
 	allowed := []string{"interface", "step", "args"}
-	if priority {
+	if rule.priority {
 		allowed = append(allowed, "priority")
 	} else {
-		allowed = append(allowed, "order") // sent by old clients, never meant anything
+		// "order" is sent by old clients and never meant anything.
+		allowed = append(allowed, "order", "execute_on_child_nodes", "limit_child_node_execution")
 	}
 	if err := only(m, allowed...); err != nil {
 		return err
 	}
 	s.Interface, _ = m["interface"].(string)
-	if !slices.Contains(node.InterfaceKinds, s.Interface) {
-		return wire.Invalid("'interface' must be one of %v", node.InterfaceKinds)
+	if !slices.Contains(rule.kinds, s.Interface) {
+		return wire.Invalid("'interface' must be one of %v", rule.kinds)
 	}
 	if s.Step, _ = m["step"].(string); s.Step == "" {
 		return wire.Invalid("'step' is a required property")
@@ -93,14 +99,47 @@ func parseStep(s *work.Step, item any, priority bool) error {
 			return wire.Invalid("'args' must be an object")
 		}
 	}
-	if !priority {
-		return nil
+	if !rule.priority {
+		return parseChildren(s, m)
+	}
+	if m["args"] == nil {
+		return wire.Invalid("'args' is a required property")
 	}
 	number, ok := m["priority"].(json.Number)
+	if text, isText := m["priority"].(string); isText {
+		number, ok = json.Number(text), true
+	}
 	n, isWhole := whole(number)
 	if !ok || !isWhole || n < 0 {
 		return wire.Invalid("'priority' must be a whole number, 0 or more")
 	}
 	s.Priority = n
+	return nil
+}
+
+// parseChildren reads whether the step is to run on child nodes instead, and on which.
+func parseChildren(s *work.Step, m map[string]any) (err error) {
+	if v := m["execute_on_child_nodes"]; v != nil {
+		on, isBool := v.(bool)
+		if !isBool {
+			return wire.Invalid("'execute_on_child_nodes' must be true or false")
+		}
+		s.OnChildren = on
+	}
+	if m["limit_child_node_execution"] == nil {
+		return nil
+	}
+	limit, ok := m["limit_child_node_execution"].([]any)
+	if !ok || len(limit) > maxSteps {
+		return wire.Invalid("'limit_child_node_execution' must be a list of at most %d UUIDs", maxSteps)
+	}
+	for _, v := range limit {
+		text, _ := v.(string)
+		id, ok := wire.UUID(text)
+		if !ok {
+			return wire.Invalid("'limit_child_node_execution' must be a list of UUIDs, %.80q is none", text)
+		}
+		s.Children = append(s.Children, id)
+	}
 	return nil
 }

@@ -40,6 +40,12 @@ func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 	if err != nil {
 		return err
 	}
+	if err := d.allowed(p.Steps); err != nil {
+		return err
+	}
+	if p.Steps, err = d.family(ctx, n, p.Steps); err != nil {
+		return err
+	}
 	if err := d.validate(ctx, n, owner, p.Verb.Event); err != nil {
 		return err
 	}
@@ -176,6 +182,9 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk}
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
 		if w.Args.Steps, err = withTemplates(ctx, tx, n, p.Steps); err != nil {
+			return err
+		}
+		if err := d.allowed(w.Args.Steps); err != nil {
 			return err
 		}
 	}

@@ -124,8 +124,9 @@ type Step struct {
 	Step      string         `json:"step"`
 	Args      map[string]any `json:"args,omitempty"`
 	Priority  int            `json:"priority,omitempty"`
-	// Children are the UUIDs of the nodes on which to run it instead.
-	Children []string `json:"children,omitempty"`
+	// OnChildren: it runs on the node's children instead, all of them in Children by UUID.
+	OnChildren bool     `json:"on_children,omitempty"`
+	Children   []string `json:"children,omitempty"`
 	// Origin says who asks for the step, for people: empty for the request itself, else
 	// "template NAME" or "runbook NAME".
 	Origin string `json:"origin,omitempty"`

@@ -67,7 +67,7 @@ func (c *Conductor) childTask(t *driver.Task, a driver.AskedStep, id string, h *
 		return nil, none, err
 	}
 	alone := a
-	alone.Children = nil
+	alone.OnChildren = false
 	s, ok := c.ownStep(alone)
 	if ok && (a.Step == "hold" || a.Step == "wait") {
 		return nil, none, fmt.Errorf("node %s: step %s is not for child nodes: %w", t.Node.Label(), a.Step, driver.ErrInvalid)

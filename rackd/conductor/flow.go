@@ -94,7 +94,7 @@ func validateStep(kinds ...string) flowStep {
 func (c *Conductor) plan(d *work.Document, t *driver.Task) *plan.Request {
 	p := &plan.Request{Hardware: t.Hardware, Node: t.Node, Facts: t.Facts, NoRamdisk: d.Args.DisableRamdisk, Own: c.ownStep}
 	for _, s := range d.Args.Steps {
-		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, Children: s.Children})
+		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, OnChildren: s.OnChildren, Children: s.Children})
 	}
 	return p
 }

@@ -14,7 +14,7 @@ import (
 // ramdisk unless the request forbids that: a hold is there for a look at it.
 func (c *Conductor) ownStep(a driver.AskedStep) (driver.Step, bool) {
 	s := driver.Step{Interface: a.Interface, Name: a.Step, Kind: driver.Reattachable, Retries: 2, Pause: 2 * time.Second}
-	if len(a.Children) > 0 {
+	if a.OnChildren {
 		s.Run = c.onChildren(a)
 		return s, true
 	}

@@ -184,7 +184,7 @@ func TestStepsOnChildNodes(t *testing.T) {
 		defer kill()
 		s.alive.Store("other")
 		on := func(step string, children ...string) work.Step {
-			return work.Step{Interface: "deploy", Step: step, Children: children}
+			return work.Step{Interface: "deploy", Step: step, OnChildren: true, Children: children}
 		}
 		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{on("power_on", nodeB), on("a", nodeB, nodeC)}})
 		time.Sleep(time.Minute)

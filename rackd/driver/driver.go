@@ -166,8 +166,9 @@ type AskedStep struct {
 	Interface, Step string
 	Args            map[string]any
 	Priority        int // of deploy steps
-	// Children are the UUIDs of the nodes to run it on instead.
-	Children []string
+	// OnChildren: run it on the nodes of which Children are the UUIDs instead.
+	OnChildren bool
+	Children   []string
 }
 
 // Inspect finds out what a machine is made of.
