@@ -44,6 +44,8 @@ func All(d Deps) []command.Spec {
 		executeDeployStep(d),
 		getCleanSteps(d),
 		executeCleanStep(d),
+		getServiceSteps(d),
+		executeServiceStep(d),
 		getHardwareInfo(d),
 		collectSystemLogs(d),
 	}

@@ -24,17 +24,42 @@ type step struct {
 	Interface       string `json:"interface"`
 	RebootRequested bool   `json:"reboot_requested"`
 	Abortable       bool   `json:"abortable"`
-	run             func(context.Context, Deps, agentapi.StepParams, command.Call) (any, error)
+	// Takes are the arguments, by name.
+	Takes map[string]argument `json:"argsinfo,omitempty"`
+	run   func(context.Context, Deps, agentapi.StepParams, command.Call) (any, error)
+}
+
+type argument struct {
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+}
+
+// image are the arguments of steps that write one.
+var image = map[string]argument{
+	"image_info":  {"What to write and where from, as standby.prepare_image takes it.", true},
+	"configdrive": {"The config drive: base64 of a gzipped image.", false},
 }
 
 var deploySteps = []step{
-	{Step: "write_image", Interface: "deploy", run: writeImage},
+	{Step: "write_image", Interface: "deploy", Takes: image, run: writeImage},
 	{Step: "erase_devices_metadata", Interface: "deploy", run: eraseMetadata},
 }
 
 var cleanSteps = []step{
 	{Step: "erase_devices_metadata", Priority: 99, Interface: "deploy", Abortable: true, run: eraseMetadata},
 	{Step: "erase_devices", Priority: 10, Interface: "deploy", Abortable: true, run: erase},
+}
+
+var serviceSteps = []step{
+	{Step: "write_image", Interface: "deploy", Takes: image, run: writeImage},
+}
+
+func getServiceSteps(d Deps) command.Spec {
+	return list(agentapi.CmdGetServiceSteps, "service_steps", serviceSteps)
+}
+
+func executeServiceStep(d Deps) command.Spec {
+	return execute(d, agentapi.CmdExecServiceStep, "service", serviceSteps)
 }
 
 func getDeploySteps(d Deps) command.Spec {

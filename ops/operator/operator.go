@@ -91,6 +91,11 @@ func (o *Operator) SetDriverInfo(ctx context.Context, node, field string, value 
 	return o.patch(ctx, node, "/driver_info/"+field, value)
 }
 
+// Set changes a field of the node; path is a JSON pointer.
+func (o *Operator) Set(ctx context.Context, node, path string, value any) error {
+	return o.patch(ctx, node, path, value)
+}
+
 func (o *Operator) patch(ctx context.Context, node, path string, value any) error {
 	_, err := nodes.Update(ctx, o.client, node, nodes.UpdateOpts{nodes.UpdateOperation{Op: nodes.AddOp, Path: path, Value: value}}).Extract()
 	if err != nil {
@@ -106,6 +111,15 @@ func (o *Operator) Ask(ctx context.Context, node, verb string, drive any) error 
 		return fmt.Errorf("ask node %s to %s: %w", node, verb, err)
 	}
 	return nil
+}
+
+// Provision asks for a verb of the state machine with whatever arguments it takes.
+func (o *Operator) Provision(ctx context.Context, node string, body map[string]any) error {
+	resp, err := o.client.Put(ctx, o.client.ServiceURL("nodes", node, "states", "provision"), body, nil, &gophercloud.RequestOpts{OkCodes: []int{202}})
+	if err != nil {
+		return fmt.Errorf("ask node %s to %v: %w", node, body["target"], err)
+	}
+	return resp.Body.Close()
 }
 
 // Power asks for a power state.

@@ -46,7 +46,9 @@ var flows = []flow{
 	{"rescue", []request{manage, provide, deploy}, rescue, "rescue"},
 	{"unrescue", []request{manage, provide, deploy, rescue}, provision("unrescue", "active"), "active"},
 	{"service", []request{manage, provide, deploy}, request{"/states/provision",
-		`{"target":"service","service_steps":[{"interface":"firmware","step":"update"}]}`, "active"}, "active"},
+		`{"target":"service","service_steps":[{"interface":"firmware","step":"update","args":{"settings":[]}},{"interface":"power","step":"reboot"},{"interface":"power","step":"wait","args":{"seconds":0.3}}]}`, "active"}, "active"},
+	{"deploy with steps", []request{manage, provide}, request{"/states/provision",
+		`{"target":"active","deploy_steps":[{"interface":"bios","step":"factory_reset","priority":70,"args":{}},{"interface":"deploy","step":"write_image","priority":0,"args":{}}]}`, "active"}, "active"},
 	{"power", []request{manage, provide}, power("power on"), "available"},
 	{"reboot", []request{manage, provide}, power("rebooting"), "available"},
 }
@@ -61,6 +63,8 @@ var machineFlows = []flow{
 	{"deploy", []request{manage, provide}, deploy, "active"},
 	{"rebuild", []request{manage, provide, deploy}, provision("rebuild", "active"), "active"},
 	{"delete", []request{manage, provide, deploy}, provision("deleted", "available"), "available"},
+	{"service", []request{manage, provide, deploy}, request{"/states/provision",
+		`{"target":"service","service_steps":[{"interface":"power","step":"reboot"}]}`, "active"}, "active"},
 	{"power", []request{manage, provide}, power("power on"), "available"},
 	{"reboot", []request{manage, provide}, power("rebooting"), "available"},
 }

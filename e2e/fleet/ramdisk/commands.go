@@ -19,11 +19,12 @@ import (
 // simulated are the commands that would touch a machine. Those that only tell
 // something are the agent's own.
 var simulated = map[string]func(r *run, ctx context.Context, by disk.By, c command.Call) (any, error){
-	agentapi.CmdPrepareImage:   (*run).prepareImage,
-	agentapi.CmdExecDeployStep: (*run).deployStep,
-	agentapi.CmdExecCleanStep:  (*run).cleanStep,
-	agentapi.CmdInstallBoot:    (*run).installBoot,
-	agentapi.CmdSync:           (*run).sync,
+	agentapi.CmdPrepareImage:    (*run).prepareImage,
+	agentapi.CmdExecDeployStep:  (*run).deployStep,
+	agentapi.CmdExecCleanStep:   (*run).cleanStep,
+	agentapi.CmdExecServiceStep: (*run).serviceStep,
+	agentapi.CmdInstallBoot:     (*run).installBoot,
+	agentapi.CmdSync:            (*run).sync,
 	agentapi.CmdRunImage: func(r *run, _ context.Context, _ disk.By, _ command.Call) (any, error) {
 		return "rebooting into the written image", r.end(Reboot)
 	},
@@ -36,7 +37,7 @@ var simulated = map[string]func(r *run, ctx context.Context, by disk.By, c comma
 }
 
 // telling are the agent's own commands that only tell something.
-var telling = map[string]bool{agentapi.CmdGetDeploySteps: true, agentapi.CmdGetCleanSteps: true, agentapi.CmdGetInventory: true}
+var telling = map[string]bool{agentapi.CmdGetDeploySteps: true, agentapi.CmdGetCleanSteps: true, agentapi.CmdGetServiceSteps: true, agentapi.CmdGetInventory: true}
 
 // specs are the agent's commands as its registry lists them.
 func (r *run) specs() []command.Spec {
@@ -125,6 +126,19 @@ func (r *run) cleanStep(ctx context.Context, by disk.By, c command.Call) (any, e
 			return nil, r.erase(ctx, by)
 		}
 		return nil, &deploy.ParamError{Reason: fmt.Sprintf("this agent has no clean step %q", name)}
+	})
+}
+
+func (r *run) serviceStep(ctx context.Context, by disk.By, c command.Call) (any, error) {
+	return r.step(c, "service", func(name string, args json.RawMessage) (any, error) {
+		if name != "write_image" {
+			return nil, &deploy.ParamError{Reason: fmt.Sprintf("this agent has no service step %q", name)}
+		}
+		var p agentapi.PrepareImageParams
+		if err := decode(args, &p); err != nil {
+			return nil, err
+		}
+		return r.write(ctx, by, p.ImageInfo, c.Report)
 	})
 }
 
