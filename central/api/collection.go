@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -42,6 +43,8 @@ type collection[T any] struct {
 	body func(r *Request, body map[string]any) error
 	// check says what the fields cannot check alone. before is nil for a new item.
 	check func(ctx context.Context, r *Request, tx *store.Tx, before, item *T) error
+	// mayRemove says what speaks against removing an item; nil: nothing.
+	mayRemove func(ctx context.Context, r *Request, tx *store.Tx, item *T) error
 	// more appends what a whole item shows besides its fields and links; nil: nothing.
 	more func(b []byte, r *Request, item *T) []byte
 }
@@ -56,9 +59,28 @@ func (c *collection[T]) missing(ident string, err error) error {
 // refusal is storeError where a duplicate is one of this collection's items.
 func (c *collection[T]) refusal(err error) error {
 	if e, ok := errors.AsType[*store.DuplicateError](err); ok {
-		return conflict("A %s with %s %s already exists.", c.noun, e.Field, e.Value)
+		return conflict("A %s with %s %s already exists.", strings.ToLower(c.noun), fieldWord(e.Field), e.Value)
 	}
 	return storeError(err)
+}
+
+// fieldWord is what people call a unique field.
+func fieldWord(field string) string {
+	switch field {
+	case "uuid":
+		return "UUID"
+	case "address":
+		return "MAC address"
+	}
+	return strings.ReplaceAll(field, "_", " ")
+}
+
+// below returns c as it is listed below another resource: without filters, and with
+// the items that page gives.
+func (c *collection[T]) below(page func(*Request, store.Page) ([]*T, error)) *collection[T] {
+	nested := *c
+	nested.filters, nested.page = nil, page
+	return &nested
 }
 
 // named checks the item that the path names.
@@ -102,7 +124,7 @@ func (c *collection[T]) list(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return c.answerPage(r, sel, c.path)
+	return c.answerPage(r, sel, r.listPath())
 }
 
 // listDetail is the older form of list with detail=True.
@@ -110,7 +132,7 @@ func (c *collection[T]) listDetail(r *Request) (Reply, error) {
 	if err := r.Query.Allow(c.arguments()...); err != nil {
 		return Reply{}, err
 	}
-	return c.answerPage(r, c.table.All(r.Version), c.path+"/detail")
+	return c.answerPage(r, c.table.All(r.Version), r.listPath())
 }
 
 func (c *collection[T]) arguments(more ...string) []string {
@@ -277,6 +299,11 @@ func (c *collection[T]) delete(r *Request) (Reply, error) {
 		item, err := c.read(tx, ctx, ident)
 		if err != nil {
 			return c.missing(ident, err)
+		}
+		if c.mayRemove != nil {
+			if err := c.mayRemove(ctx, r, tx, item); err != nil {
+				return err
+			}
 		}
 		return c.remove(tx, ctx, item)
 	})

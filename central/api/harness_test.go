@@ -55,7 +55,7 @@ func (*silent) HTTPStatus() int { return http.StatusServiceUnavailable }
 
 var fakeDriver = map[string][]string{
 	"bios": {"no-bios"}, "boot": {"fake", "ipxe"}, "console": {"no-console"}, "deploy": {"fake", "direct"}, "firmware": {"no-firmware"},
-	"inspect": {"fake", "no-inspect"}, "management": {"fake"}, "network": {"noop"}, "power": {"fake"}, "raid": {"no-raid"},
+	"inspect": {"fake", "no-inspect"}, "management": {"fake"}, "network": {"flat", "noop"}, "power": {"fake"}, "raid": {"no-raid"},
 	"rescue": {"fake", "no-rescue"}, "storage": {"noop"}, "vendor": {"no-vendor"},
 }
 

@@ -48,6 +48,14 @@ func portMissing(ident string, err error) error {
 	return storeError(err)
 }
 
+// portConcealed says that a port is not there when its node may not be seen.
+func portConcealed(ident string, err error) error {
+	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound {
+		return wire.Errorf(http.StatusNotFound, "Port %.80s could not be found.", ident)
+	}
+	return err
+}
+
 func appendPort(b []byte, r *Request, sel fields.Selection, p *store.Port) []byte {
 	b = portTable.Append(append(b, '{'), sel, p)
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "ports/"+p.UUID)
@@ -81,27 +89,30 @@ func (s *Server) deletePort(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, p *store.Port) error {
+	return s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, n *store.Node, p *store.Port) error {
+		if vif := vifOf(p.InternalInfo); vif != "" && !n.Maintenance {
+			return conflict("Cannot delete the port %s as it is still bound to VIF %s; detach it first.", p.UUID, vif)
+		}
 		return tx.DeletePort(ctx, p)
 	})
 }
 
 // changePort runs change on a port whose node has no open work, in a transaction,
 // and tells the rack.
-func (s *Server) changePort(r *Request, ident string, change func(context.Context, *store.Tx, *store.Port) error) (Reply, error) {
+func (s *Server) changePort(r *Request, ident string, change func(context.Context, *store.Tx, *store.Node, *store.Port) error) (Reply, error) {
 	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
 		p, err := tx.Port(ctx, ident)
 		if err != nil {
 			return portMissing(ident, err)
 		}
-		n, err := tx.Node(ctx, p.Node)
+		n, err := s.nodeForWrite(ctx, r, tx, p.Node)
 		if err != nil {
-			return err
+			return portConcealed(ident, err)
 		}
 		if n.WorkID != "" {
 			return dispatch.Locked(n)
 		}
-		if err := change(ctx, tx, p); err != nil {
+		if err := change(ctx, tx, n, p); err != nil {
 			return err
 		}
 		return tx.Enqueue(ctx, dispatch.Dirty(n))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 )
@@ -12,26 +13,27 @@ import (
 // portTable is every field of a port.
 var portTable = fields.New("port",
 	fields.UUID("uuid", 1, func(p *store.Port) *string { return &p.UUID }).Post().List().Sort(),
-	address().Write().Must().List().Sort(),
-	fields.Text("category", 101, func(p *store.Port) *string { return &p.Category }).Write().Max(255),
+	macAddress(1, func(p *store.Port) *string { return &p.Address }).Write().Must().List().Sort(),
+	fields.Bool("available_for_dynamic_portgroup", 111, true, func(p *store.Port) *bool { return &p.AvailableForDynamicPortgroup }).Write().Sort(),
+	fields.Text("category", 101, func(p *store.Port) *string { return &p.Category }).Write().Max(80).Sort(),
 	fields.Time("created_at", 1, func(p *store.Port) time.Time { return p.CreatedAt }).Sort(),
 	fields.Text("description", 97, func(p *store.Port) *string { return &p.Description }).Write().Max(255).Sort(),
 	fields.Object("extra", 1, func(p *store.Port) *map[string]any { return &p.Extra }).Write(),
 	fields.Computed("internal_info", 18, func(p *store.Port) any { return mask(p.InternalInfo) }),
 	fields.Bool("is_smartnic", 53, false, func(p *store.Port) *bool { return &p.IsSmartNIC }).Write().Sort(),
-	fields.Object("local_link_connection", 19, func(p *store.Port) *map[string]any { return &p.LocalLinkConnection }).Write(),
+	fields.Object("local_link_connection", 19, func(p *store.Port) *map[string]any { return &p.LocalLinkConnection }).Write().Where(checkLink),
 	fields.Text("name", 88, func(p *store.Port) *string { return &p.Name }).Write().Max(255).Sort(),
 	fields.UUID("node_uuid", 1, func(p *store.Port) *string { return &p.Node }).Write().Must(),
-	fields.Text("physical_network", 34, func(p *store.Port) *string { return &p.PhysicalNetwork }).Write().Max(64).Sort(),
+	fields.Text("physical_network", 34, func(p *store.Port) *string { return &p.PhysicalNetwork }).Write().Max(64).Where(notEmpty).Sort(),
 	fields.UUID("portgroup_uuid", 24, func(p *store.Port) *string { return &p.PortgroupUUID }).Write(),
 	fields.Bool("pxe_enabled", 19, true, func(p *store.Port) *bool { return &p.PXEEnabled }).Write().Sort(),
 	fields.Time("updated_at", 1, func(p *store.Port) time.Time { return p.UpdatedAt }).Sort(),
-	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).Write().Max(255),
+	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).Write().Max(32).Sort(),
 )
 
-// address is a MAC address in lower case.
-func address() fields.Field[store.Port] {
-	f := fields.Text("address", 1, func(p *store.Port) *string { return &p.Address })
+// macAddress is a field "address" that holds a MAC address in lower case.
+func macAddress[T any](since microversion.Version, at func(*T) *string) fields.Field[T] {
+	f := fields.Text("address", since, at)
 	f.Check = func(v any) (any, error) {
 		if v == nil {
 			return nil, nil
@@ -47,4 +49,12 @@ func address() fields.Field[store.Port] {
 		return mac, nil
 	}
 	return f
+}
+
+// notEmpty refuses an empty text, which null is for.
+func notEmpty(v any) error {
+	if v == "" {
+		return wire.Invalid("A non-empty value is required when setting physical_network")
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
@@ -33,24 +32,25 @@ func (s *Server) listPorts(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.portPage(r, sel, "ports", nil)
+	return s.portPage(r, sel, nil)
 }
 
 func (s *Server) listPortsDetail(r *Request) (Reply, error) {
 	if err := r.Query.Allow(portArguments()...); err != nil {
 		return Reply{}, err
 	}
-	return s.portPage(r, portTable.All(r.Version), "ports/detail", nil)
+	return s.portPage(r, portTable.All(r.Version), nil)
 }
 
-// portPage answers a page of ports: those of nodes, or of all nodes when it is nil.
-func (s *Server) portPage(r *Request, sel fields.Selection, path string, nodes []string) (Reply, error) {
+// portPage answers a page of the ports that the request's filters, narrowed by narrow
+// (nil: not at all), admit.
+func (s *Server) portPage(r *Request, sel fields.Selection, narrow func(*store.PortQuery)) (Reply, error) {
 	q, p, err := s.portQuery(r)
 	if err != nil {
 		return Reply{}, err
 	}
-	if nodes != nil {
-		q.Nodes = nodes
+	if narrow != nil {
+		narrow(&q)
 	}
 	ports, err := s.Store.Ports(r.Context(), q)
 	if errors.Is(err, store.ErrNotFound) {
@@ -68,7 +68,7 @@ func (s *Server) portPage(r *Request, sel fields.Selection, path string, nodes [
 	}
 	b = append(b, ']')
 	if len(ports) == p.Limit {
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, ports[len(ports)-1].UUID))
+		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, r.listPath(), p, ports[len(ports)-1].UUID))
 	}
 	return ok(append(b, '}'))
 }
@@ -88,24 +88,21 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	if q.Page, err = storePage(p); err != nil {
 		return q, p, err
 	}
-	if r.Query.Has("address") {
-		mac, valid := wire.MAC(r.Query["address"])
-		if !valid {
-			return q, p, wire.Invalid("Expected a MAC address but received %.40s.", r.Query["address"])
+	if err := oneFilter(r, "node", "node_uuid", "portgroup", "address", "shard", "conductor_groups"); err != nil {
+		return q, p, err
+	}
+	if q.Address, err = addressOfQuery(r); err != nil {
+		return q, p, err
+	}
+	if q.Shards, q.ConductorGroups, err = placesOfQuery(r); err != nil {
+		return q, p, err
+	}
+	if ident := r.Query["portgroup"]; ident != "" {
+		group, err := s.portgroupOf(r, ident)
+		if err != nil {
+			return q, p, err
 		}
-		q.Address = mac
-	}
-	if q.Shards, err = r.Query.Words("shard"); err != nil {
-		return q, p, err
-	}
-	if q.ConductorGroups, err = r.Query.Words("conductor_groups"); err != nil {
-		return q, p, err
-	}
-	for i, group := range q.ConductorGroups {
-		q.ConductorGroups[i] = strings.ToLower(group)
-	}
-	if q.Portgroup, err = r.Query.UUID("portgroup"); err != nil {
-		return q, p, err
+		q.Portgroups = []string{group.UUID}
 	}
 	q.DescriptionContains = r.Query["description_contains"]
 	node, err := s.nodeOfQuery(r)
@@ -149,20 +146,20 @@ func (s *Server) listNodePorts(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.portsOfNode(r, sel, "ports")
+	return s.portsOfNode(r, sel)
 }
 
 func (s *Server) listNodePortsDetail(r *Request) (Reply, error) {
 	if err := r.Query.Allow(wire.PageArguments...); err != nil {
 		return Reply{}, err
 	}
-	return s.portsOfNode(r, portTable.All(r.Version), "ports/detail")
+	return s.portsOfNode(r, portTable.All(r.Version))
 }
 
-func (s *Server) portsOfNode(r *Request, sel fields.Selection, path string) (Reply, error) {
+func (s *Server) portsOfNode(r *Request, sel fields.Selection) (Reply, error) {
 	n, err := s.node(r, r.Param(0))
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.portPage(r, sel, "nodes/"+n.UUID+"/"+path, []string{n.UUID})
+	return s.portPage(r, sel, func(q *store.PortQuery) { q.Nodes = []string{n.UUID} })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -32,26 +33,20 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		}
 		delete(body, "node_ident")
 	}
-	p := &store.Port{PXEEnabled: true, Extra: map[string]any{}, LocalLinkConnection: map[string]any{}, InternalInfo: map[string]any{}}
+	p := &store.Port{PXEEnabled: true, AvailableForDynamicPortgroup: true, Extra: map[string]any{}, LocalLinkConnection: map[string]any{}, InternalInfo: map[string]any{}}
 	if err := portTable.Create(r.Version, body, p); err != nil {
-		return Reply{}, err
-	}
-	if err := checkPort(r, p); err != nil {
 		return Reply{}, err
 	}
 	if p.UUID == "" {
 		p.UUID = uuid.NewString()
 	}
 	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
-		n, err := tx.Node(ctx, p.Node)
-		if errors.Is(err, store.ErrNotFound) {
-			return wire.Invalid("Node %s could not be found.", p.Node)
-		}
+		n, err := s.linkedNode(ctx, r, tx, p.Node)
 		if err != nil {
 			return err
 		}
-		if n.WorkID != "" {
-			return dispatch.Locked(n)
+		if err := errors.Join(checkLinkVersion(r, p), checkPort(ctx, r, tx, p)); err != nil {
+			return err
 		}
 		if err := tx.InsertPort(ctx, p); err != nil {
 			return err
@@ -84,17 +79,6 @@ func (s *Server) uuidOf(r *Request, ident, beside any) (string, error) {
 	return n.UUID, nil
 }
 
-// checkPort checks what the fields of a port cannot check alone.
-func checkPort(r *Request, p *store.Port) error {
-	if p.Name != "" && !wire.ValidName(p.Name, r.Version) {
-		return wire.Invalid("Cannot create or update port with invalid name '%.80s'", p.Name)
-	}
-	if p.PortgroupUUID != "" {
-		return wire.Invalid("Portgroup %s could not be found.", p.PortgroupUUID)
-	}
-	return nil
-}
-
 func (s *Server) updatePort(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
@@ -108,17 +92,25 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	var changed *store.Port
-	_, err = s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, p *store.Port) error {
-		node := p.Node
-		if _, err := portTable.Update(r.Version, ops, p); err != nil {
+	_, err = s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, n *store.Node, p *store.Port) error {
+		before := *p
+		touched, err := portTable.Update(r.Version, ops, p)
+		if err != nil {
 			return err
-		}
-		if p.Node != node {
-			return wire.Invalid("Port %s belongs to node %s; it cannot move to another. Delete it and create one there.", p.UUID, node)
 		}
 		changed = p
-		if err := checkPort(r, p); err != nil {
+		if err := checkPortChange(r, n, &before, p); err != nil {
 			return err
+		}
+		if slices.Contains(touched, "local_link_connection") || slices.Contains(touched, "is_smartnic") {
+			if err := checkLinkVersion(r, p); err != nil {
+				return err
+			}
+		}
+		if slices.ContainsFunc(touched, func(name string) bool { return slices.Contains(placedBy, name) }) {
+			if err := checkPort(ctx, r, tx, p); err != nil {
+				return err
+			}
 		}
 		return tx.UpdatePort(ctx, p)
 	})

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -31,6 +32,15 @@ type Request struct {
 
 // Param returns the path's parameter number i.
 func (r *Request) Param(i int) string { return r.params[i] }
+
+// listPath is the path of the request below /v1, for "next" links.
+func (r *Request) listPath() string {
+	parts := split(r.URL.Path)
+	if len(parts) > 0 && parts[0] == "v1" {
+		parts = parts[1:]
+	}
+	return strings.TrimSuffix(strings.Join(parts, "/"), r.suffix)
+}
 
 // Object reads the body as a JSON object of ordinary size.
 func (r *Request) Object() (map[string]any, error) {

@@ -12,6 +12,8 @@ func (s *Server) list() []Resource {
 		s.nodeHistory(),
 		s.nodeInventory(),
 		s.ports(),
+		s.portgroups(),
+		s.nodeVIFs(),
 		s.chassis(),
 		s.deployTemplates(),
 		s.runbooks(),

@@ -99,10 +99,11 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 		if err != nil {
 			return err
 		}
-		intent, observation := false, false
+		intent, observation, emptied := false, false, false
 		for _, e := range events {
 			if e.ClearInstance {
 				n.ClearInstance()
+				emptied = true
 			}
 			if n.Properties == nil && len(e.Properties) > 0 {
 				n.Properties = map[string]any{}
@@ -126,6 +127,11 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 		}
 		if observation {
 			if err := tx.UpdateObservation(ctx, n); err != nil {
+				return err
+			}
+		}
+		if emptied { // last: it moves the node's revision on
+			if err := tx.DetachVIFs(ctx, n.UUID); err != nil {
 				return err
 			}
 		}

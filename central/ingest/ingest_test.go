@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -164,6 +165,14 @@ func TestEventsOfADeploy(t *testing.T) {
 func TestTearDownForgetsTheInstance(t *testing.T) {
 	f := newFixture(t)
 	n, w := f.deploy("n")
+	err := f.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(
+			tx.InsertPort(ctx, &store.Port{UUID: uuid.NewString(), Node: n.UUID, Address: "52:54:00:00:00:01", InternalInfo: map[string]any{store.TenantVIF: "v1", "kept": true}}),
+			tx.InsertPortgroup(ctx, &store.Portgroup{UUID: uuid.NewString(), Node: n.UUID, InternalInfo: map[string]any{store.TenantVIF: "v2"}}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.follow()
 	e := about(w, work.WorkEnded, 1)
 	e.State, e.ClearInstance, e.Properties = provision.Available, true, map[string]any{"cpus": 4}
@@ -172,6 +181,14 @@ func TestTearDownForgetsTheInstance(t *testing.T) {
 	got := f.node(n.UUID)
 	if got.InstanceUUID != "" || len(got.InstanceInfo) != 0 || got.Properties["cpus"] != 4.0 || got.ProvisionState != provision.Available {
 		t.Errorf("node %+v", got)
+	}
+	ports, err := f.store.Ports(t.Context(), store.PortQuery{Nodes: []string{n.UUID}})
+	if err != nil || len(ports) != 1 || len(ports[0].InternalInfo) != 1 {
+		t.Errorf("ports %+v, error %v: its VIF must be gone", ports, err)
+	}
+	groups, err := f.store.Portgroups(t.Context(), store.PortgroupQuery{Nodes: []string{n.UUID}})
+	if err != nil || len(groups) != 1 || len(groups[0].InternalInfo) != 0 {
+		t.Errorf("portgroups %+v, error %v: its VIF must be gone", groups, err)
 	}
 }
 

@@ -175,22 +175,24 @@ func (n *Node) ClearInstance() {
 
 // Port is a row of ports.
 type Port struct {
-	UUID                string
-	Node                string // UUID
-	Address             string // MAC, lower case, colons
-	Name                string
-	Description         string
-	PXEEnabled          bool
-	IsSmartNIC          bool
-	PhysicalNetwork     string
-	PortgroupUUID       string
-	Vendor              string
-	Category            string
-	LocalLinkConnection map[string]any
-	Extra               map[string]any
-	InternalInfo        map[string]any
-	CreatedAt           time.Time
-	UpdatedAt           time.Time
+	UUID            string
+	Node            string // UUID
+	Address         string // MAC, lower case, colons
+	Name            string
+	Description     string
+	PXEEnabled      bool
+	IsSmartNIC      bool
+	PhysicalNetwork string
+	PortgroupUUID   string
+	Vendor          string
+	Category        string
+	// AvailableForDynamicPortgroup: a network interface may put the port into a group.
+	AvailableForDynamicPortgroup bool
+	LocalLinkConnection          map[string]any
+	Extra                        map[string]any
+	InternalInfo                 map[string]any
+	CreatedAt                    time.Time
+	UpdatedAt                    time.Time
 }
 
 // WorkState says where a row of works stands.

@@ -20,6 +20,9 @@ var (
 	// deleteNode runs in this order.
 	deleteNode = []string{
 		register("DELETE FROM ports WHERE node = $1"),
+		register("DELETE FROM portgroups WHERE node = $1"),
+		register("DELETE FROM volume_connectors WHERE node = $1"),
+		register("DELETE FROM volume_targets WHERE node = $1"),
 		register("DELETE FROM node_traits WHERE node = $1"),
 		register("DELETE FROM node_inventory WHERE node = $1"),
 		register("DELETE FROM node_hardware WHERE node = $1"),
@@ -102,7 +105,7 @@ func (tx *Tx) updateNode(ctx context.Context, n *Node, stmt string, classes ...c
 	return nil
 }
 
-// DeleteNode removes the node with its ports, traits, works, history and inventory.
+// DeleteNode removes the node with its ports, portgroups, volumes, traits, works, history and inventory.
 func (tx *Tx) DeleteNode(ctx context.Context, uuid string) error {
 	for i, stmt := range deleteNode {
 		rows, err := tx.conn.exec(ctx, stmt, uuid)

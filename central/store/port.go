@@ -21,6 +21,7 @@ var portColumns = []column[Port]{
 	{"is_smartnic", intent, func(p *Port) any { return &p.IsSmartNIC }},
 	{"physical_network", intent, func(p *Port) any { return &p.PhysicalNetwork }},
 	{"portgroup_uuid", intent, func(p *Port) any { return &p.PortgroupUUID }},
+	{"available_for_dynamic_portgroup", intent, func(p *Port) any { return &p.AvailableForDynamicPortgroup }},
 	{"vendor", intent, func(p *Port) any { return &p.Vendor }},
 	{"category", intent, func(p *Port) any { return &p.Category }},
 	{"local_link_connection", intent, func(p *Port) any { return &object{&p.LocalLinkConnection} }},
@@ -29,7 +30,8 @@ var portColumns = []column[Port]{
 }
 
 var portSorts = map[string]bool{"uuid": true, "created_at": true, "updated_at": true, "address": true, "name": true,
-	"pxe_enabled": true, "physical_network": true, "is_smartnic": true, "description": true}
+	"pxe_enabled": true, "physical_network": true, "is_smartnic": true, "description": true, "vendor": true, "category": true,
+	"available_for_dynamic_portgroup": true}
 
 var (
 	selectPorts         = "SELECT " + names(portColumns, "p.") + " FROM ports p"
@@ -113,7 +115,7 @@ func portsStatement(q PortQuery) (string, []any, error) {
 	f.in("p.uuid", q.UUIDs)
 	f.in("p.node", q.Nodes)
 	f.equal("p.address", strings.ToLower(q.Address))
-	f.equal("p.portgroup_uuid", q.Portgroup)
+	f.in("p.portgroup_uuid", q.Portgroups)
 	f.contains("p.description", q.DescriptionContains)
 	join := ""
 	if len(q.Shards) > 0 || len(q.ConductorGroups) > 0 {
@@ -131,7 +133,7 @@ func init() {
 		for sort := range portSorts {
 			for _, desc := range []bool{false, true} {
 				stmt, _, err := portsStatement(PortQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc}, UUIDs: []string{"a"}, Nodes: []string{"n", "m"},
-					Address: "a", Portgroup: "p", DescriptionContains: "d", Shards: []string{"s"}, ConductorGroups: []string{"g"}})
+					Address: "a", Portgroups: []string{"p"}, DescriptionContains: "d", Shards: []string{"s"}, ConductorGroups: []string{"g"}})
 				if err != nil {
 					panic(err)
 				}
@@ -187,4 +189,37 @@ func (tx *Tx) DeletePort(ctx context.Context, p *Port) error {
 	}
 	tx.noteRow("port", p.UUID, p.Node, "delete")
 	return tx.touch(ctx, p.Node)
+}
+
+// TenantVIF is the key of internal_info under which a port or portgroup keeps the
+// virtual interface that is attached to it.
+const TenantVIF = "tenant_vif_port_id"
+
+// DetachVIFs takes the virtual interfaces from all ports and portgroups of a node.
+func (tx *Tx) DetachVIFs(ctx context.Context, node string) error {
+	ports, err := tx.Ports(ctx, node)
+	if err != nil {
+		return err
+	}
+	for _, p := range ports {
+		if _, attached := p.InternalInfo[TenantVIF]; attached {
+			delete(p.InternalInfo, TenantVIF)
+			if err := tx.UpdatePort(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	groups, err := tx.Portgroups(ctx, node)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if _, attached := g.InternalInfo[TenantVIF]; attached {
+			delete(g.InternalInfo, TenantVIF)
+			if err := tx.UpdatePortgroup(ctx, g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -44,7 +44,7 @@ type PortQuery struct {
 	Shards              []string // of the node
 	ConductorGroups     []string // of the node
 	DescriptionContains string
-	Portgroup           string
+	Portgroups          []string // portgroup UUIDs
 }
 
 // HistoryQuery filters the history of a node.

@@ -17,6 +17,8 @@ type table[T any] struct {
 	name    string // of the table in the database
 	noun    string // of a row, in errors
 	columns []column[T]
+	// join follows the table (which is t) in selects, for filters; empty for none.
+	join string
 	// idents are the unique columns besides uuid by which a row may be found.
 	idents []string
 	// sorts are the columns by which lists may be sorted, besides uuid and created_at.
@@ -35,7 +37,7 @@ type table[T any] struct {
 // newTable completes t and registers its statements.
 func newTable[T any](t table[T]) *table[T] {
 	t.sorts = append(t.sorts, "uuid", "created_at")
-	t.selectAll = "SELECT " + names(t.columns, "t.") + " FROM " + t.name + " t"
+	t.selectAll = "SELECT " + names(t.columns, "t.") + " FROM " + t.name + " t" + t.join
 	t.byIdent = map[string]string{}
 	for _, column := range append(t.idents, "uuid") {
 		t.byIdent[column] = register(t.selectAll + " WHERE t." + column + " = $1")

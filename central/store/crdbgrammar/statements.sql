@@ -108,6 +108,8 @@ CREATE TABLE vault (
     CONSTRAINT vault_pkey PRIMARY KEY (name)
 );
 
+ALTER TABLE ports ADD COLUMN available_for_dynamic_portgroup BOOLEAN NOT NULL DEFAULT TRUE;
+
 CREATE INDEX audit_node ON audit (node, uuid);
 
 CREATE INDEX audit_object ON audit (object, uuid);
@@ -150,11 +152,25 @@ CREATE INDEX nodes_shard ON nodes (shard, uuid);
 
 CREATE INDEX outbox_site ON outbox (site, id);
 
+CREATE INDEX portgroups_created_at ON portgroups (created_at, uuid);
+
+CREATE INDEX portgroups_node ON portgroups (node);
+
 CREATE INDEX ports_created_at ON ports (created_at, uuid);
 
 CREATE INDEX ports_node ON ports (node, uuid);
 
+CREATE INDEX ports_portgroup_uuid ON ports (portgroup_uuid) WHERE portgroup_uuid <> '';
+
 CREATE INDEX runbooks_created_at ON runbooks (created_at, uuid);
+
+CREATE INDEX volume_connectors_created_at ON volume_connectors (created_at, uuid);
+
+CREATE INDEX volume_connectors_node ON volume_connectors (node);
+
+CREATE INDEX volume_targets_created_at ON volume_targets (created_at, uuid);
+
+CREATE INDEX volume_targets_node ON volume_targets (node);
 
 CREATE INDEX works_node ON works (node, generation);
 
@@ -299,6 +315,24 @@ CREATE TABLE outbox (
     CONSTRAINT outbox_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE portgroups (
+    uuid TEXT NOT NULL,
+    node TEXT NOT NULL,
+    address TEXT NOT NULL DEFAULT '',
+    name TEXT NOT NULL DEFAULT '',
+    mode TEXT NOT NULL DEFAULT '',
+    standalone_ports_supported BOOLEAN NOT NULL DEFAULT TRUE,
+    dynamic_portgroup BOOLEAN NOT NULL DEFAULT FALSE,
+    physical_network TEXT NOT NULL DEFAULT '',
+    category TEXT NOT NULL DEFAULT '',
+    properties TEXT NOT NULL DEFAULT '',
+    extra TEXT NOT NULL DEFAULT '',
+    internal_info TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT portgroups_pkey PRIMARY KEY (uuid)
+);
+
 CREATE TABLE ports (
     uuid TEXT NOT NULL,
     node TEXT NOT NULL,
@@ -334,6 +368,30 @@ CREATE TABLE runbooks (
     CONSTRAINT runbooks_pkey PRIMARY KEY (uuid)
 );
 
+CREATE TABLE volume_connectors (
+    uuid TEXT NOT NULL,
+    node TEXT NOT NULL,
+    type TEXT NOT NULL,
+    connector_id TEXT NOT NULL,
+    extra TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT volume_connectors_pkey PRIMARY KEY (uuid)
+);
+
+CREATE TABLE volume_targets (
+    uuid TEXT NOT NULL,
+    node TEXT NOT NULL,
+    volume_type TEXT NOT NULL,
+    volume_id TEXT NOT NULL,
+    boot_index BIGINT NOT NULL,
+    properties TEXT NOT NULL DEFAULT '',
+    extra TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT volume_targets_pkey PRIMARY KEY (uuid)
+);
+
 CREATE TABLE works (
     id TEXT NOT NULL,
     node TEXT NOT NULL,
@@ -358,11 +416,19 @@ CREATE UNIQUE INDEX nodes_instance_uuid ON nodes (instance_uuid) WHERE instance_
 
 CREATE UNIQUE INDEX nodes_name ON nodes (name) WHERE name <> '';
 
+CREATE UNIQUE INDEX portgroups_address ON portgroups (address) WHERE address <> '';
+
+CREATE UNIQUE INDEX portgroups_name ON portgroups (name) WHERE name <> '';
+
 CREATE UNIQUE INDEX ports_address ON ports (address);
 
 CREATE UNIQUE INDEX ports_name ON ports (name) WHERE name <> '';
 
 CREATE UNIQUE INDEX runbooks_name ON runbooks (name);
+
+CREATE UNIQUE INDEX volume_connectors_connector_id ON volume_connectors (connector_id, type);
+
+CREATE UNIQUE INDEX volume_targets_boot_index ON volume_targets (boot_index, node);
 
 DELETE FROM audit WHERE uuid IN (SELECT a.uuid FROM audit a WHERE a.uuid < $1 ORDER BY a.uuid LIMIT $2);
 
@@ -388,11 +454,23 @@ DELETE FROM nodes WHERE uuid = $1;
 
 DELETE FROM outbox WHERE id IN ($1, $2);
 
+DELETE FROM portgroups WHERE node = $1;
+
+DELETE FROM portgroups WHERE uuid = $1;
+
 DELETE FROM ports WHERE node = $1;
 
 DELETE FROM ports WHERE uuid = $1;
 
 DELETE FROM runbooks WHERE uuid = $1;
+
+DELETE FROM volume_connectors WHERE node = $1;
+
+DELETE FROM volume_connectors WHERE uuid = $1;
+
+DELETE FROM volume_targets WHERE node = $1;
+
+DELETE FROM volume_targets WHERE uuid = $1;
 
 DELETE FROM works WHERE node = $1;
 
@@ -422,13 +500,19 @@ INSERT INTO nodes (revision, uuid, created_at, updated_at, name, driver, conduct
 
 INSERT INTO outbox (id, site, origin, kind, node, conductor_group, object, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8), ($9, $10, $11, $12, $13, $14, $15, $16);
 
-INSERT INTO ports (uuid, node, created_at, updated_at, address, name, description, pxe_enabled, is_smartnic, physical_network, portgroup_uuid, vendor, category, local_link_connection, extra, internal_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+INSERT INTO portgroups (uuid, node, created_at, updated_at, address, name, mode, standalone_ports_supported, dynamic_portgroup, physical_network, category, properties, extra, internal_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+
+INSERT INTO ports (uuid, node, created_at, updated_at, address, name, description, pxe_enabled, is_smartnic, physical_network, portgroup_uuid, available_for_dynamic_portgroup, vendor, category, local_link_connection, extra, internal_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
 
 INSERT INTO runbooks (uuid, created_at, updated_at, name, description, steps, traits, disable_ramdisk, public, owner, extra) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3);
 
 INSERT INTO vault (name, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
+
+INSERT INTO volume_connectors (uuid, node, created_at, updated_at, type, connector_id, extra) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+INSERT INTO volume_targets (uuid, node, created_at, updated_at, volume_type, volume_id, boot_index, properties, extra) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 INSERT INTO works (id, node, conductor_group, generation, verb, args, request_id, entry, entry_target, state, owner, requested_at, ended_at, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
@@ -456,7 +540,7 @@ SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed
 
 SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.site = $1 ORDER BY m.role, m.id;
 
-SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.conductor_group, n.resource_class, n.owner, n.lessee, n.description, n.shard, n.parent_node, n.chassis_uuid, n.allocation_uuid, n.instance_uuid, n.instance_name, n.interfaces, n.driver_info, n.properties, n.instance_info, n.extra, n.network_data, n.target_raid_config, n.automated_clean, n.disable_power_off, n.protected, n.protected_reason, n.retired, n.retired_reason, n.maintenance_set, n.maintenance_why, n.fault_acked, n.generation, n.accepted_state, n.accepted_target, n.accepted_at, n.accepted_error, n.power_generation, n.power_target, n.inspection_started_at, n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_step_info, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.driver_internal_info, n.raid_config, n.console_enabled, n.boot_mode, n.secure_boot, n.health, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault, COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), ''), COALESCE(w.id, ''), COALESCE(w.node, ''), COALESCE(w.conductor_group, ''), COALESCE(w.generation, 0), COALESCE(w.verb, ''), COALESCE(w.args, ''), COALESCE(w.request_id, ''), COALESCE(w.entry, ''), COALESCE(w.entry_target, ''), COALESCE(w.state, ''), COALESCE(w.owner, ''), COALESCE(w.requested_at, 0), COALESCE(w.ended_at, 0), COALESCE(w.error, ''), COALESCE(p.uuid, ''), COALESCE(p.node, ''), COALESCE(p.created_at, 0), COALESCE(p.updated_at, 0), COALESCE(p.address, ''), COALESCE(p.name, ''), COALESCE(p.description, ''), COALESCE(p.pxe_enabled, FALSE), COALESCE(p.is_smartnic, FALSE), COALESCE(p.physical_network, ''), COALESCE(p.portgroup_uuid, ''), COALESCE(p.vendor, ''), COALESCE(p.category, ''), COALESCE(p.local_link_connection, ''), COALESCE(p.extra, ''), COALESCE(p.internal_info, '') FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid WHERE n.uuid IN ($1, $2) ORDER BY n.uuid, p.uuid;
+SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.conductor_group, n.resource_class, n.owner, n.lessee, n.description, n.shard, n.parent_node, n.chassis_uuid, n.allocation_uuid, n.instance_uuid, n.instance_name, n.interfaces, n.driver_info, n.properties, n.instance_info, n.extra, n.network_data, n.target_raid_config, n.automated_clean, n.disable_power_off, n.protected, n.protected_reason, n.retired, n.retired_reason, n.maintenance_set, n.maintenance_why, n.fault_acked, n.generation, n.accepted_state, n.accepted_target, n.accepted_at, n.accepted_error, n.power_generation, n.power_target, n.inspection_started_at, n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_step_info, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.driver_internal_info, n.raid_config, n.console_enabled, n.boot_mode, n.secure_boot, n.health, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault, COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), ''), COALESCE(w.id, ''), COALESCE(w.node, ''), COALESCE(w.conductor_group, ''), COALESCE(w.generation, 0), COALESCE(w.verb, ''), COALESCE(w.args, ''), COALESCE(w.request_id, ''), COALESCE(w.entry, ''), COALESCE(w.entry_target, ''), COALESCE(w.state, ''), COALESCE(w.owner, ''), COALESCE(w.requested_at, 0), COALESCE(w.ended_at, 0), COALESCE(w.error, ''), COALESCE(p.uuid, ''), COALESCE(p.node, ''), COALESCE(p.created_at, 0), COALESCE(p.updated_at, 0), COALESCE(p.address, ''), COALESCE(p.name, ''), COALESCE(p.description, ''), COALESCE(p.pxe_enabled, FALSE), COALESCE(p.is_smartnic, FALSE), COALESCE(p.physical_network, ''), COALESCE(p.portgroup_uuid, ''), COALESCE(p.available_for_dynamic_portgroup, FALSE), COALESCE(p.vendor, ''), COALESCE(p.category, ''), COALESCE(p.local_link_connection, ''), COALESCE(p.extra, ''), COALESCE(p.internal_info, '') FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid WHERE n.uuid IN ($1, $2) ORDER BY n.uuid, p.uuid;
 
 SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.conductor_group, n.resource_class, n.owner, n.lessee, n.description, n.shard, n.parent_node, n.chassis_uuid, n.allocation_uuid, n.instance_uuid, n.instance_name, n.interfaces, n.driver_info, n.properties, n.instance_info, n.extra, n.network_data, n.target_raid_config, n.automated_clean, n.disable_power_off, n.protected, n.protected_reason, n.retired, n.retired_reason, n.maintenance_set, n.maintenance_why, n.fault_acked, n.generation, n.accepted_state, n.accepted_target, n.accepted_at, n.accepted_error, n.power_generation, n.power_target, n.inspection_started_at, n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_step_info, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.driver_internal_info, n.raid_config, n.console_enabled, n.boot_mode, n.secure_boot, n.health, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault, COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), ''), COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '') FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.name = $1;
 
@@ -624,49 +708,63 @@ SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.pa
 
 SELECT o.object FROM outbox o WHERE o.site = $1 AND o.object IN ($2, $3);
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.address, p.uuid) < (SELECT m.address, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.address DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid FROM ports p WHERE p.portgroup_uuid = $1 LIMIT 1;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.address, p.uuid) > (SELECT m.address, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.address ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.address, p.uuid) < (SELECT m.address, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.address DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.created_at, p.uuid) < (SELECT m.created_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.created_at DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.address, p.uuid) > (SELECT m.address, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.address ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.created_at, p.uuid) > (SELECT m.created_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.created_at ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.available_for_dynamic_portgroup, p.uuid) < (SELECT m.available_for_dynamic_portgroup, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.available_for_dynamic_portgroup DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.description, p.uuid) < (SELECT m.description, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.description DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.available_for_dynamic_portgroup, p.uuid) > (SELECT m.available_for_dynamic_portgroup, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.available_for_dynamic_portgroup ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.description, p.uuid) > (SELECT m.description, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.description ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.category, p.uuid) < (SELECT m.category, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.category DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.is_smartnic, p.uuid) < (SELECT m.is_smartnic, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.is_smartnic DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.category, p.uuid) > (SELECT m.category, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.category ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.is_smartnic, p.uuid) > (SELECT m.is_smartnic, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.is_smartnic ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.created_at, p.uuid) < (SELECT m.created_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.created_at DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.name, p.uuid) < (SELECT m.name, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.name DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.created_at, p.uuid) > (SELECT m.created_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.created_at ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.name, p.uuid) > (SELECT m.name, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.name ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.description, p.uuid) < (SELECT m.description, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.description DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.physical_network, p.uuid) < (SELECT m.physical_network, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.physical_network DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.description, p.uuid) > (SELECT m.description, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.description ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.physical_network, p.uuid) > (SELECT m.physical_network, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.physical_network ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.is_smartnic, p.uuid) < (SELECT m.is_smartnic, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.is_smartnic DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.pxe_enabled, p.uuid) < (SELECT m.pxe_enabled, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.pxe_enabled DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.is_smartnic, p.uuid) > (SELECT m.is_smartnic, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.is_smartnic ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.pxe_enabled, p.uuid) > (SELECT m.pxe_enabled, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.pxe_enabled ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.name, p.uuid) < (SELECT m.name, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.name DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.updated_at, p.uuid) < (SELECT m.updated_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.updated_at DESC, p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.name, p.uuid) > (SELECT m.name, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.name ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.updated_at, p.uuid) > (SELECT m.updated_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.updated_at ASC, p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.physical_network, p.uuid) < (SELECT m.physical_network, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.physical_network DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.uuid, p.uuid) < (SELECT m.uuid, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.uuid DESC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.physical_network, p.uuid) > (SELECT m.physical_network, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.physical_network ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid = $5 AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.uuid, p.uuid) > (SELECT m.uuid, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.uuid ASC LIMIT 1000;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.pxe_enabled, p.uuid) < (SELECT m.pxe_enabled, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.pxe_enabled DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.address = $1;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.pxe_enabled, p.uuid) > (SELECT m.pxe_enabled, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.pxe_enabled ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.name = $1;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.updated_at, p.uuid) < (SELECT m.updated_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.updated_at DESC, p.uuid DESC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.node = $1 ORDER BY p.uuid;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.updated_at, p.uuid) > (SELECT m.updated_at, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.updated_at ASC, p.uuid ASC LIMIT 1000;
 
-SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.uuid = $1;
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.uuid, p.uuid) < (SELECT m.uuid, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.uuid DESC LIMIT 1000;
+
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.uuid, p.uuid) > (SELECT m.uuid, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.uuid ASC LIMIT 1000;
+
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.vendor, p.uuid) < (SELECT m.vendor, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.vendor DESC, p.uuid DESC LIMIT 1000;
+
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND (p.vendor, p.uuid) > (SELECT m.vendor, m.uuid FROM ports m WHERE m.uuid = $9) ORDER BY p.vendor ASC, p.uuid ASC LIMIT 1000;
+
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.address = $1;
+
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.name = $1;
+
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.node = $1 ORDER BY p.uuid;
+
+SELECT p.uuid, p.node, p.created_at, p.updated_at, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.uuid = $1;
 
 SELECT site, COUNT(*), MIN(id) FROM outbox GROUP BY site;
 
@@ -750,6 +848,100 @@ SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_
 
 SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE t.uuid = $1;
 
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.name = $1;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node = $1 ORDER BY t.uuid;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.address, t.uuid) < (SELECT m.address, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.address DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.address, t.uuid) > (SELECT m.address, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.address ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.category, t.uuid) < (SELECT m.category, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.category DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.category, t.uuid) > (SELECT m.category, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.category ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.dynamic_portgroup, t.uuid) < (SELECT m.dynamic_portgroup, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.dynamic_portgroup DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.dynamic_portgroup, t.uuid) > (SELECT m.dynamic_portgroup, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.dynamic_portgroup ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.mode, t.uuid) < (SELECT m.mode, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.mode DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.mode, t.uuid) > (SELECT m.mode, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.mode ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.name, t.uuid) < (SELECT m.name, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.name DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.name, t.uuid) > (SELECT m.name, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.name ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.physical_network, t.uuid) < (SELECT m.physical_network, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.physical_network DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.physical_network, t.uuid) > (SELECT m.physical_network, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.physical_network ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.standalone_ports_supported, t.uuid) < (SELECT m.standalone_ports_supported, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.standalone_ports_supported DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.standalone_ports_supported, t.uuid) > (SELECT m.standalone_ports_supported, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.standalone_ports_supported ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.node IN ($1) AND t.address = $2 AND n.shard IN ($3) AND n.conductor_group IN ($4) AND (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM portgroups m WHERE m.uuid = $5) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.address, t.name, t.mode, t.standalone_ports_supported, t.dynamic_portgroup, t.physical_network, t.category, t.properties, t.extra, t.internal_info FROM portgroups t JOIN nodes n ON n.uuid = t.node WHERE t.uuid = $1;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.connector_id, t.uuid) < (SELECT m.connector_id, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.connector_id DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.connector_id, t.uuid) > (SELECT m.connector_id, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.connector_id ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.type, t.uuid) < (SELECT m.type, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.type DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.type, t.uuid) > (SELECT m.type, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.type ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.node IN ($1) AND (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM volume_connectors m WHERE m.uuid = $2) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.type, t.connector_id, t.extra FROM volume_connectors t WHERE t.uuid = $1;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.boot_index, t.uuid) < (SELECT m.boot_index, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.boot_index DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.boot_index, t.uuid) > (SELECT m.boot_index, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.boot_index ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.volume_id, t.uuid) < (SELECT m.volume_id, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.volume_id DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.volume_id, t.uuid) > (SELECT m.volume_id, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.volume_id ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.volume_type, t.uuid) < (SELECT m.volume_type, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.volume_type DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.node IN ($1) AND (t.volume_type, t.uuid) > (SELECT m.volume_type, m.uuid FROM volume_targets m WHERE m.uuid = $2) ORDER BY t.volume_type ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.uuid = $1;
+
 SELECT uuid FROM audit WHERE uuid = $1;
 
 SELECT uuid FROM node_history WHERE uuid = $1;
@@ -800,11 +992,17 @@ UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epo
 
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4, driver = $5, conductor_group = $6, resource_class = $7, owner = $8, lessee = $9, description = $10, shard = $11, parent_node = $12, chassis_uuid = $13, allocation_uuid = $14, instance_uuid = $15, instance_name = $16, interfaces = $17, driver_info = $18, properties = $19, instance_info = $20, extra = $21, network_data = $22, target_raid_config = $23, automated_clean = $24, disable_power_off = $25, protected = $26, protected_reason = $27, retired = $28, retired_reason = $29, maintenance_set = $30, maintenance_why = $31, fault_acked = $32, generation = $33, accepted_state = $34, accepted_target = $35, accepted_at = $36, accepted_error = $37, power_generation = $38, power_target = $39, inspection_started_at = $40 WHERE uuid = $1 AND revision = $2;
 
-UPDATE ports SET updated_at = $2, address = $3, name = $4, description = $5, pxe_enabled = $6, is_smartnic = $7, physical_network = $8, portgroup_uuid = $9, vendor = $10, category = $11, local_link_connection = $12, extra = $13, internal_info = $14 WHERE uuid = $1;
+UPDATE portgroups SET updated_at = $2, address = $3, name = $4, mode = $5, standalone_ports_supported = $6, dynamic_portgroup = $7, physical_network = $8, category = $9, properties = $10, extra = $11, internal_info = $12 WHERE uuid = $1;
+
+UPDATE ports SET updated_at = $2, address = $3, name = $4, description = $5, pxe_enabled = $6, is_smartnic = $7, physical_network = $8, portgroup_uuid = $9, available_for_dynamic_portgroup = $10, vendor = $11, category = $12, local_link_connection = $13, extra = $14, internal_info = $15 WHERE uuid = $1;
 
 UPDATE runbooks SET updated_at = $2, name = $3, description = $4, steps = $5, traits = $6, disable_ramdisk = $7, public = $8, owner = $9, extra = $10 WHERE uuid = $1;
 
 UPDATE vault SET value = $3, updated_at = $4 WHERE name = $1 AND value = $2;
+
+UPDATE volume_connectors SET node = $2, updated_at = $3, type = $4, connector_id = $5, extra = $6 WHERE uuid = $1;
+
+UPDATE volume_targets SET node = $2, updated_at = $3, volume_type = $4, volume_id = $5, boot_index = $6, properties = $7, extra = $8 WHERE uuid = $1;
 
 UPDATE works SET state = $2, ended_at = $3, error = $4 WHERE id = $1 AND state = 'open';
 

@@ -27,6 +27,8 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Filters", filters},
 		{"Paging", paging},
 		{"Ports", ports},
+		{"Portgroups", portgroups},
+		{"Volumes", volumes},
 		{"Traits", traits},
 		{"Works", works},
 		{"History", history},

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// placedBy are the fields of a port that checkPort is about.
+var placedBy = []string{"name", "portgroup_uuid", "pxe_enabled", "physical_network"}
+
+// checkPort checks what the fields of a port cannot check alone.
+func checkPort(ctx context.Context, r *Request, tx *store.Tx, p *store.Port) error {
+	if p.Name != "" && !wire.ValidName(p.Name, r.Version) {
+		return wire.Invalid("Cannot create or update port with invalid name '%.80s'", p.Name)
+	}
+	if p.PortgroupUUID == "" {
+		return nil
+	}
+	group, err := tx.Portgroup(ctx, p.PortgroupUUID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return wire.Invalid("Portgroup %s could not be found.", p.PortgroupUUID)
+	case err != nil:
+		return err
+	case group.Node != p.Node:
+		return wire.Invalid("Port can not be added to a portgroup belonging to a different node.")
+	case p.PXEEnabled && !group.StandalonePortsSupported:
+		return conflict("Port group %s doesn't support standalone ports. Port %s cannot be a member of it as the port's 'pxe_enabled' "+
+			"field is True.", group.UUID, p.UUID)
+	}
+	return checkPhysicalNetwork(ctx, tx, group, p)
+}
+
+// checkPhysicalNetwork holds that all ports of a portgroup are in one physical network.
+func checkPhysicalNetwork(ctx context.Context, tx *store.Tx, group *store.Portgroup, p *store.Port) error {
+	members, err := membersOf(ctx, tx, group)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.UUID != p.UUID && m.PhysicalNetwork != p.PhysicalNetwork {
+			return conflict("Port %s with physical network %q cannot be a member of portgroup %s, whose port %s is in physical network %q.",
+				p.UUID, p.PhysicalNetwork, group.UUID, m.UUID, m.PhysicalNetwork)
+		}
+	}
+	return nil
+}
+
+// checkPortChange refuses a change that the state of the port's node does not allow.
+func checkPortChange(r *Request, n *store.Node, before, p *store.Port) error {
+	link := string(wire.AppendValue(nil, p.LocalLinkConnection)) != string(wire.AppendValue(nil, before.LocalLinkConnection))
+	connected := link || before.PortgroupUUID != p.PortgroupUUID || before.PXEEnabled != p.PXEEnabled || before.PhysicalNetwork != p.PhysicalNetwork
+	switch {
+	case n.ProvisionState == provision.Inspecting && r.Version >= inspectWaitSince:
+		return conflict("Cannot update port %s on node %s while it is in state %q.", p.UUID, n.UUID, n.ProvisionState)
+	case p.Node != before.Node:
+		return wire.Invalid("Port %s belongs to node %s; it cannot move to another. Delete it and create one there.", p.UUID, before.Node)
+	case before.Address != p.Address && inUse(n) && !n.Maintenance:
+		return conflict("Cannot update hardware address for port %s as node %s is active or an instance UUID is associated, "+
+			"and it is not in maintenance mode.", p.UUID, n.UUID)
+	case connected && !n.Maintenance && !n.ProvisionState.In(rewired):
+		return conflict("Port %s can not have any connectivity attributes (pxe_enabled, portgroup_id, physical_network, "+
+			"local_link_connection) updated unless node %s is in one of the states %s or in maintenance mode. Its state is %q.",
+			p.UUID, n.UUID, words(rewired), n.ProvisionState)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+const (
+	portgroupsSince microversion.Version = 23
+	// portgroupLinksSince brought the lists of ports below portgroups and of
+	// portgroups below nodes.
+	portgroupLinksSince microversion.Version = 24
+	// defaultMode is the mode of a portgroup that is made without one.
+	defaultMode = "active-backup"
+)
+
+// portgroupTable is every field of a portgroup.
+var portgroupTable = fields.New("portgroup",
+	fields.UUID("uuid", 23, func(p *store.Portgroup) *string { return &p.UUID }).Post().List().Sort(),
+	fields.Text("name", 23, func(p *store.Portgroup) *string { return &p.Name }).Write().Max(255).List().Sort(),
+	macAddress(23, func(p *store.Portgroup) *string { return &p.Address }).Write().List().Sort(),
+	fields.Text("category", 103, func(p *store.Portgroup) *string { return &p.Category }).Write().Max(80).Sort(),
+	fields.Time("created_at", 23, func(p *store.Portgroup) time.Time { return p.CreatedAt }).Sort(),
+	fields.Computed("dynamic_portgroup", 111, func(p *store.Portgroup) any { return p.Dynamic }).Sort(),
+	fields.Object("extra", 23, func(p *store.Portgroup) *map[string]any { return &p.Extra }).Write(),
+	fields.Computed("internal_info", 23, func(p *store.Portgroup) any { return mask(p.InternalInfo) }),
+	fields.Text("mode", 26, func(p *store.Portgroup) *string { return &p.Mode }).Write().Max(255).Sort(),
+	fields.UUID("node_uuid", 23, func(p *store.Portgroup) *string { return &p.Node }).Write().Must(),
+	fields.Text("physical_network", 102, func(p *store.Portgroup) *string { return &p.PhysicalNetwork }).Write().Max(64).Where(notEmpty).Sort(),
+	fields.Object("properties", 26, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write(),
+	fields.Bool("standalone_ports_supported", 23, true, func(p *store.Portgroup) *bool { return &p.StandalonePortsSupported }).Write().Sort(),
+	fields.Time("updated_at", 23, func(p *store.Portgroup) time.Time { return p.UpdatedAt }).Sort(),
+)
+
+func (s *Server) portgroups() Resource {
+	const list, ports, one = "baremetal:portgroup:list", "baremetal:port:list", "portgroups/{portgroup}"
+	const below = portgroupLinksSince
+	c := s.portgroupCollection()
+	return Resource{Name: "portgroups", Since: portgroupsSince, Routes: []Route{
+		{Method: http.MethodGet, Path: "portgroups", Policy: list, Handle: c.list},
+		{Method: http.MethodGet, Path: "portgroups/detail", Policy: list, Handle: c.listDetail},
+		{Method: http.MethodPost, Path: "portgroups", Policy: "baremetal:portgroup:create", Handle: c.create},
+		{Method: http.MethodGet, Path: one, Policy: "baremetal:portgroup:get", Handle: c.show},
+		{Method: http.MethodPatch, Path: one, Policy: "baremetal:portgroup:update", Handle: c.change},
+		{Method: http.MethodDelete, Path: one, Policy: "baremetal:portgroup:delete", Handle: c.delete},
+		{Method: http.MethodGet, Path: one + "/ports", Since: below, Policy: ports, Handle: s.listPortgroupPorts},
+		{Method: http.MethodGet, Path: one + "/ports/detail", Since: below, Policy: ports, Handle: s.listPortgroupPortsDetail},
+		{Method: http.MethodGet, Path: "nodes/{node}/portgroups", Since: below, Policy: list, Handle: c.below(s.portgroupsOfNode).list},
+		{Method: http.MethodGet, Path: "nodes/{node}/portgroups/detail", Since: below, Policy: list, Handle: c.below(s.portgroupsOfNode).listDetail},
+	}}
+}
+
+func (s *Server) portgroupCollection() *collection[store.Portgroup] {
+	return &collection[store.Portgroup]{
+		path: "portgroups", noun: "Portgroup", table: portgroupTable, fieldsSince: portgroupsSince, detailSince: 43,
+		ident:   nameOrUUID,
+		filters: map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": 99, "shard": 106},
+		store:   s.Store, find: s.Store.Portgroup, page: s.portgroupPage,
+		read: (*store.Tx).Portgroup, insert: (*store.Tx).InsertPortgroup, update: (*store.Tx).UpdatePortgroup, remove: (*store.Tx).DeletePortgroup,
+		fresh: func() *store.Portgroup {
+			return &store.Portgroup{Mode: defaultMode, StandalonePortsSupported: true, Properties: map[string]any{}, Extra: map[string]any{}}
+		},
+		id:    func(p *store.Portgroup) *string { return &p.UUID },
+		check: s.checkPortgroup, mayRemove: s.mayRemovePortgroup,
+		more: func(b []byte, r *Request, p *store.Portgroup) []byte {
+			return wire.AppendLinks(wire.AppendName(b, "ports"), r.Base, "portgroups/"+p.UUID+"/ports")
+		},
+	}
+}
+
+// portgroupPage returns the portgroups that the request's filter admits.
+func (s *Server) portgroupPage(r *Request, p store.Page) ([]*store.Portgroup, error) {
+	q := store.PortgroupQuery{Page: p}
+	if err := oneFilter(r, "node", "address", "shard", "conductor_groups"); err != nil {
+		return nil, err
+	}
+	var err error
+	if q.Address, err = addressOfQuery(r); err != nil {
+		return nil, err
+	}
+	if q.Shards, q.ConductorGroups, err = placesOfQuery(r); err != nil {
+		return nil, err
+	}
+	if ident := r.Query["node"]; ident != "" {
+		n, err := s.node(r, ident)
+		if err != nil {
+			return nil, err
+		}
+		q.Nodes = []string{n.UUID}
+	}
+	return s.Store.Portgroups(r.Context(), q)
+}
+
+// portgroupsOfNode returns the portgroups of the path's node.
+func (s *Server) portgroupsOfNode(r *Request, p store.Page) ([]*store.Portgroup, error) {
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.Portgroups(r.Context(), store.PortgroupQuery{Page: p, Nodes: []string{n.UUID}})
+}
+
+// oneFilter refuses a list by more than one of the arguments.
+func oneFilter(r *Request, names ...string) error {
+	given := 0
+	for _, name := range names {
+		if r.Query.Has(name) {
+			given++
+		}
+	}
+	if given > 1 {
+		return wire.Invalid("Filtering by more than one of %s simultaneously is not supported.", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// addressOfQuery reads the filter "address"; empty for none.
+func addressOfQuery(r *Request) (string, error) {
+	if !r.Query.Has("address") {
+		return "", nil
+	}
+	mac, valid := wire.MAC(r.Query["address"])
+	if !valid {
+		return "", wire.Invalid("Expected a MAC address but received %.40s.", r.Query["address"])
+	}
+	return mac, nil
+}
+
+// placesOfQuery reads the filters by shard and conductor group of the node.
+func placesOfQuery(r *Request) (shards, groups []string, err error) {
+	if shards, err = r.Query.Words("shard"); err != nil {
+		return nil, nil, err
+	}
+	if groups, err = r.Query.Words("conductor_groups"); err != nil {
+		return nil, nil, err
+	}
+	for i, group := range groups {
+		groups[i] = strings.ToLower(group)
+	}
+	return shards, groups, nil
+}
+
+// portgroupOf returns the portgroup that an argument or a path names.
+func (s *Server) portgroupOf(r *Request, ident string) (*store.Portgroup, error) {
+	checked, err := nameOrUUID(r, ident)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Store.Portgroup(r.Context(), checked)
+	if err != nil {
+		return nil, s.portgroupCollection().missing(checked, err)
+	}
+	return p, nil
+}
+
+func (s *Server) listPortgroupPorts(r *Request) (Reply, error) {
+	if err := r.Query.Allow(append(wire.PageArguments, "fields", "detail")...); err != nil {
+		return Reply{}, err
+	}
+	sel, err := selectFields(r, portTable, false, 8, 43)
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.portsOfPortgroup(r, sel)
+}
+
+func (s *Server) listPortgroupPortsDetail(r *Request) (Reply, error) {
+	if err := r.Query.Allow(wire.PageArguments...); err != nil {
+		return Reply{}, err
+	}
+	return s.portsOfPortgroup(r, portTable.All(r.Version))
+}
+
+func (s *Server) portsOfPortgroup(r *Request, sel fields.Selection) (Reply, error) {
+	p, err := s.portgroupOf(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.portPage(r, sel, func(q *store.PortQuery) { q.Portgroups = []string{p.UUID} })
+}

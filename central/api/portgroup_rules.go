@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// rewired are the states in which it may change how a node is connected.
+var rewired = []provision.State{provision.Enroll, provision.Inspecting, provision.InspectWait, provision.Manageable}
+
+// linkedNode reads the node that a port-like object or a volume is about to belong to,
+// for a write: the request is wrong when there is none, or when work is open on it.
+func (s *Server) linkedNode(ctx context.Context, r *Request, tx *store.Tx, id string) (*store.Node, error) {
+	n, err := s.nodeForWrite(ctx, r, tx, id)
+	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound {
+		return nil, wire.Invalid("%s", e.Text)
+	}
+	if err == nil && n.WorkID != "" {
+		err = dispatch.Locked(n)
+	}
+	return n, err
+}
+
+// checkPortgroup checks what the fields of a portgroup cannot check alone, and tells
+// the rack. before is nil for a new one.
+func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, before, p *store.Portgroup) error {
+	if p.Name != "" && !wire.ValidName(p.Name, r.Version) {
+		return wire.Invalid("Cannot create or update portgroup with invalid name '%.80s'", p.Name)
+	}
+	if p.Mode == "" {
+		return wire.Invalid("'mode' is a mandatory attribute and can not be removed")
+	}
+	n, err := s.linkedNode(ctx, r, tx, p.Node)
+	if err != nil {
+		return err
+	}
+	if before != nil {
+		if err := checkPortgroupChange(r, n, before, p); err != nil {
+			return err
+		}
+		if err := checkMembers(ctx, tx, before, p); err != nil {
+			return err
+		}
+	}
+	return tx.Enqueue(ctx, dispatch.Dirty(n))
+}
+
+// checkPortgroupChange refuses a change that the state of node n does not allow.
+func checkPortgroupChange(r *Request, n *store.Node, before, p *store.Portgroup) error {
+	switch {
+	case n.ProvisionState == provision.Inspecting && r.Version >= inspectWaitSince:
+		return conflict("Cannot update portgroup %s on node %s while it is in state %q.", p.UUID, n.UUID, n.ProvisionState)
+	case before.Node != p.Node:
+		return wire.Invalid("Portgroup %s belongs to node %s; it cannot move to another. Delete it and create one there.", p.UUID, before.Node)
+	case before.Address != p.Address && inUse(n) && !n.Maintenance:
+		return conflict("Cannot update hardware address for portgroup %s as node %s is active or an instance UUID is associated, "+
+			"and it is not in maintenance mode.", p.UUID, n.UUID)
+	case before.PhysicalNetwork != p.PhysicalNetwork && !n.Maintenance && !n.ProvisionState.In(rewired):
+		return conflict("Portgroup %s can not have its physical_network updated unless node %s is in one of the states %s or in "+
+			"maintenance mode. Its state is %q.", p.UUID, n.UUID, words(rewired), n.ProvisionState)
+	}
+	return nil
+}
+
+// checkMembers refuses a change that does not fit the ports of the portgroup.
+func checkMembers(ctx context.Context, tx *store.Tx, before, p *store.Portgroup) error {
+	if !before.StandalonePortsSupported || p.StandalonePortsSupported {
+		return nil
+	}
+	members, err := membersOf(ctx, tx, p)
+	for _, m := range members {
+		if m.PXEEnabled || vifOf(m.InternalInfo) != "" {
+			return conflict("standalone_ports_supported can not be set to False: port %s of portgroup %s has pxe_enabled set, or a VIF.", m.UUID, p.UUID)
+		}
+	}
+	return err
+}
+
+// membersOf returns the ports of a portgroup.
+func membersOf(ctx context.Context, tx *store.Tx, p *store.Portgroup) ([]*store.Port, error) {
+	ports, err := tx.Ports(ctx, p.Node)
+	var members []*store.Port
+	for _, port := range ports {
+		if port.PortgroupUUID == p.UUID {
+			members = append(members, port)
+		}
+	}
+	return members, err
+}
+
+// inUse reports whether somebody's instance is on the node.
+func inUse(n *store.Node) bool {
+	return n.ProvisionState == provision.Active || n.InstanceUUID != ""
+}
+
+// mayRemovePortgroup refuses to remove a portgroup that has ports or a VIF.
+func (s *Server) mayRemovePortgroup(ctx context.Context, r *Request, tx *store.Tx, p *store.Portgroup) error {
+	n, err := s.linkedNode(ctx, r, tx, p.Node)
+	if err != nil {
+		return err
+	}
+	used, err := tx.PortgroupInUse(ctx, p.UUID)
+	switch {
+	case err != nil:
+		return err
+	case used:
+		return conflict("Cannot complete the requested action because portgroup %s contains ports.", p.UUID)
+	case vifOf(p.InternalInfo) != "" && !n.Maintenance:
+		return conflict("Cannot delete the portgroup %s as VIF %s is attached to it; detach it first.", p.UUID, vifOf(p.InternalInfo))
+	}
+	return tx.Enqueue(ctx, dispatch.Dirty(n))
+}

@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX portgroups_address ON portgroups (address) WHERE address <> ''

@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX portgroups_name ON portgroups (name) WHERE name <> ''

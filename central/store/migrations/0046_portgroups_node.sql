@@ -1,0 +1,1 @@
+CREATE INDEX portgroups_node ON portgroups (node)

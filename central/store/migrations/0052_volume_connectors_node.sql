@@ -1,0 +1,1 @@
+CREATE INDEX volume_connectors_node ON volume_connectors (node)

@@ -1,0 +1,1 @@
+CREATE INDEX volume_targets_node ON volume_targets (node)

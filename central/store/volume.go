@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// VolumeConnector is a row of volume_connectors: a name under which a node shows
+// itself to a storage system.
+type VolumeConnector struct {
+	UUID        string
+	Node        string // UUID
+	Type        string // "iqn", "wwpn", …
+	ConnectorID string // unique with Type
+	Extra       map[string]any
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+// VolumeTarget is a row of volume_targets: a remote volume that a node uses.
+type VolumeTarget struct {
+	UUID       string
+	Node       string // UUID
+	VolumeType string // "iscsi", "fibre_channel", …
+	VolumeID   string
+	BootIndex  int64          // unique in the node; 0: it boots from the volume
+	Properties map[string]any // secrets sealed with the database key
+	Extra      map[string]any
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+var volumeConnectors = newTable(table[VolumeConnector]{
+	name: "volume_connectors", noun: "volume connector",
+	columns: []column[VolumeConnector]{
+		{"uuid", key, func(v *VolumeConnector) any { return &v.UUID }},
+		{"node", intent, func(v *VolumeConnector) any { return &v.Node }},
+		{"created_at", key, func(v *VolumeConnector) any { return &micros{&v.CreatedAt} }},
+		{"updated_at", intent, func(v *VolumeConnector) any { return &micros{&v.UpdatedAt} }},
+		{"type", intent, func(v *VolumeConnector) any { return &v.Type }},
+		{"connector_id", intent, func(v *VolumeConnector) any { return &v.ConnectorID }},
+		{"extra", intent, func(v *VolumeConnector) any { return &object{&v.Extra} }},
+	},
+	sorts:   []string{"updated_at", "type", "connector_id"},
+	filters: func(f *filter) { VolumeQuery{Nodes: []string{"n"}}.filter(f) },
+	stamps:  func(v *VolumeConnector) (created, updated *time.Time) { return &v.CreatedAt, &v.UpdatedAt },
+	value: func(v *VolumeConnector, field string) string {
+		return map[string]string{"uuid": v.UUID, "connector_id": v.ConnectorID}[field]
+	},
+})
+
+var volumeTargets = newTable(table[VolumeTarget]{
+	name: "volume_targets", noun: "volume target",
+	columns: []column[VolumeTarget]{
+		{"uuid", key, func(v *VolumeTarget) any { return &v.UUID }},
+		{"node", intent, func(v *VolumeTarget) any { return &v.Node }},
+		{"created_at", key, func(v *VolumeTarget) any { return &micros{&v.CreatedAt} }},
+		{"updated_at", intent, func(v *VolumeTarget) any { return &micros{&v.UpdatedAt} }},
+		{"volume_type", intent, func(v *VolumeTarget) any { return &v.VolumeType }},
+		{"volume_id", intent, func(v *VolumeTarget) any { return &v.VolumeID }},
+		{"boot_index", intent, func(v *VolumeTarget) any { return &v.BootIndex }},
+		{"properties", intent, func(v *VolumeTarget) any { return &object{&v.Properties} }},
+		{"extra", intent, func(v *VolumeTarget) any { return &object{&v.Extra} }},
+	},
+	sorts:   []string{"updated_at", "volume_type", "volume_id", "boot_index"},
+	filters: func(f *filter) { VolumeQuery{Nodes: []string{"n"}}.filter(f) },
+	stamps:  func(v *VolumeTarget) (created, updated *time.Time) { return &v.CreatedAt, &v.UpdatedAt },
+	value: func(v *VolumeTarget, field string) string {
+		return map[string]string{"uuid": v.UUID, "boot_index": strconv.FormatInt(v.BootIndex, 10)}[field]
+	},
+})
+
+// VolumeQuery filters volume connectors and targets. An empty filter does not filter.
+type VolumeQuery struct {
+	Page
+	Nodes []string // node UUIDs
+}
+
+func (q VolumeQuery) filter(f *filter) { f.in("t.node", q.Nodes) }
+
+// VolumeConnector returns the connector with that UUID, or ErrNotFound.
+func (s *Store) VolumeConnector(ctx context.Context, id string) (*VolumeConnector, error) {
+	return volumeConnectors.one(ctx, s.engine, id, "")
+}
+
+// VolumeConnectors returns a page of connectors, with the errors of Nodes.
+func (s *Store) VolumeConnectors(ctx context.Context, q VolumeQuery) ([]*VolumeConnector, error) {
+	var f filter
+	q.filter(&f)
+	return volumeConnectors.page(ctx, s, f, q.Page)
+}
+
+// VolumeConnector returns the connector for a write that follows, or ErrNotFound.
+func (tx *Tx) VolumeConnector(ctx context.Context, id string) (*VolumeConnector, error) {
+	return volumeConnectors.one(ctx, tx.conn, id, tx.s.engine.lockRows("t"))
+}
+
+// InsertVolumeConnector adds v, or fails with a *DuplicateError (uuid, connector_id).
+func (tx *Tx) InsertVolumeConnector(ctx context.Context, v *VolumeConnector) error {
+	return volumeConnectors.insert(ctx, tx, v)
+}
+
+// UpdateVolumeConnector writes all of v. Errors: those of InsertVolumeConnector, and ErrNotFound.
+func (tx *Tx) UpdateVolumeConnector(ctx context.Context, v *VolumeConnector) error {
+	return volumeConnectors.update(ctx, tx, v)
+}
+
+// DeleteVolumeConnector removes v, or fails with ErrNotFound.
+func (tx *Tx) DeleteVolumeConnector(ctx context.Context, v *VolumeConnector) error {
+	return volumeConnectors.remove(ctx, tx, v.UUID)
+}
+
+// VolumeTarget returns the target with that UUID, or ErrNotFound.
+func (s *Store) VolumeTarget(ctx context.Context, id string) (*VolumeTarget, error) {
+	return volumeTargets.one(ctx, s.engine, id, "")
+}
+
+// VolumeTargets returns a page of targets, with the errors of Nodes.
+func (s *Store) VolumeTargets(ctx context.Context, q VolumeQuery) ([]*VolumeTarget, error) {
+	var f filter
+	q.filter(&f)
+	return volumeTargets.page(ctx, s, f, q.Page)
+}
+
+// VolumeTarget returns the target for a write that follows, or ErrNotFound.
+func (tx *Tx) VolumeTarget(ctx context.Context, id string) (*VolumeTarget, error) {
+	return volumeTargets.one(ctx, tx.conn, id, tx.s.engine.lockRows("t"))
+}
+
+// InsertVolumeTarget adds v, or fails with a *DuplicateError (uuid, boot_index).
+func (tx *Tx) InsertVolumeTarget(ctx context.Context, v *VolumeTarget) error {
+	return volumeTargets.insert(ctx, tx, v)
+}
+
+// UpdateVolumeTarget writes all of v. Errors: those of InsertVolumeTarget, and ErrNotFound.
+func (tx *Tx) UpdateVolumeTarget(ctx context.Context, v *VolumeTarget) error {
+	return volumeTargets.update(ctx, tx, v)
+}
+
+// DeleteVolumeTarget removes v, or fails with ErrNotFound.
+func (tx *Tx) DeleteVolumeTarget(ctx context.Context, v *VolumeTarget) error {
+	return volumeTargets.remove(ctx, tx, v.UUID)
+}
