@@ -59,7 +59,7 @@ func (c *collection[T]) missing(ident string, err error) error {
 // refusal is storeError where a duplicate is one of this collection's items.
 func (c *collection[T]) refusal(err error) error {
 	if e, ok := errors.AsType[*store.DuplicateError](err); ok {
-		return conflict("A %s with %s %s already exists.", strings.ToLower(c.noun), fieldWord(e.Field), e.Value)
+		return conflict("A %s with %s %s already exists.", c.noun, fieldWord(e.Field), e.Value)
 	}
 	return storeError(err)
 }
