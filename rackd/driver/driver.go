@@ -19,6 +19,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -39,6 +40,21 @@ var (
 	// ErrFenced: the lease or the epoch is no longer ours; stop at once.
 	ErrFenced = errors.New("no longer the owner of this node")
 )
+
+// UnsupportedError says that a hardware type cannot do what it is asked with the
+// interfaces that a node has. It is an ErrUnsupported.
+type UnsupportedError struct{ Driver, What string }
+
+// Error is the sentence that Ironic has for it, which clients look for.
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("Driver %s does not support %s (disabled or not implemented).", e.Driver, e.What)
+}
+
+// Is makes errors.Is find ErrUnsupported.
+func (*UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// Unsupported returns an *UnsupportedError for n.
+func Unsupported(n *node.Document, what string) error { return &UnsupportedError{n.Driver, what} }
 
 // Fence says whether its holder still owns the node.
 type Fence interface {

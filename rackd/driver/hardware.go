@@ -72,6 +72,16 @@ func implements(kind string, impl Interface) (ok bool) {
 		_, ok = impl.(Inspect)
 	case "rescue":
 		_, ok = impl.(Rescuer)
+	case "bios":
+		_, ok = impl.(BIOS)
+	case "firmware":
+		_, ok = impl.(Firmware)
+	case "raid":
+		_, ok = impl.(RAID)
+	case "console":
+		_, ok = impl.(Console)
+	case "vendor":
+		_, ok = impl.(Vendor)
 	default:
 		_, ok = impl.(StepSource)
 	}
@@ -91,6 +101,19 @@ func (r *Registry) Describe() map[string]map[string][]string {
 		out[name] = kinds
 	}
 	return out
+}
+
+// Best returns the first implementation of a kind of a hardware type, nil when the
+// type has none.
+func (r *Registry) Best(driver, kind string) (Interface, error) {
+	t, ok := r.types[driver]
+	if !ok {
+		return nil, fmt.Errorf("hardware type %q is not enabled here: %w", driver, ErrUnsupported)
+	}
+	if impls := t.Interfaces[kind]; len(impls) > 0 {
+		return impls[0].Impl, nil
+	}
+	return nil, nil
 }
 
 // Properties merges the properties of all implementations of a hardware type.
@@ -133,9 +156,14 @@ func (h *Hardware) Management() Management { return h.impls["management"].Impl.(
 func (h *Hardware) Boot() Boot             { return h.impls["boot"].Impl.(Boot) }
 func (h *Hardware) Deploy() Deploy         { return h.impls["deploy"].Impl.(Deploy) }
 
-// Inspect and Rescue return nil when the type has none.
-func (h *Hardware) Inspect() Inspect { i, _ := h.impls["inspect"].Impl.(Inspect); return i }
-func (h *Hardware) Rescue() Rescuer  { i, _ := h.impls["rescue"].Impl.(Rescuer); return i }
+// The others are nil when the type has none.
+func (h *Hardware) Inspect() Inspect   { i, _ := h.impls["inspect"].Impl.(Inspect); return i }
+func (h *Hardware) Rescue() Rescuer    { i, _ := h.impls["rescue"].Impl.(Rescuer); return i }
+func (h *Hardware) BIOS() BIOS         { i, _ := h.impls["bios"].Impl.(BIOS); return i }
+func (h *Hardware) Firmware() Firmware { i, _ := h.impls["firmware"].Impl.(Firmware); return i }
+func (h *Hardware) RAID() RAID         { i, _ := h.impls["raid"].Impl.(RAID); return i }
+func (h *Hardware) Console() Console   { i, _ := h.impls["console"].Impl.(Console); return i }
+func (h *Hardware) Vendor() Vendor     { i, _ := h.impls["vendor"].Impl.(Vendor); return i }
 
 // Kinds returns each kind the type has, with its implementation.
 func (h *Hardware) Kinds() map[string]Named { return h.impls }

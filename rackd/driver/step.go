@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -159,6 +160,9 @@ type Recorder interface {
 	Phase(name, detail string)
 	// Progress shows how far a write is; it is kept with the next checkpoint.
 	Progress(p agentapi.Progress)
+	// Observe reports what was read from the machine, together with what earlier calls of
+	// the step have told.
+	Observe(o hardware.Observation)
 	// Inventory reports what the agent found.
 	Inventory(inv agentapi.Inventory)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -41,6 +42,7 @@ type Rig struct {
 	called   time.Time // the agent's last heartbeat
 	commands map[string]*command
 	Inv      *agentapi.Inventory
+	Observed hardware.Observation
 	Progress agentapi.Progress
 	facts    map[string]string
 }
@@ -242,6 +244,12 @@ func (k rigRecord) Progress(p agentapi.Progress) {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()
 	k.r.Progress = p
+}
+
+func (k rigRecord) Observe(o hardware.Observation) {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.Observed.Merge(o)
 }
 
 func (k rigRecord) Inventory(inv agentapi.Inventory) {

@@ -2,8 +2,10 @@
 // "fake", with machines that exist in memory only. Tests, demonstrations and load
 // runs use it as they use real hardware.
 //
-// It may import rackd/driver and protocol. Machines live as long as the process: a
-// machine not seen before is off, boots from disk, and remembers what it is told.
+// It may import rackd/driver, rackd/driver/none and protocol. A machine's power lives as long as the
+// process: one not seen before is off. What else it is told (boot device and mode,
+// settings, firmware, volumes, media, …) is kept by central, in driver_internal_info,
+// and comes back to every rackd in the node's document (driver.Keeper).
 // Any step or method can be made slow or made to fail through the node's
 // driver_info, see Properties. Safe for concurrent use.
 package fake
@@ -16,9 +18,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/none"
 )
 
 // Options of the whole hardware type.
@@ -35,11 +37,10 @@ type Fleet struct {
 }
 
 type machine struct {
-	power      driver.PowerState
-	device     driver.BootDevice
-	persistent bool
-	mode       string
-	nmis       int
+	power driver.PowerState
+	nmis  int
+	state
+	read string // the state in the node's document that was looked at last
 }
 
 // New returns a fleet in which no machine has been seen.
@@ -50,6 +51,12 @@ func (f *Fleet) Type() driver.Type {
 	t := driver.Type{Name: "fake-hardware", Interfaces: map[string][]driver.Named{}}
 	for _, kind := range node.InterfaceKinds {
 		t.Interfaces[kind] = []driver.Named{{Name: "fake", Impl: f.Interface(kind)}}
+		switch kind {
+		case "bios", "console", "firmware", "inspect", "raid", "rescue", "vendor":
+			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}})
+		case "network", "storage":
+			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "noop", Impl: none.Noop{}})
+		}
 	}
 	return t
 }
@@ -70,6 +77,16 @@ func (f *Fleet) Interface(kind string) driver.Interface {
 		return inspect{b}
 	case "rescue":
 		return rescue{b}
+	case "bios":
+		return bios{b}
+	case "firmware":
+		return firmware{b}
+	case "raid":
+		return raid{b}
+	case "console":
+		return console{b}
+	case "vendor":
+		return vendor{b}
 	}
 	return b
 }
@@ -86,6 +103,7 @@ func (b base) Properties() map[string]string {
 		"fake_<step or method>_delay":       "Seconds that the step or method takes, for instance fake_write_image_delay. Optional.",
 		"fake_<step or method>_fail":        "Text with which the step or method fails, for instance fake_set_power_fail. Optional.",
 		"fake_<kind>_validate_fail":         "Text with which the validation of that interface fails. Optional.",
+		"fake_health":                       "The health that the machine reports: OK, Warning or Critical. Default OK.",
 		"fake_<step or method>_unreachable": "True: the failure counts as an unreachable machine, so that steps try again. Optional.",
 	}
 }
@@ -120,12 +138,7 @@ func (b base) use(ctx context.Context, n *node.Document, method string, do func(
 	}
 	b.fleet.mu.Lock()
 	defer b.fleet.mu.Unlock()
-	m := b.fleet.seen[n.UUID]
-	if m == nil {
-		m = &machine{power: driver.PowerOff, device: driver.BootDisk, persistent: true, mode: n.BootMode()}
-		b.fleet.seen[n.UUID] = m
-	}
-	do(m)
+	do(b.fleet.machine(n))
 	return nil
 }
 
@@ -190,9 +203,9 @@ func (p power) SetPower(ctx context.Context, f driver.Fence, n *node.Document, t
 		return fmt.Errorf("node %s: power target %q: %w", n.Label(), target, driver.ErrUnsupported)
 	}
 	return p.write(ctx, f, n, "set_power", func(m *machine) {
-		if m.power == driver.PowerOff && final == driver.PowerOn && !m.persistent {
+		if m.power == driver.PowerOff && final == driver.PowerOn && m.Once {
 			// The one-shot device is used up by this boot.
-			defer func() { m.device, m.persistent = driver.BootDisk, true }()
+			m.change(func(s *state) { s.Device, s.Once = "", false })
 		}
 		m.power = final
 	})
@@ -200,41 +213,4 @@ func (p power) SetPower(ctx context.Context, f driver.Fence, n *node.Document, t
 
 func (p power) PowerTargets() []driver.PowerState {
 	return []driver.PowerState{driver.PowerOn, driver.PowerOff, driver.Rebooting, driver.SoftReboot, driver.SoftPowerOff}
-}
-
-type management struct{ base }
-
-func (m management) SupportedBootDevices(ctx context.Context, n *node.Document) ([]driver.BootDevice, error) {
-	err := m.use(ctx, n, "supported_boot_devices", func(*machine) {})
-	return []driver.BootDevice{driver.BootPXE, driver.BootDisk, "cdrom", "bios"}, err
-}
-
-func (m management) BootDevice(ctx context.Context, n *node.Document) (d ask.BootDevice, err error) {
-	err = m.use(ctx, n, "boot_device", func(k *machine) {
-		persistent := k.persistent
-		d = ask.BootDevice{Device: string(k.device), Persistent: &persistent}
-	})
-	return d, err
-}
-
-func (m management) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Document, d driver.BootDevice, persistent bool) error {
-	return m.write(ctx, f, n, "set_boot_device", func(k *machine) { k.device, k.persistent = d, persistent })
-}
-
-func (m management) BootMode(ctx context.Context, n *node.Document) (mode string, err error) {
-	err = m.use(ctx, n, "boot_mode", func(k *machine) { mode = k.mode })
-	return mode, err
-}
-
-func (m management) SetBootMode(ctx context.Context, f driver.Fence, n *node.Document, mode string) error {
-	return m.write(ctx, f, n, "set_boot_mode", func(k *machine) { k.mode = mode })
-}
-
-func (m management) Identity(ctx context.Context, n *node.Document) (driver.Identity, error) {
-	err := m.use(ctx, n, "identity", func(*machine) {})
-	return driver.Identity{UUID: n.UUID, Manufacturer: "Ironyard", Model: "fake machine", Serial: "FAKE-" + n.UUID}, err
-}
-
-func (m management) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document) error {
-	return m.write(ctx, f, n, "inject_nmi", func(k *machine) { k.nmis++ })
 }

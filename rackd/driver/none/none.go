@@ -6,14 +6,13 @@ package none
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // Unsupported is a "no-<kind>" implementation. Validate wraps
-// driver.ErrUnsupported, and so does every step it is made to contribute.
+// driver.ErrUnsupported, and so does everything that it is asked to do.
 type Unsupported struct{ Kind string }
 
 // Properties is empty.
@@ -21,8 +20,7 @@ func (Unsupported) Properties() map[string]string { return nil }
 
 // Validate always wraps driver.ErrUnsupported.
 func (u Unsupported) Validate(n *node.Document) error {
-	return fmt.Errorf("node %s: its %s interface is no-%s: choose another %s_interface to use it: %w",
-		n.Label(), u.Kind, u.Kind, u.Kind, driver.ErrUnsupported)
+	return driver.Unsupported(n, u.Kind)
 }
 
 // NamedSteps is empty.

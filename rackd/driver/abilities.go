@@ -1,0 +1,57 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// What management interfaces may be able to do besides.
+
+// SecureBooter switches secure boot.
+type SecureBooter interface {
+	// SecureBoot and SetSecureBoot wrap ErrUnsupported for machines without.
+	SecureBoot(ctx context.Context, n *node.Document) (bool, error)
+	SetSecureBoot(ctx context.Context, f Fence, n *node.Document, on bool) error
+}
+
+// HealthReader reads a machine's health.
+type HealthReader interface {
+	// Health returns hardware.OK, Warning or Critical; empty: the BMC does not say.
+	Health(ctx context.Context, n *node.Document) (string, error)
+}
+
+// Indicators switches the lights of a machine. An indicator that is not there is
+// ErrInvalid.
+type Indicators interface {
+	Indicators(ctx context.Context, n *node.Document) ([]hardware.Indicator, error)
+	Indicator(ctx context.Context, n *node.Document, component, name string) (state string, err error)
+	SetIndicator(ctx context.Context, f Fence, n *node.Document, component, name, state string) error
+}
+
+// VirtualMedia puts images into the drives that a BMC shows to its machine.
+type VirtualMedia interface {
+	Media(ctx context.Context, n *node.Document) ([]hardware.Media, error)
+	// AttachMedia replaces what is in the drive of that type (hardware.MediaTypes).
+	AttachMedia(ctx context.Context, f Fence, n *node.Document, mediaType, url string) error
+	// DetachMedia empties the drives of those types; none: all drives. An empty drive
+	// is fine.
+	DetachMedia(ctx context.Context, f Fence, n *node.Document, mediaTypes []string) error
+}
+
+// Keeper is implemented by management interfaces that keep something of a node between
+// calls, which must hold at every rackd: the conductor reports it to central after each
+// write, and the node's document brings it back to all.
+type Keeper interface {
+	// Kept returns what to keep, nil when the document has it already.
+	Kept(n *node.Document) json.RawMessage
+}
+
+// Remember adds what the node's drivers keep to what is reported of the machine.
+func (h *Hardware) Remember(n *node.Document, o *hardware.Observation) {
+	if k, ok := h.impls["management"].Impl.(Keeper); ok {
+		o.Kept = k.Kept(n)
+	}
+}
