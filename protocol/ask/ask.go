@@ -29,6 +29,21 @@ const (
 	SupportedBootDevices Method = "supported_boot_devices" // → []string
 	DriverProperties     Method = "driver_properties"      // Driver set → map[string]string
 	InjectNMI            Method = "inject_nmi"
+	Console              Method = "console"         // → map[string]any
+	Indicators           Method = "indicators"      // → []hardware.Indicator
+	GetIndicator         Method = "get_indicator"   // Indicator → Indicator
+	SetIndicator         Method = "set_indicator"   // Indicator →
+	VirtualMedia         Method = "virtual_media"   // → []hardware.Media
+	AttachMedia          Method = "attach_media"    // Media →
+	DetachMedia          Method = "detach_media"    // Media →
+	CheckRAID            Method = "check_raid"      // map[string]any →
+	RAIDProperties       Method = "raid_properties" // Driver set → map[string]string
+	CheckChange          Method = "check_change"    // work.Change, no vendor call →
+	VendorMethods        Method = "vendor_methods"  // → map[string]VendorMethod
+	CallVendor           Method = "call_vendor"     // VendorCall → VendorReply
+	DriverVendorMethods  Method = "driver_methods"  // Driver set → map[string]VendorMethod
+	CallDriver           Method = "call_driver"     // Driver set; VendorCall → VendorReply
+	GetBootScript        Method = "boot_script"     // BootScript → string
 )
 
 // What rackds hand on to the one that runs a node's work. It is answered from memory.

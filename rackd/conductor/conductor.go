@@ -97,6 +97,9 @@ type Config struct {
 	// BuildDrive makes what agents take of a config drive as the API took it; uuid
 	// and name complete its metadata.
 	BuildDrive func(ctx context.Context, input, uuid, name string) (string, error)
+	// BootScript writes the boot script of a node, which asks from a MAC address or, with
+	// none, by its UUID. nil: this rackd serves no machines.
+	BootScript func(uuid, mac string) (string, error)
 	Metrics    Metrics
 	Log        *slog.Logger
 	// Deadlines override those of the state machine; 0 or missing: its own.
@@ -122,6 +125,7 @@ type Conductor struct {
 	runners  map[string]*runner
 	reported map[string]report // by node
 	powers   map[string]driver.PowerState
+	seen     map[string]bootSeen // by node
 }
 
 // New returns a conductor that is idle until Run.
@@ -130,7 +134,7 @@ func New(cfg Config) *Conductor {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
 	return &Conductor{cfg: cfg, log: cfg.Log, work: make(chan struct{}, 1), dirty: map[string]bool{},
-		runners: map[string]*runner{}, reported: map[string]report{}, powers: map[string]driver.PowerState{}}
+		runners: map[string]*runner{}, reported: map[string]report{}, powers: map[string]driver.PowerState{}, seen: map[string]bootSeen{}}
 }
 
 // NodeChanged tells that a node's documents changed.

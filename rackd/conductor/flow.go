@@ -48,6 +48,7 @@ var flows = map[work.Verb]func(c *Conductor, d *work.Document, t *driver.Task) (
 	work.Unrescue: unrescueFlow,
 	work.Abort:    abortFlow,
 	work.Power:    powerFlow,
+	work.Adjust:   adjustFlow,
 }
 
 func (c *Conductor) flow(d *work.Document, t *driver.Task) ([]flowStep, error) {
@@ -110,7 +111,7 @@ func adoptFlow(c *Conductor, _ *work.Document, _ *driver.Task) ([]flowStep, erro
 }
 
 func adopted(c *Conductor) []flowStep {
-	return []flowStep{validateStep("power", "management"), {Step: c.verifyPower(), own: true}}
+	return []flowStep{validateStep("power", "management"), {Step: c.verifyPower(), own: true}, {Step: c.observeHardware(), own: true}}
 }
 
 func provideFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {

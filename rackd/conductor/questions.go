@@ -19,13 +19,15 @@ import (
 type idleFence struct {
 	c *Conductor
 	n *node.Document
+	// shared: work on the node does not stand in its way.
+	shared bool
 }
 
 func (f idleFence) Check() error {
 	if err := f.c.cfg.Members.Check(); err != nil {
 		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
 	}
-	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
+	if w := f.c.cfg.Documents.Work(f.n.UUID); !f.shared && w != nil && w.Doc.Open() {
 		return fmt.Errorf("node %s: %w: work %s (%s) has begun", f.n.Label(), driver.ErrFenced, w.Doc.ID, w.Doc.Verb)
 	}
 	return nil
@@ -75,6 +77,8 @@ func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
 	switch q.Method {
 	case ask.DriverProperties:
 		return c.cfg.Hardware.Properties(q.Driver)
+	case ask.RAIDProperties, ask.DriverVendorMethods, ask.CallDriver:
+		return c.answerDriver(ctx, q)
 	case ask.AgentLookup, ask.AgentHeartbeat, ask.MachineSeen:
 		return c.handedOn(q)
 	}
@@ -102,19 +106,13 @@ func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
 		if err := json.Unmarshal(q.Args, &d); err != nil {
 			return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 		}
-		f := idleFence{c, n}
-		if err := f.Check(); err != nil {
-			return nil, err
-		}
-		return struct{}{}, hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(d.Device), d.Persistent != nil && *d.Persistent)
+		return c.writes(ctx, n, hw, func(f driver.Fence) error {
+			return hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(d.Device), d.Persistent != nil && *d.Persistent)
+		})
 	case ask.InjectNMI:
-		f := idleFence{c, n}
-		if err := f.Check(); err != nil {
-			return nil, err
-		}
-		return struct{}{}, hw.Management().InjectNMI(ctx, f, n)
+		return c.writes(ctx, n, hw, func(f driver.Fence) error { return hw.Management().InjectNMI(ctx, f, n) })
 	}
-	return nil, fmt.Errorf("question %q: %w", q.Method, driver.ErrUnsupported)
+	return c.answerHardware(ctx, q, n, hw)
 }
 
 // How long a question waits for a change to arrive that its asker knows of, and how
@@ -178,10 +176,7 @@ func validate(hw *driver.Hardware, n *node.Document) map[string]ask.Validation {
 			continue
 		}
 		good, reason := true, ""
-		if err := impl.Impl.Validate(n); errors.Is(err, driver.ErrUnsupported) {
-			out[kind] = ask.Validation{Reason: "not supported"}
-			continue
-		} else if err != nil {
+		if err := impl.Impl.Validate(n); err != nil {
 			good, reason = false, err.Error()
 		}
 		out[kind] = ask.Validation{Result: &good, Reason: reason}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -183,7 +184,8 @@ const saveEvery = 2 * time.Second
 func (r *runner) flush(ctx context.Context) error {
 	r.mu.Lock()
 	phases, beat, agent, inv := r.phases, r.beat || r.heard, r.agent, r.inventory
-	r.phases, r.inventory, r.heard = nil, nil, false
+	observed := r.observed
+	r.phases, r.inventory, r.heard, r.observed = nil, nil, false, hardware.Observation{}
 	first := agent != nil && (r.doc.Checkpoint.Agent == nil || r.doc.Checkpoint.Agent.URL != agent.URL || r.doc.Checkpoint.Agent.TokenGiven != agent.TokenGiven)
 	r.mu.Unlock()
 	if beat {
@@ -205,7 +207,14 @@ func (r *runner) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	if first || inv != nil || len(phases) > 0 || (beat && time.Since(r.saved) > saveEvery) {
+	if !observed.Empty() {
+		e := r.event(work.HardwareObserved)
+		e.Hardware = &observed
+		if err := r.publish(ctx, e); err != nil {
+			return err
+		}
+	}
+	if first || inv != nil || !observed.Empty() || len(phases) > 0 || (beat && time.Since(r.saved) > saveEvery) {
 		return r.save(ctx)
 	}
 	return nil
@@ -340,6 +349,13 @@ func (r *runner) Progress(p agentapi.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress = &p
+}
+
+// Observe implements driver.Recorder.
+func (r *runner) Observe(o hardware.Observation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observed.Merge(o)
 }
 
 // Inventory implements driver.Recorder.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -49,6 +50,7 @@ type runner struct {
 	heard     bool // the agent answered since the last flush
 	progress  *agentapi.Progress
 	inventory *agentapi.Inventory
+	observed  hardware.Observation
 	phases    []work.Event
 	seen      map[string]bool // phases of this boot
 	phaseAt   time.Time

@@ -140,6 +140,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), r.partners}
 		cc.Images = r.stock
+		cc.BootScript = r.bootScript
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)

@@ -78,11 +78,24 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	return l, nil
 }
 
+// scripts writes the boot scripts of machines.
+func (r *rackd) scripts() *bootscript.Scripts {
+	return &bootscript.Scripts{Directory: directory{r.conductor, r.stock.cached}, Journal: r.desk, Metrics: r.netboot,
+		Ramdisk: r.ramdisk, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
+}
+
+// bootScript writes the boot script of a node for central, which was asked for it by a
+// machine that calls from that MAC address, or by UUID.
+func (r *rackd) bootScript(uuid, mac string) (string, error) {
+	if mac != "" {
+		return r.scripts().ForMAC(mac, "http", "central")
+	}
+	return r.scripts().ForUUID(uuid, "http", "central")
+}
+
 // serveMachines starts what machines and agents talk to.
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
-	k := r.cfg.Rack
-	scripts := &bootscript.Scripts{Directory: directory{r.conductor, r.stock.cached}, Journal: r.desk, Metrics: r.netboot,
-		Ramdisk: r.ramdisk, Discovery: k.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
+	scripts := r.scripts()
 	mux := http.NewServeMux()
 	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: l.files, Scripts: scripts, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)

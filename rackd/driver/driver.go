@@ -43,18 +43,28 @@ var (
 
 // UnsupportedError says that a hardware type cannot do what it is asked with the
 // interfaces that a node has. It is an ErrUnsupported.
-type UnsupportedError struct{ Driver, What string }
+type UnsupportedError struct {
+	Driver, What string
+	// Kind of interface of which another implementation may do it; Node, both may be empty.
+	Kind, Node string
+}
 
-// Error is the sentence that Ironic has for it, which clients look for.
+// Error begins with the sentence that Ironic has for it, which clients look for.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("Driver %s does not support %s (disabled or not implemented).", e.Driver, e.What)
+	text := fmt.Sprintf("Driver %s does not support %s (disabled or not implemented).", e.Driver, e.What)
+	if e.Node != "" {
+		text += fmt.Sprintf(" For node %s, another %s_interface may.", e.Node, e.Kind)
+	}
+	return text
 }
 
 // Is makes errors.Is find ErrUnsupported.
 func (*UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// Unsupported returns an *UnsupportedError for n.
-func Unsupported(n *node.Document, what string) error { return &UnsupportedError{n.Driver, what} }
+// Unsupported returns an *UnsupportedError for n and one of its interfaces.
+func Unsupported(n *node.Document, kind, what string) error {
+	return &UnsupportedError{Driver: n.Driver, What: what, Kind: kind, Node: n.Label()}
+}
 
 // Fence says whether its holder still owns the node.
 type Fence interface {

@@ -13,13 +13,20 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 )
 
-// source is an interface with scripted steps.
-type source struct {
-	driver.Interface
+// volumes and settings are interfaces with scripted steps.
+type volumes struct {
+	driver.RAID
 	steps []driver.Step
 }
 
-func (s source) NamedSteps(*node.Document) []driver.Step { return slices.Clone(s.steps) }
+func (v volumes) NamedSteps(*node.Document) []driver.Step { return slices.Clone(v.steps) }
+
+type settings struct {
+	driver.BIOS
+	steps []driver.Step
+}
+
+func (s settings) NamedSteps(*node.Document) []driver.Step { return slices.Clone(s.steps) }
 
 // ramdisk is a deploy interface with an agent: the fact "agent" holds what it offers.
 type ramdisk struct{ driver.Deploy }
@@ -80,8 +87,8 @@ func request(t *testing.T, agent bool, asked ...driver.AskedStep) *Request {
 	reset.In = driver.InClean
 	check := step("bios", "check", 5)
 	check.In = driver.InVerify
-	kinds["raid"] = []driver.Named{{Name: "m", Impl: source{f.Interface("raid"), []driver.Step{create, step("raid", "wipe", 30)}}}}
-	kinds["bios"] = []driver.Named{{Name: "m", Impl: source{f.Interface("bios"), []driver.Step{reset, check}}}}
+	kinds["raid"] = []driver.Named{{Name: "m", Impl: volumes{f.Interface("raid").(driver.RAID), []driver.Step{create, step("raid", "wipe", 30)}}}}
+	kinds["bios"] = []driver.Named{{Name: "m", Impl: settings{f.Interface("bios").(driver.BIOS), []driver.Step{reset, check}}}}
 	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: kinds})
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,8 @@ func (b base) observe(t *driver.Task, o hardware.Observation) {
 // effect is what a named step does to the machine, nil for nothing.
 func (b base) effect(name string) func(context.Context, *driver.Task) error {
 	switch b.kind + "." + name {
+	case "deploy.erase_devices":
+		return b.powered(driver.PowerOff)
 	case "bios.apply_configuration":
 		return bios{b}.applyConfiguration
 	case "bios.factory_reset":

@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"context"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -47,11 +46,7 @@ var named = map[string][]driver.Step{
 func (b base) NamedSteps(*node.Document) []driver.Step {
 	steps := slices.Clone(named[b.kind])
 	for i, s := range steps {
-		var effect func(context.Context, *driver.Task) error
-		if s.Name == "erase_devices" {
-			effect = b.powered(driver.PowerOff)
-		}
-		full := b.step(s.Name, s.Priority, effect)
+		full := b.step(s.Name, s.Priority, b.effect(s.Name))
 		full.In, full.Takes, full.Abortable, full.NoRamdisk = s.In, s.Takes, s.Abortable, b.kind != "deploy"
 		steps[i] = full
 	}

@@ -20,7 +20,7 @@ func (Unsupported) Properties() map[string]string { return nil }
 
 // Validate always wraps driver.ErrUnsupported.
 func (u Unsupported) Validate(n *node.Document) error {
-	return driver.Unsupported(n, u.Kind)
+	return driver.Unsupported(n, u.Kind, u.Kind)
 }
 
 // NamedSteps is empty.

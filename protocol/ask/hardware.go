@@ -1,0 +1,49 @@
+package ask
+
+import "encoding/json"
+
+// Indicator is a light of a machine, with its state where one is told or asked for.
+type Indicator struct {
+	Component string `json:"component"`
+	Name      string `json:"name"`
+	State     string `json:"state,omitempty"`
+}
+
+// Media says which virtual drives are meant; no types: all.
+type Media struct {
+	Types []string `json:"types,omitempty"`
+	Image string   `json:"image,omitempty"` // URL
+}
+
+// VendorMethod describes a method of a vendor interface, as the API shows it.
+type VendorMethod struct {
+	HTTPMethods []string `json:"http_methods"`
+	Async       bool     `json:"async"`
+	Description string   `json:"description"`
+	Attach      bool     `json:"attach"`
+	// Exclusive is nil for methods of a hardware type, which concern no node.
+	Exclusive *bool `json:"require_exclusive_lock,omitempty"`
+}
+
+// VendorCall calls a method of a vendor interface.
+type VendorCall struct {
+	Method     string         `json:"method"`
+	HTTPMethod string         `json:"http_method"`
+	Data       map[string]any `json:"data,omitempty"`
+}
+
+// VendorReply is what came of a call.
+type VendorReply struct {
+	// Async: the client does not wait for the end. Work: nothing was done yet; the call
+	// is to become a piece of work.
+	Async  bool            `json:"async"`
+	Work   bool            `json:"work,omitempty"`
+	Attach bool            `json:"attach,omitempty"`
+	Return json.RawMessage `json:"return,omitempty"`
+}
+
+// BootScript says which machine wants its boot script: Address is a MAC, and empty when
+// the machine names itself by the node's UUID.
+type BootScript struct {
+	Address string `json:"address,omitempty"`
+}

@@ -1,0 +1,129 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// adjustFlow changes one thing about the machine and reports how it is then. What the
+// change needs is validated again: the node may have changed since it was accepted.
+func adjustFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+	if d.Args.Change == nil {
+		return nil, fmt.Errorf("node %s: the request does not say what to change", t.Node.Label())
+	}
+	a, err := c.adjustment(d.Args.Change, t.Node, t.Hardware)
+	if err != nil {
+		return nil, err
+	}
+	step := driver.Step{Interface: a.kind, Name: a.name, Kind: driver.Repeatable,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			o, err := a.make(ctx, t.Fence, t.Node)
+			if err != nil {
+				return driver.Done(), err
+			}
+			t.Hardware.Remember(t.Node, &o)
+			t.Record.Observe(o)
+			return driver.Done(), nil
+		}}
+	if a.once {
+		step.Kind = driver.Neither
+	}
+	return []flowStep{{Step: step, own: true}}, nil
+}
+
+// adjustment is a change as the node's hardware can make it.
+type adjustment struct {
+	kind, name string // of the step
+	once       bool   // it must not be made twice
+	make       func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error)
+}
+
+// adjustment returns how ch is made, or why it cannot be; nothing is asked of the
+// machine.
+func (c *Conductor) adjustment(ch *work.Change, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+	switch {
+	case ch.BootMode != "":
+		return setBootMode(c, hw, ch.BootMode), hw.Management().Validate(n)
+	case ch.SecureBoot != nil:
+		s, can := hw.Management().(driver.SecureBooter)
+		if !can {
+			return adjustment{}, driver.Unsupported(n, "management", "set_secure_boot_state")
+		}
+		return setSecureBoot(s, *ch.SecureBoot), hw.Management().Validate(n)
+	case ch.Console != nil:
+		console := hw.Console()
+		if console == nil {
+			return adjustment{}, driver.Unsupported(n, "console", "console")
+		}
+		return setConsole(console, *ch.Console), console.Validate(n)
+	case ch.Vendor != nil:
+		return c.vendorAdjustment(ch.Vendor, n, hw)
+	}
+	return adjustment{}, fmt.Errorf("node %s: this rackd does not know the change that is asked for: is it older than central?", n.Label())
+}
+
+func setBootMode(c *Conductor, hw *driver.Hardware, mode string) adjustment {
+	return adjustment{kind: "management", name: "set_boot_mode",
+		make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
+			if err := hw.Management().SetBootMode(ctx, f, n, mode); err != nil {
+				return hardware.Observation{}, err
+			}
+			return c.readBoot(ctx, hw, n), nil
+		}}
+}
+
+func setSecureBoot(s driver.SecureBooter, on bool) adjustment {
+	return adjustment{kind: "management", name: "set_secure_boot",
+		make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
+			if err := s.SetSecureBoot(ctx, f, n, on); err != nil {
+				return hardware.Observation{}, err
+			}
+			is, err := s.SecureBoot(ctx, n)
+			return hardware.Observation{SecureBoot: &is}, err
+		}}
+}
+
+func setConsole(k driver.Console, on bool) adjustment {
+	a := adjustment{kind: "console", name: "stop_console"}
+	do := k.StopConsole
+	if on {
+		a.name, do = "start_console", k.StartConsole
+	}
+	a.make = func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
+		return hardware.Observation{ConsoleEnabled: &on}, do(ctx, f, n)
+	}
+	return a
+}
+
+func (c *Conductor) vendorAdjustment(call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+	key := c.cfg.Keys.Of(n.Group)
+	if key == nil {
+		return adjustment{}, fmt.Errorf("node %s: this rackd has no key of conductor group %q", n.Label(), n.Group)
+	}
+	plain, err := key.Open(n.UUID, call.Data)
+	if err != nil {
+		return adjustment{}, fmt.Errorf("node %s: arguments of %s: %w", n.Label(), call.Method, err)
+	}
+	var args map[string]any
+	if err := json.Unmarshal([]byte(plain), &args); err != nil {
+		return adjustment{}, fmt.Errorf("node %s: arguments of %s: %w", n.Label(), call.Method, err)
+	}
+	m, err := vendorMethod(n, hw, call.Method, call.HTTPMethod, args)
+	if err != nil {
+		return adjustment{}, err
+	}
+	return adjustment{kind: "vendor", name: m.Name, once: m.Once,
+		make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
+			result, err := m.Call(ctx, f, n, args)
+			if err == nil && result != nil {
+				c.log.Info("vendor method done", "node", n.UUID, "method", m.Name, "result", result)
+			}
+			return hardware.Observation{}, err
+		}}, nil
+}

@@ -1,0 +1,126 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// observeWithin bounds what is read of a machine beyond what a flow needs.
+const observeWithin = 2 * time.Minute
+
+// observeHardware reads what central shows of the machine. Nothing depends on it, so
+// what cannot be read is left as it was.
+func (c *Conductor) observeHardware() driver.Step {
+	return driver.Step{Interface: "conductor", Name: "observe_hardware", Kind: driver.Repeatable,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			ctx, cancel := context.WithTimeout(ctx, observeWithin)
+			defer cancel()
+			o := c.readBoot(ctx, t.Hardware, t.Node)
+			o.BIOS = ifRead(c, t.Node, "BIOS settings", func() ([]hardware.Setting, error) {
+				if b := t.Hardware.BIOS(); b != nil {
+					return b.Settings(ctx, t.Node)
+				}
+				return nil, driver.ErrUnsupported
+			})
+			o.Firmware = ifRead(c, t.Node, "firmware versions", func() ([]hardware.Component, error) {
+				if f := t.Hardware.Firmware(); f != nil {
+					return f.Components(ctx, t.Node)
+				}
+				return nil, driver.ErrUnsupported
+			})
+			t.Record.Observe(o)
+			return driver.Done(), nil
+		}}
+}
+
+// readBoot reads boot mode, secure boot and health.
+func (c *Conductor) readBoot(ctx context.Context, hw *driver.Hardware, n *node.Document) (o hardware.Observation) {
+	m := hw.Management()
+	o.BootMode = ifRead(c, n, "boot mode", func() (*string, error) {
+		mode, err := m.BootMode(ctx, n)
+		return &mode, err
+	})
+	if s, can := m.(driver.SecureBooter); can {
+		o.SecureBoot = ifRead(c, n, "secure boot", func() (*bool, error) {
+			on, err := s.SecureBoot(ctx, n)
+			return &on, err
+		})
+	}
+	if h, can := m.(driver.HealthReader); can {
+		o.Health = ifRead(c, n, "health", func() (*string, error) {
+			health, err := h.Health(ctx, n)
+			return &health, err
+		})
+	}
+	return o
+}
+
+// ifRead returns what read reads, the zero value when it fails. Machines that cannot
+// tell are no news.
+func ifRead[T any](c *Conductor, n *node.Document, what string, read func() (T, error)) (none T) {
+	v, err := read()
+	switch {
+	case err == nil:
+		return v
+	case !errors.Is(err, driver.ErrUnsupported):
+		c.log.Warn("not read from the machine", "node", n.UUID, "what", what, "error", err)
+	}
+	return none
+}
+
+// SawHardware reads boot mode, secure boot and health of an idle machine and reports
+// them, unless this rackd reported the same before.
+func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
+	o := c.readBoot(ctx, hw, n)
+	if o.Empty() {
+		return nil
+	}
+	seen := seenOf(o)
+	c.mu.Lock()
+	same := c.seen[n.UUID] == seen
+	c.mu.Unlock()
+	if same {
+		return nil
+	}
+	err := c.tellHardware(ctx, n, &o)
+	if err == nil {
+		c.mu.Lock()
+		c.seen[n.UUID] = seen
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// bootSeen is what was last reported of a machine, for comparison.
+type bootSeen struct {
+	mode, health string
+	secure       int8
+}
+
+func seenOf(o hardware.Observation) (s bootSeen) {
+	if o.BootMode != nil {
+		s.mode = *o.BootMode
+	}
+	if o.Health != nil {
+		s.health = *o.Health
+	}
+	if o.SecureBoot != nil {
+		s.secure = 1
+		if *o.SecureBoot {
+			s.secure = 2
+		}
+	}
+	return s
+}
+
+// tellHardware publishes an observation that belongs to no work.
+func (c *Conductor) tellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {
+	return c.cfg.Documents.Publish(ctx, work.Event{Kind: work.HardwareObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name,
+		Time: time.Now().UTC(), Hardware: o})
+}
