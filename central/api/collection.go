@@ -22,6 +22,8 @@ type collection[T any] struct {
 	table      *fields.Table[T]
 	// fieldsSince and detailSince are the versions that brought the arguments.
 	fieldsSince, detailSince microversion.Version
+	// plain: lists show whole items, there is no argument detail.
+	plain bool
 	// ident checks how a request names an item; nil: by UUID only.
 	ident func(r *Request, ident string) (string, error)
 	// filters are the arguments that filter lists, with the version that brought each.
@@ -117,10 +119,14 @@ func (c *collection[T]) append(b []byte, r *Request, sel fields.Selection, item 
 }
 
 func (c *collection[T]) list(r *Request) (Reply, error) {
-	if err := r.Query.Allow(c.arguments("fields", "detail")...); err != nil {
+	allowed := c.arguments("fields")
+	if !c.plain {
+		allowed = append(allowed, "detail")
+	}
+	if err := r.Query.Allow(allowed...); err != nil {
 		return Reply{}, err
 	}
-	sel, err := selectFields(r, c.table, false, c.fieldsSince, c.detailSince)
+	sel, err := selectFields(r, c.table, c.plain, c.fieldsSince, c.detailSince)
 	if err != nil {
 		return Reply{}, err
 	}

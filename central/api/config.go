@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
@@ -70,6 +71,7 @@ func New(c Config) http.Handler {
 		}
 	}
 	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log, Away: c.Away, DisallowedSteps: c.DisallowedSteps}
+	s.allocator = &allocation.Allocator{Store: c.Store}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)
 	return s

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 )
@@ -17,6 +18,9 @@ func (s *Server) deleteNode(r *Request) (Reply, error) {
 			return err
 		}
 		if err := s.checkDelete(n); err != nil {
+			return err
+		}
+		if err := allocation.Drop(ctx, tx, n); err != nil {
 			return err
 		}
 		if err := tx.DeleteNode(ctx, n.UUID); err != nil {

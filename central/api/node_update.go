@@ -100,6 +100,11 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	if err := checkChange(&before, n, c); err != nil {
 		return err
 	}
+	if before.AllocationUUID != "" && n.InstanceUUID == "" {
+		if err := deallocate(ctx, tx, &before, n); err != nil {
+			return err
+		}
+	}
 	if c.touches("parent_node") {
 		if err := checkParent(ctx, tx, n); err != nil {
 			return err

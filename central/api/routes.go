@@ -15,6 +15,8 @@ func (s *Server) list() []Resource {
 		s.portgroups(),
 		s.nodeVIFs(),
 		s.chassis(),
+		s.allocations(),
+		s.nodeAllocation(),
 		s.deployTemplates(),
 		s.runbooks(),
 		s.drivers(),

@@ -28,6 +28,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
@@ -38,6 +39,7 @@ import (
 type Server struct {
 	Config
 	dispatch  *dispatch.Dispatcher
+	allocator *allocation.Allocator
 	router    *router
 	resources []Resource
 	crossSite *http.CrossOriginProtection

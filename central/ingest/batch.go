@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -102,6 +103,9 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 		intent, observation, emptied := false, false, false
 		for _, e := range events {
 			if e.ClearInstance {
+				if err := allocation.Drop(ctx, tx, n); err != nil {
+					return err
+				}
 				n.ClearInstance()
 				emptied = true
 			}

@@ -173,6 +173,18 @@ func TestTearDownForgetsTheInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a := &store.Allocation{UUID: uuid.NewString(), Node: n.UUID, State: store.AllocationActive}
+	err = f.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, n.UUID)
+		if err != nil {
+			return err
+		}
+		n.AllocationUUID = a.UUID
+		return errors.Join(tx.UpdateNode(ctx, n), tx.InsertAllocation(ctx, a))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.follow()
 	e := about(w, work.WorkEnded, 1)
 	e.State, e.ClearInstance, e.Properties = provision.Available, true, map[string]any{"cpus": 4}
@@ -189,6 +201,9 @@ func TestTearDownForgetsTheInstance(t *testing.T) {
 	groups, err := f.store.Portgroups(t.Context(), store.PortgroupQuery{Nodes: []string{n.UUID}})
 	if err != nil || len(groups) != 1 || len(groups[0].InternalInfo) != 0 {
 		t.Errorf("portgroups %+v, error %v: its VIF must be gone", groups, err)
+	}
+	if _, err := f.store.Allocation(t.Context(), a.UUID); got.AllocationUUID != "" || !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the allocation of an instance that is gone: %v, node %q", err, got.AllocationUUID)
 	}
 }
 

@@ -110,6 +110,8 @@ CREATE TABLE vault (
 
 ALTER TABLE ports ADD COLUMN available_for_dynamic_portgroup BOOLEAN NOT NULL DEFAULT TRUE;
 
+CREATE INDEX allocations_created_at ON allocations (created_at, uuid);
+
 CREATE INDEX audit_node ON audit (node, uuid);
 
 CREATE INDEX audit_object ON audit (object, uuid);
@@ -175,6 +177,22 @@ CREATE INDEX volume_targets_node ON volume_targets (node);
 CREATE INDEX works_node ON works (node, generation);
 
 CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL, name TEXT NOT NULL, applied_at BIGINT NOT NULL, CONSTRAINT schema_migrations_pkey PRIMARY KEY (version));
+
+CREATE TABLE allocations (
+    uuid TEXT NOT NULL,
+    name TEXT NOT NULL DEFAULT '',
+    node TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL DEFAULT '',
+    last_error TEXT NOT NULL DEFAULT '',
+    resource_class TEXT NOT NULL DEFAULT '',
+    owner TEXT NOT NULL DEFAULT '',
+    traits TEXT NOT NULL DEFAULT '',
+    candidate_nodes TEXT NOT NULL DEFAULT '',
+    extra TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT allocations_pkey PRIMARY KEY (uuid)
+);
 
 CREATE TABLE audit (
     uuid TEXT NOT NULL,
@@ -410,6 +428,10 @@ CREATE TABLE works (
     CONSTRAINT works_pkey PRIMARY KEY (id)
 );
 
+CREATE UNIQUE INDEX allocations_name ON allocations (name) WHERE name <> '';
+
+CREATE UNIQUE INDEX allocations_node ON allocations (node) WHERE node <> '';
+
 CREATE UNIQUE INDEX deploy_templates_name ON deploy_templates (name);
 
 CREATE UNIQUE INDEX nodes_instance_uuid ON nodes (instance_uuid) WHERE instance_uuid <> '';
@@ -429,6 +451,8 @@ CREATE UNIQUE INDEX runbooks_name ON runbooks (name);
 CREATE UNIQUE INDEX volume_connectors_connector_id ON volume_connectors (connector_id, type);
 
 CREATE UNIQUE INDEX volume_targets_boot_index ON volume_targets (boot_index, node);
+
+DELETE FROM allocations WHERE uuid = $1;
 
 DELETE FROM audit WHERE uuid IN (SELECT a.uuid FROM audit a WHERE a.uuid < $1 ORDER BY a.uuid LIMIT $2);
 
@@ -473,6 +497,8 @@ DELETE FROM volume_targets WHERE node = $1;
 DELETE FROM volume_targets WHERE uuid = $1;
 
 DELETE FROM works WHERE node = $1;
+
+INSERT INTO allocations (uuid, created_at, updated_at, name, node, state, last_error, resource_class, owner, traits, candidate_nodes, extra) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
 INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32);
 
@@ -692,6 +718,10 @@ SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.condu
 
 SELECT n.uuid FROM nodes n WHERE n.chassis_uuid = $1 LIMIT 1;
 
+SELECT n.uuid FROM nodes n WHERE n.resource_class = $1 AND n.provision_state = $2 AND n.instance_uuid = '' AND n.maintenance = FALSE AND n.retired = FALSE AND n.power_state <> '' AND n.name = $3 AND (n.owner = $4 OR n.lessee = $5) AND n.uuid IN ($6, $7) AND EXISTS (SELECT 1 FROM node_traits x WHERE x.node = n.uuid AND x.trait = $8) AND n.uuid < $9 ORDER BY n.uuid LIMIT 64;
+
+SELECT n.uuid FROM nodes n WHERE n.resource_class = $1 AND n.provision_state = $2 AND n.instance_uuid = '' AND n.maintenance = FALSE AND n.retired = FALSE AND n.power_state <> '' AND n.name = $3 AND (n.owner = $4 OR n.lessee = $5) AND n.uuid IN ($6, $7) AND EXISTS (SELECT 1 FROM node_traits x WHERE x.node = n.uuid AND x.trait = $8) AND n.uuid >= $9 ORDER BY n.uuid LIMIT 64;
+
 SELECT n.uuid, n.conductor_group FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $2;
 
 SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acked, COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, ''), n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_step_info, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.uuid IN ($1, $2);
@@ -825,6 +855,50 @@ SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.tra
 SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE t.name = $1;
 
 SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE t.uuid = $1;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.name = $1;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.last_error, t.uuid) < (SELECT m.last_error, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.last_error DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.last_error, t.uuid) > (SELECT m.last_error, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.last_error ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.name, t.uuid) < (SELECT m.name, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.name DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.name, t.uuid) > (SELECT m.name, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.name ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.node, t.uuid) < (SELECT m.node, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.node DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.node, t.uuid) > (SELECT m.node, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.node ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.owner, t.uuid) < (SELECT m.owner, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.owner DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.owner, t.uuid) > (SELECT m.owner, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.owner ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.resource_class, t.uuid) < (SELECT m.resource_class, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.resource_class DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.resource_class, t.uuid) > (SELECT m.resource_class, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.resource_class ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.state, t.uuid) < (SELECT m.state, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.state DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.state, t.uuid) > (SELECT m.state, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.state ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 AND t.resource_class = $2 AND t.state = $3 AND t.owner = $4 AND (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM allocations m WHERE m.uuid = $5) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.node = $1 FOR UPDATE OF t;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.node, t.state, t.last_error, t.resource_class, t.owner, t.traits, t.candidate_nodes, t.extra FROM allocations t WHERE t.uuid = $1;
 
 SELECT t.uuid, t.created_at, t.updated_at, t.name, t.steps, t.extra FROM deploy_templates t WHERE (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM deploy_templates m WHERE m.uuid = $1) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
 
@@ -967,6 +1041,8 @@ SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error FROM works w WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
 
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error, n.driver, n.provision_state, n.provision_updated_at FROM works w JOIN nodes n ON n.uuid = w.node WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
+
+UPDATE allocations SET updated_at = $2, name = $3, node = $4, state = $5, last_error = $6, resource_class = $7, owner = $8, traits = $9, candidate_nodes = $10, extra = $11 WHERE uuid = $1;
 
 UPDATE audit SET status = $2, result = $3, error = $4 WHERE uuid = $1;
 

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/ironyard/ironyard/central/allocation"
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// The versions that brought parts of allocations.
+const (
+	allocationsSince        microversion.Version = 52
+	allocationUpdateSince   microversion.Version = 57
+	allocationBackfillSince microversion.Version = 58
+	allocationOwnerSince    microversion.Version = 60
+)
+
+// allocationTable is every field of an allocation.
+var allocationTable = fields.New("allocation",
+	fields.UUID("uuid", allocationsSince, func(a *store.Allocation) *string { return &a.UUID }).Post().Sort(),
+	fields.Text("name", allocationsSince, func(a *store.Allocation) *string { return &a.Name }).Write().Sort().Where(allocationName),
+	fields.Computed("node_uuid", allocationsSince, func(a *store.Allocation) any { return orNull(a.Node) }),
+	fields.Text("resource_class", allocationsSince, func(a *store.Allocation) *string { return &a.ResourceClass }).Post().Max(80).Sort(),
+	fields.Computed("state", allocationsSince, func(a *store.Allocation) any { return string(a.State) }).Sort(),
+	fields.Computed("last_error", allocationsSince, func(a *store.Allocation) any { return orNull(a.LastError) }).Sort(),
+	fields.Strings("traits", allocationsSince, func(a *store.Allocation) *[]string { return &a.Traits }).Post().Each(checkTrait),
+	fields.Strings("candidate_nodes", allocationsSince, func(a *store.Allocation) *[]string { return &a.Candidates }).Post(),
+	fields.Object("extra", allocationsSince, func(a *store.Allocation) *map[string]any { return &a.Extra }).Write(),
+	fields.Text("owner", allocationOwnerSince, func(a *store.Allocation) *string { return &a.Owner }).Post().Max(255).Sort(),
+	fields.Time("created_at", allocationsSince, func(a *store.Allocation) time.Time { return a.CreatedAt }).Sort(),
+	fields.Time("updated_at", allocationsSince, func(a *store.Allocation) time.Time { return a.UpdatedAt }).Sort(),
+)
+
+// allocationName admits the name of an allocation.
+func allocationName(v any) error {
+	if name, _ := v.(string); name != "" && !wire.ValidName(name, allocationsSince) {
+		return wire.Invalid("Cannot create or update allocation with invalid name '%.80s'", name)
+	}
+	return nil
+}
+
+func (s *Server) allocations() Resource {
+	const all, one, late = "allocations", "allocations/{allocation}", http.StatusMethodNotAllowed
+	c := s.allocationCollection()
+	return Resource{Name: all, Since: allocationsSince, Routes: []Route{
+		{Method: http.MethodGet, Path: all, Policy: "baremetal:allocation:list", Handle: c.list},
+		{Method: http.MethodPost, Path: all, Late: late, Policy: "baremetal:allocation:create", Handle: s.createAllocation},
+		{Method: http.MethodGet, Path: one, Policy: "baremetal:allocation:get", Handle: c.show},
+		{Method: http.MethodPatch, Path: one, Since: allocationUpdateSince, Late: late, Policy: "baremetal:allocation:update", Handle: c.change},
+		{Method: http.MethodDelete, Path: one, Late: late, Policy: "baremetal:allocation:delete", Handle: c.delete},
+	}}
+}
+
+func (s *Server) allocationCollection() *collection[store.Allocation] {
+	return &collection[store.Allocation]{
+		path: "allocations", noun: "Allocation", table: allocationTable, fieldsSince: allocationsSince, plain: true, ident: nameOrUUID,
+		filters: map[string]microversion.Version{"node": allocationsSince, "resource_class": allocationsSince, "state": allocationsSince,
+			"owner": allocationOwnerSince},
+		store: s.Store, find: s.Store.Allocation, page: s.allocationPage,
+		read: (*store.Tx).Allocation, insert: (*store.Tx).InsertAllocation, update: (*store.Tx).UpdateAllocation,
+		remove: func(tx *store.Tx, ctx context.Context, a *store.Allocation) error {
+			return allocation.Remove(ctx, tx, a)
+		},
+		fresh: func() *store.Allocation { return &store.Allocation{} },
+		id:    func(a *store.Allocation) *string { return &a.UUID },
+	}
+}
+
+func (s *Server) allocationPage(r *Request, p store.Page) ([]*store.Allocation, error) {
+	q := store.AllocationQuery{Page: p, ResourceClass: r.Query["resource_class"], State: r.Query["state"], Owner: r.Query["owner"]}
+	if ident := r.Query["node"]; ident != "" {
+		n, err := s.node(r, ident)
+		if err != nil {
+			return nil, asInvalid(err)
+		}
+		q.Node = n.UUID
+	}
+	return s.Store.Allocations(r.Context(), q)
+}
+
+// asInvalid turns the 404 of something that a request refers to into a 400.
+func asInvalid(err error) error {
+	if e := wire.AsError(err); e.Status == http.StatusNotFound {
+		return wire.Invalid("%s", e.Text)
+	}
+	return err
+}

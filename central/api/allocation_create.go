@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/allocation"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// createAllocation makes an allocation. It is decided when the request is answered, but
+// clients know allocations as something that takes time: the answer shows what was asked
+// for, the next request what came of it.
+func (s *Server) createAllocation(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	body, err := r.Object()
+	if err != nil {
+		return Reply{}, err
+	}
+	target, err := backfillTarget(r, body)
+	if err != nil {
+		return Reply{}, err
+	}
+	c := s.allocationCollection()
+	a := c.fresh()
+	if err := allocationTable.Create(r.Version, body, a); err != nil {
+		return Reply{}, err
+	}
+	if err := s.resolveCandidates(r, a); err != nil {
+		return Reply{}, err
+	}
+	shown := *a
+	if target != "" {
+		err = s.backfill(r, a, target)
+		shown = *a
+	} else {
+		err = s.allocate(r, a)
+		shown.UUID, shown.Traits, shown.State, shown.CreatedAt = a.UUID, a.Traits, store.Allocating, a.CreatedAt
+	}
+	if err != nil {
+		return Reply{}, c.refusal(err)
+	}
+	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/allocations/" + a.UUID,
+		Body: c.append(nil, r, allocationTable.All(r.Version), &shown)}, nil
+}
+
+// backfillTarget takes the node out of a body whose allocation is for one in use; empty
+// for none.
+func backfillTarget(r *Request, body map[string]any) (string, error) {
+	v := body["node"]
+	delete(body, "node")
+	ident, isText := v.(string)
+	switch {
+	case v == nil || ident == "" && isText:
+		return "", nil
+	case !isText:
+		return "", wire.Invalid("Schema error for allocation: node is not of type 'string', 'null'")
+	case r.Version < allocationBackfillSince:
+		return "", wire.Invalid("Cannot set node when creating an allocation in this API version")
+	}
+	return ident, nil
+}
+
+// resolveCandidates replaces names of candidate nodes by UUIDs.
+func (s *Server) resolveCandidates(r *Request, a *store.Allocation) error {
+	for i, ident := range a.Candidates {
+		n, err := s.node(r, ident)
+		if err != nil {
+			return asInvalid(err)
+		}
+		a.Candidates[i] = n.UUID
+	}
+	return nil
+}
+
+func (s *Server) allocate(r *Request, a *store.Allocation) error {
+	if a.ResourceClass == "" {
+		return wire.Invalid("The resource_class field is mandatory when not backfilling")
+	}
+	if a.UUID == "" {
+		a.UUID = uuid.NewString()
+	}
+	return s.allocator.Allocate(r.Context(), a)
+}
+
+func (s *Server) backfill(r *Request, asked *store.Allocation, target string) error {
+	var a store.Allocation
+	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := s.nodeForWrite(ctx, r, tx, target)
+		if err != nil {
+			return asInvalid(err)
+		}
+		a = *asked // each attempt anew
+		if a.ResourceClass == "" {
+			a.ResourceClass = n.ResourceClass
+		}
+		if a.UUID == "" {
+			if a.UUID = n.InstanceUUID; a.UUID == "" {
+				a.UUID = uuid.NewString()
+			}
+		}
+		return allocation.Backfill(ctx, tx, &a, n)
+	})
+	*asked = a
+	return err
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/allocation"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+func (s *Server) nodeAllocation() Resource {
+	const path = "nodes/{node}/allocation"
+	return Resource{Since: allocationsSince, Routes: []Route{
+		{Method: http.MethodGet, Path: path, Policy: "baremetal:allocation:get", Handle: s.showNodeAllocation},
+		{Method: http.MethodDelete, Path: path, Policy: "baremetal:allocation:delete", Handle: s.deleteNodeAllocation},
+	}}
+}
+
+func (s *Server) showNodeAllocation(r *Request) (Reply, error) {
+	if err := r.Query.Allow("fields"); err != nil {
+		return Reply{}, err
+	}
+	c := s.allocationCollection()
+	sel, err := selectFields(r, allocationTable, true, allocationsSince, allocationsSince)
+	if err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	a, err := s.Store.AllocationOf(r.Context(), n.UUID)
+	if err != nil {
+		return Reply{}, noAllocation(r, err)
+	}
+	return ok(c.append(nil, r, sel, a))
+}
+
+func (s *Server) deleteNodeAllocation(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
+		if err != nil {
+			return err
+		}
+		a, err := tx.AllocationOf(ctx, n.UUID)
+		if err != nil {
+			return noAllocation(r, err)
+		}
+		return allocation.Remove(ctx, tx, a)
+	})
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	return noContent()
+}
+
+func noAllocation(r *Request, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.Errorf(http.StatusNotFound, "Allocation for node %s was not found", r.Param(0))
+	}
+	return err
+}
+
+// deallocate removes the allocation of a node whose instance_uuid a PATCH has removed.
+func deallocate(ctx context.Context, tx *store.Tx, before, n *store.Node) error {
+	if err := allocation.Releasable(before, before.AllocationUUID); err != nil {
+		return err
+	}
+	if before.WorkID != "" {
+		return dispatch.Locked(before)
+	}
+	if err := allocation.Drop(ctx, tx, before); err != nil {
+		return err
+	}
+	allocation.Forget(n)
+	return nil
+}

@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX allocations_name ON allocations (name) WHERE name <> ''

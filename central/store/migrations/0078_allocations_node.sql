@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX allocations_node ON allocations (node) WHERE node <> ''
