@@ -58,13 +58,21 @@ func (s *Store) Changes(ctx context.Context, seq int64, limit int) ([]*Change, e
 	return list, nil
 }
 
-// NumberChanges numbers up to limit changes that have none yet, oldest first, and
-// returns how many; fewer than limit: none is left. Any replica may do so at any time:
-// one that finds another at it has numbered none.
-func (s *Store) NumberChanges(ctx context.Context, limit int) (int, error) {
+// Numbered is what NumberChanges has done: Count changes got the numbers after After, up
+// to Last.
+type Numbered struct {
+	Count       int
+	After, Last int64
+}
+
+// NumberChanges numbers up to limit changes that have none yet, oldest first. Fewer than
+// limit: none is left. Any replica may do so at any time: one that finds another at it
+// has numbered none and gets ErrConflict.
+func (s *Store) NumberChanges(ctx context.Context, limit int) (Numbered, error) {
+	var none, did Numbered
 	waiting, err := s.unnumbered(ctx, min(limit, maxRows))
 	if err != nil || len(waiting) == 0 {
-		return 0, err
+		return none, err
 	}
 	err = s.Update(ctx, func(ctx context.Context, tx *Tx) error {
 		last, err := readRange(ctx, tx.conn)
@@ -95,12 +103,13 @@ func (s *Store) NumberChanges(ctx context.Context, limit int) (int, error) {
 		if numbered != int64(len(waiting)) {
 			return ErrConflict // another replica had numbered some of them
 		}
+		did = Numbered{len(waiting), last.Newest, next}
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return none, err
 	}
-	return len(waiting), nil
+	return did, nil
 }
 
 func (s *Store) unnumbered(ctx context.Context, limit int) ([]*Change, error) {

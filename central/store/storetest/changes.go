@@ -23,7 +23,7 @@ func allChanges(t *testing.T, s *store.Store) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n < 3 {
+		if n.Count < 3 {
 			break
 		}
 	}
@@ -131,7 +131,7 @@ func numbering(t *testing.T, s *store.Store) {
 					t.Error(err)
 					return
 				}
-				if ended && err == nil && n == 0 {
+				if ended && err == nil && n.Count == 0 {
 					return
 				}
 				select {
