@@ -210,17 +210,38 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 	return nil
 }
 
+// bucket opens a bucket. One that is made, perhaps in place of one that was lost,
+// begins with a revision that is above all that were: whoever has read a key of the
+// lost bucket finds that it has changed, and not, by accident, that it is as it was.
 func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s Settings) (jetstream.KeyValue, error) {
 	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Storage: jetstream.FileStorage, LimitMarkerTTL: markers, MaxValueSize: 1 << 20}
-	kv, err := ensure(ctx, s, func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, name) }, jetstream.ErrBucketNotFound,
+	existing := func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, name) }
+	kv, err := ensure(ctx, s, existing, jetstream.ErrBucketNotFound,
 		func(ctx context.Context, replicas int) (jetstream.KeyValue, error) {
 			cfg.Replicas = replicas
-			return b.JS.CreateOrUpdateKeyValue(ctx, cfg)
+			kv, err := b.JS.UpdateKeyValue(ctx, cfg)
+			if !errors.Is(err, jetstream.ErrBucketNotFound) {
+				return kv, err
+			}
+			_, err = b.JS.CreateStream(ctx, streamOf(cfg, time.Now()))
+			if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // else somebody was faster
+				return nil, err
+			}
+			return existing(ctx)
 		})
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", name, err)
 	}
 	return kv, nil
+}
+
+// streamOf is the stream of a bucket that is made at a moment, as nats.go makes it but
+// for its first revision: microseconds since 1970, which no bucket reaches by writes.
+func streamOf(cfg jetstream.KeyValueConfig, at time.Time) jetstream.StreamConfig {
+	return jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, MaxMsgsPerSubject: int64(cfg.History),
+		MaxBytes: -1, MaxMsgSize: cfg.MaxValueSize, MaxMsgs: -1, MaxConsumers: -1, Storage: cfg.Storage, Replicas: cfg.Replicas,
+		AllowRollup: true, DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,
+		AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL, FirstSeq: uint64(at.UnixMicro())}
 }
 
 // errNotMade means that what Open looks for is another's to make.

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -144,5 +145,56 @@ func TestOpenWaitsForAnAnswer(t *testing.T) {
 	nc.Close()
 	if _, err := Open(short, nc, "", Settings{}); err == nil {
 		t.Error("a closed connection opens a site")
+	}
+}
+
+// A bucket that is made anew begins above all revisions of the lost one: what was read
+// of that does not fit. Its settings are those that nats.go gives a bucket.
+func TestRevisionsDoNotComeBack(t *testing.T) {
+	s := openSite(t)
+	before, err := s.Work.Create(t.Context(), "g.n", []byte("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.JS.DeleteKeyValue(t.Context(), WorkBucket); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(t.Context(), s.Conn, "", Settings{Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := again.Work.Create(t.Context(), "g.n", []byte("2"))
+	if err != nil || now <= before {
+		t.Errorf("revision %d after %d: %v", now, before, err)
+	}
+	if _, err := again.Work.Update(t.Context(), "g.n", []byte("3"), before); err == nil {
+		t.Error("a revision of the lost bucket fits the new one")
+	}
+	if _, err := Open(t.Context(), s.Conn, "", Settings{Replicas: 1}); err != nil {
+		t.Errorf("opened once more: %v", err)
+	}
+	for _, name := range []string{WorkBucket, AliveBucket} {
+		stream, err := again.JS.Stream(t.Context(), "KV_"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := stream.CachedInfo().Config
+		markers := map[string]time.Duration{AliveBucket: time.Minute}[name]
+		if _, err := again.JS.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "PLAIN", History: 1, Storage: jetstream.FileStorage,
+			LimitMarkerTTL: markers, MaxValueSize: 1 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		plain, err := again.JS.Stream(t.Context(), "KV_PLAIN")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := plain.CachedInfo().Config
+		want.Name, want.Subjects, want.FirstSeq, want.Metadata, ours.Metadata = ours.Name, ours.Subjects, ours.FirstSeq, nil, nil
+		if !reflect.DeepEqual(ours, want) {
+			t.Errorf("bucket %s has the settings %+v, nats.go's are %+v", name, ours, want)
+		}
+		if err := again.JS.DeleteKeyValue(t.Context(), "PLAIN"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
