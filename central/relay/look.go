@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
 )
 
@@ -19,7 +20,7 @@ type witness struct {
 }
 
 func witnessOf(info *jetstream.StreamInfo) witness {
-	return witness{info.Created, info.State.FirstSeq, info.State.LastSeq, info.State.Msgs}
+	return witness{info.Created.UTC(), info.State.FirstSeq, info.State.LastSeq, info.State.Msgs}
 }
 
 // loss is what a stream tells of what its bucket has lost.
@@ -47,11 +48,12 @@ func (old witness) loss(now witness) loss {
 }
 
 // memory is what is remembered of a bucket as long as central runs, also while its
-// site is away.
+// site is away. The database remembers for the next process.
 type memory struct {
 	mu sync.Mutex // of witness
 	witness
-	known bool // witness has been taken
+	known bool    // witness has been taken
+	saved witness // as the database has it
 	// compared is when the keys were last compared with the rows; zero: they must be.
 	compared time.Time
 	every    bool // all documents must be looked at
@@ -62,7 +64,7 @@ func (m *memory) note(now witness) loss {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var l loss
-	if m.known {
+	if true || m.known {
 		if l = m.loss(now); l.what != "" {
 			m.compared, m.every = time.Time{}, m.every || l.older
 		}
@@ -119,6 +121,9 @@ func (w *writer) look(ctx context.Context) error {
 func (w *writer) lookAt(ctx context.Context, bucket string, stream jetstream.Stream, m *memory, compare func(context.Context, bool) error, between func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	if err := w.recall(ctx, bucket, m); err != nil {
+		return err
+	}
 	info, err := stream.Info(ctx)
 	if err != nil {
 		return err
@@ -128,16 +133,53 @@ func (w *writer) lookAt(ctx context.Context, bucket string, stream jetstream.Str
 	}
 	began := time.Now()
 	if began.Sub(m.compared) < w.Reconcile {
-		if between == nil {
-			return nil
+		if between != nil {
+			if err := between(ctx); err != nil {
+				return err
+			}
 		}
-		return between(ctx)
+		return w.save(ctx, bucket, m, witnessOf(info))
 	}
 	if err := compare(ctx, m.every); err != nil {
 		return err
 	}
 	m.compared, m.every = began, false
+	return w.save(ctx, bucket, m, witnessOf(info))
+}
+
+// recall takes from the database how a bucket was before this process began to look: a
+// site may have come back from an older copy while no replica ran.
+func (w *writer) recall(ctx context.Context, bucket string, m *memory) error {
+	if true || m.known {
+		return nil
+	}
+	b, err := w.Store.Bucket(ctx, w.site.Name, bucket)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m.saved = witness{b.Created, b.First, b.Last, b.Messages}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.witness, m.known = m.saved, true
 	return nil
+}
+
+// save writes to the database how a bucket is, unless something of it is still to be
+// repaired: whoever comes next is to find that.
+func (w *writer) save(ctx context.Context, bucket string, m *memory, now witness) error {
+	if now == m.saved || len(w.todo)+len(w.failed)+len(w.lost) > 0 {
+		return nil
+	}
+	err := w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		return tx.SetBucket(ctx, &store.Bucket{Site: w.site.Name, Name: bucket, Created: now.created, First: now.first, Last: now.last, Messages: now.msgs})
+	})
+	if err == nil {
+		m.saved = now
+	}
+	return err
 }
 
 // lookTimeout bounds a look at one bucket, the list of all its keys included.

@@ -65,6 +65,24 @@ func (b *busy) there(when string, epoch uint64) {
 	}))
 }
 
+// saved waits until the database knows how a bucket is now.
+func (b *busy) saved(bucket string) {
+	b.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		info, err := b.stream(bucket).Info(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		row, err := b.store.Bucket(b.Context(), "", bucket)
+		if err == nil && row.Last == info.State.LastSeq {
+			return
+		}
+		if time.Now().After(end) {
+			b.Fatalf("bucket %s is at revision %d, the database knows %+v: %v", bucket, info.State.LastSeq, row, err)
+		}
+	}
+}
+
 func (b *busy) stream(bucket string) jetstream.Stream {
 	b.Helper()
 	s, err := b.site.JS.Stream(b.Context(), "KV_"+bucket)
@@ -190,9 +208,13 @@ func TestOlderCopyOfTheSite(t *testing.T) {
 	f.eventually("deleted", f.site.Nodes, bus.NodeKey("", gone.UUID), absent)
 	f.eventually("cleaned", f.site.Work, bus.NodeKey("", cleaned.UUID), absent)
 	b.report(4)
+	b.saved(bus.NodesBucket)
+	b.saved(bus.WorkBucket)
 	stopRelay()
 	stopServer()
 
+	// Every replica was down meanwhile: a new process has the database's memory only.
+	f.relay = f.newRelay(f.store, time.Hour)
 	start(dir + ".copy")
 	b.there("after the older copy", far)
 	f.eventually("deleted after the older copy", f.site.Nodes, bus.NodeKey("", gone.UUID), absent)

@@ -58,7 +58,19 @@ func (f *fixture) newRelay(s *store.Store, takeover time.Duration) *relay.Relay 
 func (f *fixture) follow(r *relay.Relay) (stop func()) {
 	ctx, cancel := context.WithCancel(f.Context())
 	var g errgroup.Group
-	g.Go(func() error { return r.Follow(ctx, f.site) })
+	g.Go(func() error {
+		for { // as central/sites does: a bucket may be gone for a moment
+			err := r.Follow(ctx, f.site)
+			if !errors.Is(err, jetstream.ErrStreamNotFound) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
 	stop = func() {
 		cancel()
 		if err := g.Wait(); err != nil {

@@ -214,6 +214,16 @@ CREATE TABLE audit (
     CONSTRAINT audit_pkey PRIMARY KEY (uuid)
 );
 
+CREATE TABLE buckets (
+    site TEXT NOT NULL,
+    name TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    first_revision BIGINT NOT NULL,
+    last_revision BIGINT NOT NULL,
+    messages BIGINT NOT NULL,
+    CONSTRAINT buckets_pkey PRIMARY KEY (site, name)
+);
+
 CREATE TABLE change_numbers (
     name TEXT NOT NULL,
     newest BIGINT NOT NULL,
@@ -502,6 +512,8 @@ INSERT INTO allocations (uuid, created_at, updated_at, name, node, state, last_e
 
 INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32);
 
+INSERT INTO buckets (site, name, created_at, first_revision, last_revision, messages) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (site, name) DO UPDATE SET created_at = excluded.created_at, first_revision = excluded.first_revision, last_revision = excluded.last_revision, messages = excluded.messages;
+
 INSERT INTO change_numbers (name, newest, pruned) VALUES ('changes', 0, 0) ON CONFLICT (name) DO NOTHING;
 
 INSERT INTO changes (uuid, seq, created_at, resource, object, node, event, phases, user_name, request_id, facts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11), ($12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22);
@@ -545,6 +557,8 @@ INSERT INTO works (id, node, conductor_group, generation, verb, args, request_id
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a ORDER BY a.uuid DESC LIMIT 1000;
 
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = $2 AND a.user_name = $3 AND a.action = $4 AND a.result = $5 AND a.request_id = $6 AND a.uuid >= $7 AND a.uuid < $8 AND (a.uuid, a.uuid) > (SELECT m.uuid, m.uuid FROM audit m WHERE m.uuid = $9) ORDER BY a.uuid ASC LIMIT 1000;
+
+SELECT b.created_at, b.first_revision, b.last_revision, b.messages FROM buckets b WHERE b.site = $1 AND b.name = $2;
 
 SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 

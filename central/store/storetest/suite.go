@@ -44,6 +44,7 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Vault", vault},
 		{"JoinTokens", joinTokens},
 		{"Members", members},
+		{"Buckets", buckets},
 		{"Changes", changes},
 		{"Numbering", numbering},
 		{"Audit", audit},
