@@ -195,3 +195,19 @@ func (b *bench) move(ident string, state, target provision.State, change func(*s
 		b.t.Fatal(err)
 	}
 }
+
+// observe changes what racks have reported of a node.
+func (b *bench) observe(ident string, change func(*store.Node)) {
+	b.t.Helper()
+	err := b.store.Update(context.Background(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, ident)
+		if err != nil {
+			return err
+		}
+		change(n)
+		return tx.UpdateObservation(ctx, n)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}

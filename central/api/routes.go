@@ -14,6 +14,7 @@ func (s *Server) list() []Resource {
 		s.ports(),
 		s.portgroups(),
 		s.nodeVIFs(),
+		s.volumes(),
 		s.chassis(),
 		s.allocations(),
 		s.nodeAllocation(),

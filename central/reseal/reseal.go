@@ -34,6 +34,10 @@ func All(ctx context.Context, db *store.Store, key *seal.Key) (Done, error) {
 	if done.Secrets, err = enrol.Reseal(ctx, db, key); err != nil {
 		return done, err
 	}
+	volumes, err := volumeTargets(ctx, db, key)
+	if done.Secrets += volumes; err != nil {
+		return done, err
+	}
 	for after := ""; ; {
 		keys, err := db.NodeKeys(ctx, after, page)
 		if err != nil || len(keys) == 0 {
@@ -89,4 +93,40 @@ func one(ctx context.Context, db *store.Store, key *seal.Key, id string) error {
 		}
 		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup})
 	})
+}
+
+// volumeTargets seals the properties of volume targets anew and returns of how many.
+func volumeTargets(ctx context.Context, db *store.Store, key *seal.Key) (count int, err error) {
+	q := store.VolumeQuery{Page: store.Page{Limit: page, SortKey: "uuid"}}
+	for {
+		rows, err := db.VolumeTargets(ctx, q)
+		if err != nil || len(rows) == 0 {
+			return count, err
+		}
+		q.Marker = rows[len(rows)-1].UUID
+		for _, row := range rows {
+			if key.CurrentFields(row.UUID, row.Properties) {
+				continue
+			}
+			err := db.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+				v, err := tx.VolumeTarget(ctx, row.UUID)
+				if err != nil {
+					return err
+				}
+				open, err := key.OpenFields(v.UUID, v.Properties)
+				if err != nil {
+					return err
+				}
+				v.Properties = key.SealFields(v.UUID, open)
+				return tx.UpdateVolumeTarget(ctx, v)
+			})
+			switch {
+			case errors.Is(err, store.ErrNotFound): // deleted meanwhile
+			case err != nil:
+				return count, fmt.Errorf("seal volume target %s anew: %w", row.UUID, err)
+			default:
+				count++
+			}
+		}
+	}
 }

@@ -36,6 +36,11 @@ func TestAll(t *testing.T) {
 		x.Name = x.UUID
 	}
 	storetest.Insert(t, db, nodes...)
+	volume := &store.VolumeTarget{UUID: nodes[0].UUID, Node: nodes[0].UUID, VolumeType: "iscsi", VolumeID: "v"}
+	volume.Properties = old.SealFields(volume.UUID, map[string]any{"auth_password": "p"})
+	if err := db.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertVolumeTarget(ctx, volume) }); err != nil {
+		t.Fatal(err)
+	}
 	// It is stopped in the middle, and run again.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -43,7 +48,7 @@ func TestAll(t *testing.T) {
 		t.Error("it did not notice that it was stopped")
 	}
 	done, err := reseal.All(t.Context(), db, both)
-	if err != nil || done.Nodes != 200 || done.Current != 100 || done.Secrets != 1 {
+	if err != nil || done.Nodes != 200 || done.Current != 100 || done.Secrets != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	for i, x := range nodes {
@@ -55,6 +60,13 @@ func TestAll(t *testing.T) {
 		if err != nil || i%3 != 0 && (open["redfish_password"] != "p" || got.Revision == x.Revision) {
 			t.Fatalf("node %d: %v, %v, revision %d was %d", i, open, err, got.Revision, x.Revision)
 		}
+	}
+	kept, err := db.VolumeTarget(t.Context(), volume.UUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if open, err := fresh.OpenFields(volume.UUID, kept.Properties); err != nil || open["auth_password"] != "p" {
+		t.Errorf("volume target: %v, %v", open, err)
 	}
 	waiting, err := db.OutboxBacklog(t.Context())
 	if err != nil || len(waiting) != 1 || waiting[0].Entries != 200 {

@@ -59,7 +59,7 @@ func Open(o Options) (*Set, error) {
 	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
-		fake.New(o.Fake).Type(),
+		fakeType(o),
 	}
 	types, err := enabled(known, o.Enabled)
 	if err != nil {
@@ -70,6 +70,18 @@ func Open(o Options) (*Set, error) {
 		return nil, err
 	}
 	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close}}, nil
+}
+
+// flat is the network interface of machines that stay in the network that they are
+// cabled to. Which virtual interface is attached where is central's to keep; a rack has
+// nothing to do for it.
+var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
+
+// fakeType is the hardware type fake-hardware.
+func fakeType(o Options) driver.Type {
+	t := fake.New(o.Fake).Type()
+	t.Interfaces["network"] = append([]driver.Named{flat}, t.Interfaces["network"]...)
+	return t
 }
 
 // redfishType is the hardware type redfish.
@@ -89,7 +101,7 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 		"raid":       {no("raid")},
 		"rescue":     {no("rescue")},
 		"vendor":     {no("vendor")},
-		"network":    {{Name: "noop", Impl: none.Noop{}}},
+		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
 	}}
 }

@@ -20,7 +20,7 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 	}()
 	have := s.Describe()
 	for name, first := range map[string]map[string]string{
-		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "network": "noop", "rescue": "no-rescue"},
+		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "network": "flat", "rescue": "no-rescue"},
 		"fake-hardware": {"power": "fake", "vendor": "fake"},
 	} {
 		for _, kind := range node.InterfaceKinds {

@@ -139,6 +139,25 @@ func Bool[T any](name string, since microversion.Version, def bool, at func(*T) 
 	}
 }
 
+// Int is a whole number, never null.
+func Int[T any](name string, since microversion.Version, at func(*T) *int64) Field[T] {
+	return Field[T]{Name: name, Since: since,
+		Get: func(t *T) any { return *at(t) },
+		Set: func(t *T, v any) { *at(t), _ = v.(int64) },
+		Check: func(v any) (any, error) {
+			switch v := v.(type) {
+			case nil, int64:
+				return v, nil
+			case json.Number:
+				if n, err := v.Int64(); err == nil {
+					return n, nil
+				}
+			}
+			return nil, fmt.Errorf("%s is not of type 'integer'", brief(v))
+		},
+	}
+}
+
 // Tristate is true, false or null.
 func Tristate[T any](name string, since microversion.Version, at func(*T) **bool) Field[T] {
 	return Field[T]{Name: name, Since: since,

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+const volumesSince microversion.Version = 32
+
+// connectorTable is every field of a volume connector.
+var connectorTable = fields.New("volume connector",
+	fields.UUID("uuid", 32, func(v *store.VolumeConnector) *string { return &v.UUID }).Post().List().Sort(),
+	fields.Text("connector_id", 32, func(v *store.VolumeConnector) *string { return &v.ConnectorID }).Write().Must().Max(255).List().Sort(),
+	fields.Time("created_at", 32, func(v *store.VolumeConnector) time.Time { return v.CreatedAt }).Sort(),
+	fields.Object("extra", 32, func(v *store.VolumeConnector) *map[string]any { return &v.Extra }).Write(),
+	fields.UUID("node_uuid", 32, func(v *store.VolumeConnector) *string { return &v.Node }).Write().Must().List(),
+	fields.Text("type", 32, func(v *store.VolumeConnector) *string { return &v.Type }).Write().Must().Max(32).List().Sort(),
+	fields.Time("updated_at", 32, func(v *store.VolumeConnector) time.Time { return v.UpdatedAt }).Sort(),
+)
+
+// targetTable is every field of a volume target.
+var targetTable = fields.New("volume target",
+	fields.UUID("uuid", 32, func(v *store.VolumeTarget) *string { return &v.UUID }).Post().List().Sort(),
+	fields.Int("boot_index", 32, func(v *store.VolumeTarget) *int64 { return &v.BootIndex }).Write().Must().List().Sort(),
+	fields.Time("created_at", 32, func(v *store.VolumeTarget) time.Time { return v.CreatedAt }).Sort(),
+	fields.Object("extra", 32, func(v *store.VolumeTarget) *map[string]any { return &v.Extra }).Write(),
+	fields.UUID("node_uuid", 32, func(v *store.VolumeTarget) *string { return &v.Node }).Write().Must().List(),
+	fields.Object("properties", 32, func(v *store.VolumeTarget) *map[string]any { return &v.Properties }).Write().
+		Show(func(v *store.VolumeTarget) any { return mask(v.Properties) }),
+	fields.Time("updated_at", 32, func(v *store.VolumeTarget) time.Time { return v.UpdatedAt }).Sort(),
+	fields.Text("volume_id", 32, func(v *store.VolumeTarget) *string { return &v.VolumeID }).Write().Must().Max(36).List().Sort(),
+	fields.Text("volume_type", 32, func(v *store.VolumeTarget) *string { return &v.VolumeType }).Write().Must().Max(64).List().Sort(),
+)
+
+func (s *Server) volumes() Resource {
+	const read, below = "baremetal:volume:get", "nodes/{node}/volume"
+	connectors, targets := s.volumeConnectors(), s.volumeTargets()
+	routes := []Route{
+		{Method: http.MethodGet, Path: "volume", Policy: "baremetal:volume:list_all", Handle: s.volumeRoot},
+		{Method: http.MethodGet, Path: below, Policy: "baremetal:volume:list", Handle: s.volumeRootOfNode},
+		{Method: http.MethodGet, Path: below + "/connectors", Policy: "baremetal:volume:list", Handle: connectors.below(s.connectorsOfNode).list},
+		{Method: http.MethodGet, Path: below + "/targets", Policy: "baremetal:volume:list", Handle: targets.below(s.targetsOfNode).list},
+	}
+	for _, r := range []struct {
+		path                               string
+		list, create, show, change, delete Handler
+	}{
+		{connectors.path, connectors.list, connectors.create, connectors.show, connectors.change, connectors.delete},
+		{targets.path, targets.list, targets.create, targets.show, targets.change, targets.delete},
+	} {
+		one := r.path + "/{volume}"
+		routes = append(routes,
+			Route{Method: http.MethodGet, Path: r.path, Policy: "baremetal:volume:list_all", Handle: r.list},
+			Route{Method: http.MethodPost, Path: r.path, Policy: "baremetal:volume:create", Handle: r.create},
+			Route{Method: http.MethodGet, Path: one, Policy: read, Handle: r.show},
+			Route{Method: http.MethodPatch, Path: one, Policy: "baremetal:volume:update", Handle: r.change},
+			Route{Method: http.MethodDelete, Path: one, Policy: "baremetal:volume:delete", Handle: r.delete})
+	}
+	return Resource{Name: "volume", Since: volumesSince, Routes: routes}
+}
+
+func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
+	return &collection[store.VolumeConnector]{
+		path: "volume/connectors", noun: "Volume connector", table: connectorTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		filters: map[string]microversion.Version{"node": volumesSince},
+		store:   s.Store, find: s.Store.VolumeConnector,
+		page: func(r *Request, p store.Page) ([]*store.VolumeConnector, error) {
+			nodes, err := s.volumeNodes(r)
+			if err != nil {
+				return nil, err
+			}
+			return s.Store.VolumeConnectors(r.Context(), store.VolumeQuery{Page: p, Nodes: nodes})
+		},
+		read: (*store.Tx).VolumeConnector, insert: (*store.Tx).InsertVolumeConnector, update: (*store.Tx).UpdateVolumeConnector,
+		remove: (*store.Tx).DeleteVolumeConnector,
+		fresh:  func() *store.VolumeConnector { return &store.VolumeConnector{Extra: map[string]any{}} },
+		id:     func(v *store.VolumeConnector) *string { return &v.UUID },
+		check:  s.checkConnector, mayRemove: s.mayRemoveConnector,
+	}
+}
+
+func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
+	return &collection[store.VolumeTarget]{
+		path: "volume/targets", noun: "Volume target", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		filters: map[string]microversion.Version{"node": volumesSince},
+		store:   s.Store, find: s.Store.VolumeTarget,
+		page: func(r *Request, p store.Page) ([]*store.VolumeTarget, error) {
+			nodes, err := s.volumeNodes(r)
+			if err != nil {
+				return nil, err
+			}
+			return s.Store.VolumeTargets(r.Context(), store.VolumeQuery{Page: p, Nodes: nodes})
+		},
+		read: (*store.Tx).VolumeTarget, insert: (*store.Tx).InsertVolumeTarget, update: (*store.Tx).UpdateVolumeTarget,
+		remove: (*store.Tx).DeleteVolumeTarget,
+		fresh: func() *store.VolumeTarget {
+			return &store.VolumeTarget{Properties: map[string]any{}, Extra: map[string]any{}}
+		},
+		id:    func(v *store.VolumeTarget) *string { return &v.UUID },
+		check: s.checkTarget, mayRemove: s.mayRemoveTarget,
+	}
+}
+
+// volumeNodes reads the filter "node".
+func (s *Server) volumeNodes(r *Request) ([]string, error) {
+	ident := r.Query["node"]
+	if ident == "" {
+		return nil, nil
+	}
+	n, err := s.node(r, ident)
+	if err != nil {
+		return nil, err
+	}
+	return []string{n.UUID}, nil
+}
+
+func (s *Server) connectorsOfNode(r *Request, p store.Page) ([]*store.VolumeConnector, error) {
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.VolumeConnectors(r.Context(), store.VolumeQuery{Page: p, Nodes: []string{n.UUID}})
+}
+
+func (s *Server) targetsOfNode(r *Request, p store.Page) ([]*store.VolumeTarget, error) {
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.VolumeTargets(r.Context(), store.VolumeQuery{Page: p, Nodes: []string{n.UUID}})
+}
+
+func (s *Server) volumeRoot(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	return volumeLinks(r, "volume")
+}
+
+func (s *Server) volumeRootOfNode(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	return volumeLinks(r, "nodes/"+n.UUID+"/volume")
+}
+
+// volumeLinks answers where the two kinds of volume resource are.
+func volumeLinks(r *Request, path string) (Reply, error) {
+	b := wire.AppendLinks([]byte(`{"links":`), r.Base, path+"/")
+	for _, kind := range []string{"connectors", "targets"} {
+		b = wire.AppendLinks(wire.AppendName(b, kind), r.Base, path+"/"+kind)
+	}
+	return ok(append(b, '}'))
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"context"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// poweredOff is the power state of a node whose volumes may change.
+const poweredOff = "power off"
+
+// volumeNode reads the node of a volume that is added (before is empty), moved or
+// changed, and of one that is removed (after is empty).
+func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, before, after string) error {
+	for _, id := range []string{before, after} {
+		if id == "" {
+			continue
+		}
+		n, err := s.linkedNode(ctx, r, tx, id)
+		if err != nil {
+			return err
+		}
+		if before != "" && n.PowerState != poweredOff {
+			return wire.Invalid("The requested action on the volumes of node %s can not be performed: the node is in power state %q and "+
+				"must be powered off.", n.UUID, n.PowerState)
+		}
+		if err := tx.Enqueue(ctx, dispatch.Dirty(n)); err != nil {
+			return err
+		}
+		if before == after {
+			break
+		}
+	}
+	return nil
+}
+
+func (s *Server) checkConnector(ctx context.Context, r *Request, tx *store.Tx, before, v *store.VolumeConnector) error {
+	old := ""
+	if before != nil {
+		old = before.Node
+	}
+	return s.volumeNode(ctx, r, tx, old, v.Node)
+}
+
+func (s *Server) mayRemoveConnector(ctx context.Context, r *Request, tx *store.Tx, v *store.VolumeConnector) error {
+	return s.volumeNode(ctx, r, tx, v.Node, "")
+}
+
+// checkTarget also seals the secrets of the target's properties.
+func (s *Server) checkTarget(ctx context.Context, r *Request, tx *store.Tx, before, v *store.VolumeTarget) (err error) {
+	old, properties := "", map[string]any(nil)
+	if before != nil {
+		old, properties = before.Node, before.Properties
+	}
+	if err := s.volumeNode(ctx, r, tx, old, v.Node); err != nil {
+		return err
+	}
+	v.Properties, err = s.sealSecrets(v.UUID, "properties", v.Properties, properties)
+	return err
+}
+
+func (s *Server) mayRemoveTarget(ctx context.Context, r *Request, tx *store.Tx, v *store.VolumeTarget) error {
+	return s.volumeNode(ctx, r, tx, v.Node, "")
+}
