@@ -10,6 +10,10 @@ import (
 type conn interface {
 	exec(ctx context.Context, stmt string, args ...any) (affected int64, err error)
 	query(ctx context.Context, stmt string, args ...any) (rows, error)
+	// execLater is exec for a write about which check says all there is to say. It may
+	// be sent later, in its order, at the latest before the commit; then a call that
+	// follows, or the commit, returns check's error.
+	execLater(ctx context.Context, check func(affected int64, err error) error, stmt string, args ...any) error
 }
 
 // rows is what database/sql and pgx agree on.

@@ -115,8 +115,6 @@ func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error
 		}
 		args = append(args, fields(historyColumns, h)...)
 	}
-	if _, err := tx.conn.exec(ctx, insertHistory(len(entries)), args...); err != nil {
-		return fmt.Errorf("append history of node %s: %w", entries[0].Node, err)
-	}
-	return nil
+	return tx.write(ctx, func(err error) error { return fmt.Errorf("append history of node %s: %w", entries[0].Node, err) },
+		insertHistory(len(entries)), args...)
 }

@@ -104,7 +104,8 @@ type Node struct {
 	WorkVerb    work.Verb
 	Reservation string
 
-	read shown // when the row was read or written last
+	read     shown // when the row was read or written last
+	lockedBy *Tx   // that read the node for a write and keeps others from changing it
 }
 
 // LastChanged is when somebody last changed the node: observations do not count.

@@ -84,6 +84,7 @@ func (tx *Tx) Node(ctx context.Context, ident string) (*Node, error) {
 	if err == nil {
 		asRead := *n
 		tx.nodes = append(tx.nodes, &asRead)
+		n.lockedBy = tx
 	}
 	return n, err
 }

@@ -54,8 +54,9 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 	}
 	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt = n.AcceptedState, n.AcceptedTarget, n.AcceptedAt
 	args := append([]any{n.Revision}, fields(nodeColumns, n, nodeWritten...)...)
-	if _, err := tx.conn.exec(ctx, insertNode, args...); err != nil {
-		return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value))
+	err := tx.write(ctx, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, insertNode, args...)
+	if err != nil {
+		return err
 	}
 	if err := tx.insertTraits(ctx, n.UUID, n.Traits); err != nil {
 		return err
@@ -94,12 +95,24 @@ func (tx *Tx) UpdateObservation(ctx context.Context, n *Node) error {
 
 func (tx *Tx) updateNode(ctx context.Context, n *Node, stmt string, classes ...class) error {
 	args := append([]any{n.UUID, n.Revision}, fields(nodeColumns, n, classes...)...)
-	rows, err := tx.conn.exec(ctx, stmt, args...)
-	if err != nil {
-		return fmt.Errorf("update node %s: %w", n.UUID, tx.s.taken(err, n.value))
+	revision := n.Revision
+	check := func(rows int64, err error) error {
+		if err != nil {
+			return fmt.Errorf("update node %s: %w", n.UUID, tx.s.taken(err, n.value))
+		}
+		if rows == 0 {
+			return fmt.Errorf("update node %s at revision %s: %w", n.UUID, strconv.FormatInt(revision, 10), ErrConflict)
+		}
+		return nil
 	}
-	if rows == 0 {
-		return fmt.Errorf("update node %s at revision %s: %w", n.UUID, strconv.FormatInt(n.Revision, 10), ErrConflict)
+	send := tx.conn.execLater
+	if n.lockedBy != tx { // a conflict is possible: the caller may want to go on from there
+		send = func(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
+			return check(tx.conn.exec(ctx, stmt, args...))
+		}
+	}
+	if err := send(ctx, check, stmt, args...); err != nil {
+		return err
 	}
 	n.Revision++
 	return nil
@@ -140,10 +153,9 @@ func (tx *Tx) insertTraits(ctx context.Context, node string, traits []string) er
 	for _, t := range traits {
 		args = append(args, node, t)
 	}
-	if _, err := tx.conn.exec(ctx, insertTraits(len(traits)), args...); err != nil {
+	return tx.write(ctx, func(err error) error {
 		return fmt.Errorf("set traits of node %s: %w", node, tx.s.taken(err, func(string) string { return strings.Join(traits, ",") }))
-	}
-	return nil
+	}, insertTraits(len(traits)), args...)
 }
 
 // touch moves a node's revision on after a change of what belongs to it.

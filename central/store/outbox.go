@@ -72,8 +72,10 @@ func (tx *Tx) Enqueue(ctx context.Context, entries ...*Outbox) error {
 		row := outboxRow{Outbox: *o, site: tx.s.opts.SiteOf(o.Group), origin: tx.s.opts.Origin}
 		args = append(args, fields(outboxColumns, &row)...)
 	}
-	if _, err := tx.conn.exec(ctx, insertOutbox(len(entries)), args...); err != nil {
-		return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err)
+	err := tx.write(ctx, func(err error) error { return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err) },
+		insertOutbox(len(entries)), args...)
+	if err != nil {
+		return err
 	}
 	tx.enqueued = append(tx.enqueued, entries...)
 	return nil

@@ -50,6 +50,10 @@ func (e *postgresEngine) exec(ctx context.Context, stmt string, args ...any) (in
 	return pgConn{e.counter, e.pool}.exec(ctx, stmt, args...)
 }
 
+func (e *postgresEngine) execLater(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
+	return check(e.exec(ctx, stmt, args...))
+}
+
 func (e *postgresEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
 	return pgConn{e.counter, e.pool}.query(ctx, stmt, args...)
 }
@@ -57,7 +61,13 @@ func (e *postgresEngine) query(ctx context.Context, stmt string, args ...any) (r
 var serializable = pgx.TxOptions{IsoLevel: pgx.Serializable}
 
 func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error {
-	run := func(tx pgx.Tx) error { return f(pgConn{e.counter, tx}) }
+	run := func(tx pgx.Tx) error {
+		t := &pgTx{pgConn: pgConn{e.counter, tx}, tx: tx}
+		if err := f(t); err != nil {
+			return err
+		}
+		return t.flush(ctx)
+	}
 	if e.cockroach {
 		err := crdbpgx.ExecuteTx(crdb.WithMaxRetries(ctx, maxAttempts), e.pool, serializable, run)
 		if _, gaveUp := errors.AsType[*crdb.MaxRetriesExceededError](err); gaveUp {
@@ -69,22 +79,31 @@ func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error
 		return err
 	}
 	return retry(ctx, serializationFailure, func() error {
-		tx, err := e.pool.BeginTx(ctx, serializable)
+		tx, err := e.begin(ctx)
 		if err != nil {
 			return err
 		}
-		if err := run(tx); err != nil {
-			tx.Rollback(ctx) // a connection on which it fails is closed: err says why
+		defer tx.rollback(ctx) // also when f panics; does nothing after the commit
+		if err := f(tx); err != nil {
 			return err
 		}
-		if err := tx.Commit(ctx); err != nil && !rolledBack(err) {
-			return fmt.Errorf("%w: %w", ErrUnknown, err)
-		} else if err != nil {
-			return err
-		}
-		return nil
+		return tx.commit(ctx)
 	})
 }
+
+func (e *postgresEngine) begin(ctx context.Context) (transaction, error) {
+	tx, err := e.pool.BeginTx(ctx, serializable)
+	if err != nil {
+		return nil, err
+	}
+	return &pgTx{pgConn: pgConn{e.counter, tx}, tx: tx}, nil
+}
+
+// grouped: CockroachDB commits many transactions side by side better than it runs one
+// with many statements.
+func (e *postgresEngine) grouped() bool { return !e.cockroach }
+
+func (e *postgresEngine) conflict(err error) bool { return serializationFailure(err) }
 
 // rolledBack reports whether a failed commit is known to have changed nothing: the
 // server said so, and not that it is about to end, which it may say after the commit.
@@ -157,6 +176,10 @@ func (c pgConn) exec(ctx context.Context, stmt string, args ...any) (int64, erro
 	c.add()
 	tag, err := c.db.Exec(ctx, stmt, args...)
 	return tag.RowsAffected(), err
+}
+
+func (c pgConn) execLater(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
+	return check(c.exec(ctx, stmt, args...))
 }
 
 func (c pgConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {

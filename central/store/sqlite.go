@@ -16,9 +16,8 @@ import (
 // process instead of failing on the file's lock, and a few for reads, which WAL
 // lets run beside it.
 type sqliteEngine struct {
-	*counter
-	writer *sql.DB
-	reader *sql.DB
+	writer *sqliteWriter
+	reader *sqliteReader
 }
 
 const sqliteReaders = 4
@@ -46,30 +45,41 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &sqliteEngine{counter: c, writer: writer, reader: reader}, nil
+	return &sqliteEngine{newSQLiteWriter(c, writer), &sqliteReader{counter: c, db: reader, known: map[string]*sql.Stmt{}}}, nil
 }
 
-func (e *sqliteEngine) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
-	return sqlConn{e.counter, e.writer}.exec(ctx, stmt, args...)
+func (e *sqliteEngine) exec(ctx context.Context, stmt string, args ...any) (n int64, err error) {
+	err = e.transact(ctx, func(c conn) (err error) { n, err = c.exec(ctx, stmt, args...); return err })
+	return n, err
+}
+
+func (e *sqliteEngine) execLater(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
+	return check(e.exec(ctx, stmt, args...))
 }
 
 func (e *sqliteEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
-	return sqlConn{e.counter, e.reader}.query(ctx, stmt, args...)
+	return e.reader.query(ctx, stmt, args...)
 }
 
 func (e *sqliteEngine) transact(ctx context.Context, f func(conn) error) error {
 	return retry(ctx, sqliteBusy, func() error {
-		tx, err := e.writer.BeginTx(ctx, nil)
+		tx, err := e.writer.begin(ctx)
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() // does nothing after the commit
-		if err := f(sqlConn{e.counter, tx}); err != nil {
+		defer tx.rollback(ctx)
+		if err := f(tx); err != nil {
 			return err
 		}
-		return tx.Commit()
+		return tx.commit(ctx)
 	})
 }
+
+func (e *sqliteEngine) begin(ctx context.Context) (transaction, error) { return e.writer.begin(ctx) }
+
+func (e *sqliteEngine) grouped() bool { return true }
+
+func (e *sqliteEngine) conflict(err error) bool { return sqliteBusy(err) }
 
 // sqliteBusy: another process holds the file.
 func sqliteBusy(err error) bool {
@@ -104,33 +114,6 @@ func (e *sqliteEngine) lockRows(string) string { return "" } // the transaction 
 
 func (e *sqliteEngine) name() string { return "sqlite" }
 
-func (e *sqliteEngine) ping(ctx context.Context) error { return e.reader.PingContext(ctx) }
+func (e *sqliteEngine) ping(ctx context.Context) error { return e.reader.db.PingContext(ctx) }
 
-func (e *sqliteEngine) close() error { return errors.Join(e.reader.Close(), e.writer.Close()) }
-
-// sqlConn is a conn over a *sql.DB or *sql.Tx.
-type sqlConn struct {
-	*counter
-	db interface {
-		ExecContext(ctx context.Context, stmt string, args ...any) (sql.Result, error)
-		QueryContext(ctx context.Context, stmt string, args ...any) (*sql.Rows, error)
-	}
-}
-
-func (c sqlConn) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
-	c.add()
-	r, err := c.db.ExecContext(ctx, stmt, args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
-func (c sqlConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {
-	c.add()
-	r, err := c.db.QueryContext(ctx, stmt, args...)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
+func (e *sqliteEngine) close() error { return errors.Join(e.reader.close(), e.writer.close()) }

@@ -25,6 +25,7 @@ type Options struct {
 // Store is safe for concurrent use.
 type Store struct {
 	engine engine
+	group  *group // nil: each transaction by itself
 	count  counter
 	opts   Options
 
@@ -58,6 +59,9 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if e, ok := s.engine.(grouping); ok && e.grouped() {
+		s.group = &group{engine: e}
 	}
 	return s, nil
 }
@@ -95,11 +99,14 @@ func (s *Store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Micros
 // Update runs f in a serializable transaction and commits when f returns nil. f is
 // run again as a whole when the database reports a conflict, so it must have no
 // effect besides tx; after a bounded number of attempts Update fails with ErrBusy.
-// f's own error rolls back and is returned as it is. What f enqueued is told to those
-// who watch the outbox before Update returns.
+// f's own error rolls back and is returned as it is; that of a write may come only
+// after f, since writes of which nothing is read back may be sent later. What f
+// enqueued is told to those who watch the outbox before Update returns. Concurrent
+// updates may share one commit; f runs in the caller's goroutine and must not wait for
+// another update.
 func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) error) error {
 	var tx *Tx // of the attempt that was committed
-	err := s.engine.transact(ctx, func(c conn) error {
+	err := s.transact(ctx, func(c conn) error {
 		tx = &Tx{s: s, conn: c}
 		if err := f(ctx, tx); err != nil {
 			return err
@@ -115,6 +122,13 @@ func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) 
 		tx.committed(ctx)
 	}
 	return err
+}
+
+func (s *Store) transact(ctx context.Context, f func(conn) error) error {
+	if s.group != nil {
+		return s.group.transact(ctx, f)
+	}
+	return s.engine.transact(ctx, f)
 }
 
 // The places around a commit where a replica may die. The detail is the verb of the

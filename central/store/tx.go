@@ -1,5 +1,7 @@
 package store
 
+import "context"
+
 // Tx is a transaction of Update; it must not be kept or used by several goroutines.
 type Tx struct {
 	s        *Store
@@ -10,6 +12,17 @@ type Tx struct {
 	noted    []*Change // those of changes that are written
 	audited  *Audit    // as record wrote it
 	nodes    []*Node   // as read for a write, for what is told of those that are deleted
+}
+
+// write sends a statement, maybe later, that only adds rows or changes what is known to
+// be there; fail says what its error means.
+func (tx *Tx) write(ctx context.Context, fail func(error) error, stmt string, args ...any) error {
+	return tx.conn.execLater(ctx, func(_ int64, err error) error {
+		if err != nil {
+			return fail(err)
+		}
+		return nil
+	}, stmt, args...)
 }
 
 // taken turns a violated unique constraint into a *DuplicateError; value gives the

@@ -98,11 +98,10 @@ func (tx *Tx) InsertWork(ctx context.Context, w *Work) error {
 	if w.RequestedAt.IsZero() {
 		w.RequestedAt = tx.s.now()
 	}
-	if _, err := tx.conn.exec(ctx, insertWork, fields(workColumns, w)...); err != nil {
-		return fmt.Errorf("insert work %s of node %s: %w", w.Verb, w.Node, tx.s.taken(err, func(string) string { return w.Node }))
-	}
 	tx.verb = string(w.Verb)
-	return nil
+	return tx.write(ctx, func(err error) error {
+		return fmt.Errorf("insert work %s of node %s: %w", w.Verb, w.Node, tx.s.taken(err, func(string) string { return w.Node }))
+	}, insertWork, fields(workColumns, w)...)
 }
 
 // EndWork closes an open work as ended or superseded, with an error text or none.

@@ -30,15 +30,17 @@ func rollback(t *testing.T, s *store.Store) {
 	}
 }
 
-// contention: many writers of one row all get through, one after the other, and
-// the database is seen to have asked for retries.
-func contention(t *testing.T, s *store.Store) {
+// contention: many replicas that write one row all get through, one after the other,
+// and the database is seen to have asked for retries.
+func contention(t *testing.T, address string) {
 	const writers, writes = 8, 10
+	s := Open(t, address)
 	Insert(t, s, NewNode("n"))
 	var attempts atomic.Int64
 	var wg sync.WaitGroup
 	errs := make(chan error, writers*writes)
 	for range writers {
+		s := Open(t, address)
 		wg.Go(func() {
 			for range writes {
 				errs <- s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {

@@ -39,7 +39,9 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Snapshots", snapshots},
 		{"DeleteNode", deleteNode},
 		{"Rollback", rollback},
-		{"Contention", contention},
+		{"Together", together},
+		{"TogetherButOne", togetherButOne},
+		{"TogetherAndGone", togetherAndGone},
 		{"DeployCost", deployCost},
 		{"Vault", vault},
 		{"JoinTokens", joinTokens},
@@ -52,6 +54,7 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}
+	t.Run("Contention", func(t *testing.T) { contention(t, address(t)) })
 	t.Run("Migrate", func(t *testing.T) { migrateTogether(t, address(t)) })
 }
 

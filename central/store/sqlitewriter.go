@@ -1,0 +1,210 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// sqliteWriter is the one connection that writes, with the statements that it has
+// prepared. Who holds it has it alone.
+type sqliteWriter struct {
+	*counter
+	db   *sql.DB // of one connection
+	free chan struct{}
+
+	conn  *sql.Conn // nil: to be opened
+	known map[string]*sql.Stmt
+}
+
+func newSQLiteWriter(c *counter, db *sql.DB) *sqliteWriter {
+	w := &sqliteWriter{counter: c, db: db, free: make(chan struct{}, 1), known: map[string]*sql.Stmt{}}
+	w.free <- struct{}{}
+	return w
+}
+
+// begin waits for the writer and begins a transaction with the file's write lock.
+func (w *sqliteWriter) begin(ctx context.Context) (*sqliteTx, error) {
+	select {
+	case <-w.free:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	err := w.open(ctx)
+	if err == nil {
+		_, err = w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+	}
+	if err != nil {
+		w.free <- struct{}{}
+		return nil, err
+	}
+	return &sqliteTx{w: w}, nil
+}
+
+func (w *sqliteWriter) open(ctx context.Context) (err error) {
+	if w.conn == nil {
+		w.conn, err = w.db.Conn(ctx)
+	}
+	return err
+}
+
+// prepared returns the statement of a text.
+func (w *sqliteWriter) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
+	if s := w.known[text]; s != nil {
+		return s, nil
+	}
+	s, err := w.conn.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(w.known) >= maxPrepared {
+		w.forget()
+	}
+	w.known[text] = s
+	return s, nil
+}
+
+func (w *sqliteWriter) forget() error {
+	var errs []error
+	for text, s := range w.known {
+		errs = append(errs, s.Close())
+		delete(w.known, text)
+	}
+	return errors.Join(errs...)
+}
+
+// drop gives up a connection that is in a state which nobody knows.
+func (w *sqliteWriter) drop() {
+	w.forget()
+	w.conn.Close()
+	w.conn = nil
+}
+
+func (w *sqliteWriter) close() error {
+	<-w.free
+	err := w.forget()
+	if w.conn != nil {
+		err = errors.Join(err, w.conn.Close())
+	}
+	return errors.Join(err, w.db.Close())
+}
+
+// sqliteTx is a transaction of the writer.
+type sqliteTx struct {
+	w     *sqliteWriter
+	ended bool
+}
+
+func (t *sqliteTx) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
+	t.w.add()
+	s, err := t.w.prepared(ctx, stmt)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// execLater: nothing is gained by waiting.
+func (t *sqliteTx) execLater(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
+	return check(t.exec(ctx, stmt, args...))
+}
+
+func (t *sqliteTx) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	t.w.add()
+	s, err := t.w.prepared(ctx, stmt)
+	if err != nil {
+		return nil, err
+	}
+	return queryRows(s.QueryContext(ctx, args...))
+}
+
+func (t *sqliteTx) flush(context.Context) error { return nil }
+
+func (t *sqliteTx) commit(ctx context.Context) error {
+	_, err := t.w.conn.ExecContext(ctx, "COMMIT")
+	if err != nil {
+		t.rollback(ctx)
+		return fmt.Errorf("commit: %w", err)
+	}
+	t.end()
+	return nil
+}
+
+// rollback does nothing after the end.
+func (t *sqliteTx) rollback(ctx context.Context) {
+	if t.ended {
+		return
+	}
+	// An error that SQLite has rolled back by itself leaves nothing to roll back, which
+	// it reports as an error too; a new connection is in a state that is known.
+	if _, err := t.w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
+		t.w.drop()
+	}
+	t.end()
+}
+
+func (t *sqliteTx) end() {
+	t.ended = true
+	t.w.free <- struct{}{}
+}
+
+// maxPrepared bounds the statements that are kept prepared: lists come in many forms.
+const maxPrepared = 256
+
+// sqliteReader reads outside of transactions, with several connections.
+type sqliteReader struct {
+	*counter
+	db *sql.DB
+
+	mu    sync.Mutex
+	known map[string]*sql.Stmt
+}
+
+func (r *sqliteReader) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	r.add()
+	s, err := r.prepared(ctx, stmt)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return queryRows(r.db.QueryContext(ctx, stmt, args...))
+	}
+	return queryRows(s.QueryContext(ctx, args...))
+}
+
+// prepared returns the statement of a text, nil when there are many others.
+func (r *sqliteReader) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
+	r.mu.Lock()
+	s, full := r.known[text], len(r.known) >= maxPrepared
+	r.mu.Unlock()
+	if s != nil || full {
+		return s, nil
+	}
+	s, err := r.db.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other := r.known[text]; other != nil {
+		s.Close() // somebody was faster
+		return other, nil
+	}
+	r.known[text] = s
+	return s, nil
+}
+
+func (r *sqliteReader) close() error { return r.db.Close() }
+
+func queryRows(r *sql.Rows, err error) (rows, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}

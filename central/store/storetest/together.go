@@ -1,0 +1,182 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// crowd holds the store's writers up until n updates wait, then lets them all go: they
+// are committed together where the engine does so. It returns their errors in order.
+func crowd(t *testing.T, s *store.Store, updates ...func(ctx context.Context, tx *store.Tx) error) []error {
+	t.Helper()
+	started, free := make(chan struct{}), make(chan struct{})
+	holder := make(chan error, 1)
+	go func() {
+		holder <- s.Update(t.Context(), func(context.Context, *store.Tx) error {
+			close(started)
+			<-free
+			return errors.New("only here to hold the others up")
+		})
+	}()
+	<-started
+	errs := make([]error, len(updates))
+	var called, done sync.WaitGroup
+	for i, f := range updates {
+		called.Add(1)
+		done.Go(func() {
+			called.Done()
+			errs[i] = s.Update(t.Context(), f)
+		})
+	}
+	called.Wait()
+	close(free)
+	done.Wait()
+	<-holder
+	return errs
+}
+
+// together: each of many concurrent updates is done, and told to the outbox's watchers,
+// once.
+func together(t *testing.T, s *store.Store) {
+	const n = 40
+	var told atomic.Int64
+	defer s.WatchOutbox(func(list []*store.Outbox) { told.Add(int64(len(list))) })()
+	nodes := numbered("n", n)
+	var updates []func(context.Context, *store.Tx) error
+	for _, node := range nodes {
+		updates = append(updates, func(ctx context.Context, tx *store.Tx) error {
+			fresh := *node
+			if err := tx.InsertNode(ctx, &fresh); err != nil {
+				return err
+			}
+			found, err := tx.Node(ctx, node.UUID) // a write is seen by what follows it
+			if err != nil {
+				return err
+			}
+			found.Description = "seen"
+			if err := tx.UpdateNode(ctx, found); err != nil {
+				return err
+			}
+			return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: node.UUID})
+		})
+	}
+	for i, err := range crowd(t, s, updates...) {
+		if err != nil {
+			t.Errorf("update %d: %v", i, err)
+		}
+	}
+	for _, node := range nodes {
+		expect(t, "description of "+node.Name, read(t, s, node.UUID).Description, "seen")
+	}
+	left, err := s.OwnOutbox(t.Context(), "", "", 2*n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "rows in the outbox", len(left), n)
+	expect(t, "rows that watchers were told", told.Load(), int64(n))
+}
+
+// togetherButOne: of a crowd in which some are refused, before and after they have
+// written, fail in the database or are not what they were read as, each gets its own
+// error, and the others are done all the same.
+func togetherButOne(t *testing.T, s *store.Store) {
+	early, late := errors.New("refused before a write"), errors.New("refused after a write")
+	Insert(t, s, NewNode("taken"), NewNode("old"))
+	old := read(t, s, "old")
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, "old")
+		if err != nil {
+			return err
+		}
+		return tx.UpdateNode(ctx, n)
+	})
+	insert := func(name string, then error) func(context.Context, *store.Tx) error {
+		return func(ctx context.Context, tx *store.Tx) error {
+			if err := tx.InsertNode(ctx, NewNode(name)); err != nil {
+				return err
+			}
+			return then
+		}
+	}
+	errs := crowd(t, s,
+		insert("a", nil),
+		func(context.Context, *store.Tx) error { return early },
+		insert("b", late),
+		insert("taken", nil),
+		insert("twice", nil),
+		insert("twice", nil),
+		func(ctx context.Context, tx *store.Tx) error { stale := *old; return tx.UpdateNode(ctx, &stale) },
+		insert("c", nil),
+	)
+	var taken *store.DuplicateError
+	if errs[0] != nil || errs[7] != nil {
+		t.Errorf("two that nothing speaks against: %v, %v", errs[0], errs[7])
+	}
+	if !errors.Is(errs[1], early) || !errors.Is(errs[2], late) {
+		t.Errorf("two that changed their minds: %v, %v", errs[1], errs[2])
+	}
+	if !errors.As(errs[3], &taken) || taken.Field != "name" || taken.Value != "taken" {
+		t.Errorf("a name that is taken: %v", errs[3])
+	}
+	if (errs[4] == nil) == (errs[5] == nil) || !errors.As(errors.Join(errs[4], errs[5]), &taken) || taken.Value != "twice" {
+		t.Errorf("two of one name: %v, %v", errs[4], errs[5])
+	}
+	if !errors.Is(errs[6], store.ErrConflict) {
+		t.Errorf("a node that has changed: %v", errs[6])
+	}
+	for name, want := range map[string]bool{"a": true, "b": false, "twice": true, "c": true} {
+		if _, err := s.Node(t.Context(), name); (err == nil) != want {
+			t.Errorf("node %s: %v, want it there: %t", name, err, want)
+		}
+	}
+}
+
+// togetherAndGone: who gives up while it waits, or panics, changes nothing and holds
+// nobody up.
+func togetherAndGone(t *testing.T, s *store.Store) {
+	gone, cancel := context.WithCancel(t.Context())
+	waits := func(ctx context.Context, tx *store.Tx) error { return errors.New("it must not run") }
+	panics := func(name string) (p any) {
+		defer func() { p = recover() }()
+		return s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			if err := tx.InsertNode(ctx, NewNode(name)); err != nil {
+				return err
+			}
+			panic("out of cheese")
+		})
+	}
+	started, free := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		s.Update(t.Context(), func(context.Context, *store.Tx) error { close(started); <-free; return nil })
+	})
+	<-started
+	left := make(chan error, 1)
+	wg.Go(func() { left <- s.Update(gone, waits) })
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("who gave up got %v", err)
+	}
+	for i := range 4 {
+		wg.Go(func() {
+			if p := panics(fmt.Sprintf("p%d", i)); p != "out of cheese" {
+				t.Errorf("the panic of an update came out as %v", p)
+			}
+		})
+		wg.Go(func() { Insert(t, s, NewNode(fmt.Sprintf("q%d", i))) })
+	}
+	close(free)
+	wg.Wait()
+	for i := range 4 {
+		if _, err := s.Node(t.Context(), fmt.Sprintf("p%d", i)); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("node of an update that panicked: %v", err)
+		}
+		read(t, s, fmt.Sprintf("q%d", i))
+	}
+}
