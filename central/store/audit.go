@@ -178,10 +178,8 @@ func (tx *Tx) insertAudit(ctx context.Context, lines ...*Audit) error {
 		}
 		args = append(args, fields(auditColumns, a)...)
 	}
-	if _, err := tx.conn.exec(ctx, insertAudit(len(lines)), args...); err != nil {
-		return fmt.Errorf("write the audit of %s: %w", lines[0].RequestID, err)
-	}
-	return nil
+	return tx.write(ctx, func(err error) error { return fmt.Errorf("write the audit of %s: %w", lines[0].RequestID, err) },
+		insertAudit(len(lines)), args...)
 }
 
 // IsUUID reports whether a text is a UUID in its usual form.

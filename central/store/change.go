@@ -111,8 +111,9 @@ func (tx *Tx) insertChanges(ctx context.Context, cause *Cause) error {
 			}
 			args = append(args, fields(changeColumns, c)...)
 		}
-		if _, err := tx.conn.exec(ctx, insertChanges(len(part)), args...); err != nil {
-			return fmt.Errorf("write %d changes: %w", len(part), err)
+		err := tx.write(ctx, func(err error) error { return fmt.Errorf("write %d changes: %w", len(part), err) }, insertChanges(len(part)), args...)
+		if err != nil {
+			return err
 		}
 		tx.noted = tx.changes[:len(tx.noted)+len(part)]
 	}
