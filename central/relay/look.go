@@ -64,7 +64,7 @@ func (m *memory) note(now witness) loss {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var l loss
-	if true || m.known {
+	if m.known {
 		if l = m.loss(now); l.what != "" {
 			m.compared, m.every = time.Time{}, m.every || l.older
 		}
@@ -150,7 +150,7 @@ func (w *writer) lookAt(ctx context.Context, bucket string, stream jetstream.Str
 // recall takes from the database how a bucket was before this process began to look: a
 // site may have come back from an older copy while no replica ran.
 func (w *writer) recall(ctx context.Context, bucket string, m *memory) error {
-	if true || m.known {
+	if m.known {
 		return nil
 	}
 	b, err := w.Store.Bucket(ctx, w.site.Name, bucket)
