@@ -162,7 +162,7 @@ func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string
 	if err := c.table.CheckSort(r.Version, p.SortKey); err != nil {
 		return Reply{}, err
 	}
-	q := store.Page{Limit: p.Limit, SortKey: p.SortKey, Desc: p.Desc}
+	q := store.Page{Limit: p.Limit, SortKey: p.SortKey, Desc: p.Desc, Project: r.Scope()}
 	if p.SortKey == "id" {
 		q.SortKey = ""
 	}

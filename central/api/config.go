@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/policy"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
@@ -30,6 +31,10 @@ type Config struct {
 	PublicEndpoint string
 	// Auth says who asks; nil: everybody may do everything.
 	Auth auth.Strategy
+	// Policy returns the rules as they are now; nil: the defaults.
+	Policy func() *policy.Rules
+	// NoSelfService: a project's administrators may neither create nor delete nodes of their own.
+	NoSelfService bool
 	// DisallowedSteps are those, as "interface.step", that no list of steps may name; nil:
 	// vendor.send_raw.
 	DisallowedSteps []string
@@ -49,14 +54,18 @@ type Recorder interface {
 
 var errPanic = errors.New("handler panicked")
 
-// New makes the handler. Its caller listens on loopback only as long as there is no
-// authentication.
+// New makes the handler. Without Auth its caller listens on loopback only, unless an
+// operator insists.
 func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	if c.Auth == nil {
 		c.Auth = auth.NoAuth{}
+	}
+	if c.Policy == nil {
+		defaults := policy.Default("")
+		c.Policy = func() *policy.Rules { return defaults }
 	}
 	if c.Away == nil {
 		c.Away = func(string) error { return nil }

@@ -11,15 +11,21 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
+// The rules for what projects do with nodes of their own.
+const (
+	createOwn = "baremetal:node:create:self_owned_node"
+	deleteOwn = "baremetal:node:delete:self_owned_node"
+)
+
 func (s *Server) nodes() Resource {
 	const read, write = "baremetal:node:get", "baremetal:node:update"
 	return Resource{Name: "nodes", Routes: []Route{
 		{Method: http.MethodGet, Path: "nodes", Policy: "baremetal:node:list", Handle: s.listNodes},
 		{Method: http.MethodGet, Path: "nodes/detail", Policy: "baremetal:node:list", Handle: s.listNodesDetail},
-		{Method: http.MethodPost, Path: "nodes", Policy: "baremetal:node:create", Handle: s.createNode},
+		{Method: http.MethodPost, Path: "nodes", Policy: "baremetal:node:create", Own: createOwn, Handle: s.createNode},
 		{Method: http.MethodGet, Path: "nodes/{node}", Policy: read, Handle: s.showNode},
-		{Method: http.MethodPatch, Path: "nodes/{node}", Policy: write, Handle: s.updateNode},
-		{Method: http.MethodDelete, Path: "nodes/{node}", Policy: "baremetal:node:delete", Handle: s.deleteNode},
+		{Method: http.MethodPatch, Path: "nodes/{node}", Policy: write, ByField: true, Handle: s.updateNode},
+		{Method: http.MethodDelete, Path: "nodes/{node}", Policy: "baremetal:node:delete", Own: deleteOwn, Handle: s.deleteNode},
 		{Method: http.MethodGet, Path: "nodes/{node}/validate", Policy: "baremetal:node:validate", Handle: s.validateNode},
 		{Method: http.MethodGet, Path: "nodes/validate", Policy: "baremetal:node:validate", Handle: s.validateNodeByQuery},
 		{Method: http.MethodPut, Path: "nodes/{node}/maintenance", Policy: "baremetal:node:set_maintenance", Handle: s.setMaintenance, Success: http.StatusAccepted},
@@ -27,26 +33,38 @@ func (s *Server) nodes() Resource {
 	}}
 }
 
-// node reads the node that a request names.
+// node reads the node that a request names and may read.
 func (s *Server) node(r *Request, ident string) (*store.Node, error) {
 	var found *store.Node
 	err := s.eachIdent(r, ident, func(ident string) (err error) {
 		found, err = s.Store.Node(r.Context(), ident)
 		return err
 	})
+	if err == nil {
+		err = r.see(found, ident)
+	}
+	if err != nil {
+		return nil, err
+	}
 	r.concerns(found)
-	return found, err
+	return found, nil
 }
 
-// nodeForWrite reads the node that a request names inside of a transaction.
+// nodeForWrite reads the node that a request names and may read inside of a transaction.
 func (s *Server) nodeForWrite(ctx context.Context, r *Request, tx *store.Tx, ident string) (*store.Node, error) {
 	var found *store.Node
 	err := s.eachIdent(r, ident, func(ident string) (err error) {
 		found, err = tx.Node(ctx, ident)
 		return err
 	})
+	if err == nil {
+		err = r.see(found, ident)
+	}
+	if err != nil {
+		return nil, err
+	}
 	r.concerns(found)
-	return found, err
+	return found, nil
 }
 
 // eachIdent calls find with the identifier, and where a ".json" was cut off, then
@@ -75,6 +93,7 @@ func (s *Server) view(r *Request, n *store.Node, sel fields.Selection) *nodeView
 	if nodeTable.Has(sel, "conductor") {
 		v.owner = s.ownerName(n)
 	}
+	s.look(r, v)
 	return v
 }
 

@@ -37,6 +37,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err := nodeTable.Create(r.Version, body, &nodeView{Node: n, version: r.Version}); err != nil {
 		return Reply{}, err
 	}
+	if err := s.claim(r, n); err != nil {
+		return Reply{}, err
+	}
 	if n.UUID == "" {
 		n.UUID = uuid.NewString()
 	}
@@ -68,6 +71,18 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	}
 	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/nodes/" + n.UUID,
 		Body: s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n)}, nil
+}
+
+// claim gives a node that a project enrols for itself to that project.
+func (s *Server) claim(r *Request, n *store.Node) error {
+	if !s.selfService(r, createOwn) {
+		return nil
+	}
+	if n.Owner != "" && n.Owner != r.Caller.Project {
+		return wire.Invalid("Cannot create a node as a project scoped admin with an owner other than your own project.")
+	}
+	n.Owner = r.Caller.Project
+	return nil
 }
 
 // checkNames checks the fields that name something.

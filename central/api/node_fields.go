@@ -19,6 +19,10 @@ type nodeView struct {
 	version microversion.Version
 	// owner is the live rackd that serves the node, empty for none.
 	owner string
+	// kept says which of the guarded fields the request may not see.
+	kept [len(guarded)]bool
+	// driverInfo and instanceInfo, if not nil, are shown unmasked.
+	driverInfo, instanceInfo map[string]any
 }
 
 type (
@@ -62,18 +66,28 @@ var nodeTable = func() *fields.Table[nodeView] {
 		fields.Bool("disable_power_off", 95, false, func(n *nodeView) *bool { return &n.DisablePowerOff }).Write().Sort(),
 		str("driver", 1, func(n *nodeView) *string { return &n.Driver }).Write().Must().Max(255).Sort(),
 		dict("driver_info", 1, func(n *nodeView) *map[string]any { return &n.DriverInfo }).Write().
-			Show(func(n *nodeView) any { return mask(n.DriverInfo) }),
-		computed("driver_internal_info", 3, func(n *nodeView) any { return mask(n.DriverInternalInfo) }),
+			Show(guard("driver_info", func(n *nodeView) any {
+				if n.driverInfo != nil {
+					return n.driverInfo
+				}
+				return mask(n.DriverInfo)
+			})),
+		computed("driver_internal_info", 3, guard("driver_internal_info", func(n *nodeView) any { return mask(n.DriverInternalInfo) })),
 		dict("extra", 1, func(n *nodeView) *map[string]any { return &n.Extra }).Write(),
 		computed("fault", 42, func(n *nodeView) any { return orNull(n.Fault) }).Sort(),
 		computed("health", 109, func(n *nodeView) any { return orNull(n.Health) }).Sort(),
 		fields.Time("inspection_finished_at", 6, func(n *nodeView) time.Time { return n.InspectionFinished }).Sort(),
 		fields.Time("inspection_started_at", 6, func(n *nodeView) time.Time { return n.InspectionStarted }).Sort(),
 		dict("instance_info", 1, func(n *nodeView) *map[string]any { return &n.InstanceInfo }).Write().
-			Show(func(n *nodeView) any { return maskInstance(n.InstanceInfo) }),
+			Show(func(n *nodeView) any {
+				if n.instanceInfo != nil {
+					return n.instanceInfo
+				}
+				return maskInstance(n.InstanceInfo)
+			}),
 		str("instance_name", 104, func(n *nodeView) *string { return &n.InstanceName }).Write().Max(255).Sort(),
 		fields.UUID("instance_uuid", 1, func(n *nodeView) *string { return &n.InstanceUUID }).Write().List().Sort(),
-		computed("last_error", 1, func(n *nodeView) any { return orNull(n.LastError) }).Sort(),
+		computed("last_error", 1, guard("last_error", func(n *nodeView) any { return orNull(n.LastError) })).Sort(),
 		str("lessee", 65, func(n *nodeView) *string { return &n.Lessee }).Write().Max(255).Sort(),
 		maintenance.Write().List().Sort(),
 		computed("maintenance_reason", 1, func(n *nodeView) any { return orNull(n.MaintenanceReason) }).Sort(),
@@ -87,7 +101,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		computed("provision_state", 1, visibleState).List().Sort(),
 		fields.Time("provision_updated_at", 1, func(n *nodeView) time.Time { return n.ProvisionUpdatedAt }).Sort(),
 		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }),
-		computed("reservation", 1, func(n *nodeView) any { return orNull(n.Reservation) }),
+		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.Reservation) })),
 		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).Write().Max(80).Sort(),
 		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).Write().Sort(),
 		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).Write().Max(4096).Sort(),

@@ -110,6 +110,11 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	if q.Page, err = storePage(p); err != nil {
 		return q, p, err
 	}
+	if q.Page.Project = r.Scope(); q.Page.Project != "" && q.Marker != "" {
+		if _, err := s.node(r, q.Marker); err != nil {
+			return q, p, err
+		}
+	}
 	for name, at := range map[string]**bool{"associated": &q.Associated, "maintenance": &q.Maintenance, "retired": &q.Retired, "sharded": &q.Sharded} {
 		if *at, err = r.Query.Bool(name); err != nil {
 			return q, p, err

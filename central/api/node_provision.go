@@ -20,6 +20,12 @@ const (
 	runbookSince        microversion.Version = 92
 )
 
+// stepRules are the rules of who may say the steps themselves, without a runbook.
+var stepRules = map[provision.Event]string{
+	provision.EventClean:   "baremetal:node:set_provision_state:clean_steps",
+	provision.EventService: "baremetal:node:set_provision_state:service_steps",
+}
+
 func (s *Server) setProvision(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
@@ -37,6 +43,10 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 	}
 	if runbook != "" {
 		if err := s.useRunbook(r, &p, runbook); err != nil {
+			return Reply{}, err
+		}
+	} else if rule := stepRules[p.Verb.Event]; rule != "" && len(p.Steps) > 0 {
+		if err := s.allowed(r, rule, p.Node); err != nil {
 			return Reply{}, err
 		}
 	}

@@ -40,6 +40,9 @@ func checkChange(before, n *store.Node, c *nodeChange) error {
 	if n.Protected && !before.Protected && !state.In(provision.ProtectAllowed) {
 		return conflict("Node %s can only be protected in the states %s, it is in %q.", n.UUID, words(provision.ProtectAllowed), state)
 	}
+	if before.Owner != n.Owner && state == provision.Active && !c.mayMove {
+		return conflict("Node %s can not be given to another owner while it is in state %q.", n.UUID, state)
+	}
 	if n.ProtectedReason != "" && !n.Protected {
 		return wire.Invalid("protected_reason can only be set on a protected node.")
 	}

@@ -48,6 +48,14 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 	if err != nil {
 		return err
 	}
+	if !r.seesRunbook(b) {
+		return wire.Errorf(http.StatusNotFound, "Runbook %.255s could not be found.", ident)
+	}
+	if !b.Public {
+		if err := r.allowed("baremetal:runbook:use", runbookTarget(b)); err != nil {
+			return err
+		}
+	}
 	if !suits(b, p.Node, r) {
 		return wire.Invalid("Runbook %s has not been approved for node %s: the node has none of the runbook's traits.", b.Name, p.Node.UUID)
 	}

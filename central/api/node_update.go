@@ -46,7 +46,11 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		if n, err = s.nodeForWrite(ctx, r, tx, r.Param(0)); err != nil {
 			return err
 		}
+		if err := s.mayChange(r, ops, n); err != nil {
+			return err
+		}
 		group := n.ConductorGroup
+		change.mayMove = s.allowed(r, "baremetal:node:update_owner_provisioned", n) == nil
 		if err := s.change(ctx, tx, n, change); err != nil {
 			return err
 		}
@@ -71,6 +75,8 @@ type nodeChange struct {
 	ops     []patch.Op
 	reset   bool // reset_interfaces
 	touched []string
+	// mayMove: the owner may change while the node is in use.
+	mayMove bool
 }
 
 func (c *nodeChange) touches(names ...string) bool {

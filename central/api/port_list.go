@@ -88,6 +88,7 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	if q.Page, err = storePage(p); err != nil {
 		return q, p, err
 	}
+	q.Page.Project = r.Scope()
 	if err := oneFilter(r, "node", "node_uuid", "portgroup", "address", "shard", "conductor_groups"); err != nil {
 		return q, p, err
 	}

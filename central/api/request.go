@@ -7,6 +7,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/policy"
 	"github.com/ironyard/ironyard/central/store"
 )
 
@@ -14,9 +15,16 @@ import (
 type Request struct {
 	*http.Request
 	// Caller is who asks; the zero Caller on routes that are public.
-	Caller  auth.Caller
-	Version microversion.Version
-	Query   wire.Query
+	Caller auth.Caller
+	// may says what the caller may do; nil on routes that are public.
+	may *policy.View
+	// sight says what it sees of nodes; sightOf makes it.
+	sight *sight
+	// scope is what Scope returns; unlimited: the handler has not asked for it yet.
+	scope     string
+	unlimited bool
+	Version   microversion.Version
+	Query     wire.Query
 	// Base is the URL that links begin with, without a slash at the end.
 	Base string
 	// ID is the request's id, in its answer, in logs and in the work that it starts.

@@ -28,7 +28,13 @@ type Route struct {
 	Late  int
 	// Policy names the rule that says who may call it; Public: anybody may.
 	Policy string
-	Handle Handler
+	// Own, if not empty, is the rule that decides instead for callers of a project whom it
+	// may let pass: what they may do with nodes of their own.
+	Own string
+	// ByField: the handler asks for the rules of the fields that the request changes;
+	// before it runs only what the caller may not read is kept back.
+	ByField bool
+	Handle  Handler
 	// Success is the status of a request that is carried out; 0: the usual one of Method.
 	Success int
 }
@@ -48,6 +54,20 @@ func (r *Route) success() int {
 
 // Public is the policy of routes that need no authentication.
 const Public = "public"
+
+// public reports whether a path is one that needs no authentication, whatever the method.
+func public(methods map[string]*Route) bool {
+	for _, route := range methods {
+		if route.Policy == Public || anonymous[route.Policy] {
+			return true
+		}
+	}
+	return false
+}
+
+// anonymous are the rules of what machines in a ramdisk ask for, which have no account.
+var anonymous = map[string]bool{"baremetal:driver:ipa_lookup": true, "baremetal:node:ipa_heartbeat": true,
+	"baremetal:driver:ipa_continue_inspection": true}
 
 // Handler answers a request, or says why not.
 type Handler func(*Request) (Reply, error)

@@ -76,6 +76,9 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 			return wire.Invalid("Cannot create or update runbook with invalid name '%.80s'", b.Name)
 		}
 	}
+	if err := checkRunbookOwner(r, before, b); err != nil {
+		return err
+	}
 	switch {
 	case before == nil:
 	case b.Public && b.Owner != before.Owner && b.Owner != "":

@@ -8,10 +8,11 @@
 // one line in resources (routes.go). What a resource's fields are lies in a table
 // of package fields, never in code.
 //
-// It imports protocol, central/auth, central/store and central/dispatch. There is no
-// authentication yet: each route names its policy, and whoever serves this
-// handler must listen on loopback only, unless an operator insists. Requests that
-// a browser sends for another site are refused all the same.
+// It imports protocol, central/auth, central/policy, central/store and central/dispatch. Who asks
+// is found out first (Config.Auth), and each route names the rule that decides whether
+// they may (authorize.go): nothing of a handler runs before. What a caller may not
+// read is not found; lists show a project what is its own. Requests that a browser
+// sends for another site are refused.
 //
 // Its failpoint: api.answer, with the method as detail, when a request has been carried
 // out and its client has not heard of it.
@@ -19,6 +20,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -31,6 +33,7 @@ import (
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 )
@@ -109,36 +112,45 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		}
 		return s.root(r)
 	}
-	if versionErr != nil {
-		return Reply{}, versionErr
-	}
 	r.Version = version
 	if parts[0] == "v1" {
 		parts = parts[1:]
 	}
 	r.cutSuffix(parts)
-	route, err := s.route(r, parts)
-	if err != nil {
-		return Reply{}, err
-	}
-	r.intends(route)
-	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
-		return Reply{}, err
-	}
-	if route.Policy != Public {
+	methods, params := s.router.find(parts)
+	if !public(methods) { // before anything is said about what there is
 		caller, err := s.Auth.Authenticate(r.Request)
 		if err != nil {
 			return Reply{}, err
 		}
 		r.Caller = *caller
 	}
+	if versionErr != nil {
+		return Reply{}, versionErr
+	}
+	route, err := s.route(r, methods)
+	if err != nil {
+		return Reply{}, err
+	}
+	r.params = params
+	r.intends(route)
+	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
+		return Reply{}, err
+	}
 	r.asked()
-	return route.Handle(r)
+	if err := s.authorize(r, route); err != nil {
+		return Reply{}, err
+	}
+	reply, err = route.Handle(r)
+	if err == nil && r.scope != "" && r.unlimited {
+		s.Log.Error("a list that is not limited to its caller's project was kept back", "request_id", r.ID, "route", route.Path)
+		return Reply{}, denied(route.Policy)
+	}
+	return reply, err
 }
 
-// route finds the route of a path: 404, or 405 for another method.
-func (s *Server) route(r *Request, parts []string) (*Route, error) {
-	methods, params := s.router.find(parts)
+// route finds the route for a request: 404, or 405 for another method.
+func (s *Server) route(r *Request, methods map[string]*Route) (*Route, error) {
 	if len(methods) == 0 {
 		return nil, wire.FrameworkError(http.StatusNotFound, "")
 	}
@@ -162,7 +174,6 @@ func (s *Server) route(r *Request, parts []string) (*Route, error) {
 		}
 		return nil, wire.FrameworkError(http.StatusNotFound, "")
 	}
-	r.params = params
 	return route, nil
 }
 
@@ -181,6 +192,10 @@ func (r *Request) cutSuffix(parts []string) {
 
 // refuse writes an error; gone: the client does not wait for it any more.
 func (s *Server) refuse(r *Request, err error, gone bool) {
+	if d, ok := errors.AsType[*auth.Denied](err); ok {
+		s.refuseCaller(r, d)
+		return
+	}
 	e := wire.AsError(err)
 	if e.Status == http.StatusInternalServerError {
 		e = wire.AsError(s.unavailable(err))

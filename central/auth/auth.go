@@ -42,8 +42,10 @@ func (c *Caller) Name() string {
 type Strategy interface {
 	// Authenticate returns the request's caller. It returns ErrNone where the request
 	// carries none of the strategy's credentials, so that another strategy may look, and
-	// *Denied where they are not good.
+	// *Denied where they are not good or cannot be checked.
 	Authenticate(*http.Request) (*Caller, error)
-	// Challenge is the WWW-Authenticate header for who has not authenticated; empty for none.
-	Challenge() string
+	// Missing is the refusal of a request without credentials.
+	Missing() *Denied
+	// Challenges are the WWW-Authenticate headers of a 401.
+	Challenges() []string
 }

@@ -46,7 +46,7 @@ const (
 )
 
 // levels says which rules have which default. Names are Ironic's, so that its policy
-// files can be used as they are.
+// files can be used as they are; what Ironic has not begins with "ironyard:".
 var levels = map[string][]string{
 	nobody:    {"show_password", "show_instance_secrets"},
 	everybody: {"baremetal:node:ipa_heartbeat", "baremetal:driver:ipa_lookup", "baremetal:driver:ipa_continue_inspection"},
@@ -65,7 +65,8 @@ var levels = map[string][]string{
 	systemReader: {"baremetal:node:list_all", "baremetal:node:get:filter_threshold", "baremetal:port:list_all", "baremetal:portgroup:list_all",
 		"baremetal:volume:list_all", "baremetal:allocation:list_all", "baremetal:runbook:list_all", "baremetal:shards:get", "baremetal:chassis:get",
 		"baremetal:driver:get", "baremetal:driver:get_properties", "baremetal:driver:get_raid_logical_disk_properties",
-		"baremetal:conductor:get", "baremetal:deploy_template:get", "baremetal:inspection_rule:get"},
+		"baremetal:conductor:get", "baremetal:deploy_template:get", "baremetal:inspection_rule:get",
+		"ironyard:audit:get", "ironyard:events:get"},
 	projectReader: {"baremetal:node:get", "baremetal:node:get_states", "baremetal:node:get_indicator_state", "baremetal:node:vif:list",
 		"baremetal:node:traits:list", "baremetal:node:bios:get", "baremetal:node:firmware:get", "baremetal:node:vmedia:get", "baremetal:port:get",
 		"baremetal:portgroup:get", "baremetal:volume:get"},
@@ -80,7 +81,8 @@ var levels = map[string][]string{
 		"baremetal:node:inject_nmi", "baremetal:node:traits:set", "baremetal:node:traits:delete", "baremetal:port:update",
 		"baremetal:portgroup:update"},
 	ownerMemberOrLesseeAdmin: {"baremetal:node:update_instance_info", "baremetal:node:validate", "baremetal:node:set_maintenance",
-		"baremetal:node:clear_maintenance", "baremetal:node:set_provision_state", "baremetal:node:vif:attach", "baremetal:node:vif:detach",
+		"baremetal:node:clear_maintenance", "baremetal:node:set_provision_state", "baremetal:node:set_provision_state:clean_steps",
+		"baremetal:node:set_provision_state:service_steps", "baremetal:node:vif:attach", "baremetal:node:vif:detach",
 		"baremetal:volume:update"},
 	adminOrOwnerAdmin:                      {"baremetal:port:create", "baremetal:port:delete", "baremetal:portgroup:create", "baremetal:portgroup:delete"},
 	memberOrAnyAdmin:                       {"baremetal:volume:create", "baremetal:volume:delete"},

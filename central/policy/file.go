@@ -10,7 +10,7 @@ import (
 
 // With is r with the rules of an operator's file in place of its own: YAML or JSON, an
 // object from names to expressions, as oslo.policy's files are. Errors name the line. A
-// name that begins with "baremetal:" must be one of Ironic's, so that a misspelt one is
+// name that begins with "baremetal:" or "ironyard:" must be one that there is, so that a misspelt one is
 // not silently without effect; others are the operator's own, for rule:NAME.
 func (r *Rules) With(text []byte) (*Rules, error) {
 	var doc yaml.Node
@@ -31,7 +31,7 @@ func (r *Rules) With(text []byte) (*Rules, error) {
 		switch {
 		case lines[name.Value] != 0:
 			return nil, fmt.Errorf("line %d: %s is there twice, first in line %d", name.Line, name.Value, lines[name.Value])
-		case strings.HasPrefix(name.Value, "baremetal:") && !r.Known(name.Value):
+		case (strings.HasPrefix(name.Value, "baremetal:") || strings.HasPrefix(name.Value, "ironyard:")) && !r.Known(name.Value):
 			return nil, fmt.Errorf("line %d: there is no rule %s", name.Line, name.Value)
 		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":
 			return nil, fmt.Errorf("line %d: %s: an expression is a text", value.Line, name.Value)

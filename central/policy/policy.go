@@ -61,15 +61,26 @@ type Decision struct {
 	rest *expr // nil: no
 }
 
-// Decide decides a rule as far as the caller decides it. Nobody passes an unknown rule.
+// unknown is the rule of what has none.
+var unknown = func() *expr {
+	e, err := parse(systemAdmin)
+	if err != nil {
+		panic("policy: " + err.Error())
+	}
+	return e
+}()
+
+// Decide decides a rule as far as the caller decides it. An unknown
+// rule is passed by the system's administrators only.
 func (v *View) Decide(name string) Decision {
 	if d, known := v.decisions[name]; known {
 		return d
 	}
-	d := Decision{}
-	if e := v.rules.exprs[name]; e != nil {
-		d.rest = v.reduce(e, 0)
+	e := v.rules.exprs[name]
+	if e == nil {
+		e = unknown
 	}
+	d := Decision{v.reduce(e, 0)}
 	if v.decisions == nil {
 		v.decisions = map[string]Decision{}
 	}
@@ -79,6 +90,20 @@ func (v *View) Decide(name string) Decision {
 
 // Allows reports whether the caller passes a rule for an object.
 func (v *View) Allows(name string, t *Target) bool { return v.Decide(name).Allows(t) }
+
+// Known reports whether there is a rule of that name.
+func (v *View) Known(name string) bool { return v.rules.Known(name) }
+
+// Or is the decision of who passes d or other.
+func (d Decision) Or(other Decision) Decision {
+	switch {
+	case d.Always() || other.Never():
+		return d
+	case d.Never() || other.Always():
+		return other
+	}
+	return Decision{&expr{op: opOr, kids: []*expr{d.rest, other.rest}}}
+}
 
 // Always reports whether the caller passes whatever the object is.
 func (d Decision) Always() bool { return d.rest != nil && d.rest.op == opTrue }

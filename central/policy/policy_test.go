@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 		"baremetal:allocation:create":             "AMagmbhnxV",
 		"baremetal:driver:ipa_lookup":             "AMRSagmrsbhnqxyV",
 		"show_password":                           "",
-		"baremetal:no:such":                       "",
+		"baremetal:no:such":                       "A",
 	} {
 		got := ""
 		for _, c := range callers {

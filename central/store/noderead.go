@@ -190,7 +190,7 @@ func init() {
 				continue
 			}
 			for _, desc := range []bool{false, true} {
-				stmt, _, err := nodesStatement(NodeQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc}, UUIDs: []string{"a", "b", "c"},
+				stmt, _, err := nodesStatement(NodeQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc, Project: "p"}, UUIDs: []string{"a", "b", "c"},
 					InstanceUUID: "i", InstanceName: "i", Associated: &yes, Maintenance: &yes, Retired: &yes, ProvisionState: &text,
 					Driver: "d", ResourceClass: "r", Fault: &text, ConductorGroup: &text, Owner: "o", Lessee: "l", Project: "p",
 					DescriptionContains: "d", Shards: []string{"s"}, Sharded: &yes, ChassisUUID: "c", ParentNode: "p"})

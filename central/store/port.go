@@ -132,7 +132,7 @@ func init() {
 		var out []string
 		for sort := range portSorts {
 			for _, desc := range []bool{false, true} {
-				stmt, _, err := portsStatement(PortQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc}, UUIDs: []string{"a"}, Nodes: []string{"n", "m"},
+				stmt, _, err := portsStatement(PortQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc, Project: "p"}, UUIDs: []string{"a"}, Nodes: []string{"n", "m"},
 					Address: "a", Portgroups: []string{"p"}, DescriptionContains: "d", Shards: []string{"s"}, ConductorGroups: []string{"g"}})
 				if err != nil {
 					panic(err)

@@ -6,6 +6,8 @@ type Page struct {
 	Marker  string // UUID of the last row of the page before
 	SortKey string // API name of a field; empty: created_at
 	Desc    bool
+	// Project keeps out what a project may not see; empty: nothing is kept out.
+	Project string
 }
 
 // NodeQuery filters nodes. A nil or empty filter does not filter.

@@ -135,6 +135,33 @@ func (f *filter) where() string {
 	return " WHERE " + strings.Join(f.conds, " AND ")
 }
 
+// visibleTo says which rows of a table a project may see, @ being the table's alias. Of a
+// table that is not here a project sees nothing.
+var visibleTo = map[string]string{
+	"nodes":             "(@.owner = ? OR @.lessee = ?)",
+	"ports":             "@.node" + ofItsNodes,
+	"portgroups":        "@.node" + ofItsNodes,
+	"volume_connectors": "@.node" + ofItsNodes,
+	"volume_targets":    "@.node" + ofItsNodes,
+	"allocations":       "@.owner = ?",
+	"runbooks":          "(@.owner = ? OR @.public = TRUE)",
+}
+
+const ofItsNodes = " IN (SELECT v.uuid FROM nodes v WHERE v.owner = ? OR v.lessee = ?)"
+
+// visible keeps rows out that a project may not see; empty: all are seen.
+func (f *filter) visible(project, table, alias string) {
+	if project == "" {
+		return
+	}
+	cond := visibleTo[table]
+	if cond == "" {
+		cond = "1 = 0"
+	}
+	args := slices.Repeat([]any{project}, strings.Count(cond, "?"))
+	f.add(strings.ReplaceAll(cond, "@", alias), args...)
+}
+
 // page adds the keyset condition and returns ORDER BY and LIMIT. column is one of
 // the table's, never text from outside.
 func (f *filter) page(p Page, table, alias, column string) string {
@@ -145,6 +172,7 @@ func (f *filter) page(p Page, table, alias, column string) string {
 	if p.Desc {
 		dir, cmp = " DESC", "<"
 	}
+	f.visible(p.Project, table, alias)
 	if p.Marker != "" {
 		f.add("("+alias+"."+column+", "+alias+".uuid) "+cmp+" (SELECT m."+column+", m.uuid FROM "+table+" m WHERE m.uuid = ?)", p.Marker)
 	}

@@ -58,7 +58,7 @@ func (t *table[T]) samples() []string {
 			if t.filters != nil {
 				t.filters(&f)
 			}
-			out = append(out, t.selectAll+f.page(Page{Marker: "m", Desc: desc}, t.name, "t", sort))
+			out = append(out, t.selectAll+f.page(Page{Marker: "m", Desc: desc, Project: "p"}, t.name, "t", sort))
 		}
 	}
 	return out

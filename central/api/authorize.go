@@ -1,0 +1,140 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/policy"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// readNode is the rule whose failure hides a node and all that belongs to it.
+const readNode = "baremetal:node:get"
+
+// nobodys is what rules see where there is no object.
+var nobodys = &policy.Target{}
+
+func denied(rule string) error {
+	return wire.Errorf(http.StatusForbidden, "Access was denied to the following resource: %s", rule)
+}
+
+// authorize decides, before its handler runs, whether the caller may use a route. What
+// the caller may not read is not found; only then is anything forbidden.
+//
+// Routes whose policy ends in ":list" are for everybody who may read something: who may
+// not list all gets the list of their project, for which the handler asks Request.Scope.
+func (s *Server) authorize(r *Request, route *Route) error {
+	if route.Policy == Public {
+		return nil
+	}
+	r.may = s.Policy().For(&r.Caller)
+	d := s.decide(r, route)
+	if what, ok := strings.CutSuffix(route.Policy, ":list"); ok && r.may.Known(what+":list_all") {
+		if err := r.limit(what); err != nil {
+			return err
+		}
+	}
+	find := subjectOf(route)
+	if find == nil {
+		return s.authorizeBody(r, route, d)
+	}
+	if r.scope == "" && d.Always() && r.may.Decide(find.read).Always() {
+		return nil // and a missing object is the handler's to report
+	}
+	target, err := find.target(s, r)
+	if err != nil {
+		return err
+	}
+	r.scope = "" // what is listed below an object is as visible as that
+	if !route.ByField && !d.Allows(target) {
+		return denied(route.Policy)
+	}
+	return nil
+}
+
+// decide decides a route as far as the caller decides it.
+func (s *Server) decide(r *Request, route *Route) policy.Decision {
+	d := r.may.Decide(route.Policy)
+	if s.selfService(r, route.Own) {
+		return d.Or(r.may.Decide(route.Own))
+	}
+	return d
+}
+
+// selfService reports whether a rule about what projects do with nodes of their own
+// may let the caller pass.
+func (s *Server) selfService(r *Request, rule string) bool {
+	return rule != "" && !s.NoSelfService && r.may != nil && !r.Caller.System && !r.may.Decide(rule).Never()
+}
+
+// limit limits a list to what the caller's project may see, unless the caller may see all.
+func (r *Request) limit(what string) error {
+	all := what + ":list_all"
+	if !r.may.Decide(all).Never() && r.may.Allows(all, nobodys) {
+		return nil
+	}
+	asked := r.Query["project"]
+	if what == "baremetal:allocation" {
+		asked = r.Query["owner"]
+	}
+	if r.Caller.Project == "" || asked != "" && asked != r.Caller.Project {
+		return denied(all)
+	}
+	r.scope, r.unlimited = r.Caller.Project, true
+	return nil
+}
+
+// Scope is the project that a list must be limited to; empty: none. Handlers of lists
+// put it into their query; one that has not asked does not get its answer out.
+func (r *Request) Scope() string {
+	r.unlimited = false
+	return r.scope
+}
+
+// authorizeBody decides where the path names no object: by the node that a new part of
+// one names, or without any.
+func (s *Server) authorizeBody(r *Request, route *Route, d policy.Decision) error {
+	targets := []*policy.Target{nobodys}
+	if route.Method == http.MethodPost && partsOfNodes[route.Path] && !d.Always() && !d.Never() {
+		var err error
+		if targets, err = s.namedNodes(r); err != nil {
+			return err
+		}
+	}
+	for _, t := range targets {
+		if !d.Allows(t) {
+			return denied(route.Policy)
+		}
+	}
+	return nil
+}
+
+// see reports a node that the request may not read as one that there is not.
+func (r *Request) see(n *store.Node, ident string) error {
+	if r.may == nil || r.may.Allows(readNode, nodeTarget(n)) {
+		return nil
+	}
+	return wire.Errorf(http.StatusNotFound, "Node %s could not be found.", ident)
+}
+
+// allowed refuses what a rule does not let the request do to a node, with 403. It is for
+// rules beyond the route's, such as those of single fields. n may be nil.
+func (s *Server) allowed(r *Request, rule string, n *store.Node) error {
+	if n == nil {
+		return r.allowed(rule, nobodys)
+	}
+	return r.allowed(rule, nodeTarget(n))
+}
+
+// allowed refuses what a rule does not let the request do to an object, with 403.
+func (r *Request) allowed(rule string, t *policy.Target) error {
+	if r.may == nil || r.may.Allows(rule, t) {
+		return nil
+	}
+	return denied(rule)
+}
+
+func nodeTarget(n *store.Node) *policy.Target {
+	return &policy.Target{NodeOwner: n.Owner, NodeLessee: n.Lessee}
+}

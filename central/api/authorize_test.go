@@ -1,0 +1,365 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/policy"
+)
+
+// Projects of the tests: of the node, of its lessee, and of somebody else.
+const (
+	ownerProject   = "70e5e25a-2ca2-4cb1-8ae8-7d8739cee205"
+	lesseeProject  = "f11853c7-fa9c-4db3-a477-c9d8e0dbbf13"
+	foreignProject = "ae64129e-b188-4662-b014-4127f4366ee6"
+)
+
+// wordOf is a strategy that believes what the header X-Who says: "system ROLE,…" or
+// "PROJECT ROLE,…".
+type wordOf struct{}
+
+func (wordOf) Authenticate(r *http.Request) (*auth.Caller, error) {
+	scope, roles, found := strings.Cut(r.Header.Get("X-Who"), " ")
+	if !found {
+		return nil, (wordOf{}).Missing()
+	}
+	c := &auth.Caller{User: "u", UserID: "u-1", Roles: strings.Split(roles, ",")}
+	if scope == "system" {
+		c.System = true
+	} else {
+		c.Project = scope
+	}
+	return c, nil
+}
+
+func (wordOf) Missing() *auth.Denied {
+	return &auth.Denied{Message: "Authorization required", Reason: "no credentials"}
+}
+
+func (wordOf) Challenges() []string { return []string{"Word"} }
+
+const (
+	adminRoles  = "admin,manager,member,reader"
+	memberRoles = "member,reader"
+)
+
+const (
+	ownPort    = "aaaaaaaa-2222-4333-8444-555555555555"
+	elsewhere  = "22222222-2222-4333-8444-555555555555" // a node of nobody
+	ownGroup   = "cccccccc-2222-4333-8444-555555555555"
+	portOfElse = "bbbbbbbb-2222-4333-8444-555555555555"
+)
+
+// newGuarded is a bench with one node of two projects and one of nobody.
+func newGuarded(t testing.TB) *bench {
+	b := newBench(t)
+	b.want(201, "POST", "/v1/nodes", "1.115",
+		`{"uuid":"`+nodeID+`","name":"n1","driver":"fake-hardware","owner":"`+ownerProject+`","lessee":"`+lesseeProject+`","driver_info":{"address":"https://bmc","password":"open sesame"},"instance_info":{"image_url":"http://i"}}`)
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+elsewhere+`","name":"n2","driver":"fake-hardware"}`)
+	b.want(201, "POST", "/v1/ports", "1.115", `{"uuid":"`+ownPort+`","node_uuid":"`+nodeID+`","address":"AA:BB:CC:DD:EE:01"}`)
+	b.want(201, "POST", "/v1/ports", "1.115", `{"uuid":"`+portOfElse+`","node_uuid":"`+elsewhere+`","address":"AA:BB:CC:DD:EE:02"}`)
+	b.want(201, "POST", "/v1/portgroups", "1.115", `{"uuid":"`+ownGroup+`","node_uuid":"`+nodeID+`"}`)
+	b.server.Auth = wordOf{}
+	return b
+}
+
+func (b *bench) as(who, method, path, body string) answer {
+	b.t.Helper()
+	return b.do(method, path, "1.115", body, "X-Who", who)
+}
+
+func (b *bench) wantAs(status int, who, method, path, body string) answer {
+	b.t.Helper()
+	a := b.as(who, method, path, body)
+	if a.StatusCode != status {
+		b.t.Fatalf("%s %s as %s: status %d, want %d\n%s\n%s", method, path, who, a.StatusCode, status, a.body, b.log.String())
+	}
+	return a
+}
+
+// values stand for the parameters of paths; what is not here stands for something that
+// there is not.
+var values = map[string]string{"{node}": nodeID, "{port}": ownPort, "{portgroup}": ownGroup}
+
+func (route *Route) sample() (path, body string) {
+	parts := strings.Split(route.Path, "/")
+	for i, part := range parts {
+		if strings.HasPrefix(part, "{") {
+			parts[i] = values[part]
+			if parts[i] == "" {
+				parts[i] = "99999999-2222-4333-8444-555555555555"
+			}
+		}
+	}
+	path = "/v1/" + strings.Join(parts, "/")
+	if route.Path == "nodes/validate" {
+		path += "?node=" + nodeID
+	}
+	switch {
+	case route.Method == http.MethodPatch:
+		body = `[{"op":"replace","path":"/extra","value":{}}]`
+	case route.Method == http.MethodPost && partsOfNodes[route.Path]:
+		body = `{"node_uuid":"` + nodeID + `"}`
+	case route.Method == http.MethodPost || route.Method == http.MethodPut:
+		body = `{}`
+	}
+	return path, body
+}
+
+// TestEveryRouteIsGuarded asks each route that there is: as nobody, as an administrator,
+// as somebody without a role, and as the administrator of a project that the objects
+// are none of the business of.
+func TestEveryRouteIsGuarded(all *testing.T) {
+	allowed, deniedCases, concealed := 0, 0, 0
+	rules := policy.Default("")
+	b := newGuarded(all)
+	for _, resource := range b.server.resources {
+		for i := range resource.Routes {
+			route := &resource.Routes[i]
+			if route.Policy == Public {
+				continue
+			}
+			all.Run(route.Method+" "+route.Path, func(t *testing.T) {
+				if !rules.Known(route.Policy) || route.Own != "" && !rules.Known(route.Own) {
+					t.Fatalf("there is no rule %s %s", route.Policy, route.Own)
+				}
+				path, body := route.sample()
+				told := b.told
+				if a := b.do(route.Method, path, "1.115", body); anonymous[route.Policy] {
+					if a.StatusCode == 401 {
+						t.Errorf("a ramdisk is asked who it is")
+					}
+					return
+				} else if a.StatusCode != 401 || a.Header.Get("WWW-Authenticate") == "" {
+					t.Errorf("nobody: status %d", a.StatusCode)
+				}
+				if a := b.as("system none", route.Method, path, body); a.StatusCode != 403 && (a.StatusCode != 404 || subjectOf(route) == nil) {
+					t.Errorf("without a role: status %d: %s", a.StatusCode, a.body)
+				} else {
+					deniedCases++
+				}
+				if checkStranger(t, route, b.as(foreignProject+" "+adminRoles, route.Method, path, body)) {
+					concealed++
+				}
+				if b.told != told {
+					t.Error("who was not let in has changed something")
+				}
+				a := b.as("system "+adminRoles+",service", route.Method, path, body)
+				if a.StatusCode == 401 || a.StatusCode == 403 {
+					t.Errorf("the administrator: status %d: %s", a.StatusCode, a.body)
+				} else {
+					allowed++
+				}
+				if route.Method != http.MethodGet {
+					b = newGuarded(all)
+				}
+			})
+		}
+	}
+	all.Logf("%d allowed, %d denied, %d concealed", allowed, deniedCases, concealed)
+}
+
+// checkStranger checks the answer to the administrator of a project that has nothing, and
+// reports whether there was something that it had to conceal.
+func checkStranger(t *testing.T, route *Route, a answer) bool {
+	rules := policy.Default("")
+	d := rules.For(&auth.Caller{Project: foreignProject, Roles: strings.Split(adminRoles, ",")}).Decide(route.Policy)
+	switch {
+	case subjectOf(route) != nil:
+		if a.StatusCode != 404 {
+			t.Errorf("a stranger is told of the object: status %d: %s", a.StatusCode, a.body)
+		}
+	case strings.HasSuffix(route.Policy, ":list") && rules.Known(route.Policy+"_all"):
+		if a.StatusCode != 404 && (a.StatusCode != 200 || !strings.Contains(a.body, ":[]")) {
+			t.Errorf("a stranger's list: status %d: %s", a.StatusCode, a.body)
+		}
+	case route.Own != "" || d.Always(): // everybody may have something of their own there
+		return false
+	case d.Never() || partsOfNodes[route.Path]:
+		if a.StatusCode != 403 {
+			t.Errorf("a stranger: status %d: %s", a.StatusCode, a.body)
+		}
+	default:
+		t.Errorf("%s depends on an object, and no subject says whose it is", route.Policy)
+	}
+	return true
+}
+
+func TestWhoAsksIsKnownBeforeAnythingIsSaid(t *testing.T) {
+	b := newGuarded(t)
+	for _, c := range []struct {
+		who, method, path, version string
+		want                       int
+	}{
+		{"", "GET", "/", "1.115", 200}, {"", "GET", "/v1", "1.115", 200}, {"", "GET", "/v1/", "7.1", 406}, {"", "POST", "/v1", "1.115", 405},
+		{"", "GET", "/v1/nothing", "1.115", 401}, {"", "GET", "/v1/nodes", "9.9", 401}, {"", "PUT", "/v1/nodes", "1.115", 401},
+		{"system reader", "GET", "/v1/nothing", "1.115", 404}, {"system reader", "GET", "/v1/nodes", "9.9", 406}, {"system reader", "PUT", "/v1/nodes", "1.115", 405},
+		{"system none", "GET", "/v1/conductors", "1.1", 404}, {"system none", "GET", "/v1/conductors", "1.115", 403},
+	} {
+		if a := b.do(c.method, c.path, c.version, "", "X-Who", c.who); a.StatusCode != c.want {
+			t.Errorf("%s %s at %s as %q: status %d, want %d", c.method, c.path, c.version, c.who, a.StatusCode, c.want)
+		}
+	}
+	a := b.do("GET", "/v1/nodes", "1.115", "")
+	var body struct {
+		Error struct {
+			Message string
+			Code    int
+		}
+	}
+	if err := json.Unmarshal([]byte(a.body), &body); err != nil || body.Error.Code != 401 || body.Error.Message == "" {
+		t.Errorf("a refusal says %s", a.body)
+	}
+}
+
+func TestProjectsSeeTheirNodes(t *testing.T) {
+	b := newGuarded(t)
+	for _, c := range []struct {
+		who   string
+		nodes int
+	}{{"system reader", 2}, {ownerProject + " reader", 1}, {lesseeProject + " reader", 1}, {foreignProject + " " + adminRoles, 0}} {
+		for _, path := range []string{"/v1/nodes", "/v1/nodes/detail", "/v1/ports", "/v1/nodes?project=" + strings.Fields(c.who)[0]} {
+			if strings.HasPrefix(c.who, "system") && strings.Contains(path, "project") {
+				continue
+			}
+			key := "nodes"
+			if strings.Contains(path, "ports") {
+				key = "ports"
+			}
+			if got := len(b.wantAs(200, c.who, "GET", path, "").object(t)[key].([]any)); got != c.nodes {
+				t.Errorf("%s as %s: %d, want %d", path, c.who, got, c.nodes)
+			}
+		}
+	}
+	b.wantAs(403, ownerProject+" reader", "GET", "/v1/nodes?project="+foreignProject, "")
+	b.wantAs(403, ownerProject+" none", "GET", "/v1/nodes", "")
+	b.wantAs(200, ownerProject+" reader", "GET", "/v1/nodes/n1", "")
+	for _, path := range []string{"/v1/nodes/n2", "/v1/nodes/n2/ports", "/v1/ports?node=n2", "/v1/nodes/n2/history", "/v1/ports/" + portOfElse,
+		"/v1/nodes?marker=" + elsewhere, "/v1/nodes/validate?node=n2"} {
+		if a := b.wantAs(404, ownerProject+" "+adminRoles, "GET", path, ""); strings.Contains(a.body, "denied") {
+			t.Errorf("%s says %s", path, a.body)
+		}
+	}
+	if got := b.wantAs(200, ownerProject+" reader", "GET", "/v1/nodes?instance_uuid="+elsewhere, "").object(t)["nodes"].([]any); len(got) != 0 {
+		t.Errorf("by instance: %v", got)
+	}
+}
+
+func TestWhatLesseesMayNotSeeIsRedacted(t *testing.T) {
+	b := newGuarded(t)
+	for _, path := range []string{"/v1/nodes/n1", "/v1/nodes/detail"} {
+		show := func(who string) map[string]any {
+			o := b.wantAs(200, who, "GET", path, "").object(t)
+			if list, ok := o["nodes"].([]any); ok {
+				o = list[0].(map[string]any)
+			}
+			return o
+		}
+		own, lent := show(ownerProject+" reader"), show(lesseeProject+" reader")
+		if own["last_error"] != nil || own["driver_info"].(map[string]any)["address"] != "https://bmc" || own["driver_info"].(map[string]any)["password"] != hidden {
+			t.Errorf("%s: the owner sees %v", path, own["driver_info"])
+		}
+		if lent["last_error"] != "** Value Redacted - Requires baremetal:node:get:last_error permission. **" ||
+			lent["reservation"] != "** Redacted - requires baremetal:node:get:reservation permission. **" ||
+			fmt.Sprint(lent["driver_info"]) != "map[content:** Redacted - requires baremetal:node:get:driver_info permission. **]" ||
+			fmt.Sprint(lent["driver_internal_info"]) != "map[content:** Redacted - Requires baremetal:node:get:driver_internal_info permission. **]" {
+			t.Errorf("%s: the lessee sees %v", path, lent)
+		}
+	}
+	if a := b.wantAs(200, lesseeProject+" reader", "GET", "/v1/nodes/n1?fields=last_error", ""); !strings.Contains(a.body, "Redacted") {
+		t.Errorf("by its name the field shows: %s", a.body)
+	}
+}
+
+func TestSecretsAreShownToWhomTheRulesName(t *testing.T) {
+	b := newGuarded(t)
+	rules, err := policy.Default("").With([]byte("show_password: role:keeper\nshow_instance_secrets: role:keeper"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.server.Policy = func() *policy.Rules { return rules }
+	if a := b.wantAs(200, "system reader,keeper", "GET", "/v1/nodes/n1", ""); !strings.Contains(a.body, `"open sesame"`) || !strings.Contains(a.body, `"http://i"`) {
+		t.Errorf("the keeper sees %s", a.body)
+	}
+	if a := b.wantAs(200, "system "+adminRoles, "GET", "/v1/nodes/n1", ""); strings.Contains(a.body, "sesame") || strings.Contains(a.body, "http://i\"") {
+		t.Errorf("the administrator sees %s", a.body)
+	}
+}
+
+func TestFieldsHaveTheirOwnRules(t *testing.T) {
+	b := newGuarded(t)
+	patch := func(field, value string) string {
+		return `[{"op":"replace","path":"/` + field + `","value":` + value + `}]`
+	}
+	for _, c := range []struct {
+		field, value string
+		may          string // of: A system admin, M system member, a o m owner's, l n lessee's admin and member
+	}{
+		{"extra", `{}`, "AMaomln"}, {"instance_info", `{}`, "AMaoml"}, {"driver_info", `{}`, "AMaom"}, {"properties", `{}`, "AMaom"},
+		{"name", `"x"`, "AMaom"}, {"lessee", `"` + lesseeProject + `"`, "AMaom"}, {"owner", `"` + ownerProject + `"`, "AM"},
+		{"shard", `"s"`, "A"}, {"disable_power_off", `true`, "A"}, {"conductor_group", `""`, "AM"}, {"parent_node", `null`, "AM"},
+		{"automated_clean", `false`, "A"}, {"automated_clean", `"off"`, "A"}, {"automated_clean", `true`, "AMaomln"},
+		{"boot_interface", `"fake"`, "AMao"}, {"driver", `"fake-hardware"`, "AMao"}, {"retired_reason", `""`, "AMaom"},
+		{"description", `"d"`, "AMaomln"}, {"chassis_uuid", `null`, "A"}, {"instance_uuid", `null`, "AMaom"},
+	} {
+		got := ""
+		for letter, who := range map[byte]string{'A': "system " + adminRoles, 'M': "system " + memberRoles, 'a': ownerProject + " " + adminRoles,
+			'o': ownerProject + " manager,member,reader", 'm': ownerProject + " " + memberRoles, 'l': lesseeProject + " " + adminRoles, 'n': lesseeProject + " " + memberRoles} {
+			switch a := b.as(who, "PATCH", "/v1/nodes/"+nodeID, patch(c.field, c.value)); a.StatusCode {
+			case 200:
+				got += string(letter)
+			case 403:
+			default:
+				t.Errorf("%s as %s: status %d: %s", c.field, who, a.StatusCode, a.body)
+			}
+		}
+		for _, letter := range "AMaomln" {
+			if strings.ContainsRune(got, letter) != strings.ContainsRune(c.may, letter) {
+				t.Errorf("%s = %s: %q may, want %q", c.field, c.value, got, c.may)
+				break
+			}
+		}
+	}
+	b.wantAs(403, lesseeProject+" "+memberRoles, "PATCH", "/v1/nodes/"+nodeID, `[{"op":"replace","path":"/extra","value":{}},{"op":"replace","path":"/owner","value":"x"}]`)
+	b.wantAs(404, foreignProject+" "+adminRoles, "PATCH", "/v1/nodes/"+nodeID, patch("extra", "{}"))
+}
+
+func TestProjectsEnrolNodesOfTheirOwn(t *testing.T) {
+	b := newGuarded(t)
+	made := b.wantAs(201, foreignProject+" "+adminRoles, "POST", "/v1/nodes", `{"driver":"fake-hardware","name":"mine"}`).object(t)
+	if made["owner"] != foreignProject {
+		t.Errorf("its owner is %v", made["owner"])
+	}
+	b.wantAs(400, foreignProject+" "+adminRoles, "POST", "/v1/nodes", `{"driver":"fake-hardware","owner":"`+ownerProject+`"}`)
+	b.wantAs(403, foreignProject+" manager,member,reader", "POST", "/v1/nodes", `{"driver":"fake-hardware"}`)
+	b.wantAs(403, "system "+memberRoles, "POST", "/v1/nodes", `{"driver":"fake-hardware"}`)
+	b.wantAs(403, foreignProject+" manager,member,reader", "DELETE", "/v1/nodes/mine", "")
+	b.wantAs(404, ownerProject+" "+adminRoles, "DELETE", "/v1/nodes/mine", "")
+	b.wantAs(403, lesseeProject+" "+adminRoles, "DELETE", "/v1/nodes/n1", "")
+	b.wantAs(204, foreignProject+" "+adminRoles, "DELETE", "/v1/nodes/mine", "")
+
+	b.server.NoSelfService = true
+	b.wantAs(403, foreignProject+" "+adminRoles, "POST", "/v1/nodes", `{"driver":"fake-hardware"}`)
+	b.wantAs(403, ownerProject+" "+adminRoles, "DELETE", "/v1/nodes/n1", "")
+}
+
+func TestPortsAreOfTheirNode(t *testing.T) {
+	b := newGuarded(t)
+	port := func(node string) string { return `{"node_uuid":"` + node + `","address":"AA:BB:CC:DD:EE:09"}` }
+	b.wantAs(403, ownerProject+" "+adminRoles, "POST", "/v1/ports", port(elsewhere))
+	b.wantAs(403, ownerProject+" "+memberRoles, "POST", "/v1/ports", port(nodeID))
+	b.wantAs(403, lesseeProject+" "+adminRoles, "POST", "/v1/ports", port(nodeID))
+	b.wantAs(403, ownerProject+" "+adminRoles, "POST", "/v1/ports", `{"node_ident":"n2","address":"AA:BB:CC:DD:EE:09"}`)
+	b.wantAs(403, ownerProject+" "+adminRoles, "POST", "/v1/ports", `{"node_ident":"n2","node_uuid":"`+nodeID+`","address":"AA:BB:CC:DD:EE:09"}`)
+	b.wantAs(201, ownerProject+" "+adminRoles, "POST", "/v1/ports", port(nodeID))
+	extra := `[{"op":"replace","path":"/extra","value":{}}]`
+	b.wantAs(200, ownerProject+" "+adminRoles, "PATCH", "/v1/ports/"+ownPort, extra)
+	b.wantAs(403, lesseeProject+" "+adminRoles, "PATCH", "/v1/ports/"+ownPort, extra)
+	b.wantAs(404, foreignProject+" "+adminRoles, "PATCH", "/v1/ports/"+ownPort, extra)
+	b.wantAs(404, foreignProject+" "+adminRoles, "DELETE", "/v1/ports/"+ownPort, "")
+	b.wantAs(204, ownerProject+" service", "DELETE", "/v1/ports/"+ownPort, "")
+}
