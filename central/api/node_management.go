@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -27,13 +28,21 @@ func (s *Server) nodeManagement() Resource {
 // bootDevices are the boot devices there are.
 var bootDevices = []string{"pxe", "disk", "cdrom", "bios", "safe", "wanboot", "iscsiboot", "floppy", "uefihttp"}
 
+// noHost turns 404 into 400 where the path itself is there: only its node's driver is not.
+func noHost(err error) error {
+	if e, refused := errors.AsType[*dispatch.Refusal](err); refused && e.Status == http.StatusNotFound {
+		return wire.Invalid("%s", e.Text)
+	}
+	return err
+}
+
 // ask puts a question about a node to its rackd and reads the answer into out.
 func (s *Server) ask(r *Request, n *store.Node, method ask.Method, args, out any) error {
 	m, err := s.dispatch.Owner(n, http.StatusNotFound)
 	if err != nil {
 		return err
 	}
-	q := ask.Request{Method: method, Node: n.UUID, Driver: n.Driver}
+	q := ask.Request{Method: method, Node: n.UUID, NodeUpdated: n.LastChanged(), Driver: n.Driver}
 	if args != nil {
 		if q.Args, err = json.Marshal(args); err != nil {
 			return fmt.Errorf("ask conductor %s %s about node %s: %w", m.Name, method, n.UUID, err)

@@ -77,6 +77,8 @@ type Reply struct {
 	Status   int
 	Location string // URL, empty for none
 	Body     []byte // JSON, nil for none
+	// ContentType of a body that is not JSON.
+	ContentType string
 }
 
 func ok(body []byte) (Reply, error) { return Reply{Status: http.StatusOK, Body: body}, nil }

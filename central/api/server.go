@@ -19,6 +19,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -78,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.Set("Location", reply.Location)
 	}
 	if reply.Body != nil {
-		h.Set("Content-Type", "application/json")
+		h.Set("Content-Type", cmp.Or(reply.ContentType, "application/json"))
 		h.Set("Content-Length", strconv.Itoa(len(reply.Body))) // else a long answer goes out in chunks
 	}
 	w.WriteHeader(reply.Status)

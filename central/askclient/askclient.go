@@ -60,6 +60,9 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return e.Answer.Message }
 
+// Unwrap is what the rackd said.
+func (e *AnswerError) Unwrap() error { return &e.Answer }
+
 // HTTPStatus is the rackd's status, 500 for a nonsensical one.
 func (e *AnswerError) HTTPStatus() int {
 	if e.Answer.Status < 400 || e.Answer.Status > 599 {

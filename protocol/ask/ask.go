@@ -98,6 +98,8 @@ type Error struct {
 	// Status is the HTTP status that central answers with.
 	Status  int    `json:"status"`
 	Message string `json:"message"`
+	// Unsupported: the hardware, or the interfaces that the node has, cannot do it.
+	Unsupported bool `json:"unsupported,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -44,7 +44,7 @@ func (c *Conductor) Answer(ctx context.Context, q ask.Request) ask.Reply {
 	if err != nil {
 		var e *ask.Error
 		if !errors.As(err, &e) {
-			e = &ask.Error{Status: statusOf(err), Message: err.Error()}
+			e = &ask.Error{Status: statusOf(err), Message: err.Error(), Unsupported: errors.Is(err, driver.ErrUnsupported)}
 		}
 		return ask.Reply{Error: e}
 	}

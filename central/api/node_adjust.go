@@ -1,0 +1,132 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// nodeAdjust is what a request changes about a machine without moving its state.
+func (s *Server) nodeAdjust() Resource {
+	const console = "nodes/{node}/states/console"
+	return Resource{Routes: []Route{
+		{Method: http.MethodPut, Path: "nodes/{node}/states/boot_mode", Since: 76, Policy: "baremetal:node:set_boot_mode",
+			Handle: s.setBootMode, Success: http.StatusAccepted},
+		{Method: http.MethodPut, Path: "nodes/{node}/states/secure_boot", Since: 76, Policy: "baremetal:node:set_secure_boot",
+			Handle: s.setSecureBoot, Success: http.StatusAccepted},
+		{Method: http.MethodGet, Path: console, Policy: "baremetal:node:get_console", Handle: s.showConsole},
+		{Method: http.MethodPut, Path: console, Policy: "baremetal:node:set_console_state", Handle: s.setConsole, Success: http.StatusAccepted},
+	}}
+}
+
+// bootModes are the boot modes there are.
+var bootModes = []string{"uefi", "bios"}
+
+// argument reads the one argument of a request's body.
+func (r *Request) argument(name string) (any, error) {
+	if err := r.Query.Allow(); err != nil {
+		return nil, err
+	}
+	body, err := r.Object()
+	if err != nil {
+		return nil, err
+	}
+	if err := only(body, name); err != nil {
+		return nil, err
+	}
+	if body[name] == nil {
+		return nil, wire.Invalid("Missing mandatory argument: %s", name)
+	}
+	return body[name], nil
+}
+
+// flag reads the one argument of a request's body as a yes or no.
+func (r *Request) flag(name string) (bool, error) {
+	v, err := r.argument(name)
+	if err != nil {
+		return false, err
+	}
+	on, isBool := v.(bool)
+	if text, isText := v.(string); isText {
+		on, isBool = wire.Bool(text)
+	}
+	if !isBool {
+		return false, wire.Invalid("Invalid %s: it must be true or false", name)
+	}
+	return on, nil
+}
+
+func (s *Server) setBootMode(r *Request) (Reply, error) {
+	v, err := r.argument("target")
+	if err != nil {
+		return Reply{}, err
+	}
+	mode, _ := v.(string)
+	if !slices.Contains(bootModes, mode) {
+		return Reply{}, wire.Invalid("Invalid boot mode %.40q specified for node %s: the boot modes are %s.", mode, r.Param(0), strings.Join(bootModes, ", "))
+	}
+	return s.adjust(r, dispatch.Adjustment{Change: work.Change{BootMode: mode}, Resting: true, What: "boot mode " + mode}, statesLocation(r))
+}
+
+func (s *Server) setSecureBoot(r *Request) (Reply, error) {
+	on, err := r.flag("target")
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.adjust(r, dispatch.Adjustment{Change: work.Change{SecureBoot: &on}, Resting: true, What: "secure boot " + onOff(on)}, statesLocation(r))
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// adjust hands the change of the path's node to its rack.
+func (s *Server) adjust(r *Request, a dispatch.Adjustment, location string) (Reply, error) {
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	a.Node, a.Caller = n, caller(r)
+	if err := s.dispatch.Adjust(r.Context(), a); err != nil {
+		return Reply{}, storeError(err)
+	}
+	return accepted(location)
+}
+
+func (s *Server) showConsole(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	// The rackd is asked of a console that is not enabled too: where there can be none,
+	// that is the answer.
+	var info map[string]any
+	if err := s.ask(r, n, ask.Console, nil, &info); err != nil {
+		return Reply{}, err
+	}
+	b := wire.AppendValue([]byte(`{"console_enabled":`), n.ConsoleEnabled)
+	b = wire.AppendName(b, "console_info")
+	if !n.ConsoleEnabled {
+		return ok(append(b, "null}"...))
+	}
+	return ok(append(wire.AppendValue(b, info), '}'))
+}
+
+func (s *Server) setConsole(r *Request) (Reply, error) {
+	on, err := r.flag("enabled")
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.adjust(r, dispatch.Adjustment{Change: work.Change{Console: &on}, What: "console " + onOff(on)}, statesLocation(r)+"/console")
+}

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+)
+
+func (s *Server) nodeRAID() Resource {
+	const since = 12
+	return Resource{Routes: []Route{
+		{Method: http.MethodPut, Path: "nodes/{node}/states/raid", Since: since, Late: http.StatusNotAcceptable,
+			Policy: "baremetal:node:set_raid_state", Handle: s.setTargetRAID},
+		{Method: http.MethodGet, Path: "drivers/{driver}/raid/logical_disk_properties", Since: since, Late: http.StatusNotAcceptable,
+			Policy: "baremetal:driver:get_raid_logical_disk_properties", Handle: s.logicalDiskProperties},
+	}}
+}
+
+// setTargetRAID keeps the RAID configuration that the next raid step is to make; {}
+// takes it back.
+func (s *Server) setTargetRAID(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	config, err := r.Object()
+	if err != nil {
+		return Reply{}, err
+	}
+	n, err := s.idleNode(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(config) > 0 {
+		if err := s.ask(r, n, ask.CheckRAID, config, nil); err != nil {
+			return Reply{}, noRAID(err)
+		}
+	}
+	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
+		if err != nil {
+			return err
+		}
+		if n.WorkID != "" {
+			return dispatch.Locked(n)
+		}
+		n.TargetRAIDConfig = config
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, dispatch.Dirty(n))
+	})
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	return noContent()
+}
+
+// noRAID turns "not supported" into 404: RAID is a part of the API that some nodes have.
+func noRAID(err error) error {
+	if e, isAsk := errors.AsType[*ask.Error](err); isAsk && e.Unsupported {
+		return wire.Errorf(http.StatusNotFound, "%s", e.Message)
+	}
+	return err
+}
+
+func (s *Server) logicalDiskProperties(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	var properties map[string]string
+	if err := s.askDriver(r, ask.RAIDProperties, nil, &properties); err != nil {
+		return Reply{}, noRAID(err)
+	}
+	return ok(wire.AppendValue(nil, properties))
+}

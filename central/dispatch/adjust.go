@@ -1,0 +1,106 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// Adjustment is a request to change one thing about a machine, whose provision state
+// stays.
+type Adjustment struct {
+	Node   *store.Node // as the caller has read it
+	Change work.Change
+	// Resting: only while no transition is in progress.
+	Resting bool
+	// What is the change in words, for the node's history.
+	What string
+	Caller
+}
+
+// Adjust accepts the request or says why not. Unless the change is a vendor's method,
+// the node's rackd is asked first whether the hardware can be changed so.
+func (d *Dispatcher) Adjust(ctx context.Context, a Adjustment) error {
+	if err := adjustable(a.Node, &a); err != nil {
+		return err
+	}
+	if a.Change.Vendor == nil {
+		if err := d.checkChange(ctx, a.Node, a.Change); err != nil {
+			return err
+		}
+	}
+	locked := Locked(a.Node)
+	err := d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, a.Node.UUID)
+		if err != nil {
+			return err
+		}
+		locked = Locked(n)
+		if err := adjustable(n, &a); err != nil {
+			return err
+		}
+		owner, err := d.workOwner(n)
+		if err != nil {
+			return err
+		}
+		n.Accept(n.ProvisionState, n.TargetProvisionState, d.Now())
+		w := d.newWork(n, owner.Name, a.Caller)
+		w.Verb, w.Args = work.Adjust, work.Args{Change: &a.Change}
+		return d.write(ctx, tx, &acceptance{node: n, verb: a.What, work: w, history: store.HistoryEntry{EventType: "management",
+			Event: a.What + " accepted", Conductor: owner.Name, User: a.User}})
+	})
+	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
+		return locked
+	}
+	return err
+}
+
+func adjustable(n *store.Node, a *Adjustment) error {
+	switch {
+	case n.WorkID != "":
+		return Locked(n)
+	case a.Resting && provision.Transient(n.ProvisionState):
+		return refuse(http.StatusConflict, "Node %s can not be changed so (%s) while it is in the transitional state %q.", n.UUID, a.What, n.ProvisionState)
+	}
+	return nil
+}
+
+func (d *Dispatcher) checkChange(ctx context.Context, n *store.Node, ch work.Change) error {
+	m, err := d.Owner(n, http.StatusNotFound)
+	if err != nil {
+		return err
+	}
+	if err := d.away(n); err != nil {
+		return err
+	}
+	args, err := json.Marshal(ch)
+	if err != nil {
+		return fmt.Errorf("ask about a change of node %s: %w", n.UUID, err)
+	}
+	_, err = d.Ask.Ask(ctx, m, ask.Request{Method: ask.CheckChange, Node: n.UUID, NodeUpdated: n.LastChanged(), Driver: n.Driver, Args: args})
+	return err
+}
+
+// VendorCall makes the change that calls a vendor's method: its arguments are sealed for
+// the node's group.
+func (d *Dispatcher) VendorCall(n *store.Node, method, httpMethod string, args map[string]any) (work.Change, error) {
+	if args == nil {
+		args = map[string]any{}
+	}
+	plain, err := json.Marshal(args)
+	if err != nil {
+		return work.Change{}, fmt.Errorf("arguments of %s for node %s: %w", method, n.UUID, err)
+	}
+	key, err := d.Key.ForGroup(n.ConductorGroup)
+	if err != nil {
+		return work.Change{}, fmt.Errorf("seal the arguments of %s for node %s: %w", method, n.UUID, err)
+	}
+	return work.Change{Vendor: &work.VendorCall{Method: method, HTTPMethod: httpMethod, Data: key.Seal(n.UUID, string(plain))}}, nil
+}
