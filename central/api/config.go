@@ -38,6 +38,10 @@ type Config struct {
 	// DisallowedSteps are those, as "interface.step", that no list of steps may name; nil:
 	// vendor.send_raw.
 	DisallowedSteps []string
+	// NoRamdiskEndpoints: agents in ramdisks are not served here (403).
+	NoRamdiskEndpoints bool
+	// LookupAnyState: agents may look up nodes on which nothing is being done.
+	LookupAnyState bool
 	// CORSOrigins are the origins whose pages may use the API from a browser.
 	CORSOrigins []string
 	// Audit is told how requests that may change something end; nil: nobody is.

@@ -2,7 +2,7 @@ package api
 
 // list names the resources that the API consists of, one line each.
 func (s *Server) list() []Resource {
-	return []Resource{
+	return append([]Resource{
 		s.v1Resource(),
 		s.nodes(),
 		s.nodeStates(),
@@ -31,5 +31,5 @@ func (s *Server) list() []Resource {
 		s.driverVendor(),
 		s.conductors(),
 		s.auditRecords(),
-	}
+	}, s.ramdisk()...)
 }

@@ -73,6 +73,10 @@ type Heartbeat struct {
 	AgentVersion  string `json:"agent_version"`
 	AgentToken    string `json:"agent_token"`
 	AgentVerifyCA string `json:"agent_verify_ca,omitempty"` // PEM
+	// Status is how far an installer that is no agent has come: start, end or error. It
+	// has no callback URL.
+	Status        string `json:"agent_status,omitempty"`
+	StatusMessage string `json:"agent_status_message,omitempty"`
 	// Command is the newest command, so that progress costs no request of its own.
 	Command *Command `json:"ironyard_command,omitempty"`
 	// BootID changes with each boot of the ramdisk.

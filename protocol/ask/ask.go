@@ -46,6 +46,14 @@ const (
 	GetBootScript        Method = "boot_script"     // BootScript → string
 )
 
+// What an agent that talks to central says; the rackd that runs the node's work answers,
+// from memory.
+const (
+	RamdiskLookup    Method = "ramdisk_lookup"    // Lookup → agentapi.LookupReply
+	RamdiskHeartbeat Method = "ramdisk_heartbeat" // agentapi.Heartbeat →
+	RamdiskInspected Method = "ramdisk_inspected" // agentapi.Inventory →
+)
+
 // What rackds hand on to the one that runs a node's work. It is answered from memory.
 const (
 	AgentLookup    Method = "agent_lookup"    // Lookup → agentapi.LookupReply

@@ -94,6 +94,10 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 	if err := c.CheckToken(id, hb.AgentToken); err != nil {
 		return err
 	}
+	if hb.Status != "" {
+		r.Phase("installer", strings.TrimSuffix(hb.Status+": "+hb.StatusMessage, ": "))
+		return nil
+	}
 	if !strings.HasPrefix(hb.CallbackURL, "https://") || hb.AgentVerifyCA == "" {
 		return fmt.Errorf("%w: %q must be https and come with agent_verify_ca", ErrBadCallback, hb.CallbackURL)
 	}
@@ -119,6 +123,33 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 	}
 	r.nudge()
 	return nil
+}
+
+// Inspected takes in an inventory that a ramdisk sends of its own accord.
+func (c *Conductor) Inspected(id string, inv agentapi.Inventory) error {
+	n := c.cfg.Documents.Node(id)
+	if n == nil {
+		return ErrNoNode
+	}
+	r := c.runner(id)
+	switch state, open := c.state(n); {
+	case !open || state != provision.Inspecting && state != provision.InspectWait:
+		return ErrNoNode
+	case r == nil:
+		return c.notOwner(n)
+	}
+	r.mu.Lock()
+	r.inspected, r.beat = &inv, true
+	r.mu.Unlock()
+	r.nudge()
+	return nil
+}
+
+// sent is the inventory that the ramdisk has sent of its own accord.
+func (r *runner) sent() *agentapi.Inventory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.inspected
 }
 
 // CheckToken returns nil when token is that of the node's work in flight, whoever

@@ -81,6 +81,8 @@ func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
 		return c.answerDriver(ctx, q)
 	case ask.AgentLookup, ask.AgentHeartbeat, ask.MachineSeen:
 		return c.handedOn(q)
+	case ask.RamdiskLookup, ask.RamdiskHeartbeat, ask.RamdiskInspected:
+		return c.ofRamdisk(q)
 	}
 	known, err := c.heardOf(ctx, q)
 	if err != nil {

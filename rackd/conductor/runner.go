@@ -51,6 +51,7 @@ type runner struct {
 	progress  *agentapi.Progress
 	inventory *agentapi.Inventory
 	observed  hardware.Observation
+	inspected *agentapi.Inventory // what the ramdisk has sent of its own accord
 	phases    []work.Event
 	seen      map[string]bool // phases of this boot
 	phaseAt   time.Time
@@ -160,7 +161,7 @@ func (r *runner) prepare() ([]flowStep, error) {
 	}
 	token := r.c.cfg.Keys.Of(n.Group).Token(n.UUID, r.root)
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, Images: r.c.cfg.Images, Record: r,
-		Agent: listened{r.c.cfg.NewAgent(n.UUID, token, r.agentState), r}, ConfigDrive: r.configDrive, Facts: r.doc.Checkpoint.Facts}
+		Agent: listened{r.c.cfg.NewAgent(n.UUID, token, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
 	return r.c.flow(&r.doc, r.task)
 }
 

@@ -127,6 +127,9 @@ type Task struct {
 	Record  Recorder
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
 	ConfigDrive func(ctx context.Context) (string, error)
+	// Inspected returns the inventory that the ramdisk has sent of its own accord since the
+	// work began, nil for none.
+	Inspected func() *agentapi.Inventory
 	// Args are the running step's arguments, checked against its Takes.
 	Args map[string]any
 	// Facts are kept in the checkpoint and outlive the step.

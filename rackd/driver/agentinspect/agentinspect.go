@@ -40,7 +40,7 @@ func (i Interface) InspectSteps(*node.Document) []driver.Step {
 		return driver.Step{Interface: "inspect", Name: name, Kind: kind, Retries: 4, Pause: 5 * time.Second, Run: run}
 	}
 	return []driver.Step{
-		step("boot_ramdisk", driver.Reattachable, i.set.Ramdisk),
+		step("boot_ramdisk", driver.Reattachable, i.bootRamdisk),
 		step("take_inventory", driver.Repeatable, takeInventory),
 		step("power_off", driver.Repeatable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if err := i.set.Off(ctx, t); err != nil {
@@ -51,7 +51,26 @@ func (i Interface) InspectSteps(*node.Document) []driver.Step {
 	}
 }
 
+// factSent says that the ramdisk has sent its inventory of its own accord.
+const factSent = "inventory_sent"
+
+// bootRamdisk boots the ramdisk until its agent calls, or sends what it has found
+// without being asked, as ramdisks do that know where inspection data goes.
+func (i Interface) bootRamdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	if t.Inspected != nil {
+		if inv := t.Inspected(); inv != nil {
+			t.Facts[factSent] = "yes"
+			keep(t, *inv)
+			return driver.Done(), nil
+		}
+	}
+	return i.set.Ramdisk(ctx, t)
+}
+
 func takeInventory(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	if t.Facts[factSent] != "" {
+		return driver.Done(), nil
+	}
 	cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/inventory", agentapi.CmdGetInventory, struct{}{})
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: ask the agent for the inventory: %w", t.Node.Label(), err)
@@ -60,9 +79,13 @@ func takeInventory(ctx context.Context, t *driver.Task) (driver.Outcome, error) 
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: the agent's inventory: %w", t.Node.Label(), err)
 	}
+	keep(t, inv)
+	return driver.Done(), nil
+}
+
+func keep(t *driver.Task, inv agentapi.Inventory) {
 	t.Record.Inventory(inv)
 	t.Record.Phase("inventory", fmt.Sprintf("%d CPUs, %d MiB, %d disks, %d NICs", inv.CPU.Count, inv.Memory.PhysicalMB, len(inv.Disks), len(inv.Interfaces)))
-	return driver.Done(), nil
 }
 
 // parse reads an inventory, bare or under the key "inventory".

@@ -121,10 +121,19 @@ func (d deploy) TearDownSteps(*node.Document) []driver.Step {
 type inspect struct{ base }
 
 func (i inspect) InspectSteps(*node.Document) []driver.Step {
-	return []driver.Step{i.step("inspect", 0, func(_ context.Context, t *driver.Task) error {
+	s := i.step("inspect", 0, func(_ context.Context, t *driver.Task) error {
 		t.Record.Inventory(inventory(t.Node))
 		return nil
-	})}
+	})
+	alone := s.Run
+	s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		if t.Inspected != nil && t.Inspected() != nil { // somebody plays its ramdisk
+			t.Record.Inventory(*t.Inspected())
+			return driver.Done(), nil
+		}
+		return alone(ctx, t)
+	}
+	return []driver.Step{s}
 }
 
 // inventory is what a small server might look like; every name in it says fake.

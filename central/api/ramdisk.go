@@ -1,0 +1,149 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// tokenSince is the version from which a lookup gives the agent its token.
+const tokenSince microversion.Version = 62
+
+// ramdisk is what the agents in ramdisks call, when they are told of central instead of
+// their rack. They have no account; what a lookup may tell, and the token, guard it. The
+// rackd that runs a node's work hears all of it and answers.
+func (s *Server) ramdisk() []Resource {
+	return []Resource{
+		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup)}}},
+		{Name: "heartbeat", Since: 22, Routes: []Route{{Method: http.MethodPost, Path: "heartbeat/{node}", Policy: "baremetal:node:ipa_heartbeat",
+			Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted}}},
+		// Inspection data of old ramdisks comes without a version.
+		{Name: "continue_inspection", Since: inspectionSince},
+		{Routes: []Route{{Method: http.MethodPost, Path: "continue_inspection", Policy: "baremetal:driver:ipa_continue_inspection",
+			Handle: s.enabled(s.continueInspection), Success: http.StatusAccepted}}},
+	}
+}
+
+// enabled refuses what a replica is configured not to serve.
+func (s *Server) enabled(h Handler) Handler {
+	if !s.NoRamdiskEndpoints {
+		return h
+	}
+	return func(*Request) (Reply, error) {
+		return Reply{}, wire.Errorf(http.StatusForbidden, "The endpoints for ramdisks are disabled on this API service.")
+	}
+}
+
+// notFound is the one answer about a node that is not there and about one whose state
+// is nobody's business.
+func notFound() error { return wire.Errorf(http.StatusNotFound, "Resource could not be found.") }
+
+// addresses reads MAC addresses; those that are none are left out.
+func addresses(list []string) (macs []string) {
+	for _, a := range list {
+		if mac, err := net.ParseMAC(strings.TrimSpace(a)); err == nil && len(mac) == 6 && len(macs) < maxSteps {
+			macs = append(macs, mac.String())
+		}
+	}
+	return macs
+}
+
+func (s *Server) lookup(r *Request) (Reply, error) {
+	if err := r.Query.Allow("addresses", "node_uuid"); err != nil {
+		return Reply{}, err
+	}
+	id, err := r.Query.UUID("node_uuid")
+	if err != nil {
+		return Reply{}, err
+	}
+	macs := addresses(strings.Split(r.Query["addresses"], ","))
+	if id == "" && len(macs) == 0 {
+		return Reply{}, wire.Invalid("At least one of 'addresses' and 'node_uuid' parameters must be specified")
+	}
+	n, err := s.machine(r.Context(), id, macs)
+	if err != nil {
+		return Reply{}, err
+	}
+	r.concerns(n)
+	if !s.LookupAnyState && !n.ProvisionState.In(provision.LookupAllowed) {
+		return Reply{}, notFound()
+	}
+	reply, err := s.token(r, n)
+	if err != nil {
+		return Reply{}, err
+	}
+	return ok(s.appendLookup(r, n, reply.Config))
+}
+
+// machine finds the node with a UUID, or else the one that all the addresses belong to.
+func (s *Server) machine(ctx context.Context, id string, macs []string) (*store.Node, error) {
+	if id == "" {
+		for _, mac := range macs {
+			ports, err := s.Store.Ports(ctx, store.PortQuery{Address: mac})
+			if err != nil {
+				return nil, storeError(err)
+			}
+			for _, p := range ports {
+				if id != "" && id != p.Node {
+					return nil, notFound() // of several nodes
+				}
+				id = p.Node
+			}
+		}
+	}
+	if id == "" {
+		return nil, notFound()
+	}
+	n, err := s.Store.Node(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound()
+	}
+	return n, err
+}
+
+// token asks the rackd that runs the node's work for the agent's token, which it gives
+// until an agent has shown it.
+func (s *Server) token(r *Request, n *store.Node) (reply agentapi.LookupReply, err error) {
+	reply.Config.HeartbeatTimeout = ramdiskTimeout
+	if r.Version < tokenSince {
+		return reply, nil
+	}
+	err = s.askHolder(r, n, ask.RamdiskLookup, ask.Lookup{Node: n.UUID}, &reply)
+	if own := interface{ HTTPStatus() int }(nil); errors.As(err, &own) && own.HTTPStatus() == http.StatusNotFound {
+		if s.LookupAnyState {
+			return reply, nil // nothing is done with the node, so there is no token
+		}
+		err = notFound()
+	}
+	return reply, err
+}
+
+// askHolder puts a question to the rackd that runs the node's work; without one, or
+// before it was heard of, to the one that the ring names.
+func (s *Server) askHolder(r *Request, n *store.Node, method ask.Method, args, out any) error {
+	for _, m := range s.Roster.Conductors() {
+		if m.Name != n.Reservation || n.Reservation == "" {
+			continue
+		}
+		raw, err := json.Marshal(args)
+		if err != nil {
+			return err
+		}
+		body, err := s.Ask.Ask(r.Context(), m, ask.Request{Method: method, Node: n.UUID, Driver: n.Driver, Args: raw})
+		if err != nil || out == nil {
+			return err
+		}
+		return json.Unmarshal(body, out)
+	}
+	return s.ask(r, n, method, args, out)
+}

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// ramdiskTimeout is how long, in seconds, an agent may be silent, where no rackd says.
+const ramdiskTimeout = 300
+
+// appendLookup makes the answer to a lookup: who the node is and how its agent is to
+// behave, in the shape that ironic-python-agent reads.
+func (s *Server) appendLookup(r *Request, n *store.Node, c agentapi.LookupConfig) []byte {
+	b := wire.AppendValue([]byte(`{"node":{"uuid":`), n.UUID)
+	for _, f := range []struct {
+		name  string
+		value map[string]any
+	}{{"properties", n.Properties}, {"instance_info", maskInstance(n.InstanceInfo)}, {"driver_internal_info", mask(n.DriverInternalInfo)}} {
+		if f.value == nil {
+			f.value = map[string]any{}
+		}
+		b = wire.AppendValue(wire.AppendName(b, f.name), f.value)
+	}
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+n.UUID)
+	b = append(b, `},"config":`...)
+	return append(wire.AppendValue(b, agentConfig(n, c)), '}')
+}
+
+// agentConfig are Ironic's defaults, where neither rackd nor node say otherwise.
+func agentConfig(n *store.Node, c agentapi.LookupConfig) map[string]any {
+	return map[string]any{
+		"heartbeat_timeout":    c.HeartbeatTimeout,
+		"agent_token":          orNull(c.AgentToken),
+		"agent_token_required": true,
+		"metrics": map[string]any{"backend": "noop", "prepend_host": false, "prepend_uuid": false, "prepend_host_reverse": true,
+			"global_prefix": nil},
+		"metrics_statsd": map[string]any{"statsd_host": "localhost", "statsd_port": 8125},
+		"agent_containers": map[string]any{"allow_arbitrary_containers": false, "allowed_containers": []string{},
+			"container_steps_file": "/etc/ironic-python-agent.d/mysteps.yaml", "runner": "podman", "pull_options": "--tls-verify=false",
+			"run_options": "--rm --network=host --tls-verify=false", "container_conf_file": "/etc/containers/containers.conf"},
+		"agent_md5_checksum_enable":     false,
+		"disable_deep_image_inspection": false,
+		"permitted_image_formats":       []string{"raw", "gpt", "qcow2", "iso"},
+		// The BMC's address of such nodes is known.
+		"agent_skip_bmc_detect":          slices.Contains([]string{"redfish", "idrac-redfish"}, n.Interfaces["management"]),
+		"enable_bios_bootloader_install": false,
+		"tls_min_version":                "1.2",
+		"tls_cipher_suites":              nil,
+	}
+}

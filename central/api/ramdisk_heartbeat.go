@@ -1,0 +1,85 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+)
+
+// heartbeatFields are what a heartbeat may say, with the version that brought each.
+var heartbeatFields = map[string]microversion.Version{"callback_url": 22, "agent_version": 36, "agent_token": 22, "agent_verify_ca": 68,
+	"agent_status": 72, "agent_status_message": 72}
+
+// installerStates are what an installer that is no agent says of itself.
+var installerStates = []string{"start", "end", "error"}
+
+func (s *Server) heartbeat(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	body, err := r.Object()
+	if err != nil {
+		return Reply{}, err
+	}
+	hb, tokened, err := readHeartbeat(r, body)
+	if err != nil {
+		return Reply{}, err
+	}
+	var n *store.Node
+	err = s.eachIdent(r, r.Param(0), func(ident string) (err error) {
+		n, err = s.Store.Node(r.Context(), ident)
+		return err
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	r.concerns(n)
+	if u, err := url.Parse(hb.CallbackURL); hb.CallbackURL != "" && (err != nil || !strings.Contains(u.Scheme, "http")) {
+		return Reply{}, wire.Invalid("An issue with the supplied \"callback_url\" has been detected.")
+	}
+	if !tokened {
+		return Reply{}, wire.Invalid("Agent token is required for heartbeat processing.")
+	}
+	if hb.Status != "" && !slices.Contains(installerStates, hb.Status) {
+		return Reply{}, wire.Invalid("Agent status is invalid. Valid states are %s.", strings.Join(installerStates, ","))
+	}
+	if err := s.askHolder(r, n, ask.RamdiskHeartbeat, hb, nil); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Status: http.StatusAccepted}, nil
+}
+
+// readHeartbeat reads what can be judged without the node; tokened: it has a token,
+// which may be empty.
+func readHeartbeat(r *Request, body map[string]any) (hb agentapi.Heartbeat, tokened bool, err error) {
+	into := map[string]*string{"callback_url": &hb.CallbackURL, "agent_version": &hb.AgentVersion, "agent_token": &hb.AgentToken,
+		"agent_verify_ca": &hb.AgentVerifyCA, "agent_status": &hb.Status, "agent_status_message": &hb.StatusMessage}
+	for name, v := range body {
+		since, known := heartbeatFields[name]
+		switch {
+		case !known:
+			return hb, false, wire.Invalid("Unexpected arguments: %.80s", name)
+		case v == nil:
+			continue
+		case r.Version < since:
+			return hb, false, wire.Invalid("Field %q not recognised in this version", name)
+		}
+		text, isText := v.(string)
+		if !isText {
+			return hb, false, wire.Invalid("Expected string for %s: %.80s", name, wire.AppendValue(nil, v))
+		}
+		*into[name] = text
+	}
+	if _, given := body["callback_url"].(string); !given {
+		return hb, false, wire.Invalid("Missing mandatory parameter callback_url")
+	}
+	_, tokened = body["agent_token"].(string)
+	return hb, tokened, nil
+}

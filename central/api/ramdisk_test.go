@@ -1,0 +1,183 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// rack answers what agents say to central, and notes it.
+type ramdiskRack struct {
+	asked  []string
+	last   json.RawMessage
+	refuse map[ask.Method]int
+}
+
+type no int
+
+func (e no) Error() string   { return fmt.Sprintf("refused with %d", int(e)) }
+func (e no) HTTPStatus() int { return int(e) }
+
+func (k *ramdiskRack) Ask(_ context.Context, m bus.Member, q ask.Request) (json.RawMessage, error) {
+	k.asked, k.last = append(k.asked, m.Name+" "+string(q.Method)+" "+q.Node), q.Args
+	if status := k.refuse[q.Method]; status != 0 {
+		return nil, no(status)
+	}
+	if q.Method == ask.RamdiskLookup {
+		return json.Marshal(agentapi.LookupReply{Config: agentapi.LookupConfig{HeartbeatTimeout: 60, AgentToken: "s3cret", AgentTokenRequired: true}})
+	}
+	return json.RawMessage(`{}`), nil
+}
+
+// ramdiskBench has a node in a state, with a port.
+func ramdiskBench(t *testing.T, state provision.State, change func(*Config)) (*bench, *ramdiskRack) {
+	t.Helper()
+	b, k := newBench(t), &ramdiskRack{refuse: map[ask.Method]int{}}
+	b.addNode()
+	b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+nodeID+`","address":"52:54:00:00:00:01"}`)
+	info, _ := provision.Describe(state)
+	b.move("n1", state, info.Target, nil)
+	cfg := b.server.Config
+	cfg.Ask = k
+	if change != nil {
+		change(&cfg)
+	}
+	b.server = New(cfg).(*Server)
+	return b, k
+}
+
+func TestLookup(t *testing.T) {
+	b, k := ramdiskBench(t, provision.DeployWait, nil)
+	for _, query := range []string{"?node_uuid=" + nodeID, "?addresses=52:54:00:00:00:01,nonsense,52:54:00:00:00:09", "?addresses=x&node_uuid=" + nodeID} {
+		got := b.want(200, "GET", "/v1/lookup"+query, "1.62", "").object(t)
+		node, config := got["node"].(map[string]any), got["config"].(map[string]any)
+		if node["uuid"] != nodeID || node["properties"].(map[string]any)["cpus"] != 4.0 || node["links"] == nil || node["name"] != nil ||
+			config["agent_token"] != "s3cret" || config["heartbeat_timeout"] != 60.0 || config["agent_token_required"] != true {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+	golden(t, "lookup@1.62", b.want(200, "GET", "/v1/lookup?node_uuid="+nodeID, "1.62", "").body)
+	k.asked = nil
+	got := b.want(200, "GET", "/v1/lookup?node_uuid="+nodeID, "1.61", "").object(t)
+	if token, there := got["config"].(map[string]any)["agent_token"]; !there || token != nil || len(k.asked) != 0 {
+		t.Errorf("before 1.62: %v, asked %v", got, k.asked)
+	}
+	b.want(404, "GET", "/v1/lookup?node_uuid="+nodeID, "1.21", "")
+	b.want(400, "GET", "/v1/lookup", "1.62", "")
+	b.want(400, "GET", "/v1/lookup?addresses=nonsense", "1.62", "")
+	b.want(400, "GET", "/v1/lookup?node_uuid=nonsense", "1.62", "")
+	b.want(400, "GET", "/v1/lookup?colour=red&node_uuid="+nodeID, "1.62", "")
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"n2","driver":"fake-hardware"}`)
+	b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+b.node("n2").UUID+`","address":"52:54:00:00:00:02"}`)
+	b.want(404, "GET", "/v1/lookup?addresses=52:54:00:00:00:01,52:54:00:00:00:02", "1.62", "")
+}
+
+// A node that is not there and one on which nothing is being done get one answer.
+func TestLookupTellsNobodyWhatThereIs(t *testing.T) {
+	b, k := ramdiskBench(t, provision.Active, nil)
+	wrong := b.want(404, "GET", "/v1/lookup?node_uuid="+nodeID, "1.62", "")
+	missing := b.want(404, "GET", "/v1/lookup?node_uuid=99999999-2222-4333-8444-555555555555", "1.62", "")
+	if wrong.body != missing.body || len(k.asked) != 0 {
+		t.Errorf("wrong state: %s, no node: %s, asked %v", wrong.body, missing.body, k.asked)
+	}
+	b.move("n1", provision.DeployWait, provision.Active, nil)
+	k.refuse[ask.RamdiskLookup] = http.StatusNotFound
+	if a := b.want(404, "GET", "/v1/lookup?node_uuid="+nodeID, "1.62", ""); a.body != missing.body {
+		t.Errorf("no work: %s, no node: %s", a.body, missing.body)
+	}
+	open, _ := ramdiskBench(t, provision.Active, func(c *Config) { c.LookupAnyState = true })
+	open.want(200, "GET", "/v1/lookup?node_uuid="+nodeID, "1.62", "")
+}
+
+func TestHeartbeat(t *testing.T) {
+	b, k := ramdiskBench(t, provision.DeployWait, nil)
+	const path = "/v1/heartbeat/" + nodeID
+	whole := `{"callback_url":"https://10.0.0.1:9999","agent_version":"11","agent_token":"s3cret","agent_verify_ca":"PEM"}`
+	if a := b.want(202, "POST", path, "1.68", whole); a.body != "" || len(k.asked) != 1 || k.asked[0] != "rack-1 ramdisk_heartbeat "+nodeID {
+		t.Errorf("body %q, asked %v", a.body, k.asked)
+	}
+	var heard agentapi.Heartbeat
+	if err := json.Unmarshal(k.last, &heard); err != nil || heard.CallbackURL != "https://10.0.0.1:9999" || heard.AgentToken != "s3cret" || heard.AgentVerifyCA != "PEM" {
+		t.Errorf("the rackd heard %+v, %v", heard, err)
+	}
+	b.want(202, "POST", "/v1/heartbeat/n1", "1.68", whole)
+	b.want(202, "POST", path, "1.72", `{"callback_url":"","agent_token":"s3cret","agent_status":"start","agent_status_message":"hello"}`)
+	k.asked = nil
+	for name, c := range map[string]struct {
+		status        int
+		path, version string
+		body, want    string
+	}{
+		"too old":             {404, path, "1.21", whole, ""},
+		"version too early":   {400, path, "1.35", `{"callback_url":"https://x","agent_token":"t","agent_version":"1"}`, "not recognised"},
+		"ca too early":        {400, path, "1.67", whole, "not recognised"},
+		"status too early":    {400, path, "1.71", `{"callback_url":"","agent_token":"t","agent_status":"end"}`, "not recognised"},
+		"no token":            {400, path, "1.68", `{"callback_url":"https://x"}`, "token is required"},
+		"no callback":         {400, path, "1.68", `{"agent_token":"t"}`, "callback_url"},
+		"a strange callback":  {400, path, "1.68", `{"callback_url":"ftp://x","agent_token":"t"}`, "callback_url"},
+		"a strange status":    {400, path, "1.72", `{"callback_url":"","agent_token":"t","agent_status":"fine"}`, "start,end,error"},
+		"a strange field":     {400, path, "1.72", `{"callback_url":"","agent_token":"t","colour":"red"}`, "Unexpected"},
+		"a number":            {400, path, "1.72", `{"callback_url":7,"agent_token":"t"}`, "Expected string"},
+		"nobody":              {404, "/v1/heartbeat/nobody", "1.68", whole, "could not be found"},
+		"not the right verbs": {405, path, "1.68", "", ""},
+	} {
+		method := "POST"
+		if c.status == 405 {
+			method = "GET"
+		}
+		if a := b.want(c.status, method, c.path, c.version, c.body); !strings.Contains(a.fault(t), c.want) || len(k.asked) != 0 {
+			t.Errorf("%s: %s, asked %v", name, a.body, k.asked)
+		}
+	}
+	k.refuse[ask.RamdiskHeartbeat] = 400
+	b.want(400, "POST", path, "1.68", whole)
+}
+
+func TestContinueInspection(t *testing.T) {
+	b, k := ramdiskBench(t, provision.InspectWait, nil)
+	const data = `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01","name":"eth0"}],"cpu":{"count":4},"bmc_address":null},"extra":1}`
+	if a := b.want(202, "POST", "/v1/continue_inspection", "", data); a.object(t)["uuid"] != nodeID || len(k.asked) != 1 {
+		t.Errorf("%s, asked %v", a.body, k.asked)
+	}
+	var inv agentapi.Inventory
+	if err := json.Unmarshal(k.last, &inv); err != nil || inv.CPU.Count != 4 || inv.Interfaces[0].Name != "eth0" {
+		t.Errorf("the rackd heard %+v, %v", inv, err)
+	}
+	other := strings.Replace(data, "00:01", "00:07", 1)
+	k.asked = nil
+	a := b.want(202, "POST", "/v1/continue_inspection?node_uuid="+nodeID, "1.84", other).object(t)
+	if a["config"].(map[string]any)["agent_token"] != "s3cret" || len(k.asked) != 2 {
+		t.Errorf("%v, asked %v", a, k.asked)
+	}
+	k.asked = nil
+	b.want(404, "POST", "/v1/continue_inspection", "1.83", data)
+	b.want(404, "POST", "/v1/continue_inspection?node_uuid="+nodeID, "1.1", data)
+	b.want(404, "POST", "/v1/continue_inspection", "1.84", other)
+	for _, bad := range []string{`{}`, `{"inventory":{}}`, `{"inventory":{"interfaces":[]}}`, `{"inventory":{"interfaces":[{"name":"eth0"}]}}`,
+		`{"inventory":{"interfaces":[{"mac_address":"nonsense"}]}}`, `{"inventory":{"interfaces":[7]}}`} {
+		b.want(400, "POST", "/v1/continue_inspection", "1.84", bad)
+	}
+	b.move("n1", provision.DeployWait, provision.Active, nil)
+	b.want(404, "POST", "/v1/continue_inspection", "1.84", data)
+	if len(k.asked) != 0 {
+		t.Errorf("refused, and yet asked %v", k.asked)
+	}
+}
+
+func TestRamdiskEndpointsCanBeOff(t *testing.T) {
+	b, k := ramdiskBench(t, provision.InspectWait, func(c *Config) { c.NoRamdiskEndpoints = true })
+	b.want(403, "GET", "/v1/lookup?node_uuid="+nodeID, "1.62", "")
+	b.want(403, "POST", "/v1/heartbeat/"+nodeID, "1.62", `{}`)
+	b.want(403, "POST", "/v1/continue_inspection", "1.84", `{}`)
+	if len(k.asked) != 0 {
+		t.Errorf("asked %v", k.asked)
+	}
+}
