@@ -13,12 +13,14 @@
 //     do so at once, in any order: a NODES document never replaces one of a higher
 //     revision. Keys are read before the rows, and every write is compare-and-set, so a
 //     replica that stood still in between does not bring back what has ended.
-//   - A work is sent out by its own entry, and after that only by a repair: what the
-//     site has lost comes back under an epoch far above any that was reported, so that
-//     whoever still holds the lost document has lost the node.
+//   - A work is sent out by its own entry, and after that only by restore: what the
+//     site has lost comes back when every rackd has noticed the loss or lost its lease,
+//     and all that was reported is in the rows, under an epoch far above any that was,
+//     which the rows know first: whoever still holds the lost document has lost the node.
 //   - What an idle site costs the WAN does not grow with its nodes: every Look the
 //     relay asks how the streams of the two buckets are, which shows when they are
-//     purged, made anew or back from an older copy. Only then, when the site is opened
+//     purged, made anew or back from an older copy; how they were the database
+//     remembers for the next process. Only then, when the site is opened
 //     for the first time, and every Reconcile are all keys compared with the rows.
 //   - NODES is written before WORK is touched: when a work's key is gone, the node's
 //     document shows how it ended.

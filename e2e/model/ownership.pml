@@ -262,7 +262,7 @@ end:	do
 		fi }
 
 	/* reconcile: take the work */
-	:: d_step { pc[i] == idle && held[i] && (!gone[i] || restorable(i)) && view[i].work != 0 && !ended(i) && takeable(i) && newest(fresh[i]) ->
+	:: d_step { pc[i] == idle && held[i] && (!gone[i] || restorable(i)) && view[i].work != 0 && !view[i].over && takeable(i) && newest(fresh[i]) ->
 		copy(job[i], view[i]); job[i].owner = i; job[i].tenure = tenure(i);
 		if
 		:: gone[i] -> job[i].epoch = job[i].epoch + 1 + JUMP; job[i].lost = 1
@@ -270,8 +270,8 @@ end:	do
 		fi;
 		printf("rackd %d takes work %d of rackd %d, epoch %d, checkpoint %d\n", i, job[i].work, view[i].owner, job[i].epoch, job[i].at);
 		put(i); pc[i] = telling }
-	/* remind: whom the ring names may not remember */
-	:: d_step { pc[i] == idle && held[i] && !gone[i] && recalled[i] && !named(i) && fresh[i] ->
+	/* remind: whom the ring names may not remember; and an end is written before it is reported */
+	:: d_step { pc[i] == idle && held[i] && !gone[i] && recalled[i] && (!named(i) || view[i].over) && newest(fresh[i]) ->
 		printf("rackd %d reminds: checkpoint %d, over %d\n", i, view[i].at, view[i].over);
 		changed(); copy(bus, view[i]); fresh[i] = 1; recalled[i] = 0 }
 	/* reconcile: report the end, by whoever brought it about */
