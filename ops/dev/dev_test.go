@@ -22,6 +22,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start runs a fleet in dir until stop is called.
 func start(t *testing.T, dir string, delay time.Duration) (o *operator.Operator, stop func()) {
 	t.Helper()
+	o, _, stop = startStack(t, dir, delay)
+	return o, stop
+}
+
+func startStack(t *testing.T, dir string, delay time.Duration) (o *operator.Operator, fleet *stack.Stack, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
 	go func() {
@@ -40,13 +46,13 @@ func start(t *testing.T, dir string, delay time.Duration) (o *operator.Operator,
 		if err != nil {
 			t.Fatal(err)
 		}
-		return o, stop
+		return o, s, stop
 	case err := <-done:
 		t.Fatalf("the fleet did not start: %v", err)
 	case <-time.After(20 * time.Second):
 		t.Fatal("the fleet was not ready within 20 s")
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 func fakeNode(t *testing.T, o *operator.Operator, name string, info map[string]any) string {

@@ -21,6 +21,8 @@ var factory = []hardware.Setting{
 		ReadOnly: ptr(false), ResetRequired: ptr(false), Unique: ptr(true)},
 	{Name: "BootRetries", Value: ptr("3"), Type: ptr("Integer"), Lower: ptr(int64(0)), Upper: ptr(int64(10)),
 		ReadOnly: ptr(false), ResetRequired: ptr(true), Unique: ptr(false)},
+	{Name: "LogicalProc", Value: ptr("Enabled"), Type: ptr("Enumeration"), Allowed: []string{"Enabled", "Disabled"},
+		ReadOnly: ptr(false), ResetRequired: ptr(true), Unique: ptr(false)},
 	{Name: "ProcessorVirtualization", Value: ptr("Enabled"), Type: ptr("Enumeration"), Allowed: []string{"Enabled", "Disabled"},
 		ReadOnly: ptr(false), ResetRequired: ptr(true), Unique: ptr(false)},
 	{Name: "SystemModel", Value: ptr("fake machine"), Type: ptr("String"), ReadOnly: ptr(true), ResetRequired: ptr(false), Unique: ptr(false)},

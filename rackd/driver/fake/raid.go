@@ -21,8 +21,12 @@ func (r raid) CheckRAID(n *node.Document, config map[string]any) error {
 	return nil
 }
 
-// createConfiguration makes the volumes of the node's target_raid_config.
+// createConfiguration makes the volumes of the node's target_raid_config. Without one
+// there is nothing to make, as with Ironic's fake interface.
 func (r raid) createConfiguration(_ context.Context, t *driver.Task) error {
+	if len(t.Node.TargetRAID) == 0 {
+		return nil
+	}
 	return r.create(t, t.Node.TargetRAID)
 }
 
@@ -34,7 +38,7 @@ func (r raid) applyConfiguration(_ context.Context, t *driver.Task) error {
 
 func (r raid) create(t *driver.Task, config map[string]any) error {
 	if len(config) == 0 {
-		return fmt.Errorf("node %s: no RAID configuration is set: PUT one to states/raid, or give the step raid_config: %w", t.Node.Label(), driver.ErrInvalid)
+		return fmt.Errorf("node %s: the step's argument raid_config is no RAID configuration: %w", t.Node.Label(), driver.ErrInvalid)
 	}
 	if err := r.CheckRAID(t.Node, config); err != nil {
 		return err
