@@ -31,6 +31,9 @@ func (s *Server) createAllocation(r *Request) (Reply, error) {
 	if err := allocationTable.Create(r.Version, body, a); err != nil {
 		return Reply{}, err
 	}
+	if err := claimAllocation(r, a); err != nil {
+		return Reply{}, err
+	}
 	if err := s.resolveCandidates(r, a); err != nil {
 		return Reply{}, err
 	}

@@ -47,6 +47,8 @@ type collection[T any] struct {
 	check func(ctx context.Context, r *Request, tx *store.Tx, before, item *T) error
 	// mayRemove says what speaks against removing an item; nil: nothing.
 	mayRemove func(ctx context.Context, r *Request, tx *store.Tx, item *T) error
+	// shown is what a request sees of an item; nil: all of it.
+	shown func(r *Request, item *T) *T
 	// more appends what a whole item shows besides its fields and links; nil: nothing.
 	more func(b []byte, r *Request, item *T) []byte
 }
@@ -110,6 +112,9 @@ func nameOrUUID(r *Request, ident string) (string, error) {
 }
 
 func (c *collection[T]) append(b []byte, r *Request, sel fields.Selection, item *T) []byte {
+	if c.shown != nil {
+		item = c.shown(r, item)
+	}
 	b = c.table.Append(append(b, '{'), sel, item)
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, c.path+"/"+*c.id(item))
 	if c.more != nil && !sel.Chosen {

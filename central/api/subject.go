@@ -25,6 +25,7 @@ type subject struct {
 // no owner and need none.
 var subjects = []*subject{
 	{"nodes/validate", readNode, (*Server).queriedNode},
+	{"nodes/{node}/allocation", readAllocations, (*Server).allocationOfNode},
 	{"nodes/{node}", readNode, func(s *Server, r *Request) (*policy.Target, error) { return s.ofNode(r, r.Param(0)) }},
 	{"ports/{port}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
 		return ofPart(s, r, "Port", s.Store.Port, func(p *store.Port) string { return p.Node })
@@ -32,6 +33,13 @@ var subjects = []*subject{
 	{"portgroups/{portgroup}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
 		return ofPart(s, r, "Portgroup", s.Store.Portgroup, func(p *store.Portgroup) string { return p.Node })
 	}},
+	{"volume/connectors/{volume}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
+		return ofPart(s, r, "Volume connector", s.Store.VolumeConnector, func(v *store.VolumeConnector) string { return v.Node })
+	}},
+	{"volume/targets/{volume}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
+		return ofPart(s, r, "Volume target", s.Store.VolumeTarget, func(v *store.VolumeTarget) string { return v.Node })
+	}},
+	{"allocations/{allocation}", readAllocations, (*Server).namedAllocation},
 	{"runbooks/{runbook}", readRunbooks, (*Server).namedRunbook},
 }
 

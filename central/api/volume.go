@@ -41,7 +41,7 @@ func (s *Server) volumes() Resource {
 	const read, below = "baremetal:volume:get", "nodes/{node}/volume"
 	connectors, targets := s.volumeConnectors(), s.volumeTargets()
 	routes := []Route{
-		{Method: http.MethodGet, Path: "volume", Policy: "baremetal:volume:list_all", Handle: s.volumeRoot},
+		{Method: http.MethodGet, Path: "volume", Policy: "baremetal:volume:list", Handle: s.volumeRoot},
 		{Method: http.MethodGet, Path: below, Policy: "baremetal:volume:list", Handle: s.volumeRootOfNode},
 		{Method: http.MethodGet, Path: below + "/connectors", Policy: "baremetal:volume:list", Handle: connectors.below(s.connectorsOfNode).list},
 		{Method: http.MethodGet, Path: below + "/targets", Policy: "baremetal:volume:list", Handle: targets.below(s.targetsOfNode).list},
@@ -55,13 +55,25 @@ func (s *Server) volumes() Resource {
 	} {
 		one := r.path + "/{volume}"
 		routes = append(routes,
-			Route{Method: http.MethodGet, Path: r.path, Policy: "baremetal:volume:list_all", Handle: r.list},
+			Route{Method: http.MethodGet, Path: r.path, Policy: "baremetal:volume:list", Handle: r.list},
 			Route{Method: http.MethodPost, Path: r.path, Policy: "baremetal:volume:create", Handle: r.create},
 			Route{Method: http.MethodGet, Path: one, Policy: read, Handle: r.show},
 			Route{Method: http.MethodPatch, Path: one, Policy: "baremetal:volume:update", Handle: r.change},
 			Route{Method: http.MethodDelete, Path: one, Policy: "baremetal:volume:delete", Handle: r.delete})
 	}
 	return Resource{Name: "volume", Since: volumesSince, Routes: routes}
+}
+
+// shownTarget is what a request sees of a target: its properties may hold what is needed
+// to use the volume.
+func shownTarget(r *Request, v *store.VolumeTarget) *store.VolumeTarget {
+	if r.allowed("baremetal:volume:view_target_properties", nobodys) == nil {
+		return v
+	}
+	shown := *v
+	shown.Properties = map[string]any{"redacted_contents": "** Value redacted: Requires permission " +
+		"baremetal:volume:view_target_properties access. Permission denied. **"}
+	return &shown
 }
 
 func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
@@ -88,6 +100,7 @@ func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 	return &collection[store.VolumeTarget]{
 		path: "volume/targets", noun: "Volume target", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince,
 		filters: map[string]microversion.Version{"node": volumesSince},
+		shown:   shownTarget,
 		store:   s.Store, find: s.Store.VolumeTarget,
 		page: func(r *Request, p store.Page) ([]*store.VolumeTarget, error) {
 			nodes, err := s.volumeNodes(r)
@@ -136,6 +149,7 @@ func (s *Server) targetsOfNode(r *Request, p store.Page) ([]*store.VolumeTarget,
 }
 
 func (s *Server) volumeRoot(r *Request) (Reply, error) {
+	r.Scope() // there are only links here
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}

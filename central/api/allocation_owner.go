@@ -1,0 +1,59 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/policy"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// readAllocations is the rule whose failure hides an allocation.
+const readAllocations = "baremetal:allocation:get"
+
+func allocationTarget(a *store.Allocation) *policy.Target {
+	return &policy.Target{AllocationOwner: a.Owner}
+}
+
+// namedAllocation says whose the allocation is that the path names.
+func (s *Server) namedAllocation(r *Request) (*policy.Target, error) {
+	ident := r.Param(0)
+	a, err := s.Store.Allocation(r.Context(), ident)
+	if errors.Is(err, store.ErrNotFound) || err == nil && r.allowed(readAllocations, allocationTarget(a)) != nil {
+		return nil, wire.Errorf(http.StatusNotFound, "Allocation %.255s could not be found.", ident)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return allocationTarget(a), nil
+}
+
+// allocationOfNode says whose the allocation is that holds the node of the path.
+func (s *Server) allocationOfNode(r *Request) (*policy.Target, error) {
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.Store.AllocationOf(r.Context(), n.UUID)
+	if err == nil && r.allowed(readAllocations, allocationTarget(a)) != nil {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, noAllocation(r, err)
+	}
+	return allocationTarget(a), nil
+}
+
+// claimAllocation makes a project's allocation its own. Only who may allocate for others
+// names another owner.
+func claimAllocation(r *Request, a *store.Allocation) error {
+	if r.may == nil || r.Caller.System {
+		return nil
+	}
+	if a.Owner != "" && a.Owner != r.Caller.Project {
+		return r.allowed("baremetal:allocation:create_restricted", nobodys)
+	}
+	a.Owner = r.Caller.Project
+	return nil
+}
