@@ -46,6 +46,10 @@ type Config struct {
 	// not loopback.
 	InsecureNoAuth bool
 
+	// NoRamdiskEndpoints, LookupAnyState and DisallowedSteps are those of the API.
+	NoRamdiskEndpoints, LookupAnyState bool
+	DisallowedSteps                    []string
+
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// AuditKeep is for how long lines of the audit are kept; 0: for ever.

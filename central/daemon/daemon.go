@@ -73,7 +73,8 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	}
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
 	handler := api.New(api.Config{Audit: trail, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
-		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins})
+		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints,
+		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps})
 
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
 	front, err := listen(&cfg, watch, handler, authority)

@@ -30,22 +30,30 @@ func request(t *testing.T, o *operator.Operator, id string, body map[string]any,
 	}
 }
 
-var settings = map[string]any{"args": map[string]any{"settings": []any{map[string]any{"name": "LogicalProc", "value": "Enabled"}}}}
+// given is the argument "settings" of a step.
+func given(settings ...map[string]any) map[string]any {
+	return map[string]any{"args": map[string]any{"settings": settings}}
+}
+
+var (
+	retries  = given(map[string]any{"name": "BootRetries", "value": "7"})
+	firmware = given(map[string]any{"component": "bmc", "url": "http://example.org/bmc-2.0.bin"})
+)
 
 // A manual cleaning runs the listed steps, holds where it is told to, and goes on; the
 // node shows which step runs.
 func TestManualCleaningHoldsAndGoesOn(t *testing.T) {
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
-	id := fakeNode(t, o, "one", map[string]any{"fake_create_configuration_delay": 1})
+	id := fakeNode(t, o, "one", map[string]any{"fake_delete_configuration_delay": 1})
 	if err := o.Ask(t.Context(), id, "manage", nil); err != nil {
 		t.Fatal(err)
 	}
-	list := steps{namedStep("bios", "apply_configuration", settings), namedStep("raid", "create_configuration", nil),
+	list := steps{namedStep("bios", "apply_configuration", retries), namedStep("raid", "delete_configuration", nil),
 		namedStep("deploy", "hold", nil), namedStep("deploy", "erase_devices_metadata", nil), namedStep("power", "power_on", nil)}
 	request(t, o, id, map[string]any{"target": "clean", "clean_steps": list}, provision.CleanWait)
 	n, err := o.Show(t.Context(), id)
-	if err != nil || n.CleanStep["step"] != "create_configuration" || n.CleanStep["interface"] != "raid" {
+	if err != nil || n.CleanStep["step"] != "delete_configuration" || n.CleanStep["interface"] != "raid" {
 		t.Errorf("clean_step %v, %v", n.CleanStep, err)
 	}
 	if n, err = o.Wait(t.Context(), id, provision.CleanHold); err != nil || n.CleanStep["step"] != "hold" || n.TargetProvisionState != "manageable" {
@@ -75,7 +83,7 @@ func TestServiceAndItsAbort(t *testing.T) {
 	defer stop()
 	id := fakeNode(t, o, "one", nil)
 	request(t, o, id, map[string]any{"target": "active"}, provision.Active)
-	list := steps{namedStep("firmware", "update", settings), namedStep("power", "reboot", nil), namedStep("power", "wait", map[string]any{"args": map[string]any{"seconds": 0.2}})}
+	list := steps{namedStep("firmware", "update", firmware), namedStep("power", "reboot", nil), namedStep("power", "wait", map[string]any{"args": map[string]any{"seconds": 0.2}})}
 	if err := o.Provision(t.Context(), id, map[string]any{"target": "service", "service_steps": list}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,9 @@ func New(endpoint string) (*Operator, error) {
 	c.Microversion = Microversion
 	return &Operator{client: c}, nil
 }
+
+// Endpoint is the API's base URL, without /v1.
+func (o *Operator) Endpoint() string { return strings.TrimSuffix(o.client.Endpoint, "/v1/") }
 
 // Machine is what is to be enrolled.
 type Machine struct {

@@ -69,6 +69,8 @@ type flags struct {
 	PowerRecovery    time.Duration            `help:"How often the BMC of a node is tried again that is in maintenance because its power could not be read." default:"300s" env:"RACKD_POWER_RECOVERY" group:"Work"`
 	PowerFailures    int                      `help:"How many failures in a row to read its power put a node into maintenance." default:"3" env:"RACKD_POWER_FAILURES" group:"Work"`
 	AutomatedClean   bool                     `help:"Clean nodes that do not say otherwise." default:"true" negatable:"" env:"RACKD_AUTOMATED_CLEAN" group:"Work"`
+	CleanPriority    map[string]int           `help:"Priority of a step in automated cleaning in place of its own, such as deploy.erase_devices=0, which leaves it out." env:"RACKD_CLEAN_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
+	VerifyPriority   map[string]int           `help:"Likewise of a step that runs when a node is verified." env:"RACKD_VERIFY_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	BMCTimeout       time.Duration            `help:"Bound of one request to a BMC." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
 
 	LogJSON bool `help:"Log JSON." env:"RACKD_LOG_JSON" name:"log-json"`
@@ -111,8 +113,8 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	}
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
-		NoAutomatedClean: !f.AutomatedClean,
-		CacheBytes:       int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
+		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
+		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
 	if cfg.Keys, err = f.keys(m); err != nil {
 		return err
 	}

@@ -5,10 +5,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
@@ -46,6 +49,8 @@ type Config struct {
 	PowerRecovery    time.Duration
 	PowerFailures    int
 	NoAutomatedClean bool
+	// CleanPriorities and VerifyPriorities are those of the conductor.
+	CleanPriorities, VerifyPriorities map[string]int
 	// CacheBytes bounds the image cache; 0: 20 GiB.
 	CacheBytes int64
 	// ImageDirs are the folders that file:// images may come from.
@@ -83,10 +88,22 @@ func (c *Config) check() error {
 		return fmt.Errorf("rackd %s has no connection to its site's bus", c.Name)
 	case c.Keys == nil || c.Keys.Of(c.Group) == nil:
 		return fmt.Errorf("rackd %s has no key of its conductor group; `ironyard key group` prints it", c.Name)
+	case badPriority(c.CleanPriorities) != "" || badPriority(c.VerifyPriorities) != "":
+		return fmt.Errorf("rackd %s: priority of %q: name it INTERFACE.STEP and give 0 or more", c.Name, badPriority(c.CleanPriorities)+badPriority(c.VerifyPriorities))
 	case c.DataDir == "":
 		return fmt.Errorf("rackd %s has no data folder", c.Name)
 	case c.Rack != nil && (c.Rack.Kernel == "" || c.Rack.Ramdisk == ""):
 		return fmt.Errorf("rackd %s serves machines but has no kernel or ramdisk; `ironyard ramdisk build` makes them", c.Name)
 	}
 	return nil
+}
+
+// badPriority returns the name of a step that is none, or whose priority is negative.
+func badPriority(of map[string]int) string {
+	for name, p := range of {
+		if kind, step, ok := strings.Cut(name, "."); !ok || step == "" || !slices.Contains(node.InterfaceKinds, kind) || p < 0 {
+			return name
+		}
+	}
+	return ""
 }

@@ -136,7 +136,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
 		Keys: c.Keys, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
-		AutomatedClean: !c.NoAutomatedClean}
+		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), r.partners}
 		cc.Images = r.stock

@@ -38,7 +38,7 @@ var flows = []flow{
 	{"inspect", []request{manage}, provision("inspect", "manageable"), "manageable"},
 	{"adopt", []request{manage}, provision("adopt", "active"), "active"},
 	{"clean", []request{manage}, request{"/states/provision",
-		`{"target":"clean","clean_steps":[{"interface":"raid","step":"create_configuration"},{"interface":"deploy","step":"erase_devices"}]}`, "manageable"}, "manageable"},
+		`{"target":"clean","clean_steps":[{"interface":"raid","step":"delete_configuration"},{"interface":"deploy","step":"erase_devices"}]}`, "manageable"}, "manageable"},
 	{"provide", []request{manage}, provide, "available"},
 	{"deploy", []request{manage, provide}, deploy, "active"},
 	{"rebuild", []request{manage, provide, deploy}, provision("rebuild", "active"), "active"},
@@ -46,7 +46,7 @@ var flows = []flow{
 	{"rescue", []request{manage, provide, deploy}, rescue, "rescue"},
 	{"unrescue", []request{manage, provide, deploy, rescue}, provision("unrescue", "active"), "active"},
 	{"service", []request{manage, provide, deploy}, request{"/states/provision",
-		`{"target":"service","service_steps":[{"interface":"firmware","step":"update","args":{"settings":[]}},{"interface":"power","step":"reboot"},{"interface":"power","step":"wait","args":{"seconds":0.3}}]}`, "active"}, "active"},
+		`{"target":"service","service_steps":[{"interface":"firmware","step":"update","args":{"settings":[{"component":"bmc","url":"http://example.org/bmc-2.bin"}]}},{"interface":"power","step":"reboot"},{"interface":"power","step":"wait","args":{"seconds":0.3}}]}`, "active"}, "active"},
 	{"deploy with steps", []request{manage, provide}, request{"/states/provision",
 		`{"target":"active","deploy_steps":[{"interface":"bios","step":"factory_reset","priority":70,"args":{}},{"interface":"deploy","step":"write_image","priority":0,"args":{}}]}`, "active"}, "active"},
 	{"power", []request{manage, provide}, power("power on"), "available"},
@@ -72,4 +72,4 @@ var machineFlows = []flow{
 // slow is the driver_info that makes the steps of fake-hardware take a while, so that
 // they wait and are re-attached to.
 var slow = map[string]any{"fake_deploy_delay": 0.3, "fake_write_image_delay": 0.3, "fake_erase_devices_delay": 0.3, "fake_inspect_hardware_delay": 0.3,
-	"fake_rescue_delay": 0.3, "fake_unrescue_delay": 0.3, "fake_tear_down_delay": 0.3, "fake_update_delay": 0.3, "fake_create_configuration_delay": 0.3}
+	"fake_rescue_delay": 0.3, "fake_unrescue_delay": 0.3, "fake_tear_down_delay": 0.3, "fake_update_delay": 0.3, "fake_delete_configuration_delay": 0.3}
