@@ -18,7 +18,7 @@ func call(t *testing.T, o *operator.Operator, method, path, version string, body
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, o.Endpoint()+path, bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(t.Context(), method, o.Base()+path, bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,8 @@ func New(endpoint string) (*Operator, error) {
 	return &Operator{client: c}, nil
 }
 
-// Endpoint is the API's base URL, without /v1.
-func (o *Operator) Endpoint() string { return strings.TrimSuffix(o.client.Endpoint, "/v1/") }
+// Base is the API's base URL, without /v1.
+func (o *Operator) Base() string { return strings.TrimSuffix(o.client.Endpoint, "/v1/") }
 
 // Machine is what is to be enrolled.
 type Machine struct {
