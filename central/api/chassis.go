@@ -30,6 +30,7 @@ func (s *Server) chassis() Resource {
 		{Method: http.MethodPatch, Path: one, Policy: "baremetal:chassis:update", Handle: c.change},
 		{Method: http.MethodDelete, Path: one, Policy: "baremetal:chassis:delete", Handle: c.delete},
 		{Method: http.MethodGet, Path: one + "/nodes", Policy: "baremetal:node:list", Handle: s.listChassisNodes},
+		{Method: http.MethodGet, Path: one + "/nodes/detail", Policy: "baremetal:node:list", Handle: s.listChassisNodesDetail},
 	}}
 }
 
@@ -65,6 +66,18 @@ func (s *Server) listChassisNodes(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	return s.nodesOfChassis(r, sel)
+}
+
+// listChassisNodesDetail is the older form of listChassisNodes with detail=True.
+func (s *Server) listChassisNodesDetail(r *Request) (Reply, error) {
+	if err := r.Query.Allow(nodeArguments()...); err != nil {
+		return Reply{}, err
+	}
+	return s.nodesOfChassis(r, nodeTable.All(r.Version))
+}
+
+func (s *Server) nodesOfChassis(r *Request, sel fields.Selection) (Reply, error) {
 	id, isUUID := wire.UUID(r.Param(0))
 	if !isUUID {
 		return Reply{}, wire.Invalid("Expected a UUID but received %.80s.", r.Param(0))
@@ -72,6 +85,5 @@ func (s *Server) listChassisNodes(r *Request) (Reply, error) {
 	if _, err := s.Store.Chassis(r.Context(), id); err != nil {
 		return Reply{}, s.chassisCollection().missing(id, err)
 	}
-	path := "chassis/" + id + "/nodes"
-	return s.nodePageOf(r, sel, path, func(q *store.NodeQuery) { q.ChassisUUID = id })
+	return s.nodePageOf(r, sel, r.listPath(), func(q *store.NodeQuery) { q.ChassisUUID = id })
 }

@@ -11,20 +11,42 @@ func TestChassis(t *testing.T) {
 	if got := made.Header.Get("Location"); got != "http://ironyard.example:6385/v1/chassis/"+chassisID {
 		t.Errorf("Location %q", got)
 	}
-	b.want(409, "POST", "/v1/chassis", "1.115", `{"uuid":"`+chassisID+`"}`)
-	b.want(400, "POST", "/v1/chassis", "1.115", `{"colour":"red"}`)
-	golden(t, "chassis@1.115", b.want(200, "GET", "/v1/chassis/"+chassisID, "1.115", "").body)
-	golden(t, "chassis-list@1.115", b.want(200, "GET", "/v1/chassis", "1.115", "").body)
-	golden(t, "chassis-detail@1.1", b.want(200, "GET", "/v1/chassis/detail", "1.1", "").body)
+	for _, version := range []string{"1.1", "1.8", "1.42", "1.89", "1.115"} {
+		golden(t, "chassis@"+version, b.do("GET", "/v1/chassis/"+chassisID, version, "").body)
+		golden(t, "chassis-list@"+version, b.do("GET", "/v1/chassis", version, "").body)
+		golden(t, "chassis-detail@"+version, b.do("GET", "/v1/chassis/detail", version, "").body)
+		golden(t, "chassis-nodes@"+version, b.do("GET", "/v1/chassis/"+chassisID+"/nodes", version, "").body)
+	}
 	changed := b.want(200, "PATCH", "/v1/chassis/"+chassisID, "1.115", `[{"op":"replace","path":"/description","value":"row 8"}]`).object(t)
 	if changed["description"] != "row 8" || changed["updated_at"] == nil {
 		t.Errorf("changed chassis: %v", changed)
 	}
-	b.want(400, "PATCH", "/v1/chassis/"+chassisID, "1.115", `[{"op":"replace","path":"/uuid","value":"`+nodeID+`"}]`)
-	b.want(200, "GET", "/v1/chassis/"+chassisID+"/nodes", "1.115", "")
-	b.want(404, "GET", "/v1/chassis/"+nodeID+"/nodes", "1.115", "")
-	b.want(400, "GET", "/v1/chassis/row", "1.115", "")
-	b.want(204, "DELETE", "/v1/chassis/"+chassisID, "1.115", "")
-	b.want(404, "DELETE", "/v1/chassis/"+chassisID, "1.115", "")
-	b.want(404, "GET", "/v1/chassis/"+chassisID, "1.115", "")
+	const one = "/v1/chassis/" + chassisID
+	b.refused(one, []request{
+		{409, "POST", "/v1/chassis", "1.115", `{"uuid":"` + chassisID + `"}`},
+		{400, "POST", "/v1/chassis", "1.115", `{"colour":"red"}`},
+		{400, "POST", "/v1/chassis", "1.115", `{"uuid":"row"}`},
+		{400, "POST", "/v1/chassis", "1.115", `{"extra":[]}`},
+		{400, "POST", "/v1/chassis", "1.115", `[]`},
+		{400, "PATCH", one, "1.115", `[{"op":"replace","path":"/uuid","value":"` + nodeID + `"}]`},
+		{400, "PATCH", one, "1.115", `[{"op":"add","path":"/colour","value":"red"}]`},
+		{404, "PATCH", "/v1/chassis/" + nodeID, "1.115", `[{"op":"remove","path":"/extra"}]`},
+		{404, "GET", "/v1/chassis/" + nodeID + "/nodes", "1.115", ""},
+		{404, "GET", "/v1/chassis/" + nodeID, "1.115", ""},
+		{400, "GET", "/v1/chassis/row", "1.115", ""},
+		{406, "GET", one + "?fields=uuid", "1.7", ""},
+		{406, "GET", "/v1/chassis?fields=uuid", "1.7", ""},
+		{400, "GET", "/v1/chassis?detail=true", "1.42", ""},
+		{400, "GET", "/v1/chassis?detail=true&fields=uuid", "1.43", ""},
+		{400, "GET", "/v1/chassis?fields=colour", "1.115", ""},
+		{400, "GET", "/v1/chassis?sort_key=extra", "1.115", ""},
+		{400, "GET", "/v1/chassis?sort_dir=up", "1.115", ""},
+		{400, "GET", "/v1/chassis?limit=-1", "1.115", ""},
+		{404, "GET", "/v1/chassis?marker=" + nodeID, "1.115", ""},
+		{404, "DELETE", "/v1/chassis/" + nodeID, "1.115", ""},
+		{405, "PUT", one, "1.115", `{}`},
+	})
+	b.want(204, "DELETE", one, "1.115", "")
+	b.want(404, "DELETE", one, "1.115", "")
+	b.want(404, "GET", one, "1.115", "")
 }

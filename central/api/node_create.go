@@ -58,7 +58,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
-		if err := checkParent(ctx, tx, n); err != nil {
+		if err := s.checkPlace(ctx, r, tx, nil, n); err != nil {
 			return err
 		}
 		if err := tx.InsertNode(ctx, n); err != nil {
@@ -93,29 +93,7 @@ func (s *Server) checkNames(r *Request, n *store.Node) error {
 	if strings.Trim(n.ConductorGroup, "abcdefghijklmnopqrstuvwxyz0123456789_-.") != "" {
 		return wire.Invalid("Schema error for node: conductor_group %.80q does not match '^[a-zA-Z0-9_\\-\\.]*$'", n.ConductorGroup)
 	}
-	if n.ChassisUUID != "" {
-		return wire.Invalid("Chassis %s could not be found.", n.ChassisUUID)
-	}
 	return nil
-}
-
-// checkParent refuses a parent node that is not there, or is the node itself.
-func checkParent(ctx context.Context, tx *store.Tx, n *store.Node) error {
-	if n.ParentNode == "" {
-		return nil
-	}
-	id, ok := wire.UUID(n.ParentNode)
-	if !ok {
-		return wire.Invalid("Expected a UUID but received %.80s.", n.ParentNode)
-	}
-	if n.ParentNode = id; id == n.UUID {
-		return wire.Invalid("Node %s cannot be its own parent", id)
-	}
-	_, err := tx.Node(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return wire.Invalid("Node %s could not be found.", id)
-	}
-	return err
 }
 
 // fitInterfaces checks the node's interfaces against what the rackd offers for its

@@ -91,7 +91,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		str("lessee", 65, func(n *nodeView) *string { return &n.Lessee }).Write().Max(255).Sort(),
 		maintenance.Write().List().Sort(),
 		computed("maintenance_reason", 1, func(n *nodeView) any { return orNull(n.MaintenanceReason) }).Sort(),
-		dict("network_data", 66, func(n *nodeView) *map[string]any { return &n.NetworkData }).Write(),
+		dict("network_data", 66, func(n *nodeView) *map[string]any { return &n.NetworkData }).Write().Where(checkNetworkData),
 		str("owner", 50, func(n *nodeView) *string { return &n.Owner }).Write().Max(255).Sort(),
 		str("parent_node", 83, func(n *nodeView) *string { return &n.ParentNode }).Write().Max(36).Sort(),
 		computed("power_state", 1, func(n *nodeView) any { return orNull(n.PowerState) }).List().Sort(),

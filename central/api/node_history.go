@@ -16,10 +16,22 @@ var historyTable = fields.New("history entry",
 	fields.Text("conductor", 78, func(h *store.HistoryEntry) *string { return &h.Conductor }),
 	fields.Time("created_at", 78, func(h *store.HistoryEntry) time.Time { return h.CreatedAt }).List().Sort(),
 	fields.Text("event", 78, func(h *store.HistoryEntry) *string { return &h.Event }).List(),
+	fields.Computed("duration_seconds", 115, duration),
 	fields.Text("event_type", 78, func(h *store.HistoryEntry) *string { return &h.EventType }),
+	fields.Text("project", 113, func(h *store.HistoryEntry) *string { return &h.Project }),
 	fields.Text("severity", 78, func(h *store.HistoryEntry) *string { return &h.Severity }).List(),
+	fields.Text("state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.State) }),
+	fields.Text("target_provision_state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.Target) }),
 	fields.Text("user", 78, func(h *store.HistoryEntry) *string { return &h.User }),
 )
+
+// duration is how long what came before the entry took, null where nobody measured.
+func duration(h *store.HistoryEntry) any {
+	if h.Seconds == 0 {
+		return nil
+	}
+	return h.Seconds
+}
 
 func (s *Server) nodeHistory() Resource {
 	const policy, all = "baremetal:node:history:get", "nodes/{node}/history"

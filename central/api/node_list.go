@@ -125,6 +125,11 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 			return q, p, err
 		}
 	}
+	if q.ChassisUUID != "" {
+		if _, err := s.Store.Chassis(r.Context(), q.ChassisUUID); err != nil {
+			return q, p, s.chassisCollection().missing(q.ChassisUUID, err)
+		}
+	}
 	if children, err := r.Query.Bool("include_children"); err != nil {
 		return q, p, err
 	} else if children != nil {

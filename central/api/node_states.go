@@ -43,7 +43,7 @@ func (s *Server) showStates(r *Request) (Reply, error) {
 
 // caller is who a request is recorded for.
 func caller(r *Request) dispatch.Caller {
-	return dispatch.Caller{RequestID: r.ID, User: r.Caller.Name()}
+	return dispatch.Caller{RequestID: r.ID, User: r.Caller.Name(), Project: r.Caller.Project}
 }
 
 // statesLocation is where a client watches what it asked for.

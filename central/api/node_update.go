@@ -111,10 +111,8 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 			return err
 		}
 	}
-	if c.touches("parent_node") {
-		if err := checkParent(ctx, tx, n); err != nil {
-			return err
-		}
+	if err := s.checkPlace(ctx, c.r, tx, &before, n); err != nil {
+		return err
 	}
 	if err := s.refit(&before, n, c); err != nil {
 		return err

@@ -49,5 +49,5 @@ func (d *Dispatcher) goOn(ctx context.Context, tx *store.Tx, n *store.Node, owne
 		w.Args.Continues = open.ID
 	}
 	return d.write(ctx, tx, &acceptance{node: n, verb: p.Verb.Name, work: w,
-		history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User}})
+		history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User, Project: p.Project}})
 }

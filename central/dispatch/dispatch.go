@@ -125,6 +125,7 @@ func Dirty(n *store.Node) *store.Outbox {
 type Caller struct {
 	RequestID string
 	User      string
+	Project   string // of User, empty for the system's
 }
 
 // newWork is the row of a piece of work that n, as just accepted, begins.
@@ -166,6 +167,7 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 		}
 	}
 	h.Node, h.CreatedAt, h.Severity = n.UUID, d.Now().UTC(), "INFO"
+	h.State, h.Target = n.ProvisionState, n.TargetProvisionState
 	if err := tx.AppendHistory(ctx, h); err != nil {
 		return err
 	}

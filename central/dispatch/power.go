@@ -62,7 +62,7 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		w.Verb = work.Power
 		w.Args = work.Args{PowerTarget: p.Target, TimeoutSeconds: p.TimeoutSeconds}
 		return d.write(ctx, tx, &acceptance{node: n, verb: p.Target, work: w, history: store.HistoryEntry{EventType: "power",
-			Event: fmt.Sprintf("%s accepted", p.Target), Conductor: owner.Name, User: p.User}})
+			Event: fmt.Sprintf("%s accepted", p.Target), Conductor: owner.Name, User: p.User, Project: p.Project}})
 	})
 	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
 		return locked

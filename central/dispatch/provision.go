@@ -173,7 +173,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		info["rescue_password"] = d.Key.Seal(n.UUID, p.RescuePassword)
 		n.InstanceInfo = info
 	}
-	a := &acceptance{node: n, verb: p.Verb.Name, history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User}}
+	a := &acceptance{node: n, verb: p.Verb.Name, history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User, Project: p.Project}}
 	if !needsRack(t) {
 		return d.write(ctx, tx, a)
 	}

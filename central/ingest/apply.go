@@ -147,7 +147,7 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 // add writes a line of history. Ironic calls the writer's host the conductor.
 func (fx *effects) add(e *work.Event, severity, kind, text string) {
 	fx.history = append(fx.history, &store.HistoryEntry{Node: e.Node, CreatedAt: at(e), Severity: severity, EventType: kind,
-		Event: text, Conductor: e.Rackd, Work: e.Work, Phase: e.Phase, Seconds: e.Seconds})
+		Event: text, Conductor: e.Rackd, Work: e.Work, Phase: e.Phase, Seconds: e.Seconds, State: e.State, Target: e.Target})
 }
 
 func entered(e *work.Event) string {

@@ -20,6 +20,9 @@ var historyColumns = []column[HistoryEntry]{
 	{"work", key, func(h *HistoryEntry) any { return &h.Work }},
 	{"phase", key, func(h *HistoryEntry) any { return &h.Phase }},
 	{"seconds", key, func(h *HistoryEntry) any { return &h.Seconds }},
+	{"project", key, func(h *HistoryEntry) any { return &h.Project }},
+	{"state", key, func(h *HistoryEntry) any { return &h.State }},
+	{"target", key, func(h *HistoryEntry) any { return &h.Target }},
 }
 
 var (

@@ -247,6 +247,9 @@ type HistoryEntry struct {
 	// phase before took.
 	Phase   string
 	Seconds float64
+	Project string // of User
+	// State and Target are the node's provision state then, and where it was bound for.
+	State, Target provision.State
 }
 
 // OutboxKind says what the relay is to do.

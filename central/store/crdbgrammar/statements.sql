@@ -108,6 +108,12 @@ CREATE TABLE vault (
     CONSTRAINT vault_pkey PRIMARY KEY (name)
 );
 
+ALTER TABLE node_history ADD COLUMN project TEXT NOT NULL DEFAULT '';
+
+ALTER TABLE node_history ADD COLUMN state TEXT NOT NULL DEFAULT '';
+
+ALTER TABLE node_history ADD COLUMN target TEXT NOT NULL DEFAULT '';
+
 ALTER TABLE ports ADD COLUMN available_for_dynamic_portgroup BOOLEAN NOT NULL DEFAULT TRUE;
 
 CREATE INDEX allocations_created_at ON allocations (created_at, uuid);
@@ -528,7 +534,7 @@ INSERT INTO members (id, role, site, name, scope, user_key, joined_at, renewed_a
 
 INSERT INTO node_hardware (node, kind, name, initial, data, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, kind, name) DO UPDATE SET data = excluded.data, updated_at = excluded.created_at WHERE node_hardware.data <> excluded.data;
 
-INSERT INTO node_history (uuid, node, created_at, severity, event_type, event, conductor, user_id, work, phase, seconds) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11), ($12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22);
+INSERT INTO node_history (uuid, node, created_at, severity, event_type, event, conductor, user_id, work, phase, seconds, project, state, target) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14), ($15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28);
 
 INSERT INTO node_inventory (node, data, updated_at) VALUES ($1, $2, $3) ON CONFLICT (node) DO UPDATE SET data = excluded.data, updated_at = excluded.updated_at;
 
@@ -566,11 +572,11 @@ SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.pha
 
 SELECT data FROM node_inventory WHERE node = $1;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds FROM node_history h WHERE h.node = $1 AND h.uuid = $2;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.uuid = $2;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds FROM node_history h WHERE h.node = $1 AND h.work = $2 AND h.severity = $3 AND h.event_type = $4 AND (h.created_at, h.uuid) > (SELECT m.created_at, m.uuid FROM node_history m WHERE m.uuid = $5) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.work = $2 AND h.severity = $3 AND h.event_type = $4 AND (h.created_at, h.uuid) > (SELECT m.created_at, m.uuid FROM node_history m WHERE m.uuid = $5) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 
 SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.id = $1;
 
@@ -730,7 +736,11 @@ SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.condu
 
 SELECT n.revision, n.uuid, n.created_at, n.updated_at, n.name, n.driver, n.conductor_group, n.resource_class, n.owner, n.lessee, n.description, n.shard, n.parent_node, n.chassis_uuid, n.allocation_uuid, n.instance_uuid, n.instance_name, n.interfaces, n.driver_info, n.properties, n.instance_info, n.extra, n.network_data, n.target_raid_config, n.automated_clean, n.disable_power_off, n.protected, n.protected_reason, n.retired, n.retired_reason, n.maintenance_set, n.maintenance_why, n.fault_acked, n.generation, n.accepted_state, n.accepted_target, n.accepted_at, n.accepted_error, n.power_generation, n.power_target, n.inspection_started_at, n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_step_info, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.driver_internal_info, n.raid_config, n.console_enabled, n.boot_mode, n.secure_boot, n.health, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault, COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), ''), COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '') FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.uuid IN ($1, $2, $3, $4) AND n.instance_uuid = $5 AND n.instance_name = $6 AND n.driver = $7 AND n.resource_class = $8 AND n.owner = $9 AND n.lessee = $10 AND n.chassis_uuid = $11 AND n.shard IN ($12) AND lower(n.description) LIKE $13 ESCAPE '\' AND (n.owner = $14 OR n.lessee = $15) AND n.provision_state = $16 AND n.fault = $17 AND n.conductor_group = $18 AND n.maintenance = $19 AND n.retired = $20 AND n.instance_uuid <> '' AND n.shard <> '' AND n.parent_node = $21 AND (n.owner = $22 OR n.lessee = $23) AND (n.uuid, n.uuid) > (SELECT m.uuid, m.uuid FROM nodes m WHERE m.uuid = $24) ORDER BY n.uuid ASC LIMIT 1000;
 
+SELECT n.shard, COUNT(*) FROM nodes n GROUP BY n.shard ORDER BY n.shard;
+
 SELECT n.uuid FROM nodes n WHERE n.chassis_uuid = $1 LIMIT 1;
+
+SELECT n.uuid FROM nodes n WHERE n.parent_node = $1 ORDER BY n.uuid;
 
 SELECT n.uuid FROM nodes n WHERE n.resource_class = $1 AND n.provision_state = $2 AND n.instance_uuid = '' AND n.maintenance = FALSE AND n.retired = FALSE AND n.power_state <> '' AND n.name = $3 AND (n.owner = $4 OR n.lessee = $5) AND n.uuid IN ($6, $7) AND EXISTS (SELECT 1 FROM node_traits x WHERE x.node = n.uuid AND x.trait = $8) AND n.uuid < $9 ORDER BY n.uuid LIMIT 64;
 

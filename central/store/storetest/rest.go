@@ -136,7 +136,7 @@ func history(t *testing.T, s *store.Store) {
 	n := NewNode("n")
 	Insert(t, s, n)
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
-		return tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, Event: "one", Seconds: 1.5, Work: "w"},
+		return tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, Event: "one", Seconds: 1.5, Work: "w", Project: "p", State: "active", Target: "available"},
 			&store.HistoryEntry{Node: n.UUID, Event: "two", Severity: "ERROR"}, &store.HistoryEntry{Node: n.UUID, Event: "three"})
 	})
 	var got []string

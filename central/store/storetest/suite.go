@@ -29,6 +29,7 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Ports", ports},
 		{"Portgroups", portgroups},
 		{"Volumes", volumes},
+		{"Shards", shards},
 		{"Traits", traits},
 		{"Works", works},
 		{"History", history},

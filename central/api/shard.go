@@ -1,0 +1,58 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/ironyard/ironyard/central/api/wire"
+)
+
+// shards has no route for one shard: nothing is known of a shard but its nodes.
+func (s *Server) shards() Resource {
+	return Resource{Name: "shards", Since: 82, Routes: []Route{
+		{Method: http.MethodGet, Path: "shards", Policy: "baremetal:shards:get", Handle: s.listShards},
+	}}
+}
+
+// listShards answers how many nodes each shard has; those without are in "null".
+func (s *Server) listShards(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	list, err := s.Store.Shards(r.Context())
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	b := []byte(`{"shards":[`)
+	for i, shard := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendValue(append(b, `{"name":`...), orNull(shard.Name))
+		b = append(wire.AppendValue(append(b, `,"count":`...), shard.Nodes), '}')
+	}
+	return ok(append(b, `]}`...))
+}
+
+func (s *Server) nodeChildren() Resource {
+	return Resource{Since: 83, Routes: []Route{
+		{Method: http.MethodGet, Path: "nodes/{node}/children", Policy: "baremetal:node:get", Handle: s.listChildren},
+	}}
+}
+
+// listChildren answers the UUIDs of the nodes that are parts of the path's node.
+func (s *Server) listChildren(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
+	n, err := s.node(r, r.Param(0))
+	if err != nil {
+		return Reply{}, err
+	}
+	list, err := s.Store.Children(r.Context(), n.UUID)
+	if err != nil {
+		return Reply{}, storeError(err)
+	}
+	b := wire.AppendValue([]byte(`{"children":`), list)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+n.UUID+"/children")
+	return ok(append(b, '}'))
+}

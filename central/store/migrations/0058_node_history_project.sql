@@ -1,0 +1,1 @@
+ALTER TABLE node_history ADD COLUMN project TEXT NOT NULL DEFAULT ''

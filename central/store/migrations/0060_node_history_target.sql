@@ -1,0 +1,1 @@
+ALTER TABLE node_history ADD COLUMN target TEXT NOT NULL DEFAULT ''
