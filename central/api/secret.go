@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -16,16 +18,40 @@ const hidden = "******"
 // instanceSecrets are keys of instance_info that are hidden whatever they hold.
 var instanceSecrets = []string{"configdrive", "image_url"}
 
-// mask returns a copy of m with every secret hidden, however deep it lies.
+// isSecret is seal.IsSecret, which looks for many words in a name, for names that come
+// again with every node. What it remembers is bounded: names come from clients.
+func isSecret(name string) bool {
+	if known, ok := secretNames.Load(name); ok {
+		return known.(bool)
+	}
+	secret := seal.IsSecret(name)
+	if len(name) < 64 && secretCount.Add(1) <= 4096 {
+		secretNames.Store(strings.Clone(name), secret)
+	}
+	return secret
+}
+
+var (
+	secretNames sync.Map // name to bool
+	secretCount atomic.Int64
+)
+
+// mask returns m with every secret hidden, however deep it lies; m itself stays as it is.
 func mask(m map[string]any) map[string]any {
+	if !holdsSecret([]any{m}) {
+		return m
+	}
 	out, _ := maskValue(m).(map[string]any)
 	return out
 }
 
 func maskInstance(m map[string]any) map[string]any {
-	out := mask(m)
+	out, copied := mask(m), false
 	for _, key := range instanceSecrets {
 		if v, there := out[key]; there && v != nil {
+			if !copied {
+				out, copied = maps.Clone(out), true
+			}
 			out[key] = hidden
 		}
 	}
@@ -37,7 +63,7 @@ func maskValue(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
-			if seal.IsSecret(key) && inner != nil {
+			if isSecret(key) && inner != nil {
 				out[key] = hidden
 			} else {
 				out[key] = maskValue(inner)
@@ -72,7 +98,7 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 		at := path + "/" + key
 		switch v := fields[key].(type) {
 		case map[string]any:
-			if seal.IsSecret(key) {
+			if isSecret(key) {
 				return nil, wire.Invalid("%s names a secret, which must be a text, not an object", at)
 			}
 			before, _ := old[key].(map[string]any)
@@ -82,15 +108,15 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 			}
 			out[key] = inner
 		case []any:
-			if seal.IsSecret(key) || holdsSecret(v) {
+			if isSecret(key) || holdsSecret(v) {
 				return nil, wire.Invalid("%s holds a secret in a list; secrets must be fields of their own", at)
 			}
 		case json.Number:
-			if seal.IsSecret(key) {
+			if isSecret(key) {
 				out[key] = v.String()
 			}
 		case string:
-			if !seal.IsSecret(key) {
+			if !isSecret(key) {
 				continue
 			}
 			before, known := old[key].(string)
@@ -116,7 +142,7 @@ func holdsSecret(list []any) bool {
 			}
 		case map[string]any:
 			for key, inner := range v {
-				if seal.IsSecret(key) && inner != nil || holdsSecret([]any{inner}) {
+				if isSecret(key) && inner != nil || holdsSecret([]any{inner}) {
 					return true
 				}
 			}

@@ -115,19 +115,28 @@ func toMicros(t time.Time) int64 {
 type object struct{ v any }
 
 func (o *object) Scan(src any) error {
-	var text []byte
+	var text string
 	switch s := src.(type) {
 	case string:
-		text = []byte(s)
-	case []byte:
 		text = s
+	case []byte:
+		text = string(s)
 	default:
 		return fmt.Errorf("JSON column holds %T", src)
 	}
-	if len(text) == 0 {
+	if text == "" {
 		return nil
 	}
-	return json.Unmarshal(text, o.v)
+	var err error
+	switch v := o.v.(type) {
+	case *map[string]any:
+		*v, err = decodeObject(text)
+	case *map[string]string:
+		*v, err = decodeTexts(text)
+	default:
+		err = json.Unmarshal([]byte(text), o.v)
+	}
+	return err
 }
 
 func (o *object) Value() (driver.Value, error) {

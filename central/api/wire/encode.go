@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -41,8 +43,19 @@ func AppendValue(b []byte, v any) []byte {
 		}
 		return append(b, ']')
 	case map[string]any:
-		if len(v) == 0 {
-			return append(b, "{}"...)
+		return appendObject(b, v)
+	case []any:
+		b = append(b, '[')
+		for i, inner := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = AppendValue(b, inner)
+		}
+		return append(b, ']')
+	case float64:
+		if i := int64(v); float64(i) == v && i > -1e15 && i < 1e15 && !(i == 0 && math.Signbit(v)) {
+			return strconv.AppendInt(b, i, 10)
 		}
 	case json.RawMessage:
 		if len(v) == 0 {
@@ -57,6 +70,24 @@ func AppendValue(b []byte, v any) []byte {
 		return append(b, "null"...)
 	}
 	return append(b, bytes.TrimRight(w.Bytes(), "\n")...)
+}
+
+// appendObject appends m with its names in order, as encoding/json has them.
+func appendObject(b []byte, m map[string]any) []byte {
+	var few [16]string
+	names := few[:0]
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	b = append(b, '{')
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendValue(append(AppendString(b, name), ':'), m[name])
+	}
+	return append(b, '}')
 }
 
 // AppendString appends s as a JSON string.
