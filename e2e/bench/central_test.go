@@ -66,6 +66,7 @@ func benchmarkAPI(b *testing.B, engine string, size int) {
 		b.ReportMetric(o.perSecond(), what+"/s")
 		b.ReportMetric(float64(o.p50.Microseconds())/1000, "p50-ms")
 		b.ReportMetric(float64(o.p99.Microseconds())/1000, "p99-ms")
+		b.ReportMetric(float64(o.cpu.Microseconds())/float64(o.calls), "cpu-us/call")
 		b.ReportMetric(0, "ns/op")
 	}
 	run := func(what string, next func(client, i int) call) {
@@ -107,7 +108,7 @@ func keep(b *testing.B, engine string, size int, figures map[string]outcome) {
 	defer f.Close()
 	for what, o := range figures {
 		err := json.NewEncoder(f).Encode(map[string]any{"engine": engine, "nodes": size, "measure": what, "per_second": o.perSecond(),
-			"p50_ms": o.p50.Seconds() * 1000, "p99_ms": o.p99.Seconds() * 1000, "megabytes": float64(o.bytes) / 1e6})
+			"p50_ms": o.p50.Seconds() * 1000, "p99_ms": o.p99.Seconds() * 1000, "cpu_us": float64(o.cpu.Microseconds()) / float64(o.calls), "megabytes": float64(o.bytes) / 1e6})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -31,6 +31,7 @@ type outcome struct {
 	bytes    int64
 	took     time.Duration
 	p50, p99 time.Duration
+	cpu      time.Duration // of all: clients, central, bus, rackd and database
 }
 
 func (o outcome) perSecond() float64 { return float64(o.calls) / o.took.Seconds() }
@@ -45,7 +46,7 @@ func crowd(b *testing.B, at string, d time.Duration, next func(client, i int) ca
 	var out outcome
 	var errs []error
 	var wg sync.WaitGroup
-	began := time.Now()
+	began, used := time.Now(), cpu()
 	for c := range clients {
 		wg.Go(func() {
 			times, size, err := converse(at, began.Add(d), func(i int) call { return next(c, i) })
@@ -59,7 +60,7 @@ func crowd(b *testing.B, at string, d time.Duration, next func(client, i int) ca
 	if err := errors.Join(errs...); err != nil {
 		b.Fatal(err)
 	}
-	out.took, out.calls = time.Since(began), len(all)
+	out.took, out.calls, out.cpu = time.Since(began), len(all), cpu()-used
 	slices.Sort(all)
 	if len(all) > 0 {
 		out.p50, out.p99 = all[len(all)/2], all[len(all)*99/100]

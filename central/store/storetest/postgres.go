@@ -157,6 +157,9 @@ func (p *Postgres) url(database string) string {
 	return fmt.Sprintf("postgres://ironyard@/%s?host=%s", database, p.dir)
 }
 
+// PID is the process of the server, whose children serve the connections.
+func (p *Postgres) PID() int { return p.cmd.Process.Pid }
+
 // Stop ends the cluster and removes it.
 func (p *Postgres) Stop() error {
 	p.cmd.Process.Signal(syscall.SIGQUIT) // immediate: nothing is worth keeping
