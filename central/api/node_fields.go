@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -45,7 +46,9 @@ func sinceOf(kind string) microversion.Version {
 var nodeTable = func() *fields.Table[nodeView] {
 	str := func(name string, since microversion.Version, at text) nodeField { return fields.Text(name, since, at) }
 	dict := func(name string, since microversion.Version, at object) nodeField {
-		return fields.Object(name, since, at)
+		f := fields.Object(name, since, at)
+		f.Put = putText(name, at)
+		return f
 	}
 	computed := fields.Computed[nodeView]
 	list := []nodeField{
@@ -128,6 +131,24 @@ var nodeTable = func() *fields.Table[nodeView] {
 	slices.SortStableFunc(list, func(a, b nodeField) int { return compareNames(a.Name, b.Name) })
 	return fields.New("node", list...)
 }()
+
+// putText appends an object as it lies in the database where the node has its text.
+func putText(name string, at object) func([]byte, *nodeView) []byte {
+	return func(b []byte, n *nodeView) []byte {
+		text := ""
+		switch {
+		case n.Texts == nil:
+			return wire.AppendValue(b, *at(n))
+		case name == "extra":
+			text = n.Texts.Extra
+		case name == "properties":
+			text = n.Texts.Properties
+		case name == "network_data":
+			text = n.Texts.NetworkData
+		}
+		return append(b, cmp.Or(text, "{}")...)
+	}
+}
 
 // maintenance goes through SetMaintenance, which keeps its reason and fault right.
 var maintenance = nodeField{Name: "maintenance", Since: 1, Check: fields.CheckBool,

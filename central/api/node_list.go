@@ -63,31 +63,28 @@ func (s *Server) nodePageOf(r *Request, sel fields.Selection, path string, narro
 		return Reply{}, err
 	}
 	narrow(&q)
-	nodes, err := s.Store.Nodes(r.Context(), q)
+	b := append(s.buffer(), `{"nodes":[`...)
+	conductor, byConductor := r.Query["conductor"]
+	last := ""
+	count, err := s.Store.ShowNodes(r.Context(), q, func(n *store.Node) {
+		last = n.UUID
+		if byConductor && s.ownerName(n) != conductor {
+			return // filtered after the page was cut, as Ironic does: pages may be short
+		}
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
+		}
+		b = s.appendNode(b, r, sel, n)
+	})
 	if errors.Is(err, store.ErrNotFound) {
 		return Reply{}, wire.Errorf(http.StatusNotFound, "Node %s could not be found.", p.Marker)
 	}
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	conductor, byConductor := r.Query["conductor"]
-	each := 512 // bytes, for a node with few fields
-	if !sel.Chosen {
-		each = 4096
-	}
-	b := append(make([]byte, 0, 256+len(nodes)*each), `{"nodes":[`...)
-	for _, n := range nodes {
-		if byConductor && s.ownerName(n) != conductor {
-			continue // filtered after the page was cut, as Ironic does: pages may be short
-		}
-		if b[len(b)-1] != '[' {
-			b = append(b, ',')
-		}
-		b = s.appendNode(b, r, sel, n)
-	}
 	b = append(b, ']')
-	if len(nodes) == p.Limit && q.InstanceUUID == "" {
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, nodes[len(nodes)-1].UUID))
+	if count == p.Limit && q.InstanceUUID == "" {
+		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, last))
 	}
 	return ok(append(b, '}'))
 }

@@ -27,6 +27,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,6 +48,7 @@ type Server struct {
 	router    *router
 	resources []Resource
 	crossSite *http.CrossOriginProtection
+	buffers   sync.Pool // of *[]byte
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
@@ -86,6 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if reply.Body != nil && req.Method != http.MethodHead {
 		w.Write(reply.Body) // the client is gone when it fails
 	}
+	s.reuse(reply.Body)
 }
 
 // answer finds the route and runs its handler.

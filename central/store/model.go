@@ -104,8 +104,11 @@ type Node struct {
 	WorkVerb    work.Verb
 	Reservation string
 
-	read     shown // when the row was read or written last
-	lockedBy *Tx   // that read the node for a write and keeps others from changing it
+	read shown // when the row was read or written last
+	// Texts are objects of a node that ShowNodes reads, else nil.
+	Texts *Texts
+
+	lockedBy *Tx // that read the node for a write and keeps others from changing it
 }
 
 // LastChanged is when somebody last changed the node: observations do not count.

@@ -27,18 +27,6 @@ var (
 	selectNodeExists = register("SELECT uuid FROM nodes WHERE uuid = $1")
 )
 
-func scanNode(r rows) (*Node, error) {
-	n := new(Node)
-	var traits, verb, owner string
-	dest := append([]any{&n.Revision}, fields(nodeColumns, n)...)
-	if err := r.Scan(append(dest, &traits, &n.WorkID, &verb, &owner)...); err != nil {
-		return nil, fmt.Errorf("read node: %w", err)
-	}
-	n.finish(traits, verb, owner)
-	n.read = n.shown()
-	return n, nil
-}
-
 // finish fills in what other tables say.
 func (n *Node) finish(traits, verb, owner string) {
 	if traits != "" {
@@ -62,8 +50,10 @@ func readNode(ctx context.Context, c conn, ident, suffix string) (*Node, error) 
 		return nil, fmt.Errorf("node %q: %w", ident, ErrNotFound)
 	}
 	var node *Node
+	scan := borrowScanner()
+	defer scan.giveBack()
 	r, err := c.query(ctx, stmt+suffix, ident)
-	if err = scanAll(r, err, func(r rows) (err error) { node, err = scanNode(r); return err }); err != nil {
+	if err = scanAll(r, err, func(r rows) (err error) { node, err = scan.node(r); return err }); err != nil {
 		return nil, fmt.Errorf("read node %s: %w", ident, err)
 	}
 	if node == nil {
@@ -74,6 +64,9 @@ func readNode(ctx context.Context, c conn, ident, suffix string) (*Node, error) 
 
 // Node returns the node with that UUID or name, or ErrNotFound.
 func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
+	if IsUUID(ident) {
+		return s.nodes.read(ctx, strings.ToLower(ident))
+	}
 	return readNode(ctx, s.engine, ident, "")
 }
 
@@ -97,14 +90,16 @@ func (e *InvalidSortError) Error() string { return fmt.Sprintf("cannot sort by %
 // Nodes returns a page of nodes. A marker that does not exist is ErrNotFound, an
 // unknown sort key an *InvalidSortError.
 func (s *Store) Nodes(ctx context.Context, q NodeQuery) ([]*Node, error) {
-	stmt, args, err := nodesStatement(q)
+	stmt, args, err := nodesStatement(selectNodes, q)
 	if err != nil {
 		return nil, err
 	}
 	var list []*Node
+	scan := borrowScanner()
+	defer scan.giveBack()
 	r, err := s.engine.query(ctx, stmt, args...)
 	err = scanAll(r, err, func(r rows) error {
-		n, err := scanNode(r)
+		n, err := scan.node(r)
 		list = append(list, n)
 		return err
 	})
@@ -128,7 +123,7 @@ func (s *Store) markerExists(ctx context.Context, stmt, what, marker string) err
 	return err
 }
 
-func nodesStatement(q NodeQuery) (string, []any, error) {
+func nodesStatement(what string, q NodeQuery) (string, []any, error) {
 	if q.SortKey == "" {
 		q.SortKey = "created_at"
 	}
@@ -178,7 +173,7 @@ func nodesStatement(q NodeQuery) (string, []any, error) {
 		f.conds = append(f.conds, "n.parent_node = ''")
 	}
 	tail := f.page(q.Page, "nodes", "n", q.SortKey)
-	return selectNodes + tail, f.args, nil
+	return what + tail, f.args, nil
 }
 
 func init() {
@@ -190,7 +185,7 @@ func init() {
 				continue
 			}
 			for _, desc := range []bool{false, true} {
-				stmt, _, err := nodesStatement(NodeQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc, Project: "p"}, UUIDs: []string{"a", "b", "c"},
+				stmt, _, err := nodesStatement(selectNodes, NodeQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc, Project: "p"}, UUIDs: []string{"a", "b", "c"},
 					InstanceUUID: "i", InstanceName: "i", Associated: &yes, Maintenance: &yes, Retired: &yes, ProvisionState: &text,
 					Driver: "d", ResourceClass: "r", Fault: &text, ConductorGroup: &text, Owner: "o", Lessee: "l", Project: "p",
 					DescriptionContains: "d", Shards: []string{"s"}, Sharded: &yes, ChassisUUID: "c", ParentNode: "p"})

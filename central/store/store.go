@@ -26,6 +26,7 @@ type Options struct {
 type Store struct {
 	engine engine
 	group  *group // nil: each transaction by itself
+	nodes  gatherer
 	count  counter
 	opts   Options
 
@@ -63,6 +64,7 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	if e, ok := s.engine.(grouping); ok && e.grouped() {
 		s.group = &group{engine: e}
 	}
+	s.nodes.engine = s.engine
 	return s, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ type Field[T any] struct {
 	// Get returns the value for the answer, Stored the one that a PATCH starts
 	// from. Stored is nil where they do not differ.
 	Get, Stored func(*T) any
+	// Put, where there is one, appends what Get returns as JSON, and saves making a
+	// value of it.
+	Put func([]byte, *T) []byte
 	// Set takes a value that Check has passed.
 	Set   func(*T, any)
 	Check func(v any) (any, error)
@@ -54,7 +58,7 @@ func (f Field[T]) Must() Field[T] { f.Required = true; return f }
 
 // Show replaces what answers show, leaving what a PATCH starts from.
 func (f Field[T]) Show(get func(*T) any) Field[T] {
-	f.Stored, f.Get = f.Get, get
+	f.Stored, f.Get, f.Put = f.Get, get, nil
 	return f
 }
 
@@ -100,6 +104,12 @@ func Text[T any](name string, since microversion.Version, at func(*T) *string) F
 			}
 			return nil
 		},
+		Put: func(b []byte, t *T) []byte {
+			if s := *at(t); s != "" {
+				return wire.AppendString(b, s)
+			}
+			return append(b, "null"...)
+		},
 		Set:   func(t *T, v any) { *at(t), _ = v.(string) },
 		Check: CheckText,
 	}
@@ -129,6 +139,7 @@ func UUID[T any](name string, since microversion.Version, at func(*T) *string) F
 func Bool[T any](name string, since microversion.Version, def bool, at func(*T) *bool) Field[T] {
 	return Field[T]{Name: name, Since: since,
 		Get: func(t *T) any { return *at(t) },
+		Put: func(b []byte, t *T) []byte { return strconv.AppendBool(b, *at(t)) },
 		Set: func(t *T, v any) {
 			*at(t) = def
 			if v, ok := v.(bool); ok {
@@ -199,7 +210,8 @@ func Object[T any](name string, since microversion.Version, at func(*T) *map[str
 
 // Time is a moment, null when it is unset. Requests never set it.
 func Time[T any](name string, since microversion.Version, at func(*T) time.Time) Field[T] {
-	return Field[T]{Name: name, Since: since, Get: func(t *T) any { return at(t) }}
+	return Field[T]{Name: name, Since: since, Get: func(t *T) any { return at(t) },
+		Put: func(b []byte, t *T) []byte { return wire.AppendTime(b, at(t)) }}
 }
 
 // Computed is a field that requests never set.

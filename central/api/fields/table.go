@@ -112,7 +112,12 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 func (t *Table[T]) Append(b []byte, s Selection, obj *T) []byte {
 	for _, i := range s.columns {
 		f := &t.fields[i]
-		b = wire.AppendValue(wire.AppendName(b, f.Name), f.Get(obj))
+		b = wire.AppendName(b, f.Name)
+		if f.Put != nil {
+			b = f.Put(b, obj)
+		} else {
+			b = wire.AppendValue(b, f.Get(obj))
+		}
 	}
 	return b
 }

@@ -10,10 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// timeLayouts are how the API writes times: ISO 8601 with an offset, with
-// microseconds or, on a full second, without.
-var timeLayouts = map[bool]string{true: "2006-01-02T15:04:05.000000-07:00", false: "2006-01-02T15:04:05-07:00"}
-
 // AppendValue appends v as JSON. A zero time is null, an empty map {} and an empty
 // list []. The types that resources are made of need no reflection.
 func AppendValue(b []byte, v any) []byte {
@@ -29,10 +25,7 @@ func AppendValue(b []byte, v any) []byte {
 	case int64:
 		return strconv.AppendInt(b, v, 10)
 	case time.Time:
-		if v.IsZero() {
-			return append(b, "null"...)
-		}
-		return append(v.UTC().AppendFormat(append(b, '"'), timeLayouts[v.Nanosecond() >= 1000]), '"')
+		return AppendTime(b, v)
 	case []string:
 		b = append(b, '[')
 		for i, s := range v {
@@ -70,6 +63,34 @@ func AppendValue(b []byte, v any) []byte {
 		return append(b, "null"...)
 	}
 	return append(b, bytes.TrimRight(w.Bytes(), "\n")...)
+}
+
+// AppendTime appends a moment in UTC, to the microsecond where it has any; null for the
+// zero time.
+func AppendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, "null"...)
+	}
+	t = t.UTC()
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	b = appendDigits(append(b, '"'), year, 4)
+	b = appendDigits(append(b, '-'), int(month), 2)
+	b = appendDigits(append(b, '-'), day, 2)
+	b = appendDigits(append(b, 'T'), hour, 2)
+	b = appendDigits(append(b, ':'), minute, 2)
+	b = appendDigits(append(b, ':'), second, 2)
+	if micros := t.Nanosecond() / 1000; micros > 0 {
+		b = appendDigits(append(b, '.'), micros, 6)
+	}
+	return append(b, `+00:00"`...)
+}
+
+func appendDigits(b []byte, n, width int) []byte {
+	for unit := int(math.Pow10(width - 1)); unit > 0; unit /= 10 {
+		b = append(b, byte('0'+n/unit%10))
+	}
+	return b
 }
 
 // appendObject appends m with its names in order, as encoding/json has them.
