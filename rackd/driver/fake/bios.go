@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -36,27 +37,39 @@ func (b bios) Settings(ctx context.Context, n *node.Document) (list []hardware.S
 				list[i].Value = &v
 			}
 		}
+		for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
+			if known(name) < 0 {
+				list = append(list, hardware.Setting{Name: name, Value: ptr(m.Settings[name])})
+			}
+		}
 	})
 	return list, err
 }
 
-// wanted reads the argument settings of apply_configuration.
+// known is the place of a setting in factory, -1 for none.
+func known(name string) int {
+	return slices.IndexFunc(factory, func(s hardware.Setting) bool { return s.Name == name })
+}
+
+// wanted reads the argument settings of apply_configuration. Settings that the machine
+// does not know are new ones: clients' tests make up theirs.
 func wanted(n *node.Document, arg any) (map[string]string, error) {
 	list, isList := arg.([]any)
-	if !isList || len(list) == 0 {
-		return nil, fmt.Errorf("node %s: settings is not a list with at least one setting: %w", n.Label(), driver.ErrInvalid)
+	if !isList {
+		return nil, fmt.Errorf("node %s: settings is not a list of settings: %w", n.Label(), driver.ErrInvalid)
 	}
 	out := map[string]string{}
 	for i, item := range list {
 		m, _ := item.(map[string]any)
 		name, _ := m["name"].(string)
-		at := slices.IndexFunc(factory, func(s hardware.Setting) bool { return s.Name == name })
-		if at < 0 || m["value"] == nil {
-			return nil, fmt.Errorf("node %s: setting %d: a fake machine has no setting %q, or it is given no value: %w", n.Label(), i+1, name, driver.ErrInvalid)
+		if name == "" || m["value"] == nil {
+			return nil, fmt.Errorf("node %s: setting %d has no name or no value: %w", n.Label(), i+1, driver.ErrInvalid)
 		}
 		value := fmt.Sprint(m["value"])
-		if err := admits(factory[at], value); err != nil {
-			return nil, fmt.Errorf("node %s: setting %s cannot be %q: %w: %w", n.Label(), name, value, err, driver.ErrInvalid)
+		if at := known(name); at >= 0 {
+			if err := admits(factory[at], value); err != nil {
+				return nil, fmt.Errorf("node %s: setting %s cannot be %q: %w: %w", n.Label(), name, value, err, driver.ErrInvalid)
+			}
 		}
 		out[name] = value
 	}
