@@ -83,6 +83,12 @@ func (c *Conductor) powerGoal(ctx context.Context, t *driver.Task, h *powering, 
 		return fmt.Errorf("read the power state: %w", err)
 	}
 	if h.On.IsZero() && (state != goal || reset) {
+		if t.Facts[driver.FactBoot] == driver.BootRamdisk {
+			// It was asked for one boot, which is behind it.
+			if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
+				return err
+			}
+		}
 		h.On = time.Now().UTC()
 		if err := t.Record.SaveHandle(ctx, *h); err != nil {
 			return err

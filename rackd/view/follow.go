@@ -68,7 +68,7 @@ func (v *View) follow(ctx context.Context, g *errgroup.Group, group string, firs
 	v.mu.Unlock()
 	for bucket, r := range map[string]bus.Reader{
 		bus.NodesBucket: reader{v: v, begin: func() {}, apply: v.applyNode, lost: func(string) {}, first: first.add()},
-		bus.WorkBucket: checker{group, reader{v: v, begin: func() { v.reread(group) }, apply: v.applyWork, lost: v.loseWork,
+		bus.WorkBucket: checker{group, reader{v: v, begin: func() { v.reread(group) }, apply: v.applyWork, lost: v.missed,
 			first: first.add()}},
 	} {
 		g.Go(func() error { return v.site.Follow(ctx, bucket, filter, r) })

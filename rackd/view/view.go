@@ -30,13 +30,14 @@ var ErrConflict = errors.New("the work document has changed")
 // Work is a work document and the revision to compare with when writing it.
 type Work struct {
 	Doc work.Document
-	// Revision is 0 when the bus has lost the document: then its owner can write it anew.
+	// Revision is 0 or a marker's when the bus has lost the document: then its owner can
+	// write it anew.
 	Revision uint64
 	// Lost: the bus does not hold the document; Doc is what it held, as far as this rackd
 	// had seen.
 	Lost bool
-	// Remembered: the bus holds the work as central made it anew, and Doc besides where
-	// it stood, which this rackd remembers.
+	// Remembered: the bus holds the work as central made it anew, or an older copy of it,
+	// and Doc where it stood, which this rackd remembers.
 	Remembered bool
 	// Written is when the document was written, by the bus's clock; Seen when this rackd
 	// saw it.
@@ -120,13 +121,24 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) {
 	if old != nil && !old.reread && old.Revision >= e.Revision() {
 		return
 	}
+	older := old != nil && e.Revision() < old.Revision // the bus has come back from an older copy
 	if e.Operation() != jetstream.KeyValuePut {
-		delete(v.works, id)
+		if older {
+			v.loseWork(id, e.Revision())
+		} else {
+			delete(v.works, id)
+		}
 		return
 	}
 	var d work.Document
 	if err := json.Unmarshal(e.Value(), &d); err != nil || d.Node != id {
 		v.log.Error("unreadable work document ignored", "key", e.Key(), "error", err)
+		return
+	}
+	if older && d.Generation <= old.Doc.Generation {
+		v.log.Warn("the bus has come back from an older copy; work goes on from where it is known to have stood", "node", id, "work", old.Doc.ID,
+			"epoch", old.Doc.Epoch, "epoch_of_copy", d.Epoch)
+		v.works[id] = &Work{Doc: recall(old.Doc), Revision: e.Revision(), Remembered: true, Written: e.Created(), Seen: time.Now()}
 		return
 	}
 	remembered := old != nil && remember(&d, &old.Doc)
@@ -145,6 +157,17 @@ func remember(d, old *work.Document) bool {
 	return true
 }
 
+// recall is what is to be written in place of an older copy of a document. Others may
+// have gone on from that copy, so its epoch is above all that they can reach.
+func recall(d work.Document) work.Document {
+	d.Epoch += work.LostEpochs
+	d.Lost = true
+	if !d.Open() {
+		d.Owner, d.Lease = "", ""
+	}
+	return d
+}
+
 // reread prepares for all documents of a group to come again, with any revisions.
 func (v *View) reread(group string) {
 	v.mu.Lock()
@@ -158,16 +181,21 @@ func (v *View) reread(group string) {
 	}
 }
 
-// loseWork marks what the bus has lost: its owner writes it anew, or central does.
-func (v *View) loseWork(id string) {
+// missed marks what the bus has lost: its owner writes it anew, or central does.
+func (v *View) missed(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.loseWork(id, 0)
+}
+
+// loseWork does so for a key that is at revision, with the lock held.
+func (v *View) loseWork(id string, revision uint64) {
 	old := v.works[id]
 	if old == nil {
 		return
 	}
 	v.log.Warn("the bus has lost a work document; its owner writes it anew from memory, or central does", "node", id, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
-	v.works[id] = &Work{Doc: old.Doc, Lost: true, Written: old.Written, Seen: old.Seen}
+	v.works[id] = &Work{Doc: old.Doc, Revision: revision, Lost: true, Written: old.Written, Seen: old.Seen}
 }
 
 // UpdateWork writes doc if its key is still at revision and returns the new one;
