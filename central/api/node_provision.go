@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -98,7 +99,7 @@ func readRescue(p *dispatch.Provision, body map[string]any) error {
 		return nil
 	}
 	p.RescuePassword, _ = body["rescue_password"].(string)
-	if p.RescuePassword == "" {
+	if strings.TrimSpace(p.RescuePassword) == "" {
 		return wire.Invalid("A non-empty \"rescue_password\" is required when setting target provision state to rescue")
 	}
 	return nil

@@ -45,11 +45,11 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		}
 		locked = Locked(n)
 		switch {
-		case n.WorkID != "":
-			return locked
-		case n.ProvisionState.In(provision.PowerRefused):
+		case n.ProvisionState.In(provision.PowerRefused): // whoever holds it
 			return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.",
 				p.Target, n.UUID, n.ProvisionState)
+		case n.WorkID != "":
+			return locked
 		case n.DisablePowerOff && (p.Target == PowerOff || p.Target == SoftPowerOff):
 			return refuse(http.StatusConflict, "Power off of node %s is disabled (disable_power_off).", n.UUID)
 		}

@@ -172,8 +172,25 @@ func (n *Node) SetMaintenanceReason(reason string) {
 	}
 }
 
-// ClearInstance forgets the instance after a tear-down.
+// project is the one for which whoever asked for the instance has made it.
+func (n *Node) project() string {
+	id, _ := n.InstanceInfo["project_id"].(string)
+	return id
+}
+
+// Lease lends the node to the project of its instance, unless it is lent already.
+func (n *Node) Lease() {
+	if n.Lessee == "" {
+		n.Lessee = n.project()
+	}
+}
+
+// ClearInstance forgets the instance after a tear-down, and to whom the node was lent
+// for it.
 func (n *Node) ClearInstance() {
+	if n.Lessee != "" && n.Lessee == n.project() {
+		n.Lessee = ""
+	}
 	n.InstanceUUID, n.InstanceName, n.AllocationUUID, n.InstanceInfo = "", "", "", nil
 }
 

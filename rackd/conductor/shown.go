@@ -5,7 +5,9 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -37,7 +39,7 @@ type argument struct {
 }
 
 func infoOf(s driver.Step) stepInfo {
-	i := stepInfo{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Args: s.Args, Abortable: s.Abortable, RequiresRamdisk: !s.NoRamdisk}
+	i := stepInfo{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Args: seal.MaskFields(s.Args, agentapi.Masked), Abortable: s.Abortable, RequiresRamdisk: !s.NoRamdisk}
 	for name, a := range s.Takes {
 		if i.Takes == nil {
 			i.Takes = map[string]argument{}

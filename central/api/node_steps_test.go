@@ -1,0 +1,107 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+const provisionPath = "/v1/nodes/n1/states/provision"
+
+// Lists of steps that are not accepted, and leave the node as it was.
+func TestStepListsThatAreRefused(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	for _, c := range []struct {
+		name, body, want string
+		state            provision.State
+	}{
+		{"no list", `{"target":"clean","clean_steps":{}}`, "must be a list", provision.Manageable},
+		{"none", `{"target":"clean"}`, "is required", provision.Manageable},
+		{"an empty one", `{"target":"clean","clean_steps":[]}`, "too short", provision.Manageable},
+		{"no step", `{"target":"clean","clean_steps":[{"interface":"raid"}]}`, "'step'", provision.Manageable},
+		{"an interface without steps", `{"target":"clean","clean_steps":[{"interface":"network","step":"x"}]}`, "'interface' must be one of", provision.Manageable},
+		{"a strange key", `{"target":"clean","clean_steps":[{"interface":"raid","step":"x","colour":1}]}`, "colour", provision.Manageable},
+		{"a priority", `{"target":"clean","clean_steps":[{"interface":"raid","step":"x","priority":1}]}`, "priority", provision.Manageable},
+		{"arguments that are none", `{"target":"clean","clean_steps":[{"interface":"raid","step":"x","args":[]}]}`, "'args'", provision.Manageable},
+		{"children maybe", `{"target":"clean","clean_steps":[{"interface":"power","step":"power_on","execute_on_child_nodes":"maybe"}]}`, "execute_on_child_nodes", provision.Manageable},
+		{"children by name", `{"target":"clean","clean_steps":[{"interface":"power","step":"power_on","limit_child_node_execution":["bob"]}]}`, "list of UUIDs", provision.Manageable},
+		{"a forbidden step", `{"target":"clean","clean_steps":[{"interface":"vendor","step":"send_raw"}]}`, "vendor.send_raw is not allowed", provision.Manageable},
+		{"another verb's list", `{"target":"clean","clean_steps":[{"interface":"raid","step":"x"}],"service_steps":[]}`, "service_steps", provision.Manageable},
+		{"a service of nothing", `{"target":"service"}`, "service_steps", provision.Active},
+		{"a deploy step without arguments", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","priority":1}]}`, "'args'", provision.Available},
+		{"a deploy step without priority", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","args":{}}]}`, "'priority'", provision.Available},
+		{"a negative priority", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","args":{},"priority":-1}]}`, "'priority'", provision.Available},
+		{"a deploy step on children", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","args":{},"priority":1,"execute_on_child_nodes":true}]}`, "execute_on_child_nodes", provision.Available},
+		{"a forbidden deploy step", `{"target":"active","deploy_steps":[{"interface":"vendor","step":"send_raw","args":{},"priority":1}]}`, "not allowed", provision.Available},
+		{"a blank rescue password", `{"target":"rescue","rescue_password":"  "}`, "rescue_password", provision.Active},
+	} {
+		b.move("n1", c.state, provision.NoState, nil)
+		before := b.node("n1").Revision
+		if a := b.want(400, "PUT", provisionPath, "1.115", c.body); !strings.Contains(a.fault(t), c.want) {
+			t.Errorf("%s: %s, want %q in it", c.name, a.body, c.want)
+		}
+		if n := b.node("n1"); n.Revision != before || n.WorkID != "" {
+			t.Errorf("%s: refused, and yet the node changed", c.name)
+		}
+	}
+	b.move("n1", provision.Available, provision.NoState, nil)
+	b.want(406, "PUT", provisionPath, "1.68", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","args":{},"priority":1}]}`)
+	b.want(202, "PUT", provisionPath, "1.69", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","args":{},"priority":"15"}]}`)
+	if w := b.work("n1"); len(w.Args.Steps) != 1 || w.Args.Steps[0].Priority != 15 {
+		t.Errorf("deploy steps %+v", w.Args.Steps)
+	}
+}
+
+// A step on children reaches those that the request names and that are the node's.
+func TestChildrenOfAStep(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	for _, name := range []string{"c1", "c2", "stranger"} {
+		parent := `,"parent_node":"` + nodeID + `"`
+		if name == "stranger" {
+			parent = ""
+		}
+		b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"`+name+`","driver":"fake-hardware"`+parent+`}`)
+	}
+	c1, stranger := b.node("c1").UUID, b.node("stranger").UUID
+	for limit, want := range map[string]int{`"` + c1 + `","` + stranger + `"`: 1, "": 2} {
+		b.move("n1", provision.Manageable, provision.NoState, nil)
+		b.want(202, "PUT", provisionPath, "1.115",
+			`{"target":"clean","clean_steps":[{"interface":"power","step":"power_on","execute_on_child_nodes":true,"limit_child_node_execution":[`+limit+`]},{"interface":"power","step":"power_on"}]}`)
+		steps := b.work("n1").Args.Steps
+		if !steps[0].OnChildren || len(steps[0].Children) != want || steps[1].OnChildren || len(steps[1].Children) != 0 {
+			t.Errorf("limit %q: %+v", limit, steps)
+		}
+	}
+}
+
+// The project of an instance has the node for as long as the instance is there.
+func TestInstanceLendsItsNode(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	for lessee, want := range map[string][2]string{"": {"p1", ""}, "p2": {"p2", "p2"}} {
+		b.move("n1", provision.Available, provision.NoState, func(n *store.Node) {
+			n.Lessee, n.InstanceInfo = lessee, map[string]any{"project_id": "p1"}
+		})
+		b.want(202, "PUT", provisionPath, "1.115", `{"target":"active"}`)
+		if n := b.node("n1"); n.Lessee != want[0] {
+			t.Errorf("lent to %q before: %q after the deploy was asked for", lessee, n.Lessee)
+		}
+		b.move("n1", provision.Active, provision.NoState, (*store.Node).ClearInstance)
+		if n := b.node("n1"); n.Lessee != want[1] || n.InstanceInfo != nil {
+			t.Errorf("lent to %q before: %q after the tear-down, %v", lessee, n.Lessee, n.InstanceInfo)
+		}
+	}
+}
+
+// Cleaning refuses power requests as such, not because somebody holds the node.
+func TestPowerWhileCleaning(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	b.want(202, "PUT", provisionPath, "1.115", `{"target":"provide"}`)
+	b.want(400, "PUT", "/v1/nodes/n1/states/power", "1.115", `{"target":"power on"}`)
+}
