@@ -1,0 +1,319 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/central/askclient"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// knowsHardware makes the rack answer what is asked of a machine.
+func (b *bench) knowsHardware() {
+	for method, body := range map[ask.Method]string{
+		ask.CheckChange:         `{}`,
+		ask.CheckRAID:           `{}`,
+		ask.Console:             `{"type":"fake","url":"fake://n1"}`,
+		ask.Indicators:          `[{"name":"led","component":"system","readonly":false,"states":["on","off"]}]`,
+		ask.GetIndicator:        `{"component":"system","name":"led","state":"on"}`,
+		ask.SetIndicator:        `{}`,
+		ask.VirtualMedia:        `[{"media_types":["cdrom"],"inserted":true,"image":"http://i/a.iso"}]`,
+		ask.AttachMedia:         `{}`,
+		ask.DetachMedia:         `{}`,
+		ask.VendorMethods:       `{"bmc_reset":{"http_methods":["POST"],"async":true,"description":"Resets the BMC.","attach":false,"require_exclusive_lock":true}}`,
+		ask.DriverVendorMethods: `{}`,
+		ask.RAIDProperties:      `{"raid_level":"The level."}`,
+	} {
+		b.ask[method] = body
+	}
+}
+
+func (b *bench) setHardware(kind store.HardwareKind, items ...any) {
+	b.t.Helper()
+	var list []*store.HardwareItem
+	for _, item := range items {
+		data, err := json.Marshal(item)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		row := &store.HardwareItem{Data: string(data)}
+		switch v := item.(type) {
+		case hardware.Setting:
+			row.Name = v.Name
+		case hardware.Component:
+			row.Name, row.Initial = v.Name, v.Current
+		}
+		list = append(list, row)
+	}
+	err := b.store.Update(b.t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.SetHardware(ctx, nodeID, kind, list) })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func at[T any](v T) *T { return &v }
+
+func TestHardwareGoldens(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	b.setHardware(store.BIOSSetting, hardware.Setting{Name: "Proc.1", Value: at("Enabled"), Type: at("Enumeration"), Allowed: []string{"Enabled", "Disabled"},
+		ReadOnly: at(false), ResetRequired: at(true), Unique: at(false)}, hardware.Setting{Name: "Tag", Value: at("")})
+	b.setHardware(store.FirmwareComponent, hardware.Component{Name: "bmc", Current: "1.2", Flashed: "1.2", Vendor: "Maker", Model: "M1", Serial: "S1"},
+		hardware.Component{Name: "bios", Current: "7"})
+	node := "/v1/nodes/" + nodeID
+	for name, c := range map[string]struct {
+		path     string
+		versions []string
+	}{
+		"bios":                {node + "/bios", []string{"1.1", "1.39", "1.40", "1.89", "1.115"}},
+		"bios-detail":         {node + "/bios?detail=True", []string{"1.74"}},
+		"bios-fields":         {node + "/bios?fields=name,unique", []string{"1.74"}},
+		"bios-setting":        {node + "/bios/Proc.1", []string{"1.39", "1.40", "1.74", "1.115"}},
+		"firmware":            {node + "/firmware", []string{"1.1", "1.85", "1.86", "1.89", "1.115"}},
+		"firmware-fields":     {node + "/firmware?fields=component,model", []string{"1.114"}},
+		"indicators":          {node + "/management/indicators", []string{"1.1", "1.62", "1.63", "1.89", "1.115"}},
+		"indicator":           {node + "/management/indicators/led@system", []string{"1.62", "1.63"}},
+		"vmedia":              {node + "/vmedia", []string{"1.1", "1.92", "1.93", "1.115"}},
+		"console":             {node + "/states/console", []string{"1.1", "1.115"}},
+		"vendor-methods":      {node + "/vendor_passthru/methods", []string{"1.1", "1.115"}},
+		"driver-methods":      {"/v1/drivers/fake-hardware/vendor_passthru/methods", []string{"1.1", "1.115"}},
+		"driver-raid":         {"/v1/drivers/fake-hardware/raid/logical_disk_properties", []string{"1.11", "1.12", "1.115"}},
+		"driver-raid-unknown": {"/v1/drivers/nobody/raid/logical_disk_properties", []string{"1.115"}},
+	} {
+		b.goldens(t, "hw-"+name, c.path, c.versions...)
+	}
+	for _, path := range []string{"/bios", "/bios/Proc.1"} {
+		if b.do("GET", node+path, "1.39", "").StatusCode != 404 {
+			t.Errorf("%s is there before its version", path)
+		}
+	}
+}
+
+func TestAdjustmentsBecomeWork(t *testing.T) {
+	for path, c := range map[string]struct {
+		body, location string
+		is             func(work.Change) bool
+	}{
+		"boot_mode":   {`{"target":"uefi"}`, "/v1/nodes/n1/states", func(ch work.Change) bool { return ch.BootMode == "uefi" }},
+		"secure_boot": {`{"target":"no"}`, "/v1/nodes/n1/states", func(ch work.Change) bool { return ch.SecureBoot != nil && !*ch.SecureBoot }},
+		"console":     {`{"enabled":true}`, "/v1/nodes/n1/states/console", func(ch work.Change) bool { return ch.Console != nil && *ch.Console }},
+	} {
+		b := newBench(t)
+		b.knowsHardware()
+		b.addNode()
+		a := b.want(202, "PUT", "/v1/nodes/n1/states/"+path, "1.115", c.body)
+		if a.body != "" || a.Header.Get("Location") != "http://ironyard.example:6385"+c.location {
+			t.Errorf("%s: body %q, Location %q", path, a.body, a.Header.Get("Location"))
+		}
+		w := b.work("n1")
+		if w.Verb != work.Adjust || w.Args.Change == nil || !c.is(*w.Args.Change) || w.Entry != provision.Enroll {
+			t.Errorf("%s: work %+v", path, w)
+		}
+		b.want(409, "PUT", "/v1/nodes/n1/states/"+path, "1.115", c.body)
+		b.want(409, "POST", "/v1/nodes/n1/vmedia", "1.115", `{"device_type":"cdrom","image_url":"http://i/a"}`)
+		b.want(409, "PUT", "/v1/nodes/n1/states/raid", "1.115", `{}`)
+	}
+}
+
+func TestConsoleOfANodeThatHasOne(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, nodeID)
+		if err != nil {
+			return err
+		}
+		n.ConsoleEnabled = true
+		return tx.UpdateObservation(ctx, n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := b.want(200, "GET", "/v1/nodes/n1/states/console", "1.10", ""); a.body != `{"console_enabled":true,"console_info":{"type":"fake","url":"fake://n1"}}` {
+		t.Errorf("console %s", a.body)
+	}
+}
+
+func TestTargetRAID(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	a := b.want(204, "PUT", "/v1/nodes/n1/states/raid", "1.12", `{"logical_disks":[{"size_gb":100,"raid_level":"1"}]}`)
+	if a.body != "" {
+		t.Errorf("body %q", a.body)
+	}
+	states := b.want(200, "GET", "/v1/nodes/n1/states", "1.115", "")
+	if !strings.Contains(states.body, `"target_raid_config":{"logical_disks":[{"raid_level":"1","size_gb":100}]}`) {
+		t.Errorf("states %s", states.body)
+	}
+	delete(b.ask, ask.CheckRAID) // nothing is asked about no configuration
+	b.want(204, "PUT", "/v1/nodes/n1/states/raid", "1.115", `{}`)
+	if m := b.node("n1").TargetRAIDConfig; len(m) != 0 {
+		t.Errorf("after unsetting: %v", m)
+	}
+	b.server.Ask = refusing{ask.Error{Status: 400, Message: "Driver fake-hardware does not support raid (disabled or not implemented).", Unsupported: true}}
+	if a := b.want(404, "PUT", "/v1/nodes/n1/states/raid", "1.115", `{"logical_disks":[]}`); !strings.Contains(a.fault(t), "does not support raid") {
+		t.Errorf("said %s", a.body)
+	}
+	b.want(404, "GET", "/v1/drivers/fake-hardware/raid/logical_disk_properties", "1.115", "")
+}
+
+// refusing is a rack that refuses everything.
+type refusing struct{ said ask.Error }
+
+func (r refusing) Ask(context.Context, bus.Member, ask.Request) (json.RawMessage, error) {
+	return nil, &askclient.AnswerError{Conductor: "rack-1", Answer: r.said}
+}
+
+func TestVirtualMedia(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	for _, body := range []string{`{"device_type":"cdrom","image_url":"https://i/a.iso"}`, `{"device_type":"disk","image_url":"nfs://i/a","image_download_source":"http"}`} {
+		if a := b.want(204, "POST", "/v1/nodes/n1/vmedia", "1.89", body); a.body != "" {
+			t.Errorf("body %q", a.body)
+		}
+	}
+	b.want(204, "DELETE", "/v1/nodes/n1/vmedia", "1.89", "")
+	b.want(204, "DELETE", "/v1/nodes/n1/vmedia?device_types=cdrom,floppy", "1.89", "")
+}
+
+func TestVendorMethods(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	for reply, want := range map[string]struct {
+		status     int
+		body, kind string
+	}{
+		`{"async":false,"return":{"a":[1]}}`:             {200, `{"a":[1]}`, "application/json"},
+		`{"async":false,"return":true}`:                  {200, "true", "application/json"},
+		`{"async":false}`:                                {200, "", ""},
+		`{"async":false,"attach":true,"return":"#!x\n"}`: {200, "#!x\n", plainText},
+		`{"async":true}`:                                 {202, "", ""},
+	} {
+		b.ask[ask.CallVendor], b.ask[ask.CallDriver] = reply, reply
+		for _, path := range []string{"/v1/nodes/n1/vendor_passthru/x", "/v1/nodes/n1/vendor_passthru?method=x",
+			"/v1/drivers/fake-hardware/vendor_passthru/x", "/v1/drivers/fake-hardware/vendor_passthru?method=x"} {
+			for _, verb := range vendorVerbs {
+				a := b.want(want.status, verb, path, "1.10", `{"k":1}`)
+				if a.body != want.body || a.Header.Get("Content-Type") != want.kind {
+					t.Errorf("%s %s to %s: %q as %q", verb, path, reply, a.body, a.Header.Get("Content-Type"))
+				}
+			}
+		}
+	}
+	if b.node("n1").WorkID != "" {
+		t.Error("work was begun where the rack has done it")
+	}
+	b.ask[ask.CallVendor] = `{"async":true,"work":true}`
+	b.want(202, "POST", "/v1/nodes/n1/vendor_passthru/bmc_reset", "1.115", `{"password":"hush"}`)
+	w := b.work("n1")
+	call := w.Args.Change.Vendor
+	key, err := b.server.Key.ForGroup("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := key.Open(nodeID, call.Data); call.Method != "bmc_reset" || call.HTTPMethod != http.MethodPost || plain != `{"password":"hush"}` || err != nil {
+		t.Errorf("call %+v, arguments %q, %v", call, plain, err)
+	}
+}
+
+func TestBootScript(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.addPort("aaaaaaaa-2222-4333-8444-555555555555", "aa:bb:cc:dd:ee:01", "")
+	b.ask[ask.GetBootScript] = `"#!ipxe\nexit 1\n"`
+	const path = "/v1/drivers/fake-hardware/vendor_passthru"
+	for _, query := range []string{"/ipxe_config?node_uuid=" + nodeID, "/ipxe_config?port_address=AA:BB:CC:DD:EE:01", "?method=ipxe_config&port_address=aa-bb-cc-dd-ee-01"} {
+		a := b.want(200, "GET", path+query, "", "")
+		if a.body != "#!ipxe\nexit 1\n" || a.Header.Get("Content-Type") != plainText {
+			t.Errorf("%s: %q as %q", query, a.body, a.Header.Get("Content-Type"))
+		}
+	}
+	b.refuse([]string{"/v1/nodes/detail"},
+		refusal{"GET", path + "/ipxe_config", "1.1", "", 400, "either node_uuid or port_address"},
+		refusal{"GET", path + "/ipxe_config?node_uuid=" + nodeID + "&port_address=aa:bb:cc:dd:ee:01", "1.1", "", 400, "either"},
+		refusal{"GET", path + "/ipxe_config?port_address=aa", "1.1", "", 400, "MAC address"},
+		refusal{"GET", path + "/ipxe_config?port_address=aa:bb:cc:dd:ee:09", "1.1", "", 404, "enrol the machine"},
+		refusal{"GET", "/v1/drivers/redfish/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "1.1", "", 404, "No node of driver redfish"},
+		refusal{"GET", "/v1/drivers/nobody/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "1.1", "", 404, "Could not find"},
+		refusal{"POST", path + "?method=ipxe_config", "1.1", "", 400, "does not support HTTP POST"})
+}
+
+func TestHardwareRefusals(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	n := "/v1/nodes/n1"
+	b.refuse([]string{"/v1/nodes/" + nodeID, "/v1/nodes/" + nodeID + "/history"},
+		refusal{"PUT", n + "/states/boot_mode", "1.75", `{"target":"uefi"}`, 404, ""},
+		refusal{"PUT", n + "/states/boot_mode", "1.76", `{"target":"UEFI"}`, 400, "boot mode"},
+		refusal{"PUT", n + "/states/boot_mode", "1.76", `{}`, 400, "target"},
+		refusal{"PUT", n + "/states/boot_mode", "1.76", `{"target":"uefi","x":1}`, 400, "x"},
+		refusal{"PUT", "/v1/nodes/none/states/boot_mode", "1.76", `{"target":"uefi"}`, 404, "none"},
+		refusal{"PUT", n + "/states/secure_boot", "1.75", `{"target":true}`, 404, ""},
+		refusal{"PUT", n + "/states/secure_boot", "1.76", `{"target":"maybe"}`, 400, "target"},
+		refusal{"PUT", n + "/states/secure_boot", "1.76", `{"target":1}`, 400, "target"},
+		refusal{"PUT", n + "/states/console", "1.115", `{}`, 400, "enabled"},
+		refusal{"PUT", n + "/states/console", "1.115", `{"enabled":"perhaps"}`, 400, "enabled"},
+		refusal{"PUT", n + "/states/raid", "1.11", `{}`, 406, ""},
+		refusal{"PUT", n + "/states/raid", "1.12", `[]`, 400, ""},
+		refusal{"GET", "/v1/drivers/fake-hardware/raid/logical_disk_properties", "1.11", ``, 406, ""},
+		refusal{"GET", n + "/management/indicators", "1.62", ``, 404, ""},
+		refusal{"GET", n + "/management/indicators/led", "1.63", ``, 400, "Malformed"},
+		refusal{"PUT", n + "/management/indicators/led@system", "1.63", `{"state":"purple"}`, 400, "purple"},
+		refusal{"PUT", n + "/management/indicators/led@system", "1.63", `{}`, 400, "state"},
+		refusal{"POST", n + "/vmedia", "1.88", `{"device_type":"cdrom","image_url":"http://i/a"}`, 404, ""},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"tape","image_url":"http://i/a"}`, 400, "device_type"},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom"}`, 400, "image_url"},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"ftp://i/a"}`, 400, "image_url"},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"http://i/a","image_download_source":"mail"}`, 400, "mail"},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"http://i/a","other":1}`, 400, "other"},
+		refusal{"DELETE", n + "/vmedia?device_types=tape", "1.89", ``, 400, "tape"},
+		refusal{"GET", n + "/vmedia", "1.88", ``, 404, ""},
+		refusal{"GET", n + "/bios?fields=name", "1.73", ``, 406, "fields"},
+		refusal{"GET", n + "/bios?detail=True", "1.73", ``, 400, "detail"},
+		refusal{"GET", n + "/bios?detail=True&fields=name", "1.74", ``, 400, "fields"},
+		refusal{"GET", n + "/bios?fields=colour", "1.74", ``, 400, "colour"},
+		refusal{"GET", n + "/bios/None", "1.115", ``, 404, "doesn't have a BIOS setting 'None'"},
+		refusal{"GET", n + "/firmware", "1.85", ``, 404, ""},
+		refusal{"GET", n + "/firmware?fields=vendor", "1.113", ``, 400, "vendor"},
+		refusal{"GET", n + "/firmware?fields=colour", "1.86", ``, 400, "colour"},
+		refusal{"POST", n + "/vendor_passthru", "1.10", `{}`, 400, "Method not specified"},
+		refusal{"POST", n + "/vendor_passthru/x", "1.10", `[]`, 400, "object"},
+		refusal{"POST", n + "/vendor_passthru/x?y=1", "1.10", `{}`, 400, "y"},
+		refusal{"POST", n + "/vendor_passthru/x", "1.115", `{}`, 503, "did not answer"},
+		refusal{"GET", "/v1/drivers/nobody/vendor_passthru/methods", "1.1", ``, 404, "nobody"},
+		refusal{"GET", "/v1/nodes/none/vendor_passthru/methods", "1.115", ``, 404, "none"})
+	b.ask[ask.CheckChange] = `{}`
+	b.move("n1", provision.CleanWait, provision.Available, nil)
+	before := b.node("n1").Revision
+	for _, path := range []string{"boot_mode", "secure_boot"} {
+		body := map[string]string{"boot_mode": `{"target":"bios"}`, "secure_boot": `{"target":true}`}[path]
+		if a := b.want(409, "PUT", n+"/states/"+path, "1.115", body); !strings.Contains(a.fault(t), "transitional state") {
+			t.Errorf("%s in clean wait: %s", path, a.body)
+		}
+	}
+	if b.node("n1").Revision != before {
+		t.Error("a refusal changed the node")
+	}
+	b.server.dispatch.Ask = refusing{ask.Error{Status: 400, Message: "Driver fake-hardware does not support console (disabled or not implemented).", Unsupported: true}}
+	b.move("n1", provision.Available, provision.NoState, nil)
+	if a := b.want(400, "PUT", n+"/states/console", "1.115", `{"enabled":true}`); !strings.Contains(a.fault(t), "does not support console") {
+		t.Errorf("said %s", a.body)
+	}
+	if b.node("n1").WorkID != "" {
+		t.Error("what the hardware cannot do was accepted")
+	}
+}
