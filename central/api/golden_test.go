@@ -40,6 +40,28 @@ func golden(t *testing.T, name, body string) {
 	}
 }
 
+// TestGoldenAtIntroduction holds each resource right before the version that brought it,
+// or what is peculiar to it, and from then on.
+func TestGoldenAtIntroduction(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.addPort(portID, "aa:bb:cc:dd:ee:01", `,"name":"p1"`)
+	for path, versions := range map[string][]string{
+		"/v1/nodes/" + nodeID:              {"1.4", "1.5"},
+		"/v1/ports/" + portID:              {"1.18", "1.19"},
+		"/v1/drivers/fake-hardware":        {"1.29", "1.30"},
+		"/v1/conductors":                   {"1.48", "1.49"},
+		"/v1/nodes/" + nodeID + "/traits":  {"1.36", "1.37"},
+		"/v1/nodes/" + nodeID + "/vifs":    {"1.27", "1.28"},
+		"/v1/nodes/" + nodeID + "/history": {"1.77", "1.78"},
+	} {
+		for _, version := range versions {
+			name := strings.NewReplacer(nodeID, "N", portID, "P", "/", "-").Replace(strings.Trim(path, "/"))
+			golden(t, name+"@"+version, b.do("GET", path, version, "").body)
+		}
+	}
+}
+
 // TestGolden holds each resource at versions between which its form differs.
 func TestGolden(t *testing.T) {
 	b := newBench(t)

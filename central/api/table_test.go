@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
 )
 
 // sortable calls the server for each field of a whole item.
@@ -30,32 +31,70 @@ func TestSortKeys(t *testing.T) {
 	port := b.want(201, "POST", "/v1/ports", "1.115", `{"node_ident":"n1","address":"aa:bb:cc:dd:ee:01"}`).object(t)
 	sortable(b, nodeTable, "/v1/nodes", b.want(200, "GET", "/v1/nodes/n1", "1.115", "").object(t))
 	sortable(b, portTable, "/v1/ports", port)
+	group := b.want(201, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"`+nodeID+`"}`).object(t)
+	sortable(b, portgroupTable, "/v1/portgroups", group)
+	sortable(b, chassisTable, "/v1/chassis", b.want(201, "POST", "/v1/chassis", "1.115", `{}`).object(t))
+	connector := b.want(201, "POST", "/v1/volume/connectors", "1.115", `{"node_uuid":"`+nodeID+`","type":"iqn","connector_id":"i"}`).object(t)
+	sortable(b, connectorTable, "/v1/volume/connectors", connector)
+	target := b.want(201, "POST", "/v1/volume/targets", "1.115", `{"node_uuid":"`+nodeID+`","volume_type":"iscsi","volume_id":"v","boot_index":0}`).object(t)
+	sortable(b, targetTable, "/v1/volume/targets", target)
 	sortable(b, conductorTable, "/v1/conductors", b.want(200, "GET", "/v1/conductors/rack-1", "1.115", "").object(t))
 }
 
-// TestVersions holds that a field is shown, may be asked for and may be set from
+// gated calls the server about each field of the item at path, in its collection, at
+// the version before it came and at that which brought it. Fields as old as the
+// resource itself (since) have no version before.
+func gated[T any](b *bench, table *fields.Table[T], list, path string, since microversion.Version) {
+	t := b.t
+	t.Helper()
+	all := b.want(200, "GET", path, "1.115", "").object(t)
+	for name := range all {
+		f, isField := table.Lookup(name)
+		if !isField || f.Since <= since {
+			continue
+		}
+		old, now := (f.Since - 1).String(), f.Since.String()
+		if _, shown := b.want(200, "GET", path, old, "").object(t)[name]; shown {
+			t.Errorf("%s shows at %s", name, old)
+		}
+		if _, shown := b.want(200, "GET", path, now, "").object(t)[name]; !shown {
+			t.Errorf("%s does not show at %s", name, now)
+		}
+		b.want(406, "GET", list+"?fields="+name, old, "")
+		b.want(200, "GET", list+"?fields="+name, now, "")
+		if f.CanPatch {
+			b.want(406, "PATCH", path, old, `[{"op":"remove","path":"/`+name+`"}]`)
+		}
+		if f.SortKey {
+			b.want(406, "GET", list+"?sort_key="+name, old, "")
+		}
+	}
+}
+
+// TestVersions holds that a field is shown, may be asked for, sorted by and set from
 // the same version on.
 func TestVersions(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
-	all := b.want(200, "GET", "/v1/nodes/n1", "1.115", "").object(t)
-	for name := range all {
-		f, isField := nodeTable.Lookup(name)
-		if !isField || f.Since <= 8 {
-			continue
+	gated(b, nodeTable, "/v1/nodes", "/v1/nodes/"+nodeID, 8)
+	b.addPort(portID, "aa:bb:cc:dd:ee:01", "")
+	gated(b, portTable, "/v1/ports", "/v1/ports/"+portID, 8)
+	b.want(201, "POST", "/v1/portgroups", "1.115", `{"uuid":"`+groupID+`","node_uuid":"`+nodeID+`"}`)
+	gated(b, portgroupTable, "/v1/portgroups", "/v1/portgroups/"+groupID, portgroupsSince)
+}
+
+// TestArguments holds that arguments that filter a list are refused before the version
+// that brought them.
+func TestArguments(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	for list, filters := range map[string]map[string]microversion.Version{"/v1/nodes": nodeFilters, "/v1/ports": portFilters} {
+		for name, since := range filters {
+			if since > 1 {
+				b.want(406, "GET", list+"?"+name+"=true", (since - 1).String(), "")
+			}
 		}
-		old, now := (f.Since - 1).String(), f.Since.String()
-		if _, shown := b.want(200, "GET", "/v1/nodes/"+nodeID, old, "").object(t)[name]; shown {
-			t.Errorf("%s shows at %s", name, old)
-		}
-		if _, shown := b.want(200, "GET", "/v1/nodes/"+nodeID, now, "").object(t)[name]; !shown {
-			t.Errorf("%s does not show at %s", name, now)
-		}
-		b.want(406, "GET", "/v1/nodes?fields="+name, old, "")
-		b.want(200, "GET", "/v1/nodes?fields="+name, now, "")
-		if f.CanPatch {
-			b.want(406, "PATCH", "/v1/nodes/"+nodeID, old, `[{"op":"remove","path":"/`+name+`"}]`)
-		}
+		b.want(400, "GET", list+"?colour=red", "1.115", "")
 	}
 }
 
