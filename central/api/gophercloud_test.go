@@ -41,6 +41,11 @@ func TestGophercloud(t *testing.T) {
 	}
 	port, err := ports.Create(ctx, client, ports.CreateOpts{NodeUUID: n.UUID, Address: "aa:bb:cc:dd:ee:09"}).Extract()
 	must(err)
+	must(nodes.AttachVirtualInterface(ctx, client, n.UUID, nodes.VirtualInterfaceOpts{ID: vif1}).ExtractErr())
+	if vifs, err := nodes.ListVirtualInterfaces(ctx, client, n.UUID).Extract(); err != nil || len(vifs) != 1 || vifs[0].ID != vif1 {
+		t.Errorf("VIFs %v, error %v", vifs, err)
+	}
+	must(nodes.DetachVirtualInterface(ctx, client, n.UUID, vif1).ExtractErr())
 	n, err = nodes.Update(ctx, client, n.UUID, nodes.UpdateOpts{
 		nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/resource_class", Value: "baremetal"},
 		nodes.UpdateOperation{Op: nodes.AddOp, Path: "/instance_info/image_source", Value: "http://image"},

@@ -43,6 +43,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if n.UUID == "" {
 		n.UUID = uuid.NewString()
 	}
+	if n.RetiredReason != "" && !n.Retired {
+		return Reply{}, wire.Invalid("retired_reason can only be set on a retired node.")
+	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	m, err := s.dispatch.Owner(n, http.StatusBadRequest)
 	if err != nil {

@@ -117,11 +117,17 @@ var nodeTable = func() *fields.Table[nodeView] {
 		computed("traits", 37, func(n *nodeView) any { return n.Traits }),
 		fields.Time("updated_at", 1, func(n *nodeView) time.Time { return n.UpdatedAt }).Sort(),
 	}
-	for i := range list {
+	for i := range list { // these two cannot be written as one line each
 		switch list[i].Name {
 		case "uuid":
 			list[i].CanPost, list[i].Check = true, fields.UUID("uuid", 1, func(n *nodeView) *string { return &n.UUID }).Check
 		case "name":
+			list[i] = list[i].Where(func(v any) error {
+				if v == "" {
+					return wire.Invalid("Cannot create or update node with invalid name ''; remove the name instead.")
+				}
+				return nil
+			})
 			list[i].Since = wire.NameSince
 		}
 	}

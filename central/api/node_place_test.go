@@ -150,3 +150,72 @@ func TestHistoryFields(t *testing.T) {
 		{405, "POST", path, "1.78", `{}`},
 	})
 }
+
+// TestNodeRefusals holds what speaks against creating and changing a node, besides its
+// state.
+func TestNodeRefusals(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"n2","driver":"fake-hardware","instance_uuid":"`+vif1+`"}`)
+	post := func(more string) string { return `{"driver":"fake-hardware",` + more + `}` }
+	set := func(name, value string) string {
+		return `[{"op":"replace","path":"/` + name + `","value":` + value + `}]`
+	}
+	const all, one = "/v1/nodes", "/v1/nodes/n1"
+	long := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	b.refused("/v1/nodes?detail=true", []request{
+		{400, "POST", all, "1.115", `{}`},
+		{400, "POST", all, "1.115", `{"driver":"nonsense"}`},
+		{400, "POST", all, "1.115", `{"driver":null}`},
+		{400, "POST", all, "1.115", post(`"name":""`)},
+		{400, "POST", all, "1.115", post(`"name":"a b"`)},
+		{400, "POST", all, "1.115", post(`"name":"` + nobodyID + `"`)},
+		{400, "POST", all, "1.115", post(`"name":"detail"`)},
+		{400, "POST", all, "1.9", post(`"name":"a_b"`)},
+		{406, "POST", all, "1.4", post(`"name":"n3"`)},
+		{409, "POST", all, "1.115", post(`"name":"n1"`)},
+		{409, "POST", all, "1.115", post(`"uuid":"` + nodeID + `"`)},
+		{409, "POST", all, "1.115", post(`"instance_uuid":"` + vif1 + `"`)},
+		{400, "POST", all, "1.115", post(`"protected":true`)},
+		{400, "POST", all, "1.115", post(`"retired_reason":"old"`)},
+		{400, "POST", all, "1.115", post(`"traits":[]`)},
+		{400, "POST", all, "1.115", post(`"provision_state":"active"`)},
+		{400, "POST", all, "1.115", post(`"boot_mode":"fast"`)},
+		{400, "POST", all, "1.115", post(`"description":` + long(4097))},
+		{400, "POST", all, "1.115", post(`"resource_class":` + long(81))},
+		{400, "POST", all, "1.115", post(`"conductor_group":"a b"`)},
+		{400, "POST", all, "1.115", post(`"boot_interface":"nonsense"`)},
+		{400, "POST", all, "1.115", post(`"conductor_group":"nowhere"`)},
+		{400, "PATCH", one, "1.115", set("name", `""`)},
+		{409, "PATCH", one, "1.115", set("name", `"n2"`)},
+		{400, "PATCH", one, "1.115", set("driver", `"nonsense"`)},
+		{400, "PATCH", one, "1.115", set("boot_interface", `"nonsense"`)},
+		{400, "PATCH", one, "1.115", set("traits", `["CUSTOM_A"]`)},
+		{400, "PATCH", one, "1.115", set("provision_state", `"active"`)},
+		{400, "PATCH", one, "1.115", set("reservation", `"me"`)},
+		{400, "PATCH", one, "1.115", set("driver_internal_info", `{}`)},
+		{400, "PATCH", one, "1.115", set("console_enabled", `true`)},
+		{400, "PATCH", one, "1.115", set("protected_reason", `"mine"`)},
+		{400, "PATCH", one, "1.115", set("retired_reason", `"old"`)},
+		{409, "PATCH", one, "1.115", set("protected", `true`)},
+		{409, "PATCH", one, "1.115", set("instance_uuid", `"`+vif1+`"`)},
+		{409, "PATCH", "/v1/nodes/n2", "1.115", set("instance_uuid", `"`+vif2+`"`)},
+		{400, "PATCH", one, "1.115", `[{"op":"remove","path":"/driver"}]`},
+		{400, "PATCH", one, "1.115", `[{"op":"test","path":"/name","value":"n1"}]`},
+		{400, "PATCH", one + "?reset_interfaces=true", "1.115", set("name", `"n4"`)},
+		{406, "PATCH", one + "?reset_interfaces=true", "1.44", set("driver", `"redfish"`)},
+		{409, "DELETE", "/v1/nodes/n2", "1.115", ""},
+		{404, "DELETE", "/v1/nodes/nowhere", "1.115", ""},
+		{400, "PUT", one + "/traits/CUSTOM_A", "1.115", `{"trait":"CUSTOM_A"}`},
+		{400, "PUT", one + "/traits/custom_a", "1.115", ""},
+		{404, "PUT", one + "/traits/CUSTOM_A", "1.36", ""},
+		{404, "DELETE", one + "/traits/CUSTOM_A", "1.115", ""},
+		{400, "PUT", one + "/traits", "1.115", `{"traits":["CUSTOM_A","x"]}`},
+		{400, "GET", all + "?provision_state=lost", "1.115", ""},
+		{400, "GET", all + "?fault=fate", "1.115", ""},
+		{400, "GET", all + "?associated=perhaps", "1.115", ""},
+		{400, "GET", all + "?instance_uuid=x", "1.115", ""},
+		{400, "GET", all + "?sort_key=extra", "1.115", ""},
+		{400, "GET", all + "/detail?fields=uuid", "1.115", ""},
+	})
+}

@@ -87,6 +87,11 @@ func (s *Server) addTrait(r *Request) (Reply, error) {
 	if err := checkTrait(name); err != nil {
 		return Reply{}, err
 	}
+	if body, err := r.JSON(wire.MaxBody); err != nil {
+		return Reply{}, err
+	} else if body != nil {
+		return Reply{}, wire.Invalid("No body should be provided when setting a trait")
+	}
 	reply, err := s.changeTraits(r, func(old []string) ([]string, error) {
 		if slices.Contains(old, name) {
 			return old, nil
