@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/feed"
 	"github.com/ironyard/ironyard/central/policy"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -46,6 +47,8 @@ type Config struct {
 	CORSOrigins []string
 	// Audit is told how requests that may change something end; nil: nobody is.
 	Audit Recorder
+	// Feed hands out changes to streams; nil: there are no streams.
+	Feed *feed.Feed
 	// TrustedProxies are those whose X-Forwarded-For is believed. Default: none.
 	TrustedProxies []netip.Prefix
 }
@@ -60,7 +63,7 @@ var errPanic = errors.New("handler panicked")
 
 // New makes the handler. Without Auth its caller listens on loopback only, unless an
 // operator insists.
-func New(c Config) http.Handler {
+func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

@@ -101,7 +101,7 @@ func newBench(t testing.TB) *bench {
 		Roster: fakeRoster{
 			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},
 			{Name: "rack-2", Group: "east", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver}},
-		}}).(*Server)
+		}})
 	return b
 }
 

@@ -123,6 +123,17 @@ func (s *Server) appendNode(b []byte, r *Request, sel fields.Selection, n *store
 }
 
 func (s *Server) showNode(r *Request) (Reply, error) {
+	watch, err := watches(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	if watch {
+		sel, err := selectFields(r, nodeTable, true, 8, 43)
+		if err != nil {
+			return Reply{}, err
+		}
+		return s.watchNode(r, sel)
+	}
 	if err := r.Query.Allow("fields"); err != nil {
 		return Reply{}, err
 	}

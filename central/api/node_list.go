@@ -26,9 +26,16 @@ var nodeFilters = map[string]microversion.Version{
 var faults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
 
 func (s *Server) listNodes(r *Request) (Reply, error) {
+	watch, err := watches(r)
+	if err != nil {
+		return Reply{}, err
+	}
 	sel, err := selectFields(r, nodeTable, false, 8, 43)
 	if err != nil {
 		return Reply{}, err
+	}
+	if watch {
+		return s.watchNodes(r, sel)
 	}
 	return s.nodePage(r, sel, "nodes")
 }

@@ -50,7 +50,7 @@ func ramdiskBench(t *testing.T, state provision.State, change func(*Config)) (*b
 	if change != nil {
 		change(&cfg)
 	}
-	b.server = New(cfg).(*Server)
+	b.server = New(cfg)
 	return b, k
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -79,6 +80,8 @@ type Reply struct {
 	Body     []byte // JSON, nil for none
 	// ContentType of a body that is not JSON.
 	ContentType string
+	// Stream, if not nil, writes the body until its context ends; see streamed.
+	Stream func(context.Context, *stream) error
 }
 
 func ok(body []byte) (Reply, error) { return Reply{Status: http.StatusOK, Body: body}, nil }

@@ -34,5 +34,6 @@ func (s *Server) list() []Resource {
 		s.driverVendor(),
 		s.conductors(),
 		s.auditRecords(),
+		s.notifications(),
 	}, s.ramdisk()...)
 }

@@ -77,6 +77,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	s.end(r, reply.Status, nil)
+	if reply.Stream != nil {
+		s.serve(r, req.Context(), reply.Stream)
+		return
+	}
 	if reply.Location != "" {
 		h.Set("Location", reply.Location)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -55,19 +54,18 @@ type serve struct {
 	Listen  string `help:"Address of the API." default:"127.0.0.1:6385" env:"CENTRAL_LISTEN"`
 	Observe string `help:"Address of /metrics, /healthz and /readyz; empty: the API's." env:"CENTRAL_OBSERVE"`
 	keyFile
-	PublicEndpoint string         `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
-	CORSOrigin     []string       `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
-	TLSCert        string         `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
-	TLSKey         string         `help:"Its key, PEM." type:"existingfile" env:"CENTRAL_TLS_KEY"`
-	EnrolListen    string         `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
-	InsecureNoAuth bool           `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
-	TrustedProxy   []netip.Prefix `help:"Network of proxies whose X-Forwarded-For is believed for the audit; may be repeated. Default: nobody's is." env:"CENTRAL_TRUSTED_PROXIES" placeholder:"CIDR"`
-	AuditKeep      time.Duration  `help:"For how long lines of the audit are kept; 0: for ever." default:"2160h" env:"CENTRAL_AUDIT_KEEP"`
-	NoRamdisk      bool           `help:"Do not serve agents in ramdisks (lookup, heartbeat, continue_inspection): they get 403." name:"no-ramdisk-endpoints" env:"CENTRAL_NO_RAMDISK_ENDPOINTS"`
-	LookupAnyState bool           `help:"Let agents look up nodes on which nothing is being done." env:"CENTRAL_LOOKUP_ANY_STATE"`
-	DisallowStep   []string       `help:"A step that no list of steps may name; may be repeated; empty: none. Default: vendor.send_raw." default:"vendor.send_raw" env:"CENTRAL_DISALLOWED_STEPS" placeholder:"INTERFACE.STEP"`
-	OrphanGrace    time.Duration  `help:"How long a node may have no rackd that could serve it before its work, past its deadline, is ended." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
-	Grace          time.Duration  `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
+	records
+	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
+	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
+	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
+	TLSKey         string        `help:"Its key, PEM." type:"existingfile" env:"CENTRAL_TLS_KEY"`
+	EnrolListen    string        `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
+	InsecureNoAuth bool          `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
+	NoRamdisk      bool          `help:"Do not serve agents in ramdisks (lookup, heartbeat, continue_inspection): they get 403." name:"no-ramdisk-endpoints" env:"CENTRAL_NO_RAMDISK_ENDPOINTS"`
+	LookupAnyState bool          `help:"Let agents look up nodes on which nothing is being done." env:"CENTRAL_LOOKUP_ANY_STATE"`
+	DisallowStep   []string      `help:"A step that no list of steps may name; may be repeated; empty: none. Default: vendor.send_raw." default:"vendor.send_raw" env:"CENTRAL_DISALLOWED_STEPS" placeholder:"INTERFACE.STEP"`
+	OrphanGrace    time.Duration `help:"How long a node may have no rackd that could serve it before its work, past its deadline, is ended." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
+	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
 
 	Bus          string   `help:"URL of the hub, or of the only site's server." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222" group:"Bus"`
 	BusCreds     string   `help:"Credentials file for it." type:"existingfile" env:"CENTRAL_BUS_CREDS" group:"Bus"`
@@ -123,7 +121,8 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, CORSOrigins: s.CORSOrigin,
 		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, NoRamdiskEndpoints: s.NoRamdisk, LookupAnyState: s.LookupAnyState, DisallowedSteps: s.DisallowStep,
-		BusURL: s.Bus, BusCreds: s.BusCreds, TrustedProxies: s.TrustedProxy, AuditKeep: s.AuditKeep, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
+		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
+	s.records.set(&cfg)
 	var err error
 	if cfg.Key, err = s.key(); err != nil {
 		return cfg, err

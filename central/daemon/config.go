@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,11 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// AuditKeep is for how long lines of the audit are kept; 0: for ever.
 	AuditKeep time.Duration
+	// NotificationLevel is from which level notifications are published on the bus:
+	// "debug", "info", "warning" or "error"; empty: none is.
+	NotificationLevel string
+	// KeepChanges is how many changes are kept for streams that come back; 0: 100,000.
+	KeepChanges int
 
 	// Key closes secrets in the database.
 	Key *seal.Key
@@ -98,6 +104,10 @@ func (c *Config) check() error {
 		return errors.New("central needs the URL of its bus: nats://HOST:PORT")
 	case c.OrphanGrace < 0:
 		return fmt.Errorf("orphan grace %s: it cannot be negative", c.OrphanGrace)
+	case !slices.Contains([]string{"", "debug", "info", "warning", "error"}, c.NotificationLevel):
+		return fmt.Errorf("notification level %q: want debug, info, warning or error", c.NotificationLevel)
+	case c.KeepChanges < 0:
+		return fmt.Errorf("%d changes kept: it cannot be negative", c.KeepChanges)
 	case c.AuditKeep < 0:
 		return fmt.Errorf("audit kept for %s: it cannot be negative", c.AuditKeep)
 	case (c.TLSCert == "") != (c.TLSKey == ""):

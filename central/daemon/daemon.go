@@ -72,10 +72,12 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		return nil
 	}
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
-	handler := api.New(api.Config{Audit: trail, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
+	changes, told := newFeed(&cfg, db, buses)
+	handler := api.New(api.Config{Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints,
 		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps})
 
+	told.render = handler.Notifications
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
 	front, err := listen(&cfg, watch, handler, authority)
 	if err != nil {
@@ -93,6 +95,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	})
 	g.Go(func() error { return watch.run(ctx) })
 	g.Go(func() error { return trail.Run(ctx) })
+	g.Go(func() error { return changes.Run(ctx) })
 	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
 		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})
 	g.Go(func() error { return orphans.Run(ctx) })

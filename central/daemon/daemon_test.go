@@ -300,3 +300,50 @@ func TestBusIsAway(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Notifications are on the bus when that is asked for, and streams end with central.
+func TestNotificationsOnTheBus(t *testing.T) {
+	dir := t.TempDir()
+	srv, stopServer := sitetest.Server(t, filepath.Join(dir, "bus"))
+	defer stopServer()
+	conn := sitetest.Connect(t, srv)
+	defer conn.Close()
+	heard, err := conn.SubscribeSync(bus.NotificationSubject("baremetal.chassis.>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan daemon.Info, 1), make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{Database: "sqlite:" + filepath.Join(dir, "x.db"), Listen: "127.0.0.1:0", Key: key,
+			Conn: conn, NotificationLevel: "info", Log: slog.New(slog.DiscardHandler)}, func(i daemon.Info) { ready <- i })
+	}()
+	info := <-ready
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(info.Endpoint + "/v1/notifications")
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("stream: %v, error %v", res, err)
+	}
+	defer res.Body.Close()
+	if status, text := ask(t, "POST", info.Endpoint+"/v1/chassis", `{"description":"row 7"}`); status != http.StatusCreated {
+		t.Fatalf("create: %d %s", status, text)
+	}
+	for _, want := range []string{"NOTIFY.baremetal.chassis.create.start", "NOTIFY.baremetal.chassis.create.end"} {
+		m, err := heard.NextMsg(10 * time.Second)
+		if err != nil || m.Subject != want || !strings.Contains(string(m.Data), `"event_type":"`+strings.TrimPrefix(want, "NOTIFY.")+`"`) {
+			t.Fatalf("%v, error %v, want %s", m, err, want)
+		}
+	}
+	cancel()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || !strings.Contains(string(text), `"type":"baremetal.chassis.create.end"`) {
+		t.Errorf("the stream held %s, error %v", text, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

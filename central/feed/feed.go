@@ -66,6 +66,8 @@ type Feed struct {
 	cfg  Config
 	wake chan struct{}
 
+	numbering sync.Mutex
+
 	mu        sync.Mutex
 	followers int
 	// recent are the changes after number base, as long as somebody follows.
@@ -151,11 +153,21 @@ func (f *Feed) wait(ctx context.Context) bool {
 
 // round numbers what waits and reads what is new.
 func (f *Feed) round(ctx context.Context) error {
+	if err := f.number(ctx); err != nil && !busy(err) {
+		return err
+	}
+	return f.read(ctx)
+}
+
+// busy: another replica is at it.
+func busy(err error) bool { return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) }
+
+// number numbers what waits, and publishes it in order.
+func (f *Feed) number(ctx context.Context) error {
+	f.numbering.Lock()
+	defer f.numbering.Unlock()
 	for {
 		did, err := f.cfg.Store.NumberChanges(ctx, batch)
-		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) {
-			break // another replica is at it
-		}
 		if err != nil {
 			return err
 		}
@@ -163,10 +175,9 @@ func (f *Feed) round(ctx context.Context) error {
 			f.publish(ctx, did)
 		}
 		if did.Count < batch {
-			break
+			return nil
 		}
 	}
-	return f.read(ctx)
 }
 
 func (f *Feed) publish(ctx context.Context, did store.Numbered) {

@@ -30,6 +30,15 @@ func (f *Feed) Follow(ctx context.Context, after int64) (*Follower, error) {
 	f.mu.Unlock()
 	f.Nudge()
 	w := &Follower{f, after}
+	if after < 0 {
+		// What has happened already is numbered first, as far as others are not at it, so
+		// that it does not come as news.
+		for range 5 {
+			if err := f.number(ctx); err == nil || !busy(err) {
+				break
+			}
+		}
+	}
 	now, err := f.cfg.Store.ChangeRange(ctx)
 	switch {
 	case err != nil:

@@ -66,7 +66,7 @@ var levels = map[string][]string{
 		"baremetal:volume:list_all", "baremetal:allocation:list_all", "baremetal:runbook:list_all", "baremetal:shards:get", "baremetal:chassis:get",
 		"baremetal:driver:get", "baremetal:driver:get_properties", "baremetal:driver:get_raid_logical_disk_properties",
 		"baremetal:conductor:get", "baremetal:deploy_template:get", "baremetal:inspection_rule:get",
-		"ironyard:audit:get", "ironyard:events:get"},
+		"ironyard:audit:get", "ironyard:notification:get"},
 	projectReader: {"baremetal:node:get", "baremetal:node:get_states", "baremetal:node:get_indicator_state", "baremetal:node:vif:list",
 		"baremetal:node:traits:list", "baremetal:node:bios:get", "baremetal:node:firmware:get", "baremetal:node:vmedia:get", "baremetal:port:get",
 		"baremetal:portgroup:get", "baremetal:volume:get"},
