@@ -108,7 +108,7 @@ func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 	for i, f := range flows {
 		group := lane(i % lanes)
 		id := r.enrol(t, group, f.way)
-		c := r.start(t, "witness-"+f.name, group, strings.Join(all, ";"))
+		c := r.start(t, "witness-"+strings.ReplaceAll(f.name, " ", "-"), group, strings.Join(all, ";"))
 		r.request(t, id, f.ask)
 		n := r.rest(t, id)
 		if n.ProvisionState != f.end || n.LastError != nil {
