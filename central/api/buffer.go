@@ -1,8 +1,10 @@
 package api
 
+// Long answers are written into buffers that are used again: as many as are asked for
+// at once, each as long as the longest answer that it has held.
 const (
-	// smallBody is not worth keeping, and largeBody, what a page of large nodes takes,
-	// is not kept for answers that are smaller as a rule.
+	// smallBody is not worth keeping; more than largeBody is not kept, since few
+	// answers are as long.
 	smallBody = 32 << 10
 	largeBody = 8 << 20
 )
@@ -12,12 +14,16 @@ func (s *Server) buffer() []byte {
 	if b, ok := s.buffers.Get().(*[]byte); ok {
 		return (*b)[:0]
 	}
-	return make([]byte, 0, smallBody)
+	return make([]byte, 0, max(smallBody, s.longest.Load()))
 }
 
 // reuse keeps the body of an answer that has been written.
 func (s *Server) reuse(b []byte) {
-	if cap(b) > smallBody && cap(b) <= largeBody {
-		s.buffers.Put(&b)
+	if cap(b) <= smallBody || cap(b) > largeBody {
+		return
 	}
+	if size := int64(len(b)); size > s.longest.Load() {
+		s.longest.Store(size + size/8) // a hint: it does not matter who wins
+	}
+	s.buffers.Put(&b)
 }

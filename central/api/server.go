@@ -28,6 +28,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,6 +50,7 @@ type Server struct {
 	resources []Resource
 	crossSite *http.CrossOriginProtection
 	buffers   sync.Pool // of *[]byte
+	longest   atomic.Int64
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
