@@ -132,17 +132,17 @@ func nodesStatement(what string, q NodeQuery) (string, []any, error) {
 	}
 	var f filter
 	f.in("n.uuid", q.UUIDs)
-	f.equal("n.instance_uuid", q.InstanceUUID)
-	f.equal("n.instance_name", q.InstanceName)
+	f.set("n.instance_uuid", q.InstanceUUID)
+	f.set("n.instance_name", q.InstanceName)
 	f.equal("n.driver", q.Driver)
 	f.equal("n.resource_class", q.ResourceClass)
-	f.equal("n.owner", q.Owner)
-	f.equal("n.lessee", q.Lessee)
+	f.set("n.owner", q.Owner)
+	f.set("n.lessee", q.Lessee)
 	f.equal("n.chassis_uuid", q.ChassisUUID)
 	f.in("n.shard", q.Shards)
 	f.contains("n.description", q.DescriptionContains)
 	if q.Project != "" {
-		f.add("(n.owner = ? OR n.lessee = ?)", q.Project, q.Project)
+		f.add("(n.owner = ? AND n.owner <> '' OR n.lessee = ? AND n.lessee <> '')", q.Project, q.Project)
 	}
 	if q.ProvisionState != nil {
 		f.add("n.provision_state = ?", *q.ProvisionState)
@@ -153,11 +153,12 @@ func nodesStatement(what string, q NodeQuery) (string, []any, error) {
 	if q.ConductorGroup != nil {
 		f.add("n.conductor_group = ?", strings.ToLower(*q.ConductorGroup))
 	}
+	// Not as arguments: an engine has to see which index will do.
 	if q.Maintenance != nil {
-		f.add("n.maintenance = ?", *q.Maintenance)
+		f.conds = append(f.conds, map[bool]string{true: "n.maintenance", false: "NOT n.maintenance"}[*q.Maintenance])
 	}
 	if q.Retired != nil {
-		f.add("n.retired = ?", *q.Retired)
+		f.conds = append(f.conds, map[bool]string{true: "n.retired", false: "NOT n.retired"}[*q.Retired])
 	}
 	present := func(column string, want *bool) {
 		if want != nil {

@@ -1,6 +1,7 @@
 package store
 
-// Page is a keyset page. Rows come in the order of SortKey, then uuid.
+// Page is a keyset page. Rows come in the order of SortKey, then uuid; nodes of one value
+// come in the order in which they were created.
 type Page struct {
 	Limit   int    // 0: 1000
 	Marker  string // UUID of the last row of the page before

@@ -113,6 +113,14 @@ func (f *filter) equal(column, value string) {
 	}
 }
 
+// set is equal for a column whose index leaves out empty values, which is said again
+// for engines that look at the text alone.
+func (f *filter) set(column, value string) {
+	if value != "" {
+		f.add(column+" = ? AND "+column+" <> ''", value)
+	}
+}
+
 func (f *filter) in(column string, values []string) {
 	if len(values) > 0 {
 		list, args := inList(len(f.args)+1, values)
@@ -173,12 +181,29 @@ func (f *filter) page(p Page, table, alias, column string) string {
 		dir, cmp = " DESC", "<"
 	}
 	f.visible(p.Project, table, alias)
+	keys := sortKeys(table, column)
 	if p.Marker != "" {
-		f.add("("+alias+"."+column+", "+alias+".uuid) "+cmp+" (SELECT m."+column+", m.uuid FROM "+table+" m WHERE m.uuid = ?)", p.Marker)
+		f.add("("+prefixed(alias, keys, "")+") "+cmp+" (SELECT "+prefixed("m", keys, "")+" FROM "+table+" m WHERE m.uuid = ?)", p.Marker)
 	}
-	order := alias + "." + column + dir
-	if column != "uuid" {
-		order += ", " + alias + ".uuid" + dir
+	return f.where() + " ORDER BY " + prefixed(alias, keys, dir) + " LIMIT " + strconv.Itoa(p.Limit)
+}
+
+// sortKeys are the columns of an order by column: those of an index, where there is one.
+func sortKeys(table, column string) []string {
+	switch {
+	case column == "uuid":
+		return []string{"uuid"}
+	case table == "nodes" && column != "created_at":
+		return []string{column, "created_at", "uuid"}
 	}
-	return f.where() + " ORDER BY " + order + " LIMIT " + strconv.Itoa(p.Limit)
+	return []string{column, "uuid"}
+}
+
+// prefixed returns "alias.a DESC, alias.b DESC".
+func prefixed(alias string, columns []string, suffix string) string {
+	list := make([]string, len(columns))
+	for i, c := range columns {
+		list[i] = alias + "." + c + suffix
+	}
+	return strings.Join(list, ", ")
 }

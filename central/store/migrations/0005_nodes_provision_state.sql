@@ -1,1 +1,1 @@
-CREATE INDEX nodes_provision_state ON nodes (provision_state, uuid)
+CREATE INDEX nodes_provision_state ON nodes (provision_state, created_at, uuid)

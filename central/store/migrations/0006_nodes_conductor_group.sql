@@ -1,1 +1,1 @@
-CREATE INDEX nodes_conductor_group ON nodes (conductor_group, uuid)
+CREATE INDEX nodes_conductor_group ON nodes (conductor_group, created_at, uuid)

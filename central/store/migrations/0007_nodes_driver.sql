@@ -1,1 +1,1 @@
-CREATE INDEX nodes_driver ON nodes (driver, uuid)
+CREATE INDEX nodes_driver ON nodes (driver, created_at, uuid)

@@ -1,1 +1,1 @@
-CREATE INDEX nodes_resource_class ON nodes (resource_class, uuid)
+CREATE INDEX nodes_resource_class ON nodes (resource_class, created_at, uuid)

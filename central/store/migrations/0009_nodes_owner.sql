@@ -1,1 +1,1 @@
-CREATE INDEX nodes_owner ON nodes (owner, uuid)
+CREATE INDEX nodes_owner ON nodes (owner, created_at, uuid) WHERE owner <> ''

@@ -1,1 +1,1 @@
-CREATE INDEX nodes_lessee ON nodes (lessee, uuid)
+CREATE INDEX nodes_lessee ON nodes (lessee, created_at, uuid) WHERE lessee <> ''

@@ -1,1 +1,1 @@
-CREATE INDEX nodes_shard ON nodes (shard, uuid)
+CREATE INDEX nodes_shard ON nodes (shard, created_at, uuid)

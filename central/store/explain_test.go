@@ -1,0 +1,166 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
+)
+
+// sortedByIndex are the sort keys that an index serves, whatever the filter leaves over.
+// The others are sorted by the database each time, which reads as many nodes as the
+// filter admits: few ask for them, and each index costs every write of a node.
+var sortedByIndex = []string{"", "uuid", "created_at", "name", "provision_state", "conductor_group", "driver", "resource_class", "shard"}
+
+// filters are those of a list of nodes, with values that some nodes of many have.
+// description_contains is not among them: no engine of ours has an index for it.
+func filters() map[string]func(*store.NodeQuery) {
+	yes, no, text := true, false, func(s string) *string { return &s }
+	return map[string]func(*store.NodeQuery){
+		"none":                func(*store.NodeQuery) {},
+		"with children":       func(q *store.NodeQuery) { q.IncludeChildren = true },
+		"uuid":                func(q *store.NodeQuery) { q.UUIDs = []string{"00000000-0000-0000-0000-000000000007"} },
+		"instance_uuid":       func(q *store.NodeQuery) { q.InstanceUUID = "i20" },
+		"instance_name":       func(q *store.NodeQuery) { q.InstanceName = "in20" },
+		"associated":          func(q *store.NodeQuery) { q.Associated = &yes },
+		"not associated":      func(q *store.NodeQuery) { q.Associated = &no },
+		"maintenance":         func(q *store.NodeQuery) { q.Maintenance = &yes },
+		"not maintenance":     func(q *store.NodeQuery) { q.Maintenance = &no },
+		"retired":             func(q *store.NodeQuery) { q.Retired = &yes },
+		"not retired":         func(q *store.NodeQuery) { q.Retired = &no },
+		"provision_state":     func(q *store.NodeQuery) { q.ProvisionState = text("available") },
+		"rare state":          func(q *store.NodeQuery) { q.ProvisionState = text("deploy failed") },
+		"driver":              func(q *store.NodeQuery) { q.Driver = "redfish" },
+		"rare driver":         func(q *store.NodeQuery) { q.Driver = "ilo" },
+		"resource_class":      func(q *store.NodeQuery) { q.ResourceClass = "class-3" },
+		"fault":               func(q *store.NodeQuery) { q.Fault = text("power failure") },
+		"no fault":            func(q *store.NodeQuery) { q.Fault = text("") },
+		"conductor_group":     func(q *store.NodeQuery) { q.ConductorGroup = text("g1") },
+		"owner":               func(q *store.NodeQuery) { q.Owner = "o7" },
+		"lessee":              func(q *store.NodeQuery) { q.Lessee = "l7" },
+		"project":             func(q *store.NodeQuery) { q.Project = "o7" },
+		"shard":               func(q *store.NodeQuery) { q.Shards = []string{"s1", "s2"} },
+		"sharded":             func(q *store.NodeQuery) { q.Sharded = &yes },
+		"chassis_uuid":        func(q *store.NodeQuery) { q.ChassisUUID = "c7" },
+		"parent_node":         func(q *store.NodeQuery) { q.ParentNode = "00000000-0000-0000-0000-000000000007" },
+		"visible to projects": func(q *store.NodeQuery) { q.Page.Project = "o7" },
+	}
+}
+
+const manyNodes = 100_000
+
+// fillNodes makes nodes as the filters expect them.
+const fillNodes = `INSERT INTO nodes (uuid, created_at, name, driver, conductor_group, resource_class, owner, lessee, shard, parent_node,
+	chassis_uuid, instance_uuid, instance_name, maintenance_set, retired, accepted_state, fault_number, observed_fault)
+SELECT '00000000-0000-0000-0000-' || lpad(i::text, 12, '0'), i / 3, 'n' || i, CASE WHEN i % 1000 = 0 THEN 'ilo' ELSE 'redfish' END,
+	'g' || i % 4, 'class-' || i % 20, CASE WHEN i % 2 = 0 THEN 'o' || i % 80 ELSE '' END, CASE WHEN i % 10 = 7 THEN 'l' || i % 80 ELSE '' END,
+	's' || i % 16, CASE WHEN i % 50 = 1 THEN '00000000-0000-0000-0000-000000000007' ELSE '' END, CASE WHEN i % 4 = 3 THEN 'c' || i % 200 ELSE '' END,
+	CASE WHEN i % 20 = 0 THEN 'i' || i ELSE '' END, CASE WHEN i % 20 = 0 THEN 'in' || i ELSE '' END, i % 100 = 0, i % 200 = 0,
+	CASE WHEN i % 500 = 0 THEN 'deploy failed' ELSE 'available' END, CASE WHEN i % 300 = 0 THEN 1 ELSE 0 END, CASE WHEN i % 300 = 0 THEN 'power failure' ELSE '' END
+FROM generate_series(1, $1) AS i`
+
+// TestListsReadWhatTheyReturn asks PostgreSQL, with 100,000 nodes whose statistics it
+// knows, how it answers a page under each filter and each sort key that has an index:
+// it never reads the table from end to end, and in the usual order what it reads is in
+// proportion to the page or to what the filter admits, whatever else there is.
+func TestListsReadWhatTheyReturn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a database with 100,000 nodes")
+	}
+	p, err := storetest.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop() })
+	address := p.Database(t)
+	storetest.Open(t, address)
+	c, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if _, err := c.Exec(t.Context(), fillNodes, manyNodes); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 100
+	for name, narrow := range filters() {
+		for _, key := range sortedByIndex {
+			for _, marker := range []string{"", "00000000-0000-0000-0000-000000050000"} {
+				if marker != "" && key != "" && key != "name" {
+					continue // nothing that these two do not show
+				}
+				q := store.NodeQuery{Page: store.Page{Limit: limit, SortKey: key, Marker: marker}}
+				narrow(&q)
+				stmt, args, err := store.NodesStatement(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan := explain(t, c, stmt, args)
+				what := fmt.Sprintf("filter %s, sort %q, marker %t", name, key, marker != "")
+				if scans := plan.sequential(); scans > 0 {
+					t.Errorf("%s: reads %s from end to end", what, "nodes")
+				}
+				// The largest crowd that a filter with an index leaves to be sorted is
+				// that of a chassis, a class, a shard or a project: 5 to 13 % of all.
+				// With another order than the usual, the database may rather walk along
+				// that and leave out what the filter does not admit.
+				if read := plan.read(); key == "" && read > manyNodes/7 {
+					t.Errorf("%s: reads %.0f nodes for %d", what, read, limit)
+				}
+			}
+		}
+	}
+}
+
+// planNode is a node of a plan as EXPLAIN gives it.
+type planNode struct {
+	Type     string     `json:"Node Type"`
+	Relation string     `json:"Relation Name"`
+	Rows     float64    `json:"Actual Rows"`
+	Removed  float64    `json:"Rows Removed by Filter"`
+	Rechecks float64    `json:"Rows Removed by Index Recheck"`
+	Loops    float64    `json:"Actual Loops"`
+	Plans    []planNode `json:"Plans"`
+}
+
+func (p *planNode) sequential() (n int) {
+	if p.Type == "Seq Scan" && p.Relation == "nodes" {
+		n++
+	}
+	for i := range p.Plans {
+		n += p.Plans[i].sequential()
+	}
+	return n
+}
+
+// read is how many rows of nodes the plan has read.
+func (p *planNode) read() (rows float64) {
+	if p.Relation == "nodes" {
+		rows = (p.Rows + p.Removed + p.Rechecks) * p.Loops
+	}
+	for i := range p.Plans {
+		rows += p.Plans[i].read()
+	}
+	return rows
+}
+
+func explain(t *testing.T, c *pgx.Conn, stmt string, args []any) *planNode {
+	t.Helper()
+	var text []byte
+	if err := c.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+stmt, args...).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", stmt, err)
+	}
+	var plans []struct{ Plan planNode }
+	if err := json.Unmarshal(text, &plans); err != nil || len(plans) != 1 {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return &plans[0].Plan
+}

@@ -1,0 +1,1 @@
+CREATE INDEX nodes_in_maintenance ON nodes (created_at, uuid) WHERE maintenance
