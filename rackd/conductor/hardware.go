@@ -14,6 +14,9 @@ import (
 // observeWithin bounds what is read of a machine beyond what a flow needs.
 const observeWithin = 2 * time.Minute
 
+// seeWithin bounds what is read of an idle machine.
+const seeWithin = time.Minute
+
 // observeHardware reads what central shows of the machine. Nothing depends on it, so
 // what cannot be read is left as it was.
 func (c *Conductor) observeHardware() driver.Step {
@@ -42,6 +45,9 @@ func (c *Conductor) observeHardware() driver.Step {
 // readBoot reads boot mode, secure boot and health.
 func (c *Conductor) readBoot(ctx context.Context, hw *driver.Hardware, n *node.Document) (o hardware.Observation) {
 	m := hw.Management()
+	if all, can := m.(driver.Observer); can {
+		return ifRead(c, n, "boot mode, secure boot and health", func() (hardware.Observation, error) { return all.Observe(ctx, n) })
+	}
 	o.BootMode = ifRead(c, n, "boot mode", func() (*string, error) {
 		mode, err := m.BootMode(ctx, n)
 		return &mode, err
@@ -77,7 +83,9 @@ func ifRead[T any](c *Conductor, n *node.Document, what string, read func() (T, 
 // SawHardware reads boot mode, secure boot and health of an idle machine and reports
 // them, unless this rackd reported the same before.
 func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
-	o := c.readBoot(ctx, hw, n)
+	reading, cancel := context.WithTimeout(ctx, seeWithin)
+	o := c.readBoot(reading, hw, n)
+	cancel()
 	if o.Empty() {
 		return nil
 	}

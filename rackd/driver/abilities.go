@@ -23,6 +23,12 @@ type HealthReader interface {
 	Health(ctx context.Context, n *node.Document) (string, error)
 }
 
+// Observer reads boot mode, secure boot and health in one go, where each question costs.
+// What the BMC does not tell is nil.
+type Observer interface {
+	Observe(ctx context.Context, n *node.Document) (hardware.Observation, error)
+}
+
 // Indicators switches the lights of a machine. An indicator that is not there is
 // ErrInvalid.
 type Indicators interface {

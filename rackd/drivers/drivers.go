@@ -100,7 +100,7 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 		"firmware":   {no("firmware")},
 		"raid":       {no("raid")},
 		"rescue":     {no("rescue")},
-		"vendor":     {no("vendor")},
+		"vendor":     {{Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, no("vendor")},
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
 	}}

@@ -59,6 +59,10 @@ func (s *Sync) look(ctx context.Context, id string) (due time.Time) {
 	} else {
 		err = s.cfg.Nodes.SawPower(ctx, n, state, began)
 	}
+	if err == nil && !faulted {
+		// The account answers, so there is no harm in asking it for the rest.
+		err = s.cfg.Nodes.SawHardware(ctx, n, hw)
+	}
 	if err != nil {
 		s.cfg.Log.Warn("power state not reported, trying again", "node", id, "error", err)
 	}

@@ -36,6 +36,9 @@ type Nodes interface {
 	Idle(id string) (*node.Document, *driver.Hardware, error)
 	// SawPower reports the power state read at a time, if it is news.
 	SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time) error
+	// SawHardware reads what else is to be known of an idle machine, and reports it if it
+	// is news. That it cannot be read is no error.
+	SawHardware(ctx context.Context, n *node.Document, hw *driver.Hardware) error
 	// Report publishes an event.
 	Report(ctx context.Context, e work.Event) error
 }

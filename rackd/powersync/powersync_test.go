@@ -74,6 +74,8 @@ func (r *rack) Idle(id string) (*node.Document, *driver.Hardware, error) {
 
 var rig = drivertest.NewRig().Task(networkboot.IPXE()).Hardware
 
+func (*rack) SawHardware(context.Context, *node.Document, *driver.Hardware) error { return nil }
+
 func (r *rack) SawPower(_ context.Context, n *node.Document, s driver.PowerState, _ time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,110 @@
+package redfish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// mediaTypes lists, for each type of the API, what BMCs call it.
+var mediaTypes = map[string][]redfish.VirtualMediaType{
+	"cdrom":  {redfish.CDMediaType, redfish.DVDMediaType},
+	"disk":   {redfish.USBStickMediaType},
+	"floppy": {redfish.FloppyMediaType},
+}
+
+// drives reads the virtual drives of a system: newer BMCs have them at the system,
+// older ones at its manager.
+func drives(s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
+	list, err := s.VirtualMedia()
+	if err != nil || len(list) > 0 {
+		return list, err
+	}
+	managers, err := s.ManagedBy()
+	for _, m := range managers {
+		of, err := m.VirtualMedia()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, of...)
+	}
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("it has no virtual media: %w", driver.ErrUnsupported)
+	}
+	return list, err
+}
+
+func serves(drive *redfish.VirtualMedia, mediaType string) bool {
+	return slices.ContainsFunc(mediaTypes[mediaType], func(t redfish.VirtualMediaType) bool { return slices.Contains(drive.MediaTypes, t) })
+}
+
+// Media lists the virtual drives.
+func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.Media, err error) {
+	err = d.read(ctx, n, "list the virtual media", func(s *redfish.ComputerSystem) error {
+		found, err := drives(s)
+		for _, drive := range found {
+			m := hardware.Media{Inserted: drive.Inserted, Image: drive.Image, Types: []string{}}
+			for _, t := range drive.MediaTypes {
+				m.Types = append(m.Types, string(t))
+			}
+			list = append(list, m)
+		}
+		return err
+	})
+	return list, err
+}
+
+// AttachMedia inserts the image into the first drive of that type, in place of what is
+// in it. An image that is in it already is left there.
+func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType, url string) error {
+	return d.change(ctx, f, n, "attach virtual media", func(s *redfish.ComputerSystem, _ *gofish.APIClient) error {
+		found, err := drives(s)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(found, func(drive *redfish.VirtualMedia) bool { return serves(drive, mediaType) && drive.SupportsMediaInsert })
+		if i < 0 {
+			return fmt.Errorf("it has no virtual drive of type %s that takes images: %w", mediaType, driver.ErrUnsupported)
+		}
+		drive := found[i]
+		if drive.Inserted {
+			if drive.Image == url {
+				return nil
+			}
+			if err := drive.EjectMedia(); err != nil {
+				return fmt.Errorf("eject %s: %w", drive.Image, err)
+			}
+		}
+		return drive.InsertMediaConfig(redfish.VirtualMediaConfig{Image: url, Inserted: true, WriteProtected: true})
+	})
+}
+
+// DetachMedia ejects what is in the drives of those types.
+func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, types []string) error {
+	return d.change(ctx, f, n, "detach virtual media", func(s *redfish.ComputerSystem, _ *gofish.APIClient) error {
+		found, err := drives(s)
+		if err != nil {
+			return err
+		}
+		for _, drive := range found {
+			meant := len(types) == 0 || slices.ContainsFunc(types, func(t string) bool { return serves(drive, t) })
+			if !meant || !drive.Inserted {
+				continue
+			}
+			if !drive.SupportsMediaEject {
+				return fmt.Errorf("its virtual drive %s does not eject: %w", drive.ID, driver.ErrUnsupported)
+			}
+			if err := drive.EjectMedia(); err != nil {
+				return fmt.Errorf("eject %s: %w", drive.Image, err)
+			}
+		}
+		return nil
+	})
+}
