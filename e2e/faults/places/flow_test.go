@@ -47,7 +47,7 @@ var flows = []flow{
 	{"unrescue", []request{manage, provide, deploy, rescue}, provision("unrescue", "active"), "active"},
 	{"service", []request{manage, provide, deploy}, request{"/states/provision",
 		`{"target":"service","service_steps":[{"interface":"firmware","step":"update","args":{"settings":[{"component":"bmc","url":"http://example.org/bmc-2.bin"}]}},{"interface":"power","step":"reboot"},{"interface":"power","step":"wait","args":{"seconds":0.3}}]}`, "active"}, "active"},
-	{"deploy with steps", []request{manage, provide}, request{"/states/provision",
+	{"deploy-steps", []request{manage, provide}, request{"/states/provision",
 		`{"target":"active","deploy_steps":[{"interface":"bios","step":"factory_reset","priority":70,"args":{}},{"interface":"deploy","step":"write_image","priority":0,"args":{}}]}`, "active"}, "active"},
 	{"power", []request{manage, provide}, power("power on"), "available"},
 	{"reboot", []request{manage, provide}, power("rebooting"), "available"},
