@@ -20,7 +20,7 @@ import (
 	"github.com/ironyard/ironyard/agent/configdrive"
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/agent/efiboot"
-	"github.com/ironyard/ironyard/agent/hints"
+	"github.com/ironyard/ironyard/protocol/hints"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/partition"
 	"github.com/ironyard/ironyard/protocol/agentapi"

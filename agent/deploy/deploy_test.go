@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/agent/efiboot"
-	"github.com/ironyard/ironyard/agent/hints"
+	"github.com/ironyard/ironyard/protocol/hints"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )

@@ -29,6 +29,10 @@ func (s *Server) showInventory(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	b := wire.AppendValue([]byte(`{"inventory":`), json.RawMessage(inventory))
-	return ok(append(b, `,"plugin_data":{}}`...))
+	plugin := inventory.Plugin
+	if len(plugin) == 0 {
+		plugin = []byte("{}")
+	}
+	b := wire.AppendValue([]byte(`{"inventory":`), json.RawMessage(inventory.Data))
+	return ok(append(wire.AppendValue(wire.AppendName(b, "plugin_data"), json.RawMessage(plugin)), '}'))
 }

@@ -30,6 +30,7 @@ func (s *Server) list() []Resource {
 		s.nodeAllocation(),
 		s.deployTemplates(),
 		s.runbooks(),
+		s.inspectionRules(),
 		s.drivers(),
 		s.driverVendor(),
 		s.conductors(),

@@ -73,6 +73,8 @@ type serve struct {
 	Site         []string `help:"A site, by its JetStream domain, and the conductor groups that it serves; may be repeated. One without groups serves all others. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
 	Failover     []string `help:"Conductor groups, of the same site, whose rackds serve a group's nodes while none of its own lives, in order; may be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
 	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
+
+	inspectionFlags
 }
 
 type migrate struct {
@@ -125,6 +127,9 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	s.records.set(&cfg)
 	var err error
 	if cfg.Key, err = s.key(); err != nil {
+		return cfg, err
+	}
+	if cfg.Inspection, err = s.processor(); err != nil {
 		return cfg, err
 	}
 	if s.BusTokenFile != "" {

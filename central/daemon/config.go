@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
@@ -71,6 +72,9 @@ type Config struct {
 	BusURL, BusCreds, BusToken string
 	Sites                      []sites.Site
 	Failover                   []sites.Failover
+
+	// Inspection processes what inspections find; nil: by the default settings.
+	Inspection *inspection.Processor
 
 	// OrphanGrace is how long a node may have no rackd that could serve it before its
 	// work, past its deadline, is ended; 0: 15 min.

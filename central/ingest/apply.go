@@ -32,10 +32,12 @@ type effects struct {
 	// rare are the events that change columns which a batch does not write.
 	rare  map[string][]*work.Event // by node, in their order
 	dirty map[string]bool          // nodes whose site must see the change
+	// inspected are the ends of inspections whose data is still to be processed, by node.
+	inspected map[string]*work.Event
 }
 
 func newEffects() *effects {
-	return &effects{inventory: map[string]*work.Event{}, rare: map[string][]*work.Event{}, dirty: map[string]bool{}}
+	return &effects{inventory: map[string]*work.Event{}, rare: map[string][]*work.Event{}, dirty: map[string]bool{}, inspected: map[string]*work.Event{}}
 }
 
 // apply folds e into n, a row as Tx.Observed reads it. It looks at nothing but its
@@ -104,6 +106,7 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	n.PowerObservedGeneration = e.Generation
 	if e.Verb == work.Inspect && e.Error == "" {
 		n.InspectionFinished = at(e)
+		fx.inspected[n.UUID] = e
 	}
 	n.WorkID = "" // whatever follows about this work is dropped
 	fx.ended = append(fx.ended, &store.Work{ID: e.Work, EndedAt: at(e), Error: e.Error})

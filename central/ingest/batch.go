@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"github.com/ironyard/ironyard/central/allocation"
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -16,6 +17,7 @@ import (
 type outcome struct {
 	applied map[work.EventKind]int
 	dropped map[dropped]int
+	calls   []inspection.Call
 }
 
 // Apply applies events, in their order, in one transaction.
@@ -23,12 +25,15 @@ func (g *Ingest) apply(ctx context.Context, events []*work.Event) (outcome, erro
 	var out outcome
 	err := g.cfg.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		out = outcome{applied: map[work.EventKind]int{}, dropped: map[dropped]int{}}
-		return applyBatch(ctx, tx, events, &out)
+		return g.applyBatch(ctx, tx, events, &out)
 	})
+	if err == nil {
+		g.calls.make(out.calls)
+	}
 	return out, err
 }
 
-func applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *outcome) error {
+func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *outcome) error {
 	ids := map[string]bool{}
 	var list []string
 	for _, e := range events {
@@ -68,6 +73,12 @@ func applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *ou
 			dirty = append(dirty, &store.Outbox{Kind: store.OutboxNode, Node: id, Group: nodes[id].ConductorGroup})
 		}
 	}
+	if err := saveInventories(ctx, tx, fx); err != nil {
+		return err
+	}
+	if out.calls, err = g.judge(ctx, tx, nodes, fx); err != nil {
+		return err
+	}
 	if err := tx.SaveObserved(ctx, save); err != nil {
 		return err
 	}
@@ -83,9 +94,7 @@ func applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *ou
 	return tx.Enqueue(ctx, dirty...)
 }
 
-// applyRare writes what few events carry, one node at a time, whatever the number of
-// its events.
-func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
+func saveInventories(ctx context.Context, tx *store.Tx, fx *effects) error {
 	for node, e := range fx.inventory {
 		data, err := json.Marshal(e.Inventory)
 		if err != nil {
@@ -95,6 +104,12 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// applyRare writes what few events carry, one node at a time, whatever the number of
+// its events.
+func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 	for node, events := range fx.rare {
 		n, err := tx.Node(ctx, node)
 		if err != nil {

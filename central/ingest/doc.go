@@ -2,7 +2,8 @@
 // racks observed becomes the nodes' observation, history and inventory, and works
 // that ended are closed.
 //
-// It may import protocol, central/store, central/allocation and central/metrics. Invariants:
+// It may import protocol, central/store, central/allocation, central/inspection and
+// central/metrics. Invariants:
 //   - An event is acknowledged only after the transaction that applied it has been
 //     committed, so nothing is lost; and it is applied at most once, because what is
 //     not newer than the node's observation is dropped and counted.
@@ -13,8 +14,8 @@
 //     generations, epochs and sequence numbers tells.
 //   - An event of older work, an older generation or an older epoch changes nothing.
 //   - Ingest writes intent in two cases, each the outcome of something that an
-//     operator asked for: a tear-down forgets the instance and its allocation, an inspection sets
-//     properties.
+//     operator asked for: a tear-down forgets the instance and its allocation, an
+//     inspection changes what its hooks and rules say (judge).
 //
 // Its failpoints: ingest.apply, ingest.applied and ingest.acknowledged, with the site's
 // name as detail.

@@ -9,10 +9,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -21,11 +23,16 @@ type Config struct {
 	Store   *store.Store
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
+	// Key seals the secrets that inspection rules set; nil: rules may set none.
+	Key *seal.Key
+	// Inspection processes what inspections found; nil: by the default settings.
+	Inspection *inspection.Processor
 }
 
 // Ingest is safe for concurrent use.
 type Ingest struct {
-	cfg Config
+	cfg   Config
+	calls calls
 
 	mu        sync.Mutex
 	consumers map[string]source // by site
@@ -35,6 +42,9 @@ type Ingest struct {
 
 // New returns an ingest that is idle until Follow.
 func New(cfg Config) *Ingest {
+	if cfg.Inspection == nil {
+		cfg.Inspection = inspection.Default()
+	}
 	return &Ingest{cfg: cfg, consumers: map[string]source{}, backlogs: map[string]Backlog{}, advanced: make(chan struct{})}
 }
 
@@ -85,6 +95,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	if err != nil {
 		return fmt.Errorf("read consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
+	defer g.calls.open(ctx, g.cfg.Log)()
 	defer g.release(site)
 	defer messages.Stop()
 	g.mu.Lock()

@@ -117,6 +117,8 @@ ALTER TABLE node_history ADD COLUMN state TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE node_history ADD COLUMN target TEXT NOT NULL DEFAULT '';
 
+ALTER TABLE node_inventory ADD COLUMN plugin_data TEXT NOT NULL DEFAULT '';
+
 ALTER TABLE ports ADD COLUMN available_for_dynamic_portgroup BOOLEAN NOT NULL DEFAULT TRUE;
 
 CREATE INDEX allocations_created_at ON allocations (created_at, uuid);
@@ -132,6 +134,8 @@ CREATE INDEX changes_seq ON changes (seq, uuid);
 CREATE INDEX chassis_created_at ON chassis (created_at, uuid);
 
 CREATE INDEX deploy_templates_created_at ON deploy_templates (created_at, uuid);
+
+CREATE INDEX inspection_rules_created_at ON inspection_rules (created_at, uuid);
 
 CREATE INDEX members_site ON members (site, role, id);
 
@@ -282,6 +286,19 @@ CREATE TABLE deploy_templates (
     created_at BIGINT NOT NULL DEFAULT 0,
     updated_at BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT deploy_templates_pkey PRIMARY KEY (uuid)
+);
+
+CREATE TABLE inspection_rules (
+    uuid TEXT NOT NULL,
+    description TEXT NOT NULL DEFAULT '',
+    priority BIGINT NOT NULL DEFAULT 0,
+    sensitive BOOLEAN NOT NULL DEFAULT FALSE,
+    phase TEXT NOT NULL DEFAULT '',
+    conditions TEXT NOT NULL DEFAULT '',
+    actions TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
+    CONSTRAINT inspection_rules_pkey PRIMARY KEY (uuid)
 );
 
 CREATE TABLE join_tokens (
@@ -491,6 +508,10 @@ DELETE FROM chassis WHERE uuid = $1;
 
 DELETE FROM deploy_templates WHERE uuid = $1;
 
+DELETE FROM inspection_rules;
+
+DELETE FROM inspection_rules WHERE uuid = $1;
+
 DELETE FROM node_hardware WHERE node = $1;
 
 DELETE FROM node_hardware WHERE node = $1 AND kind = $2;
@@ -541,6 +562,8 @@ INSERT INTO chassis (uuid, created_at, updated_at, description, extra) VALUES ($
 
 INSERT INTO deploy_templates (uuid, created_at, updated_at, name, steps, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
+INSERT INTO inspection_rules (uuid, created_at, updated_at, description, priority, sensitive, phase, conditions, actions) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
 INSERT INTO join_tokens (id, secret_hash, scope, created_at, expires_at, used_at, used_key, member, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 INSERT INTO members (id, role, site, name, scope, user_key, joined_at, renewed_at, expires_at, ended_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
@@ -583,7 +606,7 @@ SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 
 SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.phases, c.user_name, c.request_id, c.facts FROM changes c WHERE c.seq > $1 ORDER BY c.seq LIMIT $2;
 
-SELECT data FROM node_inventory WHERE node = $1;
+SELECT data, plugin_data FROM node_inventory WHERE node = $1;
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.uuid = $2;
 
@@ -861,6 +884,38 @@ SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t
 
 SELECT t.uuid, t.created_at, t.updated_at, t.description, t.extra FROM chassis t WHERE t.uuid = $1;
 
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t ORDER BY t.priority DESC, t.created_at, t.uuid;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.description, t.uuid) < (SELECT m.description, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.description DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.description, t.uuid) > (SELECT m.description, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.description ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.phase, t.uuid) < (SELECT m.phase, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.phase DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.phase, t.uuid) > (SELECT m.phase, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.phase ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.priority, t.uuid) < (SELECT m.priority, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.priority DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.priority, t.uuid) > (SELECT m.priority, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.priority ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.sensitive, t.uuid) < (SELECT m.sensitive, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.sensitive DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.sensitive, t.uuid) > (SELECT m.sensitive, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.sensitive ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.uuid DESC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.uuid ASC LIMIT 1000;
+
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.uuid = $1;
+
 SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
 
 SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
@@ -1095,6 +1150,8 @@ UPDATE chassis SET updated_at = $2, description = $3, extra = $4 WHERE uuid = $1
 
 UPDATE deploy_templates SET updated_at = $2, name = $3, steps = $4, extra = $5 WHERE uuid = $1;
 
+UPDATE inspection_rules SET updated_at = $2, description = $3, priority = $4, sensitive = $5, phase = $6, conditions = $7, actions = $8 WHERE uuid = $1;
+
 UPDATE join_tokens SET revoked_at = $2 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
 
 UPDATE join_tokens SET used_at = $2, used_key = $3, member = $4 WHERE id = $1 AND used_at = 0 AND revoked_at = 0;
@@ -1102,6 +1159,8 @@ UPDATE join_tokens SET used_at = $2, used_key = $3, member = $4 WHERE id = $1 AN
 UPDATE members SET ended_at = $2 WHERE id = $1 AND ended_at = 0;
 
 UPDATE members SET renewed_at = $2, expires_at = $3 WHERE id = $1 AND ended_at = 0;
+
+UPDATE node_inventory SET plugin_data = $2 WHERE node = $1;
 
 UPDATE nodes SET revision = revision + 1 WHERE uuid = $1;
 

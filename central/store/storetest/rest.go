@@ -174,7 +174,7 @@ func inventory(t *testing.T, s *store.Store) {
 	}
 	for _, text := range []string{`{"a":1}`, `{"b":2}`} {
 		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.SetInventory(ctx, n.UUID, []byte(text)) })
-		if got, err := s.Inventory(t.Context(), n.UUID); err != nil || string(got) != text {
+		if got, err := s.Inventory(t.Context(), n.UUID); err != nil || string(got.Data) != text {
 			t.Errorf("inventory %s, error %v, want %s", got, err, text)
 		}
 	}

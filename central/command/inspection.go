@@ -1,0 +1,17 @@
+package command
+
+import "github.com/ironyard/ironyard/central/inspection"
+
+// inspectionFlags say how inspections are processed.
+type inspectionFlags struct {
+	InspectionHooks           []string          `help:"What is done with the data of an inspection, in this order. Default: ramdisk-error, validate-interfaces, ports, architecture." env:"CENTRAL_INSPECTION_HOOKS" placeholder:"HOOK,…" group:"Inspection"`
+	InspectionAddPorts        string            `help:"Interfaces that get a port: the one that the ramdisk booted from (pxe), those with an address (active), all, or none (disabled)." enum:"pxe,active,all,disabled" default:"pxe" env:"CENTRAL_INSPECTION_ADD_PORTS" group:"Inspection"`
+	InspectionKeepPorts       string            `help:"Ports that stay: all, those whose interface was found (present), or those that would have been added (added)." enum:"all,present,added" default:"all" env:"CENTRAL_INSPECTION_KEEP_PORTS" group:"Inspection"`
+	InspectionPhysicalNetwork map[string]string `help:"For the hook physical-network: the name of the physical network whose interfaces have addresses of a network; may be repeated." env:"CENTRAL_INSPECTION_PHYSICAL_NETWORKS" placeholder:"CIDR=NAME" group:"Inspection"`
+	InspectionPCIAlias        map[string]string `help:"For the hook pci-devices: the capability that counts a device; may be repeated." env:"CENTRAL_INSPECTION_PCI_ALIASES" placeholder:"VENDOR:PRODUCT=NAME" group:"Inspection"`
+}
+
+func (f *inspectionFlags) processor() (*inspection.Processor, error) {
+	return inspection.New(inspection.Settings{Hooks: f.InspectionHooks, AddPorts: f.InspectionAddPorts, KeepPorts: f.InspectionKeepPorts,
+		PhysicalNetworks: f.InspectionPhysicalNetwork, PCIAliases: f.InspectionPCIAlias})
+}

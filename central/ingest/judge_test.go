@@ -1,0 +1,135 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// inspect inserts a node whose inspection has been accepted.
+func (f *fixture) inspect(name string) (*store.Node, *store.Work) {
+	f.Helper()
+	n := storetest.NewNode(name)
+	n.AcceptedState = provision.Manageable
+	storetest.Insert(f, f.store, n)
+	n.Accept(provision.Inspecting, provision.Manageable, time.Now())
+	w := storetest.NewWork(n, work.Inspect)
+	err := f.store.Update(f.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.UpdateNode(ctx, n), tx.InsertWork(ctx, w))
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return n, w
+}
+
+func (f *fixture) rule(priority int64, conditions, actions []any) {
+	f.Helper()
+	err := f.store.Update(f.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertInspectionRule(ctx, &store.InspectionRule{UUID: uuid.NewString(), Phase: "main", Priority: priority, Conditions: conditions, Actions: actions})
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func op(name string, args ...any) any { return map[string]any{"op": name, "args": args} }
+
+// end publishes what an inspection found, and that it has ended.
+func (f *fixture) end(w *work.Event, inventory *agentapi.Inventory) {
+	f.Helper()
+	data := *w
+	data.Kind, data.Inventory = work.InventoryFound, inventory
+	f.publish(data)
+	w.Seq++
+	w.State = provision.Manageable
+	f.publish(*w)
+	f.drained()
+}
+
+func machine() *agentapi.Inventory {
+	return &agentapi.Inventory{CPU: agentapi.CPU{Count: 8, Architecture: "x86_64"}, Boot: agentapi.Boot{PXEInterface: "52:54:00:aa:bb:01"},
+		Interfaces: []agentapi.NIC{{Name: "eth0", MACAddress: "52:54:00:aa:bb:01"}, {Name: "eth1", MACAddress: "52:54:00:aa:bb:02"}}}
+}
+
+// TestInspectionIsProcessed holds that hooks and rules have done their work when the
+// node is seen to be manageable.
+func TestInspectionIsProcessed(t *testing.T) {
+	called := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { called <- r.URL.Path }))
+	t.Cleanup(server.Close)
+	f := newFixture(t)
+	f.rule(1, nil, []any{op("set-attribute", "extra/last", "{node.resource_class}")})
+	f.rule(2, []any{op("eq", []any{"{inventory[cpu][count]}", "8"})}, []any{op("set-attribute", "resource_class", "large"), op("add-trait", "CUSTOM_BIG"),
+		op("set-plugin-data", "size", "{inventory[cpu][count]}"), op("api-call", server.URL+"/{node.name}")})
+	f.rule(3, []any{op("eq", []any{"{inventory[cpu][count]}", "4"})}, []any{op("fail", "too small")})
+	n, w := f.inspect("n")
+	f.follow()
+	e := about(w, work.WorkEnded, 1)
+	f.end(&e, machine())
+	got := f.node(n.UUID)
+	if got.ProvisionState != provision.Manageable || got.LastError != "" || got.InspectionFinished.IsZero() {
+		t.Errorf("state %q, error %q, finished %v", got.ProvisionState, got.LastError, got.InspectionFinished)
+	}
+	if got.ResourceClass != "large" || got.Extra["last"] != "large" || !slices.Equal(got.Traits, []string{"CUSTOM_BIG"}) || got.Properties["cpu_arch"] != "x86_64" {
+		t.Errorf("node %+v", got)
+	}
+	ports, err := f.store.Ports(t.Context(), store.PortQuery{Nodes: []string{n.UUID}})
+	if err != nil || len(ports) != 1 || ports[0].Address != "52:54:00:aa:bb:01" || !ports[0].PXEEnabled {
+		t.Errorf("ports %+v, error %v: the one that it booted from is wanted", ports, err)
+	}
+	found, err := f.store.Inventory(t.Context(), n.UUID)
+	if err != nil || !strings.Contains(string(found.Plugin), `"size":"8"`) || !strings.Contains(string(found.Plugin), `"macs"`) {
+		t.Errorf("plugin data %s, error %v", found.Plugin, err)
+	}
+	select {
+	case path := <-called:
+		if path != "/n" {
+			t.Errorf("called %s", path)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the rule's call was not made")
+	}
+}
+
+// TestInspectionThatIsRefused holds that a rule's no is the node's: it is inspect failed,
+// says why, and nothing that rules before it did is kept.
+func TestInspectionThatIsRefused(t *testing.T) {
+	f := newFixture(t)
+	f.rule(2, nil, []any{op("set-attribute", "resource_class", "large"), op("add-trait", "CUSTOM_BIG")})
+	f.rule(1, nil, []any{op("fail", "not on my watch")})
+	n, w := f.inspect("n")
+	f.follow()
+	e := about(w, work.WorkEnded, 1)
+	f.end(&e, machine())
+	got := f.node(n.UUID)
+	if got.ProvisionState != provision.InspectFail || got.LastError != "Failed to inspect hardware. Reason: not on my watch" || !got.InspectionFinished.IsZero() {
+		t.Errorf("state %q, error %q, finished %v", got.ProvisionState, got.LastError, got.InspectionFinished)
+	}
+	if got.ResourceClass != "" || len(got.Traits) != 0 || got.Properties["cpu_arch"] != nil {
+		t.Errorf("what the rules did before is kept: %+v", got)
+	}
+	if ports, err := f.store.Ports(t.Context(), store.PortQuery{Nodes: []string{n.UUID}}); err != nil || len(ports) != 0 {
+		t.Errorf("ports %v, error %v", ports, err)
+	}
+	done, err := f.store.Work(t.Context(), w.ID)
+	if err != nil || done.State != store.WorkEnded || !strings.Contains(done.Error, "not on my watch") {
+		t.Errorf("work %+v, error %v", done, err)
+	}
+	if _, err := f.store.Inventory(t.Context(), n.UUID); err != nil {
+		t.Errorf("what was found is gone: %v", err)
+	}
+}

@@ -1,0 +1,199 @@
+package inspection
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Phase says when during the processing of an inspection a rule is applied.
+type Phase string
+
+// The phases: before anything else, after the hooks have looked at the data, and after
+// the hooks have changed the node.
+const (
+	Early      Phase = "early"
+	Preprocess Phase = "preprocess"
+	Main       Phase = "main"
+)
+
+// Phases are all of them, in their order.
+var Phases = []Phase{Early, Preprocess, Main}
+
+// Rule is what is done with a node (Actions, in their order) when all the Conditions hold.
+type Rule struct {
+	UUID       string
+	Phase      Phase
+	Conditions []Condition
+	Actions    []Action
+}
+
+// Condition asks one question about a node or what was found in it.
+type Condition struct {
+	operation
+	Not      bool
+	Multiple string // how a loop's answers are put together: any, all, first or last
+}
+
+// Action changes a node or what was found in it.
+type Action struct{ operation }
+
+// operation is the name of an operator or action with its arguments.
+type operation struct {
+	Op   string
+	Args map[string]any
+	Loop any // a list, of items, or an object, which is one item; nil: none
+}
+
+// signature says what an operation's arguments are called, in their order.
+type signature struct{ required, optional []string }
+
+// maxOperations bounds the conditions, and the actions, of a rule.
+const maxOperations = 256
+
+// Parse reads the conditions and actions of a rule, decoded from JSON, or says what is
+// wrong with them.
+func Parse(conditions, actions []any) (r Rule, err error) {
+	if len(conditions) > maxOperations || len(actions) > maxOperations {
+		return r, fmt.Errorf("a rule has at most %d conditions and %d actions", maxOperations, maxOperations)
+	}
+	for i, v := range conditions {
+		c, err := parseCondition(v)
+		if err != nil {
+			return r, fmt.Errorf("condition %d: %w", i+1, err)
+		}
+		r.Conditions = append(r.Conditions, c)
+	}
+	if len(actions) == 0 {
+		return r, fmt.Errorf("'actions' must hold at least one action: [] is too short")
+	}
+	for i, v := range actions {
+		op, err := parseOperation(v, func(name string) (signature, bool) {
+			a, known := actionTable[name]
+			return a.signature, known
+		})
+		if err != nil {
+			return r, fmt.Errorf("action %d: %w", i+1, err)
+		}
+		r.Actions = append(r.Actions, Action{op})
+	}
+	return r, nil
+}
+
+func parseCondition(v any) (c Condition, err error) {
+	c.operation, err = parseOperation(v, func(name string) (signature, bool) {
+		name, c.Not = cutNot(name)
+		o, known := operatorTable[name]
+		return o.signature, known
+	})
+	if err != nil {
+		return c, err
+	}
+	c.Op, _ = cutNot(c.Op)
+	m, _ := v.(map[string]any)
+	c.Multiple = "any"
+	if how, given := m["multiple"]; given {
+		if c.Multiple, _ = how.(string); !slices.Contains([]string{"any", "all", "first", "last"}, c.Multiple) {
+			return c, fmt.Errorf("'multiple' must be one of any, all, first, last")
+		}
+	}
+	return c, nil
+}
+
+// cutNot takes the exclamation mark off an operator that is negated.
+func cutNot(op string) (string, bool) {
+	name, not := strings.CutPrefix(strings.TrimSpace(op), "!")
+	return strings.TrimSpace(name), not
+}
+
+func parseOperation(v any, lookup func(string) (signature, bool)) (op operation, err error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return op, fmt.Errorf("it must be an object")
+	}
+	if op.Op, ok = m["op"].(string); !ok {
+		return op, fmt.Errorf("'op' is a required property")
+	}
+	sig, known := lookup(op.Op)
+	if !known {
+		return op, fmt.Errorf("%.80q is not supported", op.Op)
+	}
+	args, given := m["args"]
+	if !given {
+		return op, fmt.Errorf("'args' is a required property")
+	}
+	if op.Args, err = sig.bind(args); err != nil {
+		return op, fmt.Errorf("%s: %w", op.Op, err)
+	}
+	switch loop := m["loop"].(type) {
+	case nil:
+	case []any:
+		if len(loop) > 0 {
+			op.Loop = loop
+		}
+	case map[string]any:
+		if len(loop) > 0 {
+			op.Loop = loop
+		}
+	default:
+		return op, fmt.Errorf("'loop' must be a list or an object")
+	}
+	return op, nil
+}
+
+// bind gives arguments, by name or by place, their names.
+func (s signature) bind(v any) (map[string]any, error) {
+	all := slices.Concat(s.required, s.optional)
+	args := map[string]any{}
+	switch v := v.(type) {
+	case map[string]any:
+		args = v
+	case []any:
+		for i, value := range v[:min(len(v), len(all))] {
+			args[all[i]] = value
+		}
+	default:
+		return nil, fmt.Errorf("args must be either a list or an object")
+	}
+	var missing, unexpected []string
+	for _, name := range s.required {
+		if _, given := args[name]; !given {
+			missing = append(missing, name)
+		}
+	}
+	for name := range args {
+		if !slices.Contains(all, name) {
+			unexpected = append(unexpected, name)
+		}
+	}
+	switch {
+	case missing != nil:
+		return nil, fmt.Errorf("missing required argument(s): %s", strings.Join(missing, ", "))
+	case unexpected != nil:
+		slices.Sort(unexpected)
+		return nil, fmt.Errorf("unexpected argument(s): %.200s", strings.Join(unexpected, ", "))
+	}
+	return args, nil
+}
+
+// number returns a JSON number as float64.
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
+	case float64:
+		return v, true
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}

@@ -1,0 +1,53 @@
+package inspection
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Run processes an inspection: early rules, what hooks look at, preprocess rules, what
+// hooks do, and the main rules. Rules come in the order in which they are applied. An
+// error is a *Failure, and nothing of s is to be written then.
+func (p *Processor) Run(s *Subject, rules []Rule) error {
+	for _, phase := range Phases {
+		if err := p.hooks(s, phase); err != nil {
+			return asFailure(err)
+		}
+		for i := range rules {
+			if r := &rules[i]; r.Phase == phase {
+				if err := r.apply(s); err != nil {
+					return asFailure(fmt.Errorf("rule %s: %w", r.UUID, err))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// asFailure makes any error a *Failure; one that is inside keeps its own words.
+func asFailure(err error) error {
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f
+	}
+	return &Failure{err.Error()}
+}
+
+// apply runs the rule's actions if all its conditions hold.
+func (r *Rule) apply(s *Subject) error {
+	for i := range r.Conditions {
+		yes, err := r.Conditions[i].holds(s)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			s.Log.Debug("inspection rule does not apply", "rule", r.UUID, "node", s.Node.UUID, "condition", r.Conditions[i].Op)
+			return nil
+		}
+	}
+	for i := range r.Actions {
+		if err := r.Actions[i].apply(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

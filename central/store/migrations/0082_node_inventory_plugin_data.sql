@@ -1,0 +1,1 @@
+ALTER TABLE node_inventory ADD COLUMN plugin_data TEXT NOT NULL DEFAULT ''
