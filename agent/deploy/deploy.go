@@ -20,10 +20,10 @@ import (
 	"github.com/ironyard/ironyard/agent/configdrive"
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/agent/efiboot"
-	"github.com/ironyard/ironyard/protocol/hints"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/partition"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
 // Disks lists the disks there are.

@@ -19,9 +19,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/agent/efiboot"
-	"github.com/ironyard/ironyard/protocol/hints"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
