@@ -85,7 +85,7 @@ func checkEvent(event map[string]any) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(event)) {
 		if _, known := eventFields[name]; !known {
-			return fmt.Errorf("Additional properties are not allowed (%.80q was unexpected)", name)
+			return fmt.Errorf("additional properties are not allowed (%.80q was unexpected)", name)
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func checkLink(v any) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(link)) {
 		if !slices.Contains(linkKeys, key) {
-			return fmt.Errorf("Additional properties are not allowed (%.40q was unexpected)", key)
+			return fmt.Errorf("additional properties are not allowed (%.40q was unexpected)", key)
 		}
 		if _, isText := link[key].(string); !isText {
 			return fmt.Errorf("%s is not of type 'string'", key)
