@@ -32,6 +32,10 @@ exchanges both with the sites over the bus. It has no state beside the database:
   central migrate --database postgres://ironyard@db/ironyard
   central serve --database postgres://ironyard@db/ironyard --key-file /etc/ironyard/key --bus nats://hub:4222
 
+Without --auth it serves everybody, and only on a loopback address:
+
+  central serve … --listen :6385 --tls-cert api.pem --tls-key api.key --auth http_basic --htpasswd /etc/ironyard/users
+
 'ironyard dev' runs central, a bus and a rackd in one process, with nothing to prepare.`
 
 type flags struct {
@@ -55,6 +59,7 @@ type serve struct {
 	Observe string `help:"Address of /metrics, /healthz and /readyz; empty: the API's." env:"CENTRAL_OBSERVE"`
 	keyFile
 	records
+	access
 	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
 	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
 	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
@@ -130,6 +135,9 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 		return cfg, err
 	}
 	if cfg.Inspection, err = s.processor(); err != nil {
+		return cfg, err
+	}
+	if cfg.Access, err = s.access.config(); err != nil {
 		return cfg, err
 	}
 	if s.BusTokenFile != "" {

@@ -38,7 +38,9 @@ type Config struct {
 	// request names.
 	PublicEndpoint string
 	CORSOrigins    []string
-	// TLSCert and TLSKey are PEM files; empty: plain HTTP.
+	// Access says who may use the API; its zero value lets everybody do everything.
+	Access Access
+	// TLSCert and TLSKey are PEM files, read again when they change; empty: plain HTTP.
 	TLSCert, TLSKey string
 	// EnrolListen is the address where servers and rackds join, over TLS; empty: nobody
 	// can. Nothing of the API is there. Without TLSCert the fleet's authority makes the
@@ -121,8 +123,8 @@ func (c *Config) check() error {
 	if err != nil {
 		return fmt.Errorf("listen address %q: %w", c.Listen, err)
 	}
-	if !c.InsecureNoAuth && !local {
-		return fmt.Errorf("central has no authentication yet and does not listen on %s: use a loopback address, "+
+	if !c.InsecureNoAuth && !local && c.Access.open() {
+		return fmt.Errorf("central does not listen on %s without authentication: choose a strategy with --auth, use a loopback address, "+
 			"or --insecure-no-auth on a network where everybody may do everything", c.Listen)
 	}
 	if c.ownBus() {

@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/watchdog"
+	"github.com/ironyard/ironyard/central/watched"
 	"github.com/ironyard/ironyard/protocol/bus"
 )
 
@@ -27,6 +28,10 @@ import (
 // calls ready, if not nil, once the API answers; sites are opened beside that.
 func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	if err := cfg.check(); err != nil {
+		return err
+	}
+	gate, err := cfg.Access.gate()
+	if err != nil {
 		return err
 	}
 	siteMap, err := sites.NewMap(cfg.Sites, cfg.Failover...)
@@ -73,13 +78,14 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	}
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
 	changes, told := newFeed(&cfg, db, buses)
-	handler := api.New(api.Config{Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
+	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
+		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints,
 		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps})
 
 	told.render = handler.Notifications
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
-	front, err := listen(&cfg, watch, handler, authority)
+	front, err := listen(&cfg, watch, handler, authority, gate)
 	if err != nil {
 		return err
 	}
@@ -102,6 +108,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	if a := cfg.busAuthority(authority); a != nil {
 		g.Go(func() error { return a.PushAccounts(ctx, cfg.BusURL, cfg.Log) })
 	}
+	g.Go(func() error { return watched.Follow(ctx, cfg.Access.Refresh, cfg.Log, gate.files...) })
 	front.serve(ctx, g, cfg.Grace)
 	if ready != nil {
 		ready(Info{Endpoint: front.endpoint, ObserveEndpoint: front.observeEndpoint, EnrolEndpoint: front.enrolEndpoint, Store: db, Roster: members, Authority: authority})

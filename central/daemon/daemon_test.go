@@ -262,7 +262,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"oracle":     func(c *daemon.Config) { c.Database = "oracle://u:hunter2@h/x" },
 		"secret key": func(c *daemon.Config) { c.Key = nil },
 		"bus":        func(c *daemon.Config) { c.BusURL = "" },
-		"no authentication": func(c *daemon.Config) {
+		"without authentication": func(c *daemon.Config) {
 			c.Listen = "0.0.0.0:0"
 		},
 		"TLS": func(c *daemon.Config) { c.TLSCert = "x" },

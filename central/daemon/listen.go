@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/central/watched"
 )
 
 // front is central's listeners and servers.
@@ -27,9 +28,9 @@ type front struct {
 }
 
 // listen opens the listeners; serve must follow.
-func listen(cfg *Config, watch *observer, handler http.Handler, authority *enrol.Authority) (*front, error) {
+func listen(cfg *Config, watch *observer, handler http.Handler, authority *enrol.Authority, g *gate) (*front, error) {
 	f := &front{}
-	if err := f.open(cfg, watch, handler, authority); err != nil {
+	if err := f.open(cfg, watch, handler, authority, g); err != nil {
 		for _, l := range f.listeners {
 			l.Close()
 		}
@@ -38,13 +39,13 @@ func listen(cfg *Config, watch *observer, handler http.Handler, authority *enrol
 	return f, nil
 }
 
-func (f *front) open(cfg *Config, watch *observer, handler http.Handler, authority *enrol.Authority) error {
+func (f *front) open(cfg *Config, watch *observer, handler http.Handler, authority *enrol.Authority, g *gate) error {
 	handler = watch.count(handler)
 	all := handler
 	if cfg.Observe == "" {
 		all = beside(watch, handler)
 	}
-	config, err := serverTLS(cfg, authority)
+	config, err := serverTLS(cfg, authority, g)
 	if err != nil {
 		return err
 	}
@@ -54,6 +55,9 @@ func (f *front) open(cfg *Config, watch *observer, handler http.Handler, authori
 	}
 	if f.endpoint, err = f.add(cfg.Listen, all, public, cfg.Log); err != nil {
 		return err
+	}
+	if local, _ := loopback(cfg.Listen); !local && public == nil && !cfg.Access.open() {
+		cfg.Log.Warn("the API has no TLS: passwords and tokens can be read on the way, unless a proxy on this machine has it", "listen", cfg.Listen)
 	}
 	if authority != nil {
 		if f.enrolEndpoint, err = f.add(cfg.EnrolListen, authority.Handler(cfg.Log), config, cfg.Log); err != nil {
@@ -71,17 +75,21 @@ func (f *front) open(cfg *Config, watch *observer, handler http.Handler, authori
 	return nil
 }
 
-// serverTLS is the configuration of listeners with TLS: the operator's certificate,
+// serverTLS is the configuration of listeners with TLS: the operator's certificate, as it is now,
 // else one of the fleet's authority, else nil.
-func serverTLS(cfg *Config, authority *enrol.Authority) (*tls.Config, error) {
+func serverTLS(cfg *Config, authority *enrol.Authority, g *gate) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	switch {
 	case cfg.TLSCert != "":
-		pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
+		pair, err := watched.Open(func(texts [][]byte) (*tls.Certificate, error) {
+			pair, err := tls.X509KeyPair(texts[0], texts[1])
+			return &pair, err
+		}, cfg.TLSCert, cfg.TLSKey)
 		if err != nil {
-			return nil, fmt.Errorf("TLS certificate %s: %w", cfg.TLSCert, err)
+			return nil, fmt.Errorf("TLS certificate: %w", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		g.files = append(g.files, pair)
+		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Get(), nil }
 	case authority != nil:
 		config.GetCertificate = authority.OwnCertificate(names(cfg)...).ForServer
 	default:
