@@ -910,9 +910,9 @@ SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitiv
 
 SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.uuid, t.uuid) < (SELECT m.uuid, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.uuid) < (SELECT m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.uuid, t.uuid) > (SELECT m.uuid, m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.phase = $1 AND 1 = 0 AND (t.uuid) > (SELECT m.uuid FROM inspection_rules m WHERE m.uuid = $2) ORDER BY t.uuid ASC LIMIT 1000;
 
 SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.uuid = $1;
 
