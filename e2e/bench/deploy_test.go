@@ -34,16 +34,19 @@ func BenchmarkDeploy(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var ids []string
-	for i := range nodes {
-		id, err := o.Enrol(ctx, operator.Machine{Name: fmt.Sprintf("n%d", i), Driver: "fake-hardware"})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := o.MakeAvailable(ctx, id); err != nil {
-			b.Fatal(err)
-		}
-		ids = append(ids, id)
+	ids := make([]string, nodes)
+	g, enrolling := errgroup.WithContext(ctx)
+	g.SetLimit(clients)
+	for i := range ids {
+		g.Go(func() (err error) {
+			if ids[i], err = o.Enrol(enrolling, operator.Machine{Name: fmt.Sprintf("n%d", i), Driver: "fake-hardware"}); err != nil {
+				return err
+			}
+			return o.MakeAvailable(enrolling, ids[i])
+		})
+	}
+	if err := g.Wait(); err != nil {
+		b.Fatal(err)
 	}
 	for _, n := range []int{1, 20, nodes} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
@@ -62,11 +65,9 @@ func BenchmarkDeploy(b *testing.B) {
 // round deploys the nodes and, unmeasured, takes them back.
 func round(ctx context.Context, b *testing.B, s *stack.Stack, o *operator.Operator, ids []string) (statements, polls uint64) {
 	b.StopTimer()
-	for _, id := range ids {
-		if err := o.SetImage(ctx, id, operator.Image{URL: "http://example.org/i.raw", SHA256: "00", DiskFormat: "raw"}); err != nil {
-			b.Fatal(err)
-		}
-	}
+	each(ctx, b, ids, func(ctx context.Context, id string) error {
+		return o.SetImage(ctx, id, operator.Image{URL: "http://example.org/i.raw", SHA256: "00", DiskFormat: "raw"})
+	})
 	// What one look at a node costs, so that the waiting can be taken off.
 	before := s.Store.Statements()
 	if _, err := o.Show(ctx, ids[0]); err != nil {
