@@ -61,6 +61,7 @@ func TestListedStepsGetTheirArguments(t *testing.T) {
 			t.Errorf("state %q while a step waits", d.State)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if got := strings.Join(log, ","); got != "b fast,a,b" || m.power != driver.PowerOn {
 			t.Errorf("steps ran: %s; the machine is %q", got, m.power)
 		}
