@@ -60,10 +60,20 @@ func (n newer) send(method, path string, body any) (int, []byte) {
 	return resp.StatusCode, answer
 }
 
-// provision asks for a state and waits until the node rests in after.
+// provision asks for a state, again while the node is locked as all clients do, and
+// waits until the node rests in after.
 func (n newer) provision(node, after string, body map[string]any) {
 	n.Helper()
-	n.do(202, "PUT", "/v1/nodes/"+node+"/states/provision", body)
+	path := "/v1/nodes/" + node + "/states/provision"
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status, answer := n.send("PUT", path, body)
+		if status == http.StatusAccepted {
+			break
+		}
+		if status != http.StatusConflict || time.Now().After(end) {
+			n.Fatalf("PUT %s %v: %d %s", path, body, status, answer)
+		}
+	}
 	n.await(node, "provision_state", after)
 }
 
