@@ -57,7 +57,7 @@ func driversAndConductors(s *session) {
 		s.t.Error("fake-hardware has no methods")
 	}
 	s.refused("", "driver", "passthru", "call", "fake-hardware", "no_such_method")
-	s.refused("could not be found", "driver", "show", "none-such")
+	s.refused("none-such", "driver", "show", "none-such")
 }
 
 func chassis(s *session) {
@@ -159,7 +159,7 @@ func hardware(s *session) {
 	if len(settings) == 0 {
 		s.t.Fatal("the node has no BIOS settings")
 	}
-	name := brief(settings[0]["Name"])
+	name := brief(settings[0]["BIOS setting name"])
 	s.want([]string{"name=" + name}, "node", "bios", "setting", "show", "one", name)
 }
 

@@ -133,7 +133,7 @@ func TestNewerCommands(t *testing.T) {
 
 func (n newer) runbook(t *testing.T) {
 	n.T = t
-	steps := []object{{"interface": "bios", "step": "apply_configuration", "args": object{"settings": []object{{"name": "a", "value": "b"}}}, "order": 1}}
+	steps := []object{{"interface": "bios", "step": "apply_configuration", "args": object{"settings": []object{{"name": "AssetTag", "value": "b"}}}, "order": 1}}
 	made := n.do(201, "POST", "/v1/runbooks", object{"name": "CUSTOM_RAISE", "steps": steps, "description": "raise"})
 	if status, _ := n.send("POST", "/v1/runbooks", object{"name": "CUSTOM_RAISE", "steps": steps}); status != 409 {
 		t.Errorf("a second runbook of that name: %d", status)
@@ -154,7 +154,7 @@ func (n newer) runbook(t *testing.T) {
 	}
 	n.do(204, "PUT", "/v1/nodes/new/traits/CUSTOM_GOLD", nil)
 	n.provision("new", "manageable", object{"target": "clean", "runbook": "CUSTOM_RAISE"})
-	if s := n.do(200, "GET", "/v1/nodes/new/bios/a", nil); !strings.Contains(brief(s), `"value":"b"`) {
+	if s := n.do(200, "GET", "/v1/nodes/new/bios/AssetTag", nil); !strings.Contains(brief(s), `"value":"b"`) {
 		t.Errorf("the runbook's setting: %v", s)
 	}
 	n.do(204, "DELETE", "/v1/runbooks/CUSTOM_RAISE/traits/CUSTOM_GOLD", nil)
