@@ -59,10 +59,11 @@ type BMC struct {
 	// Journal is what was written to the BMC.
 	Journal Journal
 
-	cfg      Config
-	computer Computer
-	cert     *tls.Certificate
-	sessions sessions
+	cfg           Config
+	computer      Computer
+	cert          *tls.Certificate
+	sessions      sessions
+	subscriptions subscriptions
 
 	// mu makes a PATCH's check of the ETag and its write one step.
 	mu sync.Mutex

@@ -65,6 +65,11 @@ var routes = sync.OnceValue(func() http.Handler {
 	get(nicPath, (*BMC).nic)
 	get(managerPath, (*BMC).manager)
 	get(chassisPath, (*BMC).chassis)
+	get(eventsPath, (*BMC).eventService)
+	get(subscriptionsPath, (*BMC).listSubscriptions)
+	closed("POST", subscriptionsPath, (*BMC).createSubscription)
+	closed("GET", subscriptionsPath+"/{id}", (*BMC).showSubscription)
+	closed("DELETE", subscriptionsPath+"/{id}", (*BMC).deleteSubscription)
 	closed("GET", "/", func(_ *BMC, w http.ResponseWriter, r *http.Request) { notFound(w, r) })
 	for _, method := range []string{"POST", "PATCH", "PUT", "DELETE"} {
 		closed(method, "/", func(_ *BMC, w http.ResponseWriter, _ *http.Request) {
@@ -88,7 +93,7 @@ func (b *BMC) root() object {
 	return resource(rootPath, "ServiceRoot.v1_5_0.ServiceRoot", "RootService", "Root Service", object{
 		"RedfishVersion": "1.9.0", "UUID": b.cfg.UUID, "Vendor": b.cfg.Manufacturer, "Product": b.cfg.Product,
 		"Systems": link(rootPath + "/Systems"), "Managers": link(rootPath + "/Managers"), "Chassis": link(rootPath + "/Chassis"),
-		"SessionService": link(rootPath + "/SessionService"), "Links": object{"Sessions": link(sessionsPath)},
+		"SessionService": link(rootPath + "/SessionService"), "EventService": link(eventsPath), "Links": object{"Sessions": link(sessionsPath)},
 	})
 }
 

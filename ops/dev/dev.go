@@ -24,7 +24,9 @@ import (
 type Options struct {
 	Listen, Data, Database string
 	Delay                  time.Duration
-	Log                    *slog.Logger
+	// Drivers are the hardware types besides fake-hardware.
+	Drivers []string
+	Log     *slog.Logger
 }
 
 // Run runs a whole fleet of fake machines in this process until ctx ends; ready
@@ -54,7 +56,7 @@ func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
 		if err != nil {
 			return err
 		}
-		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Keys: seal.NewKeyring("", key), Drivers: []string{"fake-hardware"},
+		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Keys: seal.NewKeyring("", key), Drivers: append([]string{"fake-hardware"}, o.Drivers...),
 			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, PowerSync: 2 * time.Minute},
 			func() {
 				// Central must have heard of it too.
