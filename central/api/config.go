@@ -51,6 +51,9 @@ type Config struct {
 	Feed *feed.Feed
 	// TrustedProxies are those whose X-Forwarded-For is believed. Default: none.
 	TrustedProxies []netip.Prefix
+
+	// routed, in tests, is told which route each request takes.
+	routed func(*Route)
 }
 
 // Recorder keeps the audit. Ended is called once for each request, before its client
@@ -90,5 +93,6 @@ func New(c Config) *Server {
 	s.allocator = &allocation.Allocator{Store: c.Store}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)
+	s.document = s.describe(s.resources)
 	return s
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,11 +9,53 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// snapshot is all that requests could have changed.
+// snapshot is all that requests could have changed: the rows of every table but those
+// that tell of requests.
 func (b *bench) snapshot() string {
 	b.t.Helper()
-	return b.do("GET", "/v1/nodes/detail?include_children=true", "1.115", "").body + b.do("GET", "/v1/ports/detail", "1.115", "").body +
-		b.do("GET", "/v1/nodes/n1/history?detail=true", "1.115", "").body
+	var out strings.Builder
+	for _, table := range b.strings("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name") {
+		if table == "audit" {
+			continue
+		}
+		out.WriteString("\n" + table + ":")
+		for _, row := range b.strings("SELECT * FROM " + table + " ORDER BY 1, 2") {
+			out.WriteString("\n" + row)
+		}
+	}
+	return out.String()
+}
+
+// strings reads rows past the store, each as one text.
+func (b *bench) strings(query string) (list []string) {
+	b.t.Helper()
+	rows, err := b.db.Query(query)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for rows.Next() {
+		values, at := make([]any, len(names)), make([]any, len(names))
+		for i := range values {
+			at[i] = &values[i]
+		}
+		if err := rows.Scan(at...); err != nil {
+			b.t.Fatal(err)
+		}
+		text := make([]string, len(values))
+		for i, v := range values {
+			text[i] = fmt.Sprint(v)
+		}
+		list = append(list, strings.Join(text, "|"))
+	}
+	if err := rows.Err(); err != nil {
+		b.t.Fatal(err)
+	}
+	return list
 }
 
 // TestRefusals holds what a server must refuse, how, and that it changes nothing.

@@ -138,3 +138,71 @@ func (b *fuzzBench) fresh(t *testing.T) string {
 	b.clean = b.snapshot()
 	return b.clean
 }
+
+// FuzzBodies sends any body to every route that takes one.
+func FuzzBodies(f *testing.F) {
+	for i, seed := range []string{`{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:02"}`, `{"description":"d","extra":{"a":{}}}`,
+		`{"name":"CUSTOM_T","steps":[{"interface":"deploy","step":"x","args":{},"priority":1}]}`, `{"resource_class":"c","traits":["CUSTOM_A"]}`,
+		`{"target":"power on","timeout":1}`, `{"boot_device":"pxe","persistent":true}`, `{"traits":["CUSTOM_A"]}`, `{"reason":"r"}`, `[]`, `null`, `{`,
+		`[{"op":"add","path":"/extra/a","value":1}]`, `{"id":"x"}`, `{"events":[{"event":"network.bind_port"}]}`, `{"enabled":"true"}`,
+		`{"device_type":"cdrom","image_url":"http://h/x.iso"}`, `{"callback_url":"http://h","agent_token":"t","agent_version":"1"}`} {
+		f.Add(i, seed, 115)
+	}
+	b := newFuzzBench(f)
+	var routes []*Route
+	for _, resource := range b.server.resources {
+		for i := range resource.Routes {
+			if r := &resource.Routes[i]; r.Method == "POST" || r.Method == "PUT" || r.Method == "PATCH" {
+				routes = append(routes, r)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, route int, body string, version int) {
+		before := b.fresh(t)
+		r := routes[uint(route)%uint(len(routes))]
+		path := strings.NewReplacer("{node}", "n1", "{trait}", "CUSTOM_A", "{driver}", "fake-hardware", "{indicator}", "power@system").Replace(r.Path)
+		a := b.do(r.Method, "/v1/"+path, "1."+itoa(version), body)
+		if a.StatusCode == 503 && strings.Contains(a.body, "did not answer") {
+			return // the bench's rack answers few questions
+		}
+		b.harmless(t, a, before)
+	})
+}
+
+// FuzzVersion sends any version, in either header.
+func FuzzVersion(f *testing.F) {
+	for _, seed := range []string{"1.1", "latest", "1.115", "1.116", "baremetal 1.50", "baremetal latest, compute 2.1", "1.", ".1", "1.1.1", "1.00000000000000000001", "-1.5", "LATEST"} {
+		f.Add(seed, seed)
+	}
+	b := newFuzzBench(f)
+	f.Fuzz(func(t *testing.T, ours, standard string) {
+		b.fresh(t)
+		a := b.do("GET", "/v1/nodes/"+nodeID, strings.Map(printable, ours), "", "OpenStack-API-Version", strings.Map(printable, standard))
+		b.harmless(t, a, "")
+		if a.StatusCode != 200 && a.StatusCode != 406 {
+			t.Fatalf("status %d: %s", a.StatusCode, a.body)
+		}
+	})
+}
+
+// FuzzName gives a node any name, by POST and by PATCH, and finds it by that.
+func FuzzName(f *testing.F) {
+	for _, seed := range []string{"a", "a.b~c_d", "ü", "ports", "11111111-2222-4333-8444-555555555556", "a b", "", ".", "..", "x.json", "%2F", "a/b"} {
+		f.Add(seed)
+	}
+	b := newFuzzBench(f)
+	f.Fuzz(func(t *testing.T, name string) {
+		before := b.fresh(t)
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Skip()
+		}
+		a := b.do("PATCH", "/v1/nodes/"+nodeID, "1.115", `[{"op":"replace","path":"/name","value":`+string(quoted)+`}]`)
+		b.harmless(t, a, before)
+		if a.StatusCode == 200 && name != "" {
+			if found := b.do("GET", "/v1/nodes/"+url.PathEscape(name), "1.115", ""); found.StatusCode != 200 {
+				t.Fatalf("a node that is called %q is not found by its name: %d %s", name, found.StatusCode, found.body)
+			}
+		}
+	})
+}

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -68,6 +69,8 @@ type bench struct {
 	ask    fakeAsker
 	told   int // transactions that wrote to the outbox
 	trail  *audit.Trail
+	db     *sql.DB // to read it past the store
+	route  *Route  // that the last request took
 	log    bytes.Buffer
 }
 
@@ -81,7 +84,8 @@ func newBench(t testing.TB) *bench {
 		ask.DriverProperties:     `{"redfish_address":"address of the BMC"}`,
 		ask.InjectNMI:            `null`,
 	}}
-	st, err := store.Open(context.Background(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return noon }})
+	file := t.TempDir() + "/central.db"
+	st, err := store.Open(context.Background(), "sqlite:"+file, store.Options{Now: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +98,19 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	b.store = st
+	if b.db, err = sql.Open("sqlite", "file:"+file+"?mode=ro"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.db.Close() })
 	b.trail = audit.New(audit.Config{Store: st, Log: slog.New(slog.NewTextHandler(&b.log, nil))})
 	st.WatchOutbox(func([]*store.Outbox) { b.told++ })
-	b.server = New(Config{Store: st, Audit: b.trail, Ask: b.ask, Key: key, Now: func() time.Time { return noon },
+	b.server = New(Config{routed: func(r *Route) { b.route = r }, Store: st, Audit: b.trail, Ask: b.ask, Key: key, Now: func() time.Time { return noon },
 		Log: slog.New(slog.NewTextHandler(&b.log, nil)), PublicEndpoint: "http://ironyard.example:6385/", CORSOrigins: []string{"https://ui.example"},
 		Roster: fakeRoster{
 			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},
 			{Name: "rack-2", Group: "east", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver}},
 		}})
+	covered.known = b.server.resources
 	return b
 }
 
@@ -122,13 +131,19 @@ func (b *bench) do(method, path, version, body string, headers ...string) answer
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
+	b.route = nil
 	b.server.ServeHTTP(w, r)
 	resp := w.Result()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return answer{resp, string(raw)}
+	a := answer{resp, string(raw)}
+	if b.route != nil {
+		covered.add(b.route, b.t.Name())
+		b.checkDescribed(b.route, a, method)
+	}
+	return a
 }
 
 // want sends a request and fails the test unless it gets the status.

@@ -36,5 +36,6 @@ func (s *Server) list() []Resource {
 		s.conductors(),
 		s.auditRecords(),
 		s.notifications(),
+		s.openAPI(),
 	}, s.ramdisk()...)
 }

@@ -48,6 +48,7 @@ type Server struct {
 	allocator *allocation.Allocator
 	router    *router
 	resources []Resource
+	document  []byte // OpenAPI
 	crossSite *http.CrossOriginProtection
 	buffers   sync.Pool // of *[]byte
 	longest   atomic.Int64
@@ -144,6 +145,9 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	}
 	r.params = params
 	r.intends(route)
+	if s.routed != nil {
+		s.routed(route)
+	}
 	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
 		return Reply{}, err
 	}

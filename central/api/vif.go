@@ -25,7 +25,7 @@ func (s *Server) nodeVIFs() Resource {
 	const all = "nodes/{node}/vifs"
 	return Resource{Since: 28, Routes: []Route{
 		{Method: http.MethodGet, Path: all, Policy: "baremetal:node:vif:list", Handle: s.listVIFs},
-		{Method: http.MethodPost, Path: all, Policy: "baremetal:node:vif:attach", Handle: s.attachVIF},
+		{Method: http.MethodPost, Path: all, Policy: "baremetal:node:vif:attach", Handle: s.attachVIF, Success: http.StatusNoContent},
 		{Method: http.MethodDelete, Path: all + "/{vif}", Policy: "baremetal:node:vif:detach", Handle: s.detachVIF},
 	}}
 }

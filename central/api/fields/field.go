@@ -32,6 +32,9 @@ type Field[T any] struct {
 	Set   func(*T, any)
 	Check func(v any) (any, error)
 
+	// Type and Format are those of JSON Schema; an empty type: any.
+	Type, Format string
+
 	CanPost, CanPatch bool // the request may set the field
 	Required          bool // POST must, and PATCH may not remove it
 	InList            bool // shown in lists that ask for no fields
@@ -97,7 +100,7 @@ func (f Field[T]) OneOf(words ...string) Field[T] {
 
 // Text is a string, null when it is empty.
 func Text[T any](name string, since microversion.Version, at func(*T) *string) Field[T] {
-	return Field[T]{Name: name, Since: since,
+	return Field[T]{Name: name, Since: since, Type: "string",
 		Get: func(t *T) any {
 			if s := *at(t); s != "" {
 				return s
@@ -118,6 +121,7 @@ func Text[T any](name string, since microversion.Version, at func(*T) *string) F
 // UUID is a string with a UUID, null when it is empty.
 func UUID[T any](name string, since microversion.Version, at func(*T) *string) Field[T] {
 	f := Text(name, since, at)
+	f.Format = "uuid"
 	f.Check = func(v any) (any, error) {
 		if v == nil || v == "" {
 			return nil, nil
@@ -137,7 +141,7 @@ func UUID[T any](name string, since microversion.Version, at func(*T) *string) F
 
 // Bool is true or false, never null; null sets def.
 func Bool[T any](name string, since microversion.Version, def bool, at func(*T) *bool) Field[T] {
-	return Field[T]{Name: name, Since: since,
+	return Field[T]{Name: name, Since: since, Type: "boolean",
 		Get: func(t *T) any { return *at(t) },
 		Put: func(b []byte, t *T) []byte { return strconv.AppendBool(b, *at(t)) },
 		Set: func(t *T, v any) {
@@ -152,7 +156,7 @@ func Bool[T any](name string, since microversion.Version, def bool, at func(*T) 
 
 // Int is a whole number, never null.
 func Int[T any](name string, since microversion.Version, at func(*T) *int64) Field[T] {
-	return Field[T]{Name: name, Since: since,
+	return Field[T]{Name: name, Since: since, Type: "integer",
 		Get: func(t *T) any { return *at(t) },
 		Set: func(t *T, v any) { *at(t), _ = v.(int64) },
 		Check: func(v any) (any, error) {
@@ -171,7 +175,7 @@ func Int[T any](name string, since microversion.Version, at func(*T) *int64) Fie
 
 // Tristate is true, false or null.
 func Tristate[T any](name string, since microversion.Version, at func(*T) **bool) Field[T] {
-	return Field[T]{Name: name, Since: since,
+	return Field[T]{Name: name, Since: since, Type: "boolean",
 		Get: func(t *T) any {
 			if p := *at(t); p != nil {
 				return *p
@@ -190,7 +194,7 @@ func Tristate[T any](name string, since microversion.Version, at func(*T) **bool
 
 // Object is a JSON object, {} when it is empty.
 func Object[T any](name string, since microversion.Version, at func(*T) *map[string]any) Field[T] {
-	return Field[T]{Name: name, Since: since,
+	return Field[T]{Name: name, Since: since, Type: "object",
 		Get: func(t *T) any { return *at(t) },
 		Set: func(t *T, v any) {
 			m, _ := v.(map[string]any)
@@ -210,7 +214,7 @@ func Object[T any](name string, since microversion.Version, at func(*T) *map[str
 
 // Time is a moment, null when it is unset. Requests never set it.
 func Time[T any](name string, since microversion.Version, at func(*T) time.Time) Field[T] {
-	return Field[T]{Name: name, Since: since, Get: func(t *T) any { return at(t) },
+	return Field[T]{Name: name, Since: since, Type: "string", Format: "date-time", Get: func(t *T) any { return at(t) },
 		Put: func(b []byte, t *T) []byte { return wire.AppendTime(b, at(t)) }}
 }
 

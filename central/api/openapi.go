@@ -1,0 +1,260 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+)
+
+// openAPI is ours: the description of the API that the routes and the tables of fields
+// are, so it is never behind them.
+func (s *Server) openAPI() Resource {
+	show := func(*Request) (Reply, error) { return ok(slices.Clone(s.document)) }
+	return Resource{Routes: []Route{
+		{Method: http.MethodGet, Path: "openapi.json", Policy: Public, Handle: show},
+		{Method: http.MethodGet, Path: "openapi", Policy: Public, Handle: show}, // what older versions make of it
+	}}
+}
+
+// described are the tables of what routes show, by the part of the path that names them.
+var described = map[string]interface {
+	Describe() []fields.Description
+	Resource() string
+}{
+	"nodes": nodeTable, "ports": portTable, "portgroups": portgroupTable, "chassis": chassisTable, "connectors": connectorTable,
+	"targets": targetTable, "allocations": allocationTable, "deploy_templates": deployTemplateTable, "runbooks": runbookTable,
+	"conductors": conductorTable, "drivers": driverTable, "history": historyTable, "bios": biosTable, "firmware": firmwareTable,
+	"audit": auditTable,
+}
+
+// filtersOf are the arguments that filter a list, with the version that brought each.
+func (s *Server) filtersOf(path string) map[string]microversion.Version {
+	switch path {
+	case "nodes", "nodes/detail":
+		return nodeFilters
+	case "ports", "ports/detail":
+		return portFilters
+	case "portgroups", "portgroups/detail":
+		return map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": 99, "shard": 106}
+	case "allocations":
+		return map[string]microversion.Version{"node": 52, "resource_class": 52, "state": 52, "owner": 60}
+	case "volume/connectors", "volume/targets":
+		return map[string]microversion.Version{"node": 32}
+	case "drivers":
+		return map[string]microversion.Version{"type": 30}
+	case "audit", "notifications":
+		list := map[string]microversion.Version{}
+		for _, name := range map[string][]string{"audit": auditArguments, "notifications": {"event_type", "node", "level", "last_event_id"}}[path] {
+			list[name] = 1
+		}
+		return list
+	}
+	return nil
+}
+
+type document = map[string]any
+
+// shape is what a route shows: the name of a schema, and whether it is a list of them.
+// An empty name: something that no table describes.
+func shape(route *Route) (name string, list bool) {
+	parts := split(route.Path)
+	if len(parts) == 0 {
+		return "", false
+	}
+	last := parts[len(parts)-1]
+	if last == "detail" && len(parts) > 1 {
+		last, parts = parts[len(parts)-2], parts[:len(parts)-1]
+	}
+	if last == "allocation" {
+		return "allocations", false
+	}
+	if described[last] != nil {
+		return last, true
+	}
+	if strings.HasPrefix(last, "{") && len(parts) > 1 && described[parts[len(parts)-2]] != nil && parts[len(parts)-2] != "bios" {
+		return parts[len(parts)-2], false
+	}
+	return "", false
+}
+
+// describe builds the OpenAPI document.
+func (s *Server) describe(resources []Resource) []byte {
+	paths := map[string]document{}
+	for _, resource := range resources {
+		for i := range resource.Routes {
+			route := resource.Routes[i]
+			route.Since = max(route.Since, resource.Since, microversion.Min)
+			path := strings.TrimSuffix("/v1/"+route.Path, "/")
+			if paths[path] == nil {
+				paths[path] = document{}
+			}
+			paths[path][strings.ToLower(route.Method)] = s.operation(&route)
+		}
+	}
+	schemas := document{"Error": errorSchema, "Patch": patchSchema, "Links": document{"type": "array", "items": document{"type": "object"}}}
+	for name, table := range described {
+		schemas[name], schemas[name+".create"] = itemSchema(table.Describe()), bodySchema(table.Describe())
+	}
+	all := document{
+		"openapi": "3.1.0",
+		"info": document{"title": "Ironyard", "version": microversion.Max.String(),
+			"description": "Bare metal provisioning, compatible with OpenStack Ironic's API. x-since is the API version that brought something; " +
+				"a request asks for a version with the header " + microversion.Header + "."},
+		"paths":      paths,
+		"components": document{"schemas": schemas},
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic("api: " + err.Error())
+	}
+	return text
+}
+
+func (s *Server) operation(route *Route) document {
+	params := []document{{"name": microversion.Header, "in": "header", "schema": document{"type": "string", "default": "1.1"},
+		"description": "The version that the request speaks: 1.N, or latest."}}
+	for _, part := range split(route.Path) {
+		if name, isParam := strings.CutPrefix(part, "{"); isParam {
+			params = append(params, document{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": document{"type": "string"}})
+		}
+	}
+	name, list := shape(route)
+	if route.Method == http.MethodGet {
+		params = append(params, s.query(route, name, list)...)
+	}
+	o := document{"operationId": operationID(route), "x-since": route.Since.String(), "x-policy": route.Policy, "parameters": params,
+		"responses": document{
+			strconv.Itoa(route.success()): s.response(route, name, list),
+			"default":                     document{"description": "Refused, or failed.", "content": inJSON(ref("Error"))},
+		}}
+	switch {
+	case route.Method == http.MethodPatch:
+		o["requestBody"] = document{"required": true, "content": inJSON(ref("Patch"))}
+	case route.Method == http.MethodPost && list:
+		o["requestBody"] = document{"required": true, "content": inJSON(ref(name + ".create"))}
+	case route.Method == http.MethodPost || route.Method == http.MethodPut:
+		o["requestBody"] = document{"content": inJSON(document{})}
+	}
+	return o
+}
+
+// query are the arguments of a GET.
+func (s *Server) query(route *Route, name string, list bool) (params []document) {
+	add := func(name string, since microversion.Version) {
+		params = append(params, document{"name": name, "in": "query", "schema": document{"type": "string"}, "x-since": since.String()})
+	}
+	filters := s.filtersOf(route.Path)
+	for _, arg := range slices.Sorted(maps.Keys(filters)) {
+		add(arg, max(filters[arg], route.Since))
+	}
+	if route.Path == "nodes" || route.Path == "nodes/{node}" {
+		add("watch", microversion.Min)
+	}
+	if name == "" || route.Path == "audit" {
+		return params
+	}
+	add("fields", max(8, route.Since))
+	if list {
+		for _, arg := range []string{"limit", "marker", "sort_key", "sort_dir"} {
+			add(arg, route.Since)
+		}
+		add("detail", max(43, route.Since))
+	}
+	return params
+}
+
+func (s *Server) response(route *Route, name string, list bool) document {
+	status := route.success()
+	o := document{"description": http.StatusText(status)}
+	switch {
+	case status == http.StatusAccepted || status == http.StatusNoContent:
+	case route.Path == "notifications":
+		o["content"] = document{"text/event-stream": document{"schema": document{"type": "string"}}, "application/x-ndjson": document{"schema": document{"type": "string"}}}
+	case name == "":
+		o["content"] = inJSON(document{})
+	case list && route.Method == http.MethodGet:
+		o["content"] = inJSON(document{"type": "object", "required": []string{name}, "properties": document{
+			name: document{"type": "array", "items": ref(name)}, "next": document{"type": "string", "format": "uri"}}})
+	default:
+		o["content"] = inJSON(ref(name))
+	}
+	return o
+}
+
+// operationID is unique: the method and the parts of the path.
+func operationID(route *Route) string {
+	return strings.ToLower(route.Method) + strings.Map(func(r rune) rune {
+		switch r {
+		case '/', '.':
+			return '_'
+		case '{', '}':
+			return -1
+		}
+		return r
+	}, "/"+route.Path)
+}
+
+func ref(name string) document { return document{"$ref": "#/components/schemas/" + name} }
+
+func inJSON(schema document) document {
+	return document{"application/json": document{"schema": schema}}
+}
+
+func property(f fields.Description) document {
+	p := document{"x-since": f.Since.String()}
+	if f.Type != "" {
+		p["type"] = []string{f.Type, "null"}
+	}
+	if f.Format != "" {
+		p["format"] = f.Format
+	}
+	return p
+}
+
+// itemSchema is what answers show. Besides its fields an item has links, and some have
+// links to what belongs to them.
+func itemSchema(list []fields.Description) document {
+	props := document{}
+	for _, name := range []string{"links", "ports", "states", "portgroups", "volume", "nodes", "connectors", "targets", "properties", "traits"} {
+		props[name] = ref("Links")
+	}
+	for _, f := range list {
+		p := property(f)
+		if !f.Post && !f.Patch {
+			p["readOnly"] = true
+		}
+		props[f.Name] = p
+	}
+	return document{"type": "object", "properties": props, "additionalProperties": false}
+}
+
+// bodySchema is what a POST takes.
+func bodySchema(list []fields.Description) document {
+	props, required := document{}, []string{}
+	for _, f := range list {
+		if f.Post {
+			p := property(f)
+			if f.Type == "boolean" {
+				p["type"] = []string{"boolean", "string", "null"} // "yes" and the like
+			}
+			props[f.Name] = p
+			if f.Required {
+				required = append(required, f.Name)
+			}
+		}
+	}
+	return document{"type": "object", "properties": props, "required": required}
+}
+
+var errorSchema = document{"type": "object", "description": "error_message is itself a JSON text, of an object with faultstring, or with message.",
+	"properties": document{"error_message": document{"type": "string"}, "faultcode": document{"type": "string"}, "faultstring": document{"type": "string"},
+		"error": document{"type": "object"}}}
+
+var patchSchema = document{"type": "array", "items": document{"type": "object", "required": []string{"op", "path"}, "additionalProperties": false,
+	"properties": document{"op": document{"enum": []string{"add", "replace", "remove"}}, "path": document{"type": "string"}, "value": document{}}}}
