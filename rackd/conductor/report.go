@@ -131,6 +131,7 @@ func (r *runner) move(ctx context.Context, ev provision.Event, lastError string)
 	r.doc.Target = provision.TargetOf(t.To, ev, r.doc.Target)
 	r.doc.State = t.To
 	r.setDeadline()
+	r.tells()
 	if err := r.save(ctx); err != nil {
 		return err
 	}

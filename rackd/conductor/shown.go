@@ -68,8 +68,7 @@ var lists = map[work.Verb]string{work.Clean: "clean_step", work.Provide: "clean_
 // flows that wait are told of: the others are over before anybody looks.
 func (r *runner) listed() map[string]json.RawMessage {
 	key := lists[r.doc.Verb]
-	info, _ := provision.Describe(r.doc.State)
-	if key == "" || info.Kind != provision.Waiting && info.Kind != provision.Held || len(r.shown.steps) == 0 {
+	if !r.tells() {
 		return nil
 	}
 	steps, at := []stepInfo{}, -1
@@ -85,8 +84,18 @@ func (r *runner) listed() map[string]json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	r.doc.Checkpoint.Facts[factListed] = "yes" // kept with the next checkpoint
 	return map[string]json.RawMessage{key + "s": raw, key + "_index": json.RawMessage(strconv.Itoa(at))}
+}
+
+// tells reports whether the flow's steps are to be shown, and notes it for who ends the
+// work: the checkpoint that says so is written before anybody is told.
+func (r *runner) tells() bool {
+	info, _ := provision.Describe(r.doc.State)
+	if lists[r.doc.Verb] == "" || info.Kind != provision.Waiting && info.Kind != provision.Held || len(r.shown.steps) == 0 {
+		return false
+	}
+	r.doc.Checkpoint.Facts[factListed] = "yes"
+	return true
 }
 
 // unlisted takes the flow's steps out of driver_internal_info.
