@@ -219,12 +219,24 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 	kv, err := ensure(ctx, s, existing, jetstream.ErrBucketNotFound,
 		func(ctx context.Context, replicas int) (jetstream.KeyValue, error) {
 			cfg.Replicas = replicas
-			kv, err := b.JS.UpdateKeyValue(ctx, cfg)
-			if !errors.Is(err, jetstream.ErrBucketNotFound) {
-				return kv, err
+			stream, err := b.JS.Stream(ctx, "KV_"+name)
+			switch {
+			case err == nil:
+				// The first revision stays as it is, or a server that has not made the stream
+				// yet would begin elsewhere than the others.
+				now := stream.CachedInfo().Config
+				if now.Replicas == replicas && now.MaxMsgSize == cfg.MaxValueSize && now.SubjectDeleteMarkerTTL == markers {
+					return existing(ctx)
+				}
+				want := streamOf(cfg, time.Now())
+				want.FirstSeq = now.FirstSeq
+				_, err = b.JS.UpdateStream(ctx, want)
+			case errors.Is(err, jetstream.ErrStreamNotFound):
+				if _, err = b.JS.CreateStream(ctx, streamOf(cfg, time.Now())); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+					err = nil // somebody was faster
+				}
 			}
-			_, err = b.JS.CreateStream(ctx, streamOf(cfg, time.Now()))
-			if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // else somebody was faster
+			if err != nil {
 				return nil, err
 			}
 			return existing(ctx)
@@ -237,11 +249,13 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 
 // streamOf is the stream of a bucket that is made at a moment, as nats.go makes it but
 // for its first revision: microseconds since 1970, which no bucket reaches by writes.
+// Those of one minute are alike: replicas that make a bucket at the same time must ask
+// for the same thing, or the servers of a cluster may not agree on what to make.
 func streamOf(cfg jetstream.KeyValueConfig, at time.Time) jetstream.StreamConfig {
 	return jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, MaxMsgsPerSubject: int64(cfg.History),
 		MaxBytes: -1, MaxMsgSize: cfg.MaxValueSize, MaxMsgs: -1, MaxConsumers: -1, Storage: cfg.Storage, Replicas: cfg.Replicas,
 		AllowRollup: true, DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,
-		AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL, FirstSeq: uint64(at.UnixMicro())}
+		AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL, FirstSeq: uint64(at.Truncate(time.Minute).UnixMicro())}
 }
 
 // errNotMade means that what Open looks for is another's to make.

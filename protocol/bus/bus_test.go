@@ -152,6 +152,13 @@ func TestOpenWaitsForAnAnswer(t *testing.T) {
 // of that does not fit. Its settings are those that nats.go gives a bucket.
 func TestRevisionsDoNotComeBack(t *testing.T) {
 	s := openSite(t)
+	if err := s.JS.DeleteKeyValue(t.Context(), WorkBucket); err != nil {
+		t.Fatal(err)
+	}
+	made := streamOf(jetstream.KeyValueConfig{Bucket: WorkBucket, History: 1, Storage: jetstream.FileStorage}, time.Now().Add(-2*time.Minute))
+	if _, err := s.JS.CreateStream(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
 	before, err := s.Work.Create(t.Context(), "g.n", []byte("1"))
 	if err != nil {
 		t.Fatal(err)
