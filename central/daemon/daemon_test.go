@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -338,10 +339,15 @@ func TestNotificationsOnTheBus(t *testing.T) {
 			t.Fatalf("%v, error %v, want %s", m, err, want)
 		}
 	}
+	lines := bufio.NewScanner(res.Body)
+	for told := false; !told; told = strings.Contains(lines.Text(), `"type":"baremetal.chassis.create.end"`) {
+		if !lines.Scan() {
+			t.Fatalf("the stream ended without the news: %v", lines.Err())
+		}
+	}
 	cancel()
-	text, err := io.ReadAll(res.Body)
-	if err != nil || !strings.Contains(string(text), `"type":"baremetal.chassis.create.end"`) {
-		t.Errorf("the stream held %s, error %v", text, err)
+	if rest, err := io.ReadAll(res.Body); err != nil {
+		t.Errorf("after central's end the stream held %s, error %v", rest, err)
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
