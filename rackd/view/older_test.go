@@ -46,12 +46,14 @@ func TestOlderCopyOfAWork(t *testing.T) {
 		want        Work
 	}{
 		"its work stood earlier": {at("w", 2, 6, "second"), at("w", 2, 5, "first"), 40,
-			Work{Doc: at("w", 2, 6+work.LostEpochs, "second"), Remembered: true}},
+			Work{Doc: at("w", 2, 6+2*work.LostEpochs, "second"), Remembered: true}},
 		"it shows work of before": {at("w", 2, 6, "second"), at("v", 1, 9, "third"), 40,
-			Work{Doc: at("w", 2, 6+work.LostEpochs, "second"), Remembered: true}},
+			Work{Doc: at("w", 2, 6+2*work.LostEpochs, "second"), Remembered: true}},
 		"its work had not ended": {ended, at("w", 2, 6, "second"), 40,
-			Work{Doc: work.Document{ID: "w", Generation: 2, Epoch: 6 + work.LostEpochs, Checkpoint: work.Checkpoint{Step: "last"}}, Remembered: true}},
-		"there was no work":                {at("w", 2, 6, "second"), work.Document{}, 40, Work{Doc: at("w", 2, 6, "second"), Lost: true}},
+			Work{Doc: work.Document{ID: "w", Generation: 2, Epoch: 6 + 2*work.LostEpochs, Checkpoint: work.Checkpoint{Step: "last"}}, Remembered: true}},
+		"there was no work": {at("w", 2, 6, "second"), work.Document{}, 40, Work{Doc: at("w", 2, 6, "second"), Lost: true}},
+		"no older copy: it was lost and written anew": {at("w", 2, 6, "second"), at("w", 2, 7+work.LostEpochs, "second"), 40,
+			Work{Doc: at("w", 2, 7+work.LostEpochs, "second")}},
 		"no older copy: it was written":    {at("w", 2, 6, "second"), at("w", 2, 7, "third"), 60, Work{Doc: at("w", 2, 7, "third")}},
 		"no older copy: another is open":   {at("w", 2, 6, "second"), at("x", 3, 7, ""), 60, Work{Doc: at("x", 3, 7, "")}},
 		"a copy with work that is unknown": {at("w", 2, 6, "second"), at("x", 3, 7, ""), 40, Work{Doc: at("x", 3, 7, "")}},

@@ -135,7 +135,7 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) {
 		v.log.Error("unreadable work document ignored", "key", e.Key(), "error", err)
 		return
 	}
-	if older && d.Generation <= old.Doc.Generation {
+	if older && (d.Generation < old.Doc.Generation || d.ID == old.Doc.ID && d.Epoch <= old.Doc.Epoch) {
 		v.log.Warn("the bus has come back from an older copy; work goes on from where it is known to have stood", "node", id, "work", old.Doc.ID,
 			"epoch", old.Doc.Epoch, "epoch_of_copy", d.Epoch)
 		v.works[id] = &Work{Doc: recall(old.Doc), Revision: e.Revision(), Remembered: true, Written: e.Created(), Seen: time.Now()}
@@ -158,9 +158,10 @@ func remember(d, old *work.Document) bool {
 }
 
 // recall is what is to be written in place of an older copy of a document. Others may
-// have gone on from that copy, so its epoch is above all that they can reach.
+// have gone on from that copy, or its owner may have taken it for lost, so its epoch is
+// above all that they can reach.
 func recall(d work.Document) work.Document {
-	d.Epoch += work.LostEpochs
+	d.Epoch += 2 * work.LostEpochs
 	d.Lost = true
 	if !d.Open() {
 		d.Owner, d.Lease = "", ""
