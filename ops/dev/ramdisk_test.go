@@ -72,7 +72,7 @@ func TestAgentThatKnowsCentral(t *testing.T) {
 	if _, answer := call(t, o, "GET", lookup, "1.68", nil); answer["config"].(map[string]any)["agent_token"] != "******" {
 		t.Errorf("a lookup after the token was shown: %v", answer)
 	}
-	found := map[string]any{"inventory": map[string]any{"interfaces": []any{map[string]any{"mac_address": "52:54:00:00:00:01"}}, "cpu": map[string]any{"count": 3}}}
+	found := map[string]any{"inventory": map[string]any{"interfaces": []any{map[string]any{"mac_address": "52:54:00:00:00:01"}}, "cpu": map[string]any{"count": 3, "architecture": "x86_64"}}}
 	if status, answer := call(t, o, "POST", "/v1/continue_inspection", "1.1", found); status != 202 || answer["uuid"] != id {
 		t.Fatalf("inspection data: %d %v", status, answer)
 	}
