@@ -90,6 +90,7 @@ func (c *Conductor) powerGoal(ctx context.Context, t *driver.Task, h *powering, 
 			}
 		}
 		h.On = time.Now().UTC()
+		t.Record.AgentGone()
 		if err := t.Record.SaveHandle(ctx, *h); err != nil {
 			return err
 		}

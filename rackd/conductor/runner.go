@@ -377,6 +377,13 @@ func (r *runner) SaveHandle(ctx context.Context, handle any) error {
 	return nil
 }
 
+// AgentGone implements driver.Recorder.
+func (r *runner) AgentGone() {
+	r.mu.Lock()
+	r.agent = nil
+	r.mu.Unlock()
+}
+
 // bootFact is the FactBoot as the running step has it, saved or not.
 func (r *runner) bootFact() string {
 	r.mu.Lock()

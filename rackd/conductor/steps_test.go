@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -215,6 +216,36 @@ func TestStepsOnChildNodes(t *testing.T) {
 			s.mu.Lock()
 			delete(s.works, nodeC)
 			s.mu.Unlock()
+		}
+	})
+}
+
+// A reboot that somebody asked for ends the agent: the next one gets a token, also from
+// a rackd that has never seen the machine ask for its ramdisk.
+func TestTokenAfterAReboot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := waitForAgent(nil)
+		up.Interface, up.Name = "deploy", "up"
+		m := &machine{power: driver.PowerOn, clean: []driver.Step{up}}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		a, _, killA := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "up"}, {Interface: "power", Step: "reboot"}}})
+		synctest.Wait()
+		beat(t, a)
+		time.Sleep(time.Minute)
+		if d := s.Work(nodeA).Doc; d.Checkpoint.Step != "power.reboot" || d.State != provision.CleanWait {
+			t.Fatalf("at step %q in state %q: %+v", d.Checkpoint.Step, d.State, d.Result)
+		}
+		killA()
+		b, _, killB := conductorOn(t, s, "b", owner, m, nil)
+		defer killB()
+		owner.Store("b")
+		b.RingChanged()
+		synctest.Wait()
+		if reply, err := b.LookupAgent(nil, nodeA); err != nil || reply.Config.AgentToken == agentapi.Masked {
+			t.Errorf("the new agent is told %q, %v", reply.Config.AgentToken, err)
 		}
 	})
 }

@@ -159,6 +159,9 @@ type Recorder interface {
 	// SaveHandle writes the checkpoint by compare-and-set: once it returns nil a
 	// successor finds the handle. An error wraps ErrFenced when the node is lost.
 	SaveHandle(ctx context.Context, handle any) error
+	// AgentGone says, before the next SaveHandle, that the machine's ramdisk is about to
+	// end: the agent that comes after it may ask for a token.
+	AgentGone()
 	// Phase adds a line to the node's history and timeline.
 	Phase(name, detail string)
 	// Progress shows how far a write is; it is kept with the next checkpoint.

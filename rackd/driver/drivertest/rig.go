@@ -234,6 +234,12 @@ func (k rigRecord) SaveHandle(_ context.Context, handle any) error {
 	return err
 }
 
+func (k rigRecord) AgentGone() {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.called = time.Time{}
+}
+
 func (k rigRecord) Phase(name, detail string) {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()
