@@ -166,6 +166,11 @@ func (t *Topology) Start(ctx context.Context) error {
 		}
 	}
 	for _, s := range t.Sites {
+		// Central makes the site's buckets. A rackd that finds none would make its own, with
+		// one copy, at the same moment.
+		if err := s.awaitReplicas(ctx); err != nil {
+			return err
+		}
 		for _, r := range s.Rackds {
 			if err := r.Start(); err != nil {
 				return err
