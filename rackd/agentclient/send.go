@@ -65,10 +65,12 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	refused := func() error { return nil }
 	if r.fence != nil {
 		if err := r.fence.Check(); err != nil {
 			return nil, err
 		}
+		refused = driver.Guard(req, r.fence)
 		// For the agent's records.
 		req.Header.Set(work.EpochHeader, strconv.FormatUint(r.fence.Epoch(), 10))
 		req.Header.Set(work.IDHeader, r.fence.Work())
@@ -77,6 +79,9 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	// the token, and it follows no redirect.
 	resp, err := wire.RoundTrip(req)
 	if err != nil {
+		if fenced := refused(); fenced != nil {
+			return nil, fenced
+		}
 		return nil, fmt.Errorf("agent %s: %s: %w: %w", a.URL, r.doing, err, driver.ErrUnreachable)
 	}
 	defer resp.Body.Close()

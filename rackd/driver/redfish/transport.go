@@ -105,6 +105,7 @@ func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response
 		WroteHeaders: func() { sent.Store(true) },
 	})
 	req = req.Clone(ctx)
+	refused := func() error { return nil }
 	req.Close = false // gofish asks for a new connection, and a TLS handshake, each time
 	if write && !c.login {
 		if c.fence == nil {
@@ -113,6 +114,7 @@ func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response
 		if err := c.fence.Check(); err != nil {
 			return nil, err
 		}
+		refused = driver.Guard(req, c.fence)
 		// For the BMC's records, and for whatever stands before the BMC.
 		req.Header.Set(work.EpochHeader, strconv.FormatUint(c.fence.Epoch(), 10))
 		if id := c.fence.Work(); id != "" {
@@ -122,6 +124,9 @@ func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response
 	resp, err := t.base.RoundTrip(req)
 	if err == nil {
 		err = buffer(resp)
+	}
+	if fenced := refused(); err != nil && fenced != nil {
+		return nil, fenced
 	}
 	if err != nil {
 		return nil, &lost{err: err, unknown: write && !c.login && sent.Load()}
