@@ -137,11 +137,18 @@ func (r *run) serve(ctx context.Context, rackd session.Rackd, id session.Identit
 	case end := <-r.asked:
 		// The rackd shall hear that the command succeeded before we are gone.
 		err := r.Pace.Sleep(ctx, r.Pace.Grace)
+		answering, done := context.WithTimeout(ctx, lastAnswers)
+		server.Shutdown(answering)
+		done()
 		server.Close()
 		<-served
 		return end, err
 	}
 }
+
+// lastAnswers is how long a machine that is about to end goes on answering requests that
+// have come in: the command that ends it among them.
+const lastAnswers = time.Second
 
 // end remembers the first wish to end the machine's run.
 func (r *run) end(e End) error {
