@@ -117,7 +117,7 @@ func TestWatchNodes(t *testing.T) {
 	b := newBench(t)
 	url := b.streams(feed.Config{})
 	b.addNode()
-	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"n2","driver":"fake-hardware","resource_class":"big"}`)
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"22222222-2222-4333-8444-555555555555","name":"n2","driver":"fake-hardware","resource_class":"big"}`)
 	all := openStream(t, url+"/v1/nodes?watch=true&fields=name,provision_state,driver_info")
 	big := openStream(t, url+"/v1/nodes?watch&resource_class=big")
 	first, second := nodeOf(t, all.next()), nodeOf(t, all.next())

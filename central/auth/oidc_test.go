@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 type issuer struct {
 	t    *testing.T
 	url  string
-	key  *ecdsa.PrivateKey
-	down bool
+	key  atomic.Pointer[ecdsa.PrivateKey]
+	down atomic.Bool
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -30,7 +31,7 @@ func newIssuer(t *testing.T) *issuer {
 	i.rotate()
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if i.down {
+		if i.down.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		mux.ServeHTTP(w, r)
@@ -41,7 +42,7 @@ func newIssuer(t *testing.T) *issuer {
 		json.NewEncoder(w).Encode(map[string]any{"issuer": i.url, "jwks_uri": i.url + "/keys"})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+		json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Load().Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
 	})
 	return i
 }
@@ -51,13 +52,13 @@ func (i *issuer) rotate() {
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	i.key = key
+	i.key.Store(key)
 }
 
 // token signs claims over the usual ones.
 func (i *issuer) token(more map[string]any) string {
 	i.t.Helper()
-	return i.sign(jose.SigningKey{Algorithm: jose.ES256, Key: i.key}, more)
+	return i.sign(jose.SigningKey{Algorithm: jose.ES256, Key: i.key.Load()}, more)
 }
 
 func (i *issuer) sign(key jose.SigningKey, more map[string]any) string {
@@ -145,11 +146,11 @@ func TestOIDCDenies(t *testing.T) {
 func TestOIDCFollowsTheIssuersKeys(t *testing.T) {
 	i := newIssuer(t)
 	o := i.strategy(Claims{})
-	i.down = true
+	i.down.Store(true)
 	if _, err := o.Authenticate(bearer(i.token(nil))); status(err) != 503 {
 		t.Errorf("with the issuer away: %v", err)
 	}
-	i.down = false
+	i.down.Store(false)
 	if _, err := o.Authenticate(bearer(i.token(nil))); err != nil {
 		t.Errorf("with the issuer back: %v", err)
 	}
@@ -157,7 +158,7 @@ func TestOIDCFollowsTheIssuersKeys(t *testing.T) {
 	if _, err := o.Authenticate(bearer(i.token(nil))); err != nil {
 		t.Errorf("with another key: %v", err)
 	}
-	i.down = true
+	i.down.Store(true)
 	if _, err := o.Authenticate(bearer(i.token(nil))); err != nil {
 		t.Errorf("a key that is known needs the issuer: %v", err)
 	}

@@ -49,10 +49,11 @@ func TestRosterIsCheapOverAWAN(t *testing.T) {
 		}
 		for {
 			for n, rev := range revs {
-				revs[n], err = local.Announce(ctx, member(n, "rack1"), rev)
+				next, err := local.Announce(ctx, member(n, "rack1"), rev)
 				if err != nil && ctx.Err() == nil {
 					return err
 				}
+				revs[n] = next
 			}
 			select {
 			case <-ctx.Done():

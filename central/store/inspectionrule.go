@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -48,10 +47,7 @@ var inspectionRules = newTable(table[InspectionRule]{
 
 func (q InspectionRuleQuery) narrow(f *filter) { f.equal("t.phase", q.Phase) }
 
-var (
-	selectRulesInOrder = register(inspectionRules.selectAll + " ORDER BY t.priority DESC, t.created_at, t.uuid")
-	deleteRules        = register("DELETE FROM inspection_rules")
-)
+var selectRulesInOrder = register(inspectionRules.selectAll + " ORDER BY t.priority DESC, t.created_at, t.uuid")
 
 // InspectionRule returns the inspection rule with that UUID, or ErrNotFound.
 func (s *Store) InspectionRule(ctx context.Context, id string) (*InspectionRule, error) {
@@ -96,11 +92,10 @@ func (tx *Tx) DeleteInspectionRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.conn.exec(ctx, deleteRules); err != nil {
-		return fmt.Errorf("delete all inspection rules: %w", err)
-	}
 	for _, r := range list {
-		tx.noteRow(inspectionRules.resource(), r.UUID, "", "delete")
+		if err := tx.DeleteInspectionRule(ctx, r); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"net/netip"
+
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
@@ -17,10 +19,13 @@ func (f *Fleet) Enrolment(m *Member) operator.Machine {
 		DriverInfo: map[string]any{"redfish_address": m.bmcURL, "redfish_username": f.cfg.User, "redfish_password": f.cfg.Password, "redfish_verify_ca": false}}
 }
 
-// inventory is what the machine's agent finds.
+// inventory is what the machine's agent finds. Its address is one of a network, as a
+// machine's would be; the one that it is reached at here is a loopback address.
 func (m *Member) inventory() agentapi.Inventory {
+	address := m.Address.As4()
+	address[0] = 10
 	return agentapi.Inventory{
-		Interfaces: []agentapi.NIC{{Name: "eth0", MACAddress: m.MAC, IPv4Address: m.Address.String(), HasCarrier: true, SpeedMbps: 25_000}},
+		Interfaces: []agentapi.NIC{{Name: "eth0", MACAddress: m.MAC, IPv4Address: netip.AddrFrom4(address).String(), HasCarrier: true, SpeedMbps: 25_000}},
 		CPU:        agentapi.CPU{ModelName: "Simulated", Count: 32, SocketCount: 2, Architecture: "x86_64"},
 		Memory:     agentapi.Memory{Total: memoryMiB << 20, PhysicalMB: memoryMiB},
 		Disks: []agentapi.Disk{{Name: "/dev/nvme0n1", Model: "Simulated", Size: diskBytes, Serial: m.Name, WWN: "0x" + m.UUID[:8],

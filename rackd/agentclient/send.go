@@ -70,7 +70,7 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 		if err := r.fence.Check(); err != nil {
 			return nil, err
 		}
-		refused = driver.Guard(req, r.fence)
+		req, refused = driver.Guard(req, r.fence)
 		// For the agent's records.
 		req.Header.Set(work.EpochHeader, strconv.FormatUint(r.fence.Epoch(), 10))
 		req.Header.Set(work.IDHeader, r.fence.Work())

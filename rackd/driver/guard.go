@@ -1,34 +1,24 @@
 package driver
 
 import (
-	"io"
+	"crypto/tls"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 )
 
-// Guard makes a request that changes something check the fence once more at the last
-// moment: when its body is first read, which for HTTP/1.1 is after the connection has
-// been made and before anything of the request is on it. A TLS handshake with a slow
-// BMC takes seconds, in which the node may be lost.
+// Guard returns the request with one more check of the fence, at the last moment: when
+// it has its connection and nothing of it is on the wire. A TLS handshake with a slow
+// BMC takes seconds, in which the node may be lost. A request that is refused loses
+// its connection, which is how a transport is kept from writing.
 //
-// A request without a body, and one over HTTP/2, is as it was. refused returns what the
-// fence said, nil while it has not refused; transports wrap errors in ways of their own.
-func Guard(req *http.Request, f Fence) (refused func() error) {
+// A request over HTTP/2, whose connection others share, is as it was. refused returns
+// what the fence said last, nil when it did not refuse: the transport's own error only
+// speaks of a closed connection.
+func Guard(req *http.Request, f Fence) (guarded *http.Request, refused func() error) {
 	g := &guard{fence: f}
-	if req.Body == nil || req.Body == http.NoBody {
-		return g.refused
-	}
-	req.Body = &guarded{ReadCloser: req.Body, guard: g}
-	if again := req.GetBody; again != nil {
-		req.GetBody = func() (io.ReadCloser, error) {
-			body, err := again()
-			if err != nil {
-				return nil, err
-			}
-			return &guarded{ReadCloser: body, guard: g}, nil
-		}
-	}
-	return g.refused
+	trace := &httptrace.ClientTrace{GotConn: g.gotConn}
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), trace)), g.refused
 }
 
 type guard struct {
@@ -37,34 +27,22 @@ type guard struct {
 	err   error
 }
 
-func (g *guard) check() error {
+// gotConn is called by the transport's goroutine before it writes, for each attempt.
+func (g *guard) gotConn(info httptrace.GotConnInfo) {
+	if wire, ok := info.Conn.(*tls.Conn); ok && wire.ConnectionState().NegotiatedProtocol == "h2" {
+		return
+	}
 	err := g.fence.Check()
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.err = err
-	return err
+	g.mu.Unlock()
+	if err != nil {
+		info.Conn.Close()
+	}
 }
 
 func (g *guard) refused() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
-}
-
-// guarded is a body that checks the fence before its first byte. A transport reads it
-// from one goroutine.
-type guarded struct {
-	io.ReadCloser
-	guard *guard
-	begun bool
-}
-
-func (b *guarded) Read(p []byte) (int, error) {
-	if !b.begun {
-		if err := b.guard.check(); err != nil {
-			return 0, err
-		}
-		b.begun = true
-	}
-	return b.ReadCloser.Read(p)
 }

@@ -52,6 +52,11 @@ func TestInspectionFindsWhatIsBanned(t *testing.T) {
 		"UPDATE a SET b = 1",
 		"SELECT a FROM b LIMIT 1 OFFSET 100",
 		"DROP TABLE a",
+		"ALTER TABLE a DROP COLUMN b",
+		"ALTER TABLE a ADD COLUMN b INT",
+		"ALTER TABLE a ADD COLUMN b INT NOT NULL",
+		"ALTER TABLE a ADD COLUMN b INT NOT NULL DEFAULT 1 REFERENCES c (d)",
+		"ALTER TABLE a ADD COLUMN b TEXT NOT NULL DEFAULT '', DROP COLUMN c",
 		"WITH v AS (SELECT now()) SELECT * FROM v",
 		"UPDATE a SET b = 1 FROM (SELECT now()) v WHERE a.c = v.c",
 		"CREATE TABLE a (b INT PRIMARY KEY, c INT AS (random()) STORED)",
@@ -84,6 +89,8 @@ func inspect(s tree.Statement) (problems []string) {
 		}
 	case *tree.CreateTable:
 		table(s, say)
+	case *tree.AlterTable:
+		alter(s, say)
 	default:
 		say("statement " + s.StatementTag() + " is not on the list")
 	}
@@ -122,6 +129,22 @@ func table(s *tree.CreateTable, say func(string)) {
 	}
 	if !primary {
 		say("no primary key")
+	}
+}
+
+// alter allows what an older replica, which does not know of it, is not hurt by: a column
+// that has a value when nobody gives one.
+func alter(s *tree.AlterTable, say func(string)) {
+	for _, cmd := range s.Cmds {
+		add, ok := cmd.(*tree.AlterTableAddColumn)
+		switch {
+		case !ok:
+			say("ALTER TABLE does more than to add a column")
+		case add.ColumnDef.Nullable.Nullability != tree.NotNull || add.ColumnDef.DefaultExpr.Expr == nil:
+			say("column " + string(add.ColumnDef.Name) + " is not NOT NULL with a default")
+		case add.ColumnDef.References.Table != nil || add.ColumnDef.IsSerial || add.ColumnDef.Computed.Computed:
+			say("column " + string(add.ColumnDef.Name) + " is more than a value")
+		}
 	}
 }
 

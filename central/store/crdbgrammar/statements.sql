@@ -508,8 +508,6 @@ DELETE FROM chassis WHERE uuid = $1;
 
 DELETE FROM deploy_templates WHERE uuid = $1;
 
-DELETE FROM inspection_rules;
-
 DELETE FROM inspection_rules WHERE uuid = $1;
 
 DELETE FROM node_hardware WHERE node = $1;

@@ -114,7 +114,7 @@ func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response
 		if err := c.fence.Check(); err != nil {
 			return nil, err
 		}
-		refused = driver.Guard(req, c.fence)
+		req, refused = driver.Guard(req, c.fence)
 		// For the BMC's records, and for whatever stands before the BMC.
 		req.Header.Set(work.EpochHeader, strconv.FormatUint(c.fence.Epoch(), 10))
 		if id := c.fence.Work(); id != "" {
