@@ -24,6 +24,7 @@ const tokenSince microversion.Version = 62
 // rackd that runs a node's work hears all of it and answers.
 func (s *Server) ramdisk() []Resource {
 	return []Resource{
+		s.legacyRamdisk(),
 		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup)}}},
 		{Name: "heartbeat", Since: 22, Routes: []Route{{Method: http.MethodPost, Path: "heartbeat/{node}", Policy: "baremetal:node:ipa_heartbeat",
 			Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted}}},
@@ -70,19 +71,29 @@ func (s *Server) lookup(r *Request) (Reply, error) {
 	if id == "" && len(macs) == 0 {
 		return Reply{}, wire.Invalid("At least one of 'addresses' and 'node_uuid' parameters must be specified")
 	}
-	n, err := s.machine(r.Context(), id, macs)
+	n, config, err := s.lookupNode(r, id, macs)
 	if err != nil {
 		return Reply{}, err
+	}
+	return ok(s.appendLookup([]byte{'{'}, r, n, config))
+}
+
+// lookupNode finds the node that a ramdisk asks for, and what its agent is told.
+func (s *Server) lookupNode(r *Request, id string, macs []string) (*store.Node, agentapi.LookupConfig, error) {
+	var none agentapi.LookupConfig
+	n, err := s.machine(r.Context(), id, macs)
+	if err != nil {
+		return nil, none, err
 	}
 	r.concerns(n)
 	if !s.LookupAnyState && !n.ProvisionState.In(provision.LookupAllowed) {
-		return Reply{}, notFound()
+		return nil, none, notFound()
 	}
 	reply, err := s.token(r, n)
 	if err != nil {
-		return Reply{}, err
+		return nil, none, err
 	}
-	return ok(s.appendLookup(r, n, reply.Config))
+	return n, reply.Config, nil
 }
 
 // machine finds the node with a UUID, or else the one that all the addresses belong to.

@@ -11,10 +11,10 @@ import (
 // ramdiskTimeout is how long, in seconds, an agent may be silent, where no rackd says.
 const ramdiskTimeout = 300
 
-// appendLookup makes the answer to a lookup: who the node is and how its agent is to
-// behave, in the shape that ironic-python-agent reads.
-func (s *Server) appendLookup(r *Request, n *store.Node, c agentapi.LookupConfig) []byte {
-	b := wire.AppendValue([]byte(`{"node":{"uuid":`), n.UUID)
+// appendLookup adds to the object that b holds the answer to a lookup, and ends it: who
+// the node is and how its agent is to behave, in the shape that ironic-python-agent reads.
+func (s *Server) appendLookup(b []byte, r *Request, n *store.Node, c agentapi.LookupConfig) []byte {
+	b = wire.AppendValue(append(b, `"node":{"uuid":`...), n.UUID)
 	for _, f := range []struct {
 		name  string
 		value map[string]any

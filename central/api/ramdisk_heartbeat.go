@@ -32,8 +32,13 @@ func (s *Server) heartbeat(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	return s.beat(r, hb, tokened)
+}
+
+// beat hands the heartbeat of the path's node to the rackd that runs its work.
+func (s *Server) beat(r *Request, hb agentapi.Heartbeat, tokened bool) (Reply, error) {
 	var n *store.Node
-	err = s.eachIdent(r, r.Param(0), func(ident string) (err error) {
+	err := s.eachIdent(r, r.Param(0), func(ident string) (err error) {
 		n, err = s.Store.Node(r.Context(), ident)
 		return err
 	})

@@ -68,7 +68,7 @@ func (s *Server) inspected(r *Request, n *store.Node, inv agentapi.Inventory, mo
 	if !modern {
 		return Reply{Status: http.StatusAccepted, Body: append(wire.AppendValue([]byte(`{"uuid":`), n.UUID), '}')}, nil
 	}
-	return Reply{Status: http.StatusAccepted, Body: s.appendLookup(r, n, reply.Config)}, nil
+	return Reply{Status: http.StatusAccepted, Body: s.appendLookup([]byte{'{'}, r, n, reply.Config)}, nil
 }
 
 // readInspection reads the inventory and the addresses in it, which tell whose it is.
