@@ -55,7 +55,7 @@ func TestStormOfSerializationFailures(t *testing.T) {
 	var committed, attempts, gaveUp atomic.Int64
 	var storm sync.WaitGroup
 	for range 3 {
-		s, err := store.Open(t.Context(), f.database, store.Options{})
+		s, err := store.Open(t.Context(), f.database, store.Options{Apart: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,15 +63,7 @@ func (e *sqliteEngine) query(ctx context.Context, stmt string, args ...any) (row
 
 func (e *sqliteEngine) transact(ctx context.Context, f func(conn) error) error {
 	return retry(ctx, sqliteBusy, func() error {
-		tx, err := e.writer.begin(ctx)
-		if err != nil {
-			return err
-		}
-		defer tx.rollback(ctx)
-		if err := f(tx); err != nil {
-			return err
-		}
-		return tx.commit(ctx)
+		return once(ctx, e.begin, f)
 	})
 }
 

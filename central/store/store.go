@@ -20,6 +20,8 @@ type Options struct {
 	// Origin names this replica in the outbox; empty: a random one.
 	Origin string
 	Now    func() time.Time // nil: time.Now
+	// Apart: each transaction is committed by itself, as always on CockroachDB.
+	Apart bool
 }
 
 // Store is safe for concurrent use.
@@ -61,8 +63,8 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e, ok := s.engine.(grouping); ok && e.grouped() {
-		s.group = &group{engine: e}
+	if e, ok := s.engine.(grouping); ok && e.grouped() && !o.Apart {
+		s.group = newGroup(e)
 	}
 	s.nodes.engine = s.engine
 	return s, nil

@@ -474,6 +474,8 @@ CREATE TABLE works (
     CONSTRAINT works_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE write_turns (name TEXT NOT NULL, CONSTRAINT write_turns_pkey PRIMARY KEY (name));
+
 CREATE UNIQUE INDEX allocations_name ON allocations (name) WHERE name <> '';
 
 CREATE UNIQUE INDEX allocations_node ON allocations (node) WHERE node <> '';

@@ -67,7 +67,12 @@ func SQLite(t testing.TB) string {
 // Open opens and migrates a store and closes it when t ends.
 func Open(t testing.TB, address string) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), address, store.Options{})
+	return open(t, address, store.Options{})
+}
+
+func open(t testing.TB, address string, o store.Options) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), address, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,1 @@
+CREATE TABLE write_turns (name TEXT NOT NULL, CONSTRAINT write_turns_pkey PRIMARY KEY (name))

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"sync"
+)
+
+// attempt is one transaction of a group.
+type attempt struct {
+	members []*member // that have run, in their order
+	results []error   // theirs
+
+	err     error   // the first that a member, the database or the check of a write reported
+	culprit *member // whose it was; nil: nobody's
+	asked   bool    // the commit was asked for
+}
+
+// failed remembers what has made the transaction worthless, and whose doing it was.
+func (a *attempt) failed(err error, m *member) {
+	if a.err == nil {
+		a.err, a.culprit = err, m
+	}
+}
+
+// together runs a group and tells each member how it ended. It reports whether no
+// conflict was in the way.
+func (g *group) together(members []*member) bool {
+	ctx, cancel := untilAllAreDone(members)
+	defer cancel()
+	tx, err := g.engine.begin(ctx)
+	if err != nil {
+		if g.engine.conflict(err) {
+			g.first(members)
+			return false
+		}
+		for _, m := range members {
+			m.end <- err
+		}
+		return true
+	}
+	a := &attempt{}
+	left := g.each(ctx, tx, a, members)
+	g.finish(ctx, tx, a)
+	conflict := a.err != nil && g.engine.conflict(a.err)
+	switch {
+	case a.err == nil:
+		for i, m := range a.members {
+			m.end <- a.results[i]
+		}
+	case conflict:
+		g.undo(a, nil, left)
+	case !a.asked:
+		g.undo(a, a.culprit, left)
+	default:
+		for i, m := range a.members {
+			if a.results[i] == nil {
+				m.end <- a.err
+			} else {
+				m.end <- errAlone // it has asked for nothing; what it saw may not be so
+			}
+		}
+	}
+	return !conflict
+}
+
+// each gives every member its turn, while all goes well, and returns those that have
+// not had it.
+func (g *group) each(ctx context.Context, tx transaction, a *attempt, members []*member) (left []*member) {
+	for i, m := range members {
+		c := &groupConn{conn: tx, ctx: ctx, member: m, attempt: a}
+		if !g.give(m, c) {
+			continue
+		}
+		err := <-m.ran
+		a.members, a.results = append(a.members, m), append(a.results, err)
+		if err != nil && c.wrote {
+			a.failed(err, m)
+		}
+		if a.err != nil {
+			return members[i+1:]
+		}
+	}
+	return nil
+}
+
+// finish commits what may be committed.
+func (g *group) finish(ctx context.Context, tx transaction, a *attempt) {
+	accepted := false
+	for _, err := range a.results {
+		accepted = accepted || err == nil
+	}
+	if a.err != nil || !accepted { // in the latter case each keeps its own error
+		tx.rollback(ctx)
+		return
+	}
+	if err := tx.flush(ctx); err != nil {
+		tx.rollback(ctx)
+		a.failed(err, nil)
+		return
+	}
+	a.asked = true
+	if err := tx.commit(ctx); err != nil {
+		a.failed(err, nil)
+	}
+}
+
+// undo lets the members of a transaction that was undone run again, before those that
+// have not run yet and all others: the culprit alone, and so those that were undone for
+// others too often.
+func (g *group) undo(a *attempt, culprit *member, left []*member) {
+	var again []*member
+	for i, m := range a.members {
+		if a.results[i] == errGone {
+			continue
+		}
+		if m.undone++; m == culprit || m.undone >= maxUndone {
+			m.end <- errAlone
+			continue
+		}
+		m.end <- errAgain
+		again = append(again, m)
+	}
+	g.first(append(again, left...))
+}
+
+// untilAllAreDone returns a context that ends when the contexts of all members have.
+func untilAllAreDone(members []*member) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(members[0].ctx), groupPatience)
+	var mu sync.Mutex
+	left := len(members)
+	stops := make([]func() bool, len(members))
+	for i, m := range members {
+		stops[i] = context.AfterFunc(m.ctx, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if left--; left == 0 {
+				cancel()
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// groupConn is a group's transaction in the hands of one member: its context ends the
+// member's part, never a statement of the transaction, which is everybody's.
+type groupConn struct {
+	conn
+	ctx     context.Context
+	attempt *attempt
+	member  *member
+	wrote   bool
+}
+
+// noticed returns err, which a statement has ended with.
+func (c *groupConn) noticed(err error) error {
+	if err != nil {
+		c.attempt.failed(err, c.member)
+	}
+	return err
+}
+
+func (c *groupConn) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	c.wrote = true
+	n, err := c.conn.exec(c.ctx, stmt, args...)
+	return n, c.noticed(err)
+}
+
+func (c *groupConn) execLater(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.wrote = true
+	checked := func(n int64, err error) error { return c.noticed(check(n, err)) }
+	return c.noticed(c.conn.execLater(c.ctx, checked, stmt, args...))
+}
+
+func (c *groupConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r, err := c.conn.query(c.ctx, stmt, args...)
+	if c.noticed(err) != nil {
+		return nil, err
+	}
+	return &groupRows{r, c}, nil
+}
+
+// groupRows notices what fails while rows are read.
+type groupRows struct {
+	rows
+	c *groupConn
+}
+
+func (r *groupRows) Scan(dest ...any) error { return r.c.noticed(r.rows.Scan(dest...)) }
+
+func (r *groupRows) Err() error { return r.c.noticed(r.rows.Err()) }
