@@ -45,7 +45,7 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &sqliteEngine{newSQLiteWriter(c, writer), &sqliteReader{counter: c, db: reader, known: map[string]*sql.Stmt{}}}, nil
+	return &sqliteEngine{newSQLiteWriter(c, writer), &sqliteReader{counter: c, db: reader, known: map[string]*sqliteStmt{}}}, nil
 }
 
 func (e *sqliteEngine) exec(ctx context.Context, stmt string, args ...any) (n int64, err error) {

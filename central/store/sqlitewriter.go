@@ -16,11 +16,25 @@ type sqliteWriter struct {
 	free chan struct{}
 
 	conn  *sql.Conn // nil: to be opened
-	known map[string]*sql.Stmt
+	known map[string]*sqliteStmt
+}
+
+// sqliteStmt is a statement that is prepared.
+type sqliteStmt struct {
+	*sql.Stmt
+	positional
+}
+
+func (s *sqliteStmt) exec(ctx context.Context, args []any) (sql.Result, error) {
+	return s.ExecContext(ctx, s.arguments(args)...)
+}
+
+func (s *sqliteStmt) query(ctx context.Context, args []any) (rows, error) {
+	return queryRows(s.QueryContext(ctx, s.arguments(args)...))
 }
 
 func newSQLiteWriter(c *counter, db *sql.DB) *sqliteWriter {
-	w := &sqliteWriter{counter: c, db: db, free: make(chan struct{}, 1), known: map[string]*sql.Stmt{}}
+	w := &sqliteWriter{counter: c, db: db, free: make(chan struct{}, 1), known: map[string]*sqliteStmt{}}
 	w.free <- struct{}{}
 	return w
 }
@@ -51,14 +65,16 @@ func (w *sqliteWriter) open(ctx context.Context) (err error) {
 }
 
 // prepared returns the statement of a text.
-func (w *sqliteWriter) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
+func (w *sqliteWriter) prepared(ctx context.Context, text string) (*sqliteStmt, error) {
 	if s := w.known[text]; s != nil {
 		return s, nil
 	}
-	s, err := w.conn.PrepareContext(ctx, text)
+	p := byPosition(text)
+	made, err := w.conn.PrepareContext(ctx, p.text)
 	if err != nil {
 		return nil, err
 	}
+	s := &sqliteStmt{made, p}
 	if len(w.known) >= maxPrepared {
 		w.forget()
 	}
@@ -103,7 +119,7 @@ func (t *sqliteTx) exec(ctx context.Context, stmt string, args ...any) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.ExecContext(ctx, args...)
+	r, err := s.exec(ctx, args)
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +137,7 @@ func (t *sqliteTx) query(ctx context.Context, stmt string, args ...any) (rows, e
 	if err != nil {
 		return nil, err
 	}
-	return queryRows(s.QueryContext(ctx, args...))
+	return s.query(ctx, args)
 }
 
 func (t *sqliteTx) flush(context.Context) error { return nil }
@@ -163,7 +179,7 @@ type sqliteReader struct {
 	db *sql.DB
 
 	mu    sync.Mutex
-	known map[string]*sql.Stmt
+	known map[string]*sqliteStmt
 }
 
 func (r *sqliteReader) query(ctx context.Context, stmt string, args ...any) (rows, error) {
@@ -173,29 +189,32 @@ func (r *sqliteReader) query(ctx context.Context, stmt string, args ...any) (row
 		return nil, err
 	}
 	if s == nil {
-		return queryRows(r.db.QueryContext(ctx, stmt, args...))
+		p := byPosition(stmt)
+		return queryRows(r.db.QueryContext(ctx, p.text, p.arguments(args)...))
 	}
-	return queryRows(s.QueryContext(ctx, args...))
+	return s.query(ctx, args)
 }
 
 // prepared returns the statement of a text, nil when there are many others.
-func (r *sqliteReader) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
+func (r *sqliteReader) prepared(ctx context.Context, text string) (*sqliteStmt, error) {
 	r.mu.Lock()
 	s, full := r.known[text], len(r.known) >= maxPrepared
 	r.mu.Unlock()
 	if s != nil || full {
 		return s, nil
 	}
-	s, err := r.db.PrepareContext(ctx, text)
+	p := byPosition(text)
+	made, err := r.db.PrepareContext(ctx, p.text)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if other := r.known[text]; other != nil {
-		s.Close() // somebody was faster
+		made.Close() // somebody was faster
 		return other, nil
 	}
+	s = &sqliteStmt{made, p}
 	r.known[text] = s
 	return s, nil
 }
