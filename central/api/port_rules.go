@@ -10,7 +10,7 @@ import (
 )
 
 // placedBy are the fields of a port that checkPort is about.
-var placedBy = []string{"name", "portgroup_uuid", "pxe_enabled", "physical_network"}
+var placedBy = []string{"name", "node_uuid", "portgroup_uuid", "pxe_enabled", "physical_network"}
 
 // checkPort checks what the fields of a port cannot check alone.
 func checkPort(ctx context.Context, r *Request, tx *store.Tx, p *store.Port) error {
@@ -50,15 +50,14 @@ func checkPhysicalNetwork(ctx context.Context, tx *store.Tx, group *store.Portgr
 	return nil
 }
 
-// checkPortChange refuses a change that the state of the port's node does not allow.
+// checkPortChange refuses a change that the state of node n does not allow, to which the
+// port belongs when it is made.
 func checkPortChange(r *Request, n *store.Node, before, p *store.Port) error {
 	link := string(wire.AppendValue(nil, p.LocalLinkConnection)) != string(wire.AppendValue(nil, before.LocalLinkConnection))
 	connected := link || before.PortgroupUUID != p.PortgroupUUID || before.PXEEnabled != p.PXEEnabled || before.PhysicalNetwork != p.PhysicalNetwork
 	switch {
 	case n.ProvisionState == provision.Inspecting && r.Version >= inspectWaitSince:
 		return conflict("Cannot update port %s on node %s while it is in state %q.", p.UUID, n.UUID, n.ProvisionState)
-	case p.Node != before.Node:
-		return wire.Invalid("Port %s belongs to node %s; it cannot move to another. Delete it and create one there.", p.UUID, before.Node)
 	case before.Address != p.Address && inUse(n) && !n.Maintenance:
 		return conflict("Cannot update hardware address for port %s as node %s is active or an instance UUID is associated, "+
 			"and it is not in maintenance mode.", p.UUID, n.UUID)
@@ -68,4 +67,17 @@ func checkPortChange(r *Request, n *store.Node, before, p *store.Port) error {
 			p.UUID, n.UUID, words(rewired), n.ProvisionState)
 	}
 	return nil
+}
+
+// movedPort returns the node that port p has moved to from node n, and what speaks
+// against it. A port that is in use there stays.
+func (s *Server) movedPort(ctx context.Context, r *Request, tx *store.Tx, n *store.Node, p *store.Port) (*store.Node, error) {
+	if vif := vifOf(p.InternalInfo); vif != "" && !n.Maintenance {
+		return nil, conflict("Cannot move the port %s from node %s as it is still bound to VIF %s; detach it first.", p.UUID, n.UUID, vif)
+	}
+	to, err := s.linkedNode(ctx, r, tx, p.Node)
+	if err != nil {
+		return nil, err
+	}
+	return to, s.allowed(r, "baremetal:port:update", to)
 }

@@ -99,7 +99,13 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 			return err
 		}
 		changed = p
-		if err := checkPortChange(r, n, &before, p); err != nil {
+		to := n
+		if p.Node != before.Node {
+			if to, err = s.movedPort(ctx, r, tx, n, p); err != nil {
+				return err
+			}
+		}
+		if err := checkPortChange(r, to, &before, p); err != nil {
 			return err
 		}
 		if slices.Contains(touched, "local_link_connection") || slices.Contains(touched, "is_smartnic") {
@@ -109,6 +115,11 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		}
 		if slices.ContainsFunc(touched, func(name string) bool { return slices.Contains(placedBy, name) }) {
 			if err := checkPort(ctx, r, tx, p); err != nil {
+				return err
+			}
+		}
+		if to != n {
+			if err := errors.Join(tx.Touch(ctx, n.UUID), tx.Enqueue(ctx, dispatch.Dirty(to))); err != nil {
 				return err
 			}
 		}

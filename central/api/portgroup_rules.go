@@ -41,6 +41,11 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 		return err
 	}
 	if before != nil {
+		if before.Node != p.Node {
+			if err := s.movedPortgroup(ctx, r, tx, before, n); err != nil {
+				return err
+			}
+		}
 		if err := checkPortgroupChange(r, n, before, p); err != nil {
 			return err
 		}
@@ -56,8 +61,6 @@ func checkPortgroupChange(r *Request, n *store.Node, before, p *store.Portgroup)
 	switch {
 	case n.ProvisionState == provision.Inspecting && r.Version >= inspectWaitSince:
 		return conflict("Cannot update portgroup %s on node %s while it is in state %q.", p.UUID, n.UUID, n.ProvisionState)
-	case before.Node != p.Node:
-		return wire.Invalid("Portgroup %s belongs to node %s; it cannot move to another. Delete it and create one there.", p.UUID, before.Node)
 	case before.Address != p.Address && inUse(n) && !n.Maintenance:
 		return conflict("Cannot update hardware address for portgroup %s as node %s is active or an instance UUID is associated, "+
 			"and it is not in maintenance mode.", p.UUID, n.UUID)
@@ -66,6 +69,32 @@ func checkPortgroupChange(r *Request, n *store.Node, before, p *store.Portgroup)
 			"maintenance mode. Its state is %q.", p.UUID, n.UUID, words(rewired), n.ProvisionState)
 	}
 	return nil
+}
+
+// movedPortgroup says what speaks against a portgroup's move to node n, and tells the
+// rack of the node that it leaves.
+func (s *Server) movedPortgroup(ctx context.Context, r *Request, tx *store.Tx, before *store.Portgroup, n *store.Node) error {
+	from, err := s.linkedNode(ctx, r, tx, before.Node)
+	if err != nil {
+		return err
+	}
+	if err := s.allowed(r, "baremetal:portgroup:update", n); err != nil {
+		return err
+	}
+	used, err := tx.PortgroupInUse(ctx, before.UUID)
+	switch vif := vifOf(before.InternalInfo); {
+	case err != nil:
+		return err
+	case !n.ProvisionState.In(rewired) && !n.Maintenance:
+		return conflict("Portgroup %s can not be associated to node %s unless the node is in a %s state or in maintenance mode.",
+			before.UUID, n.UUID, words(rewired))
+	case used:
+		return wire.Invalid("Portgroup %s can not be associated with node %s because there are ports associated with this portgroup.",
+			before.UUID, n.UUID)
+	case vif != "" && !from.Maintenance:
+		return conflict("Cannot move the portgroup %s from node %s as VIF %s is attached to it; detach it first.", before.UUID, from.UUID, vif)
+	}
+	return errors.Join(tx.Touch(ctx, from.UUID), tx.Enqueue(ctx, dispatch.Dirty(from)))
 }
 
 // checkMembers refuses a change that does not fit the ports of the portgroup.

@@ -26,6 +26,11 @@ func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, befor
 			return wire.Invalid("The requested action on the volumes of node %s can not be performed: the node is in power state %q and "+
 				"must be powered off.", n.UUID, n.PowerState)
 		}
+		if before != "" && id != before {
+			if err := s.allowed(r, "baremetal:volume:update", n); err != nil {
+				return err
+			}
+		}
 		if err := tx.Enqueue(ctx, dispatch.Dirty(n)); err != nil {
 			return err
 		}

@@ -142,7 +142,7 @@ func (tx *Tx) SetTraits(ctx context.Context, node string, traits []string) error
 		return err
 	}
 	tx.noteRow("node", node, node, "update")
-	return tx.touch(ctx, node)
+	return tx.Touch(ctx, node)
 }
 
 func (tx *Tx) insertTraits(ctx context.Context, node string, traits []string) error {
@@ -158,8 +158,9 @@ func (tx *Tx) insertTraits(ctx context.Context, node string, traits []string) er
 	}, insertTraits(len(traits)), args...)
 }
 
-// touch moves a node's revision on after a change of what belongs to it.
-func (tx *Tx) touch(ctx context.Context, node string) error {
+// Touch moves a node's revision on after a change of what belongs to it, such as a port that
+// went to another node.
+func (tx *Tx) Touch(ctx context.Context, node string) error {
 	rows, err := tx.conn.exec(ctx, touchNode, node)
 	if err == nil && rows == 0 {
 		err = ErrNotFound

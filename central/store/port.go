@@ -11,7 +11,7 @@ import (
 // portColumns is the ports table in the order in which it is read.
 var portColumns = []column[Port]{
 	{"uuid", key, func(p *Port) any { return &p.UUID }},
-	{"node", key, func(p *Port) any { return &p.Node }},
+	{"node", intent, func(p *Port) any { return &p.Node }},
 	{"created_at", key, func(p *Port) any { return &micros{&p.CreatedAt} }},
 	{"updated_at", intent, func(p *Port) any { return &micros{&p.UpdatedAt} }},
 	{"address", intent, func(p *Port) any { return &p.Address }},
@@ -160,11 +160,11 @@ func (tx *Tx) InsertPort(ctx context.Context, p *Port) error {
 		return fmt.Errorf("insert port %s of node %s: %w", p.Address, p.Node, tx.s.taken(err, p.value))
 	}
 	tx.noteRow("port", p.UUID, p.Node, "create")
-	return tx.touch(ctx, p.Node)
+	return tx.Touch(ctx, p.Node)
 }
 
-// UpdatePort writes all of p (its node cannot change) and moves its node's
-// revision on. Errors: those of InsertPort.
+// UpdatePort writes all of p and moves its node's revision on; that of a node which it
+// leaves is its caller's to move (Touch). Errors: those of InsertPort.
 func (tx *Tx) UpdatePort(ctx context.Context, p *Port) error {
 	p.Address, p.UpdatedAt = strings.ToLower(p.Address), tx.s.now()
 	rows, err := tx.conn.exec(ctx, updatePort, append([]any{p.UUID}, fields(portColumns, p, intent)...)...)
@@ -175,7 +175,7 @@ func (tx *Tx) UpdatePort(ctx context.Context, p *Port) error {
 		return fmt.Errorf("update port %s of node %s: %w", p.UUID, p.Node, tx.s.taken(err, p.value))
 	}
 	tx.noteRow("port", p.UUID, p.Node, "update")
-	return tx.touch(ctx, p.Node)
+	return tx.Touch(ctx, p.Node)
 }
 
 // DeletePort removes the port and moves its node's revision on.
@@ -188,7 +188,7 @@ func (tx *Tx) DeletePort(ctx context.Context, p *Port) error {
 		return fmt.Errorf("delete port %s of node %s: %w", p.UUID, p.Node, err)
 	}
 	tx.noteRow("port", p.UUID, p.Node, "delete")
-	return tx.touch(ctx, p.Node)
+	return tx.Touch(ctx, p.Node)
 }
 
 // TenantVIF is the key of internal_info under which a port or portgroup keeps the

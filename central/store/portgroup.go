@@ -28,7 +28,7 @@ var portgroups = newTable(table[Portgroup]{
 	name: "portgroups", noun: "portgroup", join: " JOIN nodes n ON n.uuid = t.node",
 	columns: []column[Portgroup]{
 		{"uuid", key, func(p *Portgroup) any { return &p.UUID }},
-		{"node", key, func(p *Portgroup) any { return &p.Node }},
+		{"node", intent, func(p *Portgroup) any { return &p.Node }},
 		{"created_at", key, func(p *Portgroup) any { return &micros{&p.CreatedAt} }},
 		{"updated_at", intent, func(p *Portgroup) any { return &micros{&p.UpdatedAt} }},
 		{"address", intent, func(p *Portgroup) any { return &p.Address }},
@@ -103,16 +103,16 @@ func (tx *Tx) InsertPortgroup(ctx context.Context, p *Portgroup) error {
 	if err := portgroups.insert(ctx, tx, p); err != nil {
 		return err
 	}
-	return tx.touch(ctx, p.Node)
+	return tx.Touch(ctx, p.Node)
 }
 
-// UpdatePortgroup writes all of p (its node cannot change) and moves its node's
-// revision on. Errors: those of InsertPortgroup.
+// UpdatePortgroup writes all of p and moves its node's revision on; that of a node which it
+// leaves is its caller's to move (Touch). Errors: those of InsertPortgroup.
 func (tx *Tx) UpdatePortgroup(ctx context.Context, p *Portgroup) error {
 	if err := portgroups.update(ctx, tx, p); err != nil {
 		return err
 	}
-	return tx.touch(ctx, p.Node)
+	return tx.Touch(ctx, p.Node)
 }
 
 // DeletePortgroup removes p and moves its node's revision on.
@@ -120,7 +120,7 @@ func (tx *Tx) DeletePortgroup(ctx context.Context, p *Portgroup) error {
 	if err := portgroups.remove(ctx, tx, p.UUID); err != nil {
 		return err
 	}
-	return tx.touch(ctx, p.Node)
+	return tx.Touch(ctx, p.Node)
 }
 
 // PortgroupInUse reports whether a port is in the portgroup.

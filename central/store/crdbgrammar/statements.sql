@@ -1168,9 +1168,9 @@ UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epo
 
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4, driver = $5, conductor_group = $6, resource_class = $7, owner = $8, lessee = $9, description = $10, shard = $11, parent_node = $12, chassis_uuid = $13, allocation_uuid = $14, instance_uuid = $15, instance_name = $16, interfaces = $17, driver_info = $18, properties = $19, instance_info = $20, extra = $21, network_data = $22, target_raid_config = $23, automated_clean = $24, disable_power_off = $25, protected = $26, protected_reason = $27, retired = $28, retired_reason = $29, maintenance_set = $30, maintenance_why = $31, fault_acked = $32, generation = $33, accepted_state = $34, accepted_target = $35, accepted_at = $36, accepted_error = $37, power_generation = $38, power_target = $39, inspection_started_at = $40 WHERE uuid = $1 AND revision = $2;
 
-UPDATE portgroups SET updated_at = $2, address = $3, name = $4, mode = $5, standalone_ports_supported = $6, dynamic_portgroup = $7, physical_network = $8, category = $9, properties = $10, extra = $11, internal_info = $12 WHERE uuid = $1;
+UPDATE portgroups SET node = $2, updated_at = $3, address = $4, name = $5, mode = $6, standalone_ports_supported = $7, dynamic_portgroup = $8, physical_network = $9, category = $10, properties = $11, extra = $12, internal_info = $13 WHERE uuid = $1;
 
-UPDATE ports SET updated_at = $2, address = $3, name = $4, description = $5, pxe_enabled = $6, is_smartnic = $7, physical_network = $8, portgroup_uuid = $9, available_for_dynamic_portgroup = $10, vendor = $11, category = $12, local_link_connection = $13, extra = $14, internal_info = $15 WHERE uuid = $1;
+UPDATE ports SET node = $2, updated_at = $3, address = $4, name = $5, description = $6, pxe_enabled = $7, is_smartnic = $8, physical_network = $9, portgroup_uuid = $10, available_for_dynamic_portgroup = $11, vendor = $12, category = $13, local_link_connection = $14, extra = $15, internal_info = $16 WHERE uuid = $1;
 
 UPDATE runbooks SET updated_at = $2, name = $3, description = $4, steps = $5, traits = $6, disable_ramdisk = $7, public = $8, owner = $9, extra = $10 WHERE uuid = $1;
 

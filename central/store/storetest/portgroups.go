@@ -64,6 +64,16 @@ func portgroups(t *testing.T, s *store.Store) {
 	if err := errors.Join(err, groupErr); err != nil || !inUse || len(port.InternalInfo) != 1 || len(group.InternalInfo) != 0 {
 		t.Errorf("in use %t, port %+v, portgroup %+v, error %v: the VIFs must be gone and nothing else", inUse, port, group, err)
 	}
+	to := NewNode("to")
+	Insert(t, s, to)
+	port.Node, group.Node = to.UUID, to.UUID
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.Touch(ctx, n.UUID), tx.UpdatePort(ctx, port), tx.UpdatePortgroup(ctx, group))
+	})
+	if ports, err := s.Ports(t.Context(), store.PortQuery{Nodes: []string{to.UUID}, Portgroups: []string{g.UUID}}); err != nil || len(ports) != 1 {
+		t.Errorf("ports of the node that they have moved to: %v, error %v", ports, err)
+	}
+	g = group
 	update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeletePortgroup(ctx, g) })
 	if _, err := s.Portgroup(t.Context(), g.UUID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("deleted portgroup: %v, want ErrNotFound", err)
