@@ -35,9 +35,18 @@ func (s *Server) nodes() Resource {
 
 // node reads the node that a request names and may read.
 func (s *Server) node(r *Request, ident string) (*store.Node, error) {
+	return s.findNode(r, ident, s.Store.Node)
+}
+
+// shownNode is node for one that is only shown: it must not be changed.
+func (s *Server) shownNode(r *Request, ident string) (*store.Node, error) {
+	return s.findNode(r, ident, s.Store.ShownNode)
+}
+
+func (s *Server) findNode(r *Request, ident string, find func(context.Context, string) (*store.Node, error)) (*store.Node, error) {
 	var found *store.Node
 	err := s.eachIdent(r, ident, func(ident string) (err error) {
-		found, err = s.Store.Node(r.Context(), ident)
+		found, err = find(r.Context(), ident)
 		return err
 	})
 	if err == nil {
@@ -111,11 +120,17 @@ var subresources = []struct {
 // appendNode appends a node with its links.
 func (s *Server) appendNode(b []byte, r *Request, sel fields.Selection, n *store.Node) []byte {
 	b = nodeTable.Append(append(b, '{'), sel, s.view(r, n, sel))
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+n.UUID)
-	if !sel.Chosen {
+	return s.appendLinks(b, r, n.UUID, !sel.Chosen)
+}
+
+// appendLinks appends a node's links and its end.
+func (s *Server) appendLinks(b []byte, r *Request, uuid string, whole bool) []byte {
+	path := "nodes/" + uuid
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, path)
+	if whole {
 		for _, sub := range subresources {
 			if sub.since <= r.Version {
-				b = wire.AppendLinks(wire.AppendName(b, sub.name), r.Base, "nodes/"+n.UUID+"/"+sub.name)
+				b = wire.AppendLinks(wire.AppendName(b, sub.name), r.Base, path+"/"+sub.name)
 			}
 		}
 	}
@@ -141,9 +156,19 @@ func (s *Server) showNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	n, err := s.node(r, r.Param(0))
+	b := make([]byte, 0, 4096)
+	keeps := r.keeps(sel)
+	if uuid, named := wire.UUID(r.Param(0)); named && keeps {
+		if fields := s.encodedNow(r.Context(), r.Version, uuid); fields != nil {
+			return ok(s.appendLinks(append(b, fields...), r, uuid, true))
+		}
+	}
+	n, err := s.shownNode(r, r.Param(0))
 	if err != nil {
 		return Reply{}, err
 	}
-	return ok(s.appendNode(make([]byte, 0, 4096), r, sel, n))
+	if keeps {
+		return ok(s.appendLinks(s.encode(b, r, n), r, n.UUID, true))
+	}
+	return ok(s.appendNode(b, r, sel, n))
 }

@@ -50,6 +50,7 @@ type Server struct {
 	resources []Resource
 	document  []byte // OpenAPI
 	crossSite *http.CrossOriginProtection
+	encoded   encodedNodes
 	buffers   sync.Pool // of *[]byte
 	longest   atomic.Int64
 }

@@ -84,3 +84,28 @@ func TestMigrationsAreOneStatementEach(t *testing.T) {
 		}
 	}
 }
+
+// A stamp must change with whatever it stands for: each write of a node moves its
+// revision on, and what is shown of a piece of work never changes while it is open.
+func TestStampsMissNothing(t *testing.T) {
+	moves := regexp.MustCompile(`\bUPDATE nodes SET revision = (nodes\.)?revision \+ 1\b`)
+	ends := regexp.MustCompile(`\bUPDATE works SET state = ('ended'|\$2), ended_at = \S+, error = \S+ (FROM v )?WHERE `)
+	nodes, works := 0, 0
+	for _, stmt := range AllStatements() {
+		if strings.Contains(stmt, "UPDATE nodes ") {
+			nodes++
+			if !moves.MatchString(stmt) {
+				t.Errorf("%s writes nodes and leaves their revision", stmt)
+			}
+		}
+		if strings.Contains(stmt, "UPDATE works ") {
+			works++
+			if !ends.MatchString(stmt) {
+				t.Errorf("%s changes works otherwise than to end them", stmt)
+			}
+		}
+	}
+	if nodes < 4 || works < 2 {
+		t.Errorf("looked at %d writes of nodes and %d of works: too few", nodes, works)
+	}
+}

@@ -28,7 +28,9 @@ type Options struct {
 type Store struct {
 	engine engine
 	group  *group // nil: each transaction by itself
-	nodes  gatherer
+	nodes  gatherer[*Node]
+	shown  gatherer[*Node]
+	stamps gatherer[Stamp]
 	count  counter
 	opts   Options
 
@@ -66,7 +68,9 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	if e, ok := s.engine.(grouping); ok && e.grouped() && !o.Apart {
 		s.group = newGroup(e)
 	}
-	s.nodes.engine = s.engine
+	s.nodes.conn, s.nodes.fetch = s.engine, fetchNodes
+	s.shown.conn, s.shown.fetch = s.engine, fetchShown
+	s.stamps.conn, s.stamps.fetch = s.engine, fetchStamps
 	return s, nil
 }
 

@@ -52,6 +52,7 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		{"Numbering", numbering},
 		{"Audit", audit},
 		{"StepLists", stepLists},
+		{"Stamps", stamps},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+
+	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// keeps reports whether an answer shows nodes as encodedNodes keeps them.
+func (r *Request) keeps(sel fields.Selection) bool {
+	if sel.Chosen {
+		return false
+	}
+	see := r.sightOf()
+	return see.whole && !see.secrets && (r.may == nil || r.may.Decide(readNode).Always())
+}
+
+// encode appends the whole fields of a node for one who sees all but secrets, and keeps
+// them.
+func (s *Server) encode(b []byte, r *Request, n *store.Node) []byte {
+	begin := len(b)
+	all := nodeTable.All(r.Version)
+	v := s.view(r, n, all)
+	b = nodeTable.Append(append(b, '{'), all, v)
+	s.encoded.keep(r.Version, n, v.owner, b[begin:])
+	return b
+}
+
+// encodedBefore is what encode appended for the node; nil when that is not how it is
+// now. The stamp has been read since the request began.
+func (s *Server) encodedBefore(v microversion.Version, uuid string, stamp store.Stamp) []byte {
+	n := s.encoded.find(uuid, v)
+	if n == nil || n.stamp != stamp {
+		return nil
+	}
+	if f, _ := nodeTable.Lookup("conductor"); v >= f.Since {
+		if m, _ := s.Roster.Owner(uuid, n.driver, n.group); m.Name != n.conductor {
+			return nil
+		}
+	}
+	return n.fields
+}
+
+// encodedNow is encodedBefore for a single node, whose stamp it reads where that is of
+// use. The node may be gone: that is for whoever reads it then to find.
+func (s *Server) encodedNow(ctx context.Context, v microversion.Version, uuid string) []byte {
+	if !s.encoded.age() || s.encoded.find(uuid, v) == nil {
+		return nil
+	}
+	stamp, err := s.Store.NodeStamp(ctx, uuid)
+	if err != nil {
+		return nil
+	}
+	return s.encodedBefore(v, uuid, stamp)
+}
+
+// maxFilled is how many nodes of a page may be missing among the encoded ones for them
+// to be read by themselves.
+const maxFilled = 32
+
+// place is a node's on a page.
+type place struct {
+	uuid   string
+	stamp  store.Stamp
+	fields []byte
+}
+
+// encodedPage appends a page of nodes most of which have been encoded before. known
+// false: they have not, or change meanwhile, and the page has to be read as a whole.
+func (s *Server) encodedPage(p *nodePage, r *Request, q store.NodeQuery) (known bool, err error) {
+	if !s.encoded.age() {
+		return false, nil
+	}
+	list := make([]place, 0, q.Limit)
+	missing := 0
+	_, err = s.Store.NodeStamps(r.Context(), q, func(uuid string, stamp store.Stamp) {
+		fields := s.encodedBefore(r.Version, uuid, stamp)
+		if fields == nil {
+			missing++
+		}
+		list = append(list, place{uuid, stamp, fields})
+	})
+	if err != nil || missing > maxFilled {
+		return false, err
+	}
+	if missing > 0 {
+		if whole, err := s.fill(r, list, missing); err != nil || !whole {
+			return false, err
+		}
+	}
+	for i := range list {
+		p.next(list[i].uuid)
+		p.body = s.appendLinks(append(p.body, list[i].fields...), r, list[i].uuid, true)
+	}
+	return true, nil
+}
+
+// fill reads the nodes of a page that have not been encoded, and reports whether they
+// still are what the page was made of.
+func (s *Server) fill(r *Request, list []place, missing int) (whole bool, err error) {
+	at := make(map[string]*place, missing)
+	q := store.NodeQuery{IncludeChildren: true}
+	for i := range list {
+		if list[i].fields == nil {
+			at[list[i].uuid] = &list[i]
+			q.UUIDs = append(q.UUIDs, list[i].uuid)
+		}
+	}
+	filled := 0
+	_, err = s.Store.ShowNodes(r.Context(), q, func(n *store.Node) {
+		if p := at[n.UUID]; p != nil && p.stamp == n.Stamp() {
+			p.fields = s.encode(nil, r, n)
+			filled++
+		}
+	})
+	return filled == missing, err
+}
