@@ -64,6 +64,7 @@ func TestRefusals(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
 	b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+nodeID+`","address":"aa:bb:cc:dd:ee:01"}`)
+	const inChassisID, chassisID = "22222222-2222-4333-8444-555555555556", "22222222-2222-4333-8444-555555555557"
 	const n = "/v1/nodes/n1"
 	tests := []struct {
 		method, path, version, body string
@@ -85,7 +86,9 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/nodes", "1.49", `{"driver":"fake-hardware","owner":"x"}`, 406, "owner"},
 		{"POST", "/v1/nodes", "1.4", `{"driver":"fake-hardware","name":"x"}`, 406, "name"},
 		{"PATCH", n, "1.49", `[{"op":"add","path":"/owner","value":"x"}]`, 406, "owner"},
-		{"PATCH", "/v1/nodes/" + nodeID, "1.24", `[{"op":"remove","path":"/chassis_uuid"}]`, 406, "chassis_uuid"},
+		{"PATCH", "/v1/nodes/" + inChassisID, "1.24", `[{"op":"remove","path":"/chassis_uuid"}]`, 406, "chassis_uuid"},
+		{"PATCH", "/v1/nodes/" + inChassisID, "1.24", `[{"op":"replace","path":"/chassis_uuid","value":null}]`, 406, "chassis_uuid"},
+		{"PATCH", "/v1/nodes/" + nodeID, "1.4", `[{"op":"add","path":"/name","value":"x"}]`, 406, "name"},
 		{"PUT", n + "/states/provision", "1.5", `{"target":"inspect"}`, 406, "1.6"},
 		{"PUT", n + "/states/power", "1.26", `{"target":"soft power off"}`, 406, "1.27"},
 		{"PUT", n + "/states/power", "1.26", `{"target":"power off","timeout":5}`, 406, "1.27"},
@@ -93,7 +96,14 @@ func TestRefusals(t *testing.T) {
 		{"GET", n + "/history", "1.77", "", 404, ""},
 		{"GET", n + "/inventory", "1.80", "", 404, ""},
 		{"PUT", n + "/management/inject_nmi", "1.28", "", 404, ""},
-		{"GET", n + "/traits", "1.36", "", 404, ""},
+		{"GET", n + "/traits", "1.36", "", 406, "not acceptable"},
+		{"PUT", n + "/traits", "1.36", `{"traits":[]}`, 405, ""},
+		{"PUT", n + "/traits/CUSTOM_A", "1.36", "", 405, ""},
+		{"DELETE", n + "/traits", "1.36", "", 404, ""},
+		{"DELETE", n + "/traits/CUSTOM_A", "1.36", "", 404, ""},
+		{"PUT", n + "/states/raid", "1.11", "{}", 406, "not acceptable"},
+		{"GET", n + "/bios?fields=name", "1.73", "", 400, "Invalid query parameter ?fields=name received."},
+		{"GET", n + "/bios?detail=true", "1.73", "", 400, "Invalid query parameter ?detail=true received."},
 		// Routes.
 		{"GET", "/v1/nothing", "1.115", "", 404, "The resource could not be found."},
 		{"GET", n + "/nothing", "1.115", "", 404, "The resource could not be found."},
@@ -107,16 +117,19 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/nodes?limit=x", "1.115", "", 400, "limit"},
 		{"GET", "/v1/nodes?limit=-1", "1.115", "", 400, "Limit must be positive"},
 		{"GET", "/v1/nodes?marker=" + strings.Replace(nodeID, "1", "2", 1), "1.115", "", 404, "could not be found"},
-		{"GET", "/v1/nodes?marker=zzz", "1.115", "", 400, "Expected a UUID"},
+		{"GET", "/v1/nodes?marker=zzz", "1.115", "", 400, "Expected UUID for marker: zzz"},
 		{"GET", "/v1/nodes?sort_dir=up", "1.115", "", 400, "sort direction"},
 		{"GET", "/v1/nodes?sort_key=driver_info", "1.115", "", 400, "sort_key"},
 		{"GET", "/v1/nodes?sort_key=nope", "1.115", "", 400, "sort_key"},
 		{"GET", "/v1/nodes?fields=nope", "1.115", "", 400, "nope"},
-		{"GET", "/v1/nodes?fields=uuid&detail=True", "1.115", "", 400, "subset of fields"},
+		{"GET", "/v1/nodes?fields=uuid&detail=True", "1.115", "", 400, "Can not specify ?detail=True and fields"},
 		{"GET", "/v1/nodes?maintenance=maybe", "1.115", "", 400, "maintenance"},
-		{"GET", "/v1/nodes?provision_state=nope", "1.115", "", 400, "provision state"},
+		{"GET", "/v1/nodes?provision_state=nope", "1.115", "", 400, "Provision state \"nope\" is not valid"},
 		{"GET", "/v1/nodes?fault=nope", "1.115", "", 400, "fault"},
-		{"GET", "/v1/nodes?instance_uuid=nope", "1.115", "", 400, "Expected a UUID"},
+		{"GET", "/v1/nodes?instance_uuid=nope", "1.115", "", 400, "Expected UUID for instance_uuid: nope"},
+		{"GET", "/v1/nodes?instance_uuid=", "1.115", "", 400, "Expected UUID for instance_uuid"},
+		{"GET", "/v1/nodes?associated=", "1.115", "", 400, "Invalid associated"},
+		{"GET", "/v1/nodes?sort_dir=", "1.115", "", 400, "sort direction"},
 		{"GET", "/v1/nodes?%zz", "1.115", "", 400, "query"},
 		{"GET", "/v1/nodes?limit=1&limit=2", "1.115", "", 400, "limit"},
 		{"GET", "/v1/ports?address=nope", "1.115", "", 400, "MAC"},
@@ -127,7 +140,10 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/conductors?marker=nope", "1.115", "", 404, "Conductor nope could not be found"},
 		// Names.
 		{"GET", "/v1/nodes/nope", "1.115", "", 404, "Node nope could not be found"},
-		{"GET", "/v1/nodes/n1", "1.4", "", 400, "Expected a UUID but received n1"},
+		{"GET", "/v1/nodes/n1", "1.4", "", 404, "Node n1 could not be found."},
+		{"PATCH", "/v1/nodes/n1", "1.4", `[{"op":"add","path":"/extra/b","value":1}]`, 404, "Node n1 could not be found."},
+		{"GET", "/v1/nodes/ports", "1.115", "", 404, "could not be found"},
+		{"GET", "/v1/nodes/vifs", "1.28", "", 404, "could not be found"},
 		{"GET", "/v1/nodes/a~b", "1.9", "", 400, "logical name"},
 		{"GET", "/v1/nodes/a@b", "1.115", "", 400, "logical name"},
 		{"DELETE", "/v1/ports/p1", "1.115", "", 400, "Expected a UUID"},
@@ -145,9 +161,12 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":"x"}`, 400, "not of type 'object'"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","maintenance":"perhaps"}`, 400, "perhaps"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"no spaces"}`, 400, "invalid name"},
-		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"detail"}`, 400, "invalid name"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"detail"}`, 400, "The word \"detail\" is reserved"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":""}`, 400, "Cannot create node with invalid name ''"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","instance_name":""}`, 400, "should be non-empty"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","protected":true}`, 400, "('protected' was unexpected)"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"22222222-2222-4333-8444-555555555555"}`, 400, "invalid name"},
-		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","uuid":"x"}`, 400, "Expected a UUID"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","uuid":"x"}`, 400, "Expected UUID for uuid: x"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","uuid":"` + nodeID + `"}`, 409, "A node with UUID " + nodeID + " already exists"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"n1"}`, 409, "A node with name n1 already exists."},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"nope"}`, 400, "No valid host was found. Reason: No conductor service registered which supports driver nope"},
@@ -155,7 +174,8 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","conductor_group":"w.>"}`, 400, "conductor"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","boot_interface":"nope"}`, 400, "ironic.hardware.interfaces.boot"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","chassis_uuid":"` + nodeID + `"}`, 400, "Chassis"},
-		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","parent_node":"33333333-2222-4333-8444-555555555555"}`, 400, "could not be found"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","parent_node":"33333333-2222-4333-8444-555555555555"}`, 400, "Unable to apply the requested parent_node"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","owner":"a","parent_node":"n1"}`, 400, "Unable to apply the requested parent_node 'n1'"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":{"a":1e999}}`, 400, "out of range"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":{"a":"\u0000"}}`, 400, "NUL"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"redfish_password":"******"}}`, 400, "mask"},
@@ -168,13 +188,17 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/ports", "1.93", `{"node_ident":"n1","address":"aa:bb:cc:dd:ee:02"}`, 406, "node_ident"},
 		// JSON PATCH.
 		{"PATCH", n, "1.115", `{}`, 400, "list of operations"},
-		{"PATCH", n, "1.115", `[]`, 400, "operations"},
+		{"PATCH", n, "1.115", ``, 400, "list of operations"},
 		{"PATCH", n, "1.115", `[{"op":"test","path":"/name","value":"n1"}]`, 400, "'add', 'replace', 'remove'"},
 		{"PATCH", n, "1.115", `[{"op":"move","path":"/name","from":"/extra"}]`, 400, "from"},
 		{"PATCH", n, "1.115", `[{"op":"add","path":"/name","value":"x","extra":1}]`, 400, "extra"},
 		{"PATCH", n, "1.115", `[{"op":"add","path":"name","value":"x"}]`, 400, "path"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name"}]`, 400, "value"},
-		{"PATCH", n, "1.115", `[{"op":"add","path":"/colour","value":"x"}]`, 400, "Adding a new attribute (/colour)"},
+		{"PATCH", n, "1.115", `[{"op":"add","path":"/colour","value":"x"}]`, 400, "Cannot patch /colour. Only the following can be updated: automated_clean"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name","value":"a b"}]`, 400, "Node n1: Cannot change name to invalid name 'a b'"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name","value":null}]`, 400, "invalid name 'null'"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name","value":"states"}]`, 400, "The word \"states\" is reserved"},
+		{"PATCH", n, "1.115", `[{"op":"add","path":"/parent_node","value":"n1"}]`, 400, "its own parent"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/provision_state","value":"active"}]`, 400, "Cannot patch /provision_state"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/traits","value":[]}]`, 400, "Cannot patch /traits"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/uuid","value":"x"}]`, 400, "Cannot patch /uuid"},
@@ -188,8 +212,11 @@ func TestRefusals(t *testing.T) {
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver","value":"redfish"}]`, 400, "entrypoint"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver","value":"nope"}]`, 400, "No valid host"},
 		// Actions.
-		{"PUT", n + "/states/provision", "1.115", `{"target":"dance"}`, 400, "no such action"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"dance"}`, 400, "The requested action \"dance\" can not be performed on node \"" + nodeID + "\" while it is in state \"enroll\""},
 		{"PUT", n + "/states/provision", "1.115", `{"target":7}`, 400, "no such action"},
+		{"PUT", n + "/states/provision", "1.115", `{}`, 400, "Missing mandatory parameter: target"},
+		{"PUT", "/v1/nodes/nope/states/provision", "1.5", `{"target":"manage"}`, 404, "Node nope could not be found"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"clean","clean_steps":[]}`, 400, "\"clean_steps\" is required"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"manage","foo":1}`, 400, "Unexpected arguments: foo"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"active"}`, 400, "can not be performed on node"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"clean"}`, 400, "clean_steps"},
@@ -199,7 +226,12 @@ func TestRefusals(t *testing.T) {
 		{"PUT", n + "/states/provision", "1.55", `{"target":"active","configdrive":{"meta_data":{}}}`, 400, "1.56"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"active","configdrive":{"odd":{}}}`, 400, "odd"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"rescue"}`, 400, "rescue_password"},
-		{"PUT", n + "/states/power", "1.115", `{"target":"dance"}`, 400, "power targets"},
+		{"PUT", n + "/states/power", "1.115", `{"target":"dance"}`, 400, "The requested action \"dance\" can not be performed on node \"n1\" while it is in state \"None\""},
+		{"PUT", n + "/states/power", "1.115", `{}`, 400, "Missing mandatory parameter: target"},
+		{"PUT", n + "/states/power", "1.115", `{"target":"power on","foo":1}`, 400, "Unexpected arguments: foo"},
+		{"PUT", "/v1/nodes/nope/states/power", "1.115", `{"target":"soft power off"}`, 404, "Node nope could not be found"},
+		{"PUT", n + "/management/boot_device", "1.115", `{}`, 400, "Missing mandatory parameter: boot_device"},
+		{"PUT", n + "/states/console", "1.115", `{}`, 400, "Missing mandatory parameter: enabled"},
 		{"PUT", n + "/states/power", "1.115", `{"target":"power on","timeout":0}`, 400, "timeout"},
 		{"PUT", n + "/states/power", "1.115", `{"target":"power on","timeout":1.5}`, 400, "timeout"},
 		{"PUT", n + "/management/boot_device", "1.115", `{"boot_device":"tape"}`, 400, "tape"},
@@ -208,6 +240,8 @@ func TestRefusals(t *testing.T) {
 		{"PUT", n + "/traits/bad", "1.115", ``, 400, "CUSTOM_"},
 		{"DELETE", n + "/traits/CUSTOM_NOPE", "1.115", ``, 404, "CUSTOM_NOPE"},
 	}
+	b.want(201, "POST", "/v1/chassis", "1.115", `{"uuid":"`+chassisID+`"}`)
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+inChassisID+`","chassis_uuid":"`+chassisID+`","driver":"fake-hardware"}`)
 	before := b.snapshot()
 	for _, tt := range tests {
 		a := b.do(tt.method, tt.path, tt.version, tt.body)
@@ -277,7 +311,7 @@ func TestPaths(t *testing.T) {
 		status        int
 	}{
 		{"/nodes", "1.115", 200}, {"/v1/nodes/", "1.115", 200}, {"/nodes/n1", "1.115", 200},
-		{"/v1/nodes/n1.json", "1.90", 200}, {"/v1/nodes/n1.json", "1.91", 404}, {"/v1/nodes/n1.json", "", 400},
+		{"/v1/nodes/n1.json", "1.90", 200}, {"/v1/nodes/n1.json", "1.91", 404}, {"/v1/nodes/n1.json", "", 404},
 		{"/v1/nodes.json", "1.50", 200}, {"/v1/nodes/twin.json", "1.90", 200}, {"/v1/nodes/twin.json", "1.91", 200},
 		{"/v1/nodes/" + strings.ReplaceAll(nodeID, "-", ""), "1.1", 200}, {"/v1//nodes", "1.115", 404},
 	} {

@@ -78,7 +78,7 @@ func TestInspectionRuleRefusals(t *testing.T) {
 		refusal{"POST", all, "1.96", `{"sensitive":5,` + fail + `}`, 400, "sensitive"},
 		refusal{"POST", all, "1.96", `{"description":"` + strings.Repeat("x", 256) + `",` + fail + `}`, 400, "255"},
 		refusal{"POST", all, "1.96", `{"scope":"x",` + fail + `}`, 400, "scope"},
-		refusal{"POST", all, "1.96", `{"uuid":"x",` + fail + `}`, 400, "Expected a UUID"},
+		refusal{"POST", all, "1.96", `{"uuid":"x",` + fail + `}`, 400, "Expected UUID for uuid: x"},
 		refusal{"PATCH", one, "1.96", `[{"op":"replace","path":"/sensitive","value":false}]`, 400, "cannot have the sensitive flag unset"},
 		refusal{"PATCH", one, "1.96", `[{"op":"remove","path":"/actions"}]`, 400, "required"},
 		refusal{"PATCH", one, "1.96", `[{"op":"replace","path":"/actions/0/op","value":"explode"}]`, 400, "not supported"},

@@ -40,7 +40,7 @@ func (r *Request) argument(name string) (any, error) {
 		return nil, err
 	}
 	if body[name] == nil {
-		return nil, wire.Invalid("Missing mandatory argument: %s", name)
+		return nil, missingArgument(name)
 	}
 	return body[name], nil
 }

@@ -92,6 +92,9 @@ func (s *Server) listBIOS(r *Request) (Reply, error) {
 	if err := r.Query.Allow("fields", "detail"); err != nil {
 		return Reply{}, err
 	}
+	if fields, given := r.Query["fields"]; given && r.Version < biosRegistrySince {
+		return Reply{}, wire.Invalid("Invalid query parameter ?fields=%.80s received.", fields)
+	}
 	if r.Query.Has("fields") {
 		r.Query["fields"] += ",created_at,updated_at" // whatever is asked for, these are shown
 	}

@@ -51,7 +51,12 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := errors.Join(s.checkNames(r, n), fitInterfaces(n, m)); err != nil {
+	if n.Name != "" {
+		if err := checkName(r, n.Name, "Cannot create node with invalid name"); err != nil {
+			return Reply{}, err
+		}
+	}
+	if err := errors.Join(checkGroup(n), fitInterfaces(n, m)); err != nil {
 		return Reply{}, err
 	}
 	if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, nil); err != nil {
@@ -88,11 +93,22 @@ func (s *Server) claim(r *Request, n *store.Node) error {
 	return nil
 }
 
-// checkNames checks the fields that name something.
-func (s *Server) checkNames(r *Request, n *store.Node) error {
-	if n.Name != "" && !wire.ValidName(n.Name, r.Version) {
-		return wire.Invalid("Cannot create or update node with invalid name '%.80s'", n.Name)
+// reservedNames are the words that stand where the name of a node could.
+var reservedNames = []string{"maintenance", "management", "states", "vendor_passthru", "detail", "validate"}
+
+// checkName refuses a name that no node can bear.
+func checkName(r *Request, name, refusal string) error {
+	if slices.Contains(reservedNames, name) {
+		return wire.Invalid("The word \"%s\" is reserved and can not be used as a node name. Reserved words are: %s.",
+			name, strings.Join(reservedNames, ", "))
 	}
+	if !wire.ValidName(name, r.Version) {
+		return wire.Invalid("%s '%.80s'", refusal, name)
+	}
+	return nil
+}
+
+func checkGroup(n *store.Node) error {
 	if strings.Trim(n.ConductorGroup, "abcdefghijklmnopqrstuvwxyz0123456789_-.") != "" {
 		return wire.Invalid("Schema error for node: conductor_group %.80q does not match '^[a-zA-Z0-9_\\-\\.]*$'", n.ConductorGroup)
 	}

@@ -17,6 +17,7 @@ var fieldRules = map[string]string{
 	"properties":        "baremetal:node:update:properties",
 	"chassis_uuid":      "baremetal:node:update:chassis_uuid",
 	"instance_uuid":     "baremetal:node:update:instance_uuid",
+	"instance_name":     "baremetal:node:update_instance_info",
 	"lessee":            "baremetal:node:update:lessee",
 	"owner":             "baremetal:node:update:owner",
 	"driver":            updateInterfaces,

@@ -88,7 +88,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 				}
 				return maskInstance(n.InstanceInfo)
 			}),
-		str("instance_name", 104, func(n *nodeView) *string { return &n.InstanceName }).Write().Max(255).Sort(),
+		str("instance_name", 104, func(n *nodeView) *string { return &n.InstanceName }).Write().Filled().Max(255).Sort(),
 		fields.UUID("instance_uuid", 1, func(n *nodeView) *string { return &n.InstanceUUID }).Write().List().Sort(),
 		computed("last_error", 1, guard("last_error", func(n *nodeView) any { return orNull(n.LastError) })).Sort(),
 		str("lessee", 65, func(n *nodeView) *string { return &n.Lessee }).Write().Max(255).Sort(),
@@ -124,7 +124,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		case "name":
 			list[i] = list[i].Where(func(v any) error {
 				if v == "" {
-					return wire.Invalid("Cannot create or update node with invalid name ''; remove the name instead.")
+					return wire.Invalid("Cannot create node with invalid name ''")
 				}
 				return nil
 			})

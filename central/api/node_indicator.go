@@ -13,7 +13,8 @@ import (
 
 func (s *Server) nodeIndicators() Resource {
 	const all, get = "nodes/{node}/management/indicators", "baremetal:node:get_indicator_state"
-	return Resource{Since: 63, Routes: []Route{
+	// They came with 1.63, but Ironic has always answered at any version.
+	return Resource{Routes: []Route{
 		{Method: http.MethodGet, Path: all, Policy: get, Handle: s.listIndicators},
 		{Method: http.MethodGet, Path: all + "/{indicator}", Policy: get, Handle: s.showIndicator},
 		{Method: http.MethodPut, Path: all + "/{indicator}", Policy: "baremetal:node:set_indicator_state", Handle: s.setIndicator},

@@ -17,8 +17,8 @@ import (
 // brought each.
 var nodeFilters = map[string]microversion.Version{
 	"chassis_uuid": 1, "instance_uuid": 1, "associated": 1, "maintenance": 1, "provision_state": 9, "driver": 16,
-	"resource_class": 21, "fault": 42, "conductor_group": 46, "conductor": 49, "owner": 50, "description_contains": 51,
-	"retired": 61, "lessee": 65, "project": 65, "shard": 82, "sharded": 82, "include_children": 83, "parent_node": 83,
+	"resource_class": 21, "fault": 42, "conductor_group": 46, "conductor": 49, "owner": 50, "description_contains": 1,
+	"retired": 1, "lessee": 65, "project": 1, "shard": 82, "sharded": 82, "include_children": 83, "parent_node": 83,
 	"instance_name": 104,
 }
 
@@ -179,7 +179,7 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	}
 	if state, given := r.Query["provision_state"]; given {
 		if _, known := provision.Describe(provision.State(state)); !known {
-			return q, p, wire.Invalid("Invalid provision state %q", state)
+			return q, p, wire.Invalid("Provision state \"%.80s\" is not valid", state)
 		}
 		q.ProvisionState = &state
 	}
@@ -187,7 +187,7 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 		if fault == "none" {
 			fault = ""
 		} else if !slices.Contains(faults, fault) {
-			return q, p, wire.Invalid("Unrecognized fault %q is specified, allowed faults are ['%s']", fault, strings.Join(faults, "', '"))
+			return q, p, wire.Invalid("Unrecognized fault \"%.80s\" is specified, allowed faults are ['%s']", fault, strings.Join(faults, "', '"))
 		}
 		q.Fault = &fault
 	}
@@ -203,7 +203,7 @@ func storePage(p wire.Page) (store.Page, error) {
 	if p.Marker != "" {
 		id, ok := wire.UUID(p.Marker)
 		if !ok {
-			return q, wire.Invalid("Expected a UUID but received %.80s.", p.Marker)
+			return q, wire.Invalid("Expected UUID for marker: %.80s", p.Marker)
 		}
 		q.Marker = id
 	}

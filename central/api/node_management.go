@@ -91,9 +91,12 @@ func (s *Server) setBootDevice(r *Request) (Reply, error) {
 	if err := only(body, "boot_device", "persistent"); err != nil {
 		return Reply{}, err
 	}
+	if _, given := body["boot_device"]; !given {
+		return Reply{}, missingArgument("boot_device")
+	}
 	device, _ := body["boot_device"].(string)
 	if !slices.Contains(bootDevices, device) {
-		return Reply{}, wire.Invalid("Invalid boot device %.40q specified; there are %s", device, strings.Join(bootDevices, ", "))
+		return Reply{}, wire.Invalid("Invalid boot device %.40s specified. There are %s.", said(body["boot_device"]), strings.Join(bootDevices, ", "))
 	}
 	persistent, isBool := body["persistent"].(bool)
 	if text, isText := body["persistent"].(string); isText {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
@@ -28,27 +27,33 @@ func (s *Server) checkPlace(ctx context.Context, r *Request, tx *store.Tx, befor
 	return s.checkParent(ctx, r, tx, n)
 }
 
-// checkParent refuses a parent node that is not there, or is the node itself or a part
-// of it.
+// checkParent refuses a parent node that is not there, is another's, or is the node
+// itself or a part of it. The answer does not tell whether there is such a node.
 func (s *Server) checkParent(ctx context.Context, r *Request, tx *store.Tx, n *store.Node) error {
-	id, isUUID := wire.UUID(n.ParentNode)
-	if !isUUID {
-		return wire.Invalid("Expected a UUID but received %.80s.", n.ParentNode)
+	asked := n.ParentNode
+	refused := wire.Invalid("Unable to apply the requested parent_node '%s'. Requested value was invalid.", asked)
+	parent, err := s.nodeForWrite(ctx, r, tx, asked)
+	if _, isRefusal := errors.AsType[*wire.Error](err); isRefusal {
+		return refused
 	}
-	n.ParentNode = id
+	if err != nil {
+		return err
+	}
+	if parent.Owner != n.Owner {
+		return refused
+	}
+	n.ParentNode = parent.UUID
 	for range maxAncestors {
-		if id == n.UUID {
+		if parent.UUID == n.UUID {
 			return wire.Invalid("Node %s cannot be its own parent, directly or through others.", n.UUID)
 		}
-		ancestor, err := s.nodeForWrite(ctx, r, tx, id)
-		if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound {
-			return wire.Invalid("Node %s could not be found.", id)
-		}
-		if err != nil {
-			return err
-		}
-		if id = ancestor.ParentNode; id == "" {
+		if parent.ParentNode == "" {
 			return nil
+		}
+		if parent, err = tx.Node(ctx, parent.ParentNode); errors.Is(err, store.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
 		}
 	}
 	return wire.Invalid("Node %s cannot have %d nodes above it.", n.UUID, maxAncestors)

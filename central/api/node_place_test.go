@@ -208,7 +208,7 @@ func TestNodeRefusals(t *testing.T) {
 		{404, "DELETE", "/v1/nodes/nowhere", "1.115", ""},
 		{400, "PUT", one + "/traits/CUSTOM_A", "1.115", `{"trait":"CUSTOM_A"}`},
 		{400, "PUT", one + "/traits/custom_a", "1.115", ""},
-		{404, "PUT", one + "/traits/CUSTOM_A", "1.36", ""},
+		{405, "PUT", one + "/traits/CUSTOM_A", "1.36", ""},
 		{404, "DELETE", one + "/traits/CUSTOM_A", "1.115", ""},
 		{400, "PUT", one + "/traits", "1.115", `{"traits":["CUSTOM_A","x"]}`},
 		{400, "GET", all + "?provision_state=lost", "1.115", ""},

@@ -1,12 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
 )
 
 // softPowerSince is the version that brought soft power actions and the timeout.
@@ -23,11 +26,17 @@ func (s *Server) setPower(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	p, err := readPower(r, body)
+	if err := only(body, "target", "timeout"); err != nil {
+		return Reply{}, err
+	}
+	if _, given := body["target"]; !given {
+		return Reply{}, missingArgument("target")
+	}
+	n, err := s.node(r, r.Param(0))
 	if err != nil {
 		return Reply{}, err
 	}
-	n, err := s.node(r, r.Param(0))
+	p, err := readPower(r, n, body)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -38,31 +47,37 @@ func (s *Server) setPower(r *Request) (Reply, error) {
 	return accepted(statesLocation(r))
 }
 
-func readPower(r *Request, body map[string]any) (p dispatch.Power, err error) {
-	if err := only(body, "target", "timeout"); err != nil {
-		return p, err
+// missingArgument refuses a body without an argument that has no default.
+func missingArgument(name string) error { return wire.Invalid("Missing mandatory parameter: %s", name) }
+
+func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power, err error) {
+	p.Target, _ = body["target"].(string)
+	if (p.Target == dispatch.SoftPowerOff || p.Target == dispatch.SoftRebooting) && r.Version < softPowerSince {
+		return p, wire.NotAcceptable("The power target "+p.Target, softPowerSince)
 	}
-	target, isText := body["target"].(string)
-	if !isText || !slices.Contains(dispatch.PowerTargets, target) {
-		return p, wire.Invalid("The requested action %.80q can not be performed on node %q: the power targets are 'power on', 'power off', "+
-			"'rebooting', 'soft rebooting' and 'soft power off'.", wire.AppendValue(nil, body["target"]), r.Param(0))
+	if body["timeout"] != nil {
+		if r.Version < softPowerSince {
+			return p, wire.NotAcceptable("The argument timeout", softPowerSince)
+		}
+		seconds, isWhole := whole(body["timeout"])
+		if !isWhole || seconds < 1 || seconds > maxPowerTimeout {
+			return p, wire.Invalid("timeout has to be positive integer, of %d seconds at most", maxPowerTimeout)
+		}
+		p.TimeoutSeconds = seconds
 	}
-	p.Target = target
-	if (target == dispatch.SoftPowerOff || target == dispatch.SoftRebooting) && r.Version < softPowerSince {
-		return p, wire.NotAcceptable("The power target "+target, softPowerSince)
+	if !slices.Contains(dispatch.PowerTargets, p.Target) {
+		return p, wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\". The power targets are '%s'.",
+			said(body["target"]), r.Param(0), cmp.Or(n.PowerState, "None"), strings.Join(dispatch.PowerTargets, "', '"))
 	}
-	if body["timeout"] == nil {
-		return p, nil
-	}
-	if r.Version < softPowerSince {
-		return p, wire.NotAcceptable("The argument timeout", softPowerSince)
-	}
-	seconds, isWhole := whole(body["timeout"])
-	if !isWhole || seconds < 1 || seconds > maxPowerTimeout {
-		return p, wire.Invalid("Invalid timeout: it must be a whole number of seconds from 1 to %d", maxPowerTimeout)
-	}
-	p.TimeoutSeconds = seconds
 	return p, nil
+}
+
+// said is an argument of a body as a message repeats it.
+func said(v any) string {
+	if text, isText := v.(string); isText {
+		return text
+	}
+	return string(wire.AppendValue(nil, v))
 }
 
 // whole reads a JSON number, or a text, that is a whole number.

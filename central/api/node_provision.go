@@ -7,6 +7,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -35,11 +36,19 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	p, runbook, err := readProvision(r, body)
+	if err := only(body, "target", "configdrive", "clean_steps", "deploy_steps", "service_steps", "rescue_password",
+		"disable_ramdisk", "runbook"); err != nil {
+		return Reply{}, err
+	}
+	if _, given := body["target"]; !given {
+		return Reply{}, missingArgument("target")
+	}
+	n, err := s.node(r, r.Param(0))
 	if err != nil {
 		return Reply{}, err
 	}
-	if p.Node, err = s.node(r, r.Param(0)); err != nil {
+	p, runbook, err := readProvision(r, n, body)
+	if err != nil {
 		return Reply{}, err
 	}
 	if runbook != "" {
@@ -58,21 +67,26 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 	return accepted(statesLocation(r))
 }
 
-// readProvision reads all that can be judged without the node; runbook is the one that
-// the request names, empty for none.
-func readProvision(r *Request, body map[string]any) (p dispatch.Provision, runbook string, err error) {
-	if err := only(body, "target", "configdrive", "clean_steps", "deploy_steps", "service_steps", "rescue_password",
-		"disable_ramdisk", "runbook"); err != nil {
-		return p, "", err
-	}
-	name, _ := body["target"].(string)
+// readProvision reads what the request asks of n; runbook is the one that it names, empty
+// for none.
+func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.Provision, runbook string, err error) {
+	name := said(body["target"])
 	verb, known := provision.LookupVerb(name)
 	if !known {
-		return p, "", wire.Invalid("The requested action %.80q can not be performed on node %q: there is no such action.",
-			wire.AppendValue(nil, body["target"]), r.Param(0))
+		if n.WorkID != "" {
+			return p, "", dispatch.Locked(n)
+		}
+		return p, "", wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\": there is no such action.",
+			name, n.UUID, n.ProvisionState)
 	}
 	if since := microversion.Version(verb.Since); r.Version < since {
 		return p, "", wire.NotAcceptable("The provision action "+name, since)
+	}
+	p.Node = n
+	for _, name := range []string{"clean_steps", "deploy_steps", "service_steps", "configdrive", "runbook"} {
+		if empty(name, body[name]) {
+			delete(body, name)
+		}
 	}
 	p.Verb, p.Version = verb, int(r.Version)
 	if runbook, err = readRunbook(r, &p, body); err != nil {
@@ -88,6 +102,19 @@ func readProvision(r *Request, body map[string]any) (p dispatch.Provision, runbo
 		return p, "", err
 	}
 	return p, runbook, readDisableRamdisk(r, &p, body["disable_ramdisk"])
+}
+
+// empty reports whether an argument is there and yet says nothing.
+func empty(name string, v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0 && name == "configdrive"
+	}
+	return false
 }
 
 func readRescue(p *dispatch.Provision, body map[string]any) error {

@@ -20,37 +20,27 @@ func conflict(format string, args ...any) error {
 
 // checkChange refuses a PATCH that the node's state does not allow.
 func checkChange(before, n *store.Node, c *nodeChange) error {
-	if !patchable(before, c) {
-		return conflict("Node %s can not be updated while a state transition is in progress.", n.UUID)
+	if err := patchable(before, c); err != nil {
+		return err
+	}
+	if err := checkHardwareChange(before, n); err != nil {
+		return err
 	}
 	state := before.ProvisionState
-	reclassified := before.ResourceClass != n.ResourceClass && before.ResourceClass != ""
-	if changesHardware(before, n) || reclassified || before.ConductorGroup != n.ConductorGroup {
-		if before.WorkID != "" {
-			return dispatch.Locked(before)
-		}
-		if !state.In(provision.InterfaceChangeAllowed) && !before.Maintenance {
-			return conflict("Node %s can not have its driver, interfaces, resource_class or conductor_group updated unless it is in one of "+
-				"the states %s or in maintenance mode.", n.UUID, words(provision.InterfaceChangeAllowed))
-		}
-	}
-	if before.Driver != n.Driver && before.ConsoleEnabled {
-		return conflict("Node %s can not change its driver while its console is enabled.", n.UUID)
-	}
 	if n.Protected && !before.Protected && !state.In(provision.ProtectAllowed) {
-		return conflict("Node %s can only be protected in the states %s, it is in %q.", n.UUID, words(provision.ProtectAllowed), state)
+		return conflict("Node %s can only be made protected in provision states %s, the current state is '%s'", n.UUID, words(provision.ProtectAllowed), state)
 	}
 	if before.Owner != n.Owner && state == provision.Active && !c.mayMove {
-		return conflict("Node %s can not be given to another owner while it is in state %q.", n.UUID, state)
+		return conflict("Cannot update owner of node \"%s\" while it is in state \"%s\".", n.UUID, state)
 	}
 	if n.ProtectedReason != "" && !n.Protected {
-		return wire.Invalid("protected_reason can only be set on a protected node.")
+		return wire.Invalid("The protected_reason field can only be set when protected is True")
 	}
 	if n.Retired && !before.Retired && state.In(provision.RetireRefused) {
-		return conflict("Node %s can not be retired in state %q; move it to manageable first.", n.UUID, state)
+		return conflict("Node %s can not have 'retired' set in provision state '%s'; move it to manageable first", n.UUID, state)
 	}
 	if n.RetiredReason != "" && !n.Retired {
-		return wire.Invalid("retired_reason can only be set on a retired node.")
+		return wire.Invalid("The retired_reason field can only be set when retired is True")
 	}
 	if n.InstanceUUID != "" && before.InstanceUUID != "" && n.InstanceUUID != before.InstanceUUID {
 		return conflict("Node %s is associated with instance %s.", n.UUID, before.InstanceUUID)
@@ -58,16 +48,43 @@ func checkChange(before, n *store.Node, c *nodeChange) error {
 	return nil
 }
 
-// patchable reports whether a node may be patched at all in its state.
-func patchable(n *store.Node, c *nodeChange) bool {
-	switch {
-	case n.TargetProvisionState == provision.NoState || n.ProvisionState.In(provision.UpdateAllowed):
-		return true
-	case n.ProvisionState == provision.Inspecting:
-		return c.r.Version < inspectWaitSince
+// checkHardwareChange refuses what only a node may change that is not in use: how it is
+// driven, and what it is asked for by. Its conductor group only needs it to be idle.
+func checkHardwareChange(before, n *store.Node) error {
+	hardware := changesHardware(before, n)
+	reclassified := before.ResourceClass != n.ResourceClass && before.ResourceClass != ""
+	if !hardware && !reclassified && before.ConductorGroup == n.ConductorGroup {
+		return nil
 	}
-	// An instance that is gone may be forgotten while the node is looked after.
-	return n.Maintenance && len(c.ops) == 1 && c.ops[0].Path == "/instance_uuid" && c.ops[0].Kind == patch.Remove
+	if before.WorkID != "" {
+		return dispatch.Locked(before)
+	}
+	allowed := before.ProvisionState.In(provision.InterfaceChangeAllowed)
+	if hardware && !allowed && !before.Maintenance {
+		return conflict("Node %s can not have its driver or interfaces updated unless it is in one of allowed (%s) states or in "+
+			"maintenance mode. Current state is '%s'.", n.UUID, words(provision.InterfaceChangeAllowed), before.ProvisionState)
+	}
+	if reclassified && !allowed {
+		return conflict("Node %s can not have resource_class updated unless it is in one of allowed (%s) states. Current state is '%s'.",
+			n.UUID, words(provision.InterfaceChangeAllowed), before.ProvisionState)
+	}
+	if before.Driver != n.Driver && before.ConsoleEnabled {
+		return conflict("Node %s can not update the driver while the console is enabled. Please stop the console first.", n.UUID)
+	}
+	return nil
+}
+
+// patchable says why a node may not be patched at all in its state, nil when it may.
+func patchable(n *store.Node, c *nodeChange) error {
+	switch {
+	case n.Maintenance && len(c.ops) == 1 && c.ops[0].Path == "/instance_uuid" && c.ops[0].Kind == patch.Remove:
+		return nil // an instance that is gone may be forgotten while the node is looked after
+	case n.TargetProvisionState != provision.NoState && n.ProvisionState != provision.Inspecting && !n.ProvisionState.In(provision.UpdateAllowed):
+		return conflict("Node %s can not be updated while a state transition is in progress.", c.r.Param(0))
+	case n.ProvisionState == provision.Inspecting && c.r.Version >= inspectWaitSince:
+		return conflict("Cannot update node \"%s\" while it is in state \"%s\".", n.UUID, n.ProvisionState)
+	}
+	return nil
 }
 
 // checkDelete refuses to delete a node that is in use.

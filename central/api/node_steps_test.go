@@ -20,7 +20,7 @@ func TestStepListsThatAreRefused(t *testing.T) {
 	}{
 		{"no list", `{"target":"clean","clean_steps":{}}`, "must be a list", provision.Manageable},
 		{"none", `{"target":"clean"}`, "is required", provision.Manageable},
-		{"an empty one", `{"target":"clean","clean_steps":[]}`, "too short", provision.Manageable},
+		{"an empty one", `{"target":"clean","clean_steps":[]}`, "is required", provision.Manageable},
 		{"no step", `{"target":"clean","clean_steps":[{"interface":"raid"}]}`, "'step'", provision.Manageable},
 		{"an interface without steps", `{"target":"clean","clean_steps":[{"interface":"network","step":"x"}]}`, "'interface' must be one of", provision.Manageable},
 		{"a strange key", `{"target":"clean","clean_steps":[{"interface":"raid","step":"x","colour":1}]}`, "colour", provision.Manageable},
@@ -29,7 +29,7 @@ func TestStepListsThatAreRefused(t *testing.T) {
 		{"children maybe", `{"target":"clean","clean_steps":[{"interface":"power","step":"power_on","execute_on_child_nodes":"maybe"}]}`, "execute_on_child_nodes", provision.Manageable},
 		{"children by name", `{"target":"clean","clean_steps":[{"interface":"power","step":"power_on","limit_child_node_execution":["bob"]}]}`, "list of UUIDs", provision.Manageable},
 		{"a forbidden step", `{"target":"clean","clean_steps":[{"interface":"vendor","step":"send_raw"}]}`, "vendor.send_raw is not allowed", provision.Manageable},
-		{"another verb's list", `{"target":"clean","clean_steps":[{"interface":"raid","step":"x"}],"service_steps":[]}`, "service_steps", provision.Manageable},
+		{"another verb's list", `{"target":"clean","clean_steps":[{"interface":"raid","step":"x"}],"service_steps":[{"interface":"raid","step":"x"}]}`, "service_steps", provision.Manageable},
 		{"a service of nothing", `{"target":"service"}`, "service_steps", provision.Active},
 		{"a deploy step without arguments", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","priority":1}]}`, "'args'", provision.Available},
 		{"a deploy step without priority", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","args":{}}]}`, "'priority'", provision.Available},

@@ -20,11 +20,14 @@ var trait = regexp.MustCompile(`^(CUSTOM|HW|COMPUTE|STORAGE|MISC|OWNER)_[A-Z0-9_
 func (s *Server) nodeTraits() Resource {
 	const set, clear = "baremetal:node:traits:set", "baremetal:node:traits:delete"
 	const all, one = "nodes/{node}/traits", "nodes/{node}/traits/{trait}"
+	// Before there were any Ironic took the word for something else: a field of the node
+	// that came later, a method that a node does not have.
+	const late = http.StatusMethodNotAllowed
 	return Resource{Since: 37, Routes: []Route{
-		{Method: http.MethodGet, Path: all, Policy: "baremetal:node:traits:list", Handle: s.listTraits},
-		{Method: http.MethodPut, Path: all, Policy: set, Handle: s.replaceTraits},
+		{Method: http.MethodGet, Path: all, Late: http.StatusNotAcceptable, Policy: "baremetal:node:traits:list", Handle: s.listTraits},
+		{Method: http.MethodPut, Path: all, Late: late, Policy: set, Handle: s.replaceTraits},
 		{Method: http.MethodDelete, Path: all, Policy: clear, Handle: s.clearTraits},
-		{Method: http.MethodPut, Path: one, Policy: set, Handle: s.addTrait},
+		{Method: http.MethodPut, Path: one, Late: late, Policy: set, Handle: s.addTrait},
 		{Method: http.MethodDelete, Path: one, Policy: clear, Handle: s.removeTrait},
 	}}
 }
@@ -89,8 +92,8 @@ func (s *Server) addTrait(r *Request) (Reply, error) {
 	}
 	if body, err := r.JSON(wire.MaxBody); err != nil {
 		return Reply{}, err
-	} else if body != nil {
-		return Reply{}, wire.Invalid("No body should be provided when setting a trait")
+	} else if empty, isObject := body.(map[string]any); body != nil && !(isObject && len(empty) == 0) {
+		return Reply{}, wire.Invalid("No body should be provided when adding a trait")
 	}
 	reply, err := s.changeTraits(r, func(old []string) ([]string, error) {
 		if slices.Contains(old, name) {

@@ -35,10 +35,8 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	for _, op := range ops {
-		if op.Root() == "chassis_uuid" && op.Kind == patch.Remove && r.Version < unsetChassisSince {
-			return Reply{}, wire.NotAcceptable("Removing chassis_uuid", unsetChassisSince)
-		}
+	if err := checkNewNames(r, ops); err != nil {
+		return Reply{}, err
 	}
 	change := &nodeChange{r: r, ops: ops, reset: reset != nil && *reset}
 	var n *store.Node
@@ -67,6 +65,28 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		return Reply{}, storeError(err)
 	}
 	return ok(s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n))
+}
+
+// checkNewNames refuses a PATCH that gives a node a name it cannot bear. To take the name
+// away is to remove it.
+func checkNewNames(r *Request, ops []patch.Op) error {
+	for _, op := range ops {
+		if op.Root() != "name" || !op.Whole() || op.Kind == patch.Remove {
+			continue
+		}
+		if r.Version < wire.NameSince {
+			return wire.NotAcceptable("Field name", wire.NameSince)
+		}
+		name, isText := op.Value.(string)
+		if !isText {
+			name = string(wire.AppendValue(nil, op.Value))
+			return wire.Invalid("Node %s: Cannot change name to invalid name '%.80s'", r.Param(0), name)
+		}
+		if err := checkName(r, name, "Node "+r.Param(0)+": Cannot change name to invalid name"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nodeChange is a PATCH of a node.
@@ -100,7 +120,13 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	if !c.touches("retired_reason") && !n.Retired {
 		n.RetiredReason = ""
 	}
-	if err := s.checkNames(c.r, n); err != nil {
+	if before.ChassisUUID != "" && n.ChassisUUID == "" && c.r.Version < unsetChassisSince {
+		return wire.NotAcceptable("Removing chassis_uuid", unsetChassisSince)
+	}
+	if name, isText := n.InstanceInfo["display_name"].(string); isText && n.InstanceName == "" && c.touches("instance_info") {
+		n.InstanceName = name // older clients name instances there
+	}
+	if err := checkGroup(n); err != nil {
 		return err
 	}
 	if err := checkChange(&before, n, c); err != nil {

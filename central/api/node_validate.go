@@ -24,7 +24,7 @@ func (s *Server) validateNodeByQuery(r *Request) (Reply, error) {
 			return s.validation(r, r.Query[name])
 		}
 	}
-	return Reply{}, wire.Invalid("Missing mandatory argument: node")
+	return Reply{}, missingArgument("node")
 }
 
 // validation asks the node's rackd and answers by kind of interface.

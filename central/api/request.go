@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
@@ -58,13 +59,19 @@ func (r *Request) Object() (map[string]any, error) {
 // JSON reads the body as any JSON value of at most limit bytes.
 func (r *Request) JSON(limit int64) (any, error) { return wire.ReadJSON(r.writer, r.Request, limit) }
 
-// NodeIdent checks the name or UUID of a node as a request gives it.
+// subcollections are what lies below a node and cannot be its name: a path that has one
+// of these in the name's place has left the node out.
+var subcollections = []string{"ports", "portgroups", "vifs", "volume", "traits", "bios", "allocation", "history", "inventory", "children",
+	"firmware", "vmedia"}
+
+// nodeIdent checks the name or UUID of a node as a request gives it: 404 for names
+// before there were any.
 func (r *Request) nodeIdent(ident string) (string, error) {
 	if id, ok := wire.UUID(ident); ok {
 		return id, nil
 	}
-	if r.Version < wire.NameSince {
-		return "", wire.Invalid("Expected a UUID but received %.80s.", ident)
+	if slices.Contains(subcollections, ident) || r.Version < wire.NameSince && wire.ValidName(ident, microversion.Max) {
+		return "", wire.Errorf(http.StatusNotFound, "Node %.80s could not be found.", ident)
 	}
 	if !wire.ValidName(ident, r.Version) {
 		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
@@ -95,7 +102,7 @@ func selectFields[S any](r *Request, t selector[S], whole bool, fieldsSince, det
 	case detail != nil && r.Version < detailSince:
 		return none, wire.Invalid("Invalid query parameter ?detail=%t received.", *detail)
 	case detail != nil && *detail && given:
-		return none, wire.Invalid("Can't fetch a subset of fields with 'detail' set to True")
+		return none, wire.Invalid("Can not specify ?detail=True and fields in the same request.")
 	case given:
 		return t.Choose(r.Version, names)
 	case whole || detail != nil && *detail:

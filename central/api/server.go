@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,6 +130,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		parts = parts[1:]
 	}
 	r.cutSuffix(parts)
+	nodeToTheFront(parts)
 	methods, params := s.router.find(parts)
 	if !public(methods) { // before anything is said about what there is
 		caller, err := s.Auth.Authenticate(r.Request)
@@ -184,7 +186,11 @@ func (s *Server) route(r *Request, methods map[string]*Route) (*Route, error) {
 		return nil, wire.FrameworkError(http.StatusNotFound, "")
 	}
 	if r.Version < route.Since {
-		if route.Late != 0 {
+		switch route.Late {
+		case 0:
+		case http.StatusNotAcceptable: // a handler's own answer, not the framework's
+			return nil, wire.Errorf(route.Late, "Request not acceptable.")
+		default:
 			return nil, wire.FrameworkError(route.Late, "")
 		}
 		return nil, wire.FrameworkError(http.StatusNotFound, "")
@@ -203,6 +209,24 @@ func (r *Request) cutSuffix(parts []string) {
 	if cut, found := strings.CutSuffix(*last, suffix); found && cut != "" {
 		*last, r.suffix = cut, suffix
 	}
+}
+
+// behind are the parts of a node that may be named before the node itself:
+// nodes/states/console/IDENT is nodes/IDENT/states/console. No node has such a name.
+var behind = []string{"maintenance", "management", "states", "validate"}
+
+// nodeToTheFront puts the node of such a path where the others have it.
+func nodeToTheFront(parts []string) {
+	if len(parts) < 3 || parts[0] != "nodes" || !slices.Contains(behind, parts[1]) {
+		return
+	}
+	last := len(parts) - 1
+	if parts[last] == "supported" && last > 2 {
+		last--
+	}
+	node := parts[last]
+	copy(parts[2:last+1], parts[1:last])
+	parts[1] = node
 }
 
 // refuse writes an error; gone: the client does not wait for it any more.

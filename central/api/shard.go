@@ -53,6 +53,6 @@ func (s *Server) listChildren(r *Request) (Reply, error) {
 		return Reply{}, storeError(err)
 	}
 	b := wire.AppendValue([]byte(`{"children":`), list)
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+n.UUID+"/children")
-	return ok(append(b, '}'))
+	b = wire.AppendString(append(b, `,"links":{"href":`...), r.Base+"/v1/nodes?parent_node="+n.UUID)
+	return ok(append(b, `,"rel":"children"}}`...))
 }

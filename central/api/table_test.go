@@ -63,7 +63,7 @@ func gated[T any](b *bench, table *fields.Table[T], list, path string, since mic
 		b.want(406, "GET", list+"?fields="+name, old, "")
 		b.want(200, "GET", list+"?fields="+name, now, "")
 		if f.CanPatch {
-			b.want(406, "PATCH", path, old, `[{"op":"remove","path":"/`+name+`"}]`)
+			b.want(406, "PATCH", path, old, `[{"op":"add","path":"/`+name+`","value":null}]`)
 		}
 		if f.SortKey {
 			b.want(406, "GET", list+"?sort_key="+name, old, "")

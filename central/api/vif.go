@@ -7,15 +7,10 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 )
-
-// vifChoiceSince is the version from which a VIF may be attached to a port or portgroup
-// of the caller's choice.
-const vifChoiceSince microversion.Version = 67
 
 // noopNetwork is the network interface that takes part in nothing: whatever is attached
 // to it or detached from it is neither checked nor kept.
@@ -158,13 +153,10 @@ func readAttachment(r *Request) (a attachment, err error) {
 		if !given {
 			continue
 		}
-		if r.Version < vifChoiceSince {
-			return a, wire.NotAcceptable("Field "+name, vifChoiceSince)
-		}
 		text, _ := v.(string)
 		id, isUUID := wire.UUID(text)
 		if !isUUID {
-			return a, wire.Invalid("Expected a UUID but received %.80s.", text)
+			return a, wire.Invalid("Expected UUID for %s: %.80s", name, text)
 		}
 		*at = id
 	}

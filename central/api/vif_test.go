@@ -34,7 +34,7 @@ func TestVIFs(t *testing.T) {
 	b.refused("/v1/ports?detail=true", []request{
 		{400, "POST", all, "1.67", `{}`},
 		{400, "POST", all, "1.67", `{"id":"a b"}`},
-		{406, "POST", all, "1.66", `{"id":"` + vif1 + `","port_uuid":"` + portID + `"}`},
+		{400, "POST", all, "1.66", `{"id":"` + vif1 + `","port_uuid":"p"}`},
 		{400, "POST", all, "1.67", `{"id":"` + vif1 + `","port_uuid":"` + portID + `","portgroup_uuid":"` + groupID + `"}`},
 		{400, "POST", all, "1.67", `{"id":"` + vif1 + `","port_uuid":"` + nobodyID + `"}`},
 		{400, "DELETE", all + "/" + vif1, "1.67", ""},

@@ -46,12 +46,12 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		locked = Locked(n)
 		switch {
 		case n.ProvisionState.In(provision.PowerRefused): // whoever holds it
-			return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.",
+			return refuse(http.StatusBadRequest, "The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".",
 				p.Target, n.UUID, n.ProvisionState)
 		case n.WorkID != "":
 			return locked
 		case n.DisablePowerOff && (p.Target == PowerOff || p.Target == SoftPowerOff):
-			return refuse(http.StatusConflict, "Power off of node %s is disabled (disable_power_off).", n.UUID)
+			return refuse(http.StatusConflict, "Failed to set node power state to %s: node %s must not be powered off (disable_power_off).", p.Target, n.UUID)
 		}
 		owner, err := d.workOwner(n)
 		if err != nil {

@@ -8,6 +8,7 @@ package fields
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,6 +89,16 @@ func (f Field[T]) Max(n int) Field[T] {
 	})
 }
 
+// Filled refuses an empty text, which null stands for.
+func (f Field[T]) Filled() Field[T] {
+	return f.Where(func(v any) error {
+		if v == "" {
+			return errors.New("'' should be non-empty")
+		}
+		return nil
+	})
+}
+
 // OneOf bounds a text to words.
 func (f Field[T]) OneOf(words ...string) Field[T] {
 	return f.Where(func(v any) error {
@@ -132,7 +143,7 @@ func UUID[T any](name string, since microversion.Version, at func(*T) *string) F
 		}
 		id, ok := wire.UUID(s)
 		if !ok {
-			return nil, wire.Invalid("Expected a UUID but received %.80s.", s)
+			return nil, wire.Invalid("Expected UUID for %s: %.80s", name, s)
 		}
 		return id, nil
 	}

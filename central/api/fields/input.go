@@ -12,13 +12,14 @@ import (
 )
 
 // Create fills obj from the body of a POST. Unknown fields and wrong values are
-// 400, fields that are newer than v 406. Nothing is set unless everything passes.
+// 400, fields that are newer than v 406 unless they are null, which says nothing.
+// Nothing is set unless everything passes.
 func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
 	values := make(map[int]any, len(body))
 	for _, name := range sortedKeys(body) {
 		i, ok := t.index[name]
 		if !ok || !t.fields[i].CanPost {
-			return t.invalid("Additional properties are not allowed (%q was unexpected)", name)
+			return t.invalid("Additional properties are not allowed ('%.80s' was unexpected)", name)
 		}
 		value, err := t.check(&t.fields[i], body[name])
 		if err != nil {
@@ -32,8 +33,8 @@ func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) e
 			return t.invalid("'%s' is a required property", f.Name)
 		}
 	}
-	for i := range values {
-		if f := &t.fields[i]; f.Since > v {
+	for i, value := range values {
+		if f := &t.fields[i]; f.Since > v && value != nil {
 			return wire.NotAcceptable("Field "+f.Name, f.Since)
 		}
 	}
@@ -44,17 +45,16 @@ func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) e
 }
 
 // Update applies the operations of a PATCH to obj and returns the names of the
-// fields that they touch. Nothing is set unless everything passes.
+// fields that they touch. What only removes a field may be older than the field.
+// Nothing is set unless everything passes.
 func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touched []string, err error) {
 	for i := range ops {
 		root := ops[i].Root()
 		f, known := t.Lookup(root)
 		switch {
-		case !known && ops[i].Kind == patch.Add && ops[i].Whole():
-			return nil, &patch.Error{Op: ops[i], Reason: "Adding a new attribute (" + ops[i].Path + ") to the root of the resource is not allowed"}
 		case !known || !f.CanPatch:
-			return nil, wire.Invalid("Cannot patch /%s. Only the following can be updated: %s", root, strings.Join(t.patchable(v), ", "))
-		case f.Since > v:
+			return nil, wire.Invalid("Cannot patch %.200s. Only the following can be updated: %s", ops[i].Path, strings.Join(t.patchable(), ", "))
+		case f.Since > v && !(ops[i].Kind == patch.Remove && ops[i].Whole()):
 			return nil, wire.NotAcceptable("Field "+root, f.Since)
 		}
 		if !slices.Contains(touched, root) {
@@ -78,7 +78,7 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 			return nil, err
 		}
 		if f.Required && value == nil {
-			return nil, t.invalid("'%s' is a required property", name)
+			return nil, wire.Invalid("Schema error for patch: '%s' is a required property", name)
 		}
 		doc[name] = value
 	}
@@ -108,11 +108,11 @@ func (t *Table[T]) check(f *Field[T], v any) (any, error) {
 	return nil, t.invalid("%s: %v", f.Name, err)
 }
 
-func (t *Table[T]) patchable(v microversion.Version) []string {
+func (t *Table[T]) patchable() []string {
 	var names []string
 	for i := range t.fields {
-		if f := &t.fields[i]; f.CanPatch && f.Since <= v {
-			names = append(names, "/"+f.Name)
+		if f := &t.fields[i]; f.CanPatch {
+			names = append(names, f.Name)
 		}
 	}
 	slices.Sort(names)

@@ -80,7 +80,7 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 		}
 		i, ok := t.index[name]
 		if !ok {
-			return s, wire.Invalid("Field(s) %q are not valid", name)
+			return s, wire.Invalid("Field(s) \"%.80s\" are not valid", name)
 		}
 		if since := t.fields[i].Since; since > v {
 			return s, wire.NotAcceptable("Field "+name, since)
@@ -97,10 +97,10 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	}
 	f, ok := t.Lookup(key)
 	if !ok {
-		return wire.Invalid("The sort_key value %q is not a field of a %s", key, t.resource)
+		return wire.Invalid("The sort_key value \"%.80s\" is an invalid field for sorting", key)
 	}
 	if !f.SortKey {
-		return wire.Invalid("The sort_key value %q is an invalid field for sorting", key)
+		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)
 	}
 	if f.Since > v {
 		return wire.NotAcceptable("Sorting by "+key, f.Since)

@@ -66,8 +66,8 @@ func Parse(body any) ([]Op, error) {
 	if !ok {
 		return nil, wire.Invalid("Schema error for patch: the body must be a list of operations")
 	}
-	if len(list) == 0 || len(list) > MaxOps {
-		return nil, wire.Invalid("Schema error for patch: %d operations, want 1 to %d", len(list), MaxOps)
+	if len(list) > MaxOps {
+		return nil, wire.Invalid("Schema error for patch: %d operations, want %d at most", len(list), MaxOps)
 	}
 	ops := make([]Op, len(list))
 	for i, item := range list {

@@ -53,12 +53,12 @@ func (q Query) Has(name string) bool { return q[name] != "" }
 // Bool reads a yes or no; nil when the argument is missing.
 func (q Query) Bool(name string) (*bool, error) {
 	s, given := q[name]
-	if !given || s == "" {
+	if !given {
 		return nil, nil
 	}
 	v, ok := Bool(s)
 	if !ok {
-		return nil, Invalid("Invalid %s: unrecognized value %q, acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', "+
+		return nil, Invalid("Invalid %s: Unrecognized value '%.80s', acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', "+
 			"'1', 't', 'true', 'y', 'yes'", name, s)
 	}
 	return &v, nil
@@ -66,13 +66,13 @@ func (q Query) Bool(name string) (*bool, error) {
 
 // UUID reads a UUID; empty when the argument is missing.
 func (q Query) UUID(name string) (string, error) {
-	s := q[name]
-	if s == "" {
+	s, given := q[name]
+	if !given {
 		return "", nil
 	}
 	id, ok := UUID(s)
 	if !ok {
-		return "", Invalid("Expected a UUID but received %s.", s)
+		return "", Invalid("Expected UUID for %s: %.80s", name, s)
 	}
 	return id, nil
 }
@@ -130,7 +130,7 @@ func (q Query) Page(sortKey string) (Page, error) {
 	if s, given := q["limit"]; given {
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			return p, Invalid("Invalid limit: %q is not a number", s)
+			return p, Invalid("Expected an integer for limit: %.40s", s)
 		}
 		if n <= 0 {
 			return p, Invalid("Limit must be positive")
@@ -140,12 +140,13 @@ func (q Query) Page(sortKey string) (Page, error) {
 	if q.Has("sort_key") {
 		p.SortKey = q["sort_key"]
 	}
-	switch q["sort_dir"] {
-	case "", "asc":
-	case "desc":
+	dir, given := q["sort_dir"]
+	switch {
+	case !given || dir == "asc":
+	case dir == "desc":
 		p.Desc = true
 	default:
-		return p, Invalid("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", q["sort_dir"])
+		return p, Invalid("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", dir)
 	}
 	return p, nil
 }

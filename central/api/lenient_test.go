@@ -1,0 +1,54 @@
+package api
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAccepted holds what looks as if it should be refused, and is not: clients rely on it.
+func TestAccepted(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	const n = "/v1/nodes/n1"
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"under_score","driver":"fake-hardware"}`)
+	for _, tt := range []struct {
+		status                      int
+		method, path, version, body string
+		shows                       string // what the answer holds
+	}{
+		// What is null says nothing, at any version.
+		{201, "POST", "/v1/nodes", "1.1", `{"driver":"fake-hardware","name":null,"owner":null,"resource_class":null,"network_data":null}`, `"driver":"fake-hardware"`},
+		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":null,"properties":null}`, `"extra":{}`},
+		// A PATCH may be empty, and take away what is newer than it.
+		{200, "PATCH", n, "1.115", `[]`, `"name":"n1"`},
+		{200, "PATCH", n, "1.49", `[{"op":"remove","path":"/owner"}]`, `"name":"n1"`},
+		{200, "PATCH", "/v1/nodes/" + nodeID, "1.1", `[{"op":"remove","path":"/chassis_uuid"}]`, `"chassis_uuid":null`},
+		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/extra/b.c~1d","value":1}]`, `"b.c/d":1`},
+		// A name counts only when it is given.
+		{200, "GET", "/v1/nodes/under_score", "1.10", "", `"name":"under_score"`},
+		{200, "PATCH", n, "1.9", `[{"op":"add","path":"/extra/c","value":1}]`, `"c":1`},
+		// An instance has the name that older clients give it.
+		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/instance_info/display_name","value":"web"}]`, `"instance_name":"web"`},
+		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/instance_info/display_name","value":"db"}]`, `"instance_name":"web"`},
+		// Filters that came without a version.
+		{200, "GET", "/v1/nodes?description_contains=x&retired=false&project=p", "1.1", "", `"nodes":[]`},
+		{200, "GET", "/v1/nodes?maintenance=off&associated=NO", "1.1", "", `"nodes":[{`},
+		// Clients that send {} wherever there is a body to send.
+		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", `{}`, ""},
+		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", "", ""},
+		{202, "PUT", n + "/maintenance", "1.5", `{}`, ""},
+		{202, "DELETE", n + "/maintenance", "1.5", "", ""},
+		// The node behind what is asked of it.
+		{200, "GET", "/v1/nodes/states/" + nodeID, "1.1", "", `"power_state":`},
+		{200, "GET", "/v1/nodes/management/boot_device/" + nodeID, "1.1", "", `"boot_device":"pxe"`},
+		{200, "GET", "/v1/nodes/management/boot_device/n1/supported", "1.5", "", `"supported_boot_devices":`},
+		{200, "GET", "/v1/nodes/validate/n1", "1.5", "", `"power":`},
+		{202, "PUT", "/v1/nodes/maintenance/n1", "1.5", "", ""},
+		{200, "GET", "/v1/nodes/" + nodeID + "/children", "1.83", "", `"links":{"href":"http://ironyard.example:6385/v1/nodes?parent_node=` + nodeID + `","rel":"children"}`},
+	} {
+		a := b.do(tt.method, tt.path, tt.version, tt.body)
+		if a.StatusCode != tt.status || !strings.Contains(a.body, tt.shows) {
+			t.Errorf("%s %s at %s %s: status %d, want %d with %s: %.600s", tt.method, tt.path, tt.version, tt.body, a.StatusCode, tt.status, tt.shows, a.body)
+		}
+	}
+}
