@@ -97,12 +97,19 @@ func (s *Server) checkDelete(n *store.Node) error {
 	case !n.Maintenance && !n.ProvisionState.In(provision.DeleteAllowed):
 		return conflict("Can not delete node %q while it is in provision state %q. Valid provision states to delete are: %s, or set the node into maintenance mode",
 			n.UUID, n.ProvisionState, words(provision.DeleteAllowed))
-	case n.WorkID != "" && !(n.Maintenance && s.ownerName(n) == ""):
+	case n.WorkID != "" && !(n.Maintenance && (s.ownerName(n) == "" || waits(n))):
 		// With its rack gone for good, maintenance lets an operator delete a node
-		// whose work nobody will ever end.
+		// whose work nobody will ever end; and one whose work does nothing but wait.
 		return dispatch.Locked(n)
 	}
 	return nil
+}
+
+// waits reports whether the node's work waits for its ramdisk, or for an operator: Ironic
+// holds no lock on such a node.
+func waits(n *store.Node) bool {
+	in, _ := provision.Describe(n.ProvisionState)
+	return in.Kind == provision.Waiting || in.Kind == provision.Held
 }
 
 func words(states []provision.State) string {

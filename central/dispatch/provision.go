@@ -165,6 +165,11 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		return d.goOn(ctx, tx, n, owner, t, later, p)
 	}
 	n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
+	if t.Event == provision.EventAbort {
+		// At once: clients that see the state tell an abort from a failure by this.
+		text := provision.Aborted(t.To)
+		n.AcceptedError, n.LastError = text, text
+	}
 	if p.RescuePassword != "" {
 		info := maps.Clone(n.InstanceInfo)
 		if info == nil {

@@ -96,8 +96,12 @@ func enter(n *store.Node, e *work.Event) {
 	if n.ObservedState != e.State || n.ObservedTarget != e.Target {
 		n.ObservedAt = at(e)
 	}
-	n.ObservedState, n.ObservedTarget, n.ObservedError = e.State, e.Target, e.Error
-	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt, n.LastError = e.State, e.Target, n.ObservedAt, e.Error
+	text := e.Error
+	if e.Verb == work.Abort && text == "" {
+		text = n.LastError // why the node is in this state was said when the request was accepted
+	}
+	n.ObservedState, n.ObservedTarget, n.ObservedError = e.State, e.Target, text
+	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt, n.LastError = e.State, e.Target, n.ObservedAt, text
 }
 
 func end(n *store.Node, e *work.Event, fx *effects) {

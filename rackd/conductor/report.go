@@ -223,7 +223,7 @@ func (r *runner) flush(ctx context.Context) error {
 
 // finish ends the work well.
 func (r *runner) finish(ctx context.Context) error {
-	ev := provision.EventDone
+	ev, aborted := provision.EventDone, r.doc.State
 	if r.doc.Verb == work.Abort && r.doc.State == provision.ServiceFail {
 		// An aborted service ends where it began.
 		r.doc.State, r.doc.Target = provision.Active, provision.NoState
@@ -236,9 +236,9 @@ func (r *runner) finish(ctx context.Context) error {
 	}
 	res := work.Result{OK: true}
 	if r.doc.Verb == work.Abort {
-		res.Error = "aborted by request"
+		res.Error = provision.Aborted(aborted)
 		if step := r.doc.Args.AbortedStep; step != "" {
-			res.Error += fmt.Sprintf("; the node was in step %s", step)
+			res.Error += fmt.Sprintf(" The node was in step %s.", step)
 		}
 	}
 	return r.end(ctx, res)
