@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -31,8 +32,11 @@ type wanted[T any] struct {
 
 const (
 	// gatherers is how many statements run at once, maxGathered how many nodes one reads.
-	gatherers   = 2
+	// Another one is begun only while so many wait as crowded says: few long statements
+	// cost less than many short ones.
+	gatherers   = 4
 	maxGathered = 32
+	crowded     = maxGathered / 2
 )
 
 // read returns what fetch reads of the node, or ErrNotFound.
@@ -41,7 +45,7 @@ func (g *gatherer[T]) read(ctx context.Context, id string) (T, error) {
 	w := &wanted[T]{id: id, answer: make(chan error, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
-	if g.running < gatherers {
+	if g.running == 0 || g.running < gatherers && len(g.waiting) >= crowded {
 		g.running++
 		go g.run(context.WithoutCancel(ctx))
 	}
@@ -64,6 +68,7 @@ func (g *gatherer[T]) read(ctx context.Context, id string) (T, error) {
 // only time bounds a statement.
 func (g *gatherer[T]) run(ctx context.Context) {
 	for {
+		runtime.Gosched() // whoever is about to ask does so first
 		g.mu.Lock()
 		n := min(len(g.waiting), maxGathered)
 		if n == 0 {
