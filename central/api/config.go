@@ -45,6 +45,9 @@ type Config struct {
 	LookupAnyState bool
 	// CORSOrigins are the origins whose pages may use the API from a browser.
 	CORSOrigins []string
+	// MaxRequests bounds how many requests are worked on at once; 0: DefaultMaxRequests,
+	// negative: no bound.
+	MaxRequests int
 	// Audit is told how requests that may change something end; nil: nobody is.
 	Audit Recorder
 	// Feed hands out changes to streams; nil: there are no streams.
@@ -83,7 +86,7 @@ func New(c Config) *Server {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}}
+	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests)}
 	for _, origin := range c.CORSOrigins {
 		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)

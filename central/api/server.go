@@ -54,6 +54,7 @@ type Server struct {
 	encoded   encodedNodes
 	buffers   sync.Pool // of *[]byte
 	longest   atomic.Int64
+	inWork    *inWork
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
@@ -66,16 +67,25 @@ var pointAnswer = failpoint.New("api.answer")
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Path == healthcheckPath {
+		s.healthcheck(w, req)
+		return
+	}
 	r := &Request{Request: req, ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
 	h := w.Header()
 	h.Set("Openstack-Request-Id", r.ID)
 	h.Set("X-Openstack-Request-Id", r.ID)
 	microversion.WriteRange(h)
 	s.writeCORS(h, req)
+	if !s.inWork.enter() {
+		s.turnAway(r)
+		return
+	}
 	ctx, cancel := context.WithTimeout(req.Context(), requestTimeout)
 	defer cancel()
 	r.Request = req.WithContext(s.begin(ctx, r))
 	reply, err := s.answer(r)
+	s.inWork.leave() // a stream, which may go on for an hour, has a bound of its own
 	pointAnswer.Hit(req.Method)
 	if err != nil {
 		s.refuse(r, err, req.Context().Err() != nil)

@@ -54,6 +54,9 @@ type Config struct {
 	NoRamdiskEndpoints, LookupAnyState bool
 	DisallowedSteps                    []string
 
+	// MaxRequests bounds how many requests the API works on at once; 0: its default,
+	// negative: no bound.
+	MaxRequests int
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// AuditKeep is for how long lines of the audit are kept; 0: for ever.

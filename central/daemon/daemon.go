@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	changes, told := newFeed(&cfg, db, buses)
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
 		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
-		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints,
+		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests,
 		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps})
 
 	told.render = handler.Notifications
