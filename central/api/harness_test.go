@@ -15,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/audit"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -84,21 +85,18 @@ func newBench(t testing.TB) *bench {
 		ask.DriverProperties:     `{"redfish_address":"address of the BMC"}`,
 		ask.InjectNMI:            `null`,
 	}}
-	file := t.TempDir() + "/central.db"
-	st, err := store.Open(context.Background(), "sqlite:"+file, store.Options{Now: func() time.Time { return noon }})
+	address := storetest.SQLite(t)
+	st, err := store.Open(context.Background(), address, store.Options{Now: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	if _, err := st.Migrate(context.Background()); err != nil {
-		t.Fatal(err)
-	}
 	key, err := seal.NewKey(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.store = st
-	if b.db, err = sql.Open("sqlite", "file:"+file+"?mode=ro"); err != nil {
+	if b.db, err = sql.Open("sqlite", "file:"+strings.TrimPrefix(address, "sqlite:")+"?mode=ro"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.db.Close() })

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -53,7 +54,7 @@ const node = "11111111-2222-4333-8444-555555555555"
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	st, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return noon }})
+	st, err := store.Open(t.Context(), storetest.SQLite(t), store.Options{Now: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -32,7 +33,7 @@ type rack struct {
 
 func newRack(t *testing.T) *rack {
 	r := &rack{t: t, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
-	st, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/central.db", store.Options{Now: func() time.Time { return r.now }})
+	st, err := store.Open(t.Context(), storetest.SQLite(t), store.Options{Now: func() time.Time { return r.now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,9 @@ func Cockroach(t testing.TB) func(testing.TB) string {
 			t.Fatalf("COCKROACH_URL: %v", err)
 		}
 		name := fmt.Sprintf("ironyard_test_%d", time.Now().UnixNano())
-		createDatabase(t, base, name)
+		if err := createDatabase(t.Context(), base, name, ""); err != nil {
+			t.Fatal(err)
+		}
 		u.Path = "/" + name
 		return u.String()
 	}

@@ -27,13 +27,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestSQLite(t *testing.T) { Suite(t, SQLite) }
+func TestSQLite(t *testing.T) { Suite(t, SQLite, EmptySQLite) }
 
 func TestPostgreSQL(t *testing.T) {
 	if postgresErr != nil {
 		t.Fatal(postgresErr)
 	}
-	Suite(t, postgres.Database)
+	Suite(t, postgres.Database, postgres.Empty)
 }
 
 func TestCockroachDB(t *testing.T) {
@@ -42,5 +42,5 @@ func TestCockroachDB(t *testing.T) {
 		t.Log("neither COCKROACH_URL nor COCKROACH_BINARY is set: CockroachDB was not tested")
 		return
 	}
-	Suite(t, database)
+	Suite(t, database, database)
 }

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -28,6 +29,7 @@ type Postgres struct {
 	log      *bytes.Buffer
 	done     chan struct{}
 	n        atomic.Int64
+	template func() error // makes the database that others are copies of
 }
 
 // StartPostgres starts a cluster; the caller stops it. One serves a test binary.
@@ -51,6 +53,7 @@ func startPostgres(ctx context.Context, settings ...string) (*Postgres, error) {
 		return nil, err
 	}
 	p := &Postgres{settings: settings, dir: dir, server: server, log: new(bytes.Buffer)}
+	p.template = sync.OnceValue(p.makeTemplate)
 	if err := p.init(initdb); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -181,22 +184,52 @@ func (p *Postgres) Restart(ctx context.Context, how os.Signal, away time.Duratio
 	return p.start(ctx)
 }
 
-// Database creates a database for t and returns its URL.
+// templateName is the database that Database copies.
+const templateName = "template_ironyard"
+
+func (p *Postgres) makeTemplate() error {
+	ctx := context.Background()
+	if err := createDatabase(ctx, p.url("postgres"), templateName, ""); err != nil {
+		return err
+	}
+	return migrate(ctx, p.url(templateName))
+}
+
+// Database creates a database for t that has its tables and returns its URL.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
+	if err := p.template(); err != nil {
+		t.Fatal(err)
+	}
+	return p.create(t, templateName)
+}
+
+// Empty creates a database for t without tables and returns its URL.
+func (p *Postgres) Empty(t testing.TB) string {
+	t.Helper()
+	return p.create(t, "")
+}
+
+func (p *Postgres) create(t testing.TB, template string) string {
+	t.Helper()
 	name := fmt.Sprintf("test%d", p.n.Add(1))
-	createDatabase(t, p.url("postgres"), name)
+	if err := createDatabase(t.Context(), p.url("postgres"), name, template); err != nil {
+		t.Fatal(err)
+	}
 	return p.url(name)
 }
 
-func createDatabase(t testing.TB, url, name string) {
-	t.Helper()
-	c, err := pgx.Connect(t.Context(), url)
+// createDatabase creates a database, as a copy of another if one is named.
+func createDatabase(ctx context.Context, url, name, template string) error {
+	c, err := pgx.Connect(ctx, url)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer c.Close(t.Context())
-	if _, err := c.Exec(t.Context(), "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		t.Fatal(err)
+	defer c.Close(ctx)
+	stmt := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize()
+	if template != "" {
+		stmt += " TEMPLATE " + pgx.Identifier{template}.Sanitize()
 	}
+	_, err = c.Exec(ctx, stmt)
+	return err
 }

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// Suite is everything that an engine must do. address gives each test a fresh
-// database.
-func Suite(t *testing.T, address func(testing.TB) string) {
+// Suite is everything that an engine must do. address gives each test a database of its
+// own, with or without tables; empty one without.
+func Suite(t *testing.T, address, empty func(testing.TB) string) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, *store.Store)
@@ -57,12 +56,7 @@ func Suite(t *testing.T, address func(testing.TB) string) {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}
 	t.Run("Contention", func(t *testing.T) { contention(t, address(t)) })
-	t.Run("Migrate", func(t *testing.T) { migrateTogether(t, address(t)) })
-}
-
-// SQLite returns the address of a fresh SQLite database for t.
-func SQLite(t testing.TB) string {
-	return "sqlite:" + filepath.Join(t.TempDir(), "central.db")
+	t.Run("Migrate", func(t *testing.T) { migrateTogether(t, empty(t)) })
 }
 
 // Open opens and migrates a store and closes it when t ends.
