@@ -17,6 +17,9 @@ type flowStep struct {
 	driver.Step
 	then          provision.Event // empty: the state stays
 	clearInstance bool
+	// pure: it looks at documents only and changes nothing, so it begins without a
+	// checkpoint.
+	pure bool
 	// own steps of the conductor are no steps to who looks at the node.
 	own bool
 	// again tells apart steps of one name.
@@ -76,7 +79,7 @@ func plain(steps []driver.Step) []flowStep {
 
 // validateStep checks the fields of the kinds of interface that a flow uses.
 func validateStep(kinds ...string) flowStep {
-	return flowStep{own: true, Step: driver.Step{Interface: "conductor", Name: "validate", Kind: driver.Repeatable,
+	return flowStep{own: true, pure: true, Step: driver.Step{Interface: "conductor", Name: "validate", Kind: driver.Repeatable,
 		Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
 			impls := t.Hardware.Kinds()
 			for _, kind := range slices.Sorted(maps.Keys(impls)) {

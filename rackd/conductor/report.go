@@ -180,9 +180,25 @@ const restingDeadline = 15 * time.Minute
 // saveEvery is how often heartbeats alone cause a checkpoint.
 const saveEvery = 2 * time.Second
 
-// flush takes in heartbeats and phases: it moves the deadline, publishes the
-// phases, and now and then writes a checkpoint.
+// flush takes in heartbeats and phases, and writes a checkpoint where that is due.
 func (r *runner) flush(ctx context.Context) error {
+	due, err := r.absorb(ctx)
+	if err != nil || !due {
+		return err
+	}
+	return r.save(ctx)
+}
+
+// takeIn is flush for whoever writes a checkpoint next.
+func (r *runner) takeIn(ctx context.Context) error {
+	_, err := r.absorb(ctx)
+	return err
+}
+
+// absorb moves the deadline after a heartbeat and publishes the phases and what else
+// has been found. due: there is something that a successor must know, or the last
+// checkpoint is old.
+func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	r.mu.Lock()
 	phases, beat, agent, inv := r.phases, r.beat || r.heard, r.agent, r.inventory
 	observed := r.observed
@@ -198,27 +214,24 @@ func (r *runner) flush(ctx context.Context) error {
 		e := r.event(work.PhaseEntered)
 		e.Time, e.Phase, e.Detail, e.Seconds = p.Time, p.Phase, p.Detail, p.Seconds
 		if err := r.publish(ctx, e); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if inv != nil {
 		e := r.event(work.InventoryFound)
 		e.Inventory = inv
 		if err := r.publish(ctx, e); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if !observed.Empty() {
 		e := r.event(work.HardwareObserved)
 		e.Hardware = &observed
 		if err := r.publish(ctx, e); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if first || inv != nil || !observed.Empty() || len(phases) > 0 || (beat && time.Since(r.saved) > saveEvery) {
-		return r.save(ctx)
-	}
-	return nil
+	return first || inv != nil || !observed.Empty() || len(phases) > 0 || (beat && time.Since(r.saved) > saveEvery), nil
 }
 
 // finish ends the work well.
@@ -303,7 +316,7 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 	res.ClearInstance = r.doc.Verb == work.Delete && r.doc.State != provision.Error
 	r.doc.Result = &res
 	r.doc.Checkpoint.Progress, r.doc.Checkpoint.Handle = nil, nil
-	if err := r.flush(ctx); err != nil {
+	if err := r.takeIn(ctx); err != nil {
 		return err
 	}
 	r.doc.Seq++

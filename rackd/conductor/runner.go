@@ -171,6 +171,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 		return fmt.Errorf("node %s: step %d of %s was %q when the work began and is not any more; start the request again", r.node.Label(), i, r.doc.Verb, name)
 	}
 	var err error
+	var ended *flowStep // the step before, whose end the next checkpoint tells
 	for ; i < len(steps); i++ {
 		s := steps[i]
 		r.show(steps, i)
@@ -181,8 +182,11 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 				r.node.Label(), r.doc.Verb, s.id())
 		case cp.Step != s.id():
 			pointBegin.Hit(r.at(s))
-			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Entered = s.id(), i, work.Begun, nil, time.Now().UTC()
+			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Progress, cp.Entered = s.id(), i, work.Begun, nil, nil, time.Now().UTC()
 			r.setDeadline()
+			if s.pure {
+				break
+			}
 			if err := r.save(ctx); err != nil {
 				return err
 			}
@@ -192,11 +196,19 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			return fmt.Errorf("node %s: step %s was running when its rackd was lost; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then ask again",
 				r.node.Label(), s.id(), r.doc.Verb)
 		}
+		if ended != nil {
+			pointEnded.Hit(r.at(*ended))
+		}
 		pointBegun.Hit(r.at(s))
 		if err := r.runStep(ctx, s); err != nil {
 			return err
 		}
 		pointEnd.Hit(r.at(s))
+		if r.follows(steps, i) {
+			ended = &s
+			continue
+		}
+		ended = nil
 		cp.Phase, cp.Progress = work.Ended, nil
 		if err := r.leaveStep(ctx, s); err != nil {
 			return err
@@ -218,6 +230,17 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 	return nil
 }
 
+// follows reports whether the step after i begins as soon as that one has ended: then
+// one checkpoint says both.
+func (r *runner) follows(steps []flowStep, i int) bool {
+	s := steps[i]
+	if s.then != "" || s.Discovers || i+1 == len(steps) || r.doc.Args.AbortAfter || r.leave.Load() {
+		return false
+	}
+	next := steps[i+1]
+	return !next.pure && !(next.Kind == driver.Neither && r.doc.Lost)
+}
+
 // runStep runs s until it is done, waiting in between as it asks.
 func (r *runner) runStep(ctx context.Context, s flowStep) error {
 	r.task.Entered, r.task.Args = r.doc.Checkpoint.Entered, s.Args
@@ -230,7 +253,11 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		out, err := r.attempt(ctx, s)
 		pointRan.Hit(r.at(s))
 		r.c.cfg.Metrics.StepRan(s.id(), time.Since(began), err)
-		if err := errors.Join(r.flush(ctx), r.Check()); err != nil {
+		save := r.flush
+		if _, waiting := out.Waiting(); err == nil && !waiting && !out.Held() {
+			save = r.takeIn // the checkpoint that it has ended comes next
+		}
+		if err := errors.Join(save(ctx), r.Check()); err != nil {
 			return err
 		}
 		poll, waiting := out.Waiting()
