@@ -61,9 +61,9 @@ var (
 // one node among many is not watched that closely.
 const (
 	batchEvents = 256
-	linger      = 60 * time.Millisecond
+	linger      = 25 * time.Millisecond
 	crowd       = 16 // events in the batch before
-	crowdLinger = 150 * time.Millisecond
+	crowdLinger = 60 * time.Millisecond
 )
 
 // A site's events go to one replica while it pulls often enough, to another pinnedTTL

@@ -66,7 +66,7 @@ func (w *writer) putNode(ctx context.Context, o *order, row *store.Snapshot) err
 	if err != nil {
 		return err
 	}
-	return o.node.put(ctx, w.site.Nodes, &w.memory.nodes, o.key(), body)
+	return o.node.put(ctx, w.site, w.site.Nodes, &w.memory.nodes, o.key(), body)
 }
 
 // holds is the work document that an order's key holds, nil for none.
@@ -88,13 +88,13 @@ func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, wa
 	doc, v := decide(row, w.holds(o), o.why(row, waiting), waiting[superseded(row)])
 	switch o.lost = v == lostIt; v {
 	case purge:
-		return o.work.purge(ctx, w.site.Work, o.key())
+		return o.work.purge(ctx, w.site, w.site.Work, o.key())
 	case write:
 		body, err := json.Marshal(doc)
 		if err != nil {
 			return err
 		}
-		return o.work.put(ctx, w.site.Work, &w.memory.work, o.key(), body)
+		return o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body)
 	}
 	return nil
 }

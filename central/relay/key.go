@@ -43,8 +43,8 @@ func get(ctx context.Context, stream jetstream.Stream, bucket, key string) (held
 
 // put writes value under key if the key still is as it was read; isRace says of the
 // error that it was not.
-func (h held) put(ctx context.Context, kv jetstream.KeyValue, m *memory, key string, value []byte) error {
-	revision, err := kv.Update(ctx, key, value, h.revision)
+func (h held) put(ctx context.Context, site *bus.Site, kv jetstream.KeyValue, m *memory, key string, value []byte) error {
+	revision, err := site.Update(ctx, kv, key, value, h.revision)
 	if err == nil {
 		m.wrote(revision)
 	}
@@ -52,11 +52,11 @@ func (h held) put(ctx context.Context, kv jetstream.KeyValue, m *memory, key str
 }
 
 // purge deletes key if it still is as it was read.
-func (h held) purge(ctx context.Context, kv jetstream.KeyValue, key string) error {
+func (h held) purge(ctx context.Context, site *bus.Site, kv jetstream.KeyValue, key string) error {
 	if h.value == nil {
 		return nil
 	}
-	if err := kv.Purge(ctx, key, jetstream.LastRevision(h.revision)); err != nil {
+	if err := site.Purge(ctx, kv, key, h.revision); err != nil {
 		return fmt.Errorf("purge %s of %s: %w", key, kv.Bucket(), err)
 	}
 	return nil

@@ -81,7 +81,7 @@ const quietLooks = 4
 const (
 	linger      = 10 * time.Millisecond
 	crowd       = 8 // entries
-	crowdLinger = 40 * time.Millisecond
+	crowdLinger = 20 * time.Millisecond
 )
 
 // Follow publishes to site until ctx ends. What fails stays in the outbox for the

@@ -33,7 +33,7 @@ type writer struct {
 
 // Writing to a site crosses a WAN: many nodes at once, each bounded in time.
 const (
-	parallel     = 32
+	parallel     = 128
 	writeTimeout = 10 * time.Second
 )
 
@@ -221,7 +221,7 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
 	if row == nil || !w.serves(o.target, row) {
 		// Deleted, or moved to a group whose own entry puts it there.
-		return errors.Join(o.work.purge(ctx, w.site.Work, o.key()), o.node.purge(ctx, w.site.Nodes, o.key()))
+		return errors.Join(o.work.purge(ctx, w.site, w.site.Work, o.key()), o.node.purge(ctx, w.site, w.site.Nodes, o.key()))
 	}
 	if err := w.putNode(ctx, o, row); err != nil {
 		return fmt.Errorf("write the document of node %s: %w", o.id, err)

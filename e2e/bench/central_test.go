@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,15 +42,14 @@ func BenchmarkAPI(b *testing.B) {
 	}
 }
 
-func sizes(b *testing.B) (list []int) {
-	given := os.Getenv("IRONYARD_BENCH_NODES")
-	if given == "" {
-		given = "1000,10000,100000"
-	}
-	for text := range strings.SplitSeq(given, ",") {
+func sizes(b *testing.B) []int { return numbers(b, "IRONYARD_BENCH_NODES", "1000,10000,100000") }
+
+// numbers is a list from the environment.
+func numbers(b *testing.B, name, preset string) (list []int) {
+	for text := range strings.SplitSeq(cmp.Or(os.Getenv(name), preset), ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			b.Fatalf("IRONYARD_BENCH_NODES: %v", err)
+			b.Fatalf("%s: %v", name, err)
 		}
 		list = append(list, n)
 	}

@@ -2,11 +2,17 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/ops/dev"
@@ -15,12 +21,11 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// nodes that are deployed side by side in one round.
-const nodes = 200
-
-// BenchmarkDeploy deploys fake nodes, many at once and one alone, and prints how many
-// SQL statements a deploy costs central from request to active. The statements of
-// the benchmark's own polling are counted apart and left out.
+// BenchmarkDeploy deploys fake nodes, many at once and one alone, from the first request
+// to the moment at which the API shows the last of them active, and prints how many SQL
+// statements and how much processor time a deploy costs. The statements of the
+// benchmark's own looks are left out. Set IRONYARD_BENCH_DEPLOYS to a list of numbers of
+// nodes for others than 1, 20 and 200.
 func BenchmarkDeploy(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
@@ -34,67 +39,85 @@ func BenchmarkDeploy(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ids := make([]string, nodes)
-	g, enrolling := errgroup.WithContext(ctx)
-	g.SetLimit(clients)
+	counts := numbers(b, "IRONYARD_BENCH_DEPLOYS", "1,20,200")
+	ids := make([]string, slices.Max(counts))
 	for i := range ids {
-		g.Go(func() (err error) {
-			if ids[i], err = o.Enrol(enrolling, operator.Machine{Name: fmt.Sprintf("n%d", i), Driver: "fake-hardware"}); err != nil {
-				return err
-			}
-			return o.MakeAvailable(enrolling, ids[i])
-		})
+		ids[i] = uuid.NewString()
 	}
-	if err := g.Wait(); err != nil {
-		b.Fatal(err)
-	}
-	for _, n := range []int{1, 20, nodes} {
+	each(ctx, b, ids, func(ctx context.Context, id string) (err error) {
+		at := slices.Index(ids, id)
+		ids[at], err = o.Enrol(ctx, operator.Machine{Name: "n" + id, Driver: "fake-hardware"})
+		return err
+	})
+	f := &fakes{s, o}
+	f.ask(ctx, b, ids, "manage", provision.Verifying)
+	f.ask(ctx, b, ids, "provide", provision.Cleaning)
+	for _, n := range counts {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
-			var statements, polls uint64
+			var statements uint64
+			var used time.Duration
 			for b.Loop() {
-				st, p := round(ctx, b, s, o, ids[:n])
-				statements += st
-				polls += p
+				b.StopTimer()
+				each(ctx, b, ids[:n], func(ctx context.Context, id string) error {
+					return o.SetImage(ctx, id, operator.Image{URL: "http://example.org/i.raw", SHA256: "00", DiskFormat: "raw"})
+				})
+				began := cpu()
+				b.StartTimer()
+				statements += f.ask(ctx, b, ids[:n], "active", provision.Deploying)
+				b.StopTimer()
+				used += cpu() - began
+				each(ctx, b, ids[:n], func(ctx context.Context, id string) error { _, err := o.Wait(ctx, id, provision.Active); return err })
+				f.ask(ctx, b, ids[:n], "deleted", provision.Deleting, provision.Cleaning)
+				b.StartTimer()
 			}
-			b.ReportMetric(float64(statements-polls)/float64(b.N*n), "sql/deploy")
+			b.ReportMetric(float64(statements)/float64(b.N*n), "sql/deploy")
+			b.ReportMetric(float64(used.Microseconds())/float64(b.N*n), "cpu-us/deploy")
 			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "deploys/s")
 		})
 	}
 }
 
-// round deploys the nodes and, unmeasured, takes them back.
-func round(ctx context.Context, b *testing.B, s *stack.Stack, o *operator.Operator, ids []string) (statements, polls uint64) {
-	b.StopTimer()
-	each(ctx, b, ids, func(ctx context.Context, id string) error {
-		return o.SetImage(ctx, id, operator.Image{URL: "http://example.org/i.raw", SHA256: "00", DiskFormat: "raw"})
-	})
-	// What one look at a node costs, so that the waiting can be taken off.
-	before := s.Store.Statements()
-	if _, err := o.Show(ctx, ids[0]); err != nil {
+// fakes is a stack with fake nodes and who operates it.
+type fakes struct {
+	*stack.Stack
+	operator *operator.Operator
+}
+
+// ask asks for a verb on each node and waits until none is in a state on its way. It
+// returns how many statements that was.
+func (f *fakes) ask(ctx context.Context, b *testing.B, ids []string, verb string, way ...provision.State) (statements uint64) {
+	b.Helper()
+	before := f.Store.Statements()
+	each(ctx, b, ids, func(ctx context.Context, id string) error { return f.operator.Ask(ctx, id, verb, nil) })
+	looks := uint64(0)
+	for _, state := range way {
+		for f.any(ctx, b, state) {
+			looks++
+			time.Sleep(20 * time.Millisecond)
+		}
+		looks++
+	}
+	return f.Store.Statements() - before - looks // each is one statement
+}
+
+// any reports whether the API shows a node in a state.
+func (f *fakes) any(ctx context.Context, b *testing.B, state provision.State) bool {
+	b.Helper()
+	req, err := http.NewRequestWithContext(ctx, "GET", f.operator.Base()+"/v1/nodes?limit=1&fields=uuid&provision_state="+url.QueryEscape(string(state)), nil)
+	if err != nil {
 		b.Fatal(err)
 	}
-	look := s.Store.Statements() - before
-	looks := o.Shown()
-	before = s.Store.Statements()
-	b.StartTimer()
-	each(ctx, b, ids, func(ctx context.Context, id string) error {
-		if err := o.Ask(ctx, id, "active", nil); err != nil {
-			return err
-		}
-		_, err := o.Wait(ctx, id, provision.Active)
-		return err
-	})
-	b.StopTimer()
-	statements, polls = s.Store.Statements()-before, look*(o.Shown()-looks)
-	each(ctx, b, ids, func(ctx context.Context, id string) error {
-		if err := o.Ask(ctx, id, "deleted", nil); err != nil {
-			return err
-		}
-		_, err := o.Wait(ctx, id, provision.Available)
-		return err
-	})
-	b.StartTimer()
-	return statements, polls
+	req.Header.Set("X-OpenStack-Ironic-API-Version", operator.Microversion)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer res.Body.Close()
+	var list struct{ Nodes []struct{ UUID string } }
+	if err := json.NewDecoder(res.Body).Decode(&list); err != nil || res.StatusCode != http.StatusOK {
+		b.Fatalf("list of nodes: HTTP status %d, error %v", res.StatusCode, err)
+	}
+	return len(list.Nodes) > 0
 }
 
 func each(ctx context.Context, b *testing.B, ids []string, do func(ctx context.Context, id string) error) {

@@ -127,7 +127,8 @@ type Site struct {
 	// Trouble, if set before the first Follow, is told why a bucket is read anew.
 	Trouble func(bucket string, err error)
 
-	beats beats
+	beats              beats
+	nodes, work, event appender
 }
 
 // Settings of a site's buckets and stream.
@@ -157,6 +158,9 @@ func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, e
 		s.EventsMaxAge = 7 * 24 * time.Hour
 	}
 	b := &Site{Name: site, Conn: nc, JS: js}
+	for _, a := range []*appender{&b.nodes, &b.work, &b.event} {
+		a.conn = nc
+	}
 	if err := b.open(ctx, s); err != nil {
 		return nil, fmt.Errorf("site %q: %w", site, err)
 	}
@@ -198,7 +202,7 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 		return fmt.Errorf("open object store %s: %w", ConfigDrives, err)
 	}
 	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{"EVENTS.>"}, Storage: jetstream.FileStorage,
-		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute}
+		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute, AllowAtomicPublish: true}
 	b.Events, err = ensure(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
 		func(ctx context.Context, replicas int) (jetstream.Stream, error) {
 			events.Replicas = replicas
@@ -206,6 +210,14 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 		})
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", EventsStream, err)
+	}
+	b.event.plain.Store(!b.Events.CachedInfo().Config.AllowAtomicPublish)
+	for name, a := range map[string]*appender{NodesBucket: &b.nodes, WorkBucket: &b.work} {
+		stream, err := persist(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, "KV_"+name) })
+		if err != nil {
+			return fmt.Errorf("look at bucket %s: %w", name, err)
+		}
+		a.plain.Store(!stream.CachedInfo().Config.AllowAtomicPublish)
 	}
 	return nil
 }
@@ -225,7 +237,7 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 				// The first revision stays as it is, or a server that has not made the stream
 				// yet would begin elsewhere than the others.
 				now := stream.CachedInfo().Config
-				if now.Replicas == replicas && now.MaxMsgSize == cfg.MaxValueSize && now.SubjectDeleteMarkerTTL == markers {
+				if now.Replicas == replicas && now.MaxMsgSize == cfg.MaxValueSize && now.SubjectDeleteMarkerTTL == markers && now.AllowAtomicPublish {
 					return existing(ctx)
 				}
 				want := streamOf(cfg, time.Now())
@@ -248,14 +260,15 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 }
 
 // streamOf is the stream of a bucket that is made at a moment, as nats.go makes it but
-// for its first revision: microseconds since 1970, which no bucket reaches by writes.
+// that it takes batches, and for its first revision: microseconds since 1970, which no
+// bucket reaches by writes.
 // Those of one minute are alike: replicas that make a bucket at the same time must ask
 // for the same thing, or the servers of a cluster may not agree on what to make.
 func streamOf(cfg jetstream.KeyValueConfig, at time.Time) jetstream.StreamConfig {
 	return jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, MaxMsgsPerSubject: int64(cfg.History),
 		MaxBytes: -1, MaxMsgSize: cfg.MaxValueSize, MaxMsgs: -1, MaxConsumers: -1, Storage: cfg.Storage, Replicas: cfg.Replicas,
 		AllowRollup: true, DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,
-		AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL, FirstSeq: uint64(at.Truncate(time.Minute).UnixMicro())}
+		AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL, AllowAtomicPublish: true, FirstSeq: uint64(at.Truncate(time.Minute).UnixMicro())}
 }
 
 // errNotMade means that what Open looks for is another's to make.

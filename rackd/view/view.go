@@ -206,7 +206,7 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 	if err != nil {
 		return 0, err
 	}
-	rev, err := v.site.Work.Update(ctx, bus.NodeKey(doc.Group, doc.Node), body, revision)
+	rev, err := v.site.Update(ctx, v.site.Work, bus.NodeKey(doc.Group, doc.Node), body, revision)
 	if err != nil {
 		var api *jetstream.APIError
 		if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
@@ -244,11 +244,7 @@ func (v *View) Publish(ctx context.Context, e work.Event) error {
 	if err != nil {
 		return err
 	}
-	opts := []jetstream.PublishOpt{}
-	if e.ID != "" {
-		opts = append(opts, jetstream.WithMsgID(e.ID))
-	}
-	if _, err := v.site.JS.Publish(ctx, bus.EventSubject(e.Group, e.Node), body, opts...); err != nil {
+	if err := v.site.Publish(ctx, bus.EventSubject(e.Group, e.Node), e.ID, body); err != nil {
 		return fmt.Errorf("publish event %s of node %s: %w", e.ID, e.Node, err)
 	}
 	return nil

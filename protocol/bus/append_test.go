@@ -1,0 +1,150 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// crowd calls f for each of n at once, after work has been held up until all wait.
+func crowd(t *testing.T, a *appender, n int, f func(i int) error) []error {
+	t.Helper()
+	a.mu.Lock()
+	a.busy += batchesAtOnce // nobody leads
+	a.mu.Unlock()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = f(i) })
+	}
+	for waiting := 0; waiting < n; {
+		a.mu.Lock()
+		waiting = len(a.waiting)
+		a.mu.Unlock()
+	}
+	a.mu.Lock()
+	a.busy -= batchesAtOnce - 1
+	a.mu.Unlock()
+	go a.lead()
+	all.Wait()
+	return errs
+}
+
+// Writes that come together are one batch, and each is told its own revision, which it
+// can go on from; a purge among them takes its key away.
+func TestTogether(t *testing.T) {
+	s := openSite(t)
+	const n = 40
+	key := func(i int) string { return NodeKey("g", fmt.Sprint("n", i)) }
+	at := make([]uint64, n)
+	for round := range 3 {
+		before := lastOf(t, s)
+		errs := crowd(t, &s.work, n, func(i int) (err error) {
+			if round == 2 && i%2 == 0 {
+				return s.Purge(t.Context(), s.Work, key(i), at[i])
+			}
+			at[i], err = s.Update(t.Context(), s.Work, key(i), fmt.Appendf(nil, "%d", round), at[i])
+			return err
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if last := lastOf(t, s); last != before+n {
+			t.Errorf("round %d: the last revision is %d, want %d: one for each write", round, last, before+n)
+		}
+	}
+	for i := range n {
+		e, err := s.Work.Get(t.Context(), key(i))
+		switch {
+		case i%2 == 0:
+			if !errors.Is(err, jetstream.ErrKeyNotFound) {
+				t.Errorf("%s was purged and is there: %v", key(i), err)
+			}
+		case err != nil || e.Revision() != at[i] || string(e.Value()) != "2":
+			t.Errorf("%s: %+v, error %v, want revision %d", key(i), e, err, at[i])
+		}
+	}
+	m, err := s.stream(t).GetMsg(t.Context(), at[1])
+	if err != nil || m.Header.Get("Nats-Batch-Id") == "" {
+		t.Errorf("a message of the last batch has header %v, error %v: it was not sent in one", m.Header, err)
+	}
+}
+
+// Of writes that come together, one that is not to be says so, and the others are done.
+func TestTogetherButOne(t *testing.T) {
+	s := openSite(t)
+	const n, wrong = 9, 4
+	errs := crowd(t, &s.work, n, func(i int) error {
+		revision := uint64(0)
+		if i == wrong {
+			revision = 7
+		}
+		_, err := s.Update(t.Context(), s.Work, NodeKey("g", fmt.Sprint("n", i)), []byte("x"), revision)
+		return err
+	})
+	for i, err := range errs {
+		var api *jetstream.APIError
+		if i == wrong && !(errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence) {
+			t.Errorf("the wrong revision: %v", err)
+		} else if i != wrong && err != nil {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+}
+
+// An event that is there already is no error and is not there twice.
+func TestEventsTogether(t *testing.T) {
+	s := openSite(t)
+	const n = 10
+	for range 2 {
+		errs := crowd(t, &s.event, n, func(i int) error {
+			return s.Publish(t.Context(), EventSubject("g", "n"), fmt.Sprint("e", i), []byte("x"))
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := s.Events.Info(t.Context())
+	if err != nil || info.State.Msgs != n {
+		t.Errorf("%d events, error %v, want %d", info.State.Msgs, err, n)
+	}
+}
+
+// Who does not wait any more is not sent, and holds nobody up.
+func TestGoneWhileWaiting(t *testing.T) {
+	s := openSite(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	errs := crowd(t, &s.work, 3, func(i int) error {
+		ctx := t.Context()
+		if i == 1 {
+			ctx = gone
+		}
+		_, err := s.Update(ctx, s.Work, NodeKey("g", fmt.Sprint("n", i)), []byte("x"), 0)
+		return err
+	})
+	if errs[0] != nil || errs[2] != nil || !errors.Is(errs[1], context.Canceled) {
+		t.Errorf("errors %v", errs)
+	}
+	if _, err := s.Work.Get(t.Context(), NodeKey("g", "n1")); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Errorf("who had gone was sent: %v", err)
+	}
+}
+
+func (b *Site) stream(t *testing.T) jetstream.Stream {
+	t.Helper()
+	stream, err := b.JS.Stream(t.Context(), "KV_"+WorkBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+func lastOf(t *testing.T, s *Site) uint64 {
+	t.Helper()
+	return s.stream(t).CachedInfo().State.LastSeq
+}
