@@ -16,8 +16,10 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/none"
+	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
 
@@ -89,11 +91,12 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 	no := func(kind string) driver.Named {
 		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
 	}
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "redfish", Impl: bmc}},
 		"management": {{Name: "redfish", Impl: bmc}},
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
-		"deploy":     {{Name: "direct", Impl: direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})}},
+		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.Interface{}}},
+		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
 		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":       {no("bios")},
 		"console":    {no("console")},

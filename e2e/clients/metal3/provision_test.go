@@ -218,6 +218,7 @@ func (h *host) remove() (turn, error) {
 
 var (
 	disk = image{url: "http://192.0.2.1/i.qcow2", checksum: strings.Repeat("a", 64), algorithm: "sha256", format: "qcow2"}
+	iso  = image{url: "http://192.0.2.1/live.iso", format: "live-iso"}
 	old  = image{url: "http://192.0.2.1/i.raw", checksum: strings.Repeat("b", 32), format: "raw"}
 )
 
@@ -279,6 +280,22 @@ func TestProvisionInvalid(t *testing.T) {
 	}
 	if n := h.now(); n.ProvisionState != string(nodes.Available) {
 		t.Error(h.describe())
+	}
+}
+
+// A live image boots and a custom deploy runs its step; a disk image afterwards gets the
+// default deploy interface back.
+func TestProvisionOtherwise(t *testing.T) {
+	h := ready(t, "otherwise", "52:54:00:3a:00:33", fake())
+	for _, c := range []struct {
+		image
+		deploy string
+	}{{iso, "ramdisk"}, {disk, "fake"}, {image{custom: "erase_devices_metadata"}, "custom-agent"}, {disk, "fake"}} {
+		h.until("provision", h.provision(c.image))
+		if n := h.now(); n.DeployInterface != c.deploy || !c.on(n) {
+			t.Errorf("deploy interface %q, want %q; instance_info %v", n.DeployInterface, c.deploy, n.InstanceInfo)
+		}
+		h.until("deprovision", h.deprovision(false))
 	}
 }
 

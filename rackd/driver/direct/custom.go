@@ -1,0 +1,34 @@
+package direct
+
+import (
+	"context"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Custom is the deploy interface "custom-agent": the agent is brought up and taken down
+// as in a direct deploy, and what is written to the machine is up to the deploy steps
+// that the request names. Immutable, safe for concurrent use.
+type Custom struct{ Interface }
+
+// Validate accepts every node: an image is up to the steps.
+func (Custom) Validate(*node.Document) error { return nil }
+
+// DeploySteps are those of a direct deploy that concern no image.
+func (c Custom) DeploySteps(n *node.Document) (steps []driver.Step) {
+	for _, s := range c.Interface.DeploySteps(n) {
+		switch s.Name {
+		case "fetch_image", "write_image":
+		case "prepare_instance_boot":
+			// Boot entries are the steps' own, like what they point to.
+			s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				return driver.Done(), t.Hardware.Boot().PrepareInstance(ctx, t)
+			}
+			steps = append(steps, s)
+		default:
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}

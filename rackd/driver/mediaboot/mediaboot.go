@@ -1,0 +1,150 @@
+// Package mediaboot is the boot interface "redfish-virtual-media": the BMC shows an
+// image to its machine as a CD, and the machine boots that. No DHCP, TFTP or boot script
+// is needed.
+//
+// It may import rackd/driver and protocol. The ramdisk must come as an image, driver_info
+// deploy_iso, that knows the address of the control plane's API; images made of a kernel
+// and a ramdisk are not built here.
+package mediaboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Fields with Ironic's names: of driver_info, and of instance_info.
+const (
+	fieldRamdisk  = "deploy_iso"
+	fieldInstance = "boot_iso"
+)
+
+// Interface implements driver.Boot. Safe for concurrent use.
+type Interface struct{}
+
+// Properties names what is read of the node.
+func (Interface) Properties() map[string]string {
+	return map[string]string{
+		fieldRamdisk: "URL (http or https) of the ramdisk as a bootable image, which its BMC loads; the agent in it must know the URL of this API. Required for all but ramdisk deploys.",
+	}
+}
+
+// Validate asks for an image that the BMC can load.
+func (Interface) Validate(n *node.Document) error {
+	_, own := n.InstanceInfo[fieldInstance].(string)
+	text := n.DriverString(fieldRamdisk)
+	if text == "" && own {
+		return nil
+	}
+	if text == "" {
+		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
+	}
+	return check(n, "driver_info "+fieldRamdisk, text)
+}
+
+func check(n *node.Document, field, text string) error {
+	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("node %s: %s is no http or https URL: %w", n.Label(), field, driver.ErrInvalid)
+	}
+	return nil
+}
+
+// Via says that rackd serves nothing.
+func (Interface) Via() driver.Transport { return driver.ViaNone }
+
+// BootsImages: an instance may be an image.
+func (Interface) BootsImages() {}
+
+// PrepareRamdisk makes the next boot one from the ramdisk's image.
+func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
+	text := t.Node.DriverString(fieldRamdisk)
+	if text == "" {
+		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), fieldRamdisk, driver.ErrInvalid)
+	}
+	t.Facts[driver.FactBoot] = driver.BootRamdisk
+	return insert(ctx, t, text, false)
+}
+
+// CleanUpRamdisk takes the image out.
+func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
+	delete(t.Facts, driver.FactBoot)
+	return eject(ctx, t)
+}
+
+// PrepareInstance makes the machine boot the instance's image, or its disk, from now on.
+func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
+	t.Facts[driver.FactBoot] = driver.BootInstance
+	if text, _ := t.Node.InstanceInfo[fieldInstance].(string); text != "" {
+		return insert(ctx, t, text, true)
+	}
+	if err := eject(ctx, t); err != nil {
+		return err
+	}
+	return device(ctx, t, driver.BootDisk, true)
+}
+
+// CleanUpInstance takes the instance's image out.
+func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
+	delete(t.Facts, driver.FactBoot)
+	return eject(ctx, t)
+}
+
+func insert(ctx context.Context, t *driver.Task, text string, persistent bool) error {
+	if err := check(t.Node, "the image to boot", text); err != nil {
+		return err
+	}
+	m, err := media(t)
+	if err != nil {
+		return err
+	}
+	// An image that is in the drive already is left there, so a write of which the
+	// outcome is unknown may be made again.
+	if err := settled(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, "cdrom", text) }); err != nil {
+		return err
+	}
+	t.Record.Phase("virtual media", "the BMC shows "+text)
+	return device(ctx, t, "cdrom", persistent)
+}
+
+func eject(ctx context.Context, t *driver.Task) error {
+	m, err := media(t)
+	if err != nil {
+		return err
+	}
+	return settled(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, []string{"cdrom"}) })
+}
+
+func media(t *driver.Task) (driver.VirtualMedia, error) {
+	m, can := t.Hardware.Management().(driver.VirtualMedia)
+	if !can {
+		return nil, driver.Unsupported(t.Node, "management", "virtual media")
+	}
+	return m, nil
+}
+
+// device sets the boot device, unless the field force_persistent_boot_device of
+// driver_info says otherwise for as long as persistent says.
+func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
+	switch t.Node.DriverString("force_persistent_boot_device") {
+	case "Always":
+		persistent = true
+	case "Never":
+		persistent = false
+	}
+	return settled(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+}
+
+// settled repeats a write whose outcome is unknown; the management interface reads
+// before it writes.
+func settled(write func() error) (err error) {
+	for range 3 {
+		if err = write(); !errors.Is(err, driver.ErrUnknown) {
+			return err
+		}
+	}
+	return err
+}
