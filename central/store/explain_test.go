@@ -1,3 +1,7 @@
+//go:build !race
+
+// The work is done by PostgreSQL; the race detector has nothing to see here.
+
 package store_test
 
 import (
