@@ -85,6 +85,7 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/nodes?detail=true", "1.42", "", 400, "detail"},
 		{"POST", "/v1/nodes", "1.49", `{"driver":"fake-hardware","owner":"x"}`, 406, "owner"},
 		{"POST", "/v1/nodes", "1.4", `{"driver":"fake-hardware","name":"x"}`, 406, "name"},
+		{"POST", "/v1/nodes", "1.4", `{"driver":"fake-hardware","name":""}`, 406, "name"},
 		{"PATCH", n, "1.49", `[{"op":"add","path":"/owner","value":"x"}]`, 406, "owner"},
 		{"PATCH", "/v1/nodes/" + inChassisID, "1.24", `[{"op":"remove","path":"/chassis_uuid"}]`, 406, "chassis_uuid"},
 		{"PATCH", "/v1/nodes/" + inChassisID, "1.24", `[{"op":"replace","path":"/chassis_uuid","value":null}]`, 406, "chassis_uuid"},
@@ -111,6 +112,18 @@ func TestRefusals(t *testing.T) {
 		{"PUT", "/v1/nodes", "1.115", "{}", 405, "method"},
 		{"POST", "/v1", "1.115", "{}", 405, "method"},
 		{"POST", "/", "1.115", "{}", 405, "method"},
+		// What is listed there is changed elsewhere.
+		{"POST", "/v1/nodes/ports", "1.115", "{}", 404, ""},
+		{"POST", n + "/ports", "1.5", "{}", 403, "Operation not permitted."},
+		{"PATCH", n + "/ports", "1.5", "[]", 400, "Missing mandatory parameter"},
+		{"GET", n + "/ports/" + nodeID, "1.5", "", 403, "Operation not permitted."},
+		{"PATCH", n + "/ports/" + nodeID, "1.5", "[]", 403, "Operation not permitted."},
+		{"DELETE", n + "/ports/" + nodeID, "1.5", "", 403, "Operation not permitted."},
+		{"PUT", n + "/ports", "1.5", "", 405, ""},
+		{"POST", n + "/portgroups", "1.24", "{}", 403, "Operation not permitted."},
+		{"POST", n + "/portgroups", "1.23", "{}", 404, ""},
+		{"DELETE", n + "/volume/targets/" + nodeID, "1.32", "", 403, "Operation not permitted."},
+		{"POST", "/v1/chassis/" + chassisID + "/nodes", "1.1", "{}", 400, "Malformed request URI."},
 		// Queries.
 		{"GET", "/v1/nodes?foo=1&bar=2", "1.115", "", 400, "Unexpected arguments: bar, foo"},
 		{"GET", "/v1/nodes?limit=0", "1.115", "", 400, "Limit must be positive"},
@@ -135,6 +148,11 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/ports?address=nope", "1.115", "", 400, "MAC"},
 		{"GET", "/v1/ports?node=nope", "1.115", "", 404, "Node nope could not be found"},
 		{"GET", "/v1/drivers?type=odd", "1.115", "", 400, "odd"},
+		{"GET", "/v1/drivers?detail=true", "1.29", "", 406, "1.30"},
+		{"GET", "/v1/nodes/validate?node=n1", "1.4", "", 406, "1.5"},
+		{"GET", "/v1/nodes/validate", "1.115", "", 400, "Missing mandatory parameter: node"},
+		{"GET", n + "/history/nope", "1.115", "", 404, "nope could not be found"},
+		{"GET", n + "/history/a@b", "1.115", "", 400, "logical name or UUID"},
 		{"GET", "/v1/drivers/nope", "1.115", "", 404, "nope"},
 		{"GET", "/v1/conductors/nope", "1.115", "", 404, "Conductor nope could not be found"},
 		{"GET", "/v1/conductors?marker=nope", "1.115", "", 404, "Conductor nope could not be found"},
@@ -222,7 +240,7 @@ func TestRefusals(t *testing.T) {
 		{"PUT", n + "/states/provision", "1.115", `{"target":"clean"}`, 400, "clean_steps"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"clean","clean_steps":[{"step":"x"}]}`, 400, "interface"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"manage","configdrive":"http://x/y"}`, 400, "config drive"},
-		{"PUT", n + "/states/provision", "1.115", `{"target":"active","configdrive":"%%"}`, 400, "neither a URL nor base64"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":"active","configdrive":"%%"}`, 400, "nor a URL, nor a base64 string"},
 		{"PUT", n + "/states/provision", "1.55", `{"target":"active","configdrive":{"meta_data":{}}}`, 400, "1.56"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"active","configdrive":{"odd":{}}}`, 400, "odd"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"rescue"}`, 400, "rescue_password"},
@@ -382,6 +400,10 @@ func TestPages(t *testing.T) {
 	}
 	if got := strings.Join(names, ""); got != "cba" {
 		t.Errorf("pages gave %s, want cba", got)
+	}
+	next, _ := b.want(200, "GET", "/v1/nodes?limit=2&associated=false&detail=on", "1.115", "").object(t)["next"].(string)
+	if !strings.Contains(next, "associated=False") || !strings.Contains(next, "detail=True") {
+		t.Errorf("next %q does not spell yes and no as Ironic does", next)
 	}
 	for query, want := range map[string]int{"conductor_group=east": 1, "conductor_group=": 2, "conductor=rack-2": 1, "driver=redfish": 0,
 		"associated=false": 3, "maintenance=1": 0, "provision_state=enroll": 3} {

@@ -103,11 +103,14 @@ func (s *Server) listDrivers(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	kind, given := r.Query["type"]
+	if _, detail := r.Query["detail"]; detail && r.Version < driverTypeSince {
+		return Reply{}, wire.NotAcceptable("The argument detail", driverTypeSince)
+	}
 	switch {
 	case given && r.Version < driverTypeSince:
 		return Reply{}, wire.NotAcceptable("The argument type", driverTypeSince)
 	case given && kind != "classic" && kind != "dynamic":
-		return Reply{}, wire.Invalid("The driver type %.40q is not one of ['classic', 'dynamic']", kind)
+		return Reply{}, wire.Invalid("\"type\" filter must be one of \"classic\" or \"dynamic\", not %.40q.", kind)
 	}
 	sel, err := selectFields(r, driverTable, false, driverFieldsSince, driverTypeSince)
 	if err != nil {

@@ -37,7 +37,11 @@ func TestAccepted(t *testing.T) {
 		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", `{}`, ""},
 		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", "", ""},
 		{202, "PUT", n + "/maintenance", "1.5", `{}`, ""},
+		{204, "PUT", n + "/management/boot_device?persistent=True", "1.5", `{"boot_device":"pxe"}`, ""},
 		{202, "DELETE", n + "/maintenance", "1.5", "", ""},
+		// Arguments in the query.
+		{202, "PUT", n + "/states/power?target=power%20on", "1.5", "", ""},
+		{400, "PUT", n + "/management/boot_device?persistent=blah", "1.5", `{"boot_device":"pxe"}`, "persistent"},
 		// The node behind what is asked of it.
 		{200, "GET", "/v1/nodes/states/" + nodeID, "1.1", "", `"power_state":`},
 		{200, "GET", "/v1/nodes/management/boot_device/" + nodeID, "1.1", "", `"boot_device":"pxe"`},

@@ -27,25 +27,13 @@ func (s *Server) nodeAdjust() Resource {
 // bootModes are the boot modes there are.
 var bootModes = []string{"uefi", "bios"}
 
-// argument reads the one argument of a request's body.
+// argument reads the one argument of a request.
 func (r *Request) argument(name string) (any, error) {
-	if err := r.Query.Allow(); err != nil {
-		return nil, err
-	}
-	body, err := r.Object()
-	if err != nil {
-		return nil, err
-	}
-	if err := only(body, name); err != nil {
-		return nil, err
-	}
-	if body[name] == nil {
-		return nil, missingArgument(name)
-	}
-	return body[name], nil
+	args, err := r.Arguments(wire.MaxBody, name, name)
+	return args[name], err
 }
 
-// flag reads the one argument of a request's body as a yes or no.
+// flag reads the one argument of a request as a yes or no.
 func (r *Request) flag(name string) (bool, error) {
 	v, err := r.argument(name)
 	if err != nil {

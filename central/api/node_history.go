@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -33,6 +34,9 @@ func duration(h *store.HistoryEntry) any {
 	return h.Seconds
 }
 
+// maxShortEvent bounds the text of an entry in a list that does not ask for details.
+const maxShortEvent = 255
+
 func (s *Server) nodeHistory() Resource {
 	const policy, all = "baremetal:node:history:get", "nodes/{node}/history"
 	return Resource{Since: 78, Routes: []Route{
@@ -42,9 +46,14 @@ func (s *Server) nodeHistory() Resource {
 }
 
 func (s *Server) appendHistory(b []byte, r *Request, sel fields.Selection, h *store.HistoryEntry) []byte {
+	if sel.Chosen && len(h.Event) > maxShortEvent {
+		short := *h
+		short.Event = strings.ToValidUTF8(h.Event[:maxShortEvent-len("...")], "") + "..."
+		h = &short
+	}
 	b = historyTable.Append(append(b, '{'), sel, h)
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+h.Node+"/history/"+h.UUID)
-	return append(b, '}')
+	b = wire.AppendString(append(b, `,"links":[{"href":`...), r.Base+"/v1/nodes/"+h.Node+"/history/"+h.UUID)
+	return append(b, `,"rel":"self"}]}`...)
 }
 
 func (s *Server) listHistory(r *Request) (Reply, error) {
@@ -97,9 +106,9 @@ func (s *Server) showHistory(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	id, isUUID := wire.UUID(r.Param(1))
-	if !isUUID {
-		return Reply{}, wire.Invalid("Expected a UUID but received %.80s.", r.Param(1))
+	id, err := nameOrUUID(r, r.Param(1)) // no entry has a name: those are not found
+	if err != nil {
+		return Reply{}, err
 	}
 	n, err := s.node(r, r.Param(0))
 	if err != nil {

@@ -11,15 +11,8 @@ import (
 
 // setMaintenance takes {"reason": TEXT}, or no body at all.
 func (s *Server) setMaintenance(r *Request) (Reply, error) {
-	body, err := r.JSON(wire.MaxBody)
+	args, err := r.Arguments(wire.MaxBody, "", "reason")
 	if err != nil {
-		return Reply{}, err
-	}
-	args, isObject := body.(map[string]any)
-	if body != nil && !isObject {
-		return Reply{}, wire.Invalid("The request's body must be a JSON object")
-	}
-	if err := only(args, "reason"); err != nil {
 		return Reply{}, err
 	}
 	reason, isText := args["reason"].(string)
@@ -30,13 +23,13 @@ func (s *Server) setMaintenance(r *Request) (Reply, error) {
 }
 
 func (s *Server) clearMaintenance(r *Request) (Reply, error) {
+	if err := r.Query.Allow(); err != nil {
+		return Reply{}, err
+	}
 	return s.changeMaintenance(r, false, "")
 }
 
 func (s *Server) changeMaintenance(r *Request, on bool, reason string) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
-		return Reply{}, err
-	}
 	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
 		if err != nil {

@@ -81,18 +81,9 @@ func (s *Server) getBootDevice(r *Request) (Reply, error) {
 }
 
 func (s *Server) setBootDevice(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
-		return Reply{}, err
-	}
-	body, err := r.Object()
+	body, err := r.Arguments(wire.MaxBody, "boot_device", "boot_device", "persistent")
 	if err != nil {
 		return Reply{}, err
-	}
-	if err := only(body, "boot_device", "persistent"); err != nil {
-		return Reply{}, err
-	}
-	if _, given := body["boot_device"]; !given {
-		return Reply{}, missingArgument("boot_device")
 	}
 	device, _ := body["boot_device"].(string)
 	if !slices.Contains(bootDevices, device) {

@@ -143,7 +143,8 @@ func TestHistoryFields(t *testing.T) {
 	}
 	b.refused("/v1/nodes/n1", []request{
 		{404, "GET", path + "/" + nobodyID, "1.78", ""},
-		{400, "GET", path + "/x", "1.78", ""},
+		{400, "GET", path + "/x@y", "1.78", ""},
+		{404, "GET", path + "/x", "1.78", ""},
 		{404, "GET", path + "?marker=" + nobodyID, "1.78", ""},
 		{400, "GET", path + "?limit=0", "1.78", ""},
 		{400, "GET", path + "?sort_key=event", "1.78", ""},

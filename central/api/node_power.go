@@ -19,18 +19,9 @@ const softPowerSince = 27
 const maxPowerTimeout = 24 * 60 * 60
 
 func (s *Server) setPower(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
-		return Reply{}, err
-	}
-	body, err := r.Object()
+	body, err := r.Arguments(wire.MaxBody, "target", "target", "timeout")
 	if err != nil {
 		return Reply{}, err
-	}
-	if err := only(body, "target", "timeout"); err != nil {
-		return Reply{}, err
-	}
-	if _, given := body["target"]; !given {
-		return Reply{}, missingArgument("target")
 	}
 	n, err := s.node(r, r.Param(0))
 	if err != nil {
@@ -46,9 +37,6 @@ func (s *Server) setPower(r *Request) (Reply, error) {
 	}
 	return accepted(statesLocation(r))
 }
-
-// missingArgument refuses a body without an argument that has no default.
-func missingArgument(name string) error { return wire.Invalid("Missing mandatory parameter: %s", name) }
 
 func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power, err error) {
 	p.Target, _ = body["target"].(string)

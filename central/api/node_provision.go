@@ -29,19 +29,10 @@ var stepRules = map[provision.Event]string{
 }
 
 func (s *Server) setProvision(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
-		return Reply{}, err
-	}
-	body, err := wire.Object(r.writer, r.Request, wire.MaxProvisionBody)
+	body, err := r.Arguments(wire.MaxProvisionBody, "target", "target", "configdrive", "clean_steps", "deploy_steps", "service_steps",
+		"rescue_password", "disable_ramdisk", "runbook")
 	if err != nil {
 		return Reply{}, err
-	}
-	if err := only(body, "target", "configdrive", "clean_steps", "deploy_steps", "service_steps", "rescue_password",
-		"disable_ramdisk", "runbook"); err != nil {
-		return Reply{}, err
-	}
-	if _, given := body["target"]; !given {
-		return Reply{}, missingArgument("target")
 	}
 	n, err := s.node(r, r.Param(0))
 	if err != nil {

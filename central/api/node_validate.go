@@ -24,11 +24,14 @@ func (s *Server) validateNodeByQuery(r *Request) (Reply, error) {
 			return s.validation(r, r.Query[name])
 		}
 	}
-	return Reply{}, missingArgument("node")
+	return Reply{}, wire.Invalid("Missing mandatory parameter: node")
 }
 
 // validation asks the node's rackd and answers by kind of interface.
 func (s *Server) validation(r *Request, ident string) (Reply, error) {
+	if _, isUUID := wire.UUID(ident); !isUUID && r.Version < wire.NameSince {
+		return Reply{}, wire.NotAcceptable("The name of a node", wire.NameSince)
+	}
 	n, err := s.node(r, ident)
 	if err != nil {
 		return Reply{}, err

@@ -56,6 +56,35 @@ func (r *Request) Object() (map[string]any, error) {
 	return wire.Object(r.writer, r.Request, wire.MaxBody)
 }
 
+// Arguments reads what an action is told: the members of the body and, where those leave
+// one out, the arguments of the query. Others than names are refused; so is a body that
+// lacks mandatory, if that is not empty.
+func (r *Request) Arguments(limit int64, mandatory string, names ...string) (map[string]any, error) {
+	body, err := r.JSON(limit)
+	if err != nil {
+		return nil, err
+	}
+	args, isObject := body.(map[string]any)
+	switch {
+	case body == nil:
+		args = map[string]any{}
+	case !isObject:
+		return nil, wire.Invalid("The request's body must be a JSON object")
+	}
+	for name, value := range r.Query {
+		if _, given := args[name]; !given {
+			args[name] = value
+		}
+	}
+	if err := only(args, names...); err != nil {
+		return nil, err
+	}
+	if _, given := args[mandatory]; !given && mandatory != "" {
+		return nil, wire.Invalid("Missing mandatory parameter: %s", mandatory)
+	}
+	return args, nil
+}
+
 // JSON reads the body as any JSON value of at most limit bytes.
 func (r *Request) JSON(limit int64) (any, error) { return wire.ReadJSON(r.writer, r.Request, limit) }
 

@@ -153,6 +153,11 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		return Reply{}, versionErr
 	}
 	route, err := s.route(r, methods)
+	if route == nil {
+		if refusal := refuseNested(r.Method, parts, r.Version); refusal != nil {
+			err = refusal
+		}
+	}
 	if err != nil {
 		return Reply{}, err
 	}

@@ -93,6 +93,9 @@ func needsRack(t provision.Transition) bool {
 func check(n *store.Node, p *Provision) (provision.Transition, error) {
 	var none provision.Transition
 	state := n.ProvisionState
+	if n.Maintenance && (p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild) {
+		return none, forbidden(n, p.Verb.Event) // whatever state it is in
+	}
 	t, err := provision.Request(state, p.Verb)
 	if err != nil {
 		if n.WorkID != "" {

@@ -15,28 +15,32 @@ import (
 // 400, fields that are newer than v 406 unless they are null, which says nothing.
 // Nothing is set unless everything passes.
 func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
-	values := make(map[int]any, len(body))
-	for _, name := range sortedKeys(body) {
-		i, ok := t.index[name]
-		if !ok || !t.fields[i].CanPost {
+	names := sortedKeys(body)
+	for _, name := range names {
+		if i, ok := t.index[name]; !ok || !t.fields[i].CanPost {
 			return t.invalid("Additional properties are not allowed ('%.80s' was unexpected)", name)
 		}
-		value, err := t.check(&t.fields[i], body[name])
-		if err != nil {
-			return err
-		}
-		values[i] = value
 	}
 	for i := range t.fields {
-		f := &t.fields[i]
-		if value, given := values[i]; f.Required && (!given || value == nil) {
+		if f := &t.fields[i]; f.Required && body[f.Name] == nil {
 			return t.invalid("'%s' is a required property", f.Name)
 		}
 	}
-	for i, value := range values {
-		if f := &t.fields[i]; f.Since > v && value != nil {
-			return wire.NotAcceptable("Field "+f.Name, f.Since)
+	values := make(map[int]any, len(body))
+	for _, name := range names {
+		i := t.index[name]
+		f := &t.fields[i]
+		if f.Since > v && body[name] != nil {
+			return wire.NotAcceptable("Field "+name, f.Since)
 		}
+		value, err := t.check(f, body[name])
+		if err != nil {
+			return err
+		}
+		if f.Required && value == nil {
+			return t.invalid("'%s' is a required property", name)
+		}
+		values[i] = value
 	}
 	for i, value := range values {
 		t.fields[i].Set(obj, value)

@@ -151,11 +151,20 @@ func (q Query) Page(sortKey string) (Page, error) {
 	return p, nil
 }
 
+// flags are the arguments that mean yes or no.
+var flags = []string{"associated", "detail", "include_children", "maintenance", "retired", "sharded"}
+
 // Next returns the URL of the page that follows marker: the same question, with
-// every argument kept.
+// every argument kept, and those that mean yes or no spelt True and False.
 func (q Query) Next(base, path string, p Page, marker string) string {
 	values := url.Values{}
 	for name, v := range q {
+		if yes, ok := Bool(v); ok && slices.Contains(flags, name) {
+			v = "False"
+			if yes {
+				v = "True"
+			}
+		}
 		values.Set(name, v)
 	}
 	values.Set("limit", strconv.Itoa(p.Limit))
