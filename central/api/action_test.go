@@ -296,7 +296,7 @@ func TestInventory(t *testing.T) {
 	b.addNode()
 	b.want(404, "GET", "/v1/nodes/n1/inventory", "1.115", "")
 	err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
-		return tx.SetInventory(ctx, nodeID, []byte(`{"cpu":{"count":4}}`))
+		return tx.SetInventory(ctx, nodeID, store.Inventory{Data: []byte(`{"cpu":{"count":4}}`)})
 	})
 	if err != nil {
 		t.Fatal(err)

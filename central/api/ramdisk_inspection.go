@@ -2,6 +2,8 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
@@ -18,6 +20,14 @@ const inspectionSince microversion.Version = 84
 
 // maxInspection bounds the data of an inspection, in bytes.
 const maxInspection = 16 << 20
+
+// maxCarried bounds what of it goes on to the rack, and comes back in an event: a message
+// of the bus holds no more.
+const maxCarried = 900 << 10
+
+// notPluginData are the keys of inspection data that are not kept as plugin data; the logs
+// of a ramdisk are for nobody to ask for.
+var notPluginData = []string{"inventory", "logs"}
 
 func (s *Server) continueInspection(r *Request) (Reply, error) {
 	modern := r.Version >= inspectionSince
@@ -62,7 +72,7 @@ func (s *Server) inspected(r *Request, n *store.Node, inv agentapi.Inventory, mo
 			return Reply{}, err
 		}
 	}
-	if err := s.askHolder(r, n, ask.RamdiskInspected, inv, nil); err != nil {
+	if err := s.askHolder(r, n, ask.RamdiskInspected, inv.Carried(), nil); err != nil {
 		return Reply{}, err
 	}
 	if !modern {
@@ -81,11 +91,23 @@ func readInspection(body map[string]any) (inv agentapi.Inventory, macs []string,
 	if !ok || len(list) == 0 {
 		return inv, nil, wire.Invalid("Schema error for data: the inventory needs 'interfaces', one at least")
 	}
-	text, err := json.Marshal(raw)
-	if err == nil {
-		err = json.Unmarshal(text, &inv)
+	plugin := maps.Clone(body)
+	for _, beside := range notPluginData {
+		delete(plugin, beside)
 	}
+	text, err := json.Marshal(raw)
 	if err != nil {
+		return inv, nil, err
+	}
+	besides, err := json.Marshal(plugin)
+	if err != nil {
+		return inv, nil, err
+	}
+	if size := len(text) + len(besides); size > maxCarried {
+		return inv, nil, &wire.Error{Status: http.StatusRequestEntityTooLarge, Shape: wire.Bare,
+			Text: fmt.Sprintf("The inspection data takes %d bytes without the ramdisk's logs, more than the %d that a rack can be sent.", size, maxCarried)}
+	}
+	if err := inv.Read(text, besides); err != nil {
 		return inv, nil, wire.Invalid("Schema error for data: the inventory cannot be read: %v", err)
 	}
 	for i, nic := range inv.Interfaces {

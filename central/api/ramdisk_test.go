@@ -148,8 +148,15 @@ func TestContinueInspection(t *testing.T) {
 		t.Errorf("%s, asked %v", a.body, k.asked)
 	}
 	var inv agentapi.Inventory
-	if err := json.Unmarshal(k.last, &inv); err != nil || inv.CPU.Count != 4 || inv.Interfaces[0].Name != "eth0" {
+	if err := json.Unmarshal(k.last, &inv); err != nil || inv.Read(inv.Sent, inv.PluginData) != nil || inv.CPU.Count != 4 || inv.Interfaces[0].Name != "eth0" {
 		t.Errorf("the rackd heard %+v, %v", inv, err)
+	}
+	if string(inv.PluginData) != `{"extra":1}` || !strings.Contains(string(inv.Sent), `"bmc_address":null`) {
+		t.Errorf("the rackd heard of %s beside %s", inv.PluginData, inv.Sent)
+	}
+	b.want(202, "POST", "/v1/continue_inspection", "", strings.Replace(data, `"extra":1`, `"logs":"`+strings.Repeat("A", 2<<20)+`"`, 1))
+	if a := b.do("POST", "/v1/continue_inspection", "", strings.Replace(data, `"extra":1`, `"extra":"`+strings.Repeat("A", maxCarried)+`"`, 1)); a.StatusCode != 413 {
+		t.Errorf("data that no message holds: status %d", a.StatusCode)
 	}
 	other := strings.Replace(data, "00:01", "00:07", 1)
 	k.asked = nil

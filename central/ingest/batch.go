@@ -96,11 +96,16 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, events []*work.Ev
 
 func saveInventories(ctx context.Context, tx *store.Tx, fx *effects) error {
 	for node, e := range fx.inventory {
-		data, err := json.Marshal(e.Inventory)
-		if err != nil {
-			return fmt.Errorf("inventory of node %s: %w", node, err)
+		found := store.Inventory{Data: e.Inventory.Sent, Plugin: e.Inventory.PluginData}
+		if len(found.Data) == 0 {
+			known := *e.Inventory
+			known.PluginData = nil
+			var err error
+			if found.Data, err = json.Marshal(known); err != nil {
+				return fmt.Errorf("inventory of node %s: %w", node, err)
+			}
 		}
-		if err := tx.SetInventory(ctx, node, data); err != nil {
+		if err := tx.SetInventory(ctx, node, found); err != nil {
 			return err
 		}
 	}

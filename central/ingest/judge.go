@@ -90,10 +90,18 @@ func (g *Ingest) subject(ctx context.Context, tx *store.Tx, id string) (*inspect
 	if g.cfg.Key != nil {
 		s.Seal = func(fields map[string]any) map[string]any { return g.cfg.Key.SealFields(id, fields) }
 	}
-	dec := json.NewDecoder(bytes.NewReader(found.Data))
-	dec.UseNumber()
-	if err := dec.Decode(&s.Inventory); err != nil {
-		return nil, fmt.Errorf("inventory of node %s: %w", id, err)
+	for what, part := range map[string]struct {
+		text []byte
+		into *map[string]any
+	}{"inventory": {found.Data, &s.Inventory}, "plugin data": {found.Plugin, &s.Plugin}} {
+		if len(part.text) == 0 {
+			continue
+		}
+		dec := json.NewDecoder(bytes.NewReader(part.text))
+		dec.UseNumber()
+		if err := dec.Decode(part.into); err != nil {
+			return nil, fmt.Errorf("%s of node %s: %w", what, id, err)
+		}
 	}
 	return s, nil
 }

@@ -105,6 +105,30 @@ func TestInspectionIsProcessed(t *testing.T) {
 	}
 }
 
+// TestWhatARamdiskSendsIsKept holds that an inventory is shown as it was sent, with what
+// nobody here knows, and that hooks find and keep what was sent beside it; until the next.
+func TestWhatARamdiskSendsIsKept(t *testing.T) {
+	f := newFixture(t)
+	f.rule(1, []any{op("eq", []any{"{plugin_data[rack]}", "r7"})}, []any{op("set-attribute", "extra/rack", "{plugin_data[rack]}")})
+	n, w := f.inspect("n")
+	f.follow()
+	const sent = `{"cpu":{"count":2,"architecture":"x86_64"},"interfaces":[{"name":"eth0","mac_address":"52:54:00:aa:bb:01"}],"usb":[{"bus":1}]}`
+	var inv agentapi.Inventory
+	if err := inv.Read([]byte(sent), []byte(`{"rack":"r7","size":12345678901234567890}`)); err != nil {
+		t.Fatal(err)
+	}
+	e := about(w, work.WorkEnded, 1)
+	f.end(&e, inv.Carried())
+	found, err := f.store.Inventory(t.Context(), n.UUID)
+	if err != nil || string(found.Data) != sent || !strings.Contains(string(found.Plugin), `"rack":"r7"`) ||
+		!strings.Contains(string(found.Plugin), `"macs"`) || !strings.Contains(string(found.Plugin), "12345678901234567890") {
+		t.Errorf("inventory %s, plugin data %s, error %v", found.Data, found.Plugin, err)
+	}
+	if got := f.node(n.UUID); got.Extra["rack"] != "r7" || got.Properties["cpu_arch"] != "x86_64" {
+		t.Errorf("hooks and rules have made %v, %v", got.Extra, got.Properties)
+	}
+}
+
 // TestInspectionThatIsRefused holds that a rule's no is the node's: it is inspect failed,
 // says why, and nothing that rules before it did is kept.
 func TestInspectionThatIsRefused(t *testing.T) {

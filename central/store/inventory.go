@@ -7,15 +7,15 @@ import (
 
 var (
 	selectInventory = register("SELECT data, plugin_data FROM node_inventory WHERE node = $1")
-	upsertInventory = register("INSERT INTO node_inventory (node, data, updated_at) VALUES ($1, $2, $3) " +
-		"ON CONFLICT (node) DO UPDATE SET data = excluded.data, updated_at = excluded.updated_at")
+	upsertInventory = register("INSERT INTO node_inventory (node, data, plugin_data, updated_at) VALUES ($1, $2, $3, $4) " +
+		"ON CONFLICT (node) DO UPDATE SET data = excluded.data, plugin_data = excluded.plugin_data, updated_at = excluded.updated_at")
 	updatePluginData = register("UPDATE node_inventory SET plugin_data = $2 WHERE node = $1")
 )
 
 // Inventory is what an inspection found, as JSON texts.
 type Inventory struct {
 	Data   []byte // agentapi.Inventory
-	Plugin []byte // an object: what hooks and rules have added; empty for nothing
+	Plugin []byte // an object: what came beside it, and what hooks and rules have added; empty for nothing
 }
 
 // Inventory returns what the node's last inspection found, or ErrNotFound.
@@ -41,15 +41,15 @@ func inventory(ctx context.Context, c conn, node string) (*Inventory, error) {
 	return &Inventory{[]byte(data), []byte(plugin)}, nil
 }
 
-// SetInventory replaces the node's inventory by JSON text.
-func (tx *Tx) SetInventory(ctx context.Context, node string, data []byte) error {
-	if _, err := tx.conn.exec(ctx, upsertInventory, node, string(data), tx.s.now().UnixMicro()); err != nil {
+// SetInventory replaces the node's inventory, and what came beside it, by JSON texts.
+func (tx *Tx) SetInventory(ctx context.Context, node string, i Inventory) error {
+	if _, err := tx.conn.exec(ctx, upsertInventory, node, string(i.Data), string(i.Plugin), tx.s.now().UnixMicro()); err != nil {
 		return fmt.Errorf("write inventory of node %s: %w", node, err)
 	}
 	return nil
 }
 
-// SetPluginData replaces what hooks and rules have added to the node's inventory.
+// SetPluginData replaces what is beside the node's inventory.
 func (tx *Tx) SetPluginData(ctx context.Context, node string, plugin []byte) error {
 	if _, err := tx.conn.exec(ctx, updatePluginData, node, string(plugin)); err != nil {
 		return fmt.Errorf("write plugin data of node %s: %w", node, err)

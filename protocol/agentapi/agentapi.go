@@ -213,6 +213,30 @@ type Inventory struct {
 	SystemVendor SystemVendor `json:"system_vendor"`
 	Boot         Boot         `json:"boot"`
 	Hostname     string       `json:"hostname"`
+
+	// Sent is the inventory as the ramdisk sent it, a JSON object with what is not known
+	// here too; empty: nothing but the fields above. PluginData is what it sent beside it, for
+	// hooks and rules: a JSON object, or empty. Neither is of the ramdisk's own JSON: who
+	// reads that sets them.
+	Sent       json.RawMessage `json:"sent,omitempty"`
+	PluginData json.RawMessage `json:"plugin_data,omitempty"`
+}
+
+// Carried is the inventory as it travels from rack to central: once, where it is there as it
+// was sent.
+func (i *Inventory) Carried() *Inventory {
+	if len(i.Sent) == 0 {
+		return i
+	}
+	return &Inventory{Sent: i.Sent, PluginData: i.PluginData}
+}
+
+// Read reads an inventory as a ramdisk has sent it, and what it sent beside it.
+func (i *Inventory) Read(sent, plugin json.RawMessage) error {
+	*i = Inventory{}
+	err := json.Unmarshal(sent, i)
+	i.Sent, i.PluginData = sent, plugin
+	return err
 }
 
 // NIC is a network interface.

@@ -30,6 +30,11 @@ func (c *Conductor) ofRamdisk(q ask.Request) (answer any, err error) {
 			err = &ask.Error{Status: http.StatusBadRequest, Message: "Invalid or missing agent token received."}
 		}
 	case ask.RamdiskInspected:
+		if len(inventory.Sent) > 0 {
+			if err := inventory.Read(inventory.Sent, inventory.PluginData); err != nil {
+				return nil, fmt.Errorf("%w: the inventory of node %s: %w", driver.ErrInvalid, q.Node, err)
+			}
+		}
 		answer, err = struct{}{}, c.Inspected(q.Node, inventory)
 	}
 	return answer, err

@@ -219,7 +219,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	}
 	if inv != nil {
 		e := r.event(work.InventoryFound)
-		e.Inventory = inv
+		e.Inventory = inv.Carried()
 		if err := r.publish(ctx, e); err != nil {
 			return false, err
 		}

@@ -572,7 +572,7 @@ INSERT INTO node_hardware (node, kind, name, initial, data, created_at, updated_
 
 INSERT INTO node_history (uuid, node, created_at, severity, event_type, event, conductor, user_id, work, phase, seconds, project, state, target) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14), ($15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28);
 
-INSERT INTO node_inventory (node, data, updated_at) VALUES ($1, $2, $3) ON CONFLICT (node) DO UPDATE SET data = excluded.data, updated_at = excluded.updated_at;
+INSERT INTO node_inventory (node, data, plugin_data, updated_at) VALUES ($1, $2, $3, $4) ON CONFLICT (node) DO UPDATE SET data = excluded.data, plugin_data = excluded.plugin_data, updated_at = excluded.updated_at;
 
 INSERT INTO node_traits (node, trait) VALUES ($1, $2), ($3, $4);
 

@@ -172,10 +172,12 @@ func inventory(t *testing.T, s *store.Store) {
 	if _, err := s.Inventory(t.Context(), n.UUID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("no inventory: %v, want ErrNotFound", err)
 	}
-	for _, text := range []string{`{"a":1}`, `{"b":2}`} {
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.SetInventory(ctx, n.UUID, []byte(text)) })
-		if got, err := s.Inventory(t.Context(), n.UUID); err != nil || string(got.Data) != text {
-			t.Errorf("inventory %s, error %v, want %s", got, err, text)
+	for text, plugin := range map[string]string{`{"a":1}`: `{"p":1}`, `{"b":2}`: ""} {
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return tx.SetInventory(ctx, n.UUID, store.Inventory{Data: []byte(text), Plugin: []byte(plugin)})
+		})
+		if got, err := s.Inventory(t.Context(), n.UUID); err != nil || string(got.Data) != text || string(got.Plugin) != plugin {
+			t.Errorf("inventory %s, error %v, want %s %s", got, err, text, plugin)
 		}
 	}
 }
@@ -311,7 +313,7 @@ func deleteNode(t *testing.T, s *store.Store) {
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
 		p := &store.Port{UUID: uuid.NewString(), Node: n.UUID, Address: "00:00:00:00:00:01"}
 		return errors.Join(tx.InsertPort(ctx, p), tx.InsertWork(ctx, NewWork(n, work.Power)),
-			tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID}), tx.SetInventory(ctx, n.UUID, []byte("{}")))
+			tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID}), tx.SetInventory(ctx, n.UUID, store.Inventory{Data: []byte("{}")}))
 	})
 	remove := func(ctx context.Context, tx *store.Tx) error { return tx.DeleteNode(ctx, n.UUID) }
 	update(t, s, remove)

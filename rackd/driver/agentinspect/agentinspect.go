@@ -102,7 +102,7 @@ func parse(raw json.RawMessage) (inv agentapi.Inventory, err error) {
 	if len(wrapped.Inventory) > 0 && !bytes.Equal(wrapped.Inventory, []byte("null")) {
 		raw = wrapped.Inventory
 	}
-	if err := json.Unmarshal(raw, &inv); err != nil {
+	if err := inv.Read(raw, nil); err != nil {
 		return inv, fmt.Errorf("it cannot be read: %w", err)
 	}
 	if inv.CPU.Count == 0 && len(inv.Interfaces) == 0 && len(inv.Disks) == 0 {

@@ -50,6 +50,15 @@ func TestInventoriesThatAreNone(t *testing.T) {
 	}
 }
 
+// What a machine says of its inventory's own keys is its inventory, and no more.
+func TestInventoriesSayNothingOfThemselves(t *testing.T) {
+	const raw = `{"cpu":{"count":2},"usb":[1],"sent":{"cpu":{"count":9}},"plugin_data":{"a":1}}`
+	inv, err := parse(json.RawMessage(`{"inventory":` + raw + `}`))
+	if err != nil || inv.CPU.Count != 2 || string(inv.Sent) != raw || inv.PluginData != nil {
+		t.Errorf("%d CPUs, sent %s, beside it %s, %v", inv.CPU.Count, inv.Sent, inv.PluginData, err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"inventory":{"cpu":{"count":2}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
