@@ -25,12 +25,20 @@ type sqliteStmt struct {
 	positional
 }
 
+// exec looks at ctx only before it begins, as query does: a statement that could be
+// interrupted costs two goroutines, which is more than most of them do.
 func (s *sqliteStmt) exec(ctx context.Context, args []any) (sql.Result, error) {
-	return s.ExecContext(ctx, s.arguments(args)...)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.ExecContext(context.WithoutCancel(ctx), s.arguments(args)...)
 }
 
 func (s *sqliteStmt) query(ctx context.Context, args []any) (rows, error) {
-	return queryRows(s.QueryContext(ctx, s.arguments(args)...))
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return queryRows(s.QueryContext(context.WithoutCancel(ctx), s.arguments(args)...))
 }
 
 func newSQLiteWriter(c *counter, db *sql.DB) *sqliteWriter {

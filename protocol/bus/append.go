@@ -90,6 +90,7 @@ type appender struct {
 // The bounds of batches: the server takes 1,000 messages and 50 batches at a time.
 const (
 	batchMessages  = 256
+	batchWorth     = 4 // messages: a batch costs the server a file and two syncs
 	batchBytes     = 4 << 20
 	batchesAtOnce  = 2
 	batchWithin    = 5 * time.Second // an answer
@@ -139,12 +140,25 @@ func (a *appender) lead() {
 		if len(list) == 0 {
 			return
 		}
-		if len(list) == 1 {
-			list[0].send()
-			continue
+		if len(list) < batchWorth {
+			each(list)
+		} else {
+			a.together(list)
 		}
-		a.together(list)
 	}
+}
+
+// each sends messages one by one.
+func each(list []*appending) {
+	if len(list) == 1 {
+		list[0].send()
+		return
+	}
+	var all sync.WaitGroup
+	for _, p := range list {
+		all.Go(p.send)
+	}
+	all.Wait()
 }
 
 // send sends the message by itself.
@@ -184,11 +198,7 @@ func (a *appender) together(list []*appending) {
 		if api.ErrorCode == atomicDisabled {
 			a.plain.Store(true)
 		}
-		var all sync.WaitGroup
-		for _, p := range list {
-			all.Go(p.send)
-		}
-		all.Wait()
+		each(list)
 	default:
 		for _, p := range list {
 			p.done <- appended{err: err}
