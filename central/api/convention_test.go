@@ -401,9 +401,9 @@ func TestPages(t *testing.T) {
 	if got := strings.Join(names, ""); got != "cba" {
 		t.Errorf("pages gave %s, want cba", got)
 	}
-	next, _ := b.want(200, "GET", "/v1/nodes?limit=2&associated=false&detail=on", "1.115", "").object(t)["next"].(string)
-	if !strings.Contains(next, "associated=False") || !strings.Contains(next, "detail=True") {
-		t.Errorf("next %q does not spell yes and no as Ironic does", next)
+	next, _ := b.want(200, "GET", "/v1/nodes?limit=2&associated=false&fields=uuid,name", "1.115", "").object(t)["next"].(string)
+	if !strings.Contains(next, "associated=False") || !strings.Contains(next, "fields=uuid,name") {
+		t.Errorf("next %q does not repeat the question as Ironic does", next)
 	}
 	for query, want := range map[string]int{"conductor_group=east": 1, "conductor_group=": 2, "conductor=rack-2": 1, "driver=redfish": 0,
 		"associated=false": 3, "maintenance=1": 0, "provision_state=enroll": 3} {

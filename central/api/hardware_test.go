@@ -289,7 +289,7 @@ func TestHardwareRefusals(t *testing.T) {
 		refusal{"GET", n + "/firmware", "1.85", ``, 404, ""},
 		refusal{"GET", n + "/firmware?fields=vendor", "1.113", ``, 400, "vendor"},
 		refusal{"GET", n + "/firmware?fields=colour", "1.86", ``, 400, "colour"},
-		refusal{"POST", n + "/vendor_passthru", "1.10", `{}`, 400, "Method not specified"},
+		refusal{"POST", n + "/vendor_passthru", "1.10", `{}`, 400, "Missing mandatory parameter: method"},
 		refusal{"POST", n + "/vendor_passthru/x", "1.10", `[]`, 400, "object"},
 		refusal{"POST", n + "/vendor_passthru/x?y=1", "1.10", `{}`, 400, "y"},
 		refusal{"POST", n + "/vendor_passthru/x", "1.115", `{}`, 503, "did not answer"},

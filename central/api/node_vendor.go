@@ -68,7 +68,7 @@ func (r *Request) vendorCall() (call ask.VendorCall, err error) {
 		call.Method = r.Param(1)
 	}
 	if call.Method == "" {
-		return call, wire.Invalid("Method not specified")
+		return call, wire.Invalid("Missing mandatory parameter: method")
 	}
 	return call, nil
 }

@@ -7,10 +7,15 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 )
+
+// vifChoiceSince is the version from which a VIF may be attached to a port or portgroup
+// of the caller's choice.
+const vifChoiceSince microversion.Version = 67
 
 // noopNetwork is the network interface that takes part in nothing: whatever is attached
 // to it or detached from it is neither checked nor kept.
@@ -147,6 +152,9 @@ func readAttachment(r *Request) (a attachment, err error) {
 	}
 	if a.vif, err = nameOrUUID(r, id); err != nil {
 		return a, err
+	}
+	if r.Version < vifChoiceSince {
+		return a, nil // what else there is means nothing yet
 	}
 	for name, at := range map[string]*string{"port_uuid": &a.port, "portgroup_uuid": &a.portgroup} {
 		v, given := body[name]

@@ -169,5 +169,6 @@ func (q Query) Next(base, path string, p Page, marker string) string {
 	}
 	values.Set("limit", strconv.Itoa(p.Limit))
 	values.Set("marker", marker)
-	return base + "/v1/" + path + "?" + values.Encode()
+	// A comma needs no escape, and lists are easier to read and to recognise with theirs.
+	return base + "/v1/" + path + "?" + strings.ReplaceAll(values.Encode(), "%2C", ",")
 }
