@@ -1,0 +1,293 @@
+package redfish
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+)
+
+// rack is a BMC with four drives of 100 GiB behind a controller that makes volumes, and
+// with firmware that it updates, each by a task that ends once it was asked for twice.
+type rack struct {
+	mu      sync.Mutex
+	version string
+	next    int
+	volumes map[string]map[string]any
+	jobs    map[string]func() (state string)
+	asked   map[string]int
+	writes  []string
+	result  string // of tasks
+}
+
+func newRack() *rack {
+	return &rack{version: "1.0", volumes: map[string]map[string]any{}, jobs: map[string]func() string{}, asked: map[string]int{}, result: "Completed"}
+}
+
+const (
+	systemAt  = "/redfish/v1/Systems/1"
+	storageAt = systemAt + "/Storage"
+	volumesAt = storageAt + "/A/Volumes"
+	updateAt  = "/redfish/v1/UpdateService"
+)
+
+func (k *rack) serve(w http.ResponseWriter, r *http.Request) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	link := func(p string) map[string]any { return map[string]any{"@odata.id": p} }
+	reply := func(v map[string]any) bool { _ = json.NewEncoder(w).Encode(v); return true }
+	list := func(paths ...string) bool {
+		links := []any{}
+		for _, p := range paths {
+			links = append(links, link(p))
+		}
+		return reply(map[string]any{"Members": links, "Members@odata.count": len(links)})
+	}
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if r.Method != http.MethodGet && !strings.Contains(path, "Sessions") {
+		return k.write(w, r, path)
+	}
+	switch {
+	case r.Method != http.MethodGet:
+		return false
+	case path == "/redfish/v1":
+		return reply(map[string]any{"@odata.id": path, "Systems": link("/redfish/v1/Systems"), "UpdateService": link(updateAt), "Links": map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}})
+	case path == systemAt:
+		return reply(map[string]any{"@odata.id": path, "Id": "1", "PowerState": "Off", "BiosVersion": k.version, "Manufacturer": "Maker", "Model": "M1", "SerialNumber": "S1",
+			"Storage": link(storageAt), "Links": map[string]any{"ManagedBy": []any{link("/redfish/v1/Managers/1")}}})
+	case path == "/redfish/v1/Managers/1":
+		return reply(map[string]any{"@odata.id": path, "Id": "1", "FirmwareVersion": "9", "Model": "B"})
+	case path == updateAt:
+		return reply(map[string]any{"@odata.id": path, "Actions": map[string]any{"#UpdateService.SimpleUpdate": map[string]any{"target": updateAt + "/Actions/Simple"}}})
+	case path == storageAt:
+		return list(storageAt + "/A")
+	case path == storageAt+"/A":
+		drives := []any{}
+		for i := range 4 {
+			drives = append(drives, link(fmt.Sprintf("%s/A/Drives/%d", storageAt, i)))
+		}
+		return reply(map[string]any{"@odata.id": path, "Id": "A", "Name": "Adapter", "Drives": drives, "Volumes": link(volumesAt)})
+	case strings.HasPrefix(path, storageAt+"/A/Drives/"):
+		id := path[len(path)-1:]
+		return reply(map[string]any{"@odata.id": path, "Id": id, "Name": "bay " + id, "MediaType": map[bool]string{true: "SSD", false: "HDD"}[id >= "2"], "Protocol": "SAS", "CapacityBytes": int64(100) << 30})
+	case path == volumesAt:
+		var paths []string
+		for p := range k.volumes {
+			paths = append(paths, p)
+		}
+		slices.Sort(paths)
+		return list(paths...)
+	case k.volumes[path] != nil:
+		return reply(k.volumes[path])
+	case k.jobs[path] != nil:
+		if k.asked[path]++; k.asked[path] < 2 {
+			return reply(map[string]any{"@odata.id": path, "TaskState": "Running"})
+		}
+		return reply(map[string]any{"@odata.id": path, "TaskState": k.jobs[path](), "Messages": []any{map[string]any{"Message": "the flash is worn out"}}})
+	}
+	return false
+}
+
+func (k *rack) write(w http.ResponseWriter, r *http.Request, path string) bool {
+	var body map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	k.next++
+	job := fmt.Sprintf("/redfish/v1/TaskService/Tasks/%d", k.next)
+	var does func()
+	switch {
+	case path == updateAt+"/Actions/Simple":
+		k.writes = append(k.writes, fmt.Sprint("update ", body["ImageURI"]))
+		does = func() { k.version = "2.0" }
+	case path == volumesAt:
+		k.writes = append(k.writes, fmt.Sprint("make ", body["RAIDType"], " ", body["Name"], " ", body["CapacityBytes"], " on ", len(body["Links"].(map[string]any)["Drives"].([]any))))
+		v := fmt.Sprintf("%s/%d", volumesAt, k.next)
+		body["@odata.id"] = v
+		does = func() { k.volumes[v] = body }
+	case k.volumes[path] != nil:
+		k.writes = append(k.writes, "delete")
+		delete(k.volumes, path)
+		w.WriteHeader(204)
+		return true
+	default:
+		return false
+	}
+	k.jobs[job] = func() string {
+		if k.result == "Completed" {
+			does()
+		}
+		return k.result
+	}
+	w.Header().Set("Location", "https://"+r.Host+job)
+	w.WriteHeader(http.StatusAccepted)
+	return true
+}
+
+// runStep runs a step to its end, each run as a new owner of the work.
+func runStep(t *testing.T, r *drivertest.Rig, s driver.Step, args map[string]any) error {
+	t.Helper()
+	for range 20 {
+		task := r.Task(nobody{})
+		task.Args = args
+		out, err := s.Run(t.Context(), task)
+		if _, waits := out.Waiting(); err != nil || !waits {
+			return err
+		}
+	}
+	t.Fatalf("step %s never ends", s.Name)
+	return nil
+}
+
+// nobody is the boot interface that is not used.
+type nobody struct{ driver.Boot }
+
+func stepNamed(t *testing.T, list []driver.Step, name string) driver.Step {
+	t.Helper()
+	i := slices.IndexFunc(list, func(s driver.Step) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("no step %s", name)
+	}
+	return list[i]
+}
+
+func rigOn(t *testing.T, k *rack) (*drivertest.Rig, *Driver) {
+	e, d, r := newEmulator(t), newDriver(t, Options{}), drivertest.NewRig()
+	e.set(func() { e.hook = k.serve })
+	r.Node.DriverInfo = e.node(nil).DriverInfo
+	return r, d
+}
+
+func TestFirmwareUpdate(t *testing.T) {
+	k := newRack()
+	r, d := rigOn(t, k)
+	f := Firmware{d}
+	list, err := f.Components(t.Context(), r.Node)
+	if err != nil || len(list) != 2 || list[0].Name != "bios" || list[0].Current != "1.0" || list[1].Name != "bmc" || list[1].Current != "9" {
+		t.Fatalf("components %+v, %v", list, err)
+	}
+	args := map[string]any{"settings": []any{map[string]any{"component": "bios", "url": "http://files/bios-2.bin"}, map[string]any{"component": "bmc", "url": "http://files/bmc.bin"}}}
+	step := stepNamed(t, f.NamedSteps(r.Node), "update")
+	if err := runStep(t, r, step, args); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"update http://files/bios-2.bin", "update http://files/bmc.bin"}; !slices.Equal(k.writes, want) {
+		t.Errorf("the BMC was told %q, want %q", k.writes, want)
+	}
+	if o := r.Observed.Firmware; len(o) != 2 || o[0].Current != "2.0" || o[0].Flashed != "2.0" {
+		t.Errorf("observed %+v", o)
+	}
+	k.result = "Exception"
+	r.NextStep()
+	if err := runStep(t, r, step, args); err == nil || !strings.Contains(err.Error(), "worn out") {
+		t.Errorf("a task that fails: %v", err)
+	}
+	k.result = "Pending" // until the machine restarts
+	r.NextStep()
+	if err := runStep(t, r, step, args); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []any{nil, []any{}, []any{map[string]any{"component": "toaster", "url": "http://x/y"}}, []any{map[string]any{"component": "bios", "url": "y"}}} {
+		r.NextStep()
+		if err := runStep(t, r, step, map[string]any{"settings": bad}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("settings %v: %v, want ErrInvalid", bad, err)
+		}
+	}
+}
+
+func disksOf(list ...map[string]any) map[string]any {
+	out := []any{}
+	for _, d := range list {
+		out = append(out, d)
+	}
+	return map[string]any{"logical_disks": out}
+}
+
+func TestRAID(t *testing.T) {
+	k := newRack()
+	r, d := rigOn(t, k)
+	raid := RAID{d}
+	steps := raid.NamedSteps(r.Node)
+	r.Node.TargetRAID = disksOf(
+		map[string]any{"raid_level": "1", "size_gb": 50.0, "volume_name": "root", "is_root_volume": true, "disk_type": "ssd"},
+		map[string]any{"raid_level": "0", "size_gb": "MAX", "number_of_physical_disks": 2.0, "controller": "A"})
+	if err := runStep(t, r, stepNamed(t, steps, "create_configuration"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{fmt.Sprint("make RAID1 root ", float64(50<<30), " on 2"), "make RAID0 <nil> <nil> on 2"}; !slices.Equal(k.writes, want) {
+		t.Errorf("the BMC was told %q, want %q", k.writes, want)
+	}
+	if o, _ := r.Observed.RAID["logical_disks"].([]any); len(o) != 2 {
+		t.Errorf("observed %v", r.Observed.RAID)
+	}
+	r.NextStep()
+	if err := runStep(t, r, stepNamed(t, steps, "create_configuration"), nil); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("no drive is free: %v", err)
+	}
+	r.NextStep()
+	if err := runStep(t, r, stepNamed(t, steps, "delete_configuration"), nil); err != nil || len(k.volumes) != 0 {
+		t.Errorf("%v, volumes that are left: %v", err, k.volumes)
+	}
+	if r.Observed.RAID == nil || len(r.Observed.RAID) != 0 {
+		t.Errorf("observed %v", r.Observed.RAID)
+	}
+}
+
+// A rackd that dies between asking for a volume and hearing of it makes none twice.
+func TestRAIDTakenOver(t *testing.T) {
+	k := newRack()
+	r, d := rigOn(t, k)
+	r.Node.TargetRAID = disksOf(map[string]any{"raid_level": "0", "size_gb": 10.0})
+	step := stepNamed(t, RAID{d}.NamedSteps(r.Node), "create_configuration")
+	saves := 0
+	r.Fail = func(call string) error {
+		if call == "save" {
+			if saves++; saves == 2 { // the first is before the request, the second after it
+				return driver.ErrFenced
+			}
+		}
+		return nil
+	}
+	if err := runStep(t, r, step, nil); !errors.Is(err, driver.ErrFenced) {
+		t.Fatal(err)
+	}
+	k.mu.Lock()
+	for _, end := range k.jobs {
+		end()
+	}
+	k.mu.Unlock()
+	r.Fail = nil
+	if err := runStep(t, r, step, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.volumes) != 1 {
+		t.Errorf("%d volumes", len(k.volumes))
+	}
+}
+
+func TestRAIDRefusals(t *testing.T) {
+	r, d := rigOn(t, newRack())
+	for _, c := range []map[string]any{
+		disksOf(map[string]any{"raid_level": "1", "size_gb": 50.0, "controller": "software"}),
+		disksOf(map[string]any{"raid_level": "1", "size_gb": 50.0, "physical_disks": []any{map[string]any{"size": ">1"}}}),
+		{"logical_disks": []any{}},
+	} {
+		if err := (RAID{d}).CheckRAID(r.Node, c); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	e := newEmulator(t)
+	r.Node.DriverInfo = e.node(nil).DriverInfo
+	if _, err := (Firmware{d}).Components(t.Context(), r.Node); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("firmware of a BMC that tells none: %v", err)
+	}
+	r.Node.TargetRAID = disksOf(map[string]any{"raid_level": "0", "size_gb": 10.0})
+	if err := runStep(t, r, stepNamed(t, RAID{d}.NamedSteps(r.Node), "create_configuration"), nil); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("volumes of a machine without controllers: %v", err)
+	}
+}
