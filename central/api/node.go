@@ -125,12 +125,11 @@ func (s *Server) appendNode(b []byte, r *Request, sel fields.Selection, n *store
 
 // appendLinks appends a node's links and its end.
 func (s *Server) appendLinks(b []byte, r *Request, uuid string, whole bool) []byte {
-	path := "nodes/" + uuid
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, path)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/", uuid)
 	if whole {
 		for _, sub := range subresources {
 			if sub.since <= r.Version {
-				b = wire.AppendLinks(wire.AppendName(b, sub.name), r.Base, path+"/"+sub.name)
+				b = wire.AppendLinks(wire.AppendName(b, sub.name), r.Base, "nodes/", uuid, "/", sub.name)
 			}
 		}
 	}
@@ -156,11 +155,11 @@ func (s *Server) showNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	b := make([]byte, 0, 4096)
+	b := s.smallBuffer()
 	keeps := r.keeps(sel)
 	if uuid, named := wire.UUID(r.Param(0)); named && keeps {
 		if fields := s.encodedNow(r.Context(), r.Version, uuid); fields != nil {
-			return ok(s.appendLinks(append(b, fields...), r, uuid, true))
+			return lent(s.appendLinks(append(b, fields...), r, uuid, true))
 		}
 	}
 	n, err := s.shownNode(r, r.Param(0))
@@ -168,7 +167,7 @@ func (s *Server) showNode(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if keeps {
-		return ok(s.appendLinks(s.encode(b, r, n), r, n.UUID, true))
+		return lent(s.appendLinks(s.encode(b, r, n), r, n.UUID, true))
 	}
-	return ok(s.appendNode(b, r, sel, n))
+	return lent(s.appendNode(b, r, sel, n))
 }

@@ -82,7 +82,7 @@ func (s *Server) nodePageOf(r *Request, sel fields.Selection, path string, narro
 	if page.count == p.Limit && q.InstanceUUID == "" {
 		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, page.last))
 	}
-	return ok(append(b, '}'))
+	return lent(append(b, '}'))
 }
 
 // nodePage is a page of nodes while it is written.

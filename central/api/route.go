@@ -78,6 +78,7 @@ type Reply struct {
 	Status   int
 	Location string // URL, empty for none
 	Body     []byte // JSON, nil for none
+	lent     bool   // Body is a buffer that is used again
 	// ContentType of a body that is not JSON.
 	ContentType string
 	// Stream, if not nil, writes the body until its context ends; see streamed.

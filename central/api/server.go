@@ -19,7 +19,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -45,16 +44,16 @@ import (
 // Server is the handler. It is safe for concurrent use.
 type Server struct {
 	Config
-	dispatch  *dispatch.Dispatcher
-	allocator *allocation.Allocator
-	router    *router
-	resources []Resource
-	document  []byte // OpenAPI
-	crossSite *http.CrossOriginProtection
-	encoded   encodedNodes
-	buffers   sync.Pool // of *[]byte
-	longest   atomic.Int64
-	inWork    *inWork
+	dispatch              *dispatch.Dispatcher
+	allocator             *allocation.Allocator
+	router                *router
+	resources             []Resource
+	document              []byte // OpenAPI
+	crossSite             *http.CrossOriginProtection
+	encoded               encodedNodes
+	buffers, smallBuffers sync.Pool // of *[]byte
+	longest               atomic.Int64
+	inWork                *inWork
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
@@ -65,6 +64,9 @@ const requestTimeout = 30 * time.Second
 // before its client hears of it. The detail is the method.
 var pointAnswer = failpoint.New("api.answer")
 
+// asJSON is the type of nearly all bodies.
+var asJSON = []string{"application/json"}
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.URL.Path == healthcheckPath {
@@ -73,8 +75,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r := &Request{Request: req, ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
 	h := w.Header()
-	h.Set("Openstack-Request-Id", r.ID)
-	h.Set("X-Openstack-Request-Id", r.ID)
+	id := []string{r.ID}
+	h["Openstack-Request-Id"], h["X-Openstack-Request-Id"] = id, id
 	microversion.WriteRange(h)
 	s.writeCORS(h, req)
 	if !s.inWork.enter() {
@@ -100,14 +102,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.Set("Location", reply.Location)
 	}
 	if reply.Body != nil {
-		h.Set("Content-Type", cmp.Or(reply.ContentType, "application/json"))
+		h["Content-Type"] = asJSON
+		if reply.ContentType != "" {
+			h.Set("Content-Type", reply.ContentType)
+		}
 		h.Set("Content-Length", strconv.Itoa(len(reply.Body))) // else a long answer goes out in chunks
 	}
 	w.WriteHeader(reply.Status)
 	if reply.Body != nil && req.Method != http.MethodHead {
 		w.Write(reply.Body) // the client is gone when it fails
 	}
-	s.reuse(reply.Body)
+	if reply.lent {
+		s.reuse(reply.Body)
+	}
 }
 
 // answer finds the route and runs its handler.

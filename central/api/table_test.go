@@ -97,14 +97,3 @@ func TestArguments(t *testing.T) {
 		b.want(400, "GET", list+"?colour=red", "1.115", "")
 	}
 }
-
-// BenchmarkListNodes lists a page of 100 nodes in detail.
-func BenchmarkListNodes(b *testing.B) {
-	s := newBench(b)
-	for range 100 {
-		s.want(201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":{"a":[1,2]}}`)
-	}
-	for b.Loop() {
-		s.want(200, "GET", "/v1/nodes?detail=true", "1.115", "")
-	}
-}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"strings"
 	"sync"
 )
@@ -54,17 +55,33 @@ func (sc *nodeScanner) node(r rows) (*Node, error) {
 	return &n, nil
 }
 
-func nodesByUUID(what string, ids []string) (string, []any) {
-	list, args := inList(1, ids)
-	return what + " WHERE n.uuid IN (" + list + ")", args
+// byUUID is a statement that reads the nodes of some UUIDs: for 1 of them, for 2, 4, and
+// so on.
+type byUUID []string
+
+func newByUUID(what string) (forms byUUID) {
+	for n := 1; n <= maxGathered; n *= 2 {
+		forms = append(forms, what+" WHERE n.uuid IN ("+placeholders(1, n)+")")
+	}
+	return forms
 }
+
+// of returns the statement and its arguments for at most maxGathered UUIDs. The last is
+// repeated, so that the database sees few different texts.
+func (forms byUUID) of(ids []string) (stmt string, args []any) {
+	form := bits.Len(uint(len(ids) - 1))
+	args = make([]any, 1<<form)
+	for i := range args {
+		args[i] = ids[min(i, len(ids)-1)]
+	}
+	return forms[form], args
+}
+
+var selectNodesByUUID = newByUUID(selectNodes)
 
 // fetchNodes reads nodes for a gatherer. Each caller gets maps of its own.
 func fetchNodes(ctx context.Context, c conn, ids []string, give func(id string, read func() (*Node, error)) error) error {
-	stmt, args := selectNodeByUUID, []any{ids[0]}
-	if len(ids) > 1 {
-		stmt, args = nodesByUUID(selectNodes, ids)
-	}
+	stmt, args := selectNodesByUUID.of(ids)
 	scan := borrowScanner()
 	defer scan.giveBack()
 	r, err := c.query(ctx, stmt, args...)
@@ -86,7 +103,6 @@ func fetchNodes(ctx context.Context, c conn, ids []string, give func(id string, 
 
 func init() {
 	builders = append(builders, func() []string {
-		stmt, _ := nodesByUUID(selectNodes, []string{"a", "b"})
-		return []string{stmt}
+		return selectNodesByUUID[1:2]
 	})
 }

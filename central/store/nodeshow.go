@@ -118,7 +118,7 @@ func (n *Node) kept() *Node {
 
 // fetchShown reads nodes for a gatherer, whose callers only read them.
 func fetchShown(ctx context.Context, c conn, ids []string, give func(id string, read func() (*Node, error)) error) error {
-	stmt, args := nodesByUUID(selectShown, ids)
+	stmt, args := selectShownByUUID.of(ids)
 	var failed error
 	err := showRows(ctx, c, stmt, args, func(n *Node) {
 		node := n.kept()
@@ -145,6 +145,8 @@ func showRows(ctx context.Context, c conn, stmt string, args []any, show func(*N
 	})
 }
 
+var selectShownByUUID = newByUUID(selectShown)
+
 var selectShownByName = register(selectShown + " WHERE n.name = $1")
 
 func init() {
@@ -153,7 +155,6 @@ func init() {
 		if err != nil {
 			panic(err)
 		}
-		some, _ := nodesByUUID(selectShown, []string{"a", "b"})
-		return []string{stmt, some}
+		return []string{stmt, selectShownByUUID[1]}
 	})
 }

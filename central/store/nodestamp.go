@@ -22,6 +22,8 @@ func (n *Node) Stamp() Stamp { return Stamp{n.Revision, n.WorkID} }
 const selectStamps = "SELECT n.uuid, n.revision, COALESCE(w.id, '')" +
 	" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open'"
 
+var selectStampsByUUID = newByUUID(selectStamps)
+
 // NodeStamp returns the stamp of the node with that UUID, or ErrNotFound.
 func (s *Store) NodeStamp(ctx context.Context, uuid string) (Stamp, error) {
 	return s.stamps.read(ctx, strings.ToLower(uuid))
@@ -50,7 +52,7 @@ func (s *Store) NodeStamps(ctx context.Context, q NodeQuery, each func(uuid stri
 
 // fetchStamps reads stamps for a gatherer.
 func fetchStamps(ctx context.Context, c conn, ids []string, give func(id string, read func() (Stamp, error)) error) error {
-	stmt, args := nodesByUUID(selectStamps, ids)
+	stmt, args := selectStampsByUUID.of(ids)
 	return readStamps(ctx, c, stmt, args, func(uuid string, stamp Stamp) error {
 		return give(strings.ToLower(uuid), func() (Stamp, error) { return stamp, nil })
 	})
@@ -75,7 +77,6 @@ func init() {
 		if err != nil {
 			panic(err)
 		}
-		some, _ := nodesByUUID(selectStamps, []string{"a", "b"})
-		return []string{stmt, some}
+		return []string{stmt, selectStampsByUUID[1]}
 	})
 }

@@ -12,6 +12,8 @@ type Table[T any] struct {
 	resource string // for errors: "node"
 	fields   []Field[T]
 	index    map[string]int
+	// all and short are the selections by version.
+	all, short [microversion.Max + 1]Selection
 }
 
 // New makes the table of a resource.
@@ -22,6 +24,15 @@ func New[T any](resource string, list ...Field[T]) *Table[T] {
 			panic("fields: " + resource + " has two fields " + f.Name)
 		}
 		t.index[f.Name] = i
+	}
+	for v := microversion.Min; v <= microversion.Max; v++ {
+		if slices.ContainsFunc(list, func(f Field[T]) bool { return f.Since == v }) || v == microversion.Min {
+			t.all[v] = t.pick(v, func(*Field[T]) bool { return true })
+			t.short[v] = t.pick(v, func(f *Field[T]) bool { return f.InList })
+			t.short[v].Chosen = true
+			continue
+		}
+		t.all[v], t.short[v] = t.all[v-1], t.short[v-1]
 	}
 	return t
 }
@@ -35,7 +46,7 @@ func (t *Table[T]) Lookup(name string) (*Field[T], bool) {
 	return &t.fields[i], true
 }
 
-// Selection is the fields of one answer, as indices into the table.
+// Selection is the fields of one answer, as indices into the table. It never changes.
 type Selection struct {
 	columns []int
 	// Chosen: the request named fields, so links to sub-resources are left out.
@@ -49,16 +60,10 @@ func (t *Table[T]) Has(s Selection, name string) bool {
 }
 
 // All selects every field that version v knows.
-func (t *Table[T]) All(v microversion.Version) Selection {
-	return t.pick(v, func(*Field[T]) bool { return true })
-}
+func (t *Table[T]) All(v microversion.Version) Selection { return t.all[v] }
 
 // Short selects the fields of a list that asks for none.
-func (t *Table[T]) Short(v microversion.Version) Selection {
-	s := t.pick(v, func(f *Field[T]) bool { return f.InList })
-	s.Chosen = true
-	return s
-}
+func (t *Table[T]) Short(v microversion.Version) Selection { return t.short[v] }
 
 func (t *Table[T]) pick(v microversion.Version, want func(*Field[T]) bool) Selection {
 	var s Selection

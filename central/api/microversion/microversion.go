@@ -42,9 +42,9 @@ func (e *NotAcceptableError) Error() string { return e.Reason }
 
 // Negotiate returns the version that a request asks for: Min when it names none.
 func Negotiate(h http.Header) (Version, error) {
-	asked, header := standard(h), Standard
+	asked, name := standard(h), Standard
 	if asked == "" {
-		asked, header = strings.TrimSpace(h.Get(Header)), Header
+		asked, name = strings.TrimSpace(first(h[header])), Header
 	}
 	switch {
 	case asked == "":
@@ -55,7 +55,7 @@ func Negotiate(h http.Header) (Version, error) {
 	major, minor, ok := parse(asked)
 	switch {
 	case !ok:
-		return 0, &NotAcceptableError{fmt.Sprintf("Invalid value for %s header", header)}
+		return 0, &NotAcceptableError{fmt.Sprintf("Invalid value for %s header", name)}
 	case major != 1:
 		return 0, &NotAcceptableError{fmt.Sprintf("Mutually exclusive versions requested. Version %s requested but not supported by "+
 			"this service. The supported version range is: [%s, %s].", asked, Min, Max)}
@@ -67,26 +67,39 @@ func Negotiate(h http.Header) (Version, error) {
 }
 
 // Explicit reports whether the request names a version at all.
-func Explicit(h http.Header) bool { return standard(h) != "" || h.Get(Header) != "" }
+func Explicit(h http.Header) bool { return standard(h) != "" || first(h[header]) != "" }
+
+// Every answer has the same headers: they are made once, under the names by which
+// http.Header keeps them. Nobody changes a header's values in place:
+// http.Header.Add copies them, since they have no room for more.
+var (
+	header, minHeader, maxHeader = http.CanonicalHeaderKey(Header), http.CanonicalHeaderKey(MinHeader), http.CanonicalHeaderKey(MaxHeader)
+	standardHeader               = http.CanonicalHeaderKey(Standard)
+
+	minValue, maxValue, vary = []string{Min.String()}, []string{Max.String()}, []string{Header, Standard}
+	values, standardValues   = func() (own, standard [Max + 1][]string) {
+		for v := Min; v <= Max; v++ {
+			own[v], standard[v] = []string{v.String()}, []string{service + " " + v.String()}
+		}
+		return own, standard
+	}()
+)
 
 // WriteRange sets the headers that every answer has, and Vary.
 func WriteRange(h http.Header) {
-	h.Set(MinHeader, Min.String())
-	h.Set(MaxHeader, Max.String())
-	h.Add("Vary", Header)
-	h.Add("Vary", Standard)
+	h[minHeader], h[maxHeader] = minValue, maxValue
+	h["Vary"] = vary
 }
 
 // Write sets the negotiated version.
 func (v Version) Write(h http.Header) {
-	h.Set(Header, v.String())
-	h.Set(Standard, service+" "+v.String())
+	h[header], h[standardHeader] = values[v], standardValues[v]
 }
 
 // standard returns our version in the Standard header, which may be given for
 // many services, in one header or in several.
 func standard(h http.Header) string {
-	for _, line := range h.Values(Standard) {
+	for _, line := range h[standardHeader] {
 		for entry := range strings.SplitSeq(line, ",") {
 			name, version, ok := strings.Cut(strings.TrimSpace(entry), " ")
 			if ok && strings.EqualFold(name, service) {
@@ -95,6 +108,13 @@ func standard(h http.Header) string {
 		}
 	}
 	return ""
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 func parse(s string) (major, minor int, ok bool) {

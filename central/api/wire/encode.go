@@ -87,8 +87,10 @@ func AppendTime(b []byte, t time.Time) []byte {
 }
 
 func appendDigits(b []byte, n, width int) []byte {
-	for unit := int(math.Pow10(width - 1)); unit > 0; unit /= 10 {
-		b = append(b, byte('0'+n/unit%10))
+	b = append(b, "000000"[:width]...)
+	for i := range width {
+		b[len(b)-1-i] += byte(n % 10)
+		n /= 10
 	}
 	return b
 }
@@ -113,15 +115,23 @@ func appendObject(b []byte, m map[string]any) []byte {
 
 // AppendString appends s as a JSON string.
 func AppendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(s) // strings always marshal
-			return append(b, quoted...)
-		}
+	if !plain(s) {
+		quoted, _ := json.Marshal(s) // strings always marshal
+		return append(b, quoted...)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// plain reports whether s stands for itself in JSON.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // AppendName appends ,"name": or, right after an opening brace, "name":.
