@@ -197,7 +197,9 @@ type PrepareImageResult struct {
 
 // StepParams are the params of clean.execute_clean_step and its kin.
 type StepParams struct {
-	Step  map[string]any `json:"step"`
+	// Step is left out of the questions for steps: ironic-python-agent refuses arguments
+	// that it does not know.
+	Step  map[string]any `json:"step,omitempty"`
 	Node  map[string]any `json:"node"`
 	Ports []any          `json:"ports"`
 }

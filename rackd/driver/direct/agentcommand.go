@@ -1,6 +1,7 @@
 package direct
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ const restarts = 2
 // running is the handle of a command of the agent.
 type running struct {
 	ID string `json:"command"`
+	// Theirs is the id that the agent has given to the command, where it keeps none but
+	// its own: ironic-python-agent does.
+	Theirs string `json:"agents_id,omitempty"`
 	// Started: the agent has confirmed the command, so if it no longer knows it,
 	// it has rebooted.
 	Started  bool `json:"started,omitempty"`
@@ -36,7 +40,7 @@ type order struct {
 func follow(ctx context.Context, t *driver.Task, h *running, o order) (cmd agentapi.Command, ended bool, err error) {
 	known := false
 	if h.Started {
-		if cmd, known, err = t.Agent.Command(ctx, h.ID); err != nil {
+		if cmd, known, err = t.Agent.Command(ctx, cmp.Or(h.Theirs, h.ID)); err != nil {
 			return cmd, false, patience(err)
 		}
 		if !known {
@@ -45,7 +49,7 @@ func follow(ctx context.Context, t *driver.Task, h *running, o order) (cmd agent
 					t.Node.Label(), h.ID, h.Restarts+1)
 			}
 			h.Restarts++
-			h.Started = false
+			h.Started, h.Theirs = false, ""
 			t.Record.Phase("agent", "it has rebooted; its command is started again")
 		}
 	}
@@ -63,6 +67,9 @@ func follow(ctx context.Context, t *driver.Task, h *running, o order) (cmd agent
 			return cmd, false, patience(err)
 		}
 		h.Started = true
+		if cmd.ID != h.ID {
+			h.Theirs = cmd.ID
+		}
 		if err := o.save(); err != nil {
 			return cmd, false, err
 		}

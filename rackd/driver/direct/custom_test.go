@@ -36,7 +36,7 @@ func TestCustomWritesNoImage(t *testing.T) {
 		}
 	})
 	for _, name := range []string{agentapi.CmdPrepareImage, agentapi.CmdInstallBoot} {
-		if got := r.Writes("start " + name); len(got) != 0 {
+		if got := r.Writes("agent " + name); len(got) != 0 {
 			t.Errorf("the agent was told %v", got)
 		}
 	}

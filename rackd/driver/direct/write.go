@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -51,13 +52,36 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if !ended {
 		return driver.Wait(i.set.Poll), nil
 	}
-	var written agentapi.PrepareImageResult
-	if err := json.Unmarshal(cmd.Result, &written); err != nil {
+	written, err := resultOf(cmd.Result)
+	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: the agent wrote the image, but its result cannot be read: %w", t.Node.Label(), err)
 	}
 	t.Facts[factRootDevice], t.Facts[factRootUUID] = written.RootDevice, written.RootUUID
 	t.Record.Phase("write", fmt.Sprintf("%.0f MB at %.0f MB/s to %s", float64(written.Written.DoneBytes)/1e6, written.Written.MBPerSec, written.RootDevice))
 	return driver.Done(), nil
+}
+
+// inWords is what ironic-python-agent says when it has written an image.
+var inWords = regexp.MustCompile(`written to device (\S+)(?:\s+root_uuid=(\S+))?`)
+
+// resultOf reads where the image is: in fields, or in the words of ironic-python-agent.
+func resultOf(raw json.RawMessage) (written agentapi.PrepareImageResult, err error) {
+	if err := json.Unmarshal(raw, &written); err != nil || written.RootDevice != "" {
+		return written, err
+	}
+	var said struct {
+		Result string `json:"result"`
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return written, err
+	}
+	if found := inWords.FindStringSubmatch(said.Result); found != nil {
+		written.RootDevice = found[1]
+		if found[2] != "None" {
+			written.RootUUID = found[2]
+		}
+	}
+	return written, nil
 }
 
 // offer fetches the image into the rack's cache and says where the agent gets it.

@@ -28,6 +28,9 @@ type Rig struct {
 	// command is running until it is asked for Runs times.
 	Answer func(name string) (result any, failure string)
 	Runs   int
+	// OwnIDs: the agent gives its commands ids of its own, and answers a second start of
+	// one with another command.
+	OwnIDs bool
 	// Stuck machines accept power requests and stay as they are.
 	Stuck bool
 	// NoBoot: machines that are switched on do not bring up an agent.
@@ -289,6 +292,9 @@ func (a rigAgent) Start(_ context.Context, f driver.Fence, id, name string, para
 		return c.Command, nil
 	}
 	a.r.Log = append(a.r.Log, "agent "+name+" "+string(raw))
+	if a.r.OwnIDs {
+		id = fmt.Sprintf("own-%d", len(a.r.commands))
+	}
 	c := &command{Command: agentapi.Command{ID: id, Name: name, Status: agentapi.CommandRunning}}
 	a.r.commands[id] = c
 	a.r.end(c)
@@ -331,7 +337,7 @@ func (a rigAgent) Command(_ context.Context, id string) (agentapi.Command, bool,
 func (a rigAgent) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
 	c, err := a.Start(ctx, f, id, name, params)
 	for err == nil && c.Status == agentapi.CommandRunning {
-		c, _, err = a.Command(ctx, id)
+		c, _, err = a.Command(ctx, c.ID)
 	}
 	if err != nil {
 		return c, err

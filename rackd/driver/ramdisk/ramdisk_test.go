@@ -46,7 +46,7 @@ func TestBootsTheImage(t *testing.T) {
 		if want := []string{"boot cdrom true", "boot cdrom true"}; !slices.Equal(r.Writes("boot"), want) {
 			t.Errorf("boot devices %v", r.Writes("boot"))
 		}
-		if got := r.Writes("start"); len(got) != 0 {
+		if got := r.Writes("agent"); len(got) != 0 {
 			t.Errorf("an agent was told %v", got)
 		}
 	})
