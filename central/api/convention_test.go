@@ -115,6 +115,8 @@ func TestRefusals(t *testing.T) {
 		// What is listed there is changed elsewhere.
 		{"POST", "/v1/nodes/ports", "1.115", "{}", 404, ""},
 		{"POST", n + "/ports", "1.5", "{}", 403, "Operation not permitted."},
+		{"GET", n + "/allocation/" + nodeID, "1.115", "", 405, "method"},
+		{"GET", n + "/allocation/" + nodeID, "1.51", "", 404, "could not be found"},
 		{"PATCH", n + "/ports", "1.5", "[]", 400, "Missing mandatory parameter"},
 		{"GET", n + "/ports/" + nodeID, "1.5", "", 403, "Operation not permitted."},
 		{"PATCH", n + "/ports/" + nodeID, "1.5", "[]", 403, "Operation not permitted."},

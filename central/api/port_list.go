@@ -13,7 +13,7 @@ import (
 
 // portFilters are the arguments that filter a list of ports, with the version that
 // brought each.
-var portFilters = map[string]microversion.Version{"address": 1, "node": 6, "node_uuid": 1, "portgroup": 24, "shard": 82,
+var portFilters = map[string]microversion.Version{"address": 1, "node": 1, "node_uuid": 1, "portgroup": 24, "shard": 82,
 	"description_contains": 97, "conductor_groups": 99}
 
 func portArguments(more ...string) []string {
@@ -89,7 +89,11 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 		return q, p, err
 	}
 	q.Page.Project = r.Scope()
-	if err := oneFilter(r, "node", "node_uuid", "portgroup", "address", "shard", "conductor_groups"); err != nil {
+	node := "node"
+	if r.Query.Has("node_uuid") {
+		node = "node_uuid" // which is older, and wins
+	}
+	if err := oneFilter(r, node, "portgroup", "address", "shard", "conductor_groups"); err != nil {
 		return q, p, err
 	}
 	if q.Address, err = addressOfQuery(r); err != nil {
@@ -106,22 +110,27 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 		q.Portgroups = []string{group.UUID}
 	}
 	q.DescriptionContains = r.Query["description_contains"]
-	node, err := s.nodeOfQuery(r)
-	if node != "" {
-		q.Nodes = []string{node}
+	id, err := s.nodeOfQuery(r)
+	if id != "" {
+		q.Nodes = []string{id}
 	}
 	return q, p, err
 }
 
-// nodeOfQuery returns the UUID of the node that "node" or "node_uuid" names.
+// nodeOfQuery returns the UUID of the node that "node_uuid" or "node" names.
 func (s *Server) nodeOfQuery(r *Request) (string, error) {
-	ident := r.Query["node"]
+	ident, err := r.Query.UUID("node_uuid")
+	if err != nil {
+		return "", err
+	}
 	if ident == "" {
-		id, err := r.Query.UUID("node_uuid")
-		if id == "" || err != nil {
-			return "", err
+		ident = r.Query["node"]
+		if _, isUUID := wire.UUID(ident); !isUUID && ident != "" && r.Version < wire.NameSince {
+			return "", wire.NotAcceptable("A node's name as the argument node", wire.NameSince)
 		}
-		ident = id
+	}
+	if ident == "" {
+		return "", nil
 	}
 	n, err := s.node(r, ident)
 	if err != nil {

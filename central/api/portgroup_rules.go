@@ -33,6 +33,9 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 	if p.Name != "" && !wire.ValidName(p.Name, r.Version) {
 		return wire.Invalid("Cannot create or update portgroup with invalid name '%.80s'", p.Name)
 	}
+	if p.Mode == "" && before == nil {
+		p.Mode = defaultMode
+	}
 	if p.Mode == "" {
 		return wire.Invalid("'mode' is a mandatory attribute and can not be removed")
 	}

@@ -66,6 +66,9 @@ func TestPortgroup(t *testing.T) {
 			t.Errorf("%s: %d portgroups, want 1", path, len(list))
 		}
 	}
+	if got := b.want(201, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"`+nodeID+`","mode":null}`).object(t); got["mode"] != defaultMode {
+		t.Errorf("without a mode it has %v", got["mode"])
+	}
 	b.want(200, "PATCH", "/v1/portgroups/bond0", "1.115", `[{"op":"replace","path":"/mode","value":"802.3ad"},{"op":"remove","path":"/address"}]`)
 	const one = "/v1/portgroups/" + groupID
 	b.refused(one, []request{
@@ -132,10 +135,18 @@ func TestPortRules(t *testing.T) {
 		{406, "POST", "/v1/ports", "1.110", made(`,"available_for_dynamic_portgroup":false`)},
 		{409, "PATCH", one, "1.115", `[{"op":"replace","path":"/pxe_enabled","value":true}]`},
 		{400, "GET", "/v1/ports?node=n1&portgroup=" + groupID, "1.115", ""},
+		{400, "GET", "/v1/ports?node_uuid=" + nodeID + "&portgroup=" + groupID, "1.115", ""},
+		{406, "GET", "/v1/ports?node=n1", "1.4", ""},
+		{406, "GET", "/v1/ports/detail?node=n1", "1.1", ""},
 		{406, "GET", "/v1/ports?portgroup=" + groupID, "1.23", ""},
 		{404, "GET", "/v1/ports?portgroup=nowhere", "1.115", ""},
 		{406, "GET", "/v1/ports?shard=s", "1.81", ""},
 	})
+	for path, version := range map[string]string{"/v1/ports?node=" + nodeID: "1.1", "/v1/ports?node=n1": "1.5", "/v1/ports/detail?node=nobody&node_uuid=" + nodeID: "1.5"} {
+		if list := b.want(200, "GET", path, version, "").object(t)["ports"].([]any); len(list) != 1 {
+			t.Errorf("%s: %d ports, want 1", path, len(list))
+		}
+	}
 	for _, link := range []string{`{"port_id":"1","switch_id":"aa:bb:cc:dd:ee:ff"}`, `{"port_id":"1","switch_id":"0a:1b:2c:3d:4e:5f:6a:7b"}`,
 		`{"port_id":"1","hostname":"h"}`, `{"network_type":"unmanaged"}`, `{}`} {
 		b.want(200, "PATCH", one, "1.115", `[{"op":"replace","path":"/local_link_connection","value":`+link+`}]`)
