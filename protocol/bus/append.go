@@ -90,9 +90,9 @@ type appender struct {
 // The bounds of batches: the server takes 1,000 messages and 50 batches at a time.
 const (
 	batchMessages  = 256
-	batchWorth     = 4 // messages: a batch costs the server a file and two syncs
+	batchWorth     = 8 // messages: a batch costs the server a file of its own, and some five syncs
 	batchBytes     = 4 << 20
-	batchesAtOnce  = 2
+	batchesAtOnce  = 1               // the fewer, the larger
 	batchWithin    = 5 * time.Second // an answer
 	messageOnWire  = 256             // bytes, besides its content
 	atomicDisabled = 10174           // the server's error code
