@@ -18,13 +18,17 @@ import (
 	"github.com/ironyard/ironyard/rackd/conductor"
 )
 
-// questionsAtOnce bounds how many questions are being answered.
-const questionsAtOnce = 32
+// How many questions are being answered, and how many wait: one that finds no room is
+// lost, and who asked waits for nothing.
+const (
+	questionsAtOnce = 32
+	questionsQueued = 4096
+)
 
 // answerQuestions answers central, and hears what other rackds hand on about the
 // groups that this one may serve, until ctx ends.
 func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, serves []string, c *conductor.Conductor, log *slog.Logger) error {
-	messages := make(chan *nats.Msg, questionsAtOnce)
+	messages := make(chan *nats.Msg, questionsQueued)
 	own := bus.AskSubject(group, name)
 	subjects := []string{own}
 	for _, g := range serves {
