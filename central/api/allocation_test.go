@@ -151,7 +151,9 @@ func TestBackfill(t *testing.T) {
 	// Who forgets the instance forgets the allocation, and so does who deletes the node.
 	b.want(200, "PATCH", "/v1/nodes/n1", "1.58", `[{"op":"remove","path":"/instance_uuid"}]`)
 	b.want(404, "GET", "/v1/allocations/"+allocationID, "1.58", "")
-	b.want(201, "POST", "/v1/allocations", "1.58", `{"node":"n1","uuid":"`+allocationID+`"}`)
+	b.want(201, "POST", "/v1/allocations", "1.60", `{"node":"n1","owner":"p","uuid":"`+allocationID+`"}`)
+	b.refuse([]string{"/v1/nodes/n1"},
+		refusal{"PATCH", "/v1/nodes/n1", "1.60", `[{"op":"add","path":"/owner","value":"q"}]`, 409, "allocated to an allocation with an owner"})
 	b.want(204, "DELETE", "/v1/nodes/n1", "1.58", "")
 	b.want(404, "GET", "/v1/allocations/"+allocationID, "1.58", "")
 }

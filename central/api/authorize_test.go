@@ -201,6 +201,9 @@ func TestWhoAsksIsKnownBeforeAnythingIsSaid(t *testing.T) {
 		{"", "GET", "/v1/nothing", "1.115", 401}, {"", "GET", "/v1/nodes", "9.9", 401}, {"", "PUT", "/v1/nodes", "1.115", 401},
 		{"system reader", "GET", "/v1/nothing", "1.115", 404}, {"system reader", "GET", "/v1/nodes", "9.9", 406}, {"system reader", "PUT", "/v1/nodes", "1.115", 405},
 		{"system none", "GET", "/v1/conductors", "1.1", 404}, {"system none", "GET", "/v1/conductors", "1.115", 403},
+		{"system reader", "PUT", "/v1/nodes/n1/states/boot_mode", "1.70", 403}, {"system reader", "PUT", "/v1/nodes/n1/states/raid", "1.11", 403},
+		{foreignProject + " reader", "PUT", "/v1/nodes/n1/states/secure_boot", "1.70", 404},
+		{foreignProject + " reader", "GET", "/v1/nodes/states/console/n1", "1.70", 404}, {"system reader", "GET", "/v1/nodes/states/console/n1", "1.70", 403},
 	} {
 		if a := b.do(c.method, c.path, c.version, "", "X-Who", c.who); a.StatusCode != c.want {
 			t.Errorf("%s %s at %s as %q: status %d, want %d", c.method, c.path, c.version, c.who, a.StatusCode, c.want)

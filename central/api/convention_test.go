@@ -122,6 +122,8 @@ func TestRefusals(t *testing.T) {
 		{"PATCH", n + "/ports/" + nodeID, "1.5", "[]", 403, "Operation not permitted."},
 		{"DELETE", n + "/ports/" + nodeID, "1.5", "", 403, "Operation not permitted."},
 		{"PUT", n + "/ports", "1.5", "", 405, ""},
+		{"PUT", n + "/states/target_raid_config", "1.70", "{}", 405, ""},
+		{"PUT", n + "/states/boot_mode", "1.75", `{"target":"uefi"}`, 404, "supported starting with the API version 1.76"},
 		{"POST", n + "/portgroups", "1.24", "{}", 403, "Operation not permitted."},
 		{"POST", n + "/portgroups", "1.23", "{}", 404, ""},
 		{"DELETE", n + "/volume/targets/" + nodeID, "1.32", "", 403, "Operation not permitted."},

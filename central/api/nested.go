@@ -39,6 +39,9 @@ func refuseNested(method string, parts []string, v microversion.Version) error {
 	if len(parts) == 4 && parts[0] == "nodes" && parts[2] == "allocation" && v >= allocationsSince {
 		return wire.FrameworkError(http.StatusMethodNotAllowed, "") // a node has one, which needs no name
 	}
+	if parts[0] == "nodes" && parts[2] == "states" && method == http.MethodPut {
+		return wire.FrameworkError(http.StatusMethodNotAllowed, "") // there are states, and none that is called so
+	}
 	for _, n := range nested {
 		rest, below := strings.CutPrefix(strings.Join(parts[2:], "/"), n.path)
 		if parts[0] != n.above || !below || v < n.since {

@@ -16,9 +16,9 @@ func (s *Server) nodeAdjust() Resource {
 	const console = "nodes/{node}/states/console"
 	return Resource{Routes: []Route{
 		{Method: http.MethodPut, Path: "nodes/{node}/states/boot_mode", Since: 76, Policy: "baremetal:node:set_boot_mode",
-			Handle: s.setBootMode, Success: http.StatusAccepted},
+			Handle: s.setBootMode, Success: http.StatusAccepted, AfterPolicy: true},
 		{Method: http.MethodPut, Path: "nodes/{node}/states/secure_boot", Since: 76, Policy: "baremetal:node:set_secure_boot",
-			Handle: s.setSecureBoot, Success: http.StatusAccepted},
+			Handle: s.setSecureBoot, Success: http.StatusAccepted, AfterPolicy: true},
 		{Method: http.MethodGet, Path: console, Policy: "baremetal:node:get_console", Handle: s.showConsole},
 		{Method: http.MethodPut, Path: console, Policy: "baremetal:node:set_console_state", Handle: s.setConsole, Success: http.StatusAccepted},
 	}}

@@ -67,6 +67,21 @@ func noAllocation(r *Request, err error) error {
 	return err
 }
 
+// checkAllocated refuses to give a node to another owner that is allocated to somebody.
+func checkAllocated(ctx context.Context, tx *store.Tx, n *store.Node) error {
+	a, err := tx.Allocation(ctx, n.AllocationUUID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if a.Owner != "" {
+		return conflict("Cannot update owner of node \"%s\" while it is allocated to an allocation with an owner.", n.UUID)
+	}
+	return nil
+}
+
 // deallocate removes the allocation of a node whose instance_uuid a PATCH has removed.
 func deallocate(ctx context.Context, tx *store.Tx, before, n *store.Node) error {
 	if err := allocation.Releasable(before, before.AllocationUUID); err != nil {

@@ -132,6 +132,11 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	if err := checkChange(&before, n, c); err != nil {
 		return err
 	}
+	if before.AllocationUUID != "" && n.Owner != before.Owner && n.Owner != "" {
+		if err := checkAllocated(ctx, tx, &before); err != nil {
+			return err
+		}
+	}
 	if before.AllocationUUID != "" && n.InstanceUUID == "" {
 		if err := deallocate(ctx, tx, &before, n); err != nil {
 			return err

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
 )
 
 // Resource is a part of the API that one file brings in.
@@ -27,6 +29,8 @@ type Route struct {
 	// the status that older requests get, 0: 404.
 	Since microversion.Version
 	Late  int
+	// AfterPolicy: who may not call the route hears that, whatever the version.
+	AfterPolicy bool
 	// Policy names the rule that says who may call it; Public: anybody may.
 	Policy string
 	// Own, if not empty, is the rule that decides instead for callers of a project whom it
@@ -51,6 +55,20 @@ func (r *Route) success() int {
 		return http.StatusNoContent
 	}
 	return http.StatusOK
+}
+
+// late is the answer to a request of version v that is too old for the route; nil when it
+// is not.
+func (r *Route) late(v microversion.Version) error {
+	switch {
+	case v >= r.Since:
+		return nil
+	case r.Late == http.StatusNotAcceptable: // a handler's own answer, not the framework's
+		return wire.Errorf(r.Late, "Request not acceptable.")
+	case r.AfterPolicy:
+		return wire.Errorf(cmp.Or(r.Late, http.StatusNotFound), "This endpoint is supported starting with the API version %s", r.Since)
+	}
+	return wire.FrameworkError(cmp.Or(r.Late, http.StatusNotFound), "")
 }
 
 // Public is the policy of routes that need no authentication.

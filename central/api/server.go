@@ -180,6 +180,9 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if err := s.authorize(r, route); err != nil {
 		return Reply{}, err
 	}
+	if err := route.late(r.Version); err != nil {
+		return Reply{}, err
+	}
 	reply, err = route.Handle(r)
 	if err == nil && r.scope != "" && r.unlimited {
 		s.Log.Error("a list that is not limited to its caller's project was kept back", "request_id", r.ID, "route", route.Path)
@@ -207,15 +210,8 @@ func (s *Server) route(r *Request, methods map[string]*Route) (*Route, error) {
 		}
 		return nil, wire.FrameworkError(http.StatusNotFound, "")
 	}
-	if r.Version < route.Since {
-		switch route.Late {
-		case 0:
-		case http.StatusNotAcceptable: // a handler's own answer, not the framework's
-			return nil, wire.Errorf(route.Late, "Request not acceptable.")
-		default:
-			return nil, wire.FrameworkError(route.Late, "")
-		}
-		return nil, wire.FrameworkError(http.StatusNotFound, "")
+	if !route.AfterPolicy {
+		return route, route.late(r.Version)
 	}
 	return route, nil
 }
