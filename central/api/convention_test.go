@@ -93,6 +93,8 @@ func TestRefusals(t *testing.T) {
 		{"PUT", n + "/states/provision", "1.5", `{"target":"inspect"}`, 406, "1.6"},
 		{"PUT", n + "/states/power", "1.26", `{"target":"soft power off"}`, 406, "1.27"},
 		{"PUT", n + "/states/power", "1.26", `{"target":"power off","timeout":5}`, 406, "1.27"},
+		{"PUT", n + "/states/power", "1.26", `{"target":"power on","timeout":0}`, 400, "positive integer"},
+		{"PUT", n + "/states/power", "1.26", `{"target":"soft power off","timeout":0}`, 406, "1.27"},
 		{"GET", "/v1/conductors", "1.48", "", 404, "could not be found"},
 		{"GET", n + "/history", "1.77", "", 404, ""},
 		{"GET", n + "/inventory", "1.80", "", 404, ""},

@@ -44,10 +44,10 @@ func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power
 		return p, wire.NotAcceptable("The power target "+p.Target, softPowerSince)
 	}
 	if body["timeout"] != nil {
-		if r.Version < softPowerSince {
+		seconds, isWhole := whole(body["timeout"])
+		if seconds != 0 && r.Version < softPowerSince {
 			return p, wire.NotAcceptable("The argument timeout", softPowerSince)
 		}
-		seconds, isWhole := whole(body["timeout"])
 		if !isWhole || seconds < 1 || seconds > maxPowerTimeout {
 			return p, wire.Invalid("timeout has to be positive integer, of %d seconds at most", maxPowerTimeout)
 		}
