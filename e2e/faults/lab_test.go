@@ -88,7 +88,7 @@ func rackdArgs() []string {
 }
 
 func newLab() (l *lab, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	l = &lab{nodes: map[string][]string{}}
 	if l.dir, err = os.MkdirTemp("", "ironyard-faults-"); err != nil {
