@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","traits":["CUSTOM_A"]}`, 400, "traits"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":5}`, 400, "not of type 'string'"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":"x"}`, 400, "not of type 'object'"},
-		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","maintenance":"perhaps"}`, 400, "perhaps"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","maintenance":"perhaps"}`, 400, "Invalid maintenance: Unrecognized value 'perhaps'"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"no spaces"}`, 400, "invalid name"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"detail"}`, 400, "The word \"detail\" is reserved"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":""}`, 400, "Cannot create node with invalid name ''"},

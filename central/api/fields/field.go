@@ -242,6 +242,13 @@ func CheckText(v any) (any, error) {
 	return v, nil
 }
 
+// notBoolean is a text that means neither yes nor no.
+type notBoolean struct{ text string }
+
+func (e *notBoolean) Error() string {
+	return fmt.Sprintf("Unrecognized value '%.40s', acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', '1', 't', 'true', 'y', 'yes'", e.text)
+}
+
 // CheckBool admits a boolean, one of the words for it, or null.
 func CheckBool(v any) (any, error) {
 	switch v := v.(type) {
@@ -251,7 +258,7 @@ func CheckBool(v any) (any, error) {
 		if b, ok := wire.Bool(v); ok {
 			return b, nil
 		}
-		return nil, fmt.Errorf("unrecognized value %.40q, acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', '1', 't', 'true', 'y', 'yes'", v)
+		return nil, &notBoolean{v}
 	}
 	return nil, fmt.Errorf("%s is not of type 'string', 'boolean', 'null'", brief(v))
 }

@@ -109,6 +109,9 @@ func (t *Table[T]) check(f *Field[T], v any) (any, error) {
 	if own, ok := errors.AsType[*wire.Error](err); ok {
 		return nil, own
 	}
+	if no, ok := errors.AsType[*notBoolean](err); ok {
+		return nil, wire.Invalid("Invalid %s: %v", f.Name, no)
+	}
 	return nil, t.invalid("%s: %v", f.Name, err)
 }
 
