@@ -154,3 +154,82 @@ func TestProjectsAllocateWhatTheySee(t *testing.T) {
 	}
 	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/nodes/n1", `[{"op":"replace","path":"/parent_node","value":"`+nodeID+`"}]`)
 }
+
+// ofSystem is who of the system may do what, and after a slash, who may not. Source: the tests
+// of Ironic's rules for the system.
+var ofSystem = []struct{ route, letters string }{
+	{"POST nodes", "As/mr"}, {"GET nodes/{node}", "Amrs/"}, {"PATCH nodes/{node}", "Ams/r"}, {"DELETE nodes/{node}", "A/mrs"},
+	{"GET nodes/{node}/validate", "Ams/r"}, {"PUT nodes/{node}/maintenance", "Am/r"}, {"DELETE nodes/{node}/maintenance", "Am/r"},
+	{"PUT nodes/{node}/management/boot_device", "Am/r"}, {"GET nodes/{node}/management/boot_device", "Am/r"},
+	{"GET nodes/{node}/management/boot_device/supported", "Am/r"}, {"PUT nodes/{node}/management/inject_nmi", "Am/r"},
+	{"GET nodes/{node}/states", "Amr/"}, {"PUT nodes/{node}/states/power", "Am/r"}, {"PUT nodes/{node}/states/boot_mode", "Am/r"},
+	{"PUT nodes/{node}/states/secure_boot", "Am/r"}, {"PUT nodes/{node}/states/provision", "Ams/r"}, {"PUT nodes/{node}/states/raid", "Am/r"},
+	{"GET nodes/{node}/states/console", "Ams/r"}, {"PUT nodes/{node}/states/console", "Ams/r"},
+	{"GET nodes/{node}/vendor_passthru/methods", "A/mr"}, {"GET nodes/{node}/vendor_passthru", "A/mr"}, {"POST nodes/{node}/vendor_passthru", "A/mr"},
+	{"PUT nodes/{node}/vendor_passthru", "A/mr"}, {"DELETE nodes/{node}/vendor_passthru", "A/mr"},
+	{"GET nodes/{node}/traits", "Amr/"}, {"PUT nodes/{node}/traits", "Am/r"}, {"PUT nodes/{node}/traits/{trait}", "Am/r"},
+	{"DELETE nodes/{node}/traits/{trait}", "Am/r"}, {"GET nodes/{node}/vifs", "Amrs/"}, {"POST nodes/{node}/vifs", "Ams/r"},
+	{"DELETE nodes/{node}/vifs/{vif}", "Ams/r"}, {"GET portgroups", "Amr/"}, {"POST portgroups", "A/mr"}, {"GET portgroups/{portgroup}", "Amr/"},
+	{"PATCH portgroups/{portgroup}", "Am/r"}, {"DELETE portgroups/{portgroup}", "A/mr"}, {"GET nodes/{node}/portgroups", "Amrs/"},
+	{"GET ports", "Amrs/"}, {"POST ports", "A/mr"}, {"GET ports/{port}", "Amr/"}, {"PATCH ports/{port}", "Am/r"}, {"DELETE ports/{port}", "A/mr"},
+	{"GET nodes/{node}/ports", "Amr/"}, {"GET portgroups/{portgroup}/ports", "Amr/"}, {"GET volume", "Amrs/"},
+	{"GET volume/connectors", "Amrs/"}, {"POST volume/connectors", "Ams/r"}, {"GET volume/connectors/{volume}", "Amr/"},
+	{"PATCH volume/connectors/{volume}", "Ams/r"}, {"DELETE volume/connectors/{volume}", "Ams/r"},
+	{"GET volume/targets", "Amrs/"}, {"POST volume/targets", "Ams/r"}, {"GET volume/targets/{volume}", "Amrs/"},
+	{"PATCH volume/targets/{volume}", "Ams/r"}, {"DELETE volume/targets/{volume}", "Ams/r"},
+	{"GET drivers", "Amr/"}, {"GET drivers/{driver}", "Amr/"}, {"GET drivers/{driver}/properties", "Amr/"},
+	{"GET drivers/{driver}/raid/logical_disk_properties", "Amr/"}, {"GET drivers/{driver}/vendor_passthru/methods", "A/mr"},
+	{"GET drivers/{driver}/vendor_passthru", "A/mr"}, {"POST drivers/{driver}/vendor_passthru", "A/mr"},
+	{"PUT drivers/{driver}/vendor_passthru", "A/mr"}, {"DELETE drivers/{driver}/vendor_passthru", "A/mr"},
+	{"GET nodes/{node}/bios", "Amr/"}, {"GET nodes/{node}/bios/{setting}", "Amr/"}, {"GET nodes/{node}/firmware", "Amr/"},
+	{"GET conductors", "Amr/"}, {"GET conductors/{hostname}", "Amr/"},
+	{"POST allocations", "Am/r"}, {"GET allocations", "Amr/"}, {"GET allocations/{allocation}", "Amr/"}, {"PATCH allocations/{allocation}", "Am/r"},
+	{"DELETE allocations/{allocation}", "Am/r"}, {"GET nodes/{node}/allocation", "Amr/"},
+	{"POST deploy_templates", "A/mr"}, {"GET deploy_templates", "Amr/"}, {"GET deploy_templates/{template}", "Amr/"},
+	{"PATCH deploy_templates/{template}", "A/mr"}, {"DELETE deploy_templates/{template}", "A/mr"},
+	{"POST chassis", "A/mr"}, {"GET chassis", "Amrs/"}, {"GET chassis/detail", "Amr/"}, {"GET chassis/{chassis}", "Amr/"},
+	{"PATCH chassis/{chassis}", "Am/r"}, {"DELETE chassis/{chassis}", "A/mrs"},
+	{"GET nodes/{node}/history", "Amrs/"}, {"GET nodes/{node}/history/{event}", "Amrs/"}, {"GET nodes/{node}/inventory", "Ar/"}, {"GET shards", "r/"},
+}
+
+func TestTheSystemMayWhatIronicLetsIt(t *testing.T) {
+	b := newGuarded(t)
+	admin := "system " + adminRoles
+	for path, body := range map[string]string{
+		"/v1/volume/connectors": `"node_uuid":"` + nodeID + `","type":"ip","connector_id":"c"`,
+		"/v1/volume/targets":    `"node_uuid":"` + nodeID + `","volume_type":"iscsi","boot_index":0,"volume_id":"v"`,
+		"/v1/allocations":       `"resource_class":"x"`,
+	} { // what samples of paths name is there
+		b.wantAs(201, admin, "POST", path, `{"uuid":"`+nobodyID+`",`+body+`}`)
+	}
+	routes := map[string]*Route{}
+	for _, resource := range b.server.resources {
+		for i := range resource.Routes {
+			routes[resource.Routes[i].Method+" "+resource.Routes[i].Path] = &resource.Routes[i]
+		}
+	}
+	rules, before := policy.Default(""), b.snapshot()
+	for _, row := range ofSystem {
+		route := routes[row.route]
+		if route == nil {
+			t.Errorf("there is no route %s", row.route)
+			continue
+		}
+		path, body := route.sample()
+		may, mayNot, _ := strings.Cut(row.letters, "/")
+		for _, letter := range may {
+			view := rules.For(&auth.Caller{System: true, Roles: strings.Split(rolesOf[letter], ",")})
+			if !view.Allows(route.Policy, nobodys) {
+				t.Errorf("%s: %c of the system may not", row.route, letter)
+			}
+		}
+		for _, letter := range mayNot {
+			if a := b.as("system "+rolesOf[letter], route.Method, path, body); a.StatusCode != 403 {
+				t.Errorf("%s as %c of the system: status %d, want 403: %s", row.route, letter, a.StatusCode, a.body)
+			}
+		}
+	}
+	if b.snapshot() != before {
+		t.Error("who was refused has changed something")
+	}
+}
