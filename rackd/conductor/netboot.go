@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ type BootOrder struct {
 	Reason string
 	// Kernel and Initramfs are the node's own; zero: those of the rackd.
 	Kernel, Initramfs BootFile
+	// KernelParams are the node's own, which follow those of the rackd.
+	KernelParams []string
 }
 
 // BootFile is a file that a node brings itself.
@@ -51,6 +54,7 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	if hw, err := c.cfg.Hardware.Resolve(n); err == nil {
 		o.Via = hw.Boot().Via()
 	}
+	o.KernelParams = kernelParams(n)
 	o.Kernel.URL, o.Initramfs.URL = n.DriverString("deploy_kernel"), n.DriverString("deploy_ramdisk")
 	fact := ""
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && open {
@@ -76,6 +80,18 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 		o.Reason = fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)
 	}
 	return o, true
+}
+
+// kernelParams are the parameters that the instance or else the node asks for. The word
+// %default% stands for the rackd's, which are there in any case: a ramdisk without them
+// finds nobody to call.
+func kernelParams(n *node.Document) []string {
+	const field = "kernel_append_params"
+	text, _ := n.InstanceInfo[field].(string)
+	if text == "" {
+		text = n.DriverString(field)
+	}
+	return slices.DeleteFunc(strings.Fields(text), func(p string) bool { return p == "%default%" })
 }
 
 // What the journal of netboot says of a machine that is told to boot the ramdisk.

@@ -2,9 +2,11 @@ package conductor
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -37,4 +39,22 @@ func TestAnyRackdBootsTheMachine(t *testing.T) {
 			t.Errorf("order %+v", o)
 		}
 	})
+}
+
+// What an instance asks for goes before what its node does; the rackd's own parameters are
+// there without being asked for.
+func TestKernelParams(t *testing.T) {
+	const field = "kernel_append_params"
+	for _, c := range []struct {
+		driver, instance map[string]any
+		want             []string
+	}{
+		{nil, nil, nil},
+		{map[string]any{field: "%default% ipa-insecure=1  quiet"}, nil, []string{"ipa-insecure=1", "quiet"}},
+		{map[string]any{field: "a"}, map[string]any{field: "b"}, []string{"b"}},
+	} {
+		if got := kernelParams(&node.Document{DriverInfo: c.driver, InstanceInfo: c.instance}); !slices.Equal(got, c.want) {
+			t.Errorf("driver_info %v, instance_info %v: %q, want %q", c.driver, c.instance, got, c.want)
+		}
+	}
 }

@@ -36,7 +36,7 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 		return netboot.Machine{}, false
 	}
 	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Reason: o.Reason,
-		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP,
+		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP, KernelParams: o.KernelParams,
 		Kernel: d.file(o.Kernel), Initramfs: d.file(o.Initramfs)}
 	switch {
 	case o.Later:

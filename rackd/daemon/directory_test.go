@@ -25,8 +25,8 @@ func TestOwnKernelComesFromTheCacheWhereItIsThere(t *testing.T) {
 		"not yet here":     {conductor.BootFile{URL: "http://x/k", ID: "sha256-n"}, conductor.BootFile{URL: "http://x/r"}, [2]string{"http://x/k", "http://x/r"}},
 		"no longer wanted": {conductor.BootFile{ID: "sha256-k"}, conductor.BootFile{ID: "sha256-k"}, [2]string{"", ""}},
 	} {
-		m, ok := d.machine(conductor.BootOrder{Node: &node.Document{}, Ramdisk: true, Via: driver.ViaHTTP, Kernel: c.kernel, Initramfs: c.ramdisk}, true)
-		if !ok || m.Order != netboot.Ramdisk || [2]string{m.Kernel, m.Initramfs} != c.want {
+		m, ok := d.machine(conductor.BootOrder{Node: &node.Document{}, Ramdisk: true, Via: driver.ViaHTTP, KernelParams: []string{"quiet"}, Kernel: c.kernel, Initramfs: c.ramdisk}, true)
+		if !ok || m.Order != netboot.Ramdisk || [2]string{m.Kernel, m.Initramfs} != c.want || len(m.KernelParams) != 1 {
 			t.Errorf("%s: kernel %q, ramdisk %q, want %q", name, m.Kernel, m.Initramfs, c.want)
 		}
 	}

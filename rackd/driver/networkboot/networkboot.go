@@ -29,6 +29,7 @@ const (
 	persistField = "force_persistent_boot_device"
 	kernelField  = "deploy_kernel"
 	ramdiskField = "deploy_ramdisk"
+	paramsField  = "kernel_append_params"
 )
 
 // Properties names what is read of the node.
@@ -38,6 +39,7 @@ func (Interface) Properties() map[string]string {
 			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
 		kernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
 		ramdiskField: "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
+		paramsField:  "Parameters for the ramdisk's kernel, after the rackd's own, for which the word %default% stands. Optional, also in instance_info.",
 	}
 }
 
