@@ -19,19 +19,28 @@ import (
 // programDir holds what program has built, empty when nobody asked for it.
 var programDir string
 
-// program builds rackd, once.
-var program = sync.OnceValues(func() (path string, err error) {
-	if programDir, err = os.MkdirTemp("", "ironyard-bench-"); err != nil {
-		return "", err
+// program builds one of the programs, once.
+func program(name, folder string) (path string, err error) {
+	programs.Lock()
+	defer programs.Unlock()
+	if programDir == "" {
+		if programDir, err = os.MkdirTemp("", "ironyard-bench-"); err != nil {
+			return "", err
+		}
 	}
-	path = filepath.Join(programDir, "rackd")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/ironyard/ironyard/rackd")
+	path = filepath.Join(programDir, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, folder)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build rackd: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
+}
+
+var programs sync.Mutex
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -57,7 +66,7 @@ type rackd struct {
 // newRackd starts a rackd of the site; it need not be ready.
 func newRackd(b *testing.B, s *site, name string, args ...string) *rackd {
 	b.Helper()
-	path, err := program()
+	path, err := program("rackd", "github.com/ironyard/ironyard/rackd")
 	if err != nil {
 		b.Fatal(err)
 	}
