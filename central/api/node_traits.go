@@ -148,9 +148,11 @@ func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, e
 }
 
 func checkTrait(name string) error {
-	if len(name) > 255 || !trait.MatchString(name) {
-		return wire.Invalid("Invalid trait %.80q. A trait is a standard one, or a custom one that starts with the prefix CUSTOM_ and "+
-			"contains only A-Z, 0-9 and _, 255 characters at most.", name)
+	if len(name) > 255 {
+		return wire.Invalid("Invalid trait: '%.300s' is too long, it may have 255 characters", name)
+	}
+	if !trait.MatchString(name) {
+		return wire.Invalid("Invalid trait: '%.80s' does not match '^CUSTOM_[A-Z0-9_]+$', and is no standard one", name)
 	}
 	return nil
 }

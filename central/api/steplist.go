@@ -86,7 +86,7 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 		}
 	}
 	if s.Interface, _ = m["interface"].(string); !slices.Contains(steppedKinds, s.Interface) {
-		return fmt.Errorf("'interface' must be one of %v", steppedKinds)
+		return fmt.Errorf("interface: '%.80s' is not one of ['%s']", s.Interface, strings.Join(steppedKinds, "', '"))
 	}
 	if s.Step, _ = m["step"].(string); s.Step == "" {
 		return fmt.Errorf("'step' must be a text that is not empty")
