@@ -50,8 +50,8 @@ func run(m *testing.M) int {
 	select {
 	case s := <-up:
 		endpoint = s.Endpoint
-	case <-time.After(20 * time.Second):
-		fmt.Println("the fleet was not ready within 20 s")
+	case <-time.After(time.Minute):
+		fmt.Println("the fleet was not ready within a minute")
 		cancel()
 		<-done
 		return 1
@@ -128,7 +128,7 @@ func (h *host) fails(what string, pass func() (turn, error)) string {
 func (h *host) settle(what string, pass func() (turn, error)) turn {
 	h.t.Helper()
 	var last error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		result, err := pass()
 		if last = err; err == nil && !result.again {
 			return result
