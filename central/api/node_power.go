@@ -31,7 +31,7 @@ func (s *Server) setPower(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	p.Node, p.Caller = n.UUID, caller(r)
+	p.Node, p.Caller = n, caller(r)
 	if err := s.dispatch.Power(r.Context(), p); err != nil {
 		return Reply{}, storeError(err)
 	}

@@ -47,7 +47,7 @@ func TestRequestsAreAcceptedWhileTheSiteIsAway(t *testing.T) {
 				t.Errorf("state %q, work %q of %q, outbox written %d times", n.ProvisionState, n.WorkID, n.Reservation, b.told.Load())
 			}
 			b.put(provision.Active, provision.NoState, nil)
-			if err := b.Power(t.Context(), Power{Node: node, Target: PowerOff}); err != nil {
+			if err := b.Power(t.Context(), Power{Node: b.node(), Target: PowerOff}); err != nil {
 				t.Errorf("power: %v", err)
 			}
 			if _, err := b.Validate(t.Context(), b.node(), bus.Member{Name: "rack-1"}); !errors.As(err, new(awayError)) {

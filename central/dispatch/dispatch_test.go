@@ -209,7 +209,7 @@ func TestOnePieceOfWork(t *testing.T) {
 			t.Errorf("%s while deploying: %v, want 409 that names the holder", name, err)
 		}
 	}
-	if err := b.Power(t.Context(), Power{Node: "n1", Target: PowerOn}); status(err) != http.StatusConflict {
+	if err := b.Power(t.Context(), Power{Node: b.node(), Target: PowerOn}); status(err) != http.StatusConflict {
 		t.Errorf("power while deploying: %v, want 409", err)
 	}
 	if got := b.node(); got.Generation != first.Generation || got.WorkID != first.WorkID {
@@ -290,6 +290,13 @@ func TestValidation(t *testing.T) {
 	err := b.verb("active", nil)
 	if status(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "Failed to validate deploy or power info for node "+node+". Error: deploy: image_source is missing") {
 		t.Errorf("an invalid node: %v", err)
+	}
+	b.Ask = asker(func(ask.Request) (json.RawMessage, error) {
+		return json.RawMessage(`{"power":{"result":false,"reason":"redfish_address is missing"}}`), nil
+	})
+	err = b.Power(t.Context(), Power{Node: b.node(), Target: PowerOn})
+	if status(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "redfish_address is missing") || b.node().WorkID != "" {
+		t.Errorf("power of an invalid node: %v", err)
 	}
 	b.Ask = asker(func(ask.Request) (json.RawMessage, error) { return nil, errors.New("no answer") })
 	if err := b.verb("active", nil); err != nil {
@@ -385,13 +392,13 @@ func TestOneOfManyAtOnce(t *testing.T) {
 func TestPower(t *testing.T) {
 	b := newBench(t)
 	b.put(provision.Active, provision.NoState, func(n *store.Node) { n.DisablePowerOff = true })
-	if err := b.Power(t.Context(), Power{Node: "n1", Target: PowerOff}); status(err) != http.StatusConflict {
+	if err := b.Power(t.Context(), Power{Node: b.node(), Target: PowerOff}); status(err) != http.StatusConflict {
 		t.Errorf("power off where it is disabled: %v, want 409", err)
 	}
-	if err := b.Power(t.Context(), Power{Node: "n1", Target: "dance"}); status(err) != http.StatusBadRequest {
+	if err := b.Power(t.Context(), Power{Node: b.node(), Target: "dance"}); status(err) != http.StatusBadRequest {
 		t.Errorf("an unknown target: %v, want 400", err)
 	}
-	if err := b.Power(t.Context(), Power{Node: "n1", Target: Rebooting, TimeoutSeconds: 9}); err != nil {
+	if err := b.Power(t.Context(), Power{Node: b.node(), Target: Rebooting, TimeoutSeconds: 9}); err != nil {
 		t.Fatal(err)
 	}
 	n := b.node()
@@ -403,10 +410,10 @@ func TestPower(t *testing.T) {
 		t.Errorf("node in %q, target power state %q", n.ProvisionState, n.TargetPowerState)
 	}
 	b.put(provision.CleanWait, provision.Available, nil)
-	if err := b.Power(t.Context(), Power{Node: "n1", Target: PowerOn}); status(err) != http.StatusBadRequest {
+	if err := b.Power(t.Context(), Power{Node: b.node(), Target: PowerOn}); status(err) != http.StatusBadRequest {
 		t.Errorf("power on in clean wait: %v, want 400", err)
 	}
-	if err := b.Power(t.Context(), Power{Node: "nope", Target: PowerOn}); !errors.Is(err, store.ErrNotFound) {
+	if err := b.Power(t.Context(), Power{Node: &store.Node{UUID: "99999999-2222-4333-8444-555555555555"}, Target: PowerOn}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown node: %v", err)
 	}
 }

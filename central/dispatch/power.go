@@ -26,7 +26,7 @@ var PowerTargets = []string{PowerOn, PowerOff, Rebooting, SoftRebooting, SoftPow
 
 // Power is a request to change a node's power state.
 type Power struct {
-	Node           string // UUID or name
+	Node           *store.Node // as the caller has read it; the request is judged by what it then is
 	Target         string // one of PowerTargets
 	TimeoutSeconds int    // 0: the default
 	Caller
@@ -35,11 +35,16 @@ type Power struct {
 // Power accepts the request or says why not.
 func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 	if !slices.Contains(PowerTargets, p.Target) {
-		return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q: it is no power target.", p.Target, p.Node)
+		return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q: it is no power target.", p.Target, p.Node.UUID)
+	}
+	if m, err := d.workOwner(p.Node); err == nil && p.Node.WorkID == "" {
+		if kind, reason := d.outOfOrder(ctx, p.Node, m, []string{"power"}); kind != "" {
+			return refuse(http.StatusBadRequest, "Failed to validate power info for node %s before %s. Error: %s", p.Node.UUID, p.Target, reason)
+		}
 	}
 	var locked error
 	err := d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		n, err := tx.Node(ctx, p.Node)
+		n, err := tx.Node(ctx, p.Node.UUID)
 		if err != nil {
 			return err
 		}

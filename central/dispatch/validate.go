@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
@@ -47,33 +46,42 @@ func (d *Dispatcher) Validate(ctx context.Context, n *store.Node, m bus.Member) 
 }
 
 // validate refuses an event when the rack says that an interface which it needs is
-// not in order. A rack that gives no answer refuses nothing, and one whose site is away
-// is not asked.
+// not in order.
 func (d *Dispatcher) validate(ctx context.Context, n *store.Node, m bus.Member, e provision.Event) error {
-	kinds := mustBeValid[e]
-	if kinds == nil || m.Name == "" {
+	kind, reason := d.outOfOrder(ctx, n, m, mustBeValid[e])
+	switch {
+	case kind == "":
 		return nil
+	case e == provision.EventDeploy || e == provision.EventRebuild:
+		return refuse(http.StatusBadRequest, "Failed to validate deploy or power info for node %s. Error: %s: %s", n.UUID, kind, reason)
+	}
+	return refuse(http.StatusBadRequest, "Failed to validate %s info for node %s before %s. Error: %s", kind, n.UUID, e, reason)
+}
+
+// outOfOrder asks the rack about n's interfaces of the kinds, and returns the first that is
+// not in order and what speaks against it; empty when all are. A rack that gives no answer
+// objects to nothing, and one whose site is away is not asked.
+func (d *Dispatcher) outOfOrder(ctx context.Context, n *store.Node, m bus.Member, kinds []string) (kind, reason string) {
+	if kinds == nil || m.Name == "" {
+		return "", ""
 	}
 	if err := d.away(n); err != nil {
 		d.Log.Info("accepted without validation", "node", n.UUID, "reason", err)
-		return nil
+		return "", ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, validateWithin)
 	defer cancel()
 	found, err := d.Validate(ctx, n, m)
 	if err != nil {
 		d.Log.Warn("accepted without validation", "node", n.UUID, "conductor", m.Name, "error", err)
-		return nil
+		return "", ""
 	}
 	for _, kind := range kinds {
 		v := found[kind]
 		if v.Result != nil && *v.Result || v.Result == nil && v.Reason == "" {
 			continue // in order, or not heard of
 		}
-		if slices.Contains([]provision.Event{provision.EventDeploy, provision.EventRebuild}, e) {
-			return refuse(http.StatusBadRequest, "Failed to validate deploy or power info for node %s. Error: %s: %s", n.UUID, kind, v.Reason)
-		}
-		return refuse(http.StatusBadRequest, "Failed to validate %s info for node %s before %s. Error: %s", kind, n.UUID, e, v.Reason)
+		return kind, v.Reason
 	}
-	return nil
+	return "", ""
 }
