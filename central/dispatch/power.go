@@ -27,8 +27,8 @@ var PowerTargets = []string{PowerOn, PowerOff, Rebooting, SoftRebooting, SoftPow
 // Power is a request to change a node's power state.
 type Power struct {
 	Node           *store.Node // as the caller has read it; the request is judged by what it then is
-	Target         string // one of PowerTargets
-	TimeoutSeconds int    // 0: the default
+	Target         string      // one of PowerTargets
+	TimeoutSeconds int         // 0: the default
 	Caller
 }
 
