@@ -26,13 +26,13 @@ func TestRequestsInWorkAreBounded(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
 	cfg, rack := b.server.Config, &slowRack{make(chan struct{}), make(chan struct{})}
-	cfg.Ask, cfg.MaxRequests = rack, 2
+	cfg.Ask, cfg.MaxRequests, cfg.routed = rack, 2, nil
 	b.server = New(cfg)
 	var waiting sync.WaitGroup
 	const slow = "/v1/nodes/n1/management/boot_device"
 	for range 2 {
+		other := *b // for what it keeps of the last request
 		waiting.Go(func() {
-			other := *b // for what it keeps of the last request
 			if a := other.do("GET", slow, "1.115", ""); a.StatusCode != 200 {
 				t.Errorf("a request within the bound: status %d: %s", a.StatusCode, a.body)
 			}
