@@ -1,6 +1,7 @@
 package metal3
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,7 +33,16 @@ type host struct {
 }
 
 func (o *operator) host(t *testing.T, name, mac string, a access) *host {
-	return &host{t: t, o: o, name: "metal3~" + name, uid: uuid.NewString(), mac: mac, access: a}
+	h := &host{t: t, o: o, name: "metal3~" + name, uid: uuid.NewString(), mac: mac, access: a}
+	// The fleet is everybody's, and a test may run again.
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if h.node != "" {
+			nodes.SetMaintenance(ctx, o.client, h.node, nodes.MaintenanceOpts{})
+			nodes.Delete(ctx, o.client, h.node)
+		}
+	})
+	return h
 }
 
 func fake() access {

@@ -103,7 +103,12 @@ func TestPower(t *testing.T) {
 	h.until("power off softly", h.powerOff(true, false))
 	h.until("power on", h.powerOn(false))
 	h.until("power off", h.powerOff(false, false))
-	if n := h.now(); n.TargetPowerState != "" || n.LastError != "" || n.ProvisionState != string(nodes.Active) {
+	// The machine is seen to be off a moment before the request has ended.
+	h.until("end the request", func() (turn, error) {
+		n, err := h.get()
+		return turn{again: n == nil || n.TargetPowerState != ""}, err
+	})
+	if n := h.now(); n.LastError != "" || n.ProvisionState != string(nodes.Active) {
 		t.Error(h.describe())
 	}
 	h.until("power on", h.powerOn(true))
