@@ -106,7 +106,12 @@ func insert(ctx context.Context, t *driver.Task, text string, persistent bool) e
 	if err := settled(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, "cdrom", text) }); err != nil {
 		return err
 	}
-	t.Record.Phase("virtual media", "the BMC shows "+text)
+	u, err := url.Parse(text)
+	if err != nil {
+		return err
+	}
+	// Who is allowed to read an image may stand in its URL.
+	t.Record.Phase("virtual media", "the BMC shows "+u.Host+u.Path)
 	return device(ctx, t, "cdrom", persistent)
 }
 
