@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"testing"
 	"time"
@@ -25,7 +27,8 @@ import (
 // to the moment at which the API shows the last of them active, and prints how many SQL
 // statements and how much processor time a deploy costs. The statements of the
 // benchmark's own looks are left out. Set IRONYARD_BENCH_DEPLOYS to a list of numbers of
-// nodes for others than 1, 20 and 200.
+// nodes for others than 1, 20 and 200, and IRONYARD_BENCH_PROFILE to a file for where the
+// processor time of the last number goes, without what comes before and after the deploys.
 func BenchmarkDeploy(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
@@ -61,11 +64,13 @@ func BenchmarkDeploy(b *testing.B) {
 				each(ctx, b, ids[:n], func(ctx context.Context, id string) error {
 					return o.SetImage(ctx, id, operator.Image{URL: "http://example.org/i.raw", SHA256: "00", DiskFormat: "raw"})
 				})
+				stop := profile(b)
 				began := cpu()
 				b.StartTimer()
 				statements += f.ask(ctx, b, ids[:n], "active", provision.Deploying)
 				b.StopTimer()
 				used += cpu() - began
+				stop()
 				each(ctx, b, ids[:n], func(ctx context.Context, id string) error { _, err := o.Wait(ctx, id, provision.Active); return err })
 				f.ask(ctx, b, ids[:n], "deleted", provision.Deleting, provision.Cleaning)
 				b.StartTimer()
@@ -74,6 +79,28 @@ func BenchmarkDeploy(b *testing.B) {
 			b.ReportMetric(float64(used.Microseconds())/float64(b.N*n), "cpu-us/deploy")
 			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "deploys/s")
 		})
+	}
+}
+
+// profile writes where processor time goes until stop is called, in place of what it has
+// written before, if that is wanted.
+func profile(b *testing.B) (stop func()) {
+	name := os.Getenv("IRONYARD_BENCH_PROFILE")
+	if name == "" {
+		return func() {}
+	}
+	f, err := os.Create(name)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := f.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

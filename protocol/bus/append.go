@@ -140,11 +140,16 @@ func (a *appender) lead() {
 		if len(list) == 0 {
 			return
 		}
-		if len(list) < batchWorth {
-			each(list)
-		} else {
-			a.together(list)
-		}
+		a.send(list)
+	}
+}
+
+// send sends messages, together where that is worth it.
+func (a *appender) send(list []*appending) {
+	if len(list) < batchWorth {
+		each(list)
+	} else {
+		a.together(list)
 	}
 }
 
@@ -197,8 +202,12 @@ func (a *appender) together(list []*appending) {
 	case errors.As(err, &api):
 		if api.ErrorCode == atomicDisabled {
 			a.plain.Store(true)
+			each(list)
+			return
 		}
-		each(list)
+		half := len(list) / 2
+		a.send(list[:half])
+		a.send(list[half:])
 	default:
 		for _, p := range list {
 			p.done <- appended{err: err}
@@ -216,6 +225,7 @@ func (a *appender) commit(list []*appending) (last uint64, err error) {
 		m := p.message
 		m.Header.Set("Nats-Batch-Id", id)
 		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
+		m.Header.Del("Nats-Batch-Commit") // of a batch that was refused
 		if i < len(list)-1 {
 			if err := a.conn.PublishMsg(m); err != nil {
 				return 0, err

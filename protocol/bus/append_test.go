@@ -96,6 +96,44 @@ func TestTogetherButOne(t *testing.T) {
 	}
 }
 
+// One message that the server refuses does not cost the others of a large batch a sync
+// each: most of them are sent together all the same.
+func TestTogetherInHalves(t *testing.T) {
+	s := openSite(t)
+	const n, wrong = 64, 21
+	errs := crowd(t, &s.work, n, func(i int) error {
+		revision := uint64(0)
+		if i == wrong {
+			revision = 7
+		}
+		_, err := s.Update(t.Context(), s.Work, NodeKey("g", fmt.Sprint("n", i)), []byte("x"), revision)
+		return err
+	})
+	refused := 0
+	for _, err := range errs {
+		if err != nil {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d writes failed, want one: %v", refused, errors.Join(errs...))
+	}
+	alone, stream := 0, s.stream(t)
+	info := stream.CachedInfo().State
+	for seq := info.FirstSeq; seq <= info.LastSeq; seq++ {
+		m, err := stream.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Header.Get("Nats-Batch-Id") == "" {
+			alone++
+		}
+	}
+	if info.Msgs != n-1 || alone >= batchWorth {
+		t.Errorf("%d messages, of them %d alone, want %d and fewer than %d", info.Msgs, alone, n-1, batchWorth)
+	}
+}
+
 // An event that is there already is no error and is not there twice.
 func TestEventsTogether(t *testing.T) {
 	s := openSite(t)

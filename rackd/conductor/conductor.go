@@ -216,6 +216,11 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 		if r := c.runner(id); r != nil {
 			r.stop()
 		}
+		if w == nil {
+			c.mu.Lock()
+			delete(c.reported, id)
+			c.mu.Unlock()
+		}
 		return
 	}
 	named := n != nil && c.owns(n)
@@ -338,14 +343,11 @@ func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.D
 	e := endedEvent(c.cfg.Name, d)
 	c.mu.Lock()
 	last := c.reported[d.Node]
-	done := last.event == e.ID && time.Since(last.at) < reportAgain
-	if !done {
-		c.reported[d.Node] = report{e.ID, time.Now()}
-	}
 	c.mu.Unlock()
-	if done {
+	if last.event == e.ID && time.Since(last.at) < reportAgain {
 		return
 	}
+	c.noteReported(e)
 	g.Go(func() error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
@@ -357,6 +359,14 @@ func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.D
 		}
 		return nil
 	})
+}
+
+// noteReported remembers that the end of a node's work has been reported: only for an
+// end that stays uncleared it is told again.
+func (c *Conductor) noteReported(e work.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reported[e.Node] = report{e.ID, time.Now()}
 }
 
 // Share is what this rackd has of its conductor groups.

@@ -48,6 +48,28 @@ func TestDeployRunsStepsInOrderOfPriority(t *testing.T) {
 	})
 }
 
+// The end of work is reported once by who has run it, and each minute again until
+// central clears it away.
+func TestAnEndIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOff, deploy: []driver.Step{did("only", &log)}}, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(reportAgain - time.Second)
+		again := func() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.again) }
+		if n := again(); n != 0 {
+			t.Errorf("reported %d times more within a minute", n)
+		}
+		time.Sleep(resync + time.Second)
+		if n := again(); n != 1 {
+			t.Errorf("after a minute: reported %d times more, want once", n)
+		}
+	})
+}
+
 // waitForAgent is the shape of a real first step: power on, then wait for a call.
 func waitForAgent(m *machine) driver.Step {
 	return driver.Step{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable,

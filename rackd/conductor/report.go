@@ -328,7 +328,12 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 	r.c.cfg.Metrics.WorkEnded(r.doc.Verb, res.OK, time.Since(r.doc.Requested))
 	r.log.Info("work ended", "ok", res.OK, "state", string(r.doc.State), "took", time.Since(r.doc.Requested).Round(time.Millisecond))
 	// Should this be lost, reconcile reports the end again.
-	return r.publish(ctx, endedEvent(r.c.cfg.Name, r.doc))
+	e := endedEvent(r.c.cfg.Name, r.doc)
+	if err := r.publish(ctx, e); err != nil {
+		return err
+	}
+	r.c.noteReported(e)
+	return nil
 }
 
 // endedEvent reports the end of d; it is the same whoever makes it.

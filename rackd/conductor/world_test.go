@@ -29,7 +29,8 @@ type shelf struct {
 	works  map[string]*view.Work
 	rev    uint64
 	events []work.Event
-	cut    bool // the bus does not answer
+	again  []string // ids of events that came again
+	cut    bool     // the bus does not answer
 	watch  []*Conductor
 	alive  atomic.Value          // name of a rackd that lives besides the owner
 	memory map[string]*view.Work // what one rackd, by name, sees otherwise than the others
@@ -111,6 +112,7 @@ func (s *shelf) Publish(_ context.Context, e work.Event) error {
 	}
 	for _, old := range s.events {
 		if e.ID != "" && old.ID == e.ID {
+			s.again = append(s.again, e.ID)
 			return nil
 		}
 	}
