@@ -20,7 +20,7 @@ import (
 // fakeHardware makes the shelf's node one of fake hardware.
 func fakeHardware(t *testing.T, s *shelf) func(*Config) {
 	t.Helper()
-	s.nodes[nodeA] = &node.Document{UUID: nodeA, Driver: "fake-hardware", State: provision.Active}
+	s.put(&node.Document{UUID: nodeA, Driver: "fake-hardware", State: provision.Active})
 	return func(c *Config) {
 		reg, err := driver.NewRegistry(fake.New(fake.Options{}).Type())
 		if err != nil {
@@ -103,9 +103,9 @@ func TestKeptComesBackThroughTheDocument(t *testing.T) {
 		if len(seen) != 1 || seen[0].Work != "" {
 			t.Fatalf("reported %+v", seen)
 		}
-		next := *s.nodes[nodeA]
+		next := *s.Node(nodeA)
 		next.Kept = seen[0].Hardware.Kept // as central's relay does
-		s.nodes[nodeA] = &next
+		s.put(&next)
 		if r := put(b, ask.VirtualMedia, nil); r.Error != nil || !strings.Contains(string(r.Body), `"image":"http://i/a"`) {
 			t.Errorf("at the other rackd: %s, %v", r.Body, r.Error)
 		}

@@ -58,7 +58,11 @@ func newShelf() *shelf {
 }
 
 func (s *shelf) Node(id string) *node.Document { s.mu.Lock(); defer s.mu.Unlock(); return s.nodes[id] }
-func (s *shelf) Work(id string) *view.Work     { s.mu.Lock(); defer s.mu.Unlock(); return s.works[id] }
+
+// put changes a node's document while conductors run.
+func (s *shelf) put(n *node.Document) { s.mu.Lock(); defer s.mu.Unlock(); s.nodes[n.UUID] = n }
+
+func (s *shelf) Work(id string) *view.Work { s.mu.Lock(); defer s.mu.Unlock(); return s.works[id] }
 func (s *shelf) Nodes() (ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
