@@ -56,7 +56,7 @@ var changeColumns = []column[Change]{
 	{"phases", key, func(c *Change) any { return &c.Phases }},
 	{"user_name", key, func(c *Change) any { return &c.User }},
 	{"request_id", key, func(c *Change) any { return &c.RequestID }},
-	{"facts", key, func(c *Change) any { return &object{&c.Facts} }},
+	{"facts", key, func(c *Change) any { return asObject(&c.Facts) }},
 }
 
 func insertChanges(n int) string {

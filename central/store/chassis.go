@@ -21,7 +21,7 @@ var chassis = newTable(table[Chassis]{
 		{"created_at", key, func(c *Chassis) any { return &micros{&c.CreatedAt} }},
 		{"updated_at", intent, func(c *Chassis) any { return &micros{&c.UpdatedAt} }},
 		{"description", intent, func(c *Chassis) any { return &c.Description }},
-		{"extra", intent, func(c *Chassis) any { return &object{&c.Extra} }},
+		{"extra", intent, func(c *Chassis) any { return asObject(&c.Extra) }},
 	},
 	sorts:  []string{"updated_at", "description"},
 	stamps: func(c *Chassis) (created, updated *time.Time) { return &c.CreatedAt, &c.UpdatedAt },

@@ -112,10 +112,16 @@ func toMicros(t time.Time) int64 {
 }
 
 // object keeps a value as JSON text, empty for the zero value.
-type object struct{ v any }
+type object struct {
+	v    any
+	text string // that was scanned
+}
+
+func asObject(v any) *object { return &object{v: v} }
 
 func (o *object) Scan(src any) error {
 	var text string
+	defer func() { o.text = text }()
 	switch s := src.(type) {
 	case string:
 		text = s

@@ -26,7 +26,7 @@ type JoinToken struct {
 var joinTokenColumns = []column[JoinToken]{
 	{"id", key, func(t *JoinToken) any { return &t.ID }},
 	{"secret_hash", key, func(t *JoinToken) any { return &t.SecretHash }},
-	{"scope", key, func(t *JoinToken) any { return &object{&t.Scope} }},
+	{"scope", key, func(t *JoinToken) any { return asObject(&t.Scope) }},
 	{"created_at", key, func(t *JoinToken) any { return &micros{&t.CreatedAt} }},
 	{"expires_at", key, func(t *JoinToken) any { return &micros{&t.ExpiresAt} }},
 	{"used_at", key, func(t *JoinToken) any { return &micros{&t.UsedAt} }},

@@ -26,7 +26,7 @@ var memberColumns = []column[Member]{
 	{"role", key, func(m *Member) any { return &m.Scope.Role }},
 	{"site", key, func(m *Member) any { return &m.Scope.Site }},
 	{"name", key, func(m *Member) any { return &m.Scope.Name }},
-	{"scope", key, func(m *Member) any { return &object{&m.Scope} }},
+	{"scope", key, func(m *Member) any { return asObject(&m.Scope) }},
 	{"user_key", key, func(m *Member) any { return &m.UserKey }},
 	{"joined_at", key, func(m *Member) any { return &micros{&m.JoinedAt} }},
 	{"renewed_at", key, func(m *Member) any { return &micros{&m.RenewedAt} }},

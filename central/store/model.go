@@ -108,7 +108,8 @@ type Node struct {
 	// Texts are objects of a node that ShowNodes reads, else nil.
 	Texts *Texts
 
-	lockedBy *Tx // that read the node for a write and keeps others from changing it
+	lockedBy *Tx   // that read the node for a write and keeps others from changing it
+	asRead   []any // what the row holds of writtenColumns, as lockedBy has read or written it
 }
 
 // LastChanged is when somebody last changed the node: observations do not count.

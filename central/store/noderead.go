@@ -42,7 +42,9 @@ func (n *Node) finish(traits, verb, owner string) {
 	}
 }
 
-func readNode(ctx context.Context, c conn, ident, suffix string) (*Node, error) {
+// readNode reads one node, and for a write also what its columns hold. suffix ends the
+// statement.
+func readNode(ctx context.Context, c conn, ident, suffix string, forWrite bool) (*Node, error) {
 	stmt := selectNodeByName
 	if id, err := uuid.Parse(ident); err == nil && len(ident) == 36 {
 		stmt, ident = selectNodeByUUID, id.String()
@@ -53,7 +55,13 @@ func readNode(ctx context.Context, c conn, ident, suffix string) (*Node, error) 
 	scan := borrowScanner()
 	defer scan.giveBack()
 	r, err := c.query(ctx, stmt+suffix, ident)
-	if err = scanAll(r, err, func(r rows) (err error) { node, err = scan.node(r); return err }); err != nil {
+	err = scanAll(r, err, func(r rows) (err error) {
+		if node, err = scan.node(r); err == nil && forWrite {
+			node.asRead, err = scan.values()
+		}
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read node %s: %w", ident, err)
 	}
 	if node == nil {
@@ -67,13 +75,13 @@ func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
 	if IsUUID(ident) {
 		return s.nodes.read(ctx, strings.ToLower(ident))
 	}
-	return readNode(ctx, s.engine, ident, "")
+	return readNode(ctx, s.engine, ident, "", false)
 }
 
 // Node returns the node with that UUID or name for a write that follows, its open
 // work included, or ErrNotFound. One statement.
 func (tx *Tx) Node(ctx context.Context, ident string) (*Node, error) {
-	n, err := readNode(ctx, tx.conn, ident, tx.s.engine.lockRows("n"))
+	n, err := readNode(ctx, tx.conn, ident, tx.s.engine.lockRows("n"), true)
 	if err == nil {
 		asRead := *n
 		tx.nodes = append(tx.nodes, &asRead)

@@ -12,10 +12,6 @@ var nodeWritten = []class{key, intent, hot, observed}
 var (
 	insertNode = register("INSERT INTO nodes (revision, " + names(nodeColumns, "", nodeWritten...) + ") VALUES (" +
 		placeholders(1, 1+len(pick(nodeColumns, nodeWritten...))) + ")")
-	updateNode = register("UPDATE nodes SET revision = revision + 1, " + assignments(nodeColumns, 3, intent) +
-		" WHERE uuid = $1 AND revision = $2")
-	updateObserved = register("UPDATE nodes SET revision = revision + 1, " + assignments(nodeColumns, 3, hot, observed) +
-		" WHERE uuid = $1 AND revision = $2")
 	touchNode = register("UPDATE nodes SET revision = revision + 1 WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
@@ -71,30 +67,41 @@ func (n *Node) value(field string) string {
 	return map[string]string{"uuid": n.UUID, "name": n.Name, "instance_uuid": n.InstanceUUID}[field]
 }
 
-// UpdateNode writes all of n's intent if the row still has n.Revision, which it
+// UpdateNode writes n's intent if the row still has n.Revision, which it
 // moves on; otherwise ErrConflict. It may fail with a *DuplicateError.
 func (tx *Tx) UpdateNode(ctx context.Context, n *Node) error {
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	n.UpdatedAt = tx.s.now()
-	if err := tx.updateNode(ctx, n, updateNode, intent); err != nil {
+	if err := tx.updateNode(ctx, n, writeIntent); err != nil {
 		return err
 	}
 	tx.noteNode(ctx, n, true)
 	return nil
 }
 
-// UpdateObservation writes all of n's observation the same way. Ingest's frequent
+// UpdateObservation writes n's observation the same way. Ingest's frequent
 // changes go through SaveObserved.
 func (tx *Tx) UpdateObservation(ctx context.Context, n *Node) error {
-	if err := tx.updateNode(ctx, n, updateObserved, hot, observed); err != nil {
+	if err := tx.updateNode(ctx, n, writeObserved); err != nil {
 		return err
 	}
 	tx.noteNode(ctx, n, true)
 	return nil
 }
 
-func (tx *Tx) updateNode(ctx context.Context, n *Node, stmt string, classes ...class) error {
-	args := append([]any{n.UUID, n.Revision}, fields(nodeColumns, n, classes...)...)
+// updateNode writes the columns of a class, at least those that have changed since tx has
+// read them.
+func (tx *Tx) updateNode(ctx context.Context, n *Node, w *nodeWrite) error {
+	values, err := snapshot(fields(w.columns, n))
+	if err != nil {
+		return fmt.Errorf("update node %s: %w", n.UUID, err)
+	}
+	locked := n.lockedBy == tx
+	stmt, args := w.whole, values
+	if locked {
+		stmt, args = w.changes(n.asRead, values)
+	}
+	args = append([]any{n.UUID, n.Revision}, args...)
 	revision := n.Revision
 	check := func(rows int64, err error) error {
 		if err != nil {
@@ -106,13 +113,16 @@ func (tx *Tx) updateNode(ctx context.Context, n *Node, stmt string, classes ...c
 		return nil
 	}
 	send := tx.conn.execLater
-	if n.lockedBy != tx { // a conflict is possible: the caller may want to go on from there
+	if !locked { // a conflict is possible: the caller may want to go on from there
 		send = func(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
 			return check(tx.conn.exec(ctx, stmt, args...))
 		}
 	}
 	if err := send(ctx, check, stmt, args...); err != nil {
 		return err
+	}
+	if locked {
+		w.wrote(n.asRead, values)
 	}
 	n.Revision++
 	return nil

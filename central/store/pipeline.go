@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -125,40 +123,4 @@ type batchRows struct {
 func (r batchRows) Close() error {
 	r.pgRows.Close()
 	return r.results.Close()
-}
-
-// snapshot returns arguments as they are now: those of a column point into a row,
-// which its owner goes on changing.
-func snapshot(args []any) ([]any, error) {
-	out := make([]any, len(args))
-	for i, a := range args {
-		switch a := a.(type) {
-		case *string:
-			out[i] = *a
-		case *int64:
-			out[i] = *a
-		case *bool:
-			out[i] = *a
-		case driver.Valuer:
-			v, err := a.Value()
-			if err != nil {
-				return nil, err
-			}
-			out[i] = v
-		default:
-			v := reflect.ValueOf(a)
-			for v.Kind() == reflect.Pointer {
-				if v.IsNil() {
-					break
-				}
-				v = v.Elem()
-			}
-			if v.Kind() == reflect.Pointer {
-				out[i] = nil
-				continue
-			}
-			out[i] = v.Interface()
-		}
-	}
-	return out, nil
 }

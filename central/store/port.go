@@ -24,9 +24,9 @@ var portColumns = []column[Port]{
 	{"available_for_dynamic_portgroup", intent, func(p *Port) any { return &p.AvailableForDynamicPortgroup }},
 	{"vendor", intent, func(p *Port) any { return &p.Vendor }},
 	{"category", intent, func(p *Port) any { return &p.Category }},
-	{"local_link_connection", intent, func(p *Port) any { return &object{&p.LocalLinkConnection} }},
-	{"extra", intent, func(p *Port) any { return &object{&p.Extra} }},
-	{"internal_info", intent, func(p *Port) any { return &object{&p.InternalInfo} }},
+	{"local_link_connection", intent, func(p *Port) any { return asObject(&p.LocalLinkConnection) }},
+	{"extra", intent, func(p *Port) any { return asObject(&p.Extra) }},
+	{"internal_info", intent, func(p *Port) any { return asObject(&p.InternalInfo) }},
 }
 
 var portSorts = map[string]bool{"uuid": true, "created_at": true, "updated_at": true, "address": true, "name": true,

@@ -59,7 +59,7 @@ func TestEveryColumnHasOneWriter(t *testing.T) {
 		}
 		seen[c.name] = true
 	}
-	for stmt, never := range map[string][]class{updateNode: {hot, observed, effective}, updateObserved: {intent, effective}, saveObserved(1): {intent, observed, effective}} {
+	for stmt, never := range map[string][]class{writeIntent.whole: {hot, observed, effective}, writeObserved.whole: {intent, effective}, saveObserved(1): {intent, observed, effective}} {
 		_, sets, _ := strings.Cut(stmt, " SET ")
 		for _, c := range pick(nodeColumns, never...) {
 			if regexp.MustCompile(`\b` + c.name + ` = `).MatchString(sets) {

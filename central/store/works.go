@@ -12,7 +12,7 @@ var workColumns = []column[Work]{
 	{"conductor_group", key, func(w *Work) any { return &w.Group }},
 	{"generation", key, func(w *Work) any { return &w.Generation }},
 	{"verb", key, func(w *Work) any { return &w.Verb }},
-	{"args", key, func(w *Work) any { return &object{&w.Args} }},
+	{"args", key, func(w *Work) any { return asObject(&w.Args) }},
 	{"request_id", key, func(w *Work) any { return &w.RequestID }},
 	{"entry", key, func(w *Work) any { return &w.Entry }},
 	{"entry_target", key, func(w *Work) any { return &w.EntryTarget }},

@@ -126,7 +126,7 @@ func fillSQLite(b *testing.B, path string, size int) {
 		err := st.Update(b.Context(), func(ctx context.Context, tx *store.Tx) error {
 			for i := first; i < min(first+part, size); i++ {
 				n := ordinaryNode(i)
-				delete(n.DriverInfo, "redfish_password") // which no key has sealed
+				delete(n.DriverInfo, "redfish_password") // no key is there to seal it
 				if err := tx.InsertNode(ctx, n); err != nil {
 					return err
 				}

@@ -1172,7 +1172,11 @@ UPDATE node_inventory SET plugin_data = $2 WHERE node = $1;
 
 UPDATE nodes SET revision = revision + 1 WHERE uuid = $1;
 
+UPDATE nodes SET revision = revision + 1 WHERE uuid = $1 AND revision = $2;
+
 UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epoch = $4, observed_seq = $5, observed_state = $6, observed_target = $7, observed_at = $8, observed_error = $9, observed_step = $10, observed_step_info = $11, observed_owner = $12, power_state = $13, power_at = $14, power_observed_generation = $15, fault_number = $16, observed_fault = $17, fault_why = $18, inspection_finished_at = $19, driver_internal_info = $20, raid_config = $21, console_enabled = $22, boot_mode = $23, secure_boot = $24, health = $25 WHERE uuid = $1 AND revision = $2;
+
+UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4 WHERE uuid = $1 AND revision = $2;
 
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4, driver = $5, conductor_group = $6, resource_class = $7, owner = $8, lessee = $9, description = $10, shard = $11, parent_node = $12, chassis_uuid = $13, allocation_uuid = $14, instance_uuid = $15, instance_name = $16, interfaces = $17, driver_info = $18, properties = $19, instance_info = $20, extra = $21, network_data = $22, target_raid_config = $23, automated_clean = $24, disable_power_off = $25, protected = $26, protected_reason = $27, retired = $28, retired_reason = $29, maintenance_set = $30, maintenance_why = $31, fault_acked = $32, generation = $33, accepted_state = $34, accepted_target = $35, accepted_at = $36, accepted_error = $37, power_generation = $38, power_target = $39, inspection_started_at = $40 WHERE uuid = $1 AND revision = $2;
 

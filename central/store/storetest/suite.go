@@ -22,6 +22,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"NodeRoundTrip", nodeRoundTrip},
 		{"Duplicates", duplicates},
 		{"StaleRevision", staleRevision},
+		{"NarrowWrites", narrowWrites},
 		{"Effective", effective},
 		{"Filters", filters},
 		{"Paging", paging},
