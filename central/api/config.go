@@ -48,6 +48,9 @@ type Config struct {
 	// MaxRequests bounds how many requests are worked on at once; 0: DefaultMaxRequests,
 	// negative: no bound.
 	MaxRequests int
+	// LockWait is how long a request waits for the end of work on its node before it is
+	// refused because of that; not positive: not at all. At most a quarter of MaxRequests wait.
+	LockWait time.Duration
 	// Audit is told how requests that may change something end; nil: nobody is.
 	Audit Recorder
 	// Feed hands out changes to streams; nil: there are no streams.
@@ -87,6 +90,7 @@ func New(c Config) *Server {
 		c.Now = time.Now
 	}
 	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests)}
+	s.lockWaits.max = s.inWork.max / 4
 	for _, origin := range c.CORSOrigins {
 		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)

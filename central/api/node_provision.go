@@ -65,7 +65,7 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 	verb, known := provision.LookupVerb(name)
 	if !known {
 		if n.WorkID != "" {
-			return p, "", dispatch.Locked(n)
+			return p, "", dispatch.Occupied(n)
 		}
 		return p, "", wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\": there is no such action.",
 			name, n.UUID, n.ProvisionState)

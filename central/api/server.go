@@ -54,6 +54,7 @@ type Server struct {
 	buffers, smallBuffers sync.Pool // of *[]byte
 	longest               atomic.Int64
 	inWork                *inWork
+	lockWaits             lockWaits
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
@@ -183,7 +184,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if err := route.late(r.Version); err != nil {
 		return Reply{}, err
 	}
-	reply, err = route.Handle(r)
+	reply, err = s.carryOut(r, route.Handle)
 	if err == nil && r.scope != "" && r.unlimited {
 		s.Log.Error("a list that is not limited to its caller's project was kept back", "request_id", r.ID, "route", route.Path)
 		return Reply{}, denied(route.Policy)

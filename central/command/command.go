@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,7 @@ type serve struct {
 	LookupAnyState bool          `help:"Let agents look up nodes on which nothing is being done." env:"CENTRAL_LOOKUP_ANY_STATE"`
 	DisallowStep   []string      `help:"A step that no list of steps may name; may be repeated; empty: none. Default: vendor.send_raw." default:"vendor.send_raw" env:"CENTRAL_DISALLOWED_STEPS" placeholder:"INTERFACE.STEP"`
 	MaxRequests    int           `help:"How many requests of the API are worked on at once; others get 503 and may come back. Negative: no bound." default:"1000" env:"CENTRAL_MAX_REQUESTS"`
+	LockWait       time.Duration `help:"How long a request waits for other work on its node to end before it is refused with 409. Negative: not at all." default:"3s" env:"CENTRAL_LOCK_WAIT"`
 	OrphanGrace    time.Duration `help:"How long a node may have no rackd that could serve it before its work, past its deadline, is ended." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
 	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
 
@@ -128,7 +130,7 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 
 func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, CORSOrigins: s.CORSOrigin,
-		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, NoRamdiskEndpoints: s.NoRamdisk, LookupAnyState: s.LookupAnyState, DisallowedSteps: s.DisallowStep, MaxRequests: s.MaxRequests,
+		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, NoRamdiskEndpoints: s.NoRamdisk, LookupAnyState: s.LookupAnyState, DisallowedSteps: s.DisallowStep, MaxRequests: s.MaxRequests, LockWait: cmp.Or(s.LockWait, -1),
 		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
 	s.records.set(&cfg)
 	var err error

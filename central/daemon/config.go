@@ -57,6 +57,9 @@ type Config struct {
 	// MaxRequests bounds how many requests the API works on at once; 0: its default,
 	// negative: no bound.
 	MaxRequests int
+	// LockWait is how long a request waits for other work on its node to end; 0: 3 s,
+	// negative: not at all.
+	LockWait time.Duration
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// AuditKeep is for how long lines of the audit are kept; 0: for ever.

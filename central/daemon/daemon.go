@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	changes, told := newFeed(&cfg, db, buses)
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
 		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
-		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests,
+		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
 		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps})
 
 	told.render = handler.Notifications

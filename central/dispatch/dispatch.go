@@ -58,6 +58,9 @@ type Dispatcher struct {
 type Refusal struct {
 	Status int
 	Text   string
+	// Locked is the UUID of a node whose open work alone is in the way, so that the same
+	// request may be accepted once that has ended; else empty.
+	Locked string
 }
 
 func (e *Refusal) Error() string { return e.Text }
@@ -66,11 +69,19 @@ func (e *Refusal) Error() string { return e.Text }
 func (e *Refusal) HTTPStatus() int { return e.Status }
 
 func refuse(status int, format string, args ...any) error {
-	return &Refusal{status, fmt.Sprintf(format, args...)}
+	return &Refusal{Status: status, Text: fmt.Sprintf(format, args...)}
 }
 
-// Locked is the refusal of a request about a node that has open work.
+// Locked is the refusal of a request about a node that has open work, and that may be
+// accepted when it has none.
 func Locked(n *store.Node) error {
+	e := Occupied(n).(*Refusal)
+	e.Locked = n.UUID
+	return e
+}
+
+// Occupied is the refusal of a request that does not fit the state of a node, which has open work.
+func Occupied(n *store.Node) error {
 	holder := n.Reservation
 	if holder == "" {
 		holder = "a conductor that is not known yet"

@@ -99,7 +99,7 @@ func check(n *store.Node, p *Provision) (provision.Transition, error) {
 	t, err := provision.Request(state, p.Verb)
 	if err != nil {
 		if n.WorkID != "" {
-			return none, Locked(n)
+			return none, Occupied(n)
 		}
 		return none, refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.",
 			p.Verb.Name, n.UUID, state)

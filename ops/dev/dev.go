@@ -1,7 +1,7 @@
 // Package dev runs a whole fleet of fake machines in one process: control plane,
 // bus, database and a rackd. `ironyard dev`, tests and benchmarks are its callers.
 //
-// It may import ops/stack, rackd and protocol. Its restart with the same folder goes
+// It may import central, ops/stack, rackd and protocol. Its restart with the same folder goes
 // on where it stopped.
 package dev
 
@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	central "github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/ops/stack"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -26,7 +27,9 @@ type Options struct {
 	Delay                  time.Duration
 	// Drivers are the hardware types besides fake-hardware.
 	Drivers []string
-	Log     *slog.Logger
+	// Access says who may use the API; empty: everybody may.
+	Access central.Access
+	Log    *slog.Logger
 }
 
 // Run runs a whole fleet of fake machines in this process until ctx ends; ready
@@ -42,7 +45,7 @@ func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
 	defer stopStack()
 	context.AfterFunc(ctx, func() { <-rackdDone; stopStack() })
 	g.Go(func() error {
-		return stack.Run(stackCtx, stack.Options{Dir: o.Data, Database: o.Database, Listen: o.Listen, Log: o.Log}, func(s *stack.Stack) { up <- s })
+		return stack.Run(stackCtx, stack.Options{Dir: o.Data, Database: o.Database, Listen: o.Listen, Access: o.Access, Log: o.Log}, func(s *stack.Stack) { up <- s })
 	})
 	g.Go(func() error {
 		defer close(rackdDone)

@@ -33,7 +33,9 @@ type Options struct {
 	Listen   string // of the API
 	// BusListen is where the bus listens for other processes; empty: nowhere.
 	BusListen string
-	Log       *slog.Logger
+	// Access says who may use the API; empty: everybody may.
+	Access daemon.Access
+	Log    *slog.Logger
 }
 
 // Stack is a running control plane.
@@ -76,7 +78,7 @@ func Run(ctx context.Context, o Options, ready func(*Stack)) error {
 	if database == "" {
 		database = "sqlite:" + filepath.Join(o.Dir, "central.db")
 	}
-	return daemon.Run(ctx, daemon.Config{Database: database, Listen: o.Listen, Key: key, Conn: s.Conn, Log: o.Log}, func(i daemon.Info) {
+	return daemon.Run(ctx, daemon.Config{Database: database, Listen: o.Listen, Key: key, Conn: s.Conn, Access: o.Access, Log: o.Log}, func(i daemon.Info) {
 		s.Endpoint, s.Store, s.Roster = i.Endpoint, i.Store, i.Roster
 		if ready != nil {
 			ready(s)
