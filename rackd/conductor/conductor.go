@@ -36,7 +36,10 @@ import (
 
 // Documents is the rack's memory and its way to the bus (rackd/view).
 type Documents interface {
+	// Node returns a document that has to be unpacked unless the node has work; Kind does
+	// not.
 	Node(id string) *node.Document
+	Kind(id string) (driver, group string, known bool)
 	NodeByMAC(mac string) *node.Document
 	Work(id string) *view.Work
 	Nodes() []string
@@ -211,7 +214,7 @@ func (c *Conductor) takeDirty() []string {
 
 // reconcile makes what runs for a node fit what the bus says.
 func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string) {
-	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
+	w := c.cfg.Documents.Work(id)
 	if w == nil || !w.Doc.Open() && w.Lost {
 		if r := c.runner(id); r != nil {
 			r.stop()
@@ -223,7 +226,8 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 		}
 		return
 	}
-	named := n != nil && c.owns(n)
+	n := c.cfg.Documents.Node(id)
+	named := c.owns(id)
 	r := c.runner(id)
 	switch {
 	case r == nil && w.Remembered && w.Doc.Owner == "" && (!named || !w.Doc.Open()) && c.cfg.Members.Check() == nil:
@@ -297,8 +301,10 @@ func (c *Conductor) remind(ctx context.Context, g *errgroup.Group, w view.Work) 
 	})
 }
 
-func (c *Conductor) owns(n *node.Document) bool {
-	return c.cfg.Members.Check() == nil && c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) == c.cfg.Name
+// owns reports whether the ring gives a node to this rackd, which has a lease.
+func (c *Conductor) owns(id string) bool {
+	driver, group, known := c.cfg.Documents.Kind(id)
+	return known && c.cfg.Members.Check() == nil && c.cfg.Members.Owner(id, driver, group) == c.cfg.Name
 }
 
 func (c *Conductor) start(ctx context.Context, g *errgroup.Group, n *node.Document, w view.Work) {
@@ -381,9 +387,9 @@ type Share struct {
 func (c *Conductor) Share() Share {
 	s := Share{Work: map[string]int{}}
 	for _, id := range c.cfg.Documents.Nodes() {
-		if n := c.cfg.Documents.Node(id); n != nil {
+		if driver, group, known := c.cfg.Documents.Kind(id); known {
 			s.Nodes++
-			if c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) == c.cfg.Name {
+			if c.cfg.Members.Owner(id, driver, group) == c.cfg.Name {
 				s.Owned++
 			}
 		}

@@ -15,8 +15,11 @@ func (c *Conductor) Nodes() []string { return c.cfg.Documents.Nodes() }
 // Idle returns a copy of a node with its secrets open, and its hardware; a nil node
 // when this rackd does not own it or it has work in flight.
 func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
-	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
-	if n == nil || w != nil && w.Doc.Open() || !c.owns(n) {
+	if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() || !c.owns(id) {
+		return nil, nil, nil
+	}
+	n := c.cfg.Documents.Node(id)
+	if n == nil {
 		return nil, nil, nil
 	}
 	n, err := c.open(n)

@@ -62,6 +62,12 @@ func (s *shelf) Node(id string) *node.Document { s.mu.Lock(); defer s.mu.Unlock(
 // put changes a node's document while conductors run.
 func (s *shelf) put(n *node.Document) { s.mu.Lock(); defer s.mu.Unlock(); s.nodes[n.UUID] = n }
 
+func (s *shelf) Kind(id string) (driver, group string, known bool) {
+	if n := s.Node(id); n != nil {
+		return n.Driver, n.Group, true
+	}
+	return "", "", false
+}
 func (s *shelf) Work(id string) *view.Work { s.mu.Lock(); defer s.mu.Unlock(); return s.works[id] }
 func (s *shelf) Nodes() (ids []string) {
 	s.mu.Lock()

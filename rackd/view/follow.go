@@ -104,7 +104,7 @@ func (v *View) forget(group string) {
 	delete(v.checked, group)
 	var gone []string
 	for id, n := range v.nodes {
-		if bus.GroupToken(n.Group) == bus.GroupToken(group) {
+		if bus.GroupToken(n.kind.group) == bus.GroupToken(group) {
 			gone = append(gone, id)
 		}
 	}
@@ -114,6 +114,7 @@ func (v *View) forget(group string) {
 	for id, w := range v.works {
 		if bus.GroupToken(w.Doc.Group) == bus.GroupToken(group) {
 			delete(v.works, id)
+			v.closeNode(id)
 			gone = append(gone, id)
 		}
 	}

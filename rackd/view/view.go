@@ -3,8 +3,9 @@
 // indexes that netboot and the agents' door need.
 //
 // It may import protocol only. It is read-only towards the bus except through
-// UpdateWork, whose compare-and-set is the fence. Documents handed out are shared:
-// readers must not change them. What the bus loses stays here: a node is served on
+// UpdateWork, whose compare-and-set is the fence. Documents handed out may be shared:
+// readers must not change them. Node documents are packed in memory; only those of
+// nodes with work are kept as they are read. What the bus loses stays here: a node is served on
 // until central has written it anew, and where a piece of work stood is remembered,
 // so that its next owner goes on from there.
 package view
@@ -19,7 +20,6 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
-	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -61,10 +61,11 @@ type View struct {
 	regroup chan struct{}
 
 	mu     sync.RWMutex
-	nodes  map[string]*node.Document
+	nodes  map[string]*held
+	byMAC  map[address]*held
+	kinds  map[[2]string]*kind // by driver and group
+	opened int                 // of nodes, those whose doc is set
 	works  map[string]*Work
-	byMAC  map[string]string
-	alike  *alike
 	synced chan struct{}
 	// checked is, by group, the last moment until which WORK had certainly lost nothing.
 	checked map[string]time.Time
@@ -74,43 +75,8 @@ type View struct {
 // of each node whose documents changed.
 func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
-		nodes: map[string]*node.Document{}, works: map[string]*Work{}, byMAC: map[string]string{}, alike: newAlike(), synced: make(chan struct{}),
+		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, synced: make(chan struct{}),
 		checked: map[string]time.Time{}}
-}
-
-func (v *View) applyNode(e jetstream.KeyValueEntry) {
-	id := bus.NodeOfKey(e.Key())
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if e.Operation() != jetstream.KeyValuePut {
-		v.dropNode(id)
-		return
-	}
-	var n node.Document
-	if err := json.Unmarshal(e.Value(), &n); err != nil || n.UUID != id {
-		v.log.Error("unreadable node document ignored", "key", e.Key(), "error", err)
-		return
-	}
-	v.dropNode(id)
-	v.alike.share(&n)
-	v.nodes[id] = &n
-	for _, p := range n.Ports {
-		v.byMAC[p.Address] = id
-	}
-}
-
-// dropNode is called with the lock held.
-func (v *View) dropNode(id string) {
-	old := v.nodes[id]
-	if old == nil {
-		return
-	}
-	for _, p := range old.Ports {
-		if v.byMAC[p.Address] == id {
-			delete(v.byMAC, p.Address)
-		}
-	}
-	delete(v.nodes, id)
 }
 
 func (v *View) applyWork(e jetstream.KeyValueEntry) {
@@ -127,6 +93,7 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) {
 			v.loseWork(id, e.Revision())
 		} else {
 			delete(v.works, id)
+			v.closeNode(id)
 		}
 		return
 	}
@@ -259,39 +226,9 @@ func (v *View) ConfigDrive(ctx context.Context, name string) (string, error) {
 	return text, nil
 }
 
-// Node returns a node's document, nil when it is not known.
-func (v *View) Node(id string) *node.Document {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.nodes[id]
-}
-
-// NodeByMAC returns the node with a port of that address (lower case).
-func (v *View) NodeByMAC(mac string) *node.Document {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.nodes[v.byMAC[mac]]
-}
-
 // Work returns a node's work, nil when there is none.
 func (v *View) Work(id string) *Work {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.works[id]
-}
-
-// Nodes returns the UUIDs of all nodes that have a document or work.
-func (v *View) Nodes() []string {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	ids := make([]string, 0, len(v.nodes))
-	for id := range v.nodes {
-		ids = append(ids, id)
-	}
-	for id := range v.works {
-		if v.nodes[id] == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }

@@ -1,0 +1,200 @@
+package view
+
+import (
+	"encoding/json"
+	"net"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// held is a node's document as it is in memory: as JSON, packed. A rackd holds ten
+// thousands of them, of which it reads few often.
+type held struct {
+	id   string
+	kind *kind
+	packed
+	macs string // of its ports, addressSize bytes each
+	// doc is the document of a node with work, which is read with each sign of life of
+	// its agent; nil: it has not been read, or there are many such nodes. View.mu guards
+	// it.
+	doc *node.Document
+}
+
+// maxOpen bounds the documents that are kept unpacked.
+const maxOpen = 4096
+
+// addressSize is that of a MAC address, the only kind that ports have.
+const addressSize = 6
+
+type address [addressSize]byte
+
+// addressOf reads a MAC address.
+func addressOf(text string) (a address, ok bool) {
+	hw, err := net.ParseMAC(text)
+	if err != nil || len(hw) != addressSize {
+		return a, false
+	}
+	return address(hw), true
+}
+
+// each calls f with each address of the node's ports.
+func (h *held) each(f func(address)) {
+	for i := 0; i < len(h.macs); i += addressSize {
+		f(address([]byte(h.macs[i : i+addressSize])))
+	}
+}
+
+// open reads the document. It does not change h.
+func (h *held) open() (*node.Document, error) {
+	var n node.Document
+	if err := h.read(func(body []byte) error { return json.Unmarshal(body, &n) }); err != nil {
+		return nil, err
+	}
+	n.UUID, n.Driver, n.Group = h.id, h.kind.driver, h.kind.group // one copy each
+	return &n, nil
+}
+
+func (v *View) applyNode(e jetstream.KeyValueEntry) {
+	id := bus.NodeOfKey(e.Key())
+	if e.Operation() != jetstream.KeyValuePut {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.dropNode(id)
+		return
+	}
+	var n node.Document
+	if err := json.Unmarshal(e.Value(), &n); err != nil || n.UUID != id {
+		v.log.Error("unreadable node document ignored", "key", e.Key(), "error", err)
+		return
+	}
+	n.UUID = id // one copy
+	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group)}
+	h.packed = h.kind.pack(e.Value())
+	var macs []byte
+	for _, p := range n.Ports {
+		if a, ok := addressOf(p.Address); ok {
+			macs = append(macs, a[:]...)
+		}
+	}
+	h.macs = string(macs)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.dropNode(id)
+	v.nodes[id] = h
+	v.keepOpen(h, &n)
+	h.each(func(a address) { v.byMAC[a] = h })
+}
+
+func (v *View) kindOf(driver, group string) *kind {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	k := v.kinds[[2]string{driver, group}]
+	if k == nil {
+		k = &kind{driver: driver, group: group}
+		v.kinds[[2]string{driver, group}] = k
+	}
+	return k
+}
+
+// keepOpen keeps the unpacked document of a node that has work, unless there are many;
+// the lock is held.
+func (v *View) keepOpen(h *held, n *node.Document) {
+	if h.doc == nil && v.opened < maxOpen && v.works[h.id] != nil && v.nodes[h.id] == h {
+		h.doc = n
+		v.opened++
+	}
+}
+
+// closeNode drops the unpacked document of a node; the lock is held.
+func (v *View) closeNode(id string) {
+	if h := v.nodes[id]; h != nil && h.doc != nil {
+		h.doc = nil
+		v.opened--
+	}
+}
+
+// dropNode is called with the lock held.
+func (v *View) dropNode(id string) {
+	old := v.nodes[id]
+	if old == nil {
+		return
+	}
+	old.each(func(a address) {
+		if v.byMAC[a] == old {
+			delete(v.byMAC, a)
+		}
+	})
+	v.closeNode(id)
+	delete(v.nodes, id)
+}
+
+// Node returns a node's document, nil when it is not known.
+func (v *View) Node(id string) *node.Document {
+	return v.document(func() *held { return v.nodes[id] })
+}
+
+// NodeByMAC returns the node with a port of that address.
+func (v *View) NodeByMAC(mac string) *node.Document {
+	a, ok := addressOf(mac)
+	if !ok {
+		return nil
+	}
+	return v.document(func() *held { return v.byMAC[a] })
+}
+
+// document returns the document of what find, called with the lock held, finds.
+func (v *View) document(find func() *held) *node.Document {
+	v.mu.RLock()
+	h := find()
+	if h == nil || h.doc != nil {
+		defer v.mu.RUnlock()
+		if h == nil {
+			return nil
+		}
+		return h.doc
+	}
+	busy := v.works[h.id] != nil && v.opened < maxOpen
+	v.mu.RUnlock()
+	n, err := h.open()
+	if err != nil { // it was read when it came
+		v.log.Error("node document lost its contents in memory", "node", h.id, "error", err)
+		return nil
+	}
+	if busy {
+		v.mu.Lock()
+		v.keepOpen(h, n)
+		v.mu.Unlock()
+	}
+	return n
+}
+
+// Kind returns a node's hardware type and conductor group, for which its document need
+// not be read.
+func (v *View) Kind(id string) (driver, group string, known bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	h := v.nodes[id]
+	if h == nil {
+		return "", "", false
+	}
+	return h.kind.driver, h.kind.group, true
+}
+
+// Nodes returns the UUIDs of all nodes that have a document or work.
+func (v *View) Nodes() []string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	ids := make([]string, 0, len(v.nodes))
+	for id := range v.nodes {
+		ids = append(ids, id)
+	}
+	for id := range v.works {
+		if v.nodes[id] == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
