@@ -160,11 +160,11 @@ func (a answer) fault(t testing.TB) string {
 	var outer struct {
 		Message string `json:"error_message"`
 	}
-	var inner struct{ Faultstring, Message string }
+	var inner struct{ Faultstring, Description string }
 	if json.Unmarshal([]byte(a.body), &outer) != nil || json.Unmarshal([]byte(outer.Message), &inner) != nil {
 		t.Fatalf("no doubly encoded error: %s", a.body)
 	}
-	return inner.Faultstring + inner.Message
+	return inner.Faultstring + inner.Description
 }
 
 func (a answer) object(t testing.TB) map[string]any {

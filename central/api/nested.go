@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +28,48 @@ var nested = []struct {
 
 var notHere = wire.Errorf(http.StatusForbidden, "Operation not permitted.")
 
+// headings are parts of paths below which there is something, and which are nothing
+// themselves.
+var headings = []string{"management", "raid"}
+
+// unbornParts are the parts of a node that are not there at all, whatever the method, before
+// the version that brought them. Of others only the methods are refused.
+var unbornParts = []string{"portgroups", "vifs", "bios", "allocation", "history", "inventory", "children", "firmware", "vmedia", "traits"}
+
+// astray is the answer to a request for whose method and path there is no route; methods
+// are those that the path has. Ironic looks at a request's arguments before it finds that
+// nobody takes them, so that some are told of those.
+func (s *Server) astray(method string, parts []string, v microversion.Version, methods map[string]*Route) error {
+	if refusal := refuseNested(method, parts, v); refusal != nil {
+		return refusal
+	}
+	notFound, notAllowed := wire.FrameworkError(http.StatusNotFound, ""), wire.FrameworkError(http.StatusMethodNotAllowed, "")
+	last := len(parts) - 1
+	if last < 0 {
+		return notAllowed
+	}
+	if s.router.root.literal[parts[0]] == nil {
+		return notFound
+	}
+	ofNode := parts[0] == "nodes" && last >= 2
+	if ofNode && slices.Contains(unbornParts, parts[2]) && !slices.ContainsFunc(slices.Collect(maps.Values(methods)), func(m *Route) bool { return m.Since <= v }) {
+		return notFound
+	}
+	if of := s.router.below(parts, method); of != "" {
+		return wire.Invalid("Missing mandatory parameter: %s_ident", of)
+	}
+	strange := len(methods) == 0 && ofNode && s.router.root.literal["nodes"].param.literal[parts[2]] == nil
+	switch above, _ := s.router.find(parts[:last]); {
+	case method == http.MethodPost && (above[method] != nil || strange):
+		return wire.Invalid("Schema error: '%.80s' is not of type 'object'", parts[last])
+	case method == http.MethodPatch && strange:
+		return wire.Invalid("Invalid reset_interfaces: Unrecognized value '%.80s'", parts[2])
+	case method == http.MethodDelete && strange, len(methods) == 0 && method == http.MethodGet && !slices.Contains(headings, parts[last]):
+		return notFound
+	}
+	return notAllowed
+}
+
 // refuseNested is the refusal of what a request asks of a nested collection; nil when
 // parts is not the path of one, or the method is none that the collection has at home.
 func refuseNested(method string, parts []string, v microversion.Version) error {
@@ -38,9 +81,6 @@ func refuseNested(method string, parts []string, v microversion.Version) error {
 	}
 	if len(parts) == 4 && parts[0] == "nodes" && parts[2] == "allocation" && v >= allocationsSince {
 		return wire.FrameworkError(http.StatusMethodNotAllowed, "") // a node has one, which needs no name
-	}
-	if parts[0] == "nodes" && parts[2] == "states" && method == http.MethodPut {
-		return wire.FrameworkError(http.StatusMethodNotAllowed, "") // there are states, and none that is called so
 	}
 	for _, n := range nested {
 		rest, below := strings.CutPrefix(strings.Join(parts[2:], "/"), n.path)
@@ -54,6 +94,9 @@ func refuseNested(method string, parts []string, v microversion.Version) error {
 		case rest == "" && (method == http.MethodPatch || method == http.MethodDelete):
 			return wire.Invalid("Missing mandatory parameter: which of the %s of %s", n.path, parts[1])
 		case isItem && !strings.Contains(item, "/") && slices.Contains(atHome, method):
+			if _, isUUID := wire.UUID(item); !isUUID && n.path != "portgroups" && n.refusal == notHere {
+				return wire.Invalid("Expected UUID for one of the %s: %.80s", n.path, item)
+			}
 			return n.refusal
 		}
 	}

@@ -37,7 +37,7 @@ func (s *Server) v1(r *Request) (Reply, error) {
 	b := append([]byte(nil), `{"id":"v1","links":[{"href":`...)
 	b = wire.AppendString(b, r.Base+"/v1/")
 	b = append(b, `,"rel":"self"},{"href":"https://docs.openstack.org/ironic/latest/contributor/webapi.html","rel":"describedby","type":"text/html"}],`...)
-	b = append(b, `"media_types":[{"base":"application/json","type":"application/vnd.openstack.ironic.v1+json"}],"version":`...)
+	b = append(b, `"media_types":{"base":"application/json","type":"application/vnd.openstack.ironic.v1+json"},"version":`...)
 	b = appendVersion(b, r.Base)
 	for _, resource := range s.resources {
 		if resource.Name != "" && resource.Since <= r.Version {

@@ -177,6 +177,34 @@ func (r *router) find(parts []string) (methods map[string]*Route, params []strin
 	return b.methods, params
 }
 
+// fieldOf finds the route of RESOURCE/ITEM for the path RESOURCE/ITEM/FIELD that leads
+// nowhere else: it shows that field of the item.
+func (r *router) fieldOf(parts []string) (methods map[string]*Route, params []string, field string) {
+	last := len(parts) - 1
+	if last < 2 || last > 2 && parts[0] != "volume" || slices.Contains(headings, parts[last]) {
+		return nil, nil, ""
+	}
+	methods, params = r.find(parts[:last])
+	if show := methods[http.MethodGet]; show == nil || !strings.HasSuffix(show.Path, "}") {
+		return nil, nil, ""
+	}
+	return methods, params, parts[last]
+}
+
+// below names the parameter that a path lacks to be one that has the method; empty when
+// there is no such path.
+func (r *router) below(parts []string, method string) string {
+	if method == http.MethodGet {
+		return ""
+	}
+	methods, params := r.find(append(slices.Clone(parts), "-"))
+	route := methods[method]
+	if route == nil || len(params) == 0 || params[len(params)-1] != "-" {
+		return ""
+	}
+	return strings.Trim(route.Path[strings.LastIndex(route.Path, "/")+1:], "{}")
+}
+
 func allow(methods map[string]*Route) string {
 	var names []string
 	for m := range methods {

@@ -130,7 +130,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if versionErr == nil {
 		version.Write(r.writer.Header())
 	}
-	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+	if r.Method == http.MethodOptions { // what browsers may do is in the headers
 		return Reply{Status: http.StatusOK}, nil
 	}
 	if err := s.crossSite.Check(r.Request); err != nil {
@@ -150,6 +150,10 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	r.cutSuffix(parts)
 	nodeToTheFront(parts)
 	methods, params := s.router.find(parts)
+	field := ""
+	if len(methods) == 0 && r.Method == http.MethodGet {
+		methods, params, field = s.router.fieldOf(parts)
+	}
 	if !public(methods) { // before anything is said about what there is
 		caller, err := s.Auth.Authenticate(r.Request)
 		if err != nil {
@@ -160,14 +164,12 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if versionErr != nil {
 		return Reply{}, versionErr
 	}
-	route, err := s.route(r, methods)
-	if route == nil {
-		if refusal := refuseNested(r.Method, parts, r.Version); refusal != nil {
-			err = refusal
-		}
-	}
+	route, err := s.route(r, parts, methods)
 	if err != nil {
 		return Reply{}, err
+	}
+	if !acceptsJSON(r.Header.Get("Accept")) {
+		return Reply{}, wire.FrameworkError(http.StatusNotAcceptable, "The answers of this API are JSON, which the request's Accept header excludes.")
 	}
 	r.params = params
 	r.intends(route)
@@ -176,6 +178,12 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	}
 	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
 		return Reply{}, err
+	}
+	if field != "" {
+		if r.Query.Has("fields") {
+			return Reply{}, wire.FrameworkError(http.StatusNotFound, "")
+		}
+		r.Query["fields"] = field
 	}
 	r.asked()
 	if err := s.authorize(r, route); err != nil {
@@ -192,26 +200,21 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	return reply, err
 }
 
-// route finds the route for a request: 404, or 405 for another method.
-func (s *Server) route(r *Request, methods map[string]*Route) (*Route, error) {
-	if len(methods) == 0 {
-		return nil, wire.FrameworkError(http.StatusNotFound, "")
-	}
+// route finds the route for a request.
+func (s *Server) route(r *Request, parts []string, methods map[string]*Route) (*Route, error) {
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	route := methods[method]
-	if route == nil {
-		for _, other := range methods { // a path that is too new is not there at all
-			if other.Since <= r.Version {
-				r.writer.Header().Set("Allow", allow(methods))
-				return nil, wire.FrameworkError(http.StatusMethodNotAllowed, "")
-			}
+	switch {
+	case route == nil:
+		err := s.astray(r.Method, parts, r.Version, methods)
+		if wire.AsError(err).Status == http.StatusMethodNotAllowed && len(methods) > 0 {
+			r.writer.Header().Set("Allow", allow(methods))
 		}
-		return nil, wire.FrameworkError(http.StatusNotFound, "")
-	}
-	if !route.AfterPolicy {
+		return nil, err
+	case !route.AfterPolicy:
 		return route, route.late(r.Version)
 	}
 	return route, nil
@@ -255,6 +258,9 @@ func (s *Server) refuse(r *Request, err error, gone bool) {
 		return
 	}
 	e := wire.AsError(err)
+	if strings.Trim(r.URL.Path, "/") == "v1" { // no framework stands before this one path
+		e = &wire.Error{Status: e.Status, Text: e.Text}
+	}
 	if e.Status == http.StatusInternalServerError {
 		e = wire.AsError(s.unavailable(err))
 	}

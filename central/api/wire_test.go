@@ -59,15 +59,28 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// A missing Accept, "*/*" and anything else get JSON: Ironic's clients rely on it.
+// A missing Accept, "*/*" and whatever admits JSON get it: Ironic's clients rely on it.
 func TestAccept(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
-	for _, accept := range []string{"", "*/*", "application/json", "text/html, */*;q=0.1"} {
+	for _, accept := range []string{"", "*/*", "application/json", "text/html, */*;q=0.1", "application/*", "garbage", "application/json;q=0.5"} {
 		for path, status := range map[string]int{"/v1/nodes/n1": 200, "/v1/nodes/nobody": 404, "/v1/nothing": 404} {
 			a := b.do("GET", path, "1.115", "", "Accept", accept)
 			if a.StatusCode != status || a.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s, Accept %q: status %d, want %d, content type %q", path, accept, a.StatusCode, status, a.Header.Get("Content-Type"))
+			}
+		}
+	}
+}
+
+// A client that takes no JSON is told so, once it is clear that there would be an answer.
+func TestNotAccepted(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	for _, accept := range []string{"text/html", "application/xml", "text/plain, image/png", "text/html, */*;q=0"} {
+		for path, status := range map[string]int{"/v1/nodes/n1": 406, "/v1/nodes/nobody": 406, "/v1/nothing": 404} {
+			if a := b.do("GET", path, "1.115", "", "Accept", accept); a.StatusCode != status {
+				t.Errorf("%s, Accept %q: status %d, want %d", path, accept, a.StatusCode, status)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ type Shape int
 const (
 	// Service: {"error_message": "<JSON text of faultcode, faultstring, debuginfo>"}.
 	Service Shape = iota
-	// Framework: {"error_message": "<JSON text of message, code, title>"}, for
-	// routes, methods and versions that do not exist.
+	// Framework: {"error_message": "<JSON text of code, title, description>"}, for
+	// routes, methods and versions that do not exist; code is a number.
 	Framework
 	// Bare: {"faultcode", "faultstring"}, for bodies that are too large or too deep.
 	Bare
@@ -96,10 +96,10 @@ func (e *Error) Body() []byte {
 	switch e.Shape {
 	case Framework:
 		inner = struct {
-			Message string `json:"message"`
-			Code    string `json:"code"`
-			Title   string `json:"title"`
-		}{e.Text, fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status)), http.StatusText(e.Status)}
+			Code  int    `json:"code"`
+			Title string `json:"title"`
+			Text  string `json:"description"`
+		}{e.Status, http.StatusText(e.Status), e.Text}
 	case Bare:
 		return encode(struct {
 			Code string `json:"faultcode"`
