@@ -63,9 +63,7 @@ var (
 	pruneAudit = register("DELETE FROM audit WHERE uuid IN (SELECT a.uuid FROM audit a WHERE a.uuid < $1 ORDER BY a.uuid LIMIT $2)")
 )
 
-func insertAudit(n int) string {
-	return "INSERT INTO audit (" + names(auditColumns, "") + ") VALUES " + valueRows(n, len(auditColumns), nil)
-}
+var auditLedger = newLedger("audit", names(auditColumns, ""), len(auditColumns))
 
 // AuditQuery filters the audit. An empty filter does not filter.
 type AuditQuery struct {
@@ -102,7 +100,7 @@ func init() {
 		t := time.Unix(1, 0)
 		asc, _ := auditStatement(AuditQuery{Page: Page{Marker: "m"}, Object: "o", Node: "n", User: "u", Action: "a", Result: "r", RequestID: "q", Since: t, Until: t})
 		desc, _ := auditStatement(AuditQuery{Page: Page{Desc: true}})
-		return []string{insertAudit(2), asc, desc}
+		return []string{asc, desc}
 	})
 }
 
@@ -178,8 +176,7 @@ func (tx *Tx) insertAudit(ctx context.Context, lines ...*Audit) error {
 		}
 		args = append(args, fields(auditColumns, a)...)
 	}
-	return tx.write(ctx, func(err error) error { return fmt.Errorf("write the audit of %s: %w", lines[0].RequestID, err) },
-		insertAudit(len(lines)), args...)
+	return tx.addLater(ctx, auditLedger, func(err error) error { return fmt.Errorf("write the audit of %s: %w", lines[0].RequestID, err) }, args)
 }
 
 // IsUUID reports whether a text is a UUID in its usual form.

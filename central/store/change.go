@@ -59,13 +59,7 @@ var changeColumns = []column[Change]{
 	{"facts", key, func(c *Change) any { return asObject(&c.Facts) }},
 }
 
-func insertChanges(n int) string {
-	return "INSERT INTO changes (" + names(changeColumns, "") + ") VALUES " + valueRows(n, len(changeColumns), nil)
-}
-
-func init() {
-	builders = append(builders, func() []string { return []string{insertChanges(2)} })
-}
+var changeLedger = newLedger("changes", names(changeColumns, ""), len(changeColumns))
 
 // whole are the phases of what is done as soon as it is committed.
 const whole = "start,end"
@@ -97,27 +91,24 @@ func (tx *Tx) noteRow(resource, object, node, action string) {
 }
 
 func (tx *Tx) insertChanges(ctx context.Context, cause *Cause) error {
-	for len(tx.changes) > 0 && len(tx.noted) < len(tx.changes) {
-		part := tx.changes[len(tx.noted):min(len(tx.changes), len(tx.noted)+maxRows)]
-		var args []any
-		for _, c := range part {
-			id, err := uuid.NewV7()
-			if err != nil {
-				return err
-			}
-			c.UUID, c.At = id.String(), tx.s.now()
-			if cause != nil && cause.Audit != nil {
-				c.User, c.RequestID = cause.Audit.User, cause.Audit.RequestID
-			}
-			args = append(args, fields(changeColumns, c)...)
-		}
-		err := tx.write(ctx, func(err error) error { return fmt.Errorf("write %d changes: %w", len(part), err) }, insertChanges(len(part)), args...)
+	fresh := tx.changes[len(tx.noted):]
+	if len(fresh) == 0 {
+		return nil
+	}
+	var args []any
+	for _, c := range fresh {
+		id, err := uuid.NewV7()
 		if err != nil {
 			return err
 		}
-		tx.noted = tx.changes[:len(tx.noted)+len(part)]
+		c.UUID, c.At = id.String(), tx.s.now()
+		if cause != nil && cause.Audit != nil {
+			c.User, c.RequestID = cause.Audit.User, cause.Audit.RequestID
+		}
+		args = append(args, fields(changeColumns, c)...)
 	}
-	return nil
+	tx.noted = tx.changes
+	return tx.addLater(ctx, changeLedger, func(err error) error { return fmt.Errorf("write %d changes: %w", len(fresh), err) }, args)
 }
 
 // shown is what the API shows of a node's progress, to tell what a write has changed.

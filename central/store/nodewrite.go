@@ -10,9 +10,8 @@ import (
 var nodeWritten = []class{key, intent, hot, observed}
 
 var (
-	insertNode = register("INSERT INTO nodes (revision, " + names(nodeColumns, "", nodeWritten...) + ") VALUES (" +
-		placeholders(1, 1+len(pick(nodeColumns, nodeWritten...))) + ")")
-	touchNode = register("UPDATE nodes SET revision = revision + 1 WHERE uuid = $1")
+	nodeLedger = newLedger("nodes", "revision, "+names(nodeColumns, "", nodeWritten...), 1+len(pick(nodeColumns, nodeWritten...)))
+	touchNode  = register("UPDATE nodes SET revision = revision + 1 WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
 		register("DELETE FROM ports WHERE node = $1"),
@@ -50,7 +49,7 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 	}
 	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt = n.AcceptedState, n.AcceptedTarget, n.AcceptedAt
 	args := append([]any{n.Revision}, fields(nodeColumns, n, nodeWritten...)...)
-	err := tx.write(ctx, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, insertNode, args...)
+	err := tx.addLater(ctx, nodeLedger, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, args)
 	if err != nil {
 		return err
 	}

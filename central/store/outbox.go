@@ -34,9 +34,7 @@ var (
 	countOutbox     = register("SELECT site, COUNT(*), MIN(id) FROM outbox GROUP BY site")
 )
 
-func insertOutbox(n int) string {
-	return "INSERT INTO outbox (" + names(outboxColumns, "") + ") VALUES " + valueRows(n, len(outboxColumns), nil)
-}
+var outboxLedger = newLedger("outbox", names(outboxColumns, ""), len(outboxColumns))
 
 func deleteOutbox(ids []string) (string, []any) {
 	list, args := inList(1, ids)
@@ -52,7 +50,7 @@ func init() {
 	builders = append(builders, func() []string {
 		del, _ := deleteOutbox([]string{"a", "b"})
 		sel, _ := outboxOf([]string{"a", "b"})
-		return []string{insertOutbox(2), del, sel}
+		return []string{del, sel}
 	})
 }
 
@@ -72,8 +70,7 @@ func (tx *Tx) Enqueue(ctx context.Context, entries ...*Outbox) error {
 		row := outboxRow{Outbox: *o, site: tx.s.opts.SiteOf(o.Group), origin: tx.s.opts.Origin}
 		args = append(args, fields(outboxColumns, &row)...)
 	}
-	err := tx.write(ctx, func(err error) error { return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err) },
-		insertOutbox(len(entries)), args...)
+	err := tx.addLater(ctx, outboxLedger, func(err error) error { return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err) }, args)
 	if err != nil {
 		return err
 	}

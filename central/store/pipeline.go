@@ -15,6 +15,7 @@ type pgTx struct {
 	pgConn
 	tx   pgx.Tx
 	held []heldWrite
+	kept kept
 }
 
 type heldWrite struct {
@@ -28,11 +29,24 @@ func (t *pgTx) execLater(_ context.Context, check func(int64, error) error, stmt
 	if err != nil {
 		return err
 	}
+	t.release(stmt)
 	t.held = append(t.held, heldWrite{stmt, values, check})
 	return nil
 }
 
+func (t *pgTx) addLater(_ context.Context, to *ledger, check func(int64, error) error, args []any) error {
+	return t.kept.add(to, check, args)
+}
+
+// release holds what was kept back and has to be sent before stmt.
+func (t *pgTx) release(stmt string) {
+	for _, i := range t.kept.before(stmt) {
+		t.held = append(t.held, heldWrite{i.stmt, i.args, i.check})
+	}
+}
+
 func (t *pgTx) exec(ctx context.Context, stmt string, args ...any) (affected int64, err error) {
+	t.release(stmt)
 	if len(t.held) == 0 {
 		return t.pgConn.exec(ctx, stmt, args...)
 	}
@@ -48,6 +62,7 @@ func (t *pgTx) exec(ctx context.Context, stmt string, args ...any) (affected int
 }
 
 func (t *pgTx) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	t.release(stmt)
 	if len(t.held) == 0 {
 		return t.pgConn.query(ctx, stmt, args...)
 	}
@@ -86,8 +101,9 @@ func (t *pgTx) send(ctx context.Context, stmt string, args []any) (pgx.BatchResu
 	return results, nil
 }
 
-// flush sends what is held.
+// flush sends what is held and what is kept back.
 func (t *pgTx) flush(ctx context.Context) error {
+	t.release("")
 	if len(t.held) == 0 {
 		return nil
 	}

@@ -54,6 +54,10 @@ func (e *postgresEngine) execLater(ctx context.Context, check func(int64, error)
 	return check(e.exec(ctx, stmt, args...))
 }
 
+func (e *postgresEngine) addLater(ctx context.Context, to *ledger, check func(int64, error) error, args []any) error {
+	return addAtOnce(ctx, e, to, check, args)
+}
+
 func (e *postgresEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
 	return pgConn{e.counter, e.pool}.query(ctx, stmt, args...)
 }
@@ -186,6 +190,10 @@ func (c pgConn) exec(ctx context.Context, stmt string, args ...any) (int64, erro
 
 func (c pgConn) execLater(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
 	return check(c.exec(ctx, stmt, args...))
+}
+
+func (c pgConn) addLater(ctx context.Context, to *ledger, check func(int64, error) error, args []any) error {
+	return addAtOnce(ctx, c, to, check, args)
 }
 
 func (c pgConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {

@@ -60,6 +60,10 @@ func (e *sqliteEngine) execLater(ctx context.Context, check func(int64, error) e
 	return check(e.exec(ctx, stmt, args...))
 }
 
+func (e *sqliteEngine) addLater(ctx context.Context, to *ledger, check func(int64, error) error, args []any) error {
+	return addAtOnce(ctx, e, to, check, args)
+}
+
 func (e *sqliteEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
 	return e.reader.query(ctx, stmt, args...)
 }

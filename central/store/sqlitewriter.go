@@ -118,10 +118,32 @@ func (w *sqliteWriter) close() error {
 // sqliteTx is a transaction of the writer.
 type sqliteTx struct {
 	w     *sqliteWriter
+	kept  kept
 	ended bool
 }
 
+func (t *sqliteTx) addLater(_ context.Context, to *ledger, check func(int64, error) error, args []any) error {
+	return t.kept.add(to, check, args)
+}
+
+// release adds what was kept back and has to be there before stmt is sent.
+func (t *sqliteTx) release(ctx context.Context, stmt string) error {
+	for _, i := range t.kept.before(stmt) {
+		if err := i.check(t.send(ctx, i.stmt, i.args)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (t *sqliteTx) exec(ctx context.Context, stmt string, args ...any) (int64, error) {
+	if err := t.release(ctx, stmt); err != nil {
+		return 0, err
+	}
+	return t.send(ctx, stmt, args)
+}
+
+func (t *sqliteTx) send(ctx context.Context, stmt string, args []any) (int64, error) {
 	t.w.add()
 	s, err := t.w.prepared(ctx, stmt)
 	if err != nil {
@@ -140,6 +162,9 @@ func (t *sqliteTx) execLater(ctx context.Context, check func(int64, error) error
 }
 
 func (t *sqliteTx) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	if err := t.release(ctx, stmt); err != nil {
+		return nil, err
+	}
 	t.w.add()
 	s, err := t.w.prepared(ctx, stmt)
 	if err != nil {
@@ -148,9 +173,13 @@ func (t *sqliteTx) query(ctx context.Context, stmt string, args ...any) (rows, e
 	return s.query(ctx, args)
 }
 
-func (t *sqliteTx) flush(context.Context) error { return nil }
+func (t *sqliteTx) flush(ctx context.Context) error { return t.release(ctx, "") }
 
 func (t *sqliteTx) commit(ctx context.Context) error {
+	if err := t.flush(ctx); err != nil {
+		t.rollback(ctx)
+		return err
+	}
 	_, err := t.w.conn.ExecContext(ctx, "COMMIT")
 	if err != nil {
 		t.rollback(ctx)

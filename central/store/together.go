@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 )
 
@@ -10,6 +12,7 @@ type attempt struct {
 	members []*member // that have run, in their order
 	results []error   // theirs
 
+	apart   bool    // each member sends its own rows: of those that shared some one has failed
 	err     error   // the first that a member, the database or the check of a write reported
 	culprit *member // whose it was; nil: nobody's
 	asked   bool    // the commit was asked for
@@ -38,7 +41,7 @@ func (g *group) together(members []*member) bool {
 		}
 		return true
 	}
-	a := &attempt{}
+	a := &attempt{apart: slices.ContainsFunc(members, func(m *member) bool { return m.undone > 0 })}
 	left := g.each(ctx, tx, a, members)
 	g.finish(ctx, tx, a)
 	conflict := a.err != nil && g.engine.conflict(a.err)
@@ -158,7 +161,9 @@ type groupConn struct {
 
 // noticed returns err, which a statement has ended with.
 func (c *groupConn) noticed(err error) error {
-	if err != nil {
+	if _, shared := errors.AsType[*sharedError](err); shared {
+		c.attempt.failed(err, nil)
+	} else if err != nil {
 		c.attempt.failed(err, c.member)
 	}
 	return err
@@ -180,6 +185,18 @@ func (c *groupConn) execLater(ctx context.Context, check func(int64, error) erro
 	c.wrote = true
 	checked := func(n int64, err error) error { return c.noticed(check(n, err)) }
 	return c.noticed(c.conn.execLater(c.ctx, checked, stmt, args...))
+}
+
+func (c *groupConn) addLater(ctx context.Context, to *ledger, check func(int64, error) error, args []any) error {
+	if c.attempt.apart {
+		return addAtOnce(ctx, c, to, check, args)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.wrote = true
+	checked := func(n int64, err error) error { return c.noticed(check(n, err)) }
+	return c.conn.addLater(c.ctx, to, checked, args)
 }
 
 func (c *groupConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {

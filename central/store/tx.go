@@ -25,6 +25,16 @@ func (tx *Tx) write(ctx context.Context, fail func(error) error, stmt string, ar
 	}, stmt, args...)
 }
 
+// addLater is write for rows of a ledger.
+func (tx *Tx) addLater(ctx context.Context, to *ledger, fail func(error) error, args []any) error {
+	return tx.conn.addLater(ctx, to, func(_ int64, err error) error {
+		if err != nil {
+			return fail(err)
+		}
+		return nil
+	}, args)
+}
+
 // taken turns a violated unique constraint into a *DuplicateError; value gives the
 // values by field.
 func (s *Store) taken(err error, value func(field string) string) error {

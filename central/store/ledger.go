@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// ledger is a table to which transactions add rows that they seldom look at again. The
+// rows that a transaction adds, all members of a group together, are kept back and added
+// by few statements.
+type ledger struct {
+	table string
+	width int
+	texts []string // for 1, 2, 4, … rows
+}
+
+// maxAdded bounds the rows of one statement. Rows go in parts of 1, 2, 4 …, so that a
+// database sees few different texts.
+const maxAdded = 64
+
+func newLedger(table, columns string, width int) *ledger {
+	l := &ledger{table: table, width: width}
+	for n := 1; n <= maxAdded; n *= 2 {
+		l.texts = append(l.texts, "INSERT INTO "+table+" ("+columns+") VALUES "+valueRows(n, width, nil))
+	}
+	return l
+}
+
+func init() {
+	builders = append(builders, func() (list []string) {
+		for _, l := range []*ledger{nodeLedger, changeLedger, auditLedger, outboxLedger} {
+			list = append(list, l.texts[1])
+		}
+		return list
+	})
+}
+
+// insertion is a statement that adds rows.
+type insertion struct {
+	stmt string
+	args []any
+	from []*adder // of each row
+}
+
+// adder is a call that has added rows.
+type adder struct {
+	check func(affected int64, err error) error
+}
+
+// check says what the error of the statement means: the one who has added all its rows
+// knows, of rows of several nobody does.
+func (i *insertion) check(affected int64, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, other := range i.from {
+		if other != i.from[0] {
+			return &sharedError{err}
+		}
+	}
+	return i.from[0].check(affected, err)
+}
+
+// sharedError is that of a statement which added rows of several callers: whose they are
+// shows when each adds its own.
+type sharedError struct{ err error }
+
+func (e *sharedError) Error() string { return "add rows of several requests: " + e.err.Error() }
+
+func (e *sharedError) Unwrap() error { return e.err }
+
+// additions are rows of one ledger that are kept back.
+type additions struct {
+	to   *ledger
+	args []any
+	from []*adder
+}
+
+// insertions returns the statements that add the rows.
+func (a *additions) insertions() (list []insertion) {
+	for row := 0; row < len(a.from); {
+		power := min(bits.Len(uint(len(a.from)-row))-1, len(a.to.texts)-1)
+		end := row + 1<<power
+		list = append(list, insertion{a.to.texts[power], a.args[row*a.to.width : end*a.to.width], a.from[row:end]})
+		row = end
+	}
+	return list
+}
+
+// kept are the additions of a transaction, in the order in which their ledgers came.
+type kept []*additions
+
+// add keeps rows back.
+func (k *kept) add(to *ledger, check func(int64, error) error, args []any) error {
+	values, err := snapshot(args)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(*k, func(a *additions) bool { return a.to == to })
+	if i < 0 {
+		i = len(*k)
+		*k = append(*k, &additions{to: to})
+	}
+	a, from := (*k)[i], &adder{check}
+	a.args = append(a.args, values...)
+	for range len(values) / to.width {
+		a.from = append(a.from, from)
+	}
+	return nil
+}
+
+// before takes out what has to be sent before a statement that speaks of a ledger's
+// table; empty: all.
+func (k *kept) before(stmt string) (list []insertion) {
+	*k = slices.DeleteFunc(*k, func(a *additions) bool {
+		if stmt != "" && !strings.Contains(stmt, a.to.table) {
+			return false
+		}
+		list = append(list, a.insertions()...)
+		return true
+	})
+	return list
+}
+
+// addAtOnce adds rows by a connection that keeps none back.
+func addAtOnce(ctx context.Context, c conn, to *ledger, check func(int64, error) error, args []any) error {
+	var k kept
+	if err := k.add(to, check, args); err != nil {
+		return err
+	}
+	for _, i := range k.before("") {
+		if err := c.execLater(ctx, i.check, i.stmt, i.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
