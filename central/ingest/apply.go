@@ -58,6 +58,9 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 	}
 	n.Observe(e.Generation)
 	n.ObservedEpoch, n.ObservedSeq, n.ObservedOwner = e.Epoch, e.Seq, e.Rackd
+	for _, l := range e.Lines() {
+		fx.passed(e, l)
+	}
 	switch e.Kind {
 	case work.StateChanged:
 		enter(n, e)
@@ -69,7 +72,6 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 		power(n, e)
 	case work.PhaseEntered:
 		n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
-		fx.add(e, "INFO", "phase", e.Phase+optional(": ", e.Detail))
 	case work.InventoryFound:
 		if e.Inventory != nil {
 			fx.inventory[e.Node] = e
@@ -108,6 +110,9 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	enter(n, e)
 	n.ObservedStep, n.ObservedStepInfo = "", ""
 	n.PowerObservedGeneration = e.Generation
+	if e.Power != "" {
+		power(n, e)
+	}
 	if e.Verb == work.Inspect && e.Error == "" {
 		n.InspectionFinished = at(e)
 		fx.inspected[n.UUID] = e
@@ -149,6 +154,13 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
 		fx.dirty[n.UUID] = true
 	}
+}
+
+// passed writes a line of history for a phase that e tells of.
+func (fx *effects) passed(e *work.Event, l work.Line) {
+	told := *e
+	told.Time, told.Phase, told.Seconds, told.State, told.Target = l.Time, l.Phase, l.Seconds, "", ""
+	fx.add(&told, "INFO", "phase", l.Phase+optional(": ", l.Detail))
 }
 
 // add writes a line of history. Ironic calls the writer's host the conductor.

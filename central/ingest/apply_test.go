@@ -75,6 +75,37 @@ func TestEndOfWork(t *testing.T) {
 	}
 }
 
+// An event also tells of the phases before it, and the end of work in which power state
+// it leaves the machine.
+func TestWhatAnEventTellsBesides(t *testing.T) {
+	n, fx := deploying(), newEffects()
+	e := event(work.WorkEnded, 1, 4)
+	e.State, e.Power = provision.Active, "power on"
+	e.Before = []work.Line{{Time: time.Unix(900, 0), Phase: "write", Detail: "40 MB", Seconds: 2}, {Time: time.Unix(901, 0), Phase: "reboot"}}
+	if why := apply(n, e, fx); why != applied {
+		t.Fatal(why)
+	}
+	if n.PowerState != "power on" || !n.PowerAt.Equal(e.Time) {
+		t.Errorf("power %q at %s", n.PowerState, n.PowerAt)
+	}
+	if len(fx.history) != 3 {
+		t.Fatalf("%d lines of history, want 3", len(fx.history))
+	}
+	if h := fx.history[0]; h.Event != "write: 40 MB" || h.EventType != "phase" || h.Phase != "write" || h.Seconds != 2 || h.State != "" ||
+		!h.CreatedAt.Equal(time.Unix(900, 0)) || h.Conductor != "r" || h.Work != "w" {
+		t.Errorf("first line %+v", h)
+	}
+	if h := fx.history[2]; h.Phase != "" || h.State != provision.Active {
+		t.Errorf("last line %+v", h)
+	}
+	phase := event(work.PhaseEntered, 2, 1)
+	phase.Phase, phase.Before = "agent", e.Before
+	other, fx2 := deploying(), newEffects()
+	if why := apply(other, phase, fx2); why != applied || len(fx2.history) != 3 || fx2.history[2].Event != "agent" {
+		t.Errorf("%q, history %+v", why, fx2.history)
+	}
+}
+
 func TestPowerOutsideWork(t *testing.T) {
 	n, fx := deploying(), newEffects()
 	on := &work.Event{Kind: work.PowerObserved, Node: "n", Power: "power on", Time: time.Unix(50, 0)}

@@ -130,7 +130,7 @@ func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
 		}
 	}
 	phase := func(name string) func(work.Event) bool {
-		return func(e work.Event) bool { return e.Node == id && e.Kind == work.PhaseEntered && e.Phase == name }
+		return func(e work.Event) bool { return e.Node == id && tells(e, name) }
 	}
 	events.wait(ctx, t, "dhcp", phase("dhcp"))
 	restart()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,8 +41,13 @@ func midWrite(ctx context.Context, t *testing.T, id string) string {
 // written waits until the write of a node has been reported.
 func written(ctx context.Context, t *testing.T, id string) string {
 	return events.wait(ctx, t, "end of a write", func(e work.Event) bool {
-		return e.Node == id && e.Kind == work.PhaseEntered && e.Phase == "write"
+		return e.Node == id && tells(e, "write")
 	}).Rackd
+}
+
+// tells reports whether an event tells of a phase.
+func tells(e work.Event, phase string) bool {
+	return slices.ContainsFunc(e.Lines(), func(l work.Line) bool { return l.Phase == phase })
 }
 
 // The rackd that deploys a machine is killed and stays dead: once in the middle of

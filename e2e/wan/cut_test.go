@@ -242,10 +242,13 @@ func (f *fleet) once(id string) {
 			f.t.Errorf("node %s: an event of epoch %d in work that began under %d: %+v", id, e.Epoch, first, e)
 		}
 		epochs[e.Work] = e.Epoch
+		for _, l := range e.Lines() {
+			want = append(want, fmt.Sprintf("%s at %s", e.Work, l.Time.UTC().Truncate(time.Microsecond)))
+		}
 		switch e.Kind {
 		case work.WorkEnded:
 			ended[e.Work]++
-		case work.StateChanged, work.PhaseEntered:
+		case work.StateChanged:
 		default:
 			continue
 		}

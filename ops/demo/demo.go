@@ -127,10 +127,12 @@ func (d Demo) follow(ctx context.Context, t *timeline, ids map[string]string) (s
 	nc := d.Rack.Stack.Conn
 	events, err := nc.Subscribe("EVENTS.>", func(m *nats.Msg) {
 		var e work.Event
-		if json.Unmarshal(m.Data, &e) != nil || ids[e.Node] == "" || e.Kind != work.PhaseEntered {
+		if json.Unmarshal(m.Data, &e) != nil || ids[e.Node] == "" {
 			return
 		}
-		t.add(ids[e.Node], e.Phase, e.Detail)
+		for _, l := range e.Lines() {
+			t.add(ids[e.Node], l.Phase, l.Detail)
+		}
 	})
 	if err != nil {
 		return nil, err

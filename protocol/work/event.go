@@ -2,6 +2,7 @@ package work
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -18,7 +19,8 @@ const (
 	StateChanged EventKind = "state"
 	// WorkEnded: the work is over; State, Target and Error say how.
 	WorkEnded EventKind = "ended"
-	// PowerObserved: the node's power state is Power. Not part of any work.
+	// PowerObserved: the node's power state is Power. Not part of any work; the end of
+	// work says in which state it leaves the machine.
 	PowerObserved EventKind = "power"
 	// PhaseEntered: something worth a line in the node's history happened.
 	PhaseEntered EventKind = "phase"
@@ -27,6 +29,15 @@ const (
 	// HardwareObserved: what Hardware says was read from the machine; of a work or not.
 	HardwareObserved EventKind = "hardware"
 )
+
+// Line is something worth a line in a node's history: a phase, and how long the one
+// before took.
+type Line struct {
+	Time    time.Time `json:"time"`
+	Phase   string    `json:"phase"`
+	Detail  string    `json:"detail,omitempty"`
+	Seconds float64   `json:"seconds,omitempty"`
+}
 
 // Event is one message of the EVENTS stream.
 type Event struct {
@@ -55,6 +66,9 @@ type Event struct {
 	Phase   string  `json:"phase,omitempty"`
 	Detail  string  `json:"detail,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
+	// Before is what the work went through before what the event reports, in its order,
+	// where no event of its own has told it.
+	Before []Line `json:"before,omitempty"`
 	// SetMaintenance and Fault ask central to put the node into maintenance.
 	SetMaintenance bool   `json:"set_maintenance,omitempty"`
 	Fault          string `json:"fault,omitempty"`
@@ -68,4 +82,12 @@ type Event struct {
 	// Internal is merged into driver_internal_info; null removes a key.
 	Internal   map[string]json.RawMessage `json:"internal,omitempty"`
 	Properties map[string]any             `json:"properties,omitempty"`
+}
+
+// Lines are the phases that e tells of, in their order.
+func (e *Event) Lines() []Line {
+	if e.Kind != PhaseEntered {
+		return e.Before
+	}
+	return append(slices.Clip(e.Before), Line{e.Time, e.Phase, e.Detail, e.Seconds})
 }

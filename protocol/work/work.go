@@ -148,6 +148,8 @@ type Checkpoint struct {
 	Progress json.RawMessage `json:"progress,omitempty"`
 	// Facts learnt by earlier steps (for instance the disk written).
 	Facts map[string]string `json:"facts,omitempty"`
+	// Untold goes along with the next event.
+	Untold []Line `json:"untold,omitempty"`
 }
 
 // FactBoot is the fact that says what the machine gets when it boots from the network.
@@ -182,6 +184,8 @@ type Result struct {
 	SetMaintenance bool   `json:"set_maintenance,omitempty"`
 	Fault          string `json:"fault,omitempty"`
 	ClearInstance  bool   `json:"clear_instance,omitempty"`
+	// Power is the state in which the work has left the machine; empty: not known.
+	Power string `json:"power,omitempty"`
 }
 
 // Supersedes reports whether a document of that generation may take the place of d.

@@ -373,6 +373,9 @@ func (c *Conductor) noteReported(e work.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reported[e.Node] = report{e.ID, time.Now()}
+	if e.Power != "" {
+		c.powers[e.Node] = driver.PowerState(e.Power)
+	}
 }
 
 // Share is what this rackd has of its conductor groups.

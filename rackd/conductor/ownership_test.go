@@ -21,8 +21,8 @@ func (s *shelf) phases() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {
-		if e.Kind == work.PhaseEntered {
-			out = append(out, e.Phase+": "+e.Detail)
+		for _, l := range e.Lines() {
+			out = append(out, l.Phase+": "+l.Detail)
 		}
 	}
 	return out
@@ -69,6 +69,70 @@ func TestWorkMovesAtTheStepBoundary(t *testing.T) {
 		}
 		if p := s.phases(); !slices.Contains(p, "handed over: to b, at step deploy.slow") {
 			t.Errorf("history: %q", p)
+		}
+	})
+}
+
+// noting is a step that tells of a phase and ends.
+func noting(name string, before func()) driver.Step {
+	return driver.Step{Interface: "deploy", Name: name, Priority: 50, Kind: driver.Repeatable,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			before()
+			t.Record.Phase(name, "told")
+			return driver.Done(), ctx.Err()
+		}}
+}
+
+// Steps that follow each other at once cost one write each, and their phases go along
+// with the next event, the end at last.
+func TestPhasesTravelTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nothing := func() {}
+		m := &machine{power: driver.PowerOff, deploy: []driver.Step{noting("one", nothing), noting("two", nothing), noting("three", nothing)}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		if p := s.phases(); strings.Join(p, ", ") != "one: told, two: told, three: told" {
+			t.Errorf("phases %q", p)
+		}
+		if len(s.events) != 2 || s.events[0].Kind != work.StateChanged || s.events[1].Kind != work.WorkEnded || s.events[1].Power != string(driver.PowerOff) {
+			t.Errorf("events %+v, want that the work was taken and how it ended", s.events)
+		}
+		if writes := s.rev - 1; writes != 5 {
+			t.Errorf("%d writes, want 5: taken, three steps begun, ended", writes)
+		}
+	})
+}
+
+// What has not been told when its rackd dies is told by the next one.
+func TestUntoldPhasesOutliveTheirRackd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kill func()
+		stuck := did("stuck", new([]string))
+		stuck.Priority, stuck.Run = 10, func(ctx context.Context, _ *driver.Task) (driver.Outcome, error) {
+			<-ctx.Done()
+			return driver.Done(), ctx.Err()
+		}
+		m := &machine{power: driver.PowerOff, deploy: []driver.Step{noting("one", func() {}), stuck}}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		_, _, kill = conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		if p := s.phases(); len(p) != 0 {
+			t.Fatalf("phases %q: the test shows nothing", p)
+		}
+		kill()
+		owner.Store("b")
+		_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+		synctest.Wait()
+		kill()
+		if p := s.phases(); len(p) != 2 || p[0] != "one: told" || !strings.HasPrefix(p[1], "takeover: from a") {
+			t.Errorf("phases %q", p)
 		}
 	})
 }

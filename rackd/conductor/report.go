@@ -99,13 +99,20 @@ func (r *runner) publish(ctx context.Context, e work.Event) error {
 	}
 }
 
-// event returns the next event of this epoch. The number is saved with the next
-// checkpoint; a successor counts anew under its own epoch.
+// event returns the next event of this epoch, which is to be published. The number is
+// saved with the next checkpoint; a successor counts anew under its own epoch.
 func (r *runner) event(kind work.EventKind) work.Event {
 	r.doc.Seq++
 	return work.Event{ID: work.EventID(r.id, r.doc.Epoch, r.doc.Seq), Kind: kind, Node: r.doc.Node, Group: r.doc.Group,
 		Rackd: r.c.cfg.Name, Time: time.Now().UTC(), Work: r.id, Verb: r.doc.Verb, Generation: r.doc.Generation,
-		Epoch: r.doc.Epoch, Seq: r.doc.Seq, Step: r.doc.Checkpoint.Step, StepInfo: r.shown.info}
+		Epoch: r.doc.Epoch, Seq: r.doc.Seq, Step: r.doc.Checkpoint.Step, StepInfo: r.shown.stepInfo(), Before: r.untold()}
+}
+
+// untold takes what the next event is to tell besides.
+func (r *runner) untold() []work.Line {
+	lines := r.doc.Checkpoint.Untold
+	r.doc.Checkpoint.Untold = nil
+	return lines
 }
 
 func (r *runner) stateEvent(lastError string) work.Event {
@@ -183,21 +190,45 @@ const saveEvery = 2 * time.Second
 // flush takes in heartbeats and phases, and writes a checkpoint where that is due.
 func (r *runner) flush(ctx context.Context) error {
 	due, err := r.absorb(ctx)
-	if err != nil || !due {
+	if err != nil {
+		return err
+	}
+	told, err := r.tell(ctx)
+	if err != nil || !due && !told {
 		return err
 	}
 	return r.save(ctx)
 }
 
-// takeIn is flush for whoever writes a checkpoint next.
+// tell publishes the phases that wait for an event, and reports whether there were any.
+func (r *runner) tell(ctx context.Context) (bool, error) {
+	lines := r.untold()
+	for _, l := range lines {
+		e := r.event(work.PhaseEntered)
+		e.Time, e.Phase, e.Detail, e.Seconds = l.Time, l.Phase, l.Detail, l.Seconds
+		if err := r.publish(ctx, e); err != nil {
+			return false, err
+		}
+	}
+	return len(lines) > 0, nil
+}
+
+// untoldLines bounds what checkpoints carry of phases that wait for an event.
+const untoldLines = 16
+
+// takeIn is flush for whoever writes a checkpoint next. That keeps the phases, which
+// the next event tells: while steps follow each other at once, nobody waits for them.
 func (r *runner) takeIn(ctx context.Context) error {
 	_, err := r.absorb(ctx)
+	if err == nil && len(r.doc.Checkpoint.Untold) > untoldLines {
+		_, err = r.tell(ctx)
+	}
 	return err
 }
 
-// absorb moves the deadline after a heartbeat and publishes the phases and what else
-// has been found. due: there is something that a successor must know, or the last
-// checkpoint is old.
+// absorb moves the deadline after a heartbeat, takes in the phases and publishes what
+// else has been found. due: there is something besides phases that a successor must
+// know, or the last checkpoint is old.
 func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	r.mu.Lock()
 	phases, beat, agent, inv := r.phases, r.beat || r.heard, r.agent, r.inventory
@@ -210,13 +241,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 			r.doc.Checkpoint.Deadline = time.Now().UTC().Add(d)
 		}
 	}
-	for _, p := range phases {
-		e := r.event(work.PhaseEntered)
-		e.Time, e.Phase, e.Detail, e.Seconds = p.Time, p.Phase, p.Detail, p.Seconds
-		if err := r.publish(ctx, e); err != nil {
-			return false, err
-		}
-	}
+	r.doc.Checkpoint.Untold = append(r.doc.Checkpoint.Untold, phases...)
 	if inv != nil {
 		e := r.event(work.InventoryFound)
 		e.Inventory = inv.Carried()
@@ -231,7 +256,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 			return false, err
 		}
 	}
-	return first || inv != nil || !observed.Empty() || len(phases) > 0 || (beat && time.Since(r.saved) > saveEvery), nil
+	return first || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
 }
 
 // finish ends the work well.
@@ -292,26 +317,25 @@ func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
 	}
 }
 
-// observePower reports how the work leaves the machine. It is an observation like
-// those of the power sync: when it does not come about, the next of those does it.
-func (r *runner) observePower(ctx context.Context) {
+// observePower reads how the work leaves the machine, empty for not known. It is an
+// observation like those of the power sync: when it does not come about, the next of
+// those does it.
+func (r *runner) observePower(ctx context.Context) driver.PowerState {
 	if r.task == nil || r.doc.Verb.Rests() || r.doc.Verb == work.Manage {
-		return // these have reported it
+		return "" // these have reported it
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	state, err := r.task.Hardware.Power().PowerState(ctx, r.task.Node)
 	if err != nil {
 		r.log.Debug("power state not read at the end of the work", "error", err)
-		return
+		return ""
 	}
-	if err := r.c.reportPower(ctx, r.node.UUID, r.node.Group, state); err != nil {
-		r.log.Debug("power state not reported at the end of the work", "error", err)
-	}
+	return state
 }
 
 func (r *runner) end(ctx context.Context, res work.Result) error {
-	r.observePower(ctx)
+	res.Power = string(r.observePower(ctx))
 	res.At = time.Now().UTC()
 	res.ClearInstance = r.doc.Verb == work.Delete && r.doc.State != provision.Error
 	r.doc.Result = &res
@@ -340,7 +364,7 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 func endedEvent(rackd string, d work.Document) work.Event {
 	return work.Event{ID: work.EventID(d.ID, d.Epoch, d.Seq), Kind: work.WorkEnded, Node: d.Node, Group: d.Group,
 		Rackd: rackd, Time: d.Result.At, Work: d.ID, Verb: d.Verb, Generation: d.Generation, Epoch: d.Epoch, Seq: d.Seq,
-		State: d.State, Target: d.Target, Error: d.Result.Error, Step: d.Checkpoint.Step,
+		State: d.State, Target: d.Target, Error: d.Result.Error, Step: d.Checkpoint.Step, Power: d.Result.Power, Before: d.Checkpoint.Untold,
 		Internal: unlisted(d), SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance}
 }
 
@@ -356,7 +380,7 @@ func (r *runner) Phase(name, detail string) {
 	}
 	if !r.seen[name] {
 		r.seen[name] = true
-		r.phases = append(r.phases, work.Event{Time: now.UTC(), Phase: name, Detail: detail, Seconds: now.Sub(r.phaseAt).Seconds()})
+		r.phases = append(r.phases, work.Line{Time: now.UTC(), Phase: name, Detail: detail, Seconds: now.Sub(r.phaseAt).Seconds()})
 		r.phaseAt = now
 	}
 	r.mu.Unlock()

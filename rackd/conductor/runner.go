@@ -52,7 +52,7 @@ type runner struct {
 	inventory *agentapi.Inventory
 	observed  hardware.Observation
 	inspected *agentapi.Inventory // what the ramdisk has sent of its own accord
-	phases    []work.Event
+	phases    []work.Line
 	seen      map[string]bool // phases of this boot
 	phaseAt   time.Time
 }
@@ -210,6 +210,9 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 		}
 		ended = nil
 		cp.Phase, cp.Progress = work.Ended, nil
+		if r.concludes(steps, i) {
+			return nil
+		}
 		if err := r.leaveStep(ctx, s); err != nil {
 			return err
 		}
@@ -239,6 +242,13 @@ func (r *runner) follows(steps []flowStep, i int) bool {
 	}
 	next := steps[i+1]
 	return !next.pure && !(next.Kind == driver.Neither && r.doc.Lost)
+}
+
+// concludes reports whether the work ends well as soon as step i has ended: then the
+// result says both. A step that cannot be repeated has its end written at once.
+func (r *runner) concludes(steps []flowStep, i int) bool {
+	s := steps[i]
+	return i+1 == len(steps) && s.then == "" && !s.Discovers && !r.doc.Args.AbortAfter && s.Kind != driver.Neither
 }
 
 // runStep runs s until it is done, waiting in between as it asks.

@@ -19,7 +19,15 @@ var errAborted = errors.New("aborted by request")
 type shown struct {
 	steps []flowStep
 	at    int
-	info  json.RawMessage
+	info  json.RawMessage // once it has been asked for
+}
+
+// stepInfo is the step that runs as the API shows it, none for one of the conductor's own.
+func (s *shown) stepInfo() json.RawMessage {
+	if s.info == nil && s.at < len(s.steps) && !s.steps[s.at].own {
+		s.info, _ = json.Marshal(infoOf(s.steps[s.at].Step)) // its arguments came as JSON
+	}
+	return s.info
 }
 
 // stepInfo is a step as the API shows it.
@@ -52,9 +60,6 @@ func infoOf(s driver.Step) stepInfo {
 // show notes which step begins.
 func (r *runner) show(steps []flowStep, at int) {
 	r.shown = shown{steps: steps, at: at}
-	if !steps[at].own {
-		r.shown.info, _ = json.Marshal(infoOf(steps[at].Step)) // its arguments came as JSON
-	}
 }
 
 // factListed says that driver_internal_info shows the steps of the flow.

@@ -50,7 +50,12 @@ func (j *judge) ending(w *Work, events []work.Event) {
 func (j *judge) history(w *Work, events []work.Event, entries []Entry) {
 	var want []work.Event
 	for _, e := range events {
-		if e.Kind == work.StateChanged || e.Kind == work.WorkEnded || e.Kind == work.PhaseEntered {
+		for _, l := range e.Lines() {
+			told := e
+			told.Time, told.Phase = l.Time, l.Phase
+			want = append(want, told)
+		}
+		if e.Kind == work.StateChanged || e.Kind == work.WorkEnded {
 			want = append(want, e)
 		}
 	}
@@ -99,7 +104,7 @@ func (j *judge) power() {
 	last := map[string]report{}
 	for _, s := range j.Sites {
 		for _, e := range s.Events {
-			if e.Kind == work.PowerObserved {
+			if e.Power != "" {
 				w := j.works[e.Work]
 				last[e.Node] = report{e, e.Work == "" || w != nil && w.State == ended}
 			}
