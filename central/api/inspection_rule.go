@@ -80,7 +80,7 @@ func showCondition(v any) any {
 
 func showAction(v any) any {
 	m, _ := v.(map[string]any)
-	out := map[string]any{"op": m["op"], "args": m["args"], "loop": []any{}}
+	out := map[string]any{"op": m["op"], "args": m["args"]}
 	if looped(m["loop"]) {
 		out["loop"] = m["loop"]
 	}

@@ -71,6 +71,11 @@ func TestPortgroup(t *testing.T) {
 	}
 	b.want(200, "PATCH", "/v1/portgroups/bond0", "1.115", `[{"op":"replace","path":"/mode","value":"802.3ad"},{"op":"remove","path":"/address"}]`)
 	const one = "/v1/portgroups/" + groupID
+	// Ironic looks at the first operation only.
+	b.want(200, "PATCH", one, "1.25", `[{"op":"add","path":"/extra/a","value":"x"},{"op":"add","path":"/properties/a","value":"x"}]`)
+	if got := b.want(200, "GET", one, "1.26", "").object(t)["properties"].(map[string]any); got["a"] != "x" {
+		t.Errorf("properties %v", got)
+	}
 	b.refused(one, []request{
 		{404, "GET", one, "1.22", ""},
 		{404, "GET", one + "/ports", "1.23", ""},
@@ -98,6 +103,7 @@ func TestPortgroup(t *testing.T) {
 		{400, "PATCH", one, "1.115", `[{"op":"replace","path":"/physical_network","value":""}]`},
 		{409, "PATCH", one, "1.115", `[{"op":"replace","path":"/standalone_ports_supported","value":false}]`}, // its port has pxe_enabled
 		{406, "PATCH", one, "1.25", `[{"op":"replace","path":"/mode","value":"x"}]`},
+		{406, "PATCH", one, "1.25", `[{"op":"add","path":"/properties/a","value":"x"},{"op":"add","path":"/extra/a","value":"x"}]`},
 		{409, "DELETE", one, "1.115", ""}, // it has a port
 		{400, "POST", one, "1.115", `{}`},
 	})

@@ -26,8 +26,10 @@ func (s *Server) ramdisk() []Resource {
 	return []Resource{
 		s.legacyRamdisk(),
 		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup)}}},
-		{Name: "heartbeat", Since: 22, Routes: []Route{{Method: http.MethodPost, Path: "heartbeat/{node}", Policy: "baremetal:node:ipa_heartbeat",
-			Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted}}},
+		{Name: "heartbeat", Since: 22, Routes: []Route{
+			{Method: http.MethodPost, Path: "heartbeat/{node}", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
+			{Method: http.MethodPost, Path: "heartbeat", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
+		}},
 		// Inspection data of old ramdisks comes without a version.
 		{Name: "continue_inspection", Since: inspectionSince},
 		{Routes: []Route{{Method: http.MethodPost, Path: "continue_inspection", Policy: "baremetal:driver:ipa_continue_inspection",

@@ -28,17 +28,39 @@ func (s *Server) heartbeat(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	ident, err := beatsFor(r, body)
+	if err != nil {
+		return Reply{}, err
+	}
 	hb, tokened, err := readHeartbeat(r, body)
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.beat(r, hb, tokened)
+	return s.beat(r, ident, hb, tokened)
 }
 
-// beat hands the heartbeat of the path's node to the rackd that runs its work.
-func (s *Server) beat(r *Request, hb agentapi.Heartbeat, tokened bool) (Reply, error) {
+// beatsFor returns the name or UUID of the node that a heartbeat is from: the path's, or,
+// where the path names none, the body's, which is taken out of it.
+func beatsFor(r *Request, body map[string]any) (string, error) {
+	if len(r.params) > 0 {
+		return r.Param(0), nil
+	}
+	v, given := body["node_ident"]
+	if !given || v == nil {
+		return "", wire.Invalid("Missing mandatory parameter node_ident")
+	}
+	ident, isText := v.(string)
+	if !isText {
+		return "", wire.Invalid("Expected UUID or name for node_ident: %.80s", wire.AppendValue(nil, v))
+	}
+	delete(body, "node_ident")
+	return ident, nil
+}
+
+// beat hands the heartbeat of a node to the rackd that runs its work.
+func (s *Server) beat(r *Request, ident string, hb agentapi.Heartbeat, tokened bool) (Reply, error) {
 	var n *store.Node
-	err := s.eachIdent(r, r.Param(0), func(ident string) (err error) {
+	err := s.eachIdent(r, ident, func(ident string) (err error) {
 		n, err = s.Store.Node(r.Context(), ident)
 		return err
 	})

@@ -112,5 +112,5 @@ func (s *Server) legacyHeartbeat(r *Request) (Reply, error) {
 		return Reply{}, wire.Invalid("Missing mandatory parameter agent_url")
 	}
 	_, tokened := body["agent_token"].(string)
-	return s.beat(r, hb, tokened)
+	return s.beat(r, r.Param(0), hb, tokened)
 }

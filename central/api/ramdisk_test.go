@@ -109,6 +109,7 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("the rackd heard %+v, %v", heard, err)
 	}
 	b.want(202, "POST", "/v1/heartbeat/n1", "1.68", whole)
+	b.want(202, "POST", "/v1/heartbeat", "1.68", `{"node_ident":"n1",`+whole[1:])
 	b.want(202, "POST", path, "1.72", `{"callback_url":"","agent_token":"s3cret","agent_status":"start","agent_status_message":"hello"}`)
 	k.asked = nil
 	for name, c := range map[string]struct {
@@ -116,6 +117,10 @@ func TestHeartbeat(t *testing.T) {
 		path, version string
 		body, want    string
 	}{
+		"no node":             {400, "/v1/heartbeat", "1.68", whole, "Missing mandatory parameter node_ident"},
+		"a strange node":      {400, "/v1/heartbeat", "1.68", `{"node_ident":7,` + whole[1:], "node_ident"},
+		"another node too":    {400, path, "1.68", `{"node_ident":"n1",` + whole[1:], "Unexpected"},
+		"too old, no path":    {404, "/v1/heartbeat", "1.21", `{"node_ident":"n1",` + whole[1:], ""},
 		"too old":             {404, path, "1.21", whole, ""},
 		"version too early":   {400, path, "1.35", `{"callback_url":"https://x","agent_token":"t","agent_version":"1"}`, "not recognised"},
 		"ca too early":        {400, path, "1.67", whole, "not recognised"},

@@ -40,6 +40,9 @@ type Field[T any] struct {
 	Required          bool // POST must, and PATCH may not remove it
 	InList            bool // shown in lists that ask for no fields
 	SortKey           bool // lists may be sorted by it
+	// FirstGuards: a PATCH that is older than the field is refused only where its first
+	// operation is about the field, as Ironic does.
+	FirstGuards bool
 }
 
 // Post lets POST set the field.
@@ -59,6 +62,9 @@ func (f Field[T]) Sort() Field[T] { f.SortKey = true; return f }
 
 // Must makes the field required.
 func (f Field[T]) Must() Field[T] { f.Required = true; return f }
+
+// Lenient sets FirstGuards.
+func (f Field[T]) Lenient() Field[T] { f.FirstGuards = true; return f }
 
 // Show replaces what answers show, leaving what a PATCH starts from.
 func (f Field[T]) Show(get func(*T) any) Field[T] {

@@ -58,7 +58,7 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		switch {
 		case !known || !f.CanPatch:
 			return nil, wire.Invalid("Cannot patch %.200s. Only the following can be updated: %s", ops[i].Path, strings.Join(t.patchable(), ", "))
-		case f.Since > v && !(ops[i].Kind == patch.Remove && ops[i].Whole()):
+		case f.Since > v && !(ops[i].Kind == patch.Remove && ops[i].Whole()) && (i == 0 || !f.FirstGuards):
 			return nil, wire.NotAcceptable("Field "+root, f.Since)
 		}
 		if !slices.Contains(touched, root) {
