@@ -83,7 +83,7 @@ func (s *Sync) begin(id, account string, faulted bool) (known *trouble, wait tim
 		// An operator has taken it out of maintenance: a new trial.
 		delete(s.troubles, account)
 		delete(s.troubles, id)
-		m.told = time.Time{}
+		m.told = 0
 	}
 	m.faulted = faulted
 	for _, key := range []string{account, id} {
@@ -144,7 +144,7 @@ func (s *Sync) settle(id string, well bool) {
 	if m := s.machines[id]; m != nil {
 		m.failing = false
 		if well {
-			m.told, m.faulted = time.Time{}, false
+			m.told, m.faulted = 0, false
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (s *Sync) fault(ctx context.Context, n *node.Document, t trouble) {
 	}
 	s.mu.Lock()
 	m := s.machines[n.UUID]
-	skip := m == nil || time.Since(m.told) < toldFor
+	skip := m == nil || time.Since(time.UnixMicro(m.told)) < toldFor
 	s.mu.Unlock()
 	if skip {
 		return
@@ -177,7 +177,7 @@ func (s *Sync) fault(ctx context.Context, n *node.Document, t trouble) {
 		return
 	}
 	s.mu.Lock()
-	m.told = time.Now()
+	m.told = micros(time.Now())
 	s.mu.Unlock()
 }
 

@@ -399,3 +399,68 @@ func TestReadThatWorkOvertakesIsDropped(t *testing.T) {
 		}
 	})
 }
+
+// The workers go from one machine to the next: each is read once in an interval, as long
+// as the workers can.
+func TestWorkersDoNotWaitForTheNextLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(1500)
+		r.takes = 500 * time.Millisecond // eight workers do 16 a second: 1,920 in an interval
+		_, stop := running(t, r)
+		time.Sleep(4 * time.Minute)
+		stop()
+		for id := range r.nodes {
+			if r.count(id) == 0 {
+				t.Fatalf("%s was not read within two intervals", id)
+			}
+		}
+		if r.most > 8 {
+			t.Errorf("%d reads at a time", r.most)
+		}
+	})
+}
+
+// A machine that was failing and whose document has changed is read before the others
+// that are due, however many they are.
+func TestChangedMachineGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(5000) // far more than the workers can do
+		r.fail("n0", errSilent)
+		r.takes = time.Second
+		s, stop := running(t, r)
+		defer stop()
+		for r.count("n0") == 0 {
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(time.Minute)
+		before := r.count("n0")
+		r.fail("n0", nil)
+		s.mu.Lock()
+		s.troubles = map[string]*trouble{} // as when its credentials changed
+		s.mu.Unlock()
+		s.NodeChanged("n0")
+		time.Sleep(15 * time.Second)
+		if got := r.count("n0") - before; got != 1 {
+			t.Errorf("read %d times within 15 s of its change, want once", got)
+		}
+	})
+}
+
+// Machines that have gone are forgotten, whether they wait or are being looked at.
+func TestGoneMachinesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(20)
+		s, stop := running(t, r)
+		defer stop()
+		time.Sleep(5 * time.Minute)
+		r.mu.Lock()
+		clear(r.nodes)
+		r.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.machines)+len(s.queue) > 0 {
+			t.Errorf("%d machines and %d in the queue are left", len(s.machines), len(s.queue))
+		}
+	})
+}
