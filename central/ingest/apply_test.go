@@ -1,10 +1,12 @@
 package ingest
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -189,4 +191,28 @@ func FuzzParse(f *testing.F) {
 			t.Error("an event changed intent")
 		}
 	})
+}
+
+// A site is written to when its document shows what an event says: what a BMC reports of
+// itself is central's alone, what its drivers keep is the rack's.
+func TestSitesAreWrittenToWhenTheirDocumentsChange(t *testing.T) {
+	health := "OK"
+	for name, c := range map[string]struct {
+		e    work.Event
+		want bool
+	}{
+		"health":                 {work.Event{Kind: work.HardwareObserved, Hardware: &hardware.Observation{Health: &health}}, false},
+		"what drivers keep":      {work.Event{Kind: work.HardwareObserved, Hardware: &hardware.Observation{Health: &health, Kept: []byte(`{}`)}}, true},
+		"properties":             {work.Event{Kind: work.HardwareObserved, Hardware: &hardware.Observation{}, Properties: map[string]any{"cpus": 1}}, true},
+		"a power state":          {work.Event{Kind: work.PowerObserved, Power: "power on"}, false},
+		"a fault":                {work.Event{Kind: work.PowerObserved, Power: "error", Fault: "power failure", SetMaintenance: true}, true},
+		"driver_internal_info":   {work.Event{Kind: work.HardwareObserved, Internal: map[string]json.RawMessage{"a": []byte("1")}}, true},
+		"the end of an instance": {work.Event{Kind: work.PowerObserved, ClearInstance: true}, true},
+	} {
+		n, fx := deploying(), newEffects()
+		c.e.Node = n.UUID
+		if why := apply(n, &c.e, fx); why != applied || fx.dirty[n.UUID] != c.want {
+			t.Errorf("%s: %q, written to the site: %v, want %v", name, why, fx.dirty[n.UUID], c.want)
+		}
+	}
 }
