@@ -95,8 +95,8 @@ func (m *memory) wrote(revision uint64) {
 // works are looked for. An error means that the site has to be opened again;
 // whatever else goes wrong is tried again with the next look.
 func (w *writer) look(ctx context.Context) error {
-	for _, o := range w.failed {
-		w.add(o.target)
+	for _, t := range w.failed {
+		w.add(t)
 	}
 	w.failed, w.quiet = nil, false
 	for _, b := range []struct {

@@ -15,9 +15,9 @@ import (
 
 // repairs are the orders that looking at a site has given and that are not yet done.
 type repairs struct {
-	todo      []*order
+	todo      []target
 	listed    map[target]bool // those in todo
-	failed    []*order        // for the next look
+	failed    []target        // for the next look
 	afterNode string          // where checkWorks goes on
 }
 
@@ -25,7 +25,7 @@ type repairs struct {
 func (r *repairs) add(t target) {
 	if !r.listed[t] {
 		r.listed[t] = true
-		r.todo = append(r.todo, &order{target: t, repair: true})
+		r.todo = append(r.todo, t)
 	}
 }
 
@@ -34,7 +34,8 @@ func (r *repairs) add(t target) {
 // first: a node that appears meanwhile is written once more, no harm done, and
 // nothing is purged without another look at its row.
 func (w *writer) compareNodes(ctx context.Context, every bool) error {
-	keys, err := list(ctx, w.site.Nodes, nil, jetstream.MetaOnly())
+	keys := map[string]bool{} // those of a large site are many: their values are left where they are
+	err := read(ctx, w.site.Nodes, nil, func(e jetstream.KeyValueEntry) { keys[e.Key()] = true }, jetstream.MetaOnly())
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (w *writer) compareNodes(ctx context.Context, every bool) error {
 				continue
 			}
 			t := target{k.UUID, bus.GroupToken(k.Group)}
-			if _, there := keys[t.key()]; !there || every {
+			if !keys[t.key()] || every {
 				w.add(t)
 			}
 			delete(keys, t.key())
@@ -139,20 +140,24 @@ func (w *writer) checkWorks(ctx context.Context) error {
 
 // repair does a batch of the orders. Those that fail are done again after the next look.
 func (w *writer) repair(ctx context.Context) error {
-	part := w.todo[:min(len(w.todo), batchSize)]
-	w.todo = w.todo[len(part):]
-	for _, o := range part {
-		delete(w.listed, o.target)
+	targets := w.todo[:min(len(w.todo), batchSize)]
+	if w.todo = w.todo[len(targets):]; len(w.todo) == 0 {
+		w.todo, w.listed = nil, map[target]bool{}
+	}
+	var part []*order
+	for _, t := range targets {
+		delete(w.listed, t)
+		part = append(part, &order{target: t, repair: true})
 	}
 	if err := w.sync(ctx, part); err != nil {
-		w.failed = append(w.failed, part...)
+		w.failed = append(w.failed, targets...)
 		return err
 	}
 	var first error // of many that may all be alike
 	failed := len(w.failed)
 	for _, o := range part {
 		if o.err != nil {
-			w.failed = append(w.failed, o)
+			w.failed = append(w.failed, o.target)
 			first = cmp.Or(first, o.err)
 		}
 	}
@@ -172,27 +177,36 @@ func targetOf(key string) target {
 
 // list returns the living keys of a bucket, or those of names that live.
 func list(ctx context.Context, kv jetstream.KeyValue, names []string, opts ...jetstream.WatchOpt) (map[string]jetstream.KeyValueEntry, error) {
+	keys := map[string]jetstream.KeyValueEntry{}
+	err := read(ctx, kv, names, func(e jetstream.KeyValueEntry) { keys[e.Key()] = e }, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// read calls f with what list returns.
+func read(ctx context.Context, kv jetstream.KeyValue, names []string, f func(jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) error {
 	if names == nil {
 		names = []string{">"}
 	}
 	watch, err := kv.WatchFiltered(ctx, names, append(opts, jetstream.IgnoreDeletes())...)
 	if err != nil {
-		return nil, fmt.Errorf("list bucket %s: %w", kv.Bucket(), err)
+		return fmt.Errorf("list bucket %s: %w", kv.Bucket(), err)
 	}
 	defer watch.Stop()
-	keys := map[string]jetstream.KeyValueEntry{}
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case e, open := <-watch.Updates():
 			if !open {
-				return nil, fmt.Errorf("list bucket %s: the watch ended", kv.Bucket())
+				return fmt.Errorf("list bucket %s: the watch ended", kv.Bucket())
 			}
 			if e == nil {
-				return keys, nil
+				return nil
 			}
-			keys[e.Key()] = e
+			f(e)
 		}
 	}
 }
