@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/heap"
 )
 
 const manual = `central is Ironyard's control plane.
@@ -99,6 +100,7 @@ func Main() {
 	k := kong.Parse(&f, kong.Name("central"), kong.Description(manual), kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true}))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	go heap.Keep(ctx)
 	log := logger(f)
 	k.BindTo(ctx, (*context.Context)(nil))
 	k.BindTo(os.Stdout, (*io.Writer)(nil))

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/ironyard/ironyard/protocol/heap"
 )
 
 const manual = `ironyard is the operator's command of Ironyard, bare-metal provisioning with Ironic's API.
@@ -40,6 +42,7 @@ func Main() {
 	k := kong.Parse(&c, kong.Name("ironyard"), kong.Description(manual), kong.UsageOnError())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	go heap.Keep(ctx)
 	level := slog.LevelWarn
 	if c.Debug {
 		level = slog.LevelDebug

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/protocol/membership"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -84,6 +85,7 @@ func Main() {
 	kong.Parse(&f, kong.Name("rackd"), kong.Description(manual), kong.Vars{"hostname": host})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	go heap.Keep(ctx)
 	log := logger(f)
 	if err := failpoint.ArmFromEnv(); err != nil {
 		log.Error("rackd ends", "error", err)

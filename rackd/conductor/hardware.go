@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
+	"unique"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -107,16 +108,16 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 
 // bootSeen is what was last reported of a machine, for comparison.
 type bootSeen struct {
-	mode, health string
+	mode, health unique.Handle[string] // which all nodes share
 	secure       int8
 }
 
 func seenOf(o hardware.Observation) (s bootSeen) {
 	if o.BootMode != nil {
-		s.mode = *o.BootMode
+		s.mode = unique.Make(*o.BootMode)
 	}
 	if o.Health != nil {
-		s.health = *o.Health
+		s.health = unique.Make(*o.Health)
 	}
 	if o.SecureBoot != nil {
 		s.secure = 1

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/drivers"
@@ -84,6 +85,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 		if err := r.synced(ctx); err != nil {
 			return nil // ctx has ended
 		}
+		heap.Release() // what reading all documents took
 		if ready != nil {
 			ready()
 		}
