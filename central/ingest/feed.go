@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -27,7 +26,7 @@ type feed struct {
 	site     string
 	stream   jetstream.Stream
 	consumer jetstream.Consumer
-	messages jetstream.MessagesContext
+	arriving *arrivals
 	apply    func(ctx context.Context, events []jetstream.Msg) error
 	backlog  func(Backlog) // is told what waits
 
@@ -39,32 +38,24 @@ const answerWithin = 5 * time.Second
 
 // collect waits for an event and takes those that follow within gather.
 func (f *feed) collect(ctx context.Context, gather time.Duration) ([]jetstream.Msg, error) {
-	first, err := f.messages.Next(jetstream.NextContext(ctx))
-	for errors.Is(err, jetstream.ErrNoHeartbeat) {
-		// Nobody answers our pulls: the site is away, or it has lost the consumer, which
-		// no waiting would bring back.
-		if err := f.there(ctx); err != nil {
-			return nil, err
-		}
-		first, err = f.messages.Next(jetstream.NextContext(ctx))
-	}
+	// When nobody answers, the site is away, or it has lost the consumer, which no
+	// waiting would bring back.
+	first, err := f.arriving.next(ctx, func() error { return f.there(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	batch := []jetstream.Msg{first}
-	for end := time.Now().Add(gather); len(batch) < batchEvents; {
-		left := time.Until(end)
-		if left <= 0 {
-			break
+	batch := append(make([]jetstream.Msg, 0, batchEvents), first)
+	end := time.NewTimer(gather)
+	defer end.Stop()
+	for len(batch) < batchEvents {
+		select {
+		case m := <-f.arriving.events:
+			batch = append(batch, m)
+		case <-end.C:
+			return batch, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		m, err := f.messages.Next(jetstream.NextMaxWait(left))
-		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoHeartbeat) || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
-			break // a closed iterator says so again when the batch is through
-		}
-		if err != nil {
-			return nil, err
-		}
-		batch = append(batch, m)
 	}
 	return batch, nil
 }

@@ -90,18 +90,17 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	if err != nil {
 		return fmt.Errorf("open consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
-	messages, err := consumer.Messages(jetstream.PullPriorityGroup(pinGroup), jetstream.PullMaxMessages(batchEvents),
-		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	arriving, err := arrive(consumer)
 	if err != nil {
 		return fmt.Errorf("read consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
 	defer g.calls.open(ctx, g.cfg.Log)()
 	defer g.release(site)
-	defer messages.Stop()
+	defer arriving.close()
 	g.mu.Lock()
 	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()
-	f := &feed{site: site.Name, stream: site.Events, consumer: consumer, messages: messages,
+	f := &feed{site: site.Name, stream: site.Events, consumer: consumer, arriving: arriving,
 		backlog: func(b Backlog) { g.setBacklog(site.Name, b) },
 		apply:   func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site.Name, events) }}
 	if err := f.resume(ctx); err != nil && ctx.Err() == nil {
