@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -9,25 +10,26 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/wire"
-	"github.com/ironyard/ironyard/protocol/bus"
 )
 
 // conductor is a rackd as the API shows it.
 type conductor struct {
-	bus.Member
+	name, group string
+	drivers     []string
 	// alive: its lease holds, as far as central can see: not while its site is away,
 	// although it may well go on with its work.
-	alive bool
+	alive            bool
+	created, updated time.Time
 }
 
 // conductorTable is every field of a conductor.
 var conductorTable = fields.New("conductor",
-	fields.Text("hostname", 49, func(c *conductor) *string { return &c.Name }).List().Sort(),
-	fields.Computed("conductor_group", 49, func(c *conductor) any { return c.Group }).List().Sort(),
+	fields.Text("hostname", 49, func(c *conductor) *string { return &c.name }).List().Sort(),
+	fields.Computed("conductor_group", 49, func(c *conductor) any { return c.group }).List().Sort(),
 	fields.Computed("alive", 49, func(c *conductor) any { return c.alive }).List(),
-	fields.Time("created_at", 49, func(c *conductor) time.Time { return c.StartedAt }).Sort(),
-	fields.Computed("drivers", 49, func(c *conductor) any { return slices.Sorted(maps.Keys(c.Drivers)) }),
-	fields.Time("updated_at", 49, func(c *conductor) time.Time { return c.RenewedAt }).Sort(),
+	fields.Time("created_at", 49, func(c *conductor) time.Time { return c.created }).Sort(),
+	fields.Computed("drivers", 49, func(c *conductor) any { return c.drivers }),
+	fields.Time("updated_at", 49, func(c *conductor) time.Time { return c.updated }).Sort(),
 )
 
 func (s *Server) conductors() Resource {
@@ -37,9 +39,31 @@ func (s *Server) conductors() Resource {
 	}}
 }
 
-func (s *Server) appendConductor(b []byte, r *Request, sel fields.Selection, m bus.Member) []byte {
-	b = conductorTable.Append(append(b, '{'), sel, &conductor{m, s.Away(m.Group) == nil})
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "conductors/"+m.Name)
+// everyConductor returns the rackds that live and those that once did, in order of name.
+// What lives is the roster's to say; the rows add the others, and when each came first.
+func (s *Server) everyConductor(ctx context.Context) ([]*conductor, error) {
+	rows, err := s.Store.Conductors(ctx)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	byName := make(map[string]*conductor, len(rows))
+	for _, row := range rows {
+		byName[row.Name] = &conductor{name: row.Name, group: row.Group, drivers: row.Drivers, created: row.Created, updated: row.Updated}
+	}
+	for _, m := range s.Roster.Conductors() {
+		c := &conductor{name: m.Name, group: m.Group, drivers: slices.Sorted(maps.Keys(m.Drivers)), alive: s.Away(m.Group) == nil,
+			created: m.StartedAt, updated: m.RenewedAt}
+		if row := byName[m.Name]; row != nil {
+			c.created = row.created
+		}
+		byName[m.Name] = c
+	}
+	return slices.SortedFunc(maps.Values(byName), func(a, b *conductor) int { return cmp.Compare(a.name, b.name) }), nil
+}
+
+func appendConductor(b []byte, r *Request, sel fields.Selection, c *conductor) []byte {
+	b = conductorTable.Append(append(b, '{'), sel, c)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "conductors/"+c.name)
 	return append(b, '}')
 }
 
@@ -58,51 +82,53 @@ func (s *Server) listConductors(r *Request) (Reply, error) {
 	if err := conductorTable.CheckSort(r.Version, p.SortKey); err != nil {
 		return Reply{}, err
 	}
-	members, err := conductorPage(s.Roster.Conductors(), p)
+	list, err := s.everyConductor(r.Context())
 	if err != nil {
 		return Reply{}, err
 	}
+	if list, err = conductorPage(list, p); err != nil {
+		return Reply{}, err
+	}
 	b := []byte(`{"conductors":[`)
-	for i, m := range members {
+	for i, c := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = s.appendConductor(b, r, sel, m)
+		b = appendConductor(b, r, sel, c)
 	}
 	b = append(b, ']')
-	if len(members) == p.Limit {
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, "conductors", p, members[len(members)-1].Name))
+	if len(list) == p.Limit {
+		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, "conductors", p, list[len(list)-1].name))
 	}
 	return ok(append(b, '}'))
 }
 
-// conductorPage sorts a copy of members and cuts the page out.
-func conductorPage(members []bus.Member, p wire.Page) ([]bus.Member, error) {
-	members = slices.Clone(members)
-	slices.SortFunc(members, func(a, b bus.Member) int {
+// conductorPage sorts list and cuts the page out.
+func conductorPage(list []*conductor, p wire.Page) ([]*conductor, error) {
+	slices.SortFunc(list, func(a, b *conductor) int {
 		order := 0
 		switch p.SortKey {
 		case "conductor_group":
-			order = cmp.Compare(a.Group, b.Group)
+			order = cmp.Compare(a.group, b.group)
 		case "created_at":
-			order = a.StartedAt.Compare(b.StartedAt)
+			order = a.created.Compare(b.created)
 		case "updated_at":
-			order = a.RenewedAt.Compare(b.RenewedAt)
+			order = a.updated.Compare(b.updated)
 		}
-		order = cmp.Or(order, cmp.Compare(a.Name, b.Name))
+		order = cmp.Or(order, cmp.Compare(a.name, b.name))
 		if p.Desc {
 			order = -order
 		}
 		return order
 	})
 	if p.Marker != "" {
-		i := slices.IndexFunc(members, func(m bus.Member) bool { return m.Name == p.Marker })
+		i := slices.IndexFunc(list, func(c *conductor) bool { return c.name == p.Marker })
 		if i < 0 {
 			return nil, conductorMissing(p.Marker)
 		}
-		members = members[i+1:]
+		list = list[i+1:]
 	}
-	return members[:min(len(members), p.Limit)], nil
+	return list[:min(len(list), p.Limit)], nil
 }
 
 func (s *Server) showConductor(r *Request) (Reply, error) {
@@ -113,10 +139,14 @@ func (s *Server) showConductor(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	list, err := s.everyConductor(r.Context())
+	if err != nil {
+		return Reply{}, err
+	}
 	for _, name := range []string{r.Param(0), r.Param(0) + r.suffix} {
-		for _, m := range s.Roster.Conductors() {
-			if m.Name == name {
-				return ok(s.appendConductor(nil, r, sel, m))
+		for _, c := range list {
+			if c.name == name {
+				return ok(appendConductor(nil, r, sel, c))
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/metrics"
+	"github.com/ironyard/ironyard/central/register"
 	"github.com/ironyard/ironyard/central/relay"
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
@@ -106,6 +107,8 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
 		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})
 	g.Go(func() error { return orphans.Run(ctx) })
+	seen := register.New(register.Config{Store: db, Roster: members, Log: cfg.Log})
+	g.Go(func() error { return seen.Run(ctx) })
 	if a := cfg.busAuthority(authority); a != nil {
 		g.Go(func() error { return a.PushAccounts(ctx, cfg.BusURL, cfg.Log) })
 	}

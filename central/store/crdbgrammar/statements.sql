@@ -278,6 +278,15 @@ CREATE TABLE chassis (
     CONSTRAINT chassis_pkey PRIMARY KEY (uuid)
 );
 
+CREATE TABLE conductors (
+    name TEXT NOT NULL,
+    conductor_group TEXT NOT NULL,
+    drivers TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    CONSTRAINT conductors_pkey PRIMARY KEY (name)
+);
+
 CREATE TABLE deploy_templates (
     uuid TEXT NOT NULL,
     name TEXT NOT NULL DEFAULT '',
@@ -508,6 +517,8 @@ DELETE FROM changes WHERE seq > 0 AND seq <= $1;
 
 DELETE FROM chassis WHERE uuid = $1;
 
+DELETE FROM conductors WHERE updated_at < $1;
+
 DELETE FROM deploy_templates WHERE uuid = $1;
 
 DELETE FROM inspection_rules WHERE uuid = $1;
@@ -560,6 +571,8 @@ INSERT INTO changes (uuid, seq, created_at, resource, object, node, event, phase
 
 INSERT INTO chassis (uuid, created_at, updated_at, description, extra) VALUES ($1, $2, $3, $4, $5);
 
+INSERT INTO conductors (name, conductor_group, drivers, created_at, updated_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at WHERE conductors.updated_at < excluded.updated_at;
+
 INSERT INTO deploy_templates (uuid, created_at, updated_at, name, steps, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
 INSERT INTO inspection_rules (uuid, created_at, updated_at, description, priority, sensitive, phase, conditions, actions) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
@@ -601,6 +614,8 @@ SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = $2 AND a.user_name = $3 AND a.action = $4 AND a.result = $5 AND a.request_id = $6 AND a.uuid >= $7 AND a.uuid < $8 AND (a.uuid) > (SELECT m.uuid FROM audit m WHERE m.uuid = $9) ORDER BY a.uuid ASC LIMIT 1000;
 
 SELECT b.created_at, b.first_revision, b.last_revision, b.messages FROM buckets b WHERE b.site = $1 AND b.name = $2;
+
+SELECT c.name, c.conductor_group, c.drivers, c.created_at, c.updated_at FROM conductors c WHERE c.name > $1 ORDER BY c.name;
 
 SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 

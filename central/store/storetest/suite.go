@@ -48,6 +48,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"JoinTokens", joinTokens},
 		{"Members", members},
 		{"Buckets", buckets},
+		{"Conductors", conductors},
 		{"Changes", changes},
 		{"Numbering", numbering},
 		{"Audit", audit},

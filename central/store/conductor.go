@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Conductor is a row of conductors: a rackd that serves the fleet, or has served it.
+type Conductor struct {
+	Name    string
+	Group   string
+	Drivers []string  // hardware types
+	Created time.Time // when it was first noted
+	Updated time.Time // its newest sign of life that was noted
+}
+
+var conductorColumns = []column[Conductor]{
+	{"name", key, func(c *Conductor) any { return &c.Name }},
+	{"conductor_group", intent, func(c *Conductor) any { return &c.Group }},
+	{"drivers", intent, func(c *Conductor) any { return asObject(&c.Drivers) }},
+	{"created_at", key, func(c *Conductor) any { return &micros{&c.Created} }},
+	{"updated_at", intent, func(c *Conductor) any { return &micros{&c.Updated} }},
+}
+
+var (
+	selectConductors = register("SELECT " + names(conductorColumns, "c.") + " FROM conductors c WHERE c.name > $1 ORDER BY c.name")
+	upsertConductor  = register("INSERT INTO conductors (" + names(conductorColumns, "") + ") VALUES (" + placeholders(1, len(conductorColumns)) + ") " +
+		"ON CONFLICT (name) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at " +
+		"WHERE conductors.updated_at < excluded.updated_at")
+	forgetConductors = register("DELETE FROM conductors WHERE updated_at < $1")
+)
+
+// Conductors returns all rows, in order of name.
+func (s *Store) Conductors(ctx context.Context) ([]*Conductor, error) {
+	var list []*Conductor
+	r, err := s.engine.query(ctx, selectConductors, "")
+	err = scanAll(r, err, func(r rows) error {
+		c := new(Conductor)
+		list = append(list, c)
+		return r.Scan(fields(conductorColumns, c)...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read conductors: %w", err)
+	}
+	return list, nil
+}
+
+// NoteConductor writes how a rackd was at c.Updated, unless something newer is there. When
+// it was first noted stays.
+func (tx *Tx) NoteConductor(ctx context.Context, c *Conductor) error {
+	if _, err := tx.conn.exec(ctx, upsertConductor, fields(conductorColumns, c)...); err != nil {
+		return fmt.Errorf("note conductor %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// ForgetConductors removes the rows whose newest sign of life is older than before.
+func (tx *Tx) ForgetConductors(ctx context.Context, before time.Time) error {
+	if _, err := tx.conn.exec(ctx, forgetConductors, before.UnixMicro()); err != nil {
+		return fmt.Errorf("forget conductors: %w", err)
+	}
+	return nil
+}
