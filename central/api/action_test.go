@@ -183,8 +183,10 @@ func TestDelete(t *testing.T) {
 	b.addNode()
 	b.want(201, "POST", "/v1/ports", "1.115", `{"node_ident":"n1","address":"aa:bb:cc:dd:ee:01"}`)
 	b.move("n1", provision.Active, provision.NoState, func(n *store.Node) { n.InstanceUUID, n.Protected = nodeID, true })
+	b.want(409, "DELETE", "/v1/nodes/n1", "1.115", "") // what it is used for is asked about first
+	b.move("n1", provision.Active, provision.NoState, func(n *store.Node) { n.InstanceUUID = "" })
 	b.want(403, "DELETE", "/v1/nodes/n1", "1.115", "")
-	b.move("n1", provision.Active, provision.NoState, func(n *store.Node) { n.Protected = false })
+	b.move("n1", provision.Active, provision.NoState, func(n *store.Node) { n.InstanceUUID, n.Protected = nodeID, false })
 	if a := b.want(409, "DELETE", "/v1/nodes/n1", "1.115", ""); !strings.Contains(a.fault(t), "is associated with instance") {
 		t.Errorf("said %s", a.body)
 	}

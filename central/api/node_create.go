@@ -33,6 +33,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if r.Version >= enrollSince {
 		n.AcceptedState = provision.Enroll
 	}
+	if body["conductor_group"] == "" {
+		delete(body, "conductor_group") // which says nothing, in no version
+	}
 	n.ProvisionState = n.AcceptedState
 	if err := nodeTable.Create(r.Version, body, &nodeView{Node: n, version: r.Version}); err != nil {
 		return Reply{}, err
@@ -42,9 +45,6 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	}
 	if n.UUID == "" {
 		n.UUID = uuid.NewString()
-	}
-	if n.RetiredReason != "" && !n.Retired {
-		return Reply{}, wire.Invalid("retired_reason can only be set on a retired node.")
 	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	m, err := s.dispatch.Owner(n, http.StatusBadRequest)

@@ -79,8 +79,18 @@ var nodeTable = func() *fields.Table[nodeView] {
 		dict("extra", 1, func(n *nodeView) *map[string]any { return &n.Extra }).Write(),
 		computed("fault", 42, func(n *nodeView) any { return orNull(n.Fault) }).Sort(),
 		computed("health", 109, func(n *nodeView) any { return orNull(n.Health) }).Sort(),
-		fields.Time("inspection_finished_at", 6, func(n *nodeView) time.Time { return n.InspectionFinished }).Sort(),
-		fields.Time("inspection_started_at", 6, func(n *nodeView) time.Time { return n.InspectionStarted }).Sort(),
+		fields.Time("inspection_finished_at", 6, func(n *nodeView) time.Time {
+			if n.InspectionFinished.Before(n.InspectionStarted) {
+				return time.Time{} // it is that of an earlier one
+			}
+			return n.InspectionFinished
+		}).Sort(),
+		fields.Time("inspection_started_at", 6, func(n *nodeView) time.Time {
+			if n.ProvisionState != provision.Inspecting && n.ProvisionState != provision.InspectWait {
+				return time.Time{}
+			}
+			return n.InspectionStarted
+		}).Sort(),
 		dict("instance_info", 1, func(n *nodeView) *map[string]any { return &n.InstanceInfo }).Write().
 			Show(func(n *nodeView) any {
 				if n.instanceInfo != nil {
@@ -169,8 +179,14 @@ var maintenance = nodeField{Name: "maintenance", Since: 1, Check: fields.CheckBo
 
 func interfaceField(kind string) nodeField {
 	return nodeField{Name: kind + "_interface", Since: sinceOf(kind), CanPost: true, CanPatch: true,
-		Check: fields.CheckText,
-		Get:   func(n *nodeView) any { return orNull(n.Interfaces[kind]) },
+		Check: func(v any) (any, error) {
+			if v == "" {
+				return nil, wire.Invalid("Could not find the following interface in the 'ironic.hardware.interfaces.%s' entrypoint: . "+
+					"Name one, or null for the driver's first.", kind)
+			}
+			return fields.CheckText(v)
+		},
+		Get: func(n *nodeView) any { return orNull(n.Interfaces[kind]) },
 		Set: func(n *nodeView, v any) {
 			name, _ := v.(string)
 			n.Interfaces[kind] = name

@@ -90,10 +90,10 @@ func patchable(n *store.Node, c *nodeChange) error {
 // checkDelete refuses to delete a node that is in use.
 func (s *Server) checkDelete(n *store.Node) error {
 	switch {
-	case n.Protected:
-		return wire.Errorf(http.StatusForbidden, "Node %s is protected and can not be undeployed, rebuilt or deleted.", n.UUID)
 	case n.InstanceUUID != "" && !n.Maintenance:
 		return conflict("Node %s is associated with instance %s.", n.UUID, n.InstanceUUID)
+	case n.Protected:
+		return wire.Errorf(http.StatusForbidden, "Node %s is protected and can not be undeployed, rebuilt or deleted.", n.UUID)
 	case !n.Maintenance && !n.ProvisionState.In(provision.DeleteAllowed):
 		return conflict("Can not delete node %q while it is in provision state %q. Valid provision states to delete are: %s, or set the node into maintenance mode",
 			n.UUID, n.ProvisionState, words(provision.DeleteAllowed))

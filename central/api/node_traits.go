@@ -3,9 +3,9 @@ package api
 import (
 	"context"
 	"net/http"
-	"regexp"
 	"slices"
 
+	"github.com/ironyard/ironyard/central/api/trait"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
@@ -13,9 +13,6 @@ import (
 
 // maxTraits bounds the traits of a node.
 const maxTraits = 50
-
-// trait matches custom traits and those of the standard's families.
-var trait = regexp.MustCompile(`^(CUSTOM|HW|COMPUTE|STORAGE|MISC|OWNER)_[A-Z0-9_]+$`)
 
 func (s *Server) nodeTraits() Resource {
 	const set, clear = "baremetal:node:traits:set", "baremetal:node:traits:delete"
@@ -148,10 +145,10 @@ func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, e
 }
 
 func checkTrait(name string) error {
-	if len(name) > 255 {
-		return wire.Invalid("Invalid trait: '%.300s' is too long, it may have 255 characters", name)
+	if len(name) > trait.MaxLength {
+		return wire.Invalid("Invalid trait: '%.300s' is too long, it may have %d characters", name, trait.MaxLength)
 	}
-	if !trait.MatchString(name) {
+	if !trait.Valid(name) {
 		return wire.Invalid("Invalid trait: '%.80s' does not match '^CUSTOM_[A-Z0-9_]+$', and is no standard one", name)
 	}
 	return nil

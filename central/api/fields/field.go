@@ -140,7 +140,7 @@ func UUID[T any](name string, since microversion.Version, at func(*T) *string) F
 	f := Text(name, since, at)
 	f.Format = "uuid"
 	f.Check = func(v any) (any, error) {
-		if v == nil || v == "" {
+		if v == nil {
 			return nil, nil
 		}
 		s, ok := v.(string)

@@ -104,11 +104,11 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	if !ok {
 		return wire.Invalid("The sort_key value \"%.80s\" is an invalid field for sorting", key)
 	}
-	if !f.SortKey {
-		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)
-	}
 	if f.Since > v {
 		return wire.NotAcceptable("Sorting by "+key, f.Since)
+	}
+	if !f.SortKey {
+		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)
 	}
 	return nil
 }

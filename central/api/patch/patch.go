@@ -58,7 +58,7 @@ func (e *Error) HTTPStatus() int { return 400 }
 
 // path admits what Ironic does, and the dots and escapes that names of extra
 // fields may hold.
-var path = regexp.MustCompile(`^(/[\w.~-]+)+$`)
+var path = regexp.MustCompile(`^(/[\pL\pN_.~-]+)+$`)
 
 // Parse reads a request's body, as wire.ReadJSON gives it.
 func Parse(body any) ([]Op, error) {

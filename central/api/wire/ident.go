@@ -25,7 +25,7 @@ func UUID(s string) (canonical string, ok bool) {
 
 var (
 	unreserved   = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
-	hostLabel    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	hostLabel    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	reservedName = map[string]bool{"ports": true, "portgroups": true, "states": true, "validate": true, "detail": true, "management": true,
 		"maintenance": true, "vendor_passthru": true, "traits": true, "vifs": true, "bios": true, "volume": true, "allocation": true,
 		"history": true, "inventory": true, "firmware": true, "children": true, "vmedia": true}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -128,8 +129,8 @@ var PageArguments = []string{"limit", "marker", "sort_key", "sort_dir"}
 func (q Query) Page(sortKey string) (Page, error) {
 	p := Page{Limit: MaxLimit, Marker: q["marker"], SortKey: sortKey}
 	if s, given := q["limit"]; given {
-		n, err := strconv.Atoi(s)
-		if err != nil {
+		n, err := strconv.Atoi(s) // for one that is too large: the largest
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return p, Invalid("Expected an integer for limit: %.40s", s)
 		}
 		if n <= 0 {
