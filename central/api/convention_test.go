@@ -255,7 +255,7 @@ func TestRefusals(t *testing.T) {
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver","value":"nope"}]`, 400, "No valid host"},
 		// Actions.
 		{"PUT", n + "/states/provision", "1.115", `{"target":"dance"}`, 400, "The requested action \"dance\" can not be performed on node \"" + nodeID + "\" while it is in state \"enroll\""},
-		{"PUT", n + "/states/provision", "1.115", `{"target":7}`, 400, "no such action"},
+		{"PUT", n + "/states/provision", "1.115", `{"target":7}`, 400, "Expected string for target: 7"},
 		{"PUT", n + "/states/provision", "1.115", `{}`, 400, "Missing mandatory parameter: target"},
 		{"PUT", "/v1/nodes/nope/states/provision", "1.5", `{"target":"manage"}`, 404, "Node nope could not be found"},
 		{"PUT", n + "/states/provision", "1.115", `{"target":"clean","clean_steps":[]}`, 400, "\"clean_steps\" is required"},

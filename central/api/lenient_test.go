@@ -19,11 +19,18 @@ func TestAccepted(t *testing.T) {
 		// What is null says nothing, at any version.
 		{201, "POST", "/v1/nodes", "1.1", `{"driver":"fake-hardware","name":null,"owner":null,"resource_class":null,"network_data":null}`, `"driver":"fake-hardware"`},
 		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":null,"properties":null}`, `"extra":{}`},
+		{201, "POST", "/v1/nodes", "1.1", `{"driver":"fake-hardware","conductor_group":""}`, `"driver":"fake-hardware"`},
+		// A reason without what it is the reason for.
+		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","retired_reason":"old"}`, `"retired_reason":"old"`},
 		// A PATCH may be empty, and take away what is newer than it.
 		{200, "PATCH", n, "1.115", `[]`, `"name":"n1"`},
 		{200, "PATCH", n, "1.49", `[{"op":"remove","path":"/owner"}]`, `"name":"n1"`},
 		{200, "PATCH", "/v1/nodes/" + nodeID, "1.1", `[{"op":"remove","path":"/chassis_uuid"}]`, `"chassis_uuid":null`},
 		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/extra/b.c~1d","value":1}]`, `"b.c/d":1`},
+		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/extra/größe","value":1}]`, `"größe":1`},
+		// One field of a node, by its path.
+		{200, "GET", n + "/extra", "1.8", "", `"extra":{`},
+		{200, "GET", "/v1/drivers/fake-hardware/name", "1.77", "", `{"name":"fake-hardware","links":`},
 		// A name counts only when it is given.
 		{200, "GET", "/v1/nodes/under_score", "1.10", "", `"name":"under_score"`},
 		{200, "PATCH", n, "1.9", `[{"op":"add","path":"/extra/c","value":1}]`, `"c":1`},
@@ -33,6 +40,8 @@ func TestAccepted(t *testing.T) {
 		// Filters that came without a version.
 		{200, "GET", "/v1/nodes?description_contains=x&retired=false&project=p", "1.1", "", `"nodes":[]`},
 		{200, "GET", "/v1/nodes?maintenance=off&associated=NO", "1.1", "", `"nodes":[{`},
+		{200, "GET", "/v1/nodes?driver=", "1.115", "", `{"nodes":[]}`},
+		{200, "GET", "/v1/nodes?limit=99999999999999999999", "1.115", "", `"nodes":[{`},
 		// Clients that send {} wherever there is a body to send.
 		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", `{}`, ""},
 		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", "", ""},

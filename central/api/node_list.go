@@ -22,6 +22,9 @@ var nodeFilters = map[string]microversion.Version{
 	"instance_name": 104,
 }
 
+// filledFilters are those by what a node has as a text or has not at all.
+var filledFilters = []string{"driver", "instance_name", "lessee", "owner", "project", "resource_class"}
+
 // faults are the values of the filter of that name.
 var faults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
 
@@ -68,6 +71,11 @@ func (s *Server) nodePageOf(r *Request, sel fields.Selection, path string, narro
 	q, p, err := s.nodeQuery(r)
 	if err != nil {
 		return Reply{}, err
+	}
+	for _, name := range filledFilters {
+		if value, given := r.Query[name]; given && value == "" {
+			return ok([]byte(`{"nodes":[]}`)) // none has an empty text there
+		}
 	}
 	narrow(&q)
 	page := &nodePage{body: append(s.buffer(), `{"nodes":[`...)}

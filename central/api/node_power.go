@@ -39,7 +39,9 @@ func (s *Server) setPower(r *Request) (Reply, error) {
 }
 
 func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power, err error) {
-	p.Target, _ = body["target"].(string)
+	if p.Target, err = targetOf(body); err != nil {
+		return p, err
+	}
 	if (p.Target == dispatch.SoftPowerOff || p.Target == dispatch.SoftRebooting) && r.Version < softPowerSince {
 		return p, wire.NotAcceptable("The power target "+p.Target, softPowerSince)
 	}
@@ -58,6 +60,15 @@ func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power
 			said(body["target"]), r.Param(0), cmp.Or(n.PowerState, "None"), strings.Join(dispatch.PowerTargets, "', '"))
 	}
 	return p, nil
+}
+
+// targetOf reads the target of a request for another state: a text, whichever.
+func targetOf(body map[string]any) (string, error) {
+	target, isText := body["target"].(string)
+	if !isText && body["target"] != nil {
+		return "", wire.Invalid("Expected string for target: %.80s", said(body["target"]))
+	}
+	return target, nil
 }
 
 // said is an argument of a body as a message repeats it.

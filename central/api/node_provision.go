@@ -61,6 +61,9 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 // readProvision reads what the request asks of n; runbook is the one that it names, empty
 // for none.
 func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.Provision, runbook string, err error) {
+	if _, err := targetOf(body); err != nil {
+		return p, "", err
+	}
 	name := said(body["target"])
 	verb, known := provision.LookupVerb(name)
 	if !known {

@@ -71,7 +71,7 @@ func (s *Server) lookup(r *Request) (Reply, error) {
 	}
 	macs := addresses(strings.Split(r.Query["addresses"], ","))
 	if id == "" && len(macs) == 0 {
-		return Reply{}, wire.Invalid("At least one of 'addresses' and 'node_uuid' parameters must be specified")
+		return Reply{}, wire.Invalid("At least one of 'addresses' and 'node_uuid' parameters is required")
 	}
 	n, config, err := s.lookupNode(r, id, macs)
 	if err != nil {

@@ -105,7 +105,7 @@ func readHeartbeat(r *Request, body map[string]any) (hb agentapi.Heartbeat, toke
 		*into[name] = text
 	}
 	if _, given := body["callback_url"].(string); !given {
-		return hb, false, wire.Invalid("Missing mandatory parameter callback_url")
+		return hb, false, wire.Invalid("Missing mandatory parameter: callback_url")
 	}
 	_, tokened = body["agent_token"].(string)
 	return hb, tokened, nil

@@ -68,7 +68,22 @@ func (r *Route) late(v microversion.Version) error {
 	case r.AfterPolicy:
 		return wire.Errorf(cmp.Or(r.Late, http.StatusNotFound), "This endpoint is supported starting with the API version %s", r.Since)
 	}
-	return wire.FrameworkError(cmp.Or(r.Late, http.StatusNotFound), "")
+	status := cmp.Or(r.Late, http.StatusNotFound)
+	if status == http.StatusNotFound && !r.aloof() {
+		return wire.Errorf(status, "Resource could not be found.")
+	}
+	return wire.FrameworkError(status, "")
+}
+
+// aloof reports whether a request that is too old is turned away before anybody looks at it,
+// so that the answer is the framework's: so it is for some resources, and for what lies
+// below a node.
+func (r *Route) aloof() bool {
+	parts := split(r.Path)
+	if parts[0] == "nodes" && len(parts) > 2 {
+		return slices.Contains(unbornParts, parts[2])
+	}
+	return slices.Contains([]string{"allocations", "deploy_templates", "inspection_rules", "runbooks", "shards"}, parts[0])
 }
 
 // Public is the policy of routes that need no authentication.

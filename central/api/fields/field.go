@@ -252,7 +252,7 @@ func CheckText(v any) (any, error) {
 type notBoolean struct{ text string }
 
 func (e *notBoolean) Error() string {
-	return fmt.Sprintf("Unrecognized value '%.40s', acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', '1', 't', 'true', 'y', 'yes'", e.text)
+	return fmt.Sprintf("Unrecognized value '%.40s', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", e.text)
 }
 
 // CheckBool admits a boolean, one of the words for it, or null.

@@ -85,7 +85,7 @@ func (o *Op) read(item any) error {
 	}
 	for key := range m {
 		if key != "op" && key != "path" && key != "value" {
-			return wire.Invalid("Schema error for patch: Additional properties are not allowed (%q was unexpected)", key)
+			return wire.Invalid("Schema error for patch: Additional properties are not allowed ('%.80s' was unexpected)", key)
 		}
 	}
 	kind, _ := m["op"].(string)

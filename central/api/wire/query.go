@@ -59,8 +59,8 @@ func (q Query) Bool(name string) (*bool, error) {
 	}
 	v, ok := Bool(s)
 	if !ok {
-		return nil, Invalid("Invalid %s: Unrecognized value '%.80s', acceptable values are: '0', 'f', 'false', 'n', 'no', 'off', 'on', "+
-			"'1', 't', 'true', 'y', 'yes'", name, s)
+		return nil, Invalid("Invalid %s: Unrecognized value '%.80s', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', "+
+			"'on', 't', 'true', 'y', 'yes'", name, s)
 	}
 	return &v, nil
 }
