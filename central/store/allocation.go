@@ -98,12 +98,12 @@ func (s *Store) Allocations(ctx context.Context, q AllocationQuery) ([]*Allocati
 
 // Allocation returns the allocation for a write that follows, or ErrNotFound.
 func (tx *Tx) Allocation(ctx context.Context, ident string) (*Allocation, error) {
-	return allocations.one(ctx, tx.conn, ident, tx.s.engine.lockRows("t"))
+	return allocations.one(ctx, tx.conn, ident, tx.s.lockRows("t"))
 }
 
 // AllocationOf returns the node's allocation for a write that follows, or ErrNotFound.
 func (tx *Tx) AllocationOf(ctx context.Context, node string) (*Allocation, error) {
-	return allocationOf(ctx, tx.conn, node, tx.s.engine.lockRows("t"))
+	return allocationOf(ctx, tx.conn, node, tx.s.lockRows("t"))
 }
 
 func allocationOf(ctx context.Context, c conn, node, suffix string) (*Allocation, error) {

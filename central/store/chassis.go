@@ -42,7 +42,7 @@ func (s *Store) ChassisPage(ctx context.Context, p Page) ([]*Chassis, error) {
 
 // Chassis returns the chassis for a write that follows, or ErrNotFound.
 func (tx *Tx) Chassis(ctx context.Context, id string) (*Chassis, error) {
-	return chassis.one(ctx, tx.conn, id, tx.s.engine.lockRows("t"))
+	return chassis.one(ctx, tx.conn, id, tx.s.lockRows("t"))
 }
 
 // InsertChassis adds c, or fails with a *DuplicateError (uuid).

@@ -58,7 +58,7 @@ func (s *Store) DeployTemplates(ctx context.Context, p Page) ([]*DeployTemplate,
 
 // DeployTemplate returns the deploy template for a write that follows, or ErrNotFound.
 func (tx *Tx) DeployTemplate(ctx context.Context, ident string) (*DeployTemplate, error) {
-	return deployTemplates.one(ctx, tx.conn, ident, tx.s.engine.lockRows("t"))
+	return deployTemplates.one(ctx, tx.conn, ident, tx.s.lockRows("t"))
 }
 
 // DeployTemplatesByNames returns those deploy templates whose name is among names, in

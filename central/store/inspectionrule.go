@@ -68,7 +68,7 @@ func (tx *Tx) InspectionRules(ctx context.Context) ([]*InspectionRule, error) {
 
 // InspectionRule returns the inspection rule for a write that follows, or ErrNotFound.
 func (tx *Tx) InspectionRule(ctx context.Context, id string) (*InspectionRule, error) {
-	return inspectionRules.one(ctx, tx.conn, id, tx.s.engine.lockRows("t"))
+	return inspectionRules.one(ctx, tx.conn, id, tx.s.lockRows("t"))
 }
 
 // InsertInspectionRule adds r, or fails with a *DuplicateError (uuid).

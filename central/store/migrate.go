@@ -17,11 +17,13 @@ var migrationFiles embed.FS
 type migration struct {
 	version int64
 	name    string
+	engine  string // the only one that it is for; empty: all
 	sql     string
 }
 
 // migrations are applied in order, gaps are allowed; one that was released is never
-// changed, only followed by another.
+// changed, only followed by another. NUMBER_NAME.ENGINE.sql is for one engine: it is about
+// how rows lie there, never about what they mean.
 var migrations = func() []migration {
 	entries, err := migrationFiles.ReadDir("migrations")
 	if err != nil {
@@ -34,11 +36,12 @@ var migrations = func() []migration {
 			panic(err)
 		}
 		number, name, _ := strings.Cut(strings.TrimSuffix(e.Name(), ".sql"), "_")
+		name, engine, _ := strings.Cut(name, ".")
 		version, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || len(list) > 0 && version <= list[len(list)-1].version {
 			panic("store: migration " + e.Name() + " is out of sequence")
 		}
-		list = append(list, migration{version, name, strings.TrimSpace(string(text))})
+		list = append(list, migration{version, name, engine, strings.TrimSpace(string(text))})
 	}
 	return list
 }()
@@ -77,6 +80,9 @@ func (s *Store) Migrate(ctx context.Context) (int, error) {
 		err := s.engine.transact(ctx, func(c conn) error {
 			if _, err := c.exec(ctx, insertMigration, m.version, m.name, s.now().UnixMicro()); err != nil {
 				return err
+			}
+			if m.engine != "" && m.engine != s.engine.name() {
+				return nil
 			}
 			_, err := c.exec(ctx, m.sql)
 			return err

@@ -81,7 +81,7 @@ func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
 // Node returns the node with that UUID or name for a write that follows, its open
 // work included, or ErrNotFound. One statement.
 func (tx *Tx) Node(ctx context.Context, ident string) (*Node, error) {
-	n, err := readNode(ctx, tx.conn, ident, tx.s.engine.lockRows("n"), true)
+	n, err := readNode(ctx, tx.conn, ident, tx.s.lockRows("n"), true)
 	if err == nil {
 		asRead := *n
 		tx.nodes = append(tx.nodes, &asRead)

@@ -44,7 +44,7 @@ func (tx *Tx) Observed(ctx context.Context, nodes []string) (map[string]*Node, e
 	}
 	stmt, args := selectObserved(nodes)
 	out := make(map[string]*Node, len(nodes))
-	r, err := tx.conn.query(ctx, stmt+tx.s.engine.lockRows("n"), args...)
+	r, err := tx.conn.query(ctx, stmt+tx.s.lockRows("n"), args...)
 	err = scanAll(r, err, func(r rows) error {
 		n := new(Node)
 		var verb, owner string

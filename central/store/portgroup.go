@@ -89,7 +89,7 @@ func (s *Store) Portgroups(ctx context.Context, q PortgroupQuery) ([]*Portgroup,
 
 // Portgroup returns the portgroup for a write that follows, or ErrNotFound.
 func (tx *Tx) Portgroup(ctx context.Context, ident string) (*Portgroup, error) {
-	return portgroups.one(ctx, tx.conn, ident, tx.s.engine.lockRows("t"))
+	return portgroups.one(ctx, tx.conn, ident, tx.s.lockRows("t"))
 }
 
 // Portgroups returns the node's portgroups.

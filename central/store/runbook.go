@@ -70,7 +70,7 @@ func (s *Store) Runbooks(ctx context.Context, q RunbookQuery) ([]*Runbook, error
 
 // Runbook returns the runbook for a write that follows, or ErrNotFound.
 func (tx *Tx) Runbook(ctx context.Context, ident string) (*Runbook, error) {
-	return runbooks.one(ctx, tx.conn, ident, tx.s.engine.lockRows("t"))
+	return runbooks.one(ctx, tx.conn, ident, tx.s.lockRows("t"))
 }
 
 // InsertRunbook adds r, or fails with a *DuplicateError (uuid, name).

@@ -132,6 +132,15 @@ func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) 
 	return err
 }
 
+// lockRows ends a SELECT, the rows of whose table (by its alias) a write follows. Where
+// transactions take turns none needs to keep another from its rows.
+func (s *Store) lockRows(table string) string {
+	if s.group != nil {
+		return ""
+	}
+	return s.engine.lockRows(table)
+}
+
 func (s *Store) transact(ctx context.Context, f func(conn) error) error {
 	if s.group != nil {
 		return s.group.transact(ctx, f)

@@ -93,7 +93,7 @@ func (s *Store) VolumeConnectors(ctx context.Context, q VolumeQuery) ([]*VolumeC
 
 // VolumeConnector returns the connector for a write that follows, or ErrNotFound.
 func (tx *Tx) VolumeConnector(ctx context.Context, id string) (*VolumeConnector, error) {
-	return volumeConnectors.one(ctx, tx.conn, id, tx.s.engine.lockRows("t"))
+	return volumeConnectors.one(ctx, tx.conn, id, tx.s.lockRows("t"))
 }
 
 // InsertVolumeConnector adds v, or fails with a *DuplicateError (uuid, connector_id).
@@ -125,7 +125,7 @@ func (s *Store) VolumeTargets(ctx context.Context, q VolumeQuery) ([]*VolumeTarg
 
 // VolumeTarget returns the target for a write that follows, or ErrNotFound.
 func (tx *Tx) VolumeTarget(ctx context.Context, id string) (*VolumeTarget, error) {
-	return volumeTargets.one(ctx, tx.conn, id, tx.s.engine.lockRows("t"))
+	return volumeTargets.one(ctx, tx.conn, id, tx.s.lockRows("t"))
 }
 
 // InsertVolumeTarget adds v, or fails with a *DuplicateError (uuid, boot_index).
