@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ironyard/ironyard/central/api/wire"
-	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -72,7 +71,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		if err := tx.InsertNode(ctx, n); err != nil {
 			return err
 		}
-		return tx.Enqueue(ctx, dispatch.Dirty(n))
+		return tx.Enqueue(ctx, left(n))
 	})
 	if err != nil {
 		return Reply{}, storeError(err)

@@ -55,7 +55,7 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}
-		out := []*store.Outbox{dispatch.Dirty(n)}
+		out := []*store.Outbox{left(n)}
 		if group != n.ConductorGroup {
 			out = append(out, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: group})
 		}
@@ -65,6 +65,14 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		return Reply{}, storeError(err)
 	}
 	return ok(s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n))
+}
+
+// left is the outbox entry of a node that its transaction has read as a whole, or made, and
+// that nobody changes any more.
+func left(n *store.Node) *store.Outbox {
+	o := dispatch.Dirty(n)
+	o.Left = n
+	return o
 }
 
 // checkNewNames refuses a PATCH that gives a node a name it cannot bear. To take the name

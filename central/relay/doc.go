@@ -9,7 +9,8 @@
 //     read only for what nobody was handed: entries of a replica that has gone, and
 //     those that failed.
 //   - An entry about a node says only that the node is dirty: the documents are
-//     rendered from the rows when the relay gets to it. Any number of replicas may
+//     rendered from what the rows hold when the relay gets to it, also where it was handed
+//     the node and has only compared the two. Any number of replicas may
 //     do so at once, in any order: a NODES document never replaces one of a higher
 //     revision. Keys are read before the rows, and every write is compare-and-set, so a
 //     replica that stood still in between does not bring back what has ended.

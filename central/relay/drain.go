@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
@@ -39,8 +40,13 @@ func (w *writer) told(entries []*store.Outbox) {
 // publishOld.
 func (w *writer) publishNew(ctx context.Context) error {
 	entries, missed := w.inbox.take()
-	if w.linger = linger; len(entries) >= crowd {
+	switch sends := slices.ContainsFunc(entries, func(o *store.Outbox) bool { return o.Object != "" }); {
+	case len(entries) < crowd:
+		w.linger = linger
+	case sends:
 		w.linger = crowdLinger
+	default:
+		w.linger = quietLinger
 	}
 	if !missed {
 		return w.drain(ctx, func(context.Context, string) ([]*store.Outbox, error) {

@@ -9,7 +9,8 @@ import (
 // What an inbox holds at most; what comes on top is read from the outbox.
 const (
 	inboxEntries = 4096
-	inboxBytes   = 16 << 20 // of config drives
+	inboxBytes   = 16 << 20 // of config drives and nodes
+	nodeBytes    = 8 << 10  // about what a node takes
 )
 
 // inbox holds the entries for one site that this replica has committed and not yet
@@ -35,6 +36,9 @@ func (b *inbox) add(entries []*store.Outbox) {
 	b.mu.Lock()
 	for _, o := range entries {
 		b.bytes += len(o.Payload)
+		if o.Left != nil {
+			b.bytes += nodeBytes
+		}
 	}
 	if b.entries = append(b.entries, entries...); len(b.entries) > inboxEntries || b.bytes > inboxBytes {
 		b.entries, b.bytes, b.missed = nil, 0, true

@@ -77,11 +77,13 @@ func (r *Relay) remembered(site string) *siteMemory {
 const quietLooks = 4
 
 // linger is how long an entry waits for more of its kind; in a crowd, which the batch
-// before has shown, it waits longer.
+// before has shown, it waits longer, and longest in one that sends no work: a batch costs
+// a site's bus the same few syncs, however many it is of.
 const (
 	linger      = 10 * time.Millisecond
 	crowd       = 8 // entries
 	crowdLinger = 20 * time.Millisecond
+	quietLinger = 60 * time.Millisecond
 )
 
 // Follow publishes to site until ctx ends. What fails stays in the outbox for the

@@ -53,6 +53,7 @@ type order struct {
 	sends []string
 	// repair: the site may have lost documents that it had.
 	repair bool
+	left   *store.Node // as the newest entry that says so has left it
 	// What the keys held before the rows were read.
 	node, work held
 	err        error // how it went
@@ -100,6 +101,9 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 		if o.Object != "" {
 			byTarget[t].sends = append(byTarget[t].sends, o.Object)
 		}
+		if o.Left != nil {
+			byTarget[t].left = o.Left
+		}
 	}
 	if err := w.sync(ctx, orders); err != nil {
 		return nil, errors.Join(append(errs, err)...)
@@ -141,7 +145,7 @@ func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
 func (w *writer) sync(ctx context.Context, orders []*order) error {
 	for range attempts {
 		w.each(ctx, orders, w.read)
-		rows, err := w.Store.Snapshots(ctx, nodesOf(orders))
+		rows, err := w.Store.SnapshotsWith(ctx, nodesOf(orders), leftOf(orders))
 		if err != nil {
 			return err
 		}
@@ -184,6 +188,18 @@ func (w *writer) each(ctx context.Context, orders []*order, f func(context.Conte
 		})
 	}
 	g.Wait() // nil: each error is its order's
+}
+
+// leftOf are the nodes that entries have brought along. What the rows say by now is for
+// the store to compare, after the keys have been read.
+func leftOf(orders []*order) map[string]*store.Node {
+	held := map[string]*store.Node{}
+	for _, o := range orders {
+		if o.left != nil && (held[o.id] == nil || held[o.id].Revision < o.left.Revision) {
+			held[o.id] = o.left
+		}
+	}
+	return held
 }
 
 func nodesOf(orders []*order) []string {

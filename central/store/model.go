@@ -298,4 +298,7 @@ type Outbox struct {
 	Group   string
 	Object  string
 	Payload string // sealed for the group where it is secret
+	// Left is the node as the entry's transaction has left it, for those who are told of the
+	// entry: they must not change it. It is no column; nil: read it.
+	Left *Node
 }

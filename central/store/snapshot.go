@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Snapshot is all that the documents of a node are rendered from.
@@ -19,12 +21,22 @@ func snapshotsOf(nodes []string) (string, []any) {
 		" WHERE n.uuid IN (" + list + ") ORDER BY n.uuid, p.uuid", args
 }
 
+// nowOf asks for all that held nodes leave open: whether they still are what the rows say,
+// and their ports.
+func nowOf(nodes []string) (string, []any) {
+	list, args := inList(1, nodes)
+	return "SELECT n.uuid, n.revision, COALESCE(w.id, ''), " + outer(portColumns, "p.") +
+		" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid" +
+		" WHERE n.uuid IN (" + list + ") ORDER BY n.uuid, p.uuid", args
+}
+
 var selectNodeKeys = register("SELECT n.uuid, n.conductor_group FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $2")
 
 func init() {
 	builders = append(builders, func() []string {
-		stmt, _ := snapshotsOf([]string{"a", "b"})
-		return []string{stmt}
+		whole, _ := snapshotsOf([]string{"a", "b"})
+		now, _ := nowOf([]string{"a", "b"})
+		return []string{whole, now}
 	})
 }
 
@@ -43,6 +55,45 @@ func (s *Store) Snapshots(ctx context.Context, nodes []string) (map[string]*Snap
 		return nil, fmt.Errorf("read %d nodes for their sites: %w", len(nodes), err)
 	}
 	return out, nil
+}
+
+// SnapshotsWith is Snapshots for a caller that holds nodes as transactions have left them.
+// Of those that are still so, which their stamps tell, and have no open work, only stamp
+// and ports are read; they are the held ones in what is returned. What a node's ports are
+// may be newer than the node, never older.
+func (s *Store) SnapshotsWith(ctx context.Context, nodes []string, held map[string]*Node) (map[string]*Snapshot, error) {
+	if len(held) == 0 {
+		return s.Snapshots(ctx, nodes)
+	}
+	out := make(map[string]*Snapshot, len(nodes))
+	stmt, args := nowOf(slices.Collect(maps.Keys(held)))
+	r, err := s.engine.query(ctx, stmt, args...)
+	err = scanAll(r, err, func(r rows) error {
+		var id string
+		var now Stamp
+		p := new(Port)
+		if err := r.Scan(append([]any{&id, &now.Revision, &now.WorkID}, fields(portColumns, p)...)...); err != nil {
+			return err
+		}
+		n := held[id]
+		if n == nil || now.WorkID != "" || now != n.Stamp() {
+			return nil
+		}
+		if out[id] == nil {
+			out[id] = &Snapshot{Node: n}
+		}
+		if p.UUID != "" {
+			out[id].Ports = append(out[id].Ports, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("compare %d nodes with the database: %w", len(held), err)
+	}
+	left := slices.DeleteFunc(slices.Clone(nodes), func(id string) bool { return out[id] != nil })
+	whole, err := s.Snapshots(ctx, left)
+	maps.Copy(out, whole)
+	return out, err
 }
 
 // scanSnapshot reads a row, which is a node with one of its ports, into out.

@@ -296,6 +296,7 @@ func snapshots(t *testing.T, s *store.Store) {
 	expect(t, "ports of b", len(got[b.UUID].Ports), 0)
 	expect(t, "work of b", got[b.UUID].Work != nil && got[b.UUID].Work.Verb == work.Power, true)
 	expect(t, "work of c", got[c.UUID].Work == nil, true)
+	snapshotsWith(t, s, a, b, c)
 	keys, err := s.NodeKeys(t.Context(), "", 1)
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("keys %v, error %v", keys, err)
@@ -304,6 +305,59 @@ func snapshots(t *testing.T, s *store.Store) {
 	if err != nil || len(more) != 2 || more[0].UUID <= keys[0].UUID {
 		t.Errorf("more keys %v, error %v", more, err)
 	}
+}
+
+// snapshotsWith: a node that is held is not read again as long as it is what the rows say.
+// a and b have open work, c has none.
+func snapshotsWith(t *testing.T, s *store.Store, a, b, c *store.Node) {
+	t.Helper()
+	const changed, address = "changed since", "00:00:00:00:00:0c"
+	all := []string{a.UUID, b.UUID, c.UUID}
+	var left, gone *store.Node
+	update(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
+		if err := tx.InsertPort(ctx, &store.Port{UUID: uuid.NewString(), Node: c.UUID, Address: address}); err != nil {
+			return err
+		}
+		if left, err = tx.Node(ctx, c.UUID); err != nil {
+			return err
+		}
+		left.Description = "left like this"
+		return tx.UpdateNode(ctx, left)
+	})
+	gone = NewNode("gone")
+	read := func(held map[string]*store.Node) map[string]*store.Snapshot {
+		t.Helper()
+		want, err := s.Snapshots(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.SnapshotsWith(t.Context(), all, held)
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%d snapshots, want %d; error %v", len(got), len(want), err)
+		}
+		for id, w := range want {
+			g := got[id]
+			if !reflect.DeepEqual(visible(g.Node), visible(w.Node)) || !reflect.DeepEqual(g.Ports, w.Ports) || !reflect.DeepEqual(g.Work, w.Work) {
+				t.Errorf("with held nodes\n%+v\nwithout\n%+v", g, w)
+			}
+		}
+		return got
+	}
+	held := map[string]*store.Node{a.UUID: a, b.UUID: b, c.UUID: left, gone.UUID: gone}
+	got := read(held)
+	expect(t, "c is the held one", got[c.UUID].Node == left, true)
+	expect(t, "b, which has work, is", got[b.UUID].Node == b, false)
+	expect(t, "a, which is out of date, is", got[a.UUID].Node == a, false)
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, c.UUID)
+		if err != nil {
+			return err
+		}
+		n.Description = changed
+		return tx.UpdateNode(ctx, n)
+	})
+	got = read(held)
+	expect(t, "c that has changed", got[c.UUID].Node.Description, changed)
 }
 
 func deleteNode(t *testing.T, s *store.Store) {
