@@ -31,7 +31,7 @@ func (s *Server) namedAllocation(r *Request) (*policy.Target, error) {
 
 // allocationOfNode says whose the allocation is that holds the node of the path.
 func (s *Server) allocationOfNode(r *Request) (*policy.Target, error) {
-	n, err := s.node(r, r.Param(0))
+	n, err := s.nodeAllocated(r)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,8 @@ func TestAllocationRefusals(t *testing.T) {
 		refusal{"PATCH", one, "1.57", `[{"op":"replace","path":"/name","value":"not valid"}]`, 400, "invalid name"},
 		refusal{"GET", "/v1/allocations/none", "1.57", "", 404, "Allocation none could not be found"},
 		refusal{"DELETE", "/v1/allocations/none", "1.57", "", 404, "Allocation none could not be found"},
-		refusal{"GET", "/v1/nodes/none/allocation", "1.57", "", 404, "Node none could not be found"},
+		refusal{"GET", "/v1/nodes/none/allocation", "1.57", "", 400, "Node none could not be found"},
+		refusal{"DELETE", "/v1/nodes/none/allocation", "1.57", "", 404, "Node none could not be found"},
 		refusal{"PATCH", "/v1/nodes/n1", "1.57", `[{"op":"replace","path":"/instance_uuid","value":"` + nodeID + `"}]`, 409, "is associated with instance"},
 		refusal{"PATCH", "/v1/nodes/n1", "1.57", `[{"op":"replace","path":"/allocation_uuid","value":"` + nodeID + `"}]`, 400, "allocation_uuid"},
 	)

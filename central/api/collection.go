@@ -19,7 +19,9 @@ import (
 type collection[T any] struct {
 	// path is below /v1 and the key of lists, noun what errors call an item.
 	path, noun string
-	table      *fields.Table[T]
+	// another is an item as one says that it is there already: "A volume target".
+	another string
+	table   *fields.Table[T]
 	// fieldsSince and detailSince are the versions that brought the arguments.
 	fieldsSince, detailSince microversion.Version
 	// plain: lists show whole items, there is no argument detail.
@@ -63,20 +65,24 @@ func (c *collection[T]) missing(ident string, err error) error {
 // refusal is storeError where a duplicate is one of this collection's items.
 func (c *collection[T]) refusal(err error) error {
 	if e, ok := errors.AsType[*store.DuplicateError](err); ok {
-		return conflict("A %s with %s %s already exists.", c.noun, fieldWord(e.Field), e.Value)
+		return conflict("%s with %s already exists.", c.another, claimed(e))
 	}
 	return storeError(err)
 }
 
-// fieldWord is what people call a unique field.
-func fieldWord(field string) string {
-	switch field {
+// claimed says what only one item may have.
+func claimed(e *store.DuplicateError) string {
+	switch e.Field {
 	case "uuid":
-		return "UUID"
+		return "UUID " + e.Value
 	case "address":
-		return "MAC address"
+		return "MAC address " + e.Value
+	case "connector_id":
+		return "the same type and connector ID " + e.Value
+	case "boot_index":
+		return "boot index '" + e.Value + "' for the same node"
 	}
-	return strings.ReplaceAll(field, "_", " ")
+	return strings.ReplaceAll(e.Field, "_", " ") + " " + e.Value
 }
 
 // below returns c as it is listed below another resource: without filters, and with

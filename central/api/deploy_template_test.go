@@ -94,7 +94,7 @@ func TestDeployTemplateRefusals(t *testing.T) {
 		refusal{"PATCH", one, "1.54", `[]`, 405, ""},
 		refusal{"DELETE", one, "1.54", "", 405, ""},
 		refusal{"POST", all, "1.55", templateBody, 409, "already exists"},
-		refusal{"POST", all, "1.55", `{"name":"CUSTOM_RAID1","steps":[` + raidStep + `]}`, 409, "A DeployTemplate with name CUSTOM_RAID1 already exists."},
+		refusal{"POST", all, "1.55", `{"name":"CUSTOM_RAID1","steps":[` + raidStep + `]}`, 409, "A deploy template with name CUSTOM_RAID1 already exists."},
 		refusal{"POST", all, "1.55", `{"steps":[` + raidStep + `]}`, 400, "'name' is a required property"},
 		refusal{"POST", all, "1.55", `{"name":"raid","steps":[` + raidStep + `]}`, 400, "'raid' does not match '^CUSTOM_[A-Z0-9_]+$'"},
 		refusal{"POST", all, "1.55", `{"name":"CUSTOM_` + strings.Repeat("X", 249) + `","steps":[` + raidStep + `]}`, 400, "is too long"},

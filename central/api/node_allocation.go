@@ -28,7 +28,7 @@ func (s *Server) showNodeAllocation(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	n, err := s.node(r, r.Param(0))
+	n, err := s.nodeAllocated(r)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -58,6 +58,18 @@ func (s *Server) deleteNodeAllocation(r *Request) (Reply, error) {
 		return Reply{}, storeError(err)
 	}
 	return noContent()
+}
+
+// nodeAllocated reads the node whose allocation is asked about. Ironic takes a missing one
+// for a filter that is wrong: 400, for those who may read all nodes. To others it is
+// missing like one that they may not read.
+func (s *Server) nodeAllocated(r *Request) (*store.Node, error) {
+	n, err := s.node(r, r.Param(0))
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound && reads && r.allowed(readNode, nobodys) == nil {
+		return nil, wire.Invalid("%s", e.Text)
+	}
+	return n, err
 }
 
 func noAllocation(r *Request, err error) error {

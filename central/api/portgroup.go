@@ -58,7 +58,7 @@ func (s *Server) portgroups() Resource {
 
 func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 	return &collection[store.Portgroup]{
-		path: "portgroups", noun: "Portgroup", table: portgroupTable, fieldsSince: portgroupsSince, detailSince: 43,
+		path: "portgroups", noun: "Portgroup", another: "A portgroup", table: portgroupTable, fieldsSince: portgroupsSince, detailSince: 43,
 		ident:   nameOrUUID,
 		filters: map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": 99, "shard": 106},
 		store:   s.Store, find: s.Store.Portgroup, page: s.portgroupPage,

@@ -78,7 +78,7 @@ func shownTarget(r *Request, v *store.VolumeTarget) *store.VolumeTarget {
 
 func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 	return &collection[store.VolumeConnector]{
-		path: "volume/connectors", noun: "Volume connector", table: connectorTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		path: "volume/connectors", noun: "Volume connector", another: "A volume connector", table: connectorTable, fieldsSince: volumesSince, detailSince: volumesSince,
 		filters: map[string]microversion.Version{"node": volumesSince},
 		store:   s.Store, find: s.Store.VolumeConnector,
 		page: func(r *Request, p store.Page) ([]*store.VolumeConnector, error) {
@@ -98,7 +98,7 @@ func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 
 func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 	return &collection[store.VolumeTarget]{
-		path: "volume/targets", noun: "Volume target", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		path: "volume/targets", noun: "Volume target", another: "A volume target", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince,
 		filters: map[string]microversion.Version{"node": volumesSince},
 		shown:   shownTarget,
 		store:   s.Store, find: s.Store.VolumeTarget,

@@ -1,19 +1,28 @@
 package api
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // poweredOff is the power state of a node whose volumes may change.
 const poweredOff = "power off"
 
+// volumesGoFreely are the states in which volumes may be removed whatever the power.
+var volumesGoFreely = []provision.State{provision.Manageable, provision.Enroll, provision.AdoptFail}
+
 // volumeNode reads the node of a volume that is added (before is empty), moved or
-// changed, and of one that is removed (after is empty).
-func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, before, after string) error {
+// changed, and of one that is removed (after is empty). kind is what the volume is.
+func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, kind, before, after string) error {
+	action := kind + " update"
+	if after == "" {
+		action = kind + " deletion"
+	}
 	for _, id := range []string{before, after} {
 		if id == "" {
 			continue
@@ -22,9 +31,9 @@ func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, befor
 		if err != nil {
 			return err
 		}
-		if before != "" && n.PowerState != poweredOff {
-			return wire.Invalid("The requested action on the volumes of node %s can not be performed: the node is in power state %q and "+
-				"must be powered off.", n.UUID, n.PowerState)
+		if before != "" && n.PowerState != poweredOff && (after != "" || !n.ProvisionState.In(volumesGoFreely)) {
+			return wire.Invalid("The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\". It must be powered off.",
+				action, n.UUID, cmp.Or(n.PowerState, "None"))
 		}
 		if before != "" && id != before {
 			if err := s.allowed(r, "baremetal:volume:update", n); err != nil {
@@ -46,11 +55,11 @@ func (s *Server) checkConnector(ctx context.Context, r *Request, tx *store.Tx, b
 	if before != nil {
 		old = before.Node
 	}
-	return s.volumeNode(ctx, r, tx, old, v.Node)
+	return s.volumeNode(ctx, r, tx, "volume connector", old, v.Node)
 }
 
 func (s *Server) mayRemoveConnector(ctx context.Context, r *Request, tx *store.Tx, v *store.VolumeConnector) error {
-	return s.volumeNode(ctx, r, tx, v.Node, "")
+	return s.volumeNode(ctx, r, tx, "volume connector", v.Node, "")
 }
 
 // checkTarget also seals the secrets of the target's properties.
@@ -59,7 +68,7 @@ func (s *Server) checkTarget(ctx context.Context, r *Request, tx *store.Tx, befo
 	if before != nil {
 		old, properties = before.Node, before.Properties
 	}
-	if err := s.volumeNode(ctx, r, tx, old, v.Node); err != nil {
+	if err := s.volumeNode(ctx, r, tx, "volume target", old, v.Node); err != nil {
 		return err
 	}
 	v.Properties, err = s.sealSecrets(v.UUID, "properties", v.Properties, properties)
@@ -67,5 +76,5 @@ func (s *Server) checkTarget(ctx context.Context, r *Request, tx *store.Tx, befo
 }
 
 func (s *Server) mayRemoveTarget(ctx context.Context, r *Request, tx *store.Tx, v *store.VolumeTarget) error {
-	return s.volumeNode(ctx, r, tx, v.Node, "")
+	return s.volumeNode(ctx, r, tx, "volume target", v.Node, "")
 }

@@ -37,6 +37,7 @@ func TestVolumes(t *testing.T) {
 		}
 	}
 	const connector, target = "/v1/volume/connectors/" + connectorID, "/v1/volume/targets/" + targetID
+	b.move(nodeID, provision.Available, provision.NoState, nil)
 	for _, path := range []string{connector, target} {
 		b.refused(path, []request{ // nobody has seen the node's power yet
 			{400, "PATCH", path, "1.32", `[{"op":"add","path":"/extra/a","value":1}]`},
@@ -67,6 +68,21 @@ func TestVolumes(t *testing.T) {
 		{409, "POST", "/v1/volume/connectors", "1.32", `{"node_uuid":"` + nodeID + `","type":"iqn","connector_id":"iqn.2026-01:n1"}`},
 		{405, "PUT", connector, "1.32", `{}`},
 	})
+	for _, q := range []struct {
+		status                   int
+		method, path, body, text string
+	}{
+		{400, "PATCH", connector, `[{"op":"add","path":"/extra/a","value":1}]`, `The requested action "volume connector update" can not be performed on node "` + nodeID + `" while it is in state "power on".`},
+		{400, "DELETE", target, "", `The requested action "volume target deletion" can not be performed on node "` + nodeID + `" while it is in state "power on".`},
+		{409, "POST", "/v1/volume/connectors", `{"node_uuid":"` + nodeID + `","type":"iqn","connector_id":"iqn.2026-01:n1"}`,
+			"A volume connector with the same type and connector ID iqn.2026-01:n1 already exists."},
+		{409, "POST", "/v1/volume/targets", `{"node_uuid":"` + nodeID + `","volume_type":"iscsi","volume_id":"v2","boot_index":0}`,
+			"A volume target with boot index '0' for the same node already exists."},
+	} {
+		if a := b.want(q.status, q.method, q.path, "1.32", q.body); !strings.Contains(a.fault(t), q.text) {
+			t.Errorf("%s %s: %s, want %s", q.method, q.path, a.body, q.text)
+		}
+	}
 	b.observe(nodeID, func(n *store.Node) { n.PowerState = "power off" })
 	changed := b.want(200, "PATCH", target, "1.32", `[{"op":"replace","path":"/boot_index","value":1},{"op":"add","path":"/properties/target_lun","value":3}]`)
 	if got := changed.object(t); got["boot_index"] != 1.0 || strings.Contains(changed.body, "sesame") {
@@ -78,7 +94,9 @@ func TestVolumes(t *testing.T) {
 	}
 	b.refused(target, []request{{400, "PATCH", target, "1.32", `[{"op":"replace","path":"/node_uuid","value":"` + nobodyID + `"}]`}})
 	b.want(204, "DELETE", target, "1.32", "")
-	b.want(204, "DELETE", connector, "1.32", "")
+	b.move(nodeID, provision.Enroll, provision.NoState, nil)
+	b.observe(nodeID, func(n *store.Node) { n.PowerState = "power on" })
+	b.want(204, "DELETE", connector, "1.32", "") // nobody uses such a node
 	b.want(404, "DELETE", target, "1.32", "")
 	b.want(202, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"manage"}`)
 	b.refused("/v1/nodes/n1", []request{{409, "POST", "/v1/volume/connectors", "1.32", `{"node_uuid":"` + nodeID + `","type":"iqn","connector_id":"x"}`}})
