@@ -90,6 +90,19 @@ func (c *Client) Command(ctx context.Context, id string) (cmd agentapi.Command, 
 	return cmd, err == nil, err
 }
 
+// Commands lists the agent's commands, in the order in which they were given.
+func (c *Client) Commands(ctx context.Context) ([]agentapi.Command, error) {
+	body, err := c.insist(ctx, request{method: http.MethodGet, path: agentapi.CommandsPath, doing: "list its commands"})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Commands []agentapi.Command }
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("agent %s: list its commands: the answer is no list: %w", c.where(), err)
+	}
+	return answer.Commands, nil
+}
+
 // Call starts a command and waits for its end. A command that failed is returned
 // with an error that says why.
 func (c *Client) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
@@ -115,24 +128,29 @@ func (c *Client) Call(ctx context.Context, f driver.Fence, id, name string, para
 	return cmd, driver.CommandFailure(cmd)
 }
 
-// command sends a request whose answer is a command, trying again while the
-// agent does not answer.
+// command sends a request whose answer is a command.
 func (c *Client) command(ctx context.Context, r request) (cmd agentapi.Command, err error) {
+	body, err := c.insist(ctx, r)
+	if err != nil {
+		return cmd, err
+	}
+	if err = json.Unmarshal(body, &cmd); err != nil || cmd.ID == "" {
+		return cmd, fmt.Errorf("agent %s: %s: the answer is no command (%v)", c.where(), r.doing, err)
+	}
+	return cmd, nil
+}
+
+// insist sends a request, again while the agent does not answer.
+func (c *Client) insist(ctx context.Context, r request) ([]byte, error) {
 	for n := 1; ; n++ {
-		var body []byte
-		if body, err = c.send(ctx, r); err == nil {
-			if err = json.Unmarshal(body, &cmd); err != nil || cmd.ID == "" {
-				return cmd, fmt.Errorf("agent %s: %s: the answer is no command (%v)", c.where(), r.doing, err)
-			}
-			return cmd, nil
-		}
-		if n == attempts || !errors.Is(err, driver.ErrUnreachable) || ctx.Err() != nil {
-			return cmd, err
+		body, err := c.send(ctx, r)
+		if err == nil || n == attempts || !errors.Is(err, driver.ErrUnreachable) || ctx.Err() != nil {
+			return body, err
 		}
 		select {
 		case <-time.After(c.cfg.Pause):
 		case <-ctx.Done():
-			return cmd, err
+			return nil, err
 		}
 	}
 }

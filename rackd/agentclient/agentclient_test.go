@@ -9,10 +9,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +72,14 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var c *agentapi.Command
+	if r.Method == http.MethodGet && r.URL.Path == agentapi.CommandsPath {
+		list := []*agentapi.Command{}
+		for _, id := range slices.Sorted(maps.Keys(a.commands)) {
+			list = append(list, a.commands[id])
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"commands": list})
+		return
+	}
 	if r.Method == http.MethodPost {
 		var req agentapi.CommandRequest
 		body, _ := io.ReadAll(r.Body)
@@ -102,6 +112,26 @@ func TestCallRunsACommandToItsEnd(t *testing.T) {
 	}
 	if _, ok, err := c.Command(t.Context(), "w/none"); ok || err != nil {
 		t.Errorf("unknown id: %v, %v; want not ok and no error", ok, err)
+	}
+}
+
+func TestCommandsAreListed(t *testing.T) {
+	a, c := newAgent(t)
+	if list, err := c.Commands(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v; want none", list, err)
+	}
+	for _, id := range []string{"w/1", "w/2"} {
+		if _, err := c.Start(t.Context(), &drivertest.Fence{}, id, "x.y", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := c.Commands(t.Context())
+	if err != nil || len(list) != 2 || list[0].ID != "w/1" || list[1].ID != "w/2" || list[1].Status != agentapi.CommandRunning {
+		t.Errorf("%+v, %v", list, err)
+	}
+	a.hook = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusNotFound); return true }
+	if _, err := c.Commands(t.Context()); err == nil || errors.Is(err, driver.ErrUnreachable) {
+		t.Errorf("an agent without a list: %v", err)
 	}
 }
 

@@ -239,6 +239,13 @@ func (a listened) Command(ctx context.Context, id string) (agentapi.Command, boo
 	return c, ok, err
 }
 
+// Commands implements driver.Agent.
+func (a listened) Commands(ctx context.Context) ([]agentapi.Command, error) {
+	list, err := a.Agent.Commands(ctx)
+	a.heard(err)
+	return list, err
+}
+
 func (a listened) heard(err error) {
 	if err == nil {
 		a.r.mu.Lock()

@@ -295,6 +295,10 @@ func (noAgent) Command(context.Context, string) (agentapi.Command, bool, error) 
 	return agentapi.Command{}, false, driver.ErrUnreachable
 }
 
+func (noAgent) Commands(context.Context) ([]agentapi.Command, error) {
+	return nil, driver.ErrUnreachable
+}
+
 const nodeA = "11111111-1111-4111-8111-111111111111"
 
 var testKey, _ = seal.NewKey(make([]byte, 32))

@@ -184,6 +184,9 @@ type Agent interface {
 	Call(ctx context.Context, f Fence, id, name string, params any) (agentapi.Command, error)
 	// Command asks for a command; ok is false when the agent does not know the id.
 	Command(ctx context.Context, id string) (c agentapi.Command, ok bool, err error)
+	// Commands lists the commands that were given to the agent since it started, in
+	// their order.
+	Commands(ctx context.Context) ([]agentapi.Command, error)
 }
 
 // Images gives the agent something to download.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -23,6 +25,10 @@ type running struct {
 	// it has rebooted.
 	Started  bool `json:"started,omitempty"`
 	Restarts int  `json:"restarts,omitempty"`
+	// Listed: the agent's commands were looked at before this one was given, and After
+	// was the last of them. So who does not know whether it was given finds it.
+	Listed bool   `json:"listed,omitempty"`
+	After  string `json:"after,omitempty"`
 }
 
 // order is a command to give to the agent.
@@ -49,13 +55,21 @@ func follow(ctx context.Context, t *driver.Task, h *running, o order) (cmd agent
 					t.Node.Label(), h.ID, h.Restarts+1)
 			}
 			h.Restarts++
-			h.Started, h.Theirs = false, ""
+			h.Started, h.Theirs, h.Listed = false, "", false
 			t.Record.Phase("agent", "it has rebooted; its command is started again")
 		}
 	}
+	if !known && h.Listed { // whoever saved that may have given the command
+		if cmd, known, err = given(ctx, t.Agent, h, o.name); err != nil {
+			return cmd, false, patience(err)
+		}
+	}
 	if !known {
+		if err := h.list(ctx, t.Agent); err != nil {
+			return cmd, false, patience(err)
+		}
 		// Saved first: a successor starts the same id, and the agent answers with
-		// the command that is already there.
+		// the command that is already there, or lists it.
 		if err := o.save(); err != nil {
 			return cmd, false, err
 		}
@@ -64,8 +78,18 @@ func follow(ctx context.Context, t *driver.Task, h *running, o order) (cmd agent
 			return cmd, false, err
 		}
 		if cmd, err = t.Agent.Start(ctx, t.Fence, h.ID, o.name, params); err != nil {
-			return cmd, false, patience(err)
+			// One that was given and whose answer was lost may be what it is busy with.
+			if h.Listed && !errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrFenced) {
+				if there, found, _ := given(ctx, t.Agent, h, o.name); found {
+					cmd, err = there, nil
+				}
+			}
+			if err != nil {
+				return cmd, false, patience(err)
+			}
 		}
+	}
+	if !h.Started {
 		h.Started = true
 		if cmd.ID != h.ID {
 			h.Theirs = cmd.ID
@@ -81,6 +105,44 @@ func follow(ctx context.Context, t *driver.Task, h *running, o order) (cmd agent
 		return cmd, false, fmt.Errorf("node %s: %w", t.Node.Label(), err)
 	}
 	return cmd, cmd.Status == agentapi.CommandSucceeded, nil
+}
+
+// list notes where the agent's list of commands ends before ours is given.
+func (h *running) list(ctx context.Context, a driver.Agent) error {
+	list, err := a.Commands(ctx)
+	switch {
+	case errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrFenced):
+		return err
+	case err != nil:
+		return nil // it keeps no list; then it knows our ids, or cannot be asked
+	}
+	h.Listed, h.After = true, ""
+	if len(list) > 0 {
+		h.After = list[len(list)-1].ID
+	}
+	return nil
+}
+
+// given looks for a command that may have been given to the agent without its id
+// having been noted: the first of that name since its list was looked at. Commands are
+// given one after the other, so there is no other of that name. An agent that has
+// rebooted lists only what it was given since. ironic-python-agent leaves the extension
+// out of a name.
+func given(ctx context.Context, a driver.Agent, h *running, name string) (agentapi.Command, bool, error) {
+	list, err := a.Commands(ctx)
+	if err != nil {
+		return agentapi.Command{}, false, err
+	}
+	if i := slices.IndexFunc(list, func(c agentapi.Command) bool { return c.ID == h.After }); i >= 0 {
+		list = list[i+1:]
+	}
+	_, short, _ := strings.Cut(name, ".")
+	for _, c := range list {
+		if c.Name == name || c.Name == short {
+			return c, true, nil
+		}
+	}
+	return agentapi.Command{}, false, nil
 }
 
 // patience makes silence no error.

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -22,14 +23,14 @@ type Rig struct {
 	Fence
 	Node *node.Document
 	// Fail returns the error of a call: set_power, power_state, set_boot_device,
-	// start <command>, command, prepare_image, save. Nil: no call fails.
+	// start <command>, command, commands, prepare_image, save. Nil: no call fails.
 	Fail func(call string) error
 	// Answer returns the result of a command that has ended, or its failure; a
 	// command is running until it is asked for Runs times.
 	Answer func(name string) (result any, failure string)
 	Runs   int
 	// OwnIDs: the agent gives its commands ids of its own, and answers a second start of
-	// one with another command.
+	// one with another command, or that it is busy.
 	OwnIDs bool
 	// Stuck machines accept power requests and stay as they are.
 	Stuck bool
@@ -44,6 +45,7 @@ type Rig struct {
 	handle   json.RawMessage
 	called   time.Time // the agent's last heartbeat
 	commands map[string]*command
+	given    []string // their ids, in order
 	Inv      *agentapi.Inventory
 	Observed hardware.Observation
 	Progress agentapi.Progress
@@ -90,7 +92,7 @@ func (r *Rig) HandleText() string { r.mu.Lock(); defer r.mu.Unlock(); return str
 func (r *Rig) SetPowerState(s driver.PowerState) { r.mu.Lock(); defer r.mu.Unlock(); r.state = s }
 
 // RebootAgent makes the agent forget its commands.
-func (r *Rig) RebootAgent() { r.mu.Lock(); defer r.mu.Unlock(); clear(r.commands) }
+func (r *Rig) RebootAgent() { r.mu.Lock(); defer r.mu.Unlock(); clear(r.commands); r.given = nil }
 
 // Writes returns the writes so far that start with prefix.
 func (r *Rig) Writes(prefix string) (out []string) {
@@ -172,6 +174,7 @@ func (p rigPower) SetPower(_ context.Context, f driver.Fence, _ *node.Document, 
 	}
 	if r.state = target; target == driver.PowerOff {
 		clear(r.commands)
+		r.given = nil
 		return err
 	}
 	r.state = driver.PowerOn
@@ -291,12 +294,16 @@ func (a rigAgent) Start(_ context.Context, f driver.Fence, id, name string, para
 	if c := a.r.commands[id]; c != nil {
 		return c.Command, nil
 	}
+	if n := len(a.r.given); a.r.OwnIDs && n > 0 && a.r.commands[a.r.given[n-1]].Status == agentapi.CommandRunning {
+		return agentapi.Command{}, errors.New("the agent is busy")
+	}
 	a.r.Log = append(a.r.Log, "agent "+name+" "+string(raw))
 	if a.r.OwnIDs {
 		id = fmt.Sprintf("own-%d", len(a.r.commands))
 	}
 	c := &command{Command: agentapi.Command{ID: id, Name: name, Status: agentapi.CommandRunning}}
 	a.r.commands[id] = c
+	a.r.given = append(a.r.given, id)
 	a.r.end(c)
 	return c.Command, nil
 }
@@ -332,6 +339,22 @@ func (a rigAgent) Command(_ context.Context, id string) (agentapi.Command, bool,
 	c.asked++
 	a.r.end(c)
 	return c.Command, true, nil
+}
+
+func (a rigAgent) Commands(context.Context) (list []agentapi.Command, err error) {
+	if err := a.r.fail("commands"); err != nil {
+		return nil, err
+	}
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	for _, id := range a.r.given {
+		c := *a.r.commands[id]
+		if _, short, dotted := strings.Cut(c.Name, "."); dotted && a.r.OwnIDs {
+			c.Name = short
+		}
+		list = append(list, c.Command)
+	}
+	return list, nil
 }
 
 func (a rigAgent) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
