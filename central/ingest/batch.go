@@ -20,12 +20,25 @@ type outcome struct {
 	calls   []inspection.Call
 }
 
+// placed is an event with its place in the stream of its site.
+type placed struct {
+	*work.Event
+	place uint64
+}
+
+// replayed reports whether e is part of no work, whose order its own numbers tell, and
+// was applied before, by another replica perhaps: then what came after it has been
+// applied too, and must not be undone.
+func (e placed) replayed(n *store.Node, site string) bool {
+	return e.Work == "" && n.ObservedSite == site && e.place <= n.ObservedPlace
+}
+
 // Apply applies events, in their order, in one transaction.
-func (g *Ingest) apply(ctx context.Context, events []*work.Event) (outcome, error) {
+func (g *Ingest) apply(ctx context.Context, site string, events []placed) (outcome, error) {
 	var out outcome
 	err := g.cfg.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		out = outcome{applied: map[work.EventKind]int{}, dropped: map[dropped]int{}}
-		return g.applyBatch(ctx, tx, events, &out)
+		return g.applyBatch(ctx, tx, site, events, &out)
 	})
 	if err == nil {
 		g.calls.make(out.calls)
@@ -33,7 +46,7 @@ func (g *Ingest) apply(ctx context.Context, events []*work.Event) (outcome, erro
 	return out, err
 }
 
-func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, events []*work.Event, out *outcome) error {
+func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, events []placed, out *outcome) error {
 	ids := map[string]bool{}
 	var list []string
 	for _, e := range events {
@@ -53,10 +66,15 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, events []*work.Ev
 			out.dropped[unknownNode]++
 			continue
 		}
-		if why := apply(n, e, fx); why != applied {
+		why := repeated
+		if !e.replayed(n, site) {
+			why = apply(n, e.Event, fx)
+		}
+		if why != applied {
 			out.dropped[why]++
 			continue
 		}
+		n.ObservedSite, n.ObservedPlace = site, e.place
 		out.applied[e.Kind]++
 		changed[e.Node] = true
 	}

@@ -11,7 +11,8 @@
 //     applies one before all that come before it have been applied, by itself or by
 //     another (feed). One replica at a time reads a site's events, which spares the
 //     WAN; should two overlap, what the second applies is dropped, because the order of
-//     generations, epochs and sequence numbers tells.
+//     generations, epochs and sequence numbers tells, and of events that are part of no
+//     work their place in the site's stream, which a node remembers.
 //   - An event of older work, an older generation or an older epoch changes nothing.
 //   - Ingest writes intent in two cases, each the outcome of something that an
 //     operator asked for: a tear-down forgets the instance and its allocation, an

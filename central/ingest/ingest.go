@@ -137,7 +137,7 @@ func (g *Ingest) release(site *bus.Site) {
 // ingest applies a batch, again until it works.
 func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg) error {
 	m := g.cfg.Metrics
-	var events []*work.Event
+	var events []placed
 	for _, msg := range batch {
 		e, err := parse(msg.Data())
 		if err != nil {
@@ -145,7 +145,11 @@ func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg)
 			g.cfg.Log.Error("unreadable event dropped", "site", site, "subject", msg.Subject(), "error", err)
 			continue
 		}
-		events = append(events, e)
+		meta, err := msg.Metadata()
+		if err != nil {
+			return fmt.Errorf("event of site %q: %w", site, err)
+		}
+		events = append(events, placed{e, meta.Sequence.Stream})
 	}
 	began := time.Now()
 	pointApply.Hit(site)
@@ -174,13 +178,13 @@ const patience = 4
 
 // insist tries until the database takes the events or ctx ends: order is kept by
 // not going on without them.
-func (g *Ingest) insist(ctx context.Context, site string, events []*work.Event) (outcome, error) {
+func (g *Ingest) insist(ctx context.Context, site string, events []placed) (outcome, error) {
 	if len(events) == 0 {
 		return outcome{}, nil
 	}
 	delay := 50 * time.Millisecond
 	for failures := 1; ; failures++ {
-		out, err := g.apply(ctx, events)
+		out, err := g.apply(ctx, site, events)
 		if err == nil {
 			return out, nil
 		}
@@ -208,10 +212,10 @@ func (g *Ingest) insist(ctx context.Context, site string, events []*work.Event) 
 	}
 }
 
-func (g *Ingest) oneByOne(ctx context.Context, site string, events []*work.Event) (outcome, error) {
+func (g *Ingest) oneByOne(ctx context.Context, site string, events []placed) (outcome, error) {
 	sum := outcome{applied: map[work.EventKind]int{}, dropped: map[dropped]int{}}
 	for _, e := range events {
-		out, err := g.insist(ctx, site, []*work.Event{e})
+		out, err := g.insist(ctx, site, []placed{e})
 		if err != nil {
 			return outcome{}, err
 		}

@@ -65,6 +65,8 @@ type Node struct {
 	ObservedGeneration      int64
 	ObservedEpoch           uint64 // of the work of ObservedGeneration
 	ObservedSeq             uint64 // of ObservedEpoch
+	ObservedSite            string // whose event was applied last
+	ObservedPlace           uint64 // of that event in the site's stream
 	ObservedState           provision.State
 	ObservedTarget          provision.State
 	ObservedAt              time.Time

@@ -47,6 +47,8 @@ var nodeColumns = []column[Node]{
 	{"observed_generation", hot, func(n *Node) any { return &n.ObservedGeneration }},
 	{"observed_epoch", hot, func(n *Node) any { return &n.ObservedEpoch }},
 	{"observed_seq", hot, func(n *Node) any { return &n.ObservedSeq }},
+	{"observed_site", hot, func(n *Node) any { return &n.ObservedSite }},
+	{"observed_place", hot, func(n *Node) any { return &n.ObservedPlace }},
 	{"observed_state", hot, func(n *Node) any { return &n.ObservedState }},
 	{"observed_target", hot, func(n *Node) any { return &n.ObservedTarget }},
 	{"observed_at", hot, func(n *Node) any { return &micros{&n.ObservedAt} }},

@@ -15,7 +15,7 @@ type Texts struct{ Extra, Properties, NetworkData string }
 // together.
 var notShown = map[string]bool{"accepted_state": true, "accepted_target": true, "accepted_at": true, "accepted_error": true,
 	"maintenance_set": true, "maintenance_why": true, "fault_acked": true, "power_generation": true, "power_target": true,
-	"observed_epoch": true, "observed_seq": true, "observed_state": true, "observed_target": true, "observed_at": true,
+	"observed_epoch": true, "observed_seq": true, "observed_site": true, "observed_place": true, "observed_state": true, "observed_target": true, "observed_at": true,
 	"observed_error": true, "power_at": true, "power_observed_generation": true, "fault_number": true, "observed_fault": true, "fault_why": true}
 
 var shownColumns = func() (list []column[Node]) {

@@ -201,12 +201,27 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 	if err != nil {
 		return fmt.Errorf("open object store %s: %w", ConfigDrives, err)
 	}
+	// Like a bucket, a stream that is made anew goes on above all numbers that were:
+	// central knows by its number which event it has applied.
 	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{"EVENTS.>"}, Storage: jetstream.FileStorage,
 		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute, AllowAtomicPublish: true}
 	b.Events, err = ensure(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
 		func(ctx context.Context, replicas int) (jetstream.Stream, error) {
 			events.Replicas = replicas
-			return b.JS.CreateOrUpdateStream(ctx, events)
+			stream, err := b.JS.Stream(ctx, EventsStream)
+			switch {
+			case err == nil:
+				events.FirstSeq = stream.CachedInfo().Config.FirstSeq
+				return b.JS.UpdateStream(ctx, events)
+			case !errors.Is(err, jetstream.ErrStreamNotFound):
+				return nil, err
+			}
+			events.FirstSeq = firstRevision(time.Now())
+			stream, err = b.JS.CreateStream(ctx, events)
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
+				return b.JS.Stream(ctx, EventsStream)
+			}
+			return stream, err
 		})
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", EventsStream, err)
@@ -259,16 +274,19 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 	return kv, nil
 }
 
+// firstRevision is the first number in a stream that is made at a moment: microseconds
+// since 1970, which no stream reaches by writes. Those of one minute are alike: replicas
+// that make a stream at the same time must ask for the same thing, or the servers of a
+// cluster may not agree on what to make.
+func firstRevision(at time.Time) uint64 { return uint64(at.Truncate(time.Minute).UnixMicro()) }
+
 // streamOf is the stream of a bucket that is made at a moment, as nats.go makes it but
-// that it takes batches, and for its first revision: microseconds since 1970, which no
-// bucket reaches by writes.
-// Those of one minute are alike: replicas that make a bucket at the same time must ask
-// for the same thing, or the servers of a cluster may not agree on what to make.
+// that it takes batches, and for its first revision.
 func streamOf(cfg jetstream.KeyValueConfig, at time.Time) jetstream.StreamConfig {
 	return jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, Subjects: []string{"$KV." + cfg.Bucket + ".>"}, MaxMsgsPerSubject: int64(cfg.History),
 		MaxBytes: -1, MaxMsgSize: cfg.MaxValueSize, MaxMsgs: -1, MaxConsumers: -1, Storage: cfg.Storage, Replicas: cfg.Replicas,
 		AllowRollup: true, DenyDelete: true, AllowDirect: true, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,
-		AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL, AllowAtomicPublish: true, FirstSeq: uint64(at.Truncate(time.Minute).UnixMicro())}
+		AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL, AllowAtomicPublish: true, FirstSeq: firstRevision(at)}
 }
 
 // errNotMade means that what Open looks for is another's to make.

@@ -144,6 +144,10 @@ type Checkpoint struct {
 	// Handle lets another rackd re-attach to what the step started.
 	Handle json.RawMessage `json:"handle,omitempty"`
 	Agent  *Agent          `json:"agent,omitempty"`
+	// Mark is the newest time that a step has told apart the agent's calls by. Whoever
+	// runs the work next counts on from it, or from the agent's last call, whatever its
+	// clock shows.
+	Mark time.Time `json:"mark,omitzero"`
 	// Progress of the running step, for people.
 	Progress json.RawMessage `json:"progress,omitempty"`
 	// Facts learnt by earlier steps (for instance the disk written).

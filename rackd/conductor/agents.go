@@ -112,7 +112,7 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 	}
 	fresh := a.URL == ""
 	next := *a
-	next.URL, next.VerifyCA, next.Version, next.BootID, next.LastSeen = hb.CallbackURL, hb.AgentVerifyCA, hb.AgentVersion, hb.BootID, time.Now().UTC()
+	next.URL, next.VerifyCA, next.Version, next.BootID, next.LastSeen = hb.CallbackURL, hb.AgentVerifyCA, hb.AgentVersion, hb.BootID, r.tick()
 	r.agent, r.beat = &next, true
 	if hb.Command != nil && hb.Command.Progress != nil {
 		r.progress = hb.Command.Progress

@@ -89,7 +89,7 @@ func (c *Conductor) powerGoal(ctx context.Context, t *driver.Task, h *powering, 
 				return err
 			}
 		}
-		h.On = time.Now().UTC()
+		h.On = t.Record.Now()
 		t.Record.AgentGone()
 		if err := t.Record.SaveHandle(ctx, *h); err != nil {
 			return err
@@ -121,29 +121,32 @@ type waiting struct {
 
 // waitStep waits for the seconds it is told, or for the agent's next call.
 func waitStep(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	wait, given, err := secondsOf(t)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
 	var h waiting
 	if raw := t.Record.Handle(); raw != nil {
 		if err := json.Unmarshal(raw, &h); err != nil {
 			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a wait cannot be read: %w", t.Node.Label(), raw, err)
 		}
-		switch left := time.Until(h.Until); {
+		left := time.Until(h.Until)
+		switch {
 		case !h.Since.IsZero() && !t.Agent.Booted(h.Since):
 			return driver.Wait(0), nil
-		case !h.Until.IsZero() && left > 0:
+		case h.Until.IsZero() || left <= 0:
+			return driver.Done(), nil
+		case left <= wait:
 			return driver.Wait(left), nil
 		}
-		return driver.Done(), nil
+		// It was another rackd's clock, or this one has been set back: wait anew.
+		h.Until = time.Now().UTC().Add(wait)
+		return driver.Wait(wait), t.Record.SaveHandle(ctx, h)
 	}
-	seconds, given, err := secondsOf(t)
-	switch now := time.Now().UTC(); {
-	case err != nil:
-		return driver.Outcome{}, err
-	case given:
-		h.Until = now.Add(seconds)
-	case t.Facts[driver.FactBoot] == driver.BootRamdisk:
-		h.Since = now
-	default:
-		h.Until = now.Add(agentless)
+	if !given && t.Facts[driver.FactBoot] == driver.BootRamdisk {
+		h.Since = t.Record.Now()
+	} else {
+		h.Until = time.Now().UTC().Add(wait)
 	}
 	if err := t.Record.SaveHandle(ctx, h); err != nil {
 		return driver.Outcome{}, err
@@ -151,11 +154,11 @@ func waitStep(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	return waitStep(ctx, t)
 }
 
-// secondsOf reads the argument "seconds".
-func secondsOf(t *driver.Task) (time.Duration, bool, error) {
+// secondsOf reads the argument "seconds"; agentless when it is not given.
+func secondsOf(t *driver.Task) (wait time.Duration, given bool, err error) {
 	v, given := t.Args["seconds"]
 	if !given || v == nil {
-		return 0, false, nil
+		return agentless, false, nil
 	}
 	seconds, ok := v.(float64)
 	if !ok || seconds < 0 {

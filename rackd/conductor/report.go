@@ -24,7 +24,7 @@ func (r *runner) save(ctx context.Context) error {
 		// and its successor may ask for a token.
 		r.boot, r.agent = boot, nil
 	}
-	r.doc.Checkpoint.Agent = nil
+	r.doc.Checkpoint.Agent, r.doc.Checkpoint.Mark = nil, r.marked
 	if r.agent != nil {
 		a := *r.agent
 		r.doc.Checkpoint.Agent = &a

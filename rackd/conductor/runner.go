@@ -46,8 +46,10 @@ type runner struct {
 	epoch     uint64
 	lost      error
 	agent     *work.Agent
-	beat      bool // a heartbeat came since the step ran
-	heard     bool // the agent answered since the last flush
+	clock     time.Time // the newest time that an agent's call or a step was given
+	marked    time.Time // the newest that a step was given
+	beat      bool      // a heartbeat came since the step ran
+	heard     bool      // the agent answered since the last flush
 	progress  *agentapi.Progress
 	inventory *agentapi.Inventory
 	observed  hardware.Observation
@@ -63,9 +65,13 @@ func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.Cance
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = c.log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
+	r.marked, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil {
 		a := *w.Doc.Checkpoint.Agent
 		r.agent = &a
+		if a.LastSeen.After(r.clock) {
+			r.clock = a.LastSeen
+		}
 	}
 	return r
 }
@@ -412,6 +418,25 @@ func (r *runner) SaveHandle(ctx context.Context, handle any) error {
 		return err
 	}
 	return nil
+}
+
+// Now implements driver.Recorder.
+func (r *runner) Now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marked = r.tick()
+	return r.marked
+}
+
+// tick is the wall clock's time, or a little more than the last tick if the clock has
+// been set back since, here or by going from one rackd to another. r.mu is held.
+func (r *runner) tick() time.Time {
+	now := time.Now().UTC().Round(0) // what is read back from a document has no monotonic part
+	if !now.After(r.clock) {
+		now = r.clock.Add(1)
+	}
+	r.clock = now
+	return now
 }
 
 // AgentGone implements driver.Recorder.

@@ -159,6 +159,10 @@ type Recorder interface {
 	// SaveHandle writes the checkpoint by compare-and-set: once it returns nil a
 	// successor finds the handle. An error wraps ErrFenced when the node is lost.
 	SaveHandle(ctx context.Context, handle any) error
+	// Now is the time for Agent.Booted to compare with: later than all calls of agents so
+	// far, and those that come are later, also when the wall clock is set back or another
+	// rackd, whose clock shows another time, goes on with the work.
+	Now() time.Time
 	// AgentGone says, before the next SaveHandle, that the machine's ramdisk is about to
 	// end: the agent that comes after it may ask for a token.
 	AgentGone()
@@ -175,7 +179,7 @@ type Recorder interface {
 
 // Agent is the agent in the machine's ramdisk.
 type Agent interface {
-	// Booted reports whether an agent has called since t.
+	// Booted reports whether an agent has called since t, which is of Recorder.Now.
 	Booted(since time.Time) bool
 	// Start begins a command under id; an agent that knows the id answers with
 	// that command. Errors wrap ErrUnreachable, ErrFenced or say what the agent answered.

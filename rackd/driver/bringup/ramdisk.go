@@ -35,7 +35,7 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		}
 		t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
 		if t.Node.DisablePowerOff {
-			h.Since = time.Now().UTC() // an agent ran until the reset; its calls do not count
+			h.Since = t.Record.Now() // an agent ran until the reset; its calls do not count
 		}
 		h.Powered = true
 		if err := t.Record.SaveHandle(ctx, h); err != nil {
@@ -64,7 +64,7 @@ func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err err
 	if err := s.Off(ctx, t); err != nil {
 		return h, err
 	}
-	h.Since = time.Now().UTC()
+	h.Since = t.Record.Now()
 	return h, t.Record.SaveHandle(ctx, h)
 }
 

@@ -240,6 +240,8 @@ func (k rigRecord) SaveHandle(_ context.Context, handle any) error {
 	return err
 }
 
+func (k rigRecord) Now() time.Time { return time.Now().UTC() }
+
 func (k rigRecord) AgentGone() {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()

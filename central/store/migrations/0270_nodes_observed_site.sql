@@ -1,0 +1,1 @@
+ALTER TABLE nodes ADD COLUMN observed_site TEXT NOT NULL DEFAULT ''
