@@ -34,6 +34,9 @@ type Store struct {
 	count  counter
 	opts   Options
 
+	closing sync.Once
+	closed  error
+
 	mu             sync.Mutex
 	watchers       map[*watcher]struct{}
 	changeWatchers map[*changeWatcher]struct{}
@@ -82,8 +85,11 @@ func redact(address string) string {
 	return "(unreadable)"
 }
 
-// Close ends all connections.
-func (s *Store) Close() error { return s.engine.close() }
+// Close ends all connections. Once is enough, and more does no harm.
+func (s *Store) Close() error {
+	s.closing.Do(func() { s.closed = s.engine.close() })
+	return s.closed
+}
 
 // Engine returns "sqlite", "postgresql" or "cockroachdb".
 func (s *Store) Engine() string { return s.engine.name() }

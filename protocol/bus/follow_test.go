@@ -163,6 +163,7 @@ func TestFollowSaysHowFarItCanBeTrusted(t *testing.T) {
 	m.mu.Unlock()
 	m.until(t, "a check", func() bool { return m.checked.After(first.Add(checkEvery - time.Second)) })
 	srv.Shutdown()
+	srv.WaitForShutdown() // its files are closed, before their folder goes
 	m.mu.Lock()
 	last := m.checked
 	m.mu.Unlock()
