@@ -2,15 +2,21 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 )
 
-// BenchmarkMemory prints what a rackd with 10,000 nodes, one in twenty in the middle of
-// work, takes of memory: when it has just read them, and at its most while central
-// writes each node's document anew.
+// BenchmarkMemory prints what a rackd with 10,000 nodes, or with those of two others too,
+// one in twenty in the middle of work, takes of memory: when it has just read them, and
+// at its most while central writes each node's document anew.
 func BenchmarkMemory(b *testing.B) {
-	const nodes = 10_000
+	for _, nodes := range []int{10_000, 30_000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { measureMemory(b, nodes) })
+	}
+}
+
+func measureMemory(b *testing.B, nodes int) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	r := newRack(ctx, b, 1, nodes)
