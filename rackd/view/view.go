@@ -11,11 +11,13 @@
 package view
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -66,6 +68,7 @@ type View struct {
 	kinds  map[[2]string]*kind // by driver and group
 	opened int                 // of nodes, those whose doc is set
 	works  map[string]*Work
+	ours   map[string]ours // by node, what is being written
 	synced chan struct{}
 	// checked is, by group, the last moment until which WORK had certainly lost nothing.
 	checked map[string]time.Time
@@ -75,7 +78,7 @@ type View struct {
 // of each node whose documents changed.
 func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
-		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, synced: make(chan struct{}),
+		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, ours: map[string]ours{}, synced: make(chan struct{}),
 		checked: map[string]time.Time{}}
 }
 
@@ -97,8 +100,8 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) {
 		}
 		return
 	}
-	var d work.Document
-	if err := json.Unmarshal(e.Value(), &d); err != nil || d.Node != id {
+	d, err := v.readWork(id, e.Value())
+	if err != nil || d.Node != id {
 		v.log.Error("unreadable work document ignored", "key", e.Key(), "error", err)
 		return
 	}
@@ -110,6 +113,21 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) {
 	}
 	remembered := old != nil && remember(&d, &old.Doc)
 	v.works[id] = &Work{Doc: d, Revision: e.Revision(), Remembered: remembered, Written: e.Created(), Seen: time.Now()}
+}
+
+// ours is a document of this rackd on its way to the bus. The watch often shows it
+// before the answer comes, and it need not be read then.
+type ours struct {
+	doc  work.Document
+	body []byte
+}
+
+func (v *View) readWork(id string, body []byte) (d work.Document, err error) {
+	if o, writing := v.ours[id]; writing && bytes.Equal(o.body, body) {
+		return o.doc, nil
+	}
+	err = json.Unmarshal(body, &d)
+	return d, err
 }
 
 // remember puts into d, a document as central makes it, where the same piece of work
@@ -167,13 +185,21 @@ func (v *View) loseWork(id string, revision uint64) {
 }
 
 // UpdateWork writes doc if its key is still at revision and returns the new one;
-// ErrConflict says that it was not. The view shows the write at once.
+// ErrConflict says that it was not. The view shows the write at once. It shares what doc
+// refers to, all but the facts: the caller may replace that and must not change it.
 func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint64) (uint64, error) {
 	body, err := json.Marshal(doc)
 	if err != nil {
 		return 0, err
 	}
+	doc.Checkpoint.Facts = maps.Clone(doc.Checkpoint.Facts)
+	v.mu.Lock()
+	v.ours[doc.Node] = ours{doc, body}
+	v.mu.Unlock()
 	rev, err := v.site.Update(ctx, v.site.Work, bus.NodeKey(doc.Group, doc.Node), body, revision)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.ours, doc.Node)
 	if err != nil {
 		var api *jetstream.APIError
 		if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
@@ -181,15 +207,9 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 		}
 		return 0, fmt.Errorf("write work %s of node %s: %w", doc.ID, doc.Node, err)
 	}
-	var copied work.Document
-	if err := json.Unmarshal(body, &copied); err != nil {
-		return 0, err
-	}
-	v.mu.Lock()
 	if old := v.works[doc.Node]; old == nil || old.reread || old.Revision < rev {
-		v.works[doc.Node] = &Work{Doc: copied, Revision: rev, Written: time.Now(), Seen: time.Now()}
+		v.works[doc.Node] = &Work{Doc: doc, Revision: rev, Written: time.Now(), Seen: time.Now()}
 	}
-	v.mu.Unlock()
 	return rev, nil
 }
 
