@@ -54,9 +54,10 @@ type Config struct {
 const (
 	batch       = 500 // changes numbered or read at once
 	memory      = 4096
-	idleEvery   = 5 * time.Second       // how often others' changes are looked for while nobody follows
-	followEvery = time.Second           // while somebody does
-	pause       = 20 * time.Millisecond // between rounds, so that busy times make large batches
+	idleEvery   = 5 * time.Second        // how often others' changes are looked for while nobody follows
+	followEvery = time.Second            // while somebody does
+	pause       = 20 * time.Millisecond  // between rounds, so that busy times make large batches
+	quietPause  = 200 * time.Millisecond // while nobody follows here: each round is a commit
 	pruneEvery  = 10 * time.Second
 	pruneStep   = 2000
 )
@@ -129,12 +130,12 @@ func (f *Feed) Run(ctx context.Context) error {
 // wait waits until there may be something to do; false: ctx has ended.
 func (f *Feed) wait(ctx context.Context) bool {
 	f.mu.Lock()
-	every := idleEvery
+	least, every := quietPause, idleEvery
 	if f.followers > 0 {
-		every = followEvery
+		least, every = pause, followEvery
 	}
 	f.mu.Unlock()
-	short, long := time.NewTimer(pause), time.NewTimer(every)
+	short, long := time.NewTimer(least), time.NewTimer(every)
 	defer short.Stop()
 	defer long.Stop()
 	select {
