@@ -58,7 +58,7 @@ func (s *Server) allocations() Resource {
 
 func (s *Server) allocationCollection() *collection[store.Allocation] {
 	return &collection[store.Allocation]{
-		path: "allocations", noun: "Allocation", another: "An allocation", table: allocationTable, fieldsSince: allocationsSince, plain: true, ident: nameOrUUID,
+		path: "allocations", noun: "Allocation", another: "An allocation", item: "allocation_ident", lenient: true, table: allocationTable, fieldsSince: allocationsSince, plain: true, ident: nameOrUUID,
 		filters: map[string]microversion.Version{"node": allocationsSince, "resource_class": allocationsSince, "state": allocationsSince,
 			"owner": allocationOwnerSince},
 		store: s.Store, find: s.Store.Allocation, page: s.allocationPage,

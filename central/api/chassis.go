@@ -36,7 +36,7 @@ func (s *Server) chassis() Resource {
 
 func (s *Server) chassisCollection() *collection[store.Chassis] {
 	return &collection[store.Chassis]{
-		path: "chassis", noun: "Chassis", another: "A chassis", table: chassisTable, fieldsSince: 8, detailSince: 43,
+		path: "chassis", noun: "Chassis", another: "A chassis", item: "chassis_uuid", lenient: true, table: chassisTable, fieldsSince: 8, detailSince: 43,
 		store: s.Store, find: s.Store.Chassis,
 		page: func(r *Request, p store.Page) ([]*store.Chassis, error) { return s.Store.ChassisPage(r.Context(), p) },
 		read: (*store.Tx).Chassis, insert: (*store.Tx).InsertChassis, update: (*store.Tx).UpdateChassis, remove: removeChassis,
@@ -80,7 +80,7 @@ func (s *Server) listChassisNodesDetail(r *Request) (Reply, error) {
 func (s *Server) nodesOfChassis(r *Request, sel fields.Selection) (Reply, error) {
 	id, isUUID := wire.UUID(r.Param(0))
 	if !isUUID {
-		return Reply{}, wire.Invalid("Expected a UUID but received %.80s.", r.Param(0))
+		return Reply{}, wire.Invalid("Expected UUID for chassis_uuid: %.80s", r.Param(0))
 	}
 	if _, err := s.Store.Chassis(r.Context(), id); err != nil {
 		return Reply{}, s.chassisCollection().missing(id, err)

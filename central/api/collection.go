@@ -41,6 +41,12 @@ type collection[T any] struct {
 	// fresh returns an item with its defaults; id points to its UUID.
 	fresh func() *T
 	id    func(*T) *string
+	// item is what errors call the part of the path that names an item.
+	item string
+	// lenient: a PATCH may name an item by anything, which is then not found.
+	lenient bool
+	// nameMarker: a marker may be the name of an item, not only its UUID.
+	nameMarker bool
 	// marker is what "next" links name an item by; nil: its UUID.
 	marker func(*T) string
 	// body may change a POST's body before its fields are read; nil: nothing to do.
@@ -97,11 +103,15 @@ func (c *collection[T]) below(page func(*Request, store.Page) ([]*T, error)) *co
 func (c *collection[T]) named(r *Request) (string, error) {
 	ident := r.Param(0)
 	if c.ident != nil {
-		return c.ident(r, ident)
+		checked, err := c.ident(r, ident)
+		if err != nil {
+			return "", wire.Invalid("Expected UUID or name for %s: %.80s", c.item, ident)
+		}
+		return checked, nil
 	}
 	id, ok := wire.UUID(ident)
 	if !ok {
-		return "", wire.Invalid("Expected a UUID but received %.80s.", ident)
+		return "", wire.Invalid("Expected UUID for %s: %.80s", c.item, ident)
 	}
 	return id, nil
 }
@@ -111,7 +121,7 @@ func nameOrUUID(r *Request, ident string) (string, error) {
 	if id, ok := wire.UUID(ident); ok {
 		return id, nil
 	}
-	if !wire.ValidName(ident, r.Version) {
+	if !wire.Logical(ident) {
 		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
 	}
 	return ident, nil
@@ -177,6 +187,9 @@ func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string
 	if p.SortKey == "id" {
 		q.SortKey = ""
 	}
+	if err := c.checkMarker(r); err != nil {
+		return Reply{}, err
+	}
 	if p.Marker != "" {
 		last, err := c.find(r.Context(), p.Marker)
 		if err != nil {
@@ -206,6 +219,21 @@ func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string
 		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, marker))
 	}
 	return ok(append(b, '}'))
+}
+
+// checkMarker refuses a marker that can be no item's.
+func (c *collection[T]) checkMarker(r *Request) error {
+	marker, given := r.Query["marker"]
+	_, isUUID := wire.UUID(marker)
+	switch {
+	case !given || isUUID:
+		return nil
+	case !c.nameMarker:
+		return wire.Invalid("Expected UUID for marker: %.80s", marker)
+	case !wire.Logical(marker):
+		return wire.Invalid("Expected name for marker: %.80s", marker)
+	}
+	return nil
 }
 
 // lastPart is what a list is called: "connectors" of "volume/connectors".
@@ -273,6 +301,9 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	ident, err := c.named(r)
+	if err != nil && c.lenient {
+		ident, err = r.Param(0), nil
+	}
 	if err != nil {
 		return Reply{}, err
 	}
@@ -296,6 +327,9 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 			}
 		}
 		changed = item
+		if c.table.Same(&before, item) {
+			return nil
+		}
 		return c.update(tx, ctx, item)
 	})
 	if err != nil {

@@ -188,7 +188,7 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/nodes/vifs", "1.28", "", 404, "could not be found"},
 		{"GET", "/v1/nodes/a~b", "1.9", "", 400, "logical name"},
 		{"GET", "/v1/nodes/a@b", "1.115", "", 400, "logical name"},
-		{"DELETE", "/v1/ports/p1", "1.115", "", 400, "Expected a UUID"},
+		{"DELETE", "/v1/ports/p1", "1.115", "", 400, "Expected UUID for port_uuid: p1"},
 		// Bodies.
 		{"POST", "/v1/nodes", "1.115", ``, 400, "JSON object"},
 		{"POST", "/v1/nodes", "1.115", `[]`, 400, "JSON object"},
@@ -224,7 +224,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"redfish_password":"sealed:v1:AAAA"}}`, 400, "sealed"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"x":[{"password":"p"}]}}`, 400, "list"},
 		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `"}`, 400, "'address' is a required property"},
-		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"nope"}`, 400, "Expected a MAC address but received nope"},
+		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"nope"}`, 400, "Expected valid MAC address for address: nope"},
 		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:01"}`, 409, "A port with MAC address aa:bb:cc:dd:ee:01 already exists."},
 		{"POST", "/v1/ports", "1.115", `{"node_uuid":"33333333-2222-4333-8444-555555555555","address":"aa:bb:cc:dd:ee:02"}`, 400, "could not be found"},
 		{"POST", "/v1/ports", "1.93", `{"node_ident":"n1","address":"aa:bb:cc:dd:ee:02"}`, 406, "node_ident"},

@@ -102,6 +102,9 @@ func (s *Server) listDrivers(r *Request) (Reply, error) {
 	if err := r.Query.Allow("type", "detail", "fields"); err != nil {
 		return Reply{}, err
 	}
+	if _, err := r.Query.Bool("detail"); err != nil {
+		return Reply{}, err
+	}
 	kind, given := r.Query["type"]
 	if _, detail := r.Query["detail"]; detail && r.Version < driverTypeSince {
 		return Reply{}, wire.NotAcceptable("The argument detail", driverTypeSince)

@@ -33,10 +33,10 @@ func portIdent(r *Request, names bool) (string, error) {
 		return id, nil
 	}
 	if !names || r.Version < portNameSince {
-		return "", wire.Invalid("Expected a UUID but received %.80s.", ident)
+		return "", wire.Invalid("Expected UUID for port_uuid: %.80s", ident)
 	}
-	if !wire.ValidName(ident, r.Version) {
-		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
+	if !wire.Logical(ident) {
+		return "", wire.Invalid("Expected UUID or name for port_ident: %.80s", ident)
 	}
 	return ident, nil
 }

@@ -29,7 +29,7 @@ var portTable = fields.New("port",
 	fields.Bool("pxe_enabled", 19, true, func(p *store.Port) *bool { return &p.PXEEnabled }).Write().Sort(),
 	fields.Time("updated_at", 1, func(p *store.Port) time.Time { return p.UpdatedAt }).Sort(),
 	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).Write().Max(32).Sort(),
-)
+).Strict()
 
 // macAddress is a field "address" that holds a MAC address in lower case.
 func macAddress[T any](since microversion.Version, at func(*T) *string) fields.Field[T] {
@@ -40,11 +40,11 @@ func macAddress[T any](since microversion.Version, at func(*T) *string) fields.F
 		}
 		s, isText := v.(string)
 		if !isText {
-			return nil, fmt.Errorf("it is not of type 'string'")
+			return nil, fmt.Errorf("%s is not of type 'string'", wire.AppendValue(nil, v))
 		}
 		mac, valid := wire.MAC(s)
 		if !valid {
-			return nil, wire.Invalid("Expected a MAC address but received %.40s.", s)
+			return nil, wire.Invalid("Expected valid MAC address for address: %.40s", s)
 		}
 		return mac, nil
 	}

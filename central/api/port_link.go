@@ -28,7 +28,8 @@ var vtepKeys = []string{"vtep-logical-switch", "vtep-physical-switch"}
 // linkForms are the keys of which a local_link_connection needs one set in full.
 var linkForms = [][]string{{"port_id", "switch_id"}, {"port_id", "hostname"}}
 
-// checkLink checks a local_link_connection whose version is not known.
+// checkLink checks a local_link_connection whose version is not known, and writes its
+// switch in lower case.
 func checkLink(v any) error {
 	link, _ := v.(map[string]any)
 	if len(link) == 0 || isVTEP(link) {
@@ -49,8 +50,11 @@ func checkLink(v any) error {
 	default:
 		return fmt.Errorf("network_type %.40q is not one of ['managed', 'unmanaged']", kind)
 	}
-	if id, given := link["switch_id"].(string); given && !validSwitch(id) {
-		return wire.Invalid("Expected a MAC address or an OpenFlow datapath ID but received %.80s.", id)
+	if id, given := link["switch_id"].(string); given {
+		if !validSwitch(id) {
+			return wire.Invalid("Expected a MAC address or OpenFlow datapath ID but received %.80s.", id)
+		}
+		link["switch_id"] = strings.ToLower(id)
 	}
 	for _, form := range linkForms {
 		if hasAll(link, form) {
@@ -74,7 +78,7 @@ func checkLinkVersion(r *Request, p *store.Port) error {
 			return wire.Invalid("Schema error for port: local_link_connection: since API version %s it cannot be a VTEP gateway", vtepUntil)
 		}
 	}
-	if p.IsSmartNIC && !hasAll(link, []string{"port_id", "hostname"}) {
+	if p.IsSmartNIC && len(link) > 0 && !hasAll(link, []string{"port_id", "hostname"}) {
 		return wire.Invalid("Smart NIC port must have port_id and hostname in local_link_connection")
 	}
 	return nil
@@ -83,18 +87,14 @@ func checkLinkVersion(r *Request, p *store.Port) error {
 func isVTEP(link map[string]any) bool { return len(link) == len(vtepKeys) && hasAll(link, vtepKeys) }
 
 func hasAll(link map[string]any, keys []string) bool {
-	return !slices.ContainsFunc(keys, func(key string) bool { text, isText := link[key].(string); return !isText || text == "" })
+	return !slices.ContainsFunc(keys, func(key string) bool { _, isText := link[key].(string); return !isText })
 }
 
 // validSwitch admits what names a switch: a MAC address, or an OpenFlow datapath ID
-// (16 hexadecimal digits, with colons or without).
+// (16 hexadecimal digits).
 func validSwitch(id string) bool {
 	if _, isMAC := wire.MAC(id); isMAC {
 		return true
 	}
-	digits := strings.ReplaceAll(id, ":", "")
-	if strings.Contains(id, ":") && len(id) != 23 {
-		return false
-	}
-	return len(digits) == 16 && strings.Trim(strings.ToLower(digits), "0123456789abcdef") == ""
+	return len(id) == 16 && strings.Trim(strings.ToLower(id), "0123456789abcdef") == ""
 }

@@ -93,7 +93,7 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	if r.Query.Has("node_uuid") {
 		node = "node_uuid" // which is older, and wins
 	}
-	if err := oneFilter(r, node, "portgroup", "address", "shard", "conductor_groups"); err != nil {
+	if err := oneFilter(r, node, "portgroup", "shard", "conductor_groups"); err != nil {
 		return q, p, err
 	}
 	if q.Address, err = addressOfQuery(r); err != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -43,8 +44,8 @@ func checkPhysicalNetwork(ctx context.Context, tx *store.Tx, group *store.Portgr
 	}
 	for _, m := range members {
 		if m.UUID != p.UUID && m.PhysicalNetwork != p.PhysicalNetwork {
-			return conflict("Port %s with physical network %q cannot be a member of portgroup %s, whose port %s is in physical network %q.",
-				p.UUID, p.PhysicalNetwork, group.UUID, m.UUID, m.PhysicalNetwork)
+			return conflict("Port with physical network %s cannot become a member of port group %s which has ports in physical network %s.",
+				cmp.Or(p.PhysicalNetwork, "None"), group.UUID, cmp.Or(m.PhysicalNetwork, "None"))
 		}
 	}
 	return nil

@@ -118,6 +118,9 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 				return err
 			}
 		}
+		if portTable.Same(&before, p) {
+			return nil
+		}
 		if to != n {
 			if err := errors.Join(tx.Touch(ctx, n.UUID), tx.Enqueue(ctx, dispatch.Dirty(to))); err != nil {
 				return err

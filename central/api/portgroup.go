@@ -30,13 +30,13 @@ var portgroupTable = fields.New("portgroup",
 	fields.Computed("dynamic_portgroup", 111, func(p *store.Portgroup) any { return p.Dynamic }).Sort(),
 	fields.Object("extra", 23, func(p *store.Portgroup) *map[string]any { return &p.Extra }).Write(),
 	fields.Computed("internal_info", 23, func(p *store.Portgroup) any { return mask(p.InternalInfo) }),
-	fields.Text("mode", 26, func(p *store.Portgroup) *string { return &p.Mode }).Write().Lenient().Max(255).Sort(),
+	fields.Text("mode", 23, func(p *store.Portgroup) *string { return &p.Mode }).From(26).Write().Lenient().Max(255).Sort(),
 	fields.UUID("node_uuid", 23, func(p *store.Portgroup) *string { return &p.Node }).Write().Must(),
 	fields.Text("physical_network", 102, func(p *store.Portgroup) *string { return &p.PhysicalNetwork }).Write().Max(64).Where(notEmpty).Sort(),
-	fields.Object("properties", 26, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write().Lenient(),
+	fields.Object("properties", 23, func(p *store.Portgroup) *map[string]any { return &p.Properties }).From(26).Write().Lenient(),
 	fields.Bool("standalone_ports_supported", 23, true, func(p *store.Portgroup) *bool { return &p.StandalonePortsSupported }).Write().Sort(),
 	fields.Time("updated_at", 23, func(p *store.Portgroup) time.Time { return p.UpdatedAt }).Sort(),
-)
+).Strict()
 
 func (s *Server) portgroups() Resource {
 	const list, ports, one = "baremetal:portgroup:list", "baremetal:port:list", "portgroups/{portgroup}"
@@ -58,7 +58,7 @@ func (s *Server) portgroups() Resource {
 
 func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 	return &collection[store.Portgroup]{
-		path: "portgroups", noun: "Portgroup", another: "A portgroup", table: portgroupTable, fieldsSince: portgroupsSince, detailSince: 43,
+		path: "portgroups", noun: "Portgroup", another: "A portgroup", item: "portgroup_ident", table: portgroupTable, fieldsSince: portgroupsSince, detailSince: 43,
 		ident:   nameOrUUID,
 		filters: map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": 99, "shard": 106},
 		store:   s.Store, find: s.Store.Portgroup, page: s.portgroupPage,
@@ -77,7 +77,7 @@ func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 // portgroupPage returns the portgroups that the request's filter admits.
 func (s *Server) portgroupPage(r *Request, p store.Page) ([]*store.Portgroup, error) {
 	q := store.PortgroupQuery{Page: p}
-	if err := oneFilter(r, "node", "address", "shard", "conductor_groups"); err != nil {
+	if err := oneFilter(r, "node", "shard", "conductor_groups"); err != nil {
 		return nil, err
 	}
 	var err error
@@ -87,14 +87,26 @@ func (s *Server) portgroupPage(r *Request, p store.Page) ([]*store.Portgroup, er
 	if q.Shards, q.ConductorGroups, err = placesOfQuery(r); err != nil {
 		return nil, err
 	}
-	if ident := r.Query["node"]; ident != "" {
-		n, err := s.node(r, ident)
-		if err != nil {
-			return nil, err
-		}
-		q.Nodes = []string{n.UUID}
+	if q.Nodes, err = s.nodesOfQuery(r); err != nil {
+		return nil, err
 	}
 	return s.Store.Portgroups(r.Context(), q)
+}
+
+// nodesOfQuery reads the filter "node": the UUID of the node, alone, or nil for all.
+func (s *Server) nodesOfQuery(r *Request) ([]string, error) {
+	ident, given := r.Query["node"]
+	if !given {
+		return nil, nil
+	}
+	if !wire.Logical(ident) {
+		return nil, wire.Invalid("Expected UUID or name for node: %.80s", ident)
+	}
+	n, err := s.node(r, ident)
+	if err != nil {
+		return nil, err
+	}
+	return []string{n.UUID}, nil
 }
 
 // portgroupsOfNode returns the portgroups of the path's node.
@@ -115,19 +127,19 @@ func oneFilter(r *Request, names ...string) error {
 		}
 	}
 	if given > 1 {
-		return wire.Invalid("Filtering by more than one of %s simultaneously is not supported.", strings.Join(names, ", "))
+		return notHere
 	}
 	return nil
 }
 
 // addressOfQuery reads the filter "address"; empty for none.
 func addressOfQuery(r *Request) (string, error) {
-	if !r.Query.Has("address") {
+	if _, given := r.Query["address"]; !given {
 		return "", nil
 	}
 	mac, valid := wire.MAC(r.Query["address"])
 	if !valid {
-		return "", wire.Invalid("Expected a MAC address but received %.40s.", r.Query["address"])
+		return "", wire.Invalid("Expected valid MAC address for address: %.40s", r.Query["address"])
 	}
 	return mac, nil
 }

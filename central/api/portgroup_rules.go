@@ -30,7 +30,7 @@ func (s *Server) linkedNode(ctx context.Context, r *Request, tx *store.Tx, id st
 // checkPortgroup checks what the fields of a portgroup cannot check alone, and tells
 // the rack. before is nil for a new one.
 func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, before, p *store.Portgroup) error {
-	if p.Name != "" && !wire.ValidName(p.Name, r.Version) {
+	if p.Name != "" && !wire.Logical(p.Name) {
 		return wire.Invalid("Cannot create or update portgroup with invalid name '%.80s'", p.Name)
 	}
 	if p.Mode == "" && before == nil {
@@ -52,7 +52,7 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 		if err := checkPortgroupChange(r, n, before, p); err != nil {
 			return err
 		}
-		if err := checkMembers(ctx, tx, before, p); err != nil {
+		if err := checkMembers(ctx, tx, n, before, p); err != nil {
 			return err
 		}
 	}
@@ -100,9 +100,10 @@ func (s *Server) movedPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 	return errors.Join(tx.Touch(ctx, from.UUID), tx.Enqueue(ctx, dispatch.Dirty(from)))
 }
 
-// checkMembers refuses a change that does not fit the ports of the portgroup.
-func checkMembers(ctx context.Context, tx *store.Tx, before, p *store.Portgroup) error {
-	if !before.StandalonePortsSupported || p.StandalonePortsSupported {
+// checkMembers refuses a change that does not fit the ports of the portgroup, where the
+// network interface of its node n minds.
+func checkMembers(ctx context.Context, tx *store.Tx, n *store.Node, before, p *store.Portgroup) error {
+	if !before.StandalonePortsSupported || p.StandalonePortsSupported || n.Interfaces["network"] == noopNetwork {
 		return nil
 	}
 	members, err := membersOf(ctx, tx, p)

@@ -82,7 +82,7 @@ func TestPortgroup(t *testing.T) {
 		{404, "GET", "/v1/nodes/n1/portgroups", "1.23", ""},
 		{400, "GET", "/v1/portgroups/bond%200", "1.115", ""},
 		{404, "GET", "/v1/portgroups/bond1", "1.115", ""},
-		{400, "GET", "/v1/portgroups?node=n1&shard=s", "1.115", ""},
+		{403, "GET", "/v1/portgroups?node=n1&shard=s", "1.115", ""},
 		{406, "GET", "/v1/portgroups?shard=s", "1.105", ""},
 		{406, "GET", "/v1/portgroups?conductor_groups=s", "1.98", ""},
 		{406, "GET", "/v1/portgroups?fields=mode", "1.25", ""},
@@ -95,6 +95,11 @@ func TestPortgroup(t *testing.T) {
 		{400, "POST", "/v1/portgroups", "1.115", `{}`},
 		{400, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"` + nodeID + `","dynamic_portgroup":true}`},
 		{400, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"` + nodeID + `","name":"a b"}`},
+		{400, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"` + nodeID + `","uuid":""}`},
+		{406, "PATCH", one, "1.25", `[{"op":"remove","path":"/mode"}]`},
+		{400, "GET", "/v1/portgroups?node=", "1.115", ""},
+		{400, "GET", "/v1/portgroups?marker=", "1.115", ""},
+		{400, "GET", "/v1/portgroups?marker=bond0", "1.115", ""},
 		{400, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"` + nodeID + `","address":"x"}`},
 		{409, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"` + nodeID + `","name":"bond0"}`},
 		{409, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"` + nodeID + `","uuid":"` + groupID + `"}`},
@@ -129,7 +134,14 @@ func TestPortRules(t *testing.T) {
 		{409, "POST", "/v1/ports", "1.115", made(`,"portgroup_uuid":"` + groupID + `"`)},                      // pxe_enabled
 		{409, "POST", "/v1/ports", "1.115", made(`,"pxe_enabled":false,"physical_network":"red","portgroup_uuid":"` + groupID + `"`)},
 		{400, "POST", "/v1/ports", "1.115", made(`,"physical_network":""`)},
-		{400, "POST", "/v1/ports", "1.115", made(`,"is_smartnic":true`)},
+		{400, "POST", "/v1/ports", "1.115", made(`,"is_smartnic":true,"local_link_connection":{"port_id":"1","switch_id":"aa:bb:cc:dd:ee:ff"}`)},
+		{400, "POST", "/v1/ports", "1.115", made(`,"uuid":""`)},
+		{400, "POST", "/v1/ports", "1.115", made(`,"portgroup_uuid":""`)},
+		{400, "POST", "/v1/ports", "1.115", made(`,"local_link_connection":{"port_id":"1","switch_id":"0a:1b:2c:3d:4e:5f:6a:7b"}`)},
+		{406, "PATCH", one, "1.33", `[{"op":"remove","path":"/physical_network"}]`},
+		{406, "GET", "/v1/ports?fields=", "1.7", ""},
+		{406, "GET", "/v1/ports?sort_key=portgroup_uuid", "1.23", ""},
+		{400, "GET", "/v1/ports?address=", "1.115", ""},
 		{400, "POST", "/v1/ports", "1.115", made(`,"local_link_connection":{"port_id":"1"}`)},
 		{400, "POST", "/v1/ports", "1.115", made(`,"local_link_connection":{"port_id":"1","switch_id":"sw"}`)},
 		{400, "POST", "/v1/ports", "1.115", made(`,"local_link_connection":{"network_type":"wild"}`)},
@@ -140,8 +152,8 @@ func TestPortRules(t *testing.T) {
 		{400, "POST", "/v1/ports", "1.115", made(`,"vendor":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`)},
 		{406, "POST", "/v1/ports", "1.110", made(`,"available_for_dynamic_portgroup":false`)},
 		{409, "PATCH", one, "1.115", `[{"op":"replace","path":"/pxe_enabled","value":true}]`},
-		{400, "GET", "/v1/ports?node=n1&portgroup=" + groupID, "1.115", ""},
-		{400, "GET", "/v1/ports?node_uuid=" + nodeID + "&portgroup=" + groupID, "1.115", ""},
+		{403, "GET", "/v1/ports?node=n1&portgroup=" + groupID, "1.115", ""},
+		{403, "GET", "/v1/ports?node_uuid=" + nodeID + "&portgroup=" + groupID, "1.115", ""},
 		{406, "GET", "/v1/ports?node=n1", "1.4", ""},
 		{406, "GET", "/v1/ports/detail?node=n1", "1.1", ""},
 		{406, "GET", "/v1/ports?portgroup=" + groupID, "1.23", ""},
@@ -153,7 +165,7 @@ func TestPortRules(t *testing.T) {
 			t.Errorf("%s: %d ports, want 1", path, len(list))
 		}
 	}
-	for _, link := range []string{`{"port_id":"1","switch_id":"aa:bb:cc:dd:ee:ff"}`, `{"port_id":"1","switch_id":"0a:1b:2c:3d:4e:5f:6a:7b"}`,
+	for _, link := range []string{`{"port_id":"1","switch_id":"aa:bb:cc:dd:ee:ff"}`, `{"port_id":"1","switch_id":"0A1B2C3D4E5F6A7B"}`, `{"port_id":"","switch_id":"0a1b2c3d4e5f6a7b"}`,
 		`{"port_id":"1","hostname":"h"}`, `{"network_type":"unmanaged"}`, `{}`} {
 		b.want(200, "PATCH", one, "1.115", `[{"op":"replace","path":"/local_link_connection","value":`+link+`}]`)
 	}

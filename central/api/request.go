@@ -120,7 +120,8 @@ type selector[S any] interface {
 // detailSince). whole: without either, all fields are shown.
 func selectFields[S any](r *Request, t selector[S], whole bool, fieldsSince, detailSince microversion.Version) (S, error) {
 	var none S
-	names, given := r.Query.List("fields"), r.Query.Has("fields")
+	names := r.Query.List("fields")
+	_, given := r.Query["fields"]
 	if given && r.Version < fieldsSince {
 		return none, wire.NotAcceptable("The argument fields", fieldsSince)
 	}

@@ -52,7 +52,7 @@ func (s *Server) runbooks() Resource {
 
 func (s *Server) runbookCollection() *collection[store.Runbook] {
 	return &collection[store.Runbook]{
-		path: "runbooks", noun: "Runbook", another: "A runbook", table: runbookTable, fieldsSince: runbookSince, detailSince: runbookSince, ident: nameOrUUID,
+		path: "runbooks", noun: "Runbook", another: "A runbook", item: "runbook_ident", nameMarker: true, table: runbookTable, fieldsSince: runbookSince, detailSince: runbookSince, ident: nameOrUUID,
 		filters: map[string]microversion.Version{"project": runbookSince},
 		store:   s.Store, find: s.Store.Runbook,
 		page: func(r *Request, p store.Page) ([]*store.Runbook, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -13,7 +14,10 @@ func (s *Server) shards() Resource {
 	}}
 }
 
-// listShards answers how many nodes each shard has; those without are in "null".
+// noShard is what the nodes without a shard are listed under: a text, as in Ironic.
+const noShard = "None"
+
+// listShards answers how many nodes each shard has, the largest first.
 func (s *Server) listShards(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
@@ -27,7 +31,7 @@ func (s *Server) listShards(r *Request) (Reply, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.AppendValue(append(b, `{"name":`...), orNull(shard.Name))
+		b = wire.AppendString(append(b, `{"name":`...), cmp.Or(shard.Name, noShard))
 		b = append(wire.AppendValue(append(b, `,"count":`...), shard.Nodes), '}')
 	}
 	return ok(append(b, `]}`...))

@@ -78,11 +78,11 @@ func shownTarget(r *Request, v *store.VolumeTarget) *store.VolumeTarget {
 
 func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 	return &collection[store.VolumeConnector]{
-		path: "volume/connectors", noun: "Volume connector", another: "A volume connector", table: connectorTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		path: "volume/connectors", noun: "Volume connector", another: "A volume connector", item: "connector_uuid", table: connectorTable, fieldsSince: volumesSince, detailSince: volumesSince,
 		filters: map[string]microversion.Version{"node": volumesSince},
 		store:   s.Store, find: s.Store.VolumeConnector,
 		page: func(r *Request, p store.Page) ([]*store.VolumeConnector, error) {
-			nodes, err := s.volumeNodes(r)
+			nodes, err := s.nodesOfQuery(r)
 			if err != nil {
 				return nil, err
 			}
@@ -98,12 +98,12 @@ func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 
 func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 	return &collection[store.VolumeTarget]{
-		path: "volume/targets", noun: "Volume target", another: "A volume target", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		path: "volume/targets", noun: "Volume target", another: "A volume target", item: "target_uuid", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince,
 		filters: map[string]microversion.Version{"node": volumesSince},
 		shown:   shownTarget,
 		store:   s.Store, find: s.Store.VolumeTarget,
 		page: func(r *Request, p store.Page) ([]*store.VolumeTarget, error) {
-			nodes, err := s.volumeNodes(r)
+			nodes, err := s.nodesOfQuery(r)
 			if err != nil {
 				return nil, err
 			}

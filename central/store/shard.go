@@ -13,11 +13,11 @@ type Shard struct {
 
 var (
 	// selectShards reads all of one column: counting is what it is for.
-	selectShards   = register("SELECT n.shard, COUNT(*) FROM nodes n GROUP BY n.shard ORDER BY n.shard")
+	selectShards   = register("SELECT n.shard, COUNT(*) FROM nodes n GROUP BY n.shard ORDER BY COUNT(*) DESC, n.shard")
 	selectChildren = register("SELECT n.uuid FROM nodes n WHERE n.parent_node = $1 ORDER BY n.uuid")
 )
 
-// Shards counts the nodes of each shard, in order of name.
+// Shards counts the nodes of each shard, the largest first.
 func (s *Store) Shards(ctx context.Context) ([]Shard, error) {
 	var list []Shard
 	r, err := s.engine.query(ctx, selectShards)

@@ -23,6 +23,8 @@ import (
 type Field[T any] struct {
 	Name  string
 	Since microversion.Version // first version that shows the field
+	// Asked is the first version whose requests may name the field; 0: Since.
+	Asked microversion.Version
 	// Get returns the value for the answer, Stored the one that a PATCH starts
 	// from. Stored is nil where they do not differ.
 	Get, Stored func(*T) any
@@ -44,6 +46,12 @@ type Field[T any] struct {
 	// operation is about the field, as Ironic does.
 	FirstGuards bool
 }
+
+// From lets requests name the field from a later version on than answers show it.
+func (f Field[T]) From(v microversion.Version) Field[T] { f.Asked = v; return f }
+
+// asked is the first version whose requests may name the field.
+func (f *Field[T]) asked() microversion.Version { return max(f.Since, f.Asked) }
 
 // Post lets POST set the field.
 func (f Field[T]) Post() Field[T] { f.CanPost = true; return f }
@@ -252,7 +260,7 @@ func CheckText(v any) (any, error) {
 type notBoolean struct{ text string }
 
 func (e *notBoolean) Error() string {
-	return fmt.Sprintf("Unrecognized value '%.40s', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", e.text)
+	return fmt.Sprintf("Unrecognized value '%.40s', acceptable values are: %s", e.text, wire.BoolWords)
 }
 
 // CheckBool admits a boolean, one of the words for it, or null.

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"slices"
@@ -16,22 +17,22 @@ import (
 // Nothing is set unless everything passes.
 func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
 	names := sortedKeys(body)
-	for _, name := range names {
-		if i, ok := t.index[name]; !ok || !t.fields[i].CanPost {
-			return t.invalid("Additional properties are not allowed ('%.80s' was unexpected)", name)
-		}
-	}
 	for i := range t.fields {
 		if f := &t.fields[i]; f.Required && body[f.Name] == nil {
 			return t.invalid("'%s' is a required property", f.Name)
+		}
+	}
+	for _, name := range names {
+		if i, ok := t.index[name]; !ok || !t.fields[i].CanPost {
+			return t.invalid("Additional properties are not allowed ('%.80s' was unexpected)", name)
 		}
 	}
 	values := make(map[int]any, len(body))
 	for _, name := range names {
 		i := t.index[name]
 		f := &t.fields[i]
-		if f.Since > v && body[name] != nil {
-			return wire.NotAcceptable("Field "+name, f.Since)
+		if f.asked() > v && body[name] != nil {
+			return wire.NotAcceptable("Field "+name, f.asked())
 		}
 		value, err := t.check(f, body[name])
 		if err != nil {
@@ -49,7 +50,8 @@ func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) e
 }
 
 // Update applies the operations of a PATCH to obj and returns the names of the
-// fields that they touch. What only removes a field may be older than the field.
+// fields that they touch. What only removes a field may be older than the field, unless
+// the table is strict.
 // Nothing is set unless everything passes.
 func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touched []string, err error) {
 	for i := range ops {
@@ -58,8 +60,8 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		switch {
 		case !known || !f.CanPatch:
 			return nil, wire.Invalid("Cannot patch %.200s. Only the following can be updated: %s", ops[i].Path, strings.Join(t.patchable(), ", "))
-		case f.Since > v && !(ops[i].Kind == patch.Remove && ops[i].Whole()) && (i == 0 || !f.FirstGuards):
-			return nil, wire.NotAcceptable("Field "+root, f.Since)
+		case f.asked() > v && (t.strict || ops[i].Kind != patch.Remove || !ops[i].Whole()) && (i == 0 || !f.FirstGuards):
+			return nil, wire.NotAcceptable("Field "+root, f.asked())
 		}
 		if !slices.Contains(touched, root) {
 			touched = append(touched, root)
@@ -91,6 +93,16 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		f.Set(obj, doc[name])
 	}
 	return touched, nil
+}
+
+// Same reports whether a and b do not differ in any field that a PATCH may set.
+func (t *Table[T]) Same(a, b *T) bool {
+	for i := range t.fields {
+		if f := &t.fields[i]; f.CanPatch && !bytes.Equal(wire.AppendValue(nil, f.stored(a)), wire.AppendValue(nil, f.stored(b))) {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *Field[T]) stored(obj *T) any {

@@ -12,6 +12,7 @@ type Table[T any] struct {
 	resource string // for errors: "node"
 	fields   []Field[T]
 	index    map[string]int
+	strict   bool
 	// all and short are the selections by version.
 	all, short [microversion.Max + 1]Selection
 }
@@ -36,6 +37,9 @@ func New[T any](resource string, list ...Field[T]) *Table[T] {
 	}
 	return t
 }
+
+// Strict lets no PATCH take away a field that is newer than it.
+func (t *Table[T]) Strict() *Table[T] { t.strict = true; return t }
 
 // Lookup returns a field by name.
 func (t *Table[T]) Lookup(name string) (*Field[T], bool) {
@@ -87,7 +91,7 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 		if !ok {
 			return s, wire.Invalid("Field(s) \"%.80s\" are not valid", name)
 		}
-		if since := t.fields[i].Since; since > v {
+		if since := t.fields[i].asked(); since > v {
 			return s, wire.NotAcceptable("Field "+name, since)
 		}
 		s.columns = append(s.columns, i)
@@ -104,8 +108,8 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	if !ok {
 		return wire.Invalid("The sort_key value \"%.80s\" is an invalid field for sorting", key)
 	}
-	if f.Since > v {
-		return wire.NotAcceptable("Sorting by "+key, f.Since)
+	if f.asked() > v {
+		return wire.NotAcceptable("Sorting by "+key, f.asked())
 	}
 	if !f.SortKey {
 		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)

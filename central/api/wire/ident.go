@@ -62,6 +62,13 @@ func MAC(s string) (canonical string, ok bool) {
 	return m, mac.MatchString(m)
 }
 
+// Logical reports whether a request may call something by the name: also by one that
+// nothing can have, which is then not found.
+func Logical(name string) bool { return unreserved.MatchString(name) }
+
+// BoolWords are the words that mean yes or no, for errors.
+const BoolWords = "'0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"
+
 // Bool reads one of the words that mean yes or no.
 func Bool(s string) (value, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(s)) {

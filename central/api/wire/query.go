@@ -59,8 +59,7 @@ func (q Query) Bool(name string) (*bool, error) {
 	}
 	v, ok := Bool(s)
 	if !ok {
-		return nil, Invalid("Invalid %s: Unrecognized value '%.80s', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', "+
-			"'on', 't', 'true', 'y', 'yes'", name, s)
+		return nil, Invalid("Invalid %s: Unrecognized value '%.80s', acceptable values are: %s", name, s, BoolWords)
 	}
 	return &v, nil
 }
@@ -129,11 +128,11 @@ var PageArguments = []string{"limit", "marker", "sort_key", "sort_dir"}
 func (q Query) Page(sortKey string) (Page, error) {
 	p := Page{Limit: MaxLimit, Marker: q["marker"], SortKey: sortKey}
 	if s, given := q["limit"]; given {
-		n, err := strconv.Atoi(s) // for one that is too large: the largest
-		if err != nil && !errors.Is(err, strconv.ErrRange) {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		switch {
+		case err != nil && !errors.Is(err, strconv.ErrRange): // which means as many, or as few, as there may be
 			return p, Invalid("Expected an integer for limit: %.40s", s)
-		}
-		if n <= 0 {
+		case n <= 0:
 			return p, Invalid("Limit must be positive")
 		}
 		p.Limit = min(n, MaxLimit)
