@@ -38,7 +38,7 @@ var allocationTable = fields.New("allocation",
 
 // allocationName admits the name of an allocation.
 func allocationName(v any) error {
-	if name, _ := v.(string); name != "" && !wire.ValidName(name, allocationsSince) {
+	if name, _ := v.(string); name != "" && (len(name) > 255 || !wire.Logical(name)) {
 		return wire.Invalid("Cannot create or update allocation with invalid name '%.80s'", name)
 	}
 	return nil
@@ -73,12 +73,12 @@ func (s *Server) allocationCollection() *collection[store.Allocation] {
 
 func (s *Server) allocationPage(r *Request, p store.Page) ([]*store.Allocation, error) {
 	q := store.AllocationQuery{Page: p, ResourceClass: r.Query["resource_class"], State: r.Query["state"], Owner: r.Query["owner"]}
-	if ident := r.Query["node"]; ident != "" {
-		n, err := s.node(r, ident)
-		if err != nil {
-			return nil, asInvalid(err)
-		}
-		q.Node = n.UUID
+	nodes, err := s.nodesOfQuery(r)
+	if err != nil {
+		return nil, asInvalid(err)
+	}
+	if len(nodes) > 0 {
+		q.Node = nodes[0]
 	}
 	return s.Store.Allocations(r.Context(), q)
 }

@@ -42,6 +42,10 @@ func TestAccepted(t *testing.T) {
 		{200, "GET", "/v1/nodes?maintenance=off&associated=NO", "1.1", "", `"nodes":[{`},
 		{200, "GET", "/v1/nodes?driver=", "1.115", "", `{"nodes":[]}`},
 		{200, "GET", "/v1/nodes?limit=99999999999999999999", "1.115", "", `"nodes":[{`},
+		// As many as there may be.
+		{200, "GET", "/v1/nodes?limit=99999999999999999999", "1.1", "", `"nodes":[{`},
+		// No fields are the links alone.
+		{200, "GET", "/v1/drivers?fields=", "1.77", "", `"drivers":[{"links":[`},
 		// Clients that send {} wherever there is a body to send.
 		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", `{}`, ""},
 		{204, "PUT", n + "/traits/CUSTOM_A", "1.37", "", ""},

@@ -32,6 +32,10 @@ var notHere = wire.Errorf(http.StatusForbidden, "Operation not permitted.")
 // themselves.
 var headings = []string{"management", "raid"}
 
+// unborn are collections that are not there at all, whatever the method, before the version
+// that brought them. Of others only the methods are refused.
+var unborn = map[string]microversion.Version{"events": 54, "volume": volumesSince}
+
 // unbornParts are the parts of a node that are not there at all, whatever the method, before
 // the version that brought them. Of others only the methods are refused.
 var unbornParts = []string{"portgroups", "vifs", "bios", "allocation", "history", "inventory", "children", "firmware", "vmedia", "traits"}
@@ -48,7 +52,7 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 	if last < 0 {
 		return notAllowed
 	}
-	if s.router.root.literal[parts[0]] == nil {
+	if s.router.root.literal[parts[0]] == nil || v < unborn[parts[0]] {
 		return notFound
 	}
 	ofNode := parts[0] == "nodes" && last >= 2
