@@ -1,7 +1,6 @@
 package api
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -56,7 +55,7 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 		return notFound
 	}
 	ofNode := parts[0] == "nodes" && last >= 2
-	if ofNode && slices.Contains(unbornParts, parts[2]) && !slices.ContainsFunc(slices.Collect(maps.Values(methods)), func(m *Route) bool { return m.Since <= v }) {
+	if ofNode && slices.Contains(unbornParts, parts[2]) && !s.router.born(parts[:3], v) {
 		return notFound
 	}
 	if of := s.router.below(parts, method); of != "" {
@@ -68,7 +67,9 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 		return wire.Invalid("Schema error: '%.80s' is not of type 'object'", parts[last])
 	case method == http.MethodPatch && strange:
 		return wire.Invalid("Invalid reset_interfaces: Unrecognized value '%.80s'", parts[2])
-	case method == http.MethodDelete && strange, len(methods) == 0 && method == http.MethodGet && !slices.Contains(headings, parts[last]):
+	case method == http.MethodDelete && strange:
+		return wire.Errorf(http.StatusNotFound, "Resource could not be found.")
+	case len(methods) == 0 && method == http.MethodGet && !slices.Contains(headings, parts[last]):
 		return notFound
 	}
 	return notAllowed

@@ -27,9 +27,13 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	config, err := r.Object()
+	body, err := r.JSON(wire.MaxBody)
 	if err != nil {
 		return Reply{}, err
+	}
+	config, isObject := body.(map[string]any)
+	if !isObject && body != nil { // no body at all takes the target back, as an empty one does
+		return Reply{}, wire.Invalid("The request's body must be a JSON object")
 	}
 	n, err := s.idleNode(r)
 	if err != nil {

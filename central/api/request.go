@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -103,7 +104,7 @@ func (r *Request) nodeIdent(ident string) (string, error) {
 		return "", wire.Errorf(http.StatusNotFound, "Node %.80s could not be found.", ident)
 	}
 	if !wire.ValidName(ident, r.Version) {
-		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
+		return "", wire.FrameworkError(http.StatusBadRequest, fmt.Sprintf("Expected a logical name or UUID but received %.80s.", ident))
 	}
 	return ident, nil
 }

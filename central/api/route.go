@@ -81,7 +81,7 @@ func (r *Route) late(v microversion.Version) error {
 func (r *Route) aloof() bool {
 	parts := split(r.Path)
 	if parts[0] == "nodes" && len(parts) > 2 {
-		return slices.Contains(unbornParts, parts[2])
+		return parts[2] == "volume" && len(parts) > 3 || parts[2] != "traits" && slices.Contains(unbornParts, parts[2])
 	}
 	return slices.Contains([]string{"allocations", "deploy_templates", "inspection_rules", "runbooks", "shards"}, parts[0])
 }
@@ -204,6 +204,17 @@ func (r *router) fieldOf(parts []string) (methods map[string]*Route, params []st
 		return nil, nil, ""
 	}
 	return methods, params, parts[last]
+}
+
+// born reports whether a path has a method in version v.
+func (r *router) born(parts []string, v microversion.Version) bool {
+	methods, _ := r.find(parts)
+	for _, route := range methods {
+		if route.Since <= v {
+			return true
+		}
+	}
+	return false
 }
 
 // below names the parameter that a path lacks to be one that has the method; empty when

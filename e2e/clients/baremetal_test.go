@@ -30,8 +30,9 @@ func fleet(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
+	dir := t.TempDir() // before the clean-up below, so that it goes after the fleet
 	go func() {
-		done <- dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: t.TempDir(), Drivers: []string{"redfish"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		done <- dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: dir, Drivers: []string{"redfish"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
 			func(s *stack.Stack) { up <- s })
 	}()
 	t.Cleanup(func() {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"net/netip"
 	"regexp"
 	"strings"
 
@@ -50,8 +49,7 @@ func ValidName(name string, v microversion.Version) bool {
 			return false
 		}
 	}
-	_, err := netip.ParseAddr(name)
-	return err != nil
+	return true
 }
 
 var mac = regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){5}$`)

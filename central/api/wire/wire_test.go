@@ -50,7 +50,7 @@ func TestNames(t *testing.T) {
 		want    bool
 	}{
 		{"host-1.example", 5, true}, {"under_score", 9, false}, {"under_score", 10, true}, {"a b", 115, false}, {"", 115, false},
-		{"1.2.3.4", 9, false}, {"states", 115, false}, {"11111111222243338444555555555555", 115, false}, {"~x", 10, true},
+		{"1.2.3.4", 9, true}, {"Upper", 9, false}, {"Upper", 10, true}, {"states", 115, false}, {"11111111222243338444555555555555", 115, false}, {"~x", 10, true},
 	} {
 		if got := ValidName(tt.name, tt.version); got != tt.want {
 			t.Errorf("%q at %s: %t, want %t", tt.name, tt.version, got, tt.want)
