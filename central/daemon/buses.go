@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/protocol/bus"
 )
 
 // buses are central's connections: one that reaches every site, or, where sites have
@@ -35,7 +37,6 @@ func connect(ctx context.Context, cfg *Config, authority *enrol.Authority) (*bus
 				cfg.Log.Warn("bus is away", "error", err)
 			}
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { cfg.Log.Warn("the bus complains", "error", err) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { cfg.Log.Info("bus is back", "server", c.ConnectedServerName()) })}
 	b := &buses{sites: map[string]*nats.Conn{}, ours: true}
 	if authority != nil {
@@ -90,6 +91,16 @@ func (b *buses) away() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// attend has complaints about the connections logged, and overflows counted by site.
+func (b *buses) attend(overflowed func(site string), log *slog.Logger) {
+	if b.shared != nil {
+		bus.Attend(b.shared, log, func() { overflowed("") })
+	}
+	for site, c := range b.sites {
+		bus.Attend(c, log.With("site", site), func() { overflowed(site) })
+	}
 }
 
 func (b *buses) close() {

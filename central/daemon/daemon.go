@@ -63,6 +63,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	defer buses.close()
 
 	m := metrics.New(db.Statements)
+	buses.attend(func(site string) { m.BusOverflows.WithLabelValues(site).Inc() }, cfg.Log)
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
 	members := roster.New(roster.Config{Log: cfg.Log, SiteOf: siteMap.SiteOf, Failover: siteMap.Failover, Heard: open.Heard,
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})

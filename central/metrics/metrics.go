@@ -35,6 +35,7 @@ type Metrics struct {
 	EventsWaiting   *prometheus.GaugeVec
 	EventsAge       *prometheus.GaugeVec
 	WatchdogEnded   *prometheus.CounterVec
+	BusOverflows    *prometheus.CounterVec
 }
 
 // New registers everything. statements returns the store's count of SQL statements.
@@ -78,6 +79,7 @@ func New(statements func() uint64) *Metrics {
 	m.EventsWaiting = gauge("events_waiting", "Events that wait at the site, as the one read last tells; of the replica that reads them.", "site")
 	m.EventsAge = gauge("events_age_seconds", "Age of the oldest event that has been read and not applied or, with none in hand, of the one read last while others wait.", "site")
 	m.WatchdogEnded = counter("watchdog_ended_total", "Works ended by central because no rackd was left to do them.", "site")
+	m.BusOverflows = counter("bus_overflows_total", "Times a subscription on a site's bus began to lose messages, because they were not taken fast enough; they come again, later. Without a site: the bus that all share.", "site")
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ironyard_central_sql_statements_total",
 		Help: "SQL statements sent, BEGIN and COMMIT left out."}, func() float64 { return float64(statements()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

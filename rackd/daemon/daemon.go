@@ -132,6 +132,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
 	m := metrics.New(r.registry, metrics.Sources{LeaseAge: r.lease.Age, Members: func() int { return len(r.lease.Members()) },
 		Share: func() metrics.Share { return metrics.Share(r.conductor.Share()) }})
+	bus.Attend(c.Conn, c.Log, m.Overflowed)
 	r.site.Trouble = func(bucket string, err error) {
 		c.Log.Warn("reading a bucket anew", "bucket", bucket, "error", err)
 		m.Reread(bucket)

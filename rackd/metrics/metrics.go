@@ -25,6 +25,7 @@ type Metrics struct {
 	reread       *prometheus.CounterVec
 	handedOn     *prometheus.CounterVec
 	powerReads   *prometheus.CounterVec
+	overflows    prometheus.Counter
 }
 
 // Share is what a rackd has of its conductor groups.
@@ -64,12 +65,14 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Pieces of work running now."}),
 		reread: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bucket_reread_total",
 			Help: "Times a bucket was read anew: the bus was away or had lost what it held."}, []string{"bucket"}),
+		overflows: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_bus_overflows_total",
+			Help: "Times a subscription on the bus began to lose messages, because they were not taken fast enough; they come again, later."}),
 		handedOn: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_handed_on_total",
 			Help: "Calls of agents and signs of machines handed on to the rackd that runs the node's work, by method and result (ok, failed)."}, []string{"method", "result"}),
 		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
 	}
-	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.handedOn, m.powerReads,
+	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.handedOn, m.powerReads, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -139,6 +142,9 @@ func (m *Metrics) Released() { m.released.Inc() }
 
 // PowerRead counts a read of a machine's power state.
 func (m *Metrics) PowerRead(result string) { m.powerReads.WithLabelValues(result).Inc() }
+
+// Overflowed counts a subscription that begins to lose messages.
+func (m *Metrics) Overflowed() { m.overflows.Inc() }
 
 // Reread counts a bucket that was read anew.
 func (m *Metrics) Reread(bucket string) { m.reread.WithLabelValues(bucket).Inc() }
