@@ -154,6 +154,7 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/nodes?limit=x", "1.115", "", 400, "limit"},
 		{"GET", "/v1/nodes?limit=-1", "1.115", "", 400, "Limit must be positive"},
 		{"GET", "/v1/nodes?marker=" + strings.Replace(nodeID, "1", "2", 1), "1.115", "", 404, "could not be found"},
+		{"GET", "/v1/nodes?marker=", "1.115", "", 400, "Expected UUID for marker: "},
 		{"GET", "/v1/nodes?marker=zzz", "1.115", "", 400, "Expected UUID for marker: zzz"},
 		{"GET", "/v1/chassis?marker=zzz", "1.115", "", 400, "Expected UUID for marker: zzz"},
 		{"GET", "/v1/deploy_templates?marker=", "1.115", "", 400, "Expected name for marker: "},

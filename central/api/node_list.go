@@ -139,6 +139,9 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	if err != nil {
 		return q, p, err
 	}
+	if marker, given := r.Query["marker"]; given && marker == "" {
+		return q, p, wire.Invalid("Expected UUID for marker: ")
+	}
 	for name, since := range nodeFilters {
 		if _, given := r.Query[name]; given && r.Version < since {
 			return q, p, wire.NotAcceptable("The argument "+name, since)
