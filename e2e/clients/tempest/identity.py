@@ -1,6 +1,6 @@
 """A Keystone with a database of its own in a folder, on a free port of loopback.
 
-keystone.py FOLDER BAREMETAL_URL
+identity.py FOLDER BAREMETAL_URL
 
 It writes its port to standard output once it answers, and serves until its standard
 input ends. The passwords are all "secret": nobody else can reach it.
@@ -28,11 +28,12 @@ key_repository = {folder}/credential
 [identity]
 password_hash_rounds = 4
 [oslo_policy]
-policy_dirs = {folder}
+policy_dirs = {folder}/policy.d
 [cache]
 enabled = true
 backend = dogpile.cache.memory
 """)
+os.mkdir(os.path.join(folder, "policy.d"))
 for name in ("fernet", "credential"):
     os.makedirs(os.path.join(folder, name), mode=0o700)
     for key in ("0", "1"):
@@ -88,6 +89,11 @@ def fill():
     for name in ("service", "manager"):
         if name not in roles:
             roles[name] = made(api.role_api.create_role, name=name)
+    roles_by_id = {i: name for name, i in roles.items()}
+    # As Keystone makes it itself since 2023.2: an admin is a manager, and a manager a member.
+    for prior, implied in (("admin", "manager"), ("manager", "member")):
+        if implied not in {roles_by_id[i["implied_role_id"]] for i in api.role_api.list_implied_roles(roles[prior])}:
+            api.role_api.create_implied_role(roles[prior], roles[implied])
     api.assignment_api.add_role_to_user_and_project(user["id"], project, roles["service"])
     service = made(api.catalog_api.create_service, type="baremetal", name="ironic", enabled=True)
     for interface in ("public", "internal", "admin"):
