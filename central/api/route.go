@@ -83,6 +83,9 @@ func (r *Route) aloof() bool {
 	if parts[0] == "nodes" && len(parts) > 2 {
 		return parts[2] == "volume" && len(parts) > 3 || parts[2] != "traits" && slices.Contains(unbornParts, parts[2])
 	}
+	if len(parts) > 1 && (parts[0] == "portgroups" || parts[0] == "volume") { // what lies below, not they themselves
+		return true
+	}
 	return slices.Contains([]string{"allocations", "deploy_templates", "inspection_rules", "runbooks", "shards"}, parts[0])
 }
 
