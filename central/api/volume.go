@@ -119,19 +119,6 @@ func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 	}
 }
 
-// volumeNodes reads the filter "node".
-func (s *Server) volumeNodes(r *Request) ([]string, error) {
-	ident := r.Query["node"]
-	if ident == "" {
-		return nil, nil
-	}
-	n, err := s.node(r, ident)
-	if err != nil {
-		return nil, err
-	}
-	return []string{n.UUID}, nil
-}
-
 func (s *Server) connectorsOfNode(r *Request, p store.Page) ([]*store.VolumeConnector, error) {
 	n, err := s.node(r, r.Param(0))
 	if err != nil {
