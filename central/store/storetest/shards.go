@@ -13,7 +13,7 @@ func shards(t *testing.T, s *store.Store) {
 	first.Shard, second.Shard, first.ParentNode, second.ParentNode = "s", "s", parent.UUID, parent.UUID
 	Insert(t, s, parent, first, second)
 	list, err := s.Shards(t.Context())
-	if want := []store.Shard{{Nodes: 1}, {Name: "s", Nodes: 2}}; err != nil || !reflect.DeepEqual(list, want) {
+	if want := []store.Shard{{Name: "s", Nodes: 2}, {Nodes: 1}}; err != nil || !reflect.DeepEqual(list, want) {
 		t.Errorf("shards %+v, error %v, want %+v", list, err, want)
 	}
 	want := []string{min(first.UUID, second.UUID), max(first.UUID, second.UUID)}
