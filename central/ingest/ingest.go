@@ -90,22 +90,22 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	if err != nil {
 		return fmt.Errorf("open consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
-	arriving, err := arrive(consumer)
-	if err != nil {
-		return fmt.Errorf("read consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
-	}
 	defer g.calls.open(ctx, g.cfg.Log)()
-	defer g.release(site)
-	defer arriving.close()
 	g.mu.Lock()
 	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()
-	f := &feed{site: site.Name, stream: site.Events, consumer: consumer, arriving: arriving,
+	f := &feed{site: site.Name, stream: site.Events, consumer: consumer,
 		backlog: func(b Backlog) { g.setBacklog(site.Name, b) },
 		apply:   func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site.Name, events) }}
 	if err := f.resume(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("events of site %q: %w", site.Name, err)
 	}
+	// Only now: what comes meanwhile would be read a first time by resume.
+	if f.arriving, err = arrive(consumer); err != nil {
+		return fmt.Errorf("read consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
+	}
+	defer g.release(site)
+	defer f.arriving.close()
 	gather := linger
 	for {
 		batch, err := f.collect(ctx, gather)
