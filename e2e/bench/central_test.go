@@ -143,8 +143,9 @@ func runFleet(b *testing.B, engine string) *stack.Stack {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
+	data, database := b.TempDir(), databaseURL(b, engine) // they go after the fleet has stopped
 	go func() {
-		done <- dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: b.TempDir(), Database: databaseURL(b, engine),
+		done <- dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: data, Database: database,
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, func(s *stack.Stack) { up <- s })
 	}()
 	b.Cleanup(func() {
