@@ -102,7 +102,7 @@ func (r *runner) inheritTimes() {
 	if !cp.Deadline.IsZero() {
 		left = min(max(time.Until(cp.Deadline), min(graceAfterTake, limit)), limit)
 	}
-	cp.Deadline = now.UTC().Add(left)
+	cp.Deadline = now.Add(left)
 }
 
 // reportTakeover puts into the node's history whose work this rackd goes on with.

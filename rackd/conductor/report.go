@@ -165,13 +165,15 @@ func (r *runner) leaveStep(ctx context.Context, s flowStep) error {
 	return r.publish(ctx, e)
 }
 
+// setDeadline lets the state's time begin. The deadline keeps its monotonic reading, which
+// UTC would take away: in this process a step of the wall clock must not move it.
 func (r *runner) setDeadline() {
 	r.doc.Checkpoint.Deadline = time.Time{}
 	if d := r.c.deadline(r.doc.State); d > 0 {
-		r.doc.Checkpoint.Deadline = time.Now().UTC().Add(d)
+		r.doc.Checkpoint.Deadline = time.Now().Add(d)
 	} else if !held(r.doc.State) {
 		// Power work in a resting state still ends.
-		r.doc.Checkpoint.Deadline = time.Now().UTC().Add(restingDeadline)
+		r.doc.Checkpoint.Deadline = time.Now().Add(restingDeadline)
 	}
 }
 
@@ -238,7 +240,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	r.mu.Unlock()
 	if beat {
 		if d := r.c.deadline(r.doc.State); d > 0 {
-			r.doc.Checkpoint.Deadline = time.Now().UTC().Add(d)
+			r.doc.Checkpoint.Deadline = time.Now().Add(d)
 		}
 	}
 	r.doc.Checkpoint.Untold = append(r.doc.Checkpoint.Untold, phases...)
