@@ -2,13 +2,16 @@ package clients
 
 import "regexp"
 
-// deliberate are the differences from a running Ironic 21.4 that are meant, each with its
-// reason: scenario and request, and the statuses (0: any) of Ironic and of ours.
-var deliberate = []struct {
+// difference is one from a running Ironic that is meant, with its reason: scenario and
+// request, and the statuses (0: any) of Ironic and of ours.
+type difference struct {
 	asked        *regexp.Regexp
 	ironic, ours int
 	reason       string
-}{
+}
+
+// deliberate are the differences from Ironic 21.4.
+var deliberate = []difference{
 	{regexp.MustCompile(`^root - (POST|PUT|DELETE|PATCH) |^root 1\.82 (POST|PUT|DELETE|PATCH) /$`), 0, 405, "the root document is read, whatever Ironic lets be done to it"},
 	{regexp.MustCompile(` - GET \S*\.json$| GET /v1\.json$`), 0, 0, "a request without a version has its \".json\" kept, as newer releases of Ironic do"},
 	{regexp.MustCompile(` with \{"OpenStack-API-Version"`), 0, 0, "OpenStack's common version header is understood too"},
@@ -46,8 +49,8 @@ var deliberate = []struct {
 }
 
 // excuse is the reason for which the answers to a request may differ; empty for none.
-func excuse(asked string, ironic, ours int) string {
-	for _, d := range deliberate {
+func excuse(list []difference, asked string, ironic, ours int) string {
+	for _, d := range list {
 		if d.asked.MatchString(asked) && (d.ironic == 0 || d.ironic == ironic) && (d.ours == 0 || d.ours == ours) {
 			return d.reason
 		}

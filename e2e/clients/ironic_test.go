@@ -3,7 +3,7 @@ package clients
 import (
 	"bufio"
 	"bytes"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// recordedAnswers are what a running Ironic 21.4 said to some thousand requests: first the
-// sets of names that its objects have, then scenarios of lines,
+// recordings are the files of what running Ironics said to some thousand requests each: first
+// the sets of names that its objects have, then scenarios of lines,
 //
 //	VERSION METHOD PATH [with HEADERS] [raw TEXT | BODY] = STATUS KIND [at] [-> NAME]
 //
@@ -26,26 +26,49 @@ import (
 // "object" or "text" for other bodies and - for none, "at" stands for a Location, and NAME
 // for the resource's UUID in later lines. A setup line is not compared; wait is for the
 // provision state of a node.
-//
-//go:embed testdata/ironic-21.4.txt
-var recordedAnswers string
+var recordings = []struct {
+	file       string
+	version    string // of setup lines, waits and cleaning up
+	deliberate []difference
+}{
+	{"ironic-21.4.txt", "1.82", deliberate},
+}
+
+//go:embed testdata/ironic-*.txt
+var recorded embed.FS
 
 // recording is a client that repeats what was asked of Ironic.
 type recording struct {
 	*testing.T
-	endpoint string
-	sets     map[string]string
-	names    map[string]string // UUIDs of the scenario
-	compared int
-	excused  map[string]int // by reason
+	endpoint   string
+	version    string
+	deliberate []difference
+	sets       map[string]string
+	names      map[string]string // UUIDs of the scenario
+	compared   int
+	excused    map[string]int // by reason
 }
 
-// TestIronic asks a fleet what Ironic was asked, and wants the same statuses, kinds of
-// bodies and names in them, except where deliberate says why not.
+// TestIronic asks a fleet what Ironics were asked, and wants the same statuses, kinds of
+// bodies and names in them, except where a recording's differences say why not.
 func TestIronic(t *testing.T) {
-	r := &recording{T: t, endpoint: fleet(t), sets: map[string]string{}, excused: map[string]int{}}
+	endpoint := fleet(t)
+	for _, of := range recordings {
+		t.Run(of.file, func(t *testing.T) {
+			text, err := recorded.ReadFile("testdata/" + of.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &recording{T: t, endpoint: endpoint, version: of.version, deliberate: of.deliberate, sets: map[string]string{}, excused: map[string]int{}}
+			r.repeat(text)
+		})
+	}
+}
+
+// repeat plays a whole recording.
+func (r *recording) repeat(text []byte) {
 	scenario, failed := "", false
-	lines := bufio.NewScanner(strings.NewReader(recordedAnswers))
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := lines.Text()
@@ -64,18 +87,18 @@ func TestIronic(t *testing.T) {
 		}
 		if err := r.play(scenario, line); err != nil {
 			failed = true
-			t.Errorf("%s: %s: %v", scenario, line, err)
+			r.Errorf("%s: %s: %v", scenario, line, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
-	for _, d := range deliberate {
+	for _, d := range r.deliberate {
 		if r.excused[d.reason] == 0 {
-			t.Errorf("nothing differs any more because %s: take that out of the list", d.reason)
+			r.Errorf("nothing differs any more because %s: take that out of the list", d.reason)
 		}
 	}
-	t.Logf("%d answers compared, %d of them differ on purpose", r.compared, sum(r.excused))
+	r.Logf("%d answers compared, %d of them differ on purpose", r.compared, sum(r.excused))
 }
 
 func sum(m map[string]int) (n int) {
@@ -103,7 +126,7 @@ func (r *recording) play(scenario, line string) error {
 	}
 	if rest, isSetup := strings.CutPrefix(line, "setup "); isSetup {
 		rest, name, _ := strings.Cut(rest, " -> ")
-		got, body, err := r.ask("1.82 " + rest)
+		got, body, err := r.ask(r.version + " " + rest)
 		if err == nil && got.status >= 300 {
 			err = fmt.Errorf("%d %s", got.status, body)
 		}
@@ -126,7 +149,7 @@ func (r *recording) play(scenario, line string) error {
 	r.keep(name, body)
 	r.compared++
 	if difference := r.compare(want, got, body); difference != "" {
-		if reason := excuse(scenario+" "+question, want.status, got.status); reason != "" {
+		if reason := excuse(r.deliberate, scenario+" "+question, want.status, got.status); reason != "" {
 			r.excused[reason]++
 		} else {
 			r.Errorf("%s: %s: %s: %.300s", scenario, question, difference, body)
@@ -256,7 +279,7 @@ func (r *recording) wait(node string, states []string) error {
 		Error       string `json:"last_error"`
 	}
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		_, body, err := r.ask("1.82 GET /v1/nodes/" + node)
+		_, body, err := r.ask(r.version + " GET /v1/nodes/" + node)
 		if err != nil {
 			return err
 		}
@@ -275,7 +298,7 @@ func (r *recording) wait(node string, states []string) error {
 func (r *recording) clear() {
 	r.Helper()
 	var list struct{ Nodes []struct{ UUID string } }
-	_, body, err := r.ask("1.82 GET /v1/nodes")
+	_, body, err := r.ask(r.version + " GET /v1/nodes")
 	if err == nil {
 		err = json.Unmarshal(body, &list)
 	}
@@ -284,12 +307,12 @@ func (r *recording) clear() {
 	}
 	for _, n := range list.Nodes {
 		for _, line := range []string{"PUT /v1/nodes/" + n.UUID + "/maintenance", "PATCH /v1/nodes/" + n.UUID + ` [{"op":"remove","path":"/protected"}]`} {
-			if _, _, err := r.ask("1.82 " + line); err != nil {
+			if _, _, err := r.ask(r.version + " " + line); err != nil {
 				r.Fatal(err)
 			}
 		}
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-			got, body, err := r.ask("1.82 DELETE /v1/nodes/" + n.UUID)
+			got, body, err := r.ask(r.version + " DELETE /v1/nodes/" + n.UUID)
 			if err == nil && got.status == http.StatusNoContent {
 				break
 			}
