@@ -7,8 +7,11 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 func (s *Server) nodeMedia() Resource {
@@ -52,43 +55,53 @@ func (s *Server) attachMedia(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	m, err := readMedia(body)
+	kind, image, err := readMedia(body)
 	if err != nil {
 		return Reply{}, err
 	}
-	n, err := s.idleNode(r)
+	n, err := s.node(r, r.Param(0))
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := s.ask(r, n, ask.AttachMedia, m, nil); err != nil {
-		return Reply{}, noHost(err)
+	change, err := s.dispatch.AttachMedia(n, kind, image)
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.changeMedia(r, n, change, "attaching virtual media "+kind)
+}
+
+// changeMedia hands the change to the node's rack. The client does not wait for its end:
+// what goes wrong is the node's last_error.
+func (s *Server) changeMedia(r *Request, n *store.Node, change work.Change, what string) (Reply, error) {
+	if err := s.dispatch.Adjust(r.Context(), dispatch.Adjustment{Node: n, Change: change, What: what, Caller: caller(r)}); err != nil {
+		return Reply{}, noHost(storeError(err))
 	}
 	return noContent()
 }
 
-func readMedia(body map[string]any) (m ask.Media, err error) {
+// readMedia reads which drive is to get which image.
+func readMedia(body map[string]any) (kind, image string, err error) {
 	if err := only(body, "device_type", "image_url", "image_download_source"); err != nil {
-		return m, err
+		return "", "", err
 	}
-	kind, _ := body["device_type"].(string)
+	kind, _ = body["device_type"].(string)
 	if !slices.Contains(hardware.MediaTypes, kind) {
-		return m, wire.Invalid("Invalid device_type %.40q: there are %s", kind, strings.Join(hardware.MediaTypes, ", "))
+		return "", "", wire.Invalid("Invalid device_type %.40q: there are %s", kind, strings.Join(hardware.MediaTypes, ", "))
 	}
-	m.Image, _ = body["image_url"].(string)
-	u, err := url.Parse(m.Image)
-	if err != nil || m.Image == "" || u.Host == "" || !slices.Contains(imageSchemes, u.Scheme) {
-		return m, wire.Invalid("Invalid image_url %.200q: it is a URL of scheme %s", m.Image, strings.Join(imageSchemes, ", "))
+	image, _ = body["image_url"].(string)
+	u, err := url.Parse(image)
+	if err != nil || image == "" || u.Host == "" || !slices.Contains(imageSchemes, u.Scheme) {
+		return "", "", wire.Invalid("Invalid image_url %.200q: it is a URL of scheme %s", image, strings.Join(imageSchemes, ", "))
 	}
 	source, isText := body["image_download_source"].(string)
 	switch {
 	case body["image_download_source"] == nil:
 	case !isText || !slices.Contains(downloadSources, source):
-		return m, wire.Invalid("Invalid image_download_source %.40q: there are %s", source, strings.Join(downloadSources, ", "))
+		return "", "", wire.Invalid("Invalid image_download_source %.40q: there are %s", source, strings.Join(downloadSources, ", "))
 	case source == "swift":
-		return m, wire.Invalid("The image_download_source swift is not supported: the BMC loads the image from its URL (http)")
+		return "", "", wire.Invalid("The image_download_source swift is not supported: the BMC loads the image from its URL (http)")
 	}
-	m.Types = []string{kind}
-	return m, nil
+	return kind, image, nil
 }
 
 func (s *Server) detachMedia(r *Request) (Reply, error) {
@@ -101,12 +114,9 @@ func (s *Server) detachMedia(r *Request) (Reply, error) {
 			return Reply{}, wire.Invalid("Invalid device type %.40q: there are %s", kind, strings.Join(hardware.MediaTypes, ", "))
 		}
 	}
-	n, err := s.idleNode(r)
+	n, err := s.node(r, r.Param(0))
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := s.ask(r, n, ask.DetachMedia, ask.Media{Types: types}, nil); err != nil {
-		return Reply{}, noHost(err)
-	}
-	return noContent()
+	return s.changeMedia(r, n, work.Change{Media: &work.Media{Types: types}}, "detaching virtual media")
 }

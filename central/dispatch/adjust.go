@@ -98,9 +98,28 @@ func (d *Dispatcher) VendorCall(n *store.Node, method, httpMethod string, args m
 	if err != nil {
 		return work.Change{}, fmt.Errorf("arguments of %s for node %s: %w", method, n.UUID, err)
 	}
-	key, err := d.Key.ForGroup(n.ConductorGroup)
+	data, err := d.sealed(n, string(plain))
 	if err != nil {
 		return work.Change{}, fmt.Errorf("seal the arguments of %s for node %s: %w", method, n.UUID, err)
 	}
-	return work.Change{Vendor: &work.VendorCall{Method: method, HTTPMethod: httpMethod, Data: key.Seal(n.UUID, string(plain))}}, nil
+	return work.Change{Vendor: &work.VendorCall{Method: method, HTTPMethod: httpMethod, Data: data}}, nil
+}
+
+// AttachMedia makes the change that puts the image of that URL, which may hold a password,
+// into a virtual drive.
+func (d *Dispatcher) AttachMedia(n *store.Node, mediaType, image string) (work.Change, error) {
+	url, err := d.sealed(n, image)
+	if err != nil {
+		return work.Change{}, fmt.Errorf("seal the URL of an image for node %s: %w", n.UUID, err)
+	}
+	return work.Change{Media: &work.Media{Types: []string{mediaType}, Image: url}}, nil
+}
+
+// sealed seals text for the node's group.
+func (d *Dispatcher) sealed(n *store.Node, text string) (string, error) {
+	key, err := d.Key.ForGroup(n.ConductorGroup)
+	if err != nil {
+		return "", err
+	}
+	return key.Seal(n.UUID, text), nil
 }

@@ -34,8 +34,6 @@ const (
 	GetIndicator         Method = "get_indicator"   // Indicator → Indicator
 	SetIndicator         Method = "set_indicator"   // Indicator →
 	VirtualMedia         Method = "virtual_media"   // → []hardware.Media
-	AttachMedia          Method = "attach_media"    // Media →
-	DetachMedia          Method = "detach_media"    // Media →
 	CheckRAID            Method = "check_raid"      // map[string]any →
 	RAIDProperties       Method = "raid_properties" // Driver set → map[string]string
 	CheckChange          Method = "check_change"    // work.Change, no vendor call →

@@ -9,12 +9,6 @@ type Indicator struct {
 	State     string `json:"state,omitempty"`
 }
 
-// Media says which virtual drives are meant; no types: all.
-type Media struct {
-	Types []string `json:"types,omitempty"`
-	Image string   `json:"image,omitempty"` // URL
-}
-
 // VendorMethod describes a method of a vendor interface, as the API shows it.
 type VendorMethod struct {
 	HTTPMethods []string `json:"http_methods"`

@@ -108,6 +108,17 @@ type Change struct {
 	SecureBoot *bool       `json:"secure_boot,omitempty"`
 	Console    *bool       `json:"console,omitempty"` // start or stop it
 	Vendor     *VendorCall `json:"vendor,omitempty"`
+	Media      *Media      `json:"media,omitempty"`
+}
+
+// Media puts an image into a virtual drive, or empties drives.
+type Media struct {
+	// Types of the drives (hardware.MediaTypes): one to put an image into; to empty, none
+	// means all.
+	Types []string `json:"types,omitempty"`
+	// Image is the image's URL, sealed for the group: it may hold a password. Empty: the
+	// drives are emptied.
+	Image string `json:"image,omitempty"`
 }
 
 // VendorCall calls a method of the node's vendor interface.

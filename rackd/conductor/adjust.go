@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -64,6 +65,12 @@ func (c *Conductor) adjustment(ch *work.Change, n *node.Document, hw *driver.Har
 		return setConsole(console, *ch.Console), console.Validate(n)
 	case ch.Vendor != nil:
 		return c.vendorAdjustment(ch.Vendor, n, hw)
+	case ch.Media != nil:
+		media, can := hw.Management().(driver.VirtualMedia)
+		if !can {
+			return adjustment{}, driver.Unsupported(n, "management", "attach_virtual_media")
+		}
+		return c.mediaAdjustment(ch.Media, media), hw.Management().Validate(n)
 	}
 	return adjustment{}, fmt.Errorf("node %s: this rackd does not know the change that is asked for: is it older than central?", n.Label())
 }
@@ -101,12 +108,52 @@ func setConsole(k driver.Console, on bool) adjustment {
 	return a
 }
 
-func (c *Conductor) vendorAdjustment(call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+// mediaAdjustment puts an image into a drive, in place of what is there, or empties
+// drives: both may be done twice.
+func (c *Conductor) mediaAdjustment(m *work.Media, media driver.VirtualMedia) adjustment {
+	if m.Image == "" {
+		return adjustment{kind: "management", name: "detach_virtual_media",
+			make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
+				if err := media.DetachMedia(ctx, f, n, m.Types); err != nil {
+					return hardware.Observation{}, fmt.Errorf("could not detach %s from node %s: %w", drivesOf(m.Types), n.Label(), err)
+				}
+				return hardware.Observation{}, nil
+			}}
+	}
+	return adjustment{kind: "management", name: "attach_virtual_media",
+		make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
+			if len(m.Types) != 1 {
+				return hardware.Observation{}, fmt.Errorf("node %s: an image goes into one drive, the request names %d: %w", n.Label(), len(m.Types), driver.ErrInvalid)
+			}
+			image, err := c.unseal(n, m.Image)
+			if err != nil {
+				return hardware.Observation{}, fmt.Errorf("node %s: the image's URL: %w", n.Label(), err)
+			}
+			if err := media.AttachMedia(ctx, f, n, m.Types[0], image); err != nil {
+				return hardware.Observation{}, fmt.Errorf("could not attach %s to node %s: %w", drivesOf(m.Types), n.Label(), err)
+			}
+			return hardware.Observation{}, nil
+		}}
+}
+
+func drivesOf(types []string) string {
+	if len(types) == 0 {
+		return "all virtual drives"
+	}
+	return "virtual drive " + strings.Join(types, ", ")
+}
+
+// unseal opens what central has sealed for the node's group.
+func (c *Conductor) unseal(n *node.Document, sealed string) (string, error) {
 	key := c.cfg.Keys.Of(n.Group)
 	if key == nil {
-		return adjustment{}, fmt.Errorf("node %s: this rackd has no key of conductor group %q", n.Label(), n.Group)
+		return "", fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
 	}
-	plain, err := key.Open(n.UUID, call.Data)
+	return key.Open(n.UUID, sealed)
+}
+
+func (c *Conductor) vendorAdjustment(call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+	plain, err := c.unseal(n, call.Data)
 	if err != nil {
 		return adjustment{}, fmt.Errorf("node %s: arguments of %s: %w", n.Label(), call.Method, err)
 	}

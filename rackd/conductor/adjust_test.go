@@ -46,6 +46,7 @@ func (s *shelf) observed() (out []work.Event) {
 // that fails says why.
 func TestAdjust(t *testing.T) {
 	on := true
+	image := sealedFor(t, "http://user:hush@i/a.iso")
 	for name, c := range map[string]struct {
 		change work.Change
 		info   map[string]any
@@ -56,7 +57,14 @@ func TestAdjust(t *testing.T) {
 		"secure boot": {change: work.Change{SecureBoot: &on}, is: func(e work.Event) bool { return *e.Hardware.SecureBoot }},
 		"console":     {change: work.Change{Console: &on}, is: func(e work.Event) bool { return *e.Hardware.ConsoleEnabled }},
 		"failure":     {change: work.Change{BootMode: "bios"}, info: map[string]any{"fake_set_boot_mode_fail": "stuck"}, fails: "stuck"},
-		"nothing":     {fails: "does not know the change"},
+		"attach": {change: work.Change{Media: &work.Media{Types: []string{"cdrom"}, Image: image}},
+			is: func(e work.Event) bool { return strings.Contains(string(e.Hardware.Kept), "hush@i/a.iso") }},
+		"detach": {change: work.Change{Media: &work.Media{}}, is: func(e work.Event) bool { return true }},
+		"attach fails": {change: work.Change{Media: &work.Media{Types: []string{"floppy"}, Image: image}}, info: map[string]any{"fake_attach_virtual_media_fail": "jammed"},
+			fails: "could not attach virtual drive floppy"},
+		"detach fails": {change: work.Change{Media: &work.Media{Types: []string{"disk"}}}, info: map[string]any{"fake_detach_virtual_media_fail": "jammed"},
+			fails: "could not detach virtual drive disk"},
+		"nothing": {fails: "does not know the change"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,6 +88,12 @@ func TestAdjust(t *testing.T) {
 	}
 }
 
+// sealedFor seals text for nodeA's group.
+func sealedFor(t *testing.T, text string) string {
+	t.Helper()
+	return testKey.Seal(nodeA, text)
+}
+
 // What fake hardware was told at one rackd holds at another, through the node's document.
 func TestKeptComesBackThroughTheDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +110,7 @@ func TestKeptComesBackThroughTheDocument(t *testing.T) {
 			}
 			return c.Answer(context.Background(), ask.Request{Method: m, Node: nodeA, Args: raw})
 		}
-		if r := put(a, ask.AttachMedia, ask.Media{Types: []string{"cdrom"}, Image: "http://i/a"}); r.Error != nil {
+		if r := put(a, ask.SetIndicator, ask.Indicator{Component: "system", Name: "led", State: "blinking"}); r.Error != nil {
 			t.Fatal(r.Error)
 		}
 		seen := s.observed()
@@ -106,7 +120,7 @@ func TestKeptComesBackThroughTheDocument(t *testing.T) {
 		next := *s.Node(nodeA)
 		next.Kept = seen[0].Hardware.Kept // as central's relay does
 		s.put(&next)
-		if r := put(b, ask.VirtualMedia, nil); r.Error != nil || !strings.Contains(string(r.Body), `"image":"http://i/a"`) {
+		if r := put(b, ask.GetIndicator, ask.Indicator{Component: "system", Name: "led"}); r.Error != nil || !strings.Contains(string(r.Body), `"state":"blinking"`) {
 			t.Errorf("at the other rackd: %s, %v", r.Body, r.Error)
 		}
 	})

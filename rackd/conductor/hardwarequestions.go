@@ -73,8 +73,12 @@ func (c *Conductor) answerHardware(ctx context.Context, q ask.Request, n *node.D
 		return struct{}{}, err
 	case ask.Indicators, ask.GetIndicator, ask.SetIndicator:
 		return c.answerIndicator(ctx, q, n, hw)
-	case ask.VirtualMedia, ask.AttachMedia, ask.DetachMedia:
-		return c.answerMedia(ctx, q, n, hw)
+	case ask.VirtualMedia:
+		media, can := hw.Management().(driver.VirtualMedia)
+		if !can {
+			return nil, driver.Unsupported(n, "management", "get_virtual_media")
+		}
+		return media.Media(ctx, n)
 	case ask.VendorMethods:
 		return describeVendor(hw), nil
 	case ask.CallVendor:
@@ -104,29 +108,6 @@ func (c *Conductor) answerIndicator(ctx context.Context, q ask.Request, n *node.
 	}
 	i.State, err = lights.Indicator(ctx, n, i.Component, i.Name)
 	return i, err
-}
-
-func (c *Conductor) answerMedia(ctx context.Context, q ask.Request, n *node.Document, hw *driver.Hardware) (any, error) {
-	media, can := hw.Management().(driver.VirtualMedia)
-	if !can {
-		return nil, driver.Unsupported(n, "management", "attach_virtual_media")
-	}
-	if q.Method == ask.VirtualMedia {
-		return media.Media(ctx, n)
-	}
-	m, err := arguments[ask.Media](q)
-	if err != nil {
-		return nil, err
-	}
-	return c.writes(ctx, n, hw, func(f driver.Fence) error {
-		if q.Method == ask.DetachMedia {
-			return media.DetachMedia(ctx, f, n, m.Types)
-		}
-		if len(m.Types) != 1 || m.Image == "" {
-			return fmt.Errorf("node %s: name one type of drive and an image: %w", n.Label(), driver.ErrInvalid)
-		}
-		return media.AttachMedia(ctx, f, n, m.Types[0], m.Image)
-	})
 }
 
 // errNoScripts: this rackd has no listeners for machines.

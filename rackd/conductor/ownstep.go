@@ -28,7 +28,7 @@ func (c *Conductor) ownStep(a driver.AskedStep) (driver.Step, bool) {
 	case "hold":
 		s.Abortable, s.Run = true, hold
 	case "wait":
-		s.Abortable, s.Run = true, waitStep
+		s.Abortable, s.Run = true, new(wait).run
 	default:
 		return driver.Step{}, false
 	}
@@ -119,43 +119,62 @@ type waiting struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// waitStep waits for the seconds it is told, or for the agent's next call.
-func waitStep(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	wait, given, err := secondsOf(t)
+// wait is the step that waits for the seconds it is told, or for the agent's next call.
+type wait struct {
+	// until is the end as this process measures it: by the monotonic clock, so that a step
+	// of the wall clock moves it neither way. Zero when the process has not run it yet.
+	until time.Time
+}
+
+func (w *wait) run(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	length, given, err := secondsOf(t)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
+	raw := t.Record.Handle()
+	if raw == nil {
+		var h waiting
+		if !given && t.Facts[driver.FactBoot] == driver.BootRamdisk {
+			h.Since = t.Record.Now()
+		} else {
+			w.until = time.Now().Add(length)
+			h.Until = w.until.UTC()
+		}
+		if err := t.Record.SaveHandle(ctx, h); err != nil {
+			return driver.Outcome{}, err
+		}
+		raw = t.Record.Handle()
+	}
 	var h waiting
-	if raw := t.Record.Handle(); raw != nil {
-		if err := json.Unmarshal(raw, &h); err != nil {
-			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a wait cannot be read: %w", t.Node.Label(), raw, err)
-		}
-		left := time.Until(h.Until)
-		switch {
-		case !h.Since.IsZero() && !t.Agent.Booted(h.Since):
-			return driver.Wait(0), nil
-		case h.Until.IsZero() || left <= 0:
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a wait cannot be read: %w", t.Node.Label(), raw, err)
+	}
+	switch {
+	case !h.Since.IsZero():
+		if t.Agent.Booted(h.Since) {
 			return driver.Done(), nil
-		case left <= wait:
-			return driver.Wait(left), nil
 		}
-		// It was another rackd's clock, or this one has been set back: wait anew.
-		h.Until = time.Now().UTC().Add(wait)
-		return driver.Wait(wait), t.Record.SaveHandle(ctx, h)
+		return driver.Wait(0), nil
+	case w.until.IsZero():
+		// Another rackd began it, whose clock this one can only believe so far.
+		left := time.Until(h.Until)
+		if left > length {
+			left = length
+			h.Until = time.Now().UTC().Add(left)
+			if err := t.Record.SaveHandle(ctx, h); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
+		w.until = time.Now().Add(left)
 	}
-	if !given && t.Facts[driver.FactBoot] == driver.BootRamdisk {
-		h.Since = t.Record.Now()
-	} else {
-		h.Until = time.Now().UTC().Add(wait)
+	if left := time.Until(w.until); left > 0 {
+		return driver.Wait(left), nil
 	}
-	if err := t.Record.SaveHandle(ctx, h); err != nil {
-		return driver.Outcome{}, err
-	}
-	return waitStep(ctx, t)
+	return driver.Done(), nil
 }
 
 // secondsOf reads the argument "seconds"; agentless when it is not given.
-func secondsOf(t *driver.Task) (wait time.Duration, given bool, err error) {
+func secondsOf(t *driver.Task) (length time.Duration, given bool, err error) {
 	v, given := t.Args["seconds"]
 	if !given || v == nil {
 		return agentless, false, nil
