@@ -37,7 +37,7 @@ const agentNodes = 1_000
 
 // BenchmarkAgents prints how many lookups and heartbeats a second a rackd takes from
 // agents, whose connections are kept open, with client and rackd in this process; and
-// how many by itself, without TLS and sockets.
+// how many by itself, without TLS and sockets. None may be refused.
 func BenchmarkAgents(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -48,73 +48,63 @@ func BenchmarkAgents(b *testing.B) {
 	r.until(b, time.Minute, "the rackd is in the ring", func() bool { return len(r.members) == 1 })
 	r.load(ctx, b)
 
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	defer client.CloseIdleConnections()
-	overTLS := func(req *http.Request, want int) error {
-		resp, err := client.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != want {
-			return fmt.Errorf("%s: HTTP status %d", req.URL.Path, resp.StatusCode)
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
+	overTLS := func() (net.Conn, error) { return tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true}) }
+	for _, kind := range []struct {
+		name string
+		all  []call
+	}{{"lookups", lookups(nodes)}, {"heartbeats", r.heartbeats(b)}} { // a heartbeat follows a lookup
+		b.Run(kind.name+"/tls", func(b *testing.B) {
+			for b.Loop() {
+				crowdOver(b, overTLS, window(b), func(c, i int) call { return kind.all[(c*7919+i*104729)%agentNodes] }).report(b, kind.name)
+			}
+		})
+		b.Run(kind.name+"/alone", func(b *testing.B) {
+			var next atomic.Int64
+			began := cpu()
+			b.SetParallelism(clients / 2)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := alone(door, kind.all[int(next.Add(1))%agentNodes]); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), kind.name+"/s")
+			b.ReportMetric(float64((cpu()-began).Microseconds())/float64(b.N), "cpu-us/call")
+		})
+	}
+}
+
+// alone asks without a connection.
+func alone(door http.Handler, c call) error {
+	w := &answer{header: http.Header{}}
+	req, err := http.NewRequest(c.method, c.path, bytes.NewReader(c.body))
+	if err != nil {
 		return err
 	}
-	alone := func(req *http.Request, want int) error {
-		w := &answer{header: http.Header{}}
-		if door.ServeHTTP(w, req); w.status != want {
-			return fmt.Errorf("%s: HTTP status %d", req.URL.Path, w.status)
-		}
-		return nil
+	if door.ServeHTTP(w, req); w.status != c.want {
+		return fmt.Errorf("%s: HTTP status %d", c.path, w.status)
 	}
-	calls := map[string]func(i int) (*http.Request, int){
-		"lookups":    func(i int) (*http.Request, int) { return lookup(b, at, i), http.StatusOK },
-		"heartbeats": func(i int) (*http.Request, int) { return r.heartbeat(b, at, i), http.StatusAccepted },
-	}
-	for _, what := range []string{"lookups", "heartbeats"} { // a heartbeat follows a lookup
-		for _, way := range []struct {
-			name string
-			do   func(*http.Request, int) error
-		}{{"tls", overTLS}, {"alone", alone}} {
-			b.Run(what+"/"+way.name, func(b *testing.B) {
-				var next atomic.Int64
-				b.SetParallelism(8)
-				b.RunParallel(func(pb *testing.PB) {
-					for pb.Next() {
-						if err := way.do(calls[what](int(next.Add(1)) % agentNodes)); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), what+"/s")
-			})
-		}
-	}
+	return nil
 }
 
-func lookup(b *testing.B, at string, i int) *http.Request {
-	req, err := http.NewRequest(http.MethodGet, "https://"+at+agentapi.LookupPath+"?addresses="+address(i, 0), nil)
-	if err != nil {
-		b.Fatal(err)
+func lookups(nodes []string) (all []call) {
+	for i := range nodes {
+		all = append(all, call{method: http.MethodGet, path: agentapi.LookupPath + "?addresses=" + address(i, 0), want: http.StatusOK})
 	}
-	return req
+	return all
 }
 
-func (r *rack) heartbeat(b *testing.B, at string, i int) *http.Request {
-	id := r.nodes[i]
+func (r *rack) heartbeats(b *testing.B) (all []call) {
 	r.mu.Lock()
-	token := r.key.Token(id, r.ledger.works[id].doc.ID)
-	r.mu.Unlock()
-	body := encode(b, agentapi.Heartbeat{CallbackURL: fmt.Sprintf("https://10.0.%d.%d:9999", i>>8, i&0xff), AgentVersion: "0.1.0", AgentToken: token,
-		AgentVerifyCA: strings.Repeat("-", 700), BootID: "boot-" + id})
-	req, err := http.NewRequest(http.MethodPost, "https://"+at+agentapi.HeartbeatPath+id, bytes.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
+	defer r.mu.Unlock()
+	for i, id := range r.nodes {
+		body := encode(b, agentapi.Heartbeat{CallbackURL: fmt.Sprintf("https://10.0.%d.%d:9999", i>>8, i&0xff), AgentVersion: "0.1.0",
+			AgentToken: r.key.Token(id, r.ledger.works[id].doc.ID), AgentVerifyCA: strings.Repeat("-", 700), BootID: "boot-" + id})
+		all = append(all, call{method: http.MethodPost, path: agentapi.HeartbeatPath + id, body: body, want: http.StatusAccepted})
 	}
-	return req
+	return all
 }
 
 // answer keeps the status of an answer.

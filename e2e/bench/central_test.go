@@ -64,18 +64,12 @@ func benchmarkAPI(b *testing.B, engine string, size int) {
 	ids := enrol(b, s, size)
 	at := strings.TrimPrefix(s.Endpoint, "http://")
 	figures := map[string]outcome{}
-	report := func(b *testing.B, what string, o outcome) {
-		figures[what] = o
-		b.ReportMetric(o.perSecond(), what+"/s")
-		b.ReportMetric(float64(o.p50.Microseconds())/1000, "p50-ms")
-		b.ReportMetric(float64(o.p99.Microseconds())/1000, "p99-ms")
-		b.ReportMetric(float64(o.cpu.Microseconds())/float64(o.calls), "cpu-us/call")
-		b.ReportMetric(0, "ns/op")
-	}
 	run := func(what string, next func(client, i int) call) {
 		b.Run(what, func(b *testing.B) {
 			for b.Loop() {
-				report(b, what, crowd(b, at, window(b), next))
+				o := crowd(b, at, window(b), next)
+				figures[what] = o
+				o.report(b, what)
 			}
 		})
 	}
