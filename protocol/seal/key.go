@@ -133,7 +133,7 @@ func (k *Key) ForGroup(group string) (*Key, error) {
 // can check it, none needs to remember it.
 func (k *Key) Token(node, work string) string {
 	mac := hmac.New(sha256.New, k.raw)
-	fmt.Fprintf(mac, "agent token\x00%s\x00%s", node, work)
+	io.WriteString(mac, "agent token\x00"+node+"\x00"+work)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

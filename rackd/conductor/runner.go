@@ -308,12 +308,12 @@ func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error
 	}
 	if d := r.doc.Checkpoint.Deadline; !d.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, d, r.late(s))
+		ctx, cancel = context.WithDeadline(ctx, d)
 		defer cancel()
 	}
 	out, err := s.Run(ctx, r.task)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = errors.Join(context.Cause(ctx), err)
+		err = errors.Join(r.late(s), err)
 	}
 	return out, err
 }
