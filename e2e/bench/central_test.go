@@ -36,13 +36,18 @@ func window(b *testing.B) time.Duration {
 // IRONYARD_BENCH_NODES to a list of sizes for less, and IRONYARD_BENCH_SECONDS to how
 // long each figure is measured.
 func BenchmarkAPI(b *testing.B) {
-	for _, engine := range []string{"sqlite", "postgresql"} {
+	for _, engine := range engines() {
 		for _, size := range sizes(b) {
 			b.Run(fmt.Sprintf("%s/nodes=%d", engine, size), func(b *testing.B) {
 				benchmarkAPI(b, engine, size)
 			})
 		}
 	}
+}
+
+// engines are the databases, those that IRONYARD_BENCH_ENGINES lists.
+func engines() []string {
+	return strings.Split(cmp.Or(os.Getenv("IRONYARD_BENCH_ENGINES"), "sqlite,postgresql"), ",")
 }
 
 func sizes(b *testing.B) []int { return numbers(b, "IRONYARD_BENCH_NODES", "1000,10000,100000") }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,24 +22,34 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
-// BenchmarkProcess prints what one process of everything (central, bus, SQLite, rackd)
-// takes with so many nodes, none of whose documents has been published: the time from
-// its start to the first answer, and its memory at most while the documents are
-// published and read, when that is done, and half a minute later.
+// BenchmarkProcess prints what one process of everything (central, bus, database
+// client, rackd) takes with so many nodes, none of whose documents has been published:
+// the time from its start to the first answer, and its memory at most while the
+// documents are published and read, when that is done, and half a minute later; its
+// memory at most while clients are at work then, and the time to the first answer after
+// it was killed in the middle of that. PostgreSQL's memory is not part of it.
 func BenchmarkProcess(b *testing.B) {
-	for _, size := range sizes(b) {
-		b.Run(fmt.Sprintf("nodes=%d", size), func(b *testing.B) {
-			for b.Loop() {
-				measureProcess(b, size)
-			}
-			b.ReportMetric(0, "ns/op") // says nothing
-		})
+	for _, engine := range engines() {
+		for _, size := range sizes(b) {
+			b.Run(fmt.Sprintf("%s/nodes=%d", engine, size), func(b *testing.B) {
+				for b.Loop() {
+					measureProcess(b, engine, size)
+				}
+				b.ReportMetric(0, "ns/op") // says nothing
+			})
+		}
 	}
 }
 
-func measureProcess(b *testing.B, size int) {
-	dir := b.TempDir()
-	fillSQLite(b, filepath.Join(dir, "central.db"), size)
+// whole is one process of everything.
+type whole struct {
+	rackd
+	at   string
+	said *lines
+}
+
+func startWhole(b *testing.B, dir, database string) *whole {
+	b.Helper()
 	path, err := program("ironyard", "github.com/ironyard/ironyard/ops/ironyard")
 	if err != nil {
 		b.Fatal(err)
@@ -46,41 +58,61 @@ func measureProcess(b *testing.B, size int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	at := l.Addr().String()
+	w := &whole{at: l.Addr().String(), said: new(lines)}
 	l.Close()
-	p := &rackd{name: "ironyard", args: []string{path, "dev", "--listen", at, "--data", dir}}
-	p.cmd = exec.Command(p.args[0], p.args[1:]...)
-	out := new(lines)
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	began := time.Now()
-	if err := p.cmd.Start(); err != nil {
+	w.name, w.args = "ironyard", []string{path, "dev", "--listen", w.at, "--data", dir}
+	if database != "" {
+		w.args = append(w.args, "--database", database)
+	}
+	w.cmd, w.ended = exec.Command(w.args[0], w.args[1:]...), make(chan struct{})
+	w.cmd.Stdout, w.cmd.Stderr = w.said, w.said
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the process ends with the thread that has started it
+	if err := w.cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	defer func() {
-		p.cmd.Process.Signal(syscall.SIGTERM)
-		p.cmd.Wait()
-	}()
-	patience := time.Now().Add(10 * time.Minute)
-	until := func(what string, done func() bool) {
-		for !done() {
-			if time.Now().After(patience) {
-				b.Fatalf("%s: waited in vain\n%s", what, out)
-			}
-			time.Sleep(5 * time.Millisecond)
+	go func() { w.cmd.Wait(); close(w.ended) }()
+	b.Cleanup(w.kill)
+	return w
+}
+
+// until polls until done, for ten minutes at most.
+func (w *whole) until(b *testing.B, what string, done func() bool) {
+	b.Helper()
+	for patience := time.Now().Add(10 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(patience) {
+			b.Fatalf("%s: waited in vain\n%s", what, w.said)
 		}
 	}
-	until("an answer", func() bool { return answers("http://" + at + "/v1/nodes?limit=1") })
-	b.ReportMetric(time.Since(began).Seconds(), "first-answer-s")
-	until("all documents on the bus", func() bool {
+}
+
+// answers is how long it takes from now until the process answers with a node.
+func (w *whole) answers(b *testing.B) time.Duration {
+	b.Helper()
+	began := time.Now()
+	w.until(b, "an answer", func() bool { return answers("http://" + w.at + "/v1/nodes?limit=1") })
+	return time.Since(began)
+}
+
+func measureProcess(b *testing.B, engine string, size int) {
+	dir, database := b.TempDir(), databaseURL(b, engine)
+	fill(b, cmp.Or(database, "sqlite:"+filepath.Join(dir, "central.db")), size)
+	w := startWhole(b, dir, database)
+	began := time.Now()
+	b.ReportMetric(w.answers(b).Seconds(), "first-answer-s")
+	w.until(b, "all documents on the bus", func() bool {
 		time.Sleep(50 * time.Millisecond)
-		return published("http://"+at+"/metrics") >= size
+		return published("http://"+w.at+"/metrics") >= size
 	})
 	b.ReportMetric(time.Since(began).Seconds(), "published-s")
-	b.ReportMetric(p.megabytes(b, "VmRSS"), "published-MB")
+	b.ReportMetric(w.megabytes(b, "VmRSS"), "published-MB")
 	quiet := time.Now().Add(30 * time.Second) // the garbage of it all is given back meanwhile
-	until("quiet", func() bool { return time.Now().After(quiet) })
-	b.ReportMetric(p.megabytes(b, "VmHWM"), "peak-MB")
-	b.ReportMetric(p.megabytes(b, "VmRSS"), "rest-MB")
+	w.until(b, "quiet", func() bool { return time.Now().After(quiet) })
+	b.ReportMetric(w.megabytes(b, "VmHWM"), "peak-MB")
+	b.ReportMetric(w.megabytes(b, "VmRSS"), "rest-MB")
+	atWork(b, w, size)
+	w.kill()
+	b.ReportMetric(startWhole(b, dir, database).answers(b).Seconds(), "answer-after-crash-s")
 }
 
 func answers(url string) bool {
@@ -110,10 +142,10 @@ func published(metrics string) (n int) {
 	return n
 }
 
-// fillSQLite makes a database with ordinary nodes.
-func fillSQLite(b *testing.B, path string, size int) {
+// fill makes a database with ordinary nodes.
+func fill(b *testing.B, url string, size int) {
 	b.Helper()
-	st, err := store.Open(b.Context(), "sqlite:"+path, store.Options{})
+	st, err := store.Open(b.Context(), url, store.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
