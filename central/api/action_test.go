@@ -291,6 +291,19 @@ func TestPanicIsA500ThatTellsNothing(t *testing.T) {
 	if strings.Contains(a.fault(t), "nil") || !strings.Contains(b.log.String(), a.Header.Get("Openstack-Request-Id")) {
 		t.Errorf("said %s", a.body)
 	}
+	// The id that a client gives to what it does is in the log, beside the request's own.
+	for given, logged := range map[string]string{
+		"req-11111111-2222-4333-8444-555555555555":      "global_request_id=req-11111111-2222-4333-8444-555555555555",
+		"11111111-2222-4333-8444-555555555555":          `global_request_id=""`,
+		"req-{11111111-2222-4333-8444-555555555555}":    `global_request_id=""`,
+		"req-11111111-2222-4333-8444-555555555555\tx=1": `global_request_id=""`,
+	} {
+		b.log.Reset()
+		a := b.do("GET", "/v1/nodes/n1/validate", "1.115", "", "X-OpenStack-Request-Id", given)
+		if a.StatusCode != 500 || a.Header.Get("X-Openstack-Request-Id") == given || !strings.Contains(b.log.String(), logged) {
+			t.Errorf("%q: status %d, logged %s", given, a.StatusCode, b.log.String())
+		}
+	}
 }
 
 func TestInventory(t *testing.T) {

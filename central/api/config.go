@@ -55,7 +55,8 @@ type Config struct {
 	Audit Recorder
 	// Feed hands out changes to streams; nil: there are no streams.
 	Feed *feed.Feed
-	// TrustedProxies are those whose X-Forwarded-For is believed. Default: none.
+	// TrustedProxies are those of which is believed who asks (X-Forwarded-For), and for
+	// what (Forwarded, X-Forwarded-Proto, -Host and -Prefix). Default: none.
 	TrustedProxies []netip.Prefix
 
 	// routed, in tests, is told which route each request takes.

@@ -11,7 +11,7 @@ const (
 	corsExposed = microversion.Header + ", " + microversion.MinHeader + ", " + microversion.MaxHeader +
 		", Openstack-Request-Id, X-Openstack-Request-Id, Location"
 	corsMethods = "GET, PUT, POST, DELETE, PATCH"
-	corsHeaders = "Content-Type, X-Auth-Token, " + microversion.Header + ", " + microversion.Standard
+	corsHeaders = "Content-Type, X-Auth-Token, X-Openstack-Request-Id, " + microversion.Header + ", " + microversion.Standard
 )
 
 // writeCORS tells browsers what pages of the configured origins may do. Others get

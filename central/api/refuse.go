@@ -10,7 +10,7 @@ import (
 // refuseCaller answers a request whose caller is not known, in the shape of the
 // middlewares that stand before Ironic.
 func (s *Server) refuseCaller(r *Request, d *auth.Denied) {
-	s.Log.Info("caller is not let in", "request_id", r.ID, "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "reason", d.Reason)
+	s.Log.Info("caller is not let in", "request_id", r.ID, "global_request_id", r.globalID(), "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "reason", d.Reason)
 	status := d.Status
 	if status == 0 {
 		status = http.StatusUnauthorized

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
@@ -38,6 +40,16 @@ type Request struct {
 	// cause is on whose behalf the request writes; nil for those that only read.
 	cause  *store.Cause
 	writer http.ResponseWriter
+}
+
+// globalID is the id that the client gave to what it is doing, which may be more than this
+// request; empty when it gave none, or one of another form than this server's own.
+func (r *Request) globalID() string {
+	id := r.Header.Get("X-Openstack-Request-Id")
+	if rest, ok := strings.CutPrefix(id, "req-"); ok && len(rest) == len(uuid.Nil.String()) && uuid.Validate(rest) == nil {
+		return id
+	}
+	return ""
 }
 
 // Param returns the path's parameter number i.

@@ -269,7 +269,7 @@ func (s *Server) refuse(r *Request, err error, gone bool) {
 		if e.Status == http.StatusServiceUnavailable || gone {
 			level = slog.LevelWarn
 		}
-		s.Log.Log(r.Context(), level, "request failed", "request_id", r.ID, "method", r.Method, "path", r.URL.Path,
+		s.Log.Log(r.Context(), level, "request failed", "request_id", r.ID, "global_request_id", r.globalID(), "method", r.Method, "path", r.URL.Path,
 			"status", e.Status, "error", err)
 	}
 	s.end(r, e.Status, e)
@@ -278,15 +278,4 @@ func (s *Server) refuse(r *Request, err error, gone bool) {
 	if r.Method != http.MethodHead {
 		r.writer.Write(e.Body())
 	}
-}
-
-// base is what links begin with.
-func (s *Server) base(req *http.Request) string {
-	if s.PublicEndpoint != "" {
-		return strings.TrimRight(s.PublicEndpoint, "/")
-	}
-	if req.TLS != nil {
-		return "https://" + req.Host
-	}
-	return "http://" + req.Host
 }

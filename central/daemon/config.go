@@ -60,7 +60,7 @@ type Config struct {
 	// LockWait is how long a request waits for other work on its node to end; 0: 3 s,
 	// negative: not at all.
 	LockWait time.Duration
-	// TrustedProxies are those whose X-Forwarded-For is believed.
+	// TrustedProxies are those of which is believed who asks and for what (api.Config).
 	TrustedProxies []netip.Prefix
 	// AuditKeep is for how long lines of the audit are kept; 0: for ever.
 	AuditKeep time.Duration
