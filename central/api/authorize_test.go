@@ -310,6 +310,7 @@ func TestFieldsHaveTheirOwnRules(t *testing.T) {
 		{"automated_clean", `false`, "A"}, {"automated_clean", `"off"`, "A"}, {"automated_clean", `true`, "AMaomln"},
 		{"boot_interface", `"fake"`, "AMao"}, {"driver", `"fake-hardware"`, "AMao"}, {"retired_reason", `""`, "AMaom"},
 		{"description", `"d"`, "AMaomln"}, {"chassis_uuid", `null`, "A"}, {"instance_uuid", `null`, "AMaom"},
+		{"maintenance", `false`, "AMaoml"}, {"instance_name", `"i"`, "AMaoml"},
 	} {
 		got := ""
 		for letter, who := range map[byte]string{'A': "system " + adminRoles, 'M': "system " + memberRoles, 'a': ownerProject + " " + adminRoles,
@@ -430,10 +431,15 @@ func TestRunbooksAreOfTheirProjectOrPublic(t *testing.T) {
 		}
 	}
 	b.wantAs(200, foreignProject+" reader", "GET", "/v1/runbooks/CUSTOM_ALL", "")
-	b.wantAs(404, foreignProject+" "+adminRoles, "GET", "/v1/runbooks/CUSTOM_MINE", "")
+	b.wantAs(403, foreignProject+" "+adminRoles, "GET", "/v1/runbooks/CUSTOM_MINE", "")
+	b.wantAs(403, foreignProject+" "+adminRoles, "GET", "/v1/runbooks/CUSTOM_MINE/traits", "")
+	b.wantAs(403, foreignProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", `[{"op":"add","path":"/extra/a","value":1}]`)
 	b.wantAs(403, foreignProject+" "+adminRoles, "DELETE", "/v1/runbooks/CUSTOM_ALL", "")
 	public := `[{"op":"replace","path":"/public","value":true}]`
 	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public)
+	same := `[{"op":"replace","path":"/owner","value":"` + ownerProject + `"}]` // nothing would change
+	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", same)
+	b.wantAs(403, lesseeProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_MINE"}`)
 	b.wantAs(200, "system "+memberRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public)
 	b.wantAs(404, foreignProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_ALL"}`)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/patch"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 )
@@ -51,6 +52,8 @@ type collection[T any] struct {
 	marker func(*T) string
 	// body may change a POST's body before its fields are read; nil: nothing to do.
 	body func(r *Request, body map[string]any) error
+	// mayPatch refuses a PATCH by the fields that it names, changed or not; nil: nothing.
+	mayPatch func(r *Request, ops []patch.Op, item *T) error
 	// check says what the fields cannot check alone. before is nil for a new item.
 	check func(ctx context.Context, r *Request, tx *store.Tx, before, item *T) error
 	// mayRemove says what speaks against removing an item; nil: nothing.
@@ -316,6 +319,11 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 		item, err := c.read(tx, ctx, ident)
 		if err != nil {
 			return c.missing(ident, err)
+		}
+		if c.mayPatch != nil {
+			if err := c.mayPatch(r, ops, item); err != nil {
+				return err
+			}
 		}
 		before := *item
 		if _, err := c.table.Update(r.Version, ops, item); err != nil {

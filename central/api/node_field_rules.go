@@ -29,6 +29,7 @@ var fieldRules = map[string]string{
 	"shard":             "baremetal:node:update:shard",
 	"parent_node":       "baremetal:node:update:parent_node",
 	"disable_power_off": "baremetal:node:update:disable_power_off",
+	"maintenance":       "baremetal:node:set_maintenance",
 }
 
 const (

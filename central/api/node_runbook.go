@@ -48,9 +48,6 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 	if err != nil {
 		return err
 	}
-	if !r.seesRunbook(b) {
-		return wire.Errorf(http.StatusNotFound, "Runbook %.255s could not be found.", ident)
-	}
 	if !b.Public {
 		if err := r.allowed("baremetal:runbook:use", runbookTarget(b)); err != nil {
 			return err

@@ -61,7 +61,7 @@ func (s *Server) runbookCollection() *collection[store.Runbook] {
 		read: (*store.Tx).Runbook, insert: (*store.Tx).InsertRunbook, update: (*store.Tx).UpdateRunbook, remove: (*store.Tx).DeleteRunbook,
 		fresh: func() *store.Runbook { return &store.Runbook{} },
 		id:    func(b *store.Runbook) *string { return &b.UUID },
-		check: checkRunbook,
+		check: checkRunbook, mayPatch: mayPatchRunbook,
 	}
 }
 
@@ -76,11 +76,9 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 			return wire.Invalid("Cannot create or update runbook with invalid name '%.80s'", b.Name)
 		}
 	}
-	if err := checkRunbookOwner(r, before, b); err != nil {
-		return err
-	}
 	switch {
 	case before == nil:
+		return claimRunbook(r, b)
 	case b.Public && b.Owner != before.Owner && b.Owner != "":
 		return wire.Invalid("There cannot be an owner for a public runbook")
 	case b.Public && !before.Public:

@@ -4,28 +4,26 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/ironyard/ironyard/central/api/patch"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/policy"
 	"github.com/ironyard/ironyard/central/store"
 )
 
-// readRunbooks is the rule whose failure hides a runbook, unless that is public.
+// readRunbooks is the rule of reading a runbook that is not public.
 const readRunbooks = "baremetal:runbook:get"
 
 func runbookTarget(b *store.Runbook) *policy.Target {
 	return &policy.Target{RunbookOwner: b.Owner}
 }
 
-func (r *Request) seesRunbook(b *store.Runbook) bool {
-	return b.Public || r.allowed(readRunbooks, runbookTarget(b)) == nil
-}
-
 // namedRunbook says whose the runbook is that the path names. A public one may be read by
-// everybody, and belongs to nobody who would be let in by the owner's rules.
+// everybody, and belongs to nobody who would be let in by the owner's rules. As in Ironic,
+// other projects' runbooks are no secret: lists leave them out, their names answer 403.
 func (s *Server) namedRunbook(r *Request) (*policy.Target, error) {
 	ident := r.Param(0)
 	b, err := s.Store.Runbook(r.Context(), ident)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !r.seesRunbook(b) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil, wire.Errorf(http.StatusNotFound, "Runbook %.255s could not be found.", ident)
 	}
 	if err != nil {
@@ -37,29 +35,31 @@ func (s *Server) namedRunbook(r *Request) (*policy.Target, error) {
 	return runbookTarget(b), nil
 }
 
-// checkRunbookOwner gives a project's new runbook to that project, and lets the system's
-// members only change whose a runbook is. before is nil for a new one.
-func checkRunbookOwner(r *Request, before, b *store.Runbook) error {
-	if before == nil {
-		if r.may == nil || r.Caller.System {
-			return nil
+// mayPatchRunbook lets the system's members only touch whose a runbook is, even where
+// nothing changes.
+func mayPatchRunbook(r *Request, ops []patch.Op, b *store.Runbook) error {
+	for _, op := range ops {
+		switch root := op.Root(); root {
+		case "owner", "public":
+			if err := r.allowed("baremetal:runbook:update:"+root, runbookTarget(b)); err != nil {
+				return err
+			}
 		}
-		switch {
-		case b.Owner != "" && b.Owner != r.Caller.Project:
-			return wire.Invalid("Cannot create a runbook as a project scoped admin with an owner other than your own project.")
-		case b.Public:
-			return wire.Invalid("Cannot create a public runbook as a project scoped admin.")
-		}
-		b.Owner = r.Caller.Project
+	}
+	return nil
+}
+
+// claimRunbook gives a project's new runbook to that project.
+func claimRunbook(r *Request, b *store.Runbook) error {
+	if r.may == nil || r.Caller.System {
 		return nil
 	}
-	if b.Owner != before.Owner {
-		if err := r.allowed("baremetal:runbook:update:owner", runbookTarget(before)); err != nil {
-			return err
-		}
+	switch {
+	case b.Owner != "" && b.Owner != r.Caller.Project:
+		return wire.Invalid("Cannot create a runbook as a project scoped admin with an owner other than your own project.")
+	case b.Public:
+		return wire.Invalid("Cannot create a public runbook as a project scoped admin.")
 	}
-	if b.Public != before.Public {
-		return r.allowed("baremetal:runbook:update:public", runbookTarget(before))
-	}
+	b.Owner = r.Caller.Project
 	return nil
 }

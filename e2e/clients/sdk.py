@@ -1,6 +1,6 @@
 """Drives the bare metal proxy of openstacksdk through all that it can do.
 
-argv: the API's endpoint. Each call is checked by what it returns; the last line says
+argv: the API's endpoint; without it, clouds.yaml and OS_CLOUD say where the API is. Each call is checked by what it returns; the last line says
 which of the proxy's methods were not called.
 """
 import sys
@@ -39,7 +39,7 @@ def gone(find, what):
     sys.exit(f"{what} is still there")
 
 
-conn = openstack.connect(auth_type="none", endpoint=sys.argv[1])
+conn = openstack.connect(auth_type="none", endpoint=sys.argv[1]) if len(sys.argv) > 1 else openstack.connect()
 bm = Recorder(conn.baremetal)
 
 # Drivers and conductors
@@ -67,7 +67,10 @@ want([c.id for c in bm.chassis(details=True)], [chassis.id], "list of chassis")
 # Node
 node = bm.create_node(name="sdk", driver="fake-hardware", resource_class="gold", chassis_id=chassis.id,
                       driver_info={"fake_password": "hunter2"}, properties={"cpus": 4})
-want(node.provision_state, "available", "state of a node whose creator waits")
+if node.provision_state == "enroll":  # before 2.0 the library made nodes available itself
+    for verb in ("manage", "provide"):
+        node = bm.set_node_provision_state(node, verb, wait=True, timeout=60)
+want(node.provision_state, "available", "state of the node")
 want(bm.get_node(node.id).chassis_id, chassis.id, "chassis of the node")
 want("hunter2" in str(bm.get_node(node.id).driver_info), False, "password shown")
 want(bm.find_node("sdk").id, node.id, "find node")
@@ -93,6 +96,54 @@ bm.wait_for_node_reservation(node, timeout=60)
 bm.set_node_provision_state(node, "manage", wait=True, timeout=60)
 bm.list_node_vendor_passthru(node)
 bm.call_node_vendor_passthru(node, verb="POST", method="first_method", body={"bar": "meow"})
+
+# What came to the library after Debian 12's version
+def has(*methods):
+    """Whether the library has the methods, and with them what follows."""
+    return all(hasattr(_proxy.Proxy, m) for m in methods)
+
+
+if has("get_node_inventory"):
+    bm.set_node_provision_state(node, "inspect", wait=True, timeout=60)
+    want("inventory" in bm.get_node_inventory(node), True, "inventory")
+if has("get_node_boot_device", "get_node_supported_boot_devices"):
+    want(bm.get_node_boot_device(node)["boot_device"], "disk", "boot device")
+    want("pxe" in bm.get_node_supported_boot_devices(node)["supported_boot_devices"], True, "boot devices")
+if has("inject_nmi_to_node"):
+    bm.inject_nmi_to_node(node)
+if has("get_node_console", "enable_node_console", "disable_node_console"):
+    bm.update_node(node, console_interface="fake")
+    for change, enabled in ((bm.enable_node_console, True), (bm.disable_node_console, False)):
+        change(node)
+        bm.wait_for_node_reservation(bm.get_node(node.id), timeout=60)
+        want(bm.get_node_console(node)["console_enabled"], enabled, "console")
+if has("list_node_firmware"):
+    want(sorted(f["component"] for f in bm.list_node_firmware(node)["firmware"]), ["bios", "bmc"], "firmware")
+if has("attach_vmedia_to_node", "detach_vmedia_from_node"):
+    bm.attach_vmedia_to_node(node, "cdrom", "http://example.org/tools.iso")
+    bm.wait_for_node_reservation(bm.get_node(node.id), timeout=60)
+    bm.detach_vmedia_from_node(node, device_types=["cdrom"])
+    bm.wait_for_node_reservation(bm.get_node(node.id), timeout=60)
+if has("runbooks"):
+    book = bm.create_runbook(name="CUSTOM_RAISE", steps=[{"interface": "bios", "step": "factory_reset", "args": {}, "order": 1}])
+    want(bm.get_runbook("CUSTOM_RAISE").steps[0]["order"], 1, "runbook")
+    want(bm.update_runbook(book, extra={"a": 1}).extra, {"a": 1}, "updated runbook")
+    want(bm.patch_runbook(book, [{"op": "remove", "path": "/extra/a"}]).extra, {}, "patched runbook")
+    want([b.id for b in bm.runbooks(details=True)], [book.id], "list of runbooks")
+    if has("add_runbook_trait", "remove_runbook_trait", "set_runbook_traits"):
+        bm.set_runbook_traits(book, ["CUSTOM_GOLD"])
+        bm.add_runbook_trait(book, "CUSTOM_A")
+        bm.remove_runbook_trait(book, "CUSTOM_A")
+        want(bm.get_runbook(book.id).traits, ["CUSTOM_GOLD"], "traits of the runbook")
+    bm.delete_runbook(book)
+if has("inspection_rules"):
+    rule = bm.create_inspection_rule(description="label it", conditions=[], actions=[{"op": "set-attribute", "args": {"path": "/extra/seen", "value": "yes"}}])
+    want(bm.get_inspection_rule(rule.id).description, "label it", "rule")
+    want(bm.update_inspection_rule(rule, description="labelled").description, "labelled", "updated rule")
+    want(bm.patch_inspection_rule(rule, [{"op": "replace", "path": "/priority", "value": 7}]).priority, 7, "patched rule")
+    want([r.id for r in bm.inspection_rules(details=True)], [rule.id], "list of rules")
+    bm.delete_inspection_rule(rule)
+    gone(lambda: bm.get_inspection_rule(rule.id), "the rule")
 
 # Ports and port groups
 group = bm.create_port_group(node_id=node.id, name="bond0", address="52:54:00:00:00:40")
@@ -157,10 +208,16 @@ want(bm.get_deploy_template("CUSTOM_HT").steps[0]["priority"], 150, "template")
 want(bm.update_deploy_template(template, extra={"a": 1}).extra, {"a": 1}, "updated template")
 want(bm.patch_deploy_template(template, [{"op": "remove", "path": "/extra/a"}]).extra, {}, "patched template")
 want([t.id for t in bm.deploy_templates(details=True)], [template.id], "list of templates")
+if has("find_deploy_template"):
+    want(bm.find_deploy_template("CUSTOM_HT").id, template.id, "find template")
 bm.delete_deploy_template(template)
 
 # The end
+if has("wait_for_status"):
+    want(bm.wait_for_status(bm.get_node(node.id), "available", attribute="provision_state", wait=60).name, "sdk", "node")
 bm.delete_port(port)
+if has("wait_for_delete"):
+    bm.wait_for_delete(port, wait=60)
 bm.delete_port_group(group)
 bm.delete_node(node)
 gone(lambda: bm.get_node(node.id), "the node")

@@ -23,6 +23,8 @@ log_file = {folder}/keystone.log
 connection = sqlite:///{folder}/keystone.db
 [fernet_tokens]
 key_repository = {folder}/fernet
+[fernet_receipts]
+key_repository = {folder}/fernet
 [credential]
 key_repository = {folder}/credential
 [identity]
