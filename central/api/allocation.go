@@ -38,7 +38,7 @@ var allocationTable = fields.New("allocation",
 
 // allocationName admits the name of an allocation.
 func allocationName(v any) error {
-	if name, _ := v.(string); name != "" && (len(name) > 255 || !wire.Logical(name)) {
+	if name, _ := v.(string); name != "" && !wire.Logical(name) {
 		return wire.Invalid("Cannot create or update allocation with invalid name '%.80s'", name)
 	}
 	return nil

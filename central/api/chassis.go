@@ -36,14 +36,16 @@ func (s *Server) chassis() Resource {
 
 func (s *Server) chassisCollection() *collection[store.Chassis] {
 	return &collection[store.Chassis]{
-		path: "chassis", noun: "Chassis", another: "A chassis", item: "chassis_uuid", lenient: true, table: chassisTable, fieldsSince: 8, detailSince: 43,
+		path: "chassis", noun: "Chassis", another: "A chassis", item: "chassis_uuid", table: chassisTable, fieldsSince: 8, detailSince: 43,
 		store: s.Store, find: s.Store.Chassis,
 		page: func(r *Request, p store.Page) ([]*store.Chassis, error) { return s.Store.ChassisPage(r.Context(), p) },
 		read: (*store.Tx).Chassis, insert: (*store.Tx).InsertChassis, update: (*store.Tx).UpdateChassis, remove: removeChassis,
 		fresh: func() *store.Chassis { return &store.Chassis{Extra: map[string]any{}} },
 		id:    func(c *store.Chassis) *string { return &c.UUID },
 		more: func(b []byte, r *Request, c *store.Chassis) []byte {
-			return wire.AppendLinks(wire.AppendName(b, "nodes"), r.Base, "chassis/"+c.UUID+"/nodes")
+			// A list within a list, as Ironic answers and its clients know it.
+			b = wire.AppendLinks(append(wire.AppendName(b, "nodes"), '['), r.Base, "chassis/"+c.UUID+"/nodes")
+			return append(b, ']')
 		},
 	}
 }

@@ -159,7 +159,7 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/chassis?marker=zzz", "1.115", "", 400, "Expected UUID for marker: zzz"},
 		{"GET", "/v1/deploy_templates?marker=", "1.115", "", 400, "Expected name for marker: "},
 		{"GET", "/v1/deploy_templates/detail", "1.115", "", 404, "Deploy template detail could not be found"},
-		{"PATCH", "/v1/chassis/zzz", "1.115", `[]`, 404, "Chassis zzz could not be found"},
+		{"PATCH", "/v1/chassis/zzz", "1.115", `[]`, 400, "Expected UUID for chassis_uuid: zzz"},
 		{"GET", "/v1/drivers?detail=zzz", "1.1", "", 400, "Invalid detail: Unrecognized value 'zzz'"},
 		{"GET", "/v1/nodes?sort_dir=up", "1.115", "", 400, "sort direction"},
 		{"GET", "/v1/nodes?sort_key=driver_info", "1.115", "", 400, "sort_key"},
@@ -196,7 +196,8 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/nodes/a@b", "1.115", "", 400, "logical name"},
 		{"DELETE", "/v1/ports/p1", "1.115", "", 400, "Expected UUID for port_uuid: p1"},
 		// Bodies.
-		{"POST", "/v1/nodes", "1.115", ``, 400, "JSON object"},
+		{"POST", "/v1/nodes", "1.115", ``, 400, "'driver' is a required property"},
+		{"POST", "/v1/nodes", "1.115", `null`, 400, "JSON object"},
 		{"POST", "/v1/nodes", "1.115", `[]`, 400, "JSON object"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":`, 400, "not valid JSON"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware"}{}`, 400, "more after"},

@@ -23,10 +23,10 @@ const maxRulePriority = 9999
 var inspectionRuleTable = fields.New("inspection rule",
 	fields.UUID("uuid", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.UUID }).Post().List().Sort(),
 	fields.Text("description", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Description }).Write().Max(255).List().Sort(),
-	fields.Whole("priority", inspectionRulesSince, 0, maxRulePriority, func(i *store.InspectionRule) *int64 { return &i.Priority }).Write().List().Sort(),
-	fields.Text("phase", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Phase }).Write().List().Sort().
+	fields.Whole("priority", inspectionRulesSince, 0, maxRulePriority, func(i *store.InspectionRule) *int64 { return &i.Priority }).Write().NotNull().List().Sort(),
+	fields.Text("phase", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Phase }).Write().NotNull().List().Sort().
 		OneOf(phaseWords()...),
-	fields.Bool("sensitive", inspectionRulesSince, false, func(i *store.InspectionRule) *bool { return &i.Sensitive }).Write().Sort(),
+	fields.Bool("sensitive", inspectionRulesSince, false, func(i *store.InspectionRule) *bool { return &i.Sensitive }).Write().Plain().Sort(),
 	ruleList("conditions", func(i *store.InspectionRule) *[]any { return &i.Conditions }, showCondition),
 	ruleList("actions", func(i *store.InspectionRule) *[]any { return &i.Actions }, showAction).Must(),
 	fields.Time("created_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.CreatedAt }).Sort(),
@@ -44,7 +44,7 @@ func phaseWords() []string {
 // ruleList is the conditions or actions of a rule, which answers hide where the rule is
 // sensitive. What they are is checked together (checkInspectionRule).
 func ruleList(name string, at func(*store.InspectionRule) *[]any, show func(any) any) fields.Field[store.InspectionRule] {
-	return fields.Field[store.InspectionRule]{Name: name, Since: inspectionRulesSince,
+	return fields.Field[store.InspectionRule]{Name: name, Since: inspectionRulesSince, Type: "array",
 		Get: func(i *store.InspectionRule) any {
 			if i.Sensitive {
 				return nil
@@ -63,7 +63,7 @@ func ruleList(name string, at func(*store.InspectionRule) *[]any, show func(any)
 			}
 			return v, nil
 		},
-	}.Write()
+	}.Write().NotNull()
 }
 
 func showCondition(v any) any {

@@ -58,8 +58,11 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 	if ofNode && slices.Contains(unbornParts, parts[2]) && !s.router.born(parts[:3], v) {
 		return notFound
 	}
-	if of := s.router.below(parts, method); of != "" {
-		return wire.Invalid("Missing mandatory parameter: %s_ident", of)
+	if of := s.router.below(parts, method); of != nil {
+		if late := of.late(v); late != nil && of.Late == http.StatusMethodNotAllowed {
+			return late
+		}
+		return wire.Invalid("Missing mandatory parameter: %s_ident", strings.Trim(of.Path[strings.LastIndex(of.Path, "/")+1:], "{}"))
 	}
 	strange := len(methods) == 0 && ofNode && s.router.root.literal["nodes"].param.literal[parts[2]] == nil
 	switch above, _ := s.router.find(parts[:last]); {

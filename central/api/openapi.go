@@ -221,9 +221,10 @@ func property(f fields.Description) document {
 // links to what belongs to them.
 func itemSchema(list []fields.Description) document {
 	props := document{}
-	for _, name := range []string{"links", "ports", "states", "portgroups", "volume", "nodes", "connectors", "targets", "properties", "traits"} {
+	for _, name := range []string{"links", "ports", "states", "portgroups", "volume", "connectors", "targets", "properties", "traits"} {
 		props[name] = ref("Links")
 	}
+	props["nodes"] = document{"type": "array", "items": ref("Links")} // of a chassis
 	for _, f := range list {
 		p := property(f)
 		if !f.Post && !f.Patch {

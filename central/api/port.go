@@ -57,6 +57,11 @@ func portConcealed(ident string, err error) error {
 }
 
 func appendPort(b []byte, r *Request, sel fields.Selection, p *store.Port) []byte {
+	if !vtepKnown(r.Version) && hasVTEP(p.LocalLinkConnection) {
+		shown := *p
+		shown.LocalLinkConnection = map[string]any{}
+		p = &shown
+	}
 	b = portTable.Append(append(b, '{'), sel, p)
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "ports/"+p.UUID)
 	return append(b, '}')

@@ -14,7 +14,7 @@ import (
 var portTable = fields.New("port",
 	fields.UUID("uuid", 1, func(p *store.Port) *string { return &p.UUID }).Post().List().Sort(),
 	macAddress(1, func(p *store.Port) *string { return &p.Address }).Write().Must().List().Sort(),
-	fields.Bool("available_for_dynamic_portgroup", 111, true, func(p *store.Port) *bool { return &p.AvailableForDynamicPortgroup }).Write().Sort(),
+	fields.Bool("available_for_dynamic_portgroup", 111, true, func(p *store.Port) *bool { return &p.AvailableForDynamicPortgroup }).Write().Plain().NotNull().Sort(),
 	fields.Text("category", 101, func(p *store.Port) *string { return &p.Category }).Write().Max(80).Sort(),
 	fields.Time("created_at", 1, func(p *store.Port) time.Time { return p.CreatedAt }).Sort(),
 	fields.Text("description", 97, func(p *store.Port) *string { return &p.Description }).Write().Max(255).Sort(),

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -19,20 +20,20 @@ const (
 	linkNetwork microversion.Version = 64
 )
 
-// linkKeys are the keys that a local_link_connection may have.
-var linkKeys = []string{"port_id", "switch_id", "hostname", "switch_info", "network_type"}
-
-// vtepKeys are those of a VTEP gateway, which has both and no others.
+// vtepKeys are the keys of a VTEP gateway, of which a local_link_connection has both or none.
 var vtepKeys = []string{"vtep-logical-switch", "vtep-physical-switch"}
 
+// linkKeys are the keys that a local_link_connection may have.
+var linkKeys = append([]string{"port_id", "switch_id", "hostname", "switch_info", "network_type"}, vtepKeys...)
+
 // linkForms are the keys of which a local_link_connection needs one set in full.
-var linkForms = [][]string{{"port_id", "switch_id"}, {"port_id", "hostname"}}
+var linkForms = [][]string{{"port_id", "switch_id"}, {"port_id", "hostname"}, append([]string{"port_id"}, vtepKeys...)}
 
 // checkLink checks a local_link_connection whose version is not known, and writes its
 // switch in lower case.
 func checkLink(v any) error {
 	link, _ := v.(map[string]any)
-	if len(link) == 0 || isVTEP(link) {
+	if len(link) == 0 {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(link)) {
@@ -42,6 +43,9 @@ func checkLink(v any) error {
 		if _, isText := link[key].(string); !isText {
 			return fmt.Errorf("%s is not of type 'string'", key)
 		}
+	}
+	if hasVTEP(link) && !hasAll(link, vtepKeys) {
+		return fmt.Errorf("%s depend on each other", strings.Join(vtepKeys, " and "))
 	}
 	switch kind := link["network_type"]; kind {
 	case nil, "managed":
@@ -70,13 +74,9 @@ func checkLinkVersion(r *Request, p *store.Port) error {
 	if _, given := link["network_type"]; given && r.Version < linkNetwork {
 		return wire.NotAcceptable("Field local_link_connection/network_type", linkNetwork)
 	}
-	if isVTEP(link) {
-		if r.Version < vtepSince {
-			return wire.NotAcceptable("A VTEP gateway as local_link_connection", vtepSince)
-		}
-		if r.Version >= vtepUntil {
-			return wire.Invalid("Schema error for port: local_link_connection: since API version %s it cannot be a VTEP gateway", vtepUntil)
-		}
+	if hasVTEP(link) && !vtepKnown(r.Version) {
+		return wire.Errorf(http.StatusNotAcceptable, "Request not acceptable. A VTEP gateway as local_link_connection needs an API version from %s to below %s",
+			vtepSince, vtepUntil)
 	}
 	if p.IsSmartNIC && len(link) > 0 && !hasAll(link, []string{"port_id", "hostname"}) {
 		return wire.Invalid("Smart NIC port must have port_id and hostname in local_link_connection")
@@ -84,7 +84,12 @@ func checkLinkVersion(r *Request, p *store.Port) error {
 	return nil
 }
 
-func isVTEP(link map[string]any) bool { return len(link) == len(vtepKeys) && hasAll(link, vtepKeys) }
+// hasVTEP reports whether a local_link_connection names a VTEP gateway.
+func hasVTEP(link map[string]any) bool {
+	return slices.ContainsFunc(vtepKeys, func(key string) bool { return link[key] != nil })
+}
+
+func vtepKnown(v microversion.Version) bool { return v >= vtepSince && v < vtepUntil }
 
 func hasAll(link map[string]any, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { _, isText := link[key].(string); return !isText })

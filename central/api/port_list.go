@@ -93,8 +93,11 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	if r.Query.Has("node_uuid") {
 		node = "node_uuid" // which is older, and wins
 	}
-	if err := oneFilter(r, node, "portgroup", "shard", "conductor_groups"); err != nil {
-		return q, p, err
+	switch {
+	case r.Query.Has("conductor_groups") && given(r, node, "portgroup", "address") > 0:
+		return q, p, wire.Invalid("Filtering by conductor_groups cannot be combined with node, portgroup, or address filters.")
+	case given(r, node, "portgroup", "shard") > 1:
+		return q, p, notHere
 	}
 	if q.Address, err = addressOfQuery(r); err != nil {
 		return q, p, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
@@ -11,13 +12,10 @@ import (
 )
 
 // placedBy are the fields of a port that checkPort is about.
-var placedBy = []string{"name", "node_uuid", "portgroup_uuid", "pxe_enabled", "physical_network"}
+var placedBy = []string{"node_uuid", "portgroup_uuid", "pxe_enabled", "physical_network"}
 
-// checkPort checks what the fields of a port cannot check alone.
-func checkPort(ctx context.Context, r *Request, tx *store.Tx, p *store.Port) error {
-	if p.Name != "" && !wire.ValidName(p.Name, r.Version) {
-		return wire.Invalid("Cannot create or update port with invalid name '%.80s'", p.Name)
-	}
+// checkPort checks what the fields of a port cannot check alone. before is nil for a new one.
+func checkPort(ctx context.Context, tx *store.Tx, before, p *store.Port) error {
 	if p.PortgroupUUID == "" {
 		return nil
 	}
@@ -33,20 +31,33 @@ func checkPort(ctx context.Context, r *Request, tx *store.Tx, p *store.Port) err
 		return conflict("Port group %s doesn't support standalone ports. Port %s cannot be a member of it as the port's 'pxe_enabled' "+
 			"field is True.", group.UUID, p.UUID)
 	}
+	if before != nil && before.PortgroupUUID == p.PortgroupUUID && before.PhysicalNetwork == p.PhysicalNetwork {
+		return nil
+	}
 	return checkPhysicalNetwork(ctx, tx, group, p)
 }
 
-// checkPhysicalNetwork holds that all ports of a portgroup are in one physical network.
+// checkPhysicalNetwork holds that all ports of a portgroup are in one physical network. The
+// first one brings its own along, unless the portgroup has one.
 func checkPhysicalNetwork(ctx context.Context, tx *store.Tx, group *store.Portgroup, p *store.Port) error {
 	members, err := membersOf(ctx, tx, group)
 	if err != nil {
 		return err
 	}
-	for _, m := range members {
-		if m.UUID != p.UUID && m.PhysicalNetwork != p.PhysicalNetwork {
-			return conflict("Port with physical network %s cannot become a member of port group %s which has ports in physical network %s.",
-				cmp.Or(p.PhysicalNetwork, "None"), group.UUID, cmp.Or(m.PhysicalNetwork, "None"))
-		}
+	network := group.PhysicalNetwork
+	members = slices.DeleteFunc(members, func(m *store.Port) bool { return m.UUID == p.UUID })
+	switch {
+	case len(members) > 0:
+		network = members[0].PhysicalNetwork
+	case network == "" && p.PhysicalNetwork != "":
+		group.PhysicalNetwork = p.PhysicalNetwork
+		return tx.UpdatePortgroup(ctx, group)
+	case network == "":
+		return nil
+	}
+	if network != p.PhysicalNetwork {
+		return conflict("Port with physical network %s cannot become a member of port group %s which has ports in physical network %s.",
+			cmp.Or(p.PhysicalNetwork, "None"), group.UUID, cmp.Or(network, "None"))
 	}
 	return nil
 }

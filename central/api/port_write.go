@@ -28,7 +28,10 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		if r.Version < nodeIdentSince {
 			return Reply{}, wire.NotAcceptable("Field node_ident", nodeIdentSince)
 		}
-		if body["node_uuid"], err = s.uuidOf(r, ident, body["node_uuid"]); err != nil {
+		if _, twice := body["node_uuid"]; twice {
+			return Reply{}, wire.Invalid("Schema error for port: either node_uuid or node_ident says which node it is, not both")
+		}
+		if body["node_uuid"], err = s.uuidOf(r, ident); err != nil {
 			return Reply{}, err
 		}
 		delete(body, "node_ident")
@@ -45,7 +48,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkLinkVersion(r, p), checkPort(ctx, r, tx, p)); err != nil {
+		if err := errors.Join(checkLinkVersion(r, p), checkPort(ctx, tx, nil, p)); err != nil {
 			return err
 		}
 		if err := tx.InsertPort(ctx, p); err != nil {
@@ -60,8 +63,8 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		Body: appendPort(nil, r, portTable.All(r.Version), p)}, nil
 }
 
-// uuidOf resolves node_ident; a node_uuid beside it must mean the same node.
-func (s *Server) uuidOf(r *Request, ident, beside any) (string, error) {
+// uuidOf resolves node_ident.
+func (s *Server) uuidOf(r *Request, ident any) (string, error) {
 	name, isText := ident.(string)
 	if !isText {
 		return "", wire.Invalid("Schema error for port: node_ident must be a text")
@@ -72,9 +75,6 @@ func (s *Server) uuidOf(r *Request, ident, beside any) (string, error) {
 	}
 	if err != nil {
 		return "", err
-	}
-	if beside != nil && beside != n.UUID {
-		return "", wire.Invalid("node_ident and node_uuid name different nodes")
 	}
 	return n.UUID, nil
 }
@@ -108,13 +108,16 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		if err := checkPortChange(r, to, &before, p); err != nil {
 			return err
 		}
+		if p.PortgroupUUID != "" && r.Version >= portgroupNetworkSince && slices.Contains(touched, "physical_network") {
+			return wire.Invalid("physical_network cannot be changed while the port belongs to a portgroup.")
+		}
 		if slices.Contains(touched, "local_link_connection") || slices.Contains(touched, "is_smartnic") {
 			if err := checkLinkVersion(r, p); err != nil {
 				return err
 			}
 		}
 		if slices.ContainsFunc(touched, func(name string) bool { return slices.Contains(placedBy, name) }) {
-			if err := checkPort(ctx, r, tx, p); err != nil {
+			if err := checkPort(ctx, tx, &before, p); err != nil {
 				return err
 			}
 		}

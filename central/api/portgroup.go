@@ -16,6 +16,9 @@ const (
 	// portgroupLinksSince brought the lists of ports below portgroups and of
 	// portgroups below nodes.
 	portgroupLinksSince microversion.Version = 24
+	// portgroupNetworkSince brought the physical network of portgroups, which is that of
+	// their ports.
+	portgroupNetworkSince microversion.Version = 102
 	// defaultMode is the mode of a portgroup that is made without one.
 	defaultMode = "active-backup"
 )
@@ -30,10 +33,10 @@ var portgroupTable = fields.New("portgroup",
 	fields.Computed("dynamic_portgroup", 111, func(p *store.Portgroup) any { return p.Dynamic }).Sort(),
 	fields.Object("extra", 23, func(p *store.Portgroup) *map[string]any { return &p.Extra }).Write(),
 	fields.Computed("internal_info", 23, func(p *store.Portgroup) any { return mask(p.InternalInfo) }),
-	fields.Text("mode", 23, func(p *store.Portgroup) *string { return &p.Mode }).From(26).Write().Lenient().Max(255).Sort(),
+	fields.Text("mode", 26, func(p *store.Portgroup) *string { return &p.Mode }).Write().Lenient().Max(255).Sort(),
 	fields.UUID("node_uuid", 23, func(p *store.Portgroup) *string { return &p.Node }).Write().Must(),
-	fields.Text("physical_network", 102, func(p *store.Portgroup) *string { return &p.PhysicalNetwork }).Write().Max(64).Where(notEmpty).Sort(),
-	fields.Object("properties", 23, func(p *store.Portgroup) *map[string]any { return &p.Properties }).From(26).Write().Lenient(),
+	fields.Text("physical_network", portgroupNetworkSince, func(p *store.Portgroup) *string { return &p.PhysicalNetwork }).Write().Max(64).Sort(),
+	fields.Object("properties", 26, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write().Lenient(),
 	fields.Bool("standalone_ports_supported", 23, true, func(p *store.Portgroup) *bool { return &p.StandalonePortsSupported }).Write().Sort(),
 	fields.Time("updated_at", 23, func(p *store.Portgroup) time.Time { return p.UpdatedAt }).Sort(),
 ).Strict()
@@ -77,8 +80,8 @@ func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 // portgroupPage returns the portgroups that the request's filter admits.
 func (s *Server) portgroupPage(r *Request, p store.Page) ([]*store.Portgroup, error) {
 	q := store.PortgroupQuery{Page: p}
-	if err := oneFilter(r, "node", "shard", "conductor_groups"); err != nil {
-		return nil, err
+	if given(r, "node", "address", "shard", "conductor_groups") > 1 {
+		return nil, wire.Invalid("Filtering by node, address, or shard simultaneously is not supported.")
 	}
 	var err error
 	if q.Address, err = addressOfQuery(r); err != nil {
@@ -118,18 +121,14 @@ func (s *Server) portgroupsOfNode(r *Request, p store.Page) ([]*store.Portgroup,
 	return s.Store.Portgroups(r.Context(), store.PortgroupQuery{Page: p, Nodes: []string{n.UUID}})
 }
 
-// oneFilter refuses a list by more than one of the arguments.
-func oneFilter(r *Request, names ...string) error {
-	given := 0
+// given counts the arguments among names that say something.
+func given(r *Request, names ...string) (n int) {
 	for _, name := range names {
 		if r.Query.Has(name) {
-			given++
+			n++
 		}
 	}
-	if given > 1 {
-		return notHere
-	}
-	return nil
+	return n
 }
 
 // addressOfQuery reads the filter "address"; empty for none.
@@ -146,8 +145,10 @@ func addressOfQuery(r *Request) (string, error) {
 
 // placesOfQuery reads the filters by shard and conductor group of the node.
 func placesOfQuery(r *Request) (shards, groups []string, err error) {
-	if shards, err = r.Query.Words("shard"); err != nil {
-		return nil, nil, err
+	if r.Query.Has("shard") {
+		if shards, err = r.Query.Words("shard"); err != nil {
+			return nil, nil, err
+		}
 	}
 	if groups, err = r.Query.Words("conductor_groups"); err != nil {
 		return nil, nil, err

@@ -82,7 +82,8 @@ func TestPortgroup(t *testing.T) {
 		{404, "GET", "/v1/nodes/n1/portgroups", "1.23", ""},
 		{400, "GET", "/v1/portgroups/bond%200", "1.115", ""},
 		{404, "GET", "/v1/portgroups/bond1", "1.115", ""},
-		{403, "GET", "/v1/portgroups?node=n1&shard=s", "1.115", ""},
+		{400, "GET", "/v1/portgroups?node=n1&shard=s", "1.115", ""},
+		{400, "GET", "/v1/portgroups?address=aa:bb:cc:dd:ee:00&conductor_groups=g", "1.115", ""},
 		{406, "GET", "/v1/portgroups?shard=s", "1.105", ""},
 		{406, "GET", "/v1/portgroups?conductor_groups=s", "1.98", ""},
 		{406, "GET", "/v1/portgroups?fields=mode", "1.25", ""},
@@ -105,7 +106,6 @@ func TestPortgroup(t *testing.T) {
 		{409, "POST", "/v1/portgroups", "1.115", `{"node_uuid":"` + nodeID + `","uuid":"` + groupID + `"}`},
 		{400, "PATCH", one, "1.115", `[{"op":"remove","path":"/mode"}]`},
 		{400, "PATCH", one, "1.115", `[{"op":"replace","path":"/uuid","value":"` + otherID + `"}]`},
-		{400, "PATCH", one, "1.115", `[{"op":"replace","path":"/physical_network","value":""}]`},
 		{409, "PATCH", one, "1.115", `[{"op":"replace","path":"/standalone_ports_supported","value":false}]`}, // its port has pxe_enabled
 		{406, "PATCH", one, "1.25", `[{"op":"replace","path":"/mode","value":"x"}]`},
 		{406, "PATCH", one, "1.25", `[{"op":"add","path":"/properties/a","value":"x"},{"op":"add","path":"/extra/a","value":"x"}]`},
@@ -147,8 +147,15 @@ func TestPortRules(t *testing.T) {
 		{400, "POST", "/v1/ports", "1.115", made(`,"local_link_connection":{"network_type":"wild"}`)},
 		{400, "POST", "/v1/ports", "1.115", made(`,"local_link_connection":{"port_id":"1","hostname":"h","colour":"red"}`)},
 		{406, "POST", "/v1/ports", "1.63", made(`,"local_link_connection":{"network_type":"unmanaged"}`)},
-		{406, "POST", "/v1/ports", "1.89", made(`,"local_link_connection":{"vtep-logical-switch":"l","vtep-physical-switch":"p"}`)},
-		{400, "POST", "/v1/ports", "1.105", made(`,"local_link_connection":{"vtep-logical-switch":"l","vtep-physical-switch":"p"}`)},
+		{406, "POST", "/v1/ports", "1.89", made(`,"local_link_connection":{"port_id":"1","vtep-logical-switch":"l","vtep-physical-switch":"p"}`)},
+		{406, "POST", "/v1/ports", "1.105", made(`,"local_link_connection":{"port_id":"1","vtep-logical-switch":"l","vtep-physical-switch":"p"}`)},
+		{400, "POST", "/v1/ports", "1.104", made(`,"local_link_connection":{"vtep-logical-switch":"l","vtep-physical-switch":"p"}`)},
+		{400, "POST", "/v1/ports", "1.104", made(`,"local_link_connection":{"port_id":"1","hostname":"h","vtep-logical-switch":"l"}`)},
+		{400, "POST", "/v1/ports", "1.115", made(`,"available_for_dynamic_portgroup":null`)},
+		{400, "POST", "/v1/ports", "1.115", made(`,"available_for_dynamic_portgroup":"off"`)},
+		{400, "POST", "/v1/ports", "1.115", made(`,"node_ident":"n1"`)},
+		{400, "PATCH", one, "1.102", `[{"op":"replace","path":"/physical_network","value":"red"}]`},
+		{400, "GET", "/v1/ports?conductor_groups=g&node=n1", "1.115", ""},
 		{400, "POST", "/v1/ports", "1.115", made(`,"vendor":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`)},
 		{406, "POST", "/v1/ports", "1.110", made(`,"available_for_dynamic_portgroup":false`)},
 		{409, "PATCH", one, "1.115", `[{"op":"replace","path":"/pxe_enabled","value":true}]`},
@@ -169,7 +176,10 @@ func TestPortRules(t *testing.T) {
 		`{"port_id":"1","hostname":"h"}`, `{"network_type":"unmanaged"}`, `{}`} {
 		b.want(200, "PATCH", one, "1.115", `[{"op":"replace","path":"/local_link_connection","value":`+link+`}]`)
 	}
-	b.want(200, "PATCH", one, "1.104", `[{"op":"replace","path":"/local_link_connection","value":{"vtep-logical-switch":"l","vtep-physical-switch":"p"}}]`)
+	b.want(200, "PATCH", one, "1.104", `[{"op":"replace","path":"/local_link_connection","value":{"port_id":"1","vtep-logical-switch":"l","vtep-physical-switch":"p"}}]`)
+	if link := b.want(200, "GET", one, "1.115", "").object(t)["local_link_connection"].(map[string]any); len(link) != 0 {
+		t.Errorf("a version that knows of no VTEP gateways sees one: %v", link)
+	}
 
 	b.move(nodeID, provision.Active, provision.NoState, nil)
 	b.refused(one, []request{
@@ -184,4 +194,19 @@ func TestPortRules(t *testing.T) {
 	b.move(nodeID, provision.Inspecting, provision.Manageable, func(n *store.Node) { n.SetMaintenance(false, "") })
 	b.refused(one, []request{{409, "PATCH", one, "1.39", `[{"op":"add","path":"/extra/a","value":2}]`}})
 	b.want(200, "PATCH", one, "1.38", `[{"op":"add","path":"/extra/a","value":2}]`)
+}
+
+// TestPortgroupTakesNetwork: a portgroup without a physical network takes that of its first
+// port, and holds others to it.
+func TestPortgroupTakesNetwork(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/portgroups", "1.115", `{"uuid":"`+groupID+`","node_uuid":"`+nodeID+`"}`)
+	b.addPort(portID, "aa:bb:cc:dd:ee:01", `,"portgroup_uuid":"`+groupID+`","physical_network":"blue"`)
+	if got := b.want(200, "GET", "/v1/portgroups/"+groupID, "1.115", "").object(t)["physical_network"]; got != "blue" {
+		t.Errorf("the portgroup is in %v, want blue", got)
+	}
+	b.want(204, "DELETE", "/v1/ports/"+portID, "1.115", "")
+	b.refused("/v1/ports", []request{{409, "POST", "/v1/ports", "1.115",
+		`{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:02","portgroup_uuid":"` + groupID + `","physical_network":"red"}`}})
 }

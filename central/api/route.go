@@ -220,18 +220,18 @@ func (r *router) born(parts []string, v microversion.Version) bool {
 	return false
 }
 
-// below names the parameter that a path lacks to be one that has the method; empty when
+// below returns the route that a path would lead to with one more part, a parameter; nil when
 // there is no such path.
-func (r *router) below(parts []string, method string) string {
+func (r *router) below(parts []string, method string) *Route {
 	if method == http.MethodGet {
-		return ""
+		return nil
 	}
 	methods, params := r.find(append(slices.Clone(parts), "-"))
 	route := methods[method]
 	if route == nil || len(params) == 0 || params[len(params)-1] != "-" {
-		return ""
+		return nil
 	}
-	return strings.Trim(route.Path[strings.LastIndex(route.Path, "/")+1:], "{}")
+	return route
 }
 
 func allow(methods map[string]*Route) string {

@@ -20,12 +20,12 @@ const runbookTraitsSince microversion.Version = 112
 var runbookTable = fields.New("runbook",
 	fields.UUID("uuid", runbookSince, func(b *store.Runbook) *string { return &b.UUID }).Post().List().Sort(),
 	fields.Text("name", runbookSince, func(b *store.Runbook) *string { return &b.Name }).Write().Must().Max(255).List().Sort(),
-	fields.Text("description", runbookTraitsSince, func(b *store.Runbook) *string { return &b.Description }).Write().Max(255).Sort(),
-	stepsField("order", runbookSince, func(b *store.Runbook) *[]store.ListedStep { return &b.Steps }),
-	fields.Bool("disable_ramdisk", runbookSince, false, func(b *store.Runbook) *bool { return &b.DisableRamdisk }).Write().Sort(),
-	fields.Bool("public", runbookSince, false, func(b *store.Runbook) *bool { return &b.Public }).Write().Sort(),
+	fields.Text("description", runbookTraitsSince, func(b *store.Runbook) *string { return &b.Description }).Write().Unheard().Max(255).Sort(),
+	stepsField(runbookRank, runbookSince, func(b *store.Runbook) *[]store.ListedStep { return &b.Steps }),
+	fields.Bool("disable_ramdisk", runbookSince, false, func(b *store.Runbook) *bool { return &b.DisableRamdisk }).Write().Plain().Sort(),
+	fields.Bool("public", runbookSince, false, func(b *store.Runbook) *bool { return &b.Public }).Write().Plain().Sort(),
 	fields.Text("owner", runbookSince, func(b *store.Runbook) *string { return &b.Owner }).Write().Max(255).Sort(),
-	fields.Strings("traits", runbookTraitsSince, func(b *store.Runbook) *[]string { return &b.Traits }),
+	fields.Strings("traits", runbookTraitsSince, func(b *store.Runbook) *[]string { return &b.Traits }).Unheard(),
 	fields.Object("extra", runbookSince, func(b *store.Runbook) *map[string]any { return &b.Extra }).Write(),
 	fields.Time("created_at", runbookSince, func(b *store.Runbook) time.Time { return b.CreatedAt }).Sort(),
 	fields.Time("updated_at", runbookSince, func(b *store.Runbook) time.Time { return b.UpdatedAt }).Sort(),
@@ -68,11 +68,12 @@ func (s *Server) runbookCollection() *collection[store.Runbook] {
 // checkRunbook says what a runbook's fields cannot say alone.
 func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.Runbook) error {
 	if before == nil || before.Name != b.Name {
-		// A name from a version before traits says which nodes the runbook is for.
-		if err := checkTrait(b.Name); r.Version < runbookTraitsSince && err != nil {
+		// A name from a version before traits says which nodes the runbook is for; a change
+		// may free it all the same, as in Ironic.
+		if err := checkTrait(b.Name); before == nil && r.Version < runbookTraitsSince && err != nil {
 			return err
 		}
-		if !wire.ValidName(b.Name, r.Version) {
+		if _, isUUID := wire.UUID(b.Name); isUUID || !wire.Logical(b.Name) {
 			return wire.Invalid("Cannot create or update runbook with invalid name '%.80s'", b.Name)
 		}
 	}
@@ -104,6 +105,9 @@ func (s *Server) listRunbookTraits(r *Request) (Reply, error) {
 }
 
 func (s *Server) replaceRunbookTraits(r *Request) (Reply, error) {
+	if err := s.runbookThere(r); err != nil {
+		return Reply{}, err
+	}
 	traits, err := readTraits(r)
 	if err != nil {
 		return Reply{}, err
@@ -112,6 +116,20 @@ func (s *Server) replaceRunbookTraits(r *Request) (Reply, error) {
 		return Reply{}, wire.Invalid("Runbook %s can have %d traits at most", r.Param(0), maxTraits)
 	}
 	return s.changeRunbookTraits(r, func([]string) []string { return traits })
+}
+
+// runbookThere says whether there is what the path names, which clients hear before what
+// is wrong with their bodies.
+func (s *Server) runbookThere(r *Request) error {
+	c := s.runbookCollection()
+	ident, err := c.named(r)
+	if err != nil {
+		return err
+	}
+	if _, err := c.find(r.Context(), ident); err != nil {
+		return c.missing(ident, err)
+	}
+	return nil
 }
 
 func (s *Server) clearRunbookTraits(r *Request) (Reply, error) {
@@ -123,12 +141,26 @@ func (s *Server) addRunbookTrait(r *Request) (Reply, error) {
 	if err := checkTrait(name); err != nil {
 		return Reply{}, err
 	}
-	if body, err := r.JSON(wire.MaxBody); err != nil || body != nil {
+	if err := s.runbookThere(r); err != nil {
+		return Reply{}, err
+	}
+	if body, err := r.JSON(wire.MaxBody); err != nil || !saysNothing(body) {
 		return Reply{}, wire.Invalid("No body should be provided when adding a trait")
 	}
 	reply, err := s.changeRunbookTraits(r, func(old []string) []string { return append(slices.Clone(old), name) })
 	reply.Location = r.Base + "/v1/runbooks/" + r.Param(0) + "/traits/" + name
 	return reply, err
+}
+
+// saysNothing reports whether a body could as well be left out.
+func saysNothing(body any) bool {
+	switch v := body.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return body == nil || body == ""
 }
 
 // removeRunbookTrait takes a trait away; one that is not there is as good as gone.

@@ -35,6 +35,7 @@ func TestRunbooks(t *testing.T) {
 	b.goldens(t, "runbooks", "/v1/runbooks", "1.1", "1.91", "1.92", "1.111", "1.115")
 	b.goldens(t, "runbook", "/v1/runbooks/CUSTOM_WASH", "1.1", "1.91", "1.92", "1.111", "1.115")
 	const one = "/v1/runbooks/" + runbookID
+	b.want(200, "PATCH", one, "1.92", `[{"op":"replace","path":"/name","value":"detail"}]`) // there is no such part
 	changed := b.want(200, "PATCH", one, "1.112", `[{"op":"replace","path":"/name","value":"wash"},{"op":"add","path":"/description","value":"weekly"},
 		{"op":"replace","path":"/disable_ramdisk","value":true},{"op":"add","path":"/owner","value":"p1"}]`).object(t)
 	if changed["name"] != "wash" || changed["description"] != "weekly" || changed["disable_ramdisk"] != true || changed["owner"] != "p1" {
@@ -48,6 +49,7 @@ func TestRunbooks(t *testing.T) {
 		t.Errorf("a project sees of public runbooks: %v", list)
 	}
 	b.want(204, "DELETE", "/v1/runbooks/wash", "1.92", "")
+	b.want(201, "POST", "/v1/runbooks", "1.92", `{"name":"CUSTOM_BARE","steps":[{"interface":"deploy","step":"x","order":1.0}]}`)
 	b.want(404, "GET", one, "1.92", "")
 }
 
@@ -99,14 +101,19 @@ func TestRunbookRefusals(t *testing.T) {
 		refusal{"POST", all, "1.112", `{"name":"w/ash","steps":[` + eraseStep + `]}`, 400, "invalid name"},
 		refusal{"POST", all, "1.112", `{"name":"` + nodeID + `","steps":[` + eraseStep + `]}`, 400, "invalid name"},
 		refusal{"POST", all, "1.112", `{"name":"x","traits":["CUSTOM_A"],"steps":[` + eraseStep + `]}`, 400, "traits"},
-		refusal{"POST", all, "1.111", `{"name":"CUSTOM_X","description":"d","steps":[` + eraseStep + `]}`, 406, "description"},
+		refusal{"POST", all, "1.111", `{"name":"CUSTOM_X","description":"d","steps":[` + eraseStep + `]}`, 400, "description"},
+		refusal{"PATCH", one, "1.111", `[{"op":"remove","path":"/description"}]`, 400, "description"},
+		refusal{"GET", all + "?fields=traits", "1.111", "", 400, "traits"},
+		refusal{"POST", all, "1.115", `{"name":"x","public":"off","steps":[` + eraseStep + `]}`, 400, "boolean"},
+		refusal{"PUT", one + "/traits/CUSTOM_A", "1.115", `[1]`, 400, "body"},
+		refusal{"PUT", all + "/none/traits/CUSTOM_A", "1.115", `{"a":1}`, 404, "Runbook none could not be found"},
+		refusal{"PATCH", all, "1.91", `{}`, 405, ""},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[]}`, 400, "too short"},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X"}`, 400, "'steps' is a required property"},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[` + eraseStep + `,` + eraseStep + `]}`, 400, "Duplicate"},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[` + raidStep + `]}`, 400, "priority"},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","disable_ramdisk":7,"steps":[` + eraseStep + `]}`, 400, "disable_ramdisk"},
 		refusal{"PATCH", one, "1.92", `[{"op":"remove","path":"/name"}]`, 400, "required"},
-		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/name","value":"wash"}]`, 400, "trait"},
 		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/name","value":"CUSTOM_ALL"}]`, 409, "already exists"},
 		refusal{"PATCH", one, "1.112", `[{"op":"add","path":"/traits","value":["CUSTOM_A"]}]`, 400, "traits"},
 		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/public","value":true},{"op":"add","path":"/owner","value":"p"}]`, 400, "owner for a public runbook"},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,10 @@ import (
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 )
+
+// runbookRank is what the steps of runbooks call their rank. These may leave out their
+// arguments.
+const runbookRank = "order"
 
 // steppedKinds are the interfaces that have steps for deploying and cleaning.
 var steppedKinds = []string{"bios", "deploy", "firmware", "management", "power", "raid", "vendor"}
@@ -81,7 +86,7 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 		}
 	}
 	for _, name := range []string{"interface", "step", "args", rank} {
-		if _, given := m[name]; !given {
+		if _, given := m[name]; !given && (name != "args" || rank != runbookRank) {
 			return fmt.Errorf("'%s' is a required property", name)
 		}
 	}
@@ -91,12 +96,16 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 	if s.Step, _ = m["step"].(string); s.Step == "" {
 		return fmt.Errorf("'step' must be a text that is not empty")
 	}
-	if s.Args, ok = m["args"].(map[string]any); !ok {
+	if s.Args, ok = m["args"].(map[string]any); !ok && m["args"] != nil {
 		return fmt.Errorf("'args' must be an object")
 	}
 	n, isInt := m[rank].(int) // as stored
 	if !isInt {
 		n, isInt = whole(m[rank])
+		if number, isNumber := m[rank].(json.Number); isNumber && !isInt {
+			i, is := fields.Integer(number)
+			n, isInt = int(i), is
+		}
 	}
 	if !isInt || n < 0 {
 		return fmt.Errorf("'%s' must be a whole number, 0 or more", rank)

@@ -103,8 +103,7 @@ func parseCondition(v any) (c Condition, err error) {
 
 // cutNot takes the exclamation mark off an operator that is negated.
 func cutNot(op string) (string, bool) {
-	name, not := strings.CutPrefix(strings.TrimSpace(op), "!")
-	return strings.TrimSpace(name), not
+	return strings.CutPrefix(op, "!")
 }
 
 func parseOperation(v any, lookup func(string) (signature, bool)) (op operation, err error) {
@@ -128,6 +127,9 @@ func parseOperation(v any, lookup func(string) (signature, bool)) (op operation,
 	}
 	switch loop := m["loop"].(type) {
 	case nil:
+		if _, given := m["loop"]; given {
+			return op, fmt.Errorf("'loop': null is not of type 'array', 'object'")
+		}
 	case []any:
 		if len(loop) > 0 {
 			op.Loop = loop

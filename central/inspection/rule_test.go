@@ -75,7 +75,7 @@ func TestConditions(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"op":"eq","args":[["{inventory[cpu][architecture]}","x86_64"]]}`:                   true,
 		`{"op":"!eq","args":[["{inventory[cpu][architecture]}","x86_64"]]}`:                  false,
-		`{"op":"! eq","args":{"values":["a","b"]}}`:                                          true,
+		`{"op":"!eq","args":{"values":["a","b"]}}`:                                           true,
 		`{"op":"eq","args":{"values":["{inventory[cpu][count]}",8]}}`:                        false,
 		`{"op":"eq","args":{"values":["{inventory[cpu][count]}",8],"force_strings":true}}`:   true,
 		`{"op":"eq","args":[[1,1.0,true]]}`:                                                  true,

@@ -117,8 +117,13 @@ func allocationOf(ctx context.Context, c conn, node, suffix string) (*Allocation
 	return list[0], nil
 }
 
-// InsertAllocation adds a, or fails with a *DuplicateError (uuid, name, node).
+// InsertAllocation adds a, or fails with a *DuplicateError (uuid, name, node). An
+// allocation is decided when it is added, which clients know as its first update.
 func (tx *Tx) InsertAllocation(ctx context.Context, a *Allocation) error {
+	if a.CreatedAt.IsZero() {
+		a.CreatedAt = tx.s.now()
+	}
+	a.UpdatedAt = a.CreatedAt
 	return allocations.insert(ctx, tx, a)
 }
 

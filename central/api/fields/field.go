@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,8 +24,6 @@ import (
 type Field[T any] struct {
 	Name  string
 	Since microversion.Version // first version that shows the field
-	// Asked is the first version whose requests may name the field; 0: Since.
-	Asked microversion.Version
 	// Get returns the value for the answer, Stored the one that a PATCH starts
 	// from. Stored is nil where they do not differ.
 	Get, Stored func(*T) any
@@ -45,13 +44,14 @@ type Field[T any] struct {
 	// FirstGuards: a PATCH that is older than the field is refused only where its first
 	// operation is about the field, as Ironic does.
 	FirstGuards bool
+	// Silent: before Since nobody has heard of the field (400), elsewhere it is too new (406).
+	Silent bool
+	// Solid: null is refused. A request may leave the field out, or remove it, all the same.
+	Solid bool
 }
 
-// From lets requests name the field from a later version on than answers show it.
-func (f Field[T]) From(v microversion.Version) Field[T] { f.Asked = v; return f }
-
-// asked is the first version whose requests may name the field.
-func (f *Field[T]) asked() microversion.Version { return max(f.Since, f.Asked) }
+// Unheard sets Silent.
+func (f Field[T]) Unheard() Field[T] { f.Silent = true; return f }
 
 // Post lets POST set the field.
 func (f Field[T]) Post() Field[T] { f.CanPost = true; return f }
@@ -71,12 +71,27 @@ func (f Field[T]) Sort() Field[T] { f.SortKey = true; return f }
 // Must makes the field required.
 func (f Field[T]) Must() Field[T] { f.Required = true; return f }
 
+// NotNull sets Solid.
+func (f Field[T]) NotNull() Field[T] { f.Solid = true; return f }
+
 // Lenient sets FirstGuards.
 func (f Field[T]) Lenient() Field[T] { f.FirstGuards = true; return f }
 
 // Show replaces what answers show, leaving what a PATCH starts from.
 func (f Field[T]) Show(get func(*T) any) Field[T] {
 	f.Stored, f.Get, f.Put = f.Get, get, nil
+	return f
+}
+
+// Plain takes true and false only, not the words for them.
+func (f Field[T]) Plain() Field[T] {
+	inner := f.Check
+	f.Check = func(v any) (any, error) {
+		if s, isText := v.(string); isText {
+			return nil, fmt.Errorf("'%.40s' is not of type 'boolean', 'null'", s)
+		}
+		return inner(v)
+	}
 	return f
 }
 
@@ -189,13 +204,22 @@ func Int[T any](name string, since microversion.Version, at func(*T) *int64) Fie
 			case nil, int64:
 				return v, nil
 			case json.Number:
-				if n, err := v.Int64(); err == nil {
+				if n, isWhole := Integer(v); isWhole {
 					return n, nil
 				}
 			}
 			return nil, fmt.Errorf("%s is not of type 'integer'", brief(v))
 		},
 	}
+}
+
+// Integer reads a whole number, which may be written as 1.0.
+func Integer(v json.Number) (int64, bool) {
+	if n, err := v.Int64(); err == nil {
+		return n, true
+	}
+	f, err := v.Float64()
+	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
 // Tristate is true, false or null.

@@ -23,7 +23,7 @@ func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) e
 		}
 	}
 	for _, name := range names {
-		if i, ok := t.index[name]; !ok || !t.fields[i].CanPost {
+		if i, ok := t.index[name]; !ok || !t.fields[i].CanPost || t.fields[i].unheard(v) {
 			return t.invalid("Additional properties are not allowed ('%.80s' was unexpected)", name)
 		}
 	}
@@ -31,8 +31,11 @@ func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) e
 	for _, name := range names {
 		i := t.index[name]
 		f := &t.fields[i]
-		if f.asked() > v && body[name] != nil {
-			return wire.NotAcceptable("Field "+name, f.asked())
+		if f.Since > v && body[name] != nil {
+			return wire.NotAcceptable("Field "+name, f.Since)
+		}
+		if body[name] == nil && f.Solid {
+			return t.null(f)
 		}
 		value, err := t.check(f, body[name])
 		if err != nil {
@@ -58,10 +61,12 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		root := ops[i].Root()
 		f, known := t.Lookup(root)
 		switch {
-		case !known || !f.CanPatch:
-			return nil, wire.Invalid("Cannot patch %.200s. Only the following can be updated: %s", ops[i].Path, strings.Join(t.patchable(), ", "))
-		case f.asked() > v && (t.strict || ops[i].Kind != patch.Remove || !ops[i].Whole()) && (i == 0 || !f.FirstGuards):
-			return nil, wire.NotAcceptable("Field "+root, f.asked())
+		case !known || !f.CanPatch || f.unheard(v):
+			return nil, wire.Invalid("Cannot patch %.200s. Only the following can be updated: %s", ops[i].Path, strings.Join(t.patchable(v), ", "))
+		case f.Since > v && (t.strict || ops[i].Kind != patch.Remove || !ops[i].Whole()) && (i == 0 || !f.FirstGuards):
+			return nil, wire.NotAcceptable("Field "+root, f.Since)
+		case f.Solid && ops[i].Whole() && ops[i].Kind != patch.Remove && ops[i].Value == nil:
+			return nil, t.null(f)
 		}
 		if !slices.Contains(touched, root) {
 			touched = append(touched, root)
@@ -113,6 +118,11 @@ func (f *Field[T]) stored(obj *T) any {
 	return patch.Clone(get(obj))
 }
 
+// null refuses null where a field is solid.
+func (t *Table[T]) null(f *Field[T]) error {
+	return t.invalid("%s: null is not of type '%s'", f.Name, f.Type)
+}
+
 func (t *Table[T]) check(f *Field[T], v any) (any, error) {
 	v, err := f.Check(v)
 	if err == nil {
@@ -127,10 +137,13 @@ func (t *Table[T]) check(f *Field[T], v any) (any, error) {
 	return nil, t.invalid("%s: %v", f.Name, err)
 }
 
-func (t *Table[T]) patchable() []string {
+// unheard reports whether requests of version v do not know the field.
+func (f *Field[T]) unheard(v microversion.Version) bool { return f.Silent && f.Since > v }
+
+func (t *Table[T]) patchable(v microversion.Version) []string {
 	var names []string
 	for i := range t.fields {
-		if f := &t.fields[i]; f.CanPatch {
+		if f := &t.fields[i]; f.CanPatch && !f.unheard(v) {
 			names = append(names, f.Name)
 		}
 	}

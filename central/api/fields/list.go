@@ -57,7 +57,7 @@ func (f Field[T]) Each(check func(string) error) Field[T] {
 
 // Whole is a whole number from least to most, never null; null sets 0.
 func Whole[T any](name string, since microversion.Version, least, most int64, at func(*T) *int64) Field[T] {
-	return Field[T]{Name: name, Since: since,
+	return Field[T]{Name: name, Since: since, Type: "integer",
 		Get: func(t *T) any { return *at(t) },
 		Set: func(t *T, v any) { *at(t), _ = v.(int64) },
 		Check: func(v any) (any, error) {
@@ -68,8 +68,8 @@ func Whole[T any](name string, since microversion.Version, least, most int64, at
 				return n, nil
 			}
 			number, ok := v.(json.Number)
-			n, err := number.Int64()
-			if !ok || err != nil {
+			n, isWhole := Integer(number)
+			if !ok || !isWhole {
 				return nil, fmt.Errorf("%s is not of type 'integer'", brief(v))
 			}
 			if n < least || n > most {

@@ -88,10 +88,10 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 			continue
 		}
 		i, ok := t.index[name]
-		if !ok {
+		if !ok || t.fields[i].unheard(v) {
 			return s, wire.Invalid("Field(s) \"%.80s\" are not valid", name)
 		}
-		if since := t.fields[i].asked(); since > v {
+		if since := t.fields[i].Since; since > v {
 			return s, wire.NotAcceptable("Field "+name, since)
 		}
 		s.columns = append(s.columns, i)
@@ -108,8 +108,8 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	if !ok {
 		return wire.Invalid("The sort_key value \"%.80s\" is an invalid field for sorting", key)
 	}
-	if f.asked() > v {
-		return wire.NotAcceptable("Sorting by "+key, f.asked())
+	if f.Since > v {
+		return wire.NotAcceptable("Sorting by "+key, f.Since)
 	}
 	if !f.SortKey {
 		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)

@@ -22,6 +22,15 @@ const (
 // MaxDepth levels. Numbers become json.Number. An empty body gives nil.
 // What could not be stored (a NUL in a string, a number that is no float64) is refused.
 func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (any, error) {
+	raw, err := read(w, r, limit)
+	if err != nil || len(raw) == 0 {
+		return nil, err
+	}
+	return Decode(raw)
+}
+
+// read returns a request's body without the space around it.
+func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
@@ -32,14 +41,11 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (any, error) 
 	if err != nil {
 		return nil, Invalid("The request's body could not be read: %v", err)
 	}
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, nil
-	}
 	if depth(raw) > MaxDepth {
 		return nil, &Error{Status: http.StatusBadRequest, Shape: Bare,
 			Text: fmt.Sprintf("The request's JSON is nested deeper than %d levels.", MaxDepth)}
 	}
-	return Decode(raw)
+	return bytes.TrimSpace(raw), nil
 }
 
 // Decode reads raw as exactly one JSON value, as ReadJSON does.
@@ -56,9 +62,16 @@ func Decode(raw []byte) (any, error) {
 	return v, storable(v)
 }
 
-// Object reads a request's body as a JSON object.
+// Object reads a request's body as a JSON object. An empty body is an empty object.
 func Object(w http.ResponseWriter, r *http.Request, limit int64) (map[string]any, error) {
-	v, err := ReadJSON(w, r, limit)
+	raw, err := read(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 {
+		return map[string]any{}, nil
+	}
+	v, err := Decode(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // UUID returns s in its canonical form; ok is false when it does not look like a
-// UUID. Ironic also takes one without hyphens.
+// UUID. Ironic also takes one without hyphens, or within braces.
 func UUID(s string) (canonical string, ok bool) {
-	if len(s) != 36 && len(s) != 32 {
+	if len(s) != 36 && len(s) != 32 && len(s) != 38 {
 		return "", false
 	}
 	id, err := uuid.Parse(s)
@@ -62,7 +62,7 @@ func MAC(s string) (canonical string, ok bool) {
 
 // Logical reports whether a request may call something by the name: also by one that
 // nothing can have, which is then not found.
-func Logical(name string) bool { return unreserved.MatchString(name) }
+func Logical(name string) bool { return len(name) <= 255 && unreserved.MatchString(name) }
 
 // BoolWords are the words that mean yes or no, for errors.
 const BoolWords = "'0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"
