@@ -26,6 +26,17 @@ func (s *Server) smallBuffer() []byte {
 	return make([]byte, 0, oneNode)
 }
 
+// pieceSize is how much of a page is written at once.
+const pieceSize = 64 << 10
+
+// piece returns an empty buffer for the pieces of a page.
+func (s *Server) piece() []byte {
+	if b, ok := s.pieces.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, pieceSize)
+}
+
 // lent is ok for a body in a buffer that is used again once it has been written.
 func lent(body []byte) (Reply, error) {
 	r, err := ok(body)

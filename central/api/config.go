@@ -90,7 +90,8 @@ func New(c Config) *Server {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests)}
+	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests),
+		anew: make(chan struct{}, pagesAnew())}
 	s.lockWaits.max = s.inWork.max / 4
 	for _, origin := range c.CORSOrigins {
 		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {

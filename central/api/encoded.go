@@ -69,8 +69,8 @@ func (e *encodedNodes) age() (some bool) {
 	return len(e.young) > 0 || len(e.old) > 0
 }
 
-// keep keeps the fields of a node as they were read.
-func (e *encodedNodes) keep(v microversion.Version, n *store.Node, conductor string, fields []byte) {
+// keep keeps the fields of a node as they were read, and returns them as they are kept.
+func (e *encodedNodes) keep(v microversion.Version, n *store.Node, conductor string, fields []byte) []byte {
 	e.age()
 	kept := &encodedNode{stamp: n.Stamp(), driver: strings.Clone(n.Driver), group: strings.Clone(n.ConductorGroup),
 		conductor: conductor, fields: slices.Clone(fields)}
@@ -78,4 +78,5 @@ func (e *encodedNodes) keep(v microversion.Version, n *store.Node, conductor str
 	defer e.mu.Unlock()
 	e.young[encodedKey{strings.Clone(n.UUID), v}] = kept
 	e.size += len(fields) + overhead
+	return kept.fields
 }

@@ -167,7 +167,8 @@ func (s *Server) showNode(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if keeps {
-		return lent(s.appendLinks(s.encode(b, r, n), r, n.UUID, true))
+		b, _ = s.encode(b, r, n)
+		return lent(s.appendLinks(b, r, n.UUID, true))
 	}
 	return lent(s.appendNode(b, r, sel, n))
 }

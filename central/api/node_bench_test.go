@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,6 +79,9 @@ func (b *bench) get(t testing.TB, path string) int {
 	b.server.ServeHTTP(&w, r)
 	if w.status != http.StatusOK {
 		t.Fatalf("GET %s: status %d\n%s", path, w.status, b.log.String())
+	}
+	if told := w.header.Get("Content-Length"); told != strconv.Itoa(w.size) {
+		t.Fatalf("GET %s: %d bytes, of which the header says %s", path, w.size, told)
 	}
 	return w.size
 }

@@ -18,14 +18,13 @@ func (r *Request) keeps(sel fields.Selection) bool {
 }
 
 // encode appends the whole fields of a node for one who sees all but secrets, and keeps
-// them.
-func (s *Server) encode(b []byte, r *Request, n *store.Node) []byte {
+// them: kept is what is shared from now on.
+func (s *Server) encode(b []byte, r *Request, n *store.Node) (appended, kept []byte) {
 	begin := len(b)
 	all := nodeTable.All(r.Version)
 	v := s.view(r, n, all)
 	b = nodeTable.Append(append(b, '{'), all, v)
-	s.encoded.keep(r.Version, n, v.owner, b[begin:])
-	return b
+	return b, s.encoded.keep(r.Version, n, v.owner, b[begin:])
 }
 
 // encodedBefore is what encode appended for the node; nil when that is not how it is
@@ -60,16 +59,10 @@ func (s *Server) encodedNow(ctx context.Context, v microversion.Version, uuid st
 // to be read by themselves.
 const maxFilled = 32
 
-// place is a node's on a page.
-type place struct {
-	uuid   string
-	stamp  store.Stamp
-	fields []byte
-}
-
-// encodedPage appends a page of nodes most of which have been encoded before. known
+// encodedPage finds a page of nodes most of which have been encoded before. known
 // false: they have not, or change meanwhile, and the page has to be read as a whole.
-func (s *Server) encodedPage(p *nodePage, r *Request, q store.NodeQuery) (known bool, err error) {
+func (s *Server) encodedPage(p *nodePage, q store.NodeQuery) (known bool, err error) {
+	r := p.r
 	if !s.encoded.age() {
 		return false, nil
 	}
@@ -90,9 +83,9 @@ func (s *Server) encodedPage(p *nodePage, r *Request, q store.NodeQuery) (known 
 			return false, err
 		}
 	}
-	for i := range list {
-		p.next(list[i].uuid)
-		p.body = s.appendLinks(append(p.body, list[i].fields...), r, list[i].uuid, true)
+	p.nodes, p.count = list, len(list)
+	if len(list) > 0 {
+		p.last = list[len(list)-1].uuid
 	}
 	return true, nil
 }
@@ -109,9 +102,10 @@ func (s *Server) fill(r *Request, list []place, missing int) (whole bool, err er
 		}
 	}
 	filled := 0
+	var room []byte
 	_, err = s.Store.ShowNodes(r.Context(), q, func(n *store.Node) {
 		if p := at[n.UUID]; p != nil && p.stamp == n.Stamp() {
-			p.fields = s.encode(nil, r, n)
+			room, p.fields = s.encode(room[:0], r, n)
 			filled++
 		}
 	})

@@ -78,58 +78,25 @@ func (s *Server) nodePageOf(r *Request, sel fields.Selection, path string, narro
 		}
 	}
 	narrow(&q)
-	page := &nodePage{body: append(s.buffer(), `{"nodes":[`...)}
-	err = s.readPage(page, r, q, sel)
-	if errors.Is(err, store.ErrNotFound) {
+	page := &nodePage{s: s, r: r, keeps: r.keeps(sel)}
+	if !page.keeps {
+		page.body = append(s.buffer(), beforeNodes...)
+	}
+	if err = s.readPage(page, q, sel); errors.Is(err, store.ErrNotFound) {
 		return Reply{}, wire.Errorf(http.StatusNotFound, "Node %s could not be found.", p.Marker)
 	}
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	b := append(page.body, ']')
+	tail := []byte{']'}
 	if page.count == p.Limit && q.InstanceUUID == "" {
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, page.last))
+		tail = wire.AppendString(wire.AppendName(tail, "next"), r.Query.Next(r.Base, path, p, page.last))
 	}
-	return lent(append(b, '}'))
-}
-
-// nodePage is a page of nodes while it is written.
-type nodePage struct {
-	body  []byte
-	last  string // node's UUID
-	count int    // of nodes, left out or not
-}
-
-// next begins the next node.
-func (p *nodePage) next(uuid string) {
-	p.last, p.count = uuid, p.count+1
-	if p.body[len(p.body)-1] != '[' {
-		p.body = append(p.body, ',')
+	page.tail = append(tail, '}')
+	if page.keeps {
+		return Reply{Status: http.StatusOK, Long: page}, nil
 	}
-}
-
-// readPage writes a page's nodes.
-func (s *Server) readPage(p *nodePage, r *Request, q store.NodeQuery, sel fields.Selection) error {
-	conductor, byConductor := r.Query["conductor"]
-	keeps := r.keeps(sel)
-	if keeps && !byConductor {
-		if known, err := s.encodedPage(p, r, q); known || err != nil {
-			return err
-		}
-	}
-	_, err := s.Store.ShowNodes(r.Context(), q, func(n *store.Node) {
-		if byConductor && s.ownerName(n) != conductor {
-			p.last, p.count = n.UUID, p.count+1
-			return // filtered after the page was cut, as Ironic does: pages may be short
-		}
-		p.next(n.UUID)
-		if keeps {
-			p.body = s.appendLinks(s.encode(p.body, r, n), r, n.UUID, true)
-		} else {
-			p.body = s.appendNode(p.body, r, sel, n)
-		}
-	})
-	return err
+	return lent(append(page.body, page.tail...))
 }
 
 // nodeQuery reads the filters and the page.

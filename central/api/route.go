@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -115,10 +116,18 @@ type Reply struct {
 	Location string // URL, empty for none
 	Body     []byte // JSON, nil for none
 	lent     bool   // Body is a buffer that is used again
+	// Long, if not nil, is JSON that is put together while it is written.
+	Long long
 	// ContentType of a body that is not JSON.
 	ContentType string
 	// Stream, if not nil, writes the body until its context ends; see streamed.
 	Stream func(context.Context, *stream) error
+}
+
+// long is a body that knows its length before it is written.
+type long interface {
+	Size() int
+	io.WriterTo
 }
 
 func ok(body []byte) (Reply, error) { return Reply{Status: http.StatusOK, Body: body}, nil }

@@ -44,17 +44,19 @@ import (
 // Server is the handler. It is safe for concurrent use.
 type Server struct {
 	Config
-	dispatch              *dispatch.Dispatcher
-	allocator             *allocation.Allocator
-	router                *router
-	resources             []Resource
-	document              []byte // OpenAPI
-	crossSite             *http.CrossOriginProtection
-	encoded               encodedNodes
-	buffers, smallBuffers sync.Pool // of *[]byte
-	longest               atomic.Int64
-	inWork                *inWork
-	lockWaits             lockWaits
+	dispatch  *dispatch.Dispatcher
+	allocator *allocation.Allocator
+	router    *router
+	resources []Resource
+	document  []byte // OpenAPI
+	crossSite *http.CrossOriginProtection
+	encoded   encodedNodes
+	anew      chan struct{} // one in it for each page that is encoded anew
+
+	buffers, smallBuffers, pieces sync.Pool // of *[]byte
+	longest                       atomic.Int64
+	inWork                        *inWork
+	lockWaits                     lockWaits
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
@@ -109,7 +111,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		h.Set("Content-Length", strconv.Itoa(len(reply.Body))) // else a long answer goes out in chunks
 	}
+	if reply.Long != nil {
+		h["Content-Type"] = asJSON
+		h.Set("Content-Length", strconv.Itoa(reply.Long.Size()))
+	}
 	w.WriteHeader(reply.Status)
+	if reply.Long != nil && req.Method != http.MethodHead {
+		reply.Long.WriteTo(w) // the client is gone when it fails
+	}
 	if reply.Body != nil && req.Method != http.MethodHead {
 		w.Write(reply.Body) // the client is gone when it fails
 	}
