@@ -31,6 +31,15 @@ var notHere = wire.Errorf(http.StatusForbidden, "Operation not permitted.")
 // themselves.
 var headings = []string{"management", "raid"}
 
+// wholeParts are the parts of a node that are shown as a whole: what seems to lie below them
+// is another method's.
+var wholeParts = []string{"children", "firmware"}
+
+// namesPart reports whether a path names, where a node would be, one of the parts of a node.
+func namesPart(parts []string) bool {
+	return len(parts) > 1 && parts[0] == "nodes" && (slices.Contains(unbornParts, parts[1]) || parts[1] == "ports" || parts[1] == "volume")
+}
+
 // unborn are collections that are not there at all, whatever the method, before the version
 // that brought them. Of others only the methods are refused.
 var unborn = map[string]microversion.Version{"events": 54, "volume": volumesSince}
@@ -72,7 +81,7 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 		return wire.Invalid("Invalid reset_interfaces: Unrecognized value '%.80s'", parts[2])
 	case method == http.MethodDelete && strange:
 		return wire.Errorf(http.StatusNotFound, "Resource could not be found.")
-	case len(methods) == 0 && method == http.MethodGet && !slices.Contains(headings, parts[last]):
+	case len(methods) == 0 && method == http.MethodGet && !slices.Contains(headings, parts[last]) && !(ofNode && slices.Contains(wholeParts, parts[2])):
 		return notFound
 	}
 	return notAllowed

@@ -9,6 +9,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -24,6 +25,15 @@ type nodeView struct {
 	kept [len(guarded)]bool
 	// driverInfo and instanceInfo, if not nil, are shown unmasked.
 	driverInfo, instanceInfo map[string]any
+}
+
+// holder is the rackd that works on the node. While its work waits for a machine or for an
+// operator nobody holds the node, so that clients do not take it for locked.
+func (n *nodeView) holder() string {
+	if !dispatch.Busy(n.Node) {
+		return ""
+	}
+	return n.Reservation
 }
 
 type (
@@ -114,7 +124,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		computed("provision_state", 1, visibleState).List().Sort(),
 		fields.Time("provision_updated_at", 1, func(n *nodeView) time.Time { return n.ProvisionUpdatedAt }).Sort(),
 		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }),
-		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.Reservation) })),
+		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.holder()) })),
 		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).Write().Max(80).Sort(),
 		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).Write().Sort(),
 		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).Write().Max(4096).Sort(),

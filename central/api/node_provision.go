@@ -67,14 +67,25 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 	name := said(body["target"])
 	verb, known := provision.LookupVerb(name)
 	if !known {
-		if n.WorkID != "" {
+		if dispatch.Busy(n) {
 			return p, "", dispatch.Occupied(n)
 		}
 		return p, "", wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\": there is no such action.",
 			name, n.UUID, n.ProvisionState)
 	}
+	tooNew := error(nil)
 	if since := microversion.Version(verb.Since); r.Version < since {
-		return p, "", wire.NotAcceptable("The provision action "+name, since)
+		tooNew = wire.NotAcceptable("The provision action "+name, since)
+	}
+	late := verb.Event == provision.EventUnhold || verb.Event == provision.EventService
+	if tooNew != nil && !late {
+		return p, "", tooNew
+	}
+	if _, err := dispatch.Actionable(n, verb); err != nil {
+		return p, "", err
+	}
+	if tooNew != nil {
+		return p, "", tooNew
 	}
 	p.Node = n
 	for _, name := range []string{"clean_steps", "deploy_steps", "service_steps", "configdrive", "runbook"} {
@@ -86,6 +97,9 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 	if runbook, err = readRunbook(r, &p, body); err != nil {
 		return p, "", err
 	}
+	if err := readDisableRamdisk(r, &p, body["disable_ramdisk"]); err != nil {
+		return p, "", err
+	}
 	if err := readSteps(r, &p, body, runbook != ""); err != nil {
 		return p, "", err
 	}
@@ -95,7 +109,7 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 	if p.ConfigDrive, err = readConfigDrive(r.Version, verb.Event, body["configdrive"]); err != nil {
 		return p, "", err
 	}
-	return p, runbook, readDisableRamdisk(r, &p, body["disable_ramdisk"])
+	return p, runbook, nil
 }
 
 // empty reports whether an argument is there and yet says nothing.

@@ -23,9 +23,6 @@ func readRunbook(r *Request, p *dispatch.Provision, body map[string]any) (string
 	if r.Version < runbookSince {
 		return "", wire.NotAcceptable("The argument runbook", runbookSince)
 	}
-	if p.Verb.Event != provision.EventClean && p.Verb.Event != provision.EventService {
-		return "", wire.Invalid("\"runbook\" is only valid when setting target provision state to clean or service")
-	}
 	for _, steps := range []string{"clean_steps", "service_steps"} {
 		if body[steps] != nil {
 			return "", wire.Invalid("runbook cannot be used with %s: the runbook's steps are what is run", steps)
@@ -55,6 +52,9 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 	}
 	if !suits(b, p.Node, r) {
 		return wire.Invalid("Runbook %s has not been approved for node %s: the node has none of the runbook's traits.", b.Name, p.Node.UUID)
+	}
+	if p.Verb.Event != provision.EventClean && p.Verb.Event != provision.EventService {
+		return wire.Invalid("\"runbook\" is only valid when setting target provision state to clean or service")
 	}
 	steps := slices.Clone(b.Steps)
 	slices.SortStableFunc(steps, func(a, b store.ListedStep) int { return cmp.Compare(a.Rank, b.Rank) })

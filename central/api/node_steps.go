@@ -26,7 +26,7 @@ type stepRule struct {
 
 var stepsOf = map[string]stepRule{
 	"clean_steps":   {[]provision.Event{provision.EventClean}, stepKinds, true, false},
-	"service_steps": {[]provision.Event{provision.EventService}, append([]string{"network"}, stepKinds...), true, false},
+	"service_steps": {[]provision.Event{provision.EventService}, stepKinds, true, false},
 	"deploy_steps":  {[]provision.Event{provision.EventDeploy, provision.EventRebuild}, stepKinds, false, true},
 }
 

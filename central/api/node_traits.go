@@ -123,7 +123,7 @@ func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, e
 		if err != nil {
 			return err
 		}
-		if n.WorkID != "" {
+		if dispatch.Busy(n) {
 			return dispatch.Locked(n)
 		}
 		traits, err := change(n.Traits)

@@ -93,9 +93,10 @@ func readMedia(body map[string]any) (kind, image string, err error) {
 	if err != nil || image == "" || u.Host == "" || !slices.Contains(imageSchemes, u.Scheme) {
 		return "", "", wire.Invalid("Invalid image_url %.200q: it is a URL of scheme %s", image, strings.Join(imageSchemes, ", "))
 	}
-	source, isText := body["image_download_source"].(string)
+	asked, given := body["image_download_source"]
+	source, isText := asked.(string)
 	switch {
-	case body["image_download_source"] == nil:
+	case !given:
 	case !isText || !slices.Contains(downloadSources, source):
 		return "", "", wire.Invalid("Invalid image_download_source %.40q: there are %s", source, strings.Join(downloadSources, ", "))
 	case source == "swift":

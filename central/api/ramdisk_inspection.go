@@ -30,10 +30,6 @@ const maxCarried = 900 << 10
 var notPluginData = []string{"inventory", "logs"}
 
 func (s *Server) continueInspection(r *Request) (Reply, error) {
-	modern := r.Version >= inspectionSince
-	if !modern && (r.Version != microversion.Min || r.Query.Has("node_uuid")) {
-		return Reply{}, wire.Errorf(http.StatusNotFound, "API version %s or newer is required", inspectionSince)
-	}
 	if err := r.Query.Allow("node_uuid"); err != nil {
 		return Reply{}, err
 	}
@@ -49,7 +45,11 @@ func (s *Server) continueInspection(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if id == "" && len(macs) == 0 {
+	modern := r.Version >= inspectionSince
+	if !modern && (r.Version != microversion.Min || r.Query.Has("node_uuid")) {
+		return Reply{}, wire.Errorf(http.StatusNotFound, "API version %s or newer is required", inspectionSince)
+	}
+	if id == "" && len(macs) == 0 && inv.BMCAddress == "" && inv.BMCV6Address == "" {
 		return Reply{}, wire.Invalid("No lookup information provided")
 	}
 	n, err := s.machine(r.Context(), id, macs)

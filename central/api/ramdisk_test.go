@@ -171,6 +171,8 @@ func TestContinueInspection(t *testing.T) {
 	}
 	k.asked = nil
 	b.want(404, "POST", "/v1/continue_inspection", "1.83", data)
+	b.want(400, "POST", "/v1/continue_inspection", "1.83", `{}`)
+	b.want(404, "POST", "/v1/continue_inspection", "1.84", `{"inventory":{"interfaces":[{"mac_address":"nonsense"}],"bmc_address":"192.0.2.9"}}`)
 	b.want(404, "POST", "/v1/continue_inspection?node_uuid="+nodeID, "1.1", data)
 	b.want(404, "POST", "/v1/continue_inspection", "1.84", other)
 	for _, bad := range []string{`{}`, `{"inventory":{}}`, `{"inventory":{"interfaces":[]}}`, `{"inventory":{"interfaces":[{"name":"eth0"}]}}`,

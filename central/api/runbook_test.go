@@ -136,7 +136,7 @@ func TestRunningARunbook(t *testing.T) {
 		refusal{"PUT", path, "1.92", clean, 400, "has not been approved for node"},
 		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":"CUSTOM_NONE"}`, 404, "Runbook CUSTOM_NONE could not be found"},
 		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":7}`, 400, "Expected"},
-		refusal{"PUT", path, "1.92", `{"target":"inspect","runbook":"CUSTOM_WASH"}`, 400, "clean or service"},
+		refusal{"PUT", path, "1.92", `{"target":"inspect","runbook":"CUSTOM_NONE"}`, 404, "Runbook CUSTOM_NONE could not be found"},
 		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":"CUSTOM_WASH","clean_steps":[{"interface":"deploy","step":"erase"}]}`, 400, "cannot be used with"},
 	)
 	run := func(version string) {

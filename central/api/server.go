@@ -217,6 +217,8 @@ func (s *Server) route(r *Request, parts []string, methods map[string]*Route) (*
 	}
 	route := methods[method]
 	switch {
+	case namesPart(parts):
+		return nil, wire.FrameworkError(http.StatusNotFound, "")
 	case route == nil:
 		err := s.astray(r.Method, parts, r.Version, methods)
 		if wire.AsError(err).Status == http.StatusMethodNotAllowed && len(methods) > 0 {

@@ -242,7 +242,7 @@ func (s *Server) changeVIFs(r *Request, change func(*store.Node, []*socket) erro
 		if err != nil {
 			return err
 		}
-		if n.WorkID != "" {
+		if dispatch.Busy(n) {
 			return dispatch.Locked(n)
 		}
 		if _, err := s.dispatch.Owner(n, http.StatusBadRequest); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -78,6 +79,13 @@ func Locked(n *store.Node) error {
 	e := Occupied(n).(*Refusal)
 	e.Locked = n.UUID
 	return e
+}
+
+// Busy reports whether a rackd works on a node now: not when its work waits for the machine
+// or for an operator.
+func Busy(n *store.Node) bool {
+	state, _ := provision.Describe(n.ProvisionState)
+	return n.WorkID != "" && state.Kind != provision.Waiting && state.Kind != provision.Held
 }
 
 // Occupied is the refusal of a request that does not fit the state of a node, which has open work.

@@ -266,8 +266,8 @@ func TestRefusalsBesidesTheTable(t *testing.T) {
 		{provision.Active, protected, "rebuild", 403, "is protected"},
 		{provision.Active, protected, "deleted", 403, "is protected"},
 		{provision.Manageable, maintenance, "clean", 400, "in maintenance mode"},
-		{provision.Active, maintenance, "service", 400, "in maintenance mode"},
-		{provision.ServiceFail, maintenance, "abort", 400, "in maintenance mode"},
+		{provision.Active, maintenance, "service", 400, "The service operation can't be performed"},
+		{provision.ServiceFail, maintenance, "abort", 409, "in maintenance mode"},
 		{provision.Manageable, retired, "provide", 400, "is retired"},
 	} {
 		b.put(tt.state, provision.NoState, func(n *store.Node) {

@@ -89,29 +89,38 @@ func needsRack(t provision.Transition) bool {
 	return to.Kind != provision.Stable
 }
 
+// Actionable returns what a verb does to a node in its state, or the refusal: what comes
+// before anything else that a request says is looked at.
+func Actionable(n *store.Node, verb provision.Verb) (provision.Transition, error) {
+	var none provision.Transition
+	if n.Maintenance && (verb.Event == provision.EventDeploy || verb.Event == provision.EventRebuild) {
+		return none, forbidden(n, verb.Event) // whatever state it is in
+	}
+	t, err := provision.Request(n.ProvisionState, verb)
+	if err == nil {
+		return t, nil
+	}
+	if Busy(n) {
+		return none, Occupied(n)
+	}
+	return none, refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.",
+		verb.Name, n.UUID, n.ProvisionState)
+}
+
 // check returns the transition that p asks for, or the refusal.
 func check(n *store.Node, p *Provision) (provision.Transition, error) {
 	var none provision.Transition
 	state := n.ProvisionState
-	if n.Maintenance && (p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild) {
-		return none, forbidden(n, p.Verb.Event) // whatever state it is in
-	}
-	t, err := provision.Request(state, p.Verb)
+	t, err := Actionable(n, p.Verb)
 	if err != nil {
-		if n.WorkID != "" {
-			return none, Occupied(n)
-		}
-		return none, refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.",
-			p.Verb.Name, n.UUID, state)
+		return none, err
 	}
 	if since := p.Verb.SinceIn(state); p.Version < since {
 		return none, refuse(http.StatusNotAcceptable, "Request not acceptable. The action %q in state %q needs API version 1.%d or newer",
 			p.Verb.Name, state, since)
 	}
-	if n.WorkID != "" {
-		if from, _ := provision.Describe(state); from.Kind != provision.Waiting && from.Kind != provision.Held {
-			return none, Locked(n)
-		}
+	if Busy(n) {
+		return none, Locked(n)
 	}
 	return t, forbidden(n, p.Verb.Event)
 }
@@ -140,10 +149,11 @@ func forbidden(n *store.Node, e provision.Event) error {
 	case provision.EventClean:
 		return inMaintenance("cleaning")
 	case provision.EventService:
-		return inMaintenance("servicing")
+		return inMaintenance("service")
 	case provision.EventAbort:
-		if n.ProvisionState == provision.ServiceFail {
-			return inMaintenance("abort")
+		if n.ProvisionState == provision.ServiceFail && n.Maintenance {
+			return refuse(http.StatusConflict, "Can not abort service on node %q while it is in maintenance mode. Please remove the node from "+
+				"maintenance prior to issuing the request to abort the service operation.", n.UUID)
 		}
 	case provision.EventProvide:
 		if n.Retired {

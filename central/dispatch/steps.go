@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -43,6 +44,15 @@ func (d *Dispatcher) family(ctx context.Context, n *store.Node, steps []work.Ste
 	children, err := d.Store.Nodes(ctx, store.NodeQuery{ParentNode: n.UUID})
 	if err != nil {
 		return nil, err
+	}
+	for _, s := range steps {
+		for _, id := range s.Children {
+			if _, err := d.Store.Node(ctx, id); s.OnChildren && errors.Is(err, store.ErrNotFound) {
+				return nil, refuse(http.StatusNotFound, "Node %s could not be found: step %s.%s is to run on it as a child of node %s.", id, s.Interface, s.Step, n.UUID)
+			} else if err != nil {
+				return nil, err
+			}
+		}
 	}
 	steps = slices.Clone(steps)
 	for i := range steps {

@@ -295,6 +295,8 @@ func (r *runner) fail(ctx context.Context, cause error) {
 		switch {
 		case errors.Is(cause, errAborted):
 			// As was asked for.
+		case r.shown.stepInfo() == nil:
+			// None of the flow's steps has begun, so that the machine is as it was.
 		case t.To == provision.CleanFail:
 			res.SetMaintenance, res.Fault = true, "clean failure"
 		case t.To == provision.ServiceFail:
