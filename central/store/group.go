@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -27,8 +28,12 @@ type transaction interface {
 	conn
 	// flush sends what execLater has kept back; commit does so too.
 	flush(ctx context.Context) error
-	// commit ends the transaction, whatever it returns. ErrUnknown: no answer.
+	// commit ends the transaction, whatever it returns. ErrUnknown: no answer. Transactions
+	// that begin from then on see what it has written; nobody may be told before settle.
 	commit(ctx context.Context) error
+	// settle is for after the end, and returns when what the transaction has seen and written
+	// survives a crash of the machine. ErrUnknown: it may not.
+	settle() error
 	rollback(ctx context.Context)
 }
 
@@ -65,6 +70,9 @@ const (
 	// groupPatience bounds how long a group may take: callers without a deadline
 	// must not hold up those that have one.
 	groupPatience = 30 * time.Second
+	// yields is how often whoever is about to join is let go first. A larger group writes
+	// the pages that all of it change once, and asks the database less often.
+	yields = 4
 )
 
 func newGroup(e grouping) *group {
@@ -148,7 +156,10 @@ func once(ctx context.Context, begin func(context.Context) (transaction, error),
 	if err := f(tx); err != nil {
 		return err
 	}
-	return tx.commit(ctx)
+	if err := tx.commit(ctx); err != nil {
+		return err
+	}
+	return tx.settle()
 }
 
 // run says how f went, also when f does not return.
@@ -216,6 +227,9 @@ func (g *group) next(n int) []*member {
 // lead runs groups until nobody waits.
 func (g *group) lead() {
 	for {
+		for range yields {
+			runtime.Gosched()
+		}
 		members := g.next(g.bound)
 		if members == nil {
 			return

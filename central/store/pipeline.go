@@ -127,6 +127,9 @@ func (t *pgTx) commit(ctx context.Context) error {
 	return nil
 }
 
+// settle: what PostgreSQL has answered is on its disk.
+func (t *pgTx) settle() error { return nil }
+
 // rollback: a connection on which it fails is closed.
 func (t *pgTx) rollback(ctx context.Context) { t.tx.Rollback(ctx) }
 

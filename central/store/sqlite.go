@@ -24,7 +24,7 @@ const sqliteReaders = 4
 
 func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, error) {
 	open := func(conns int, lock string, extra ...string) (*sql.DB, error) {
-		v := url.Values{"_txlock": {lock}, "_pragma": append([]string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"}, extra...)}
+		v := url.Values{"_txlock": {lock}, "_pragma": append([]string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)"}, extra...)}
 		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+v.Encode())
 		if err != nil {
 			return nil, fmt.Errorf("open SQLite database %s: %w", path, err)
@@ -49,7 +49,11 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &sqliteEngine{newSQLiteWriter(c, writer), &sqliteReader{counter: c, db: reader, known: map[string]*sqliteStmt{}}}, nil
+	log, err := openSQLiteLog(path)
+	if err != nil {
+		return nil, errors.Join(err, reader.Close(), writer.Close())
+	}
+	return &sqliteEngine{newSQLiteWriter(c, writer, log), &sqliteReader{counter: c, db: reader, log: log, known: map[string]*sqliteStmt{}}}, nil
 }
 
 func (e *sqliteEngine) exec(ctx context.Context, stmt string, args ...any) (n int64, err error) {
@@ -91,7 +95,7 @@ func sqliteBusy(err error) bool {
 func (e *sqliteEngine) away(err error) bool {
 	s, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
-		return false
+		return errors.Is(err, errDisk)
 	}
 	switch s.Code() & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN:
@@ -114,6 +118,11 @@ func (e *sqliteEngine) lockRows(string) string { return "" } // the transaction 
 
 func (e *sqliteEngine) name() string { return "sqlite" }
 
-func (e *sqliteEngine) ping(ctx context.Context) error { return e.reader.db.PingContext(ctx) }
+func (e *sqliteEngine) ping(ctx context.Context) error {
+	if err := e.writer.log.settleSeen(); err != nil {
+		return err
+	}
+	return e.reader.db.PingContext(ctx)
+}
 
 func (e *sqliteEngine) close() error { return errors.Join(e.reader.close(), e.writer.close()) }

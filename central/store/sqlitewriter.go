@@ -13,6 +13,7 @@ import (
 type sqliteWriter struct {
 	*counter
 	db   *sql.DB // of one connection
+	log  *sqliteLog
 	free chan struct{}
 
 	conn  *sql.Conn // nil: to be opened
@@ -41,8 +42,8 @@ func (s *sqliteStmt) query(ctx context.Context, args []any) (rows, error) {
 	return queryRows(s.QueryContext(context.WithoutCancel(ctx), s.arguments(args)...))
 }
 
-func newSQLiteWriter(c *counter, db *sql.DB) *sqliteWriter {
-	w := &sqliteWriter{counter: c, db: db, free: make(chan struct{}, 1), known: map[string]*sqliteStmt{}}
+func newSQLiteWriter(c *counter, db *sql.DB, log *sqliteLog) *sqliteWriter {
+	w := &sqliteWriter{counter: c, db: db, log: log, free: make(chan struct{}, 1), known: map[string]*sqliteStmt{}}
 	w.free <- struct{}{}
 	return w
 }
@@ -62,7 +63,7 @@ func (w *sqliteWriter) begin(ctx context.Context) (*sqliteTx, error) {
 		w.free <- struct{}{}
 		return nil, err
 	}
-	return &sqliteTx{w: w}, nil
+	return &sqliteTx{w: w, seen: w.log.begun.Load()}, nil
 }
 
 func (w *sqliteWriter) open(ctx context.Context) (err error) {
@@ -112,7 +113,7 @@ func (w *sqliteWriter) close() error {
 	if w.conn != nil {
 		err = errors.Join(err, w.conn.Close())
 	}
-	return errors.Join(err, w.db.Close())
+	return errors.Join(w.log.settleSeen(), err, w.log.close(), w.db.Close())
 }
 
 // sqliteTx is a transaction of the writer.
@@ -120,6 +121,7 @@ type sqliteTx struct {
 	w     *sqliteWriter
 	kept  kept
 	ended bool
+	seen  uint64 // the last commit in the log that it has seen, then its own
 }
 
 func (t *sqliteTx) addLater(_ context.Context, to *ledger, check func(int64, error) error, args []any) error {
@@ -180,12 +182,23 @@ func (t *sqliteTx) commit(ctx context.Context) error {
 		t.rollback(ctx)
 		return err
 	}
-	_, err := t.w.conn.ExecContext(ctx, "COMMIT")
+	n, err := t.w.log.commit(func() error {
+		_, err := t.w.conn.ExecContext(ctx, "COMMIT")
+		return err
+	})
 	if err != nil {
 		t.rollback(ctx)
 		return fmt.Errorf("commit: %w", err)
 	}
+	t.seen = n
 	t.end()
+	return nil
+}
+
+func (t *sqliteTx) settle() error {
+	if err := t.w.log.settle(t.seen); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
 	return nil
 }
 
@@ -213,13 +226,27 @@ const maxPrepared = 256
 // sqliteReader reads outside of transactions, with several connections.
 type sqliteReader struct {
 	*counter
-	db *sql.DB
+	db  *sql.DB
+	log *sqliteLog
 
 	mu    sync.Mutex
 	known map[string]*sqliteStmt
 }
 
+// query takes its snapshot before it returns, and returns when all is safe that can be in it.
 func (r *sqliteReader) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	rows, err := r.begin(ctx, stmt, args)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.log.settleSeen(); err != nil {
+		rows.Close()
+		return nil, err
+	}
+	return rows, nil
+}
+
+func (r *sqliteReader) begin(ctx context.Context, stmt string, args []any) (rows, error) {
 	r.add()
 	s, err := r.prepared(ctx, stmt)
 	if err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -22,6 +23,14 @@ type attempt struct {
 func (a *attempt) failed(err error, m *member) {
 	if a.err == nil {
 		a.err, a.culprit = err, m
+	}
+}
+
+// tell tells each member how it went, once what they saw and wrote is there to stay.
+func (a *attempt) tell(settle func() error) {
+	lost := settle()
+	for i, m := range a.members {
+		m.end <- cmp.Or(lost, a.results[i])
 	}
 }
 
@@ -47,9 +56,7 @@ func (g *group) together(members []*member) bool {
 	conflict := a.err != nil && g.engine.conflict(a.err)
 	switch {
 	case a.err == nil:
-		for i, m := range a.members {
-			m.end <- a.results[i]
-		}
+		go a.tell(tx.settle) // the next group runs while the disk is at work
 	case conflict:
 		g.undo(a, nil, left)
 	case !a.asked:
