@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +16,7 @@ func TestEveryCommand(t *testing.T) {
 	}{
 		{"drivers", driversAndConductors}, {"chassis", chassis}, {"enrolled", enrolled}, {"hardware", hardware}, {"ports", portCommands},
 		{"port groups", portGroups}, {"volumes", volumes}, {"instance", instance}, {"rescue", rescue}, {"allocations", allocate},
-		{"deploy templates", deployTemplates}, {"adopted", adopted}, {"file", file},
+		{"deploy templates", deployTemplates}, {"adopted", adopted}, {"newer", newerCommands}, {"file", file},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			whole := s.t
@@ -36,7 +34,7 @@ func TestEveryCommand(t *testing.T) {
 
 func driversAndConductors(s *session) {
 	s.want([]string{"hostname=rackd-dev", "alive=true"}, "conductor", "show", "rackd-dev")
-	if l := s.list("conductor", "list"); len(l) != 1 || l[0]["Hostname"] != "rackd-dev" {
+	if l := s.list("conductor", "list"); len(l) != 1 || l[0]["hostname"] != "rackd-dev" {
 		s.t.Errorf("conductors: %v", l)
 	}
 	names := func(rows []map[string]any, column string) (out []string) {
@@ -45,12 +43,12 @@ func driversAndConductors(s *session) {
 		}
 		return out
 	}
-	if l := names(s.list("driver", "list"), "Supported driver(s)"); !slices.Contains(l, "fake-hardware") {
+	if l := names(s.list("driver", "list"), "name"); !slices.Contains(l, "fake-hardware") {
 		s.t.Errorf("drivers: %v", l)
 	}
 	s.want([]string{"name=fake-hardware", "type=dynamic", "default_power_interface=fake"}, "driver", "show", "fake-hardware")
 	s.list("driver", "property", "list", "fake-hardware")
-	if l := names(s.list("driver", "raid", "property", "list", "fake-hardware"), "Property"); !slices.Contains(l, "raid_level") {
+	if l := names(s.list("driver", "raid", "property", "list", "fake-hardware"), "property"); !slices.Contains(l, "raid_level") {
 		s.t.Errorf("properties of logical disks: %v", l)
 	}
 	if l := s.list("driver", "passthru", "list", "fake-hardware"); len(l) == 0 {
@@ -111,7 +109,7 @@ func enrolled(s *session) {
 	if len(events) == 0 {
 		s.t.Fatal("the node has no history")
 	}
-	s.want([]string{"uuid=" + brief(events[0]["UUID"])}, "node", "history", "get", "one", brief(events[0]["UUID"]))
+	s.want([]string{"uuid=" + brief(events[0]["uuid"])}, "node", "history", "get", "one", brief(events[0]["uuid"]))
 	if v := s.list("node", "validate", "one"); len(v) < 10 {
 		s.t.Errorf("validation: %v", v)
 	}
@@ -159,7 +157,7 @@ func hardware(s *session) {
 	if len(settings) == 0 {
 		s.t.Fatal("the node has no BIOS settings")
 	}
-	name := brief(settings[0]["BIOS setting name"])
+	name := brief(settings[0]["name"])
 	s.want([]string{"name=" + name}, "node", "bios", "setting", "show", "one", name)
 }
 
@@ -179,7 +177,7 @@ func portCommands(s *session) {
 	}
 	const vif = "9f2b1f5c-7c4e-4f0e-9a0d-3c1d4b5e6f70"
 	s.run("node", "vif", "attach", "one", vif)
-	if l := s.list("node", "vif", "list", "one"); len(l) != 1 || l[0]["ID"] != vif {
+	if l := s.list("node", "vif", "list", "one"); len(l) != 1 || l[0]["id"] != vif {
 		s.t.Errorf("VIFs: %v", l)
 	}
 	s.refused("", "node", "vif", "attach", "one", vif)
@@ -297,13 +295,9 @@ func adopted(s *session) {
 
 // file creates nodes, chassis and ports from a file.
 func file(s *session) {
-	path := filepath.Join(s.t.TempDir(), "rack.json")
 	const rack = `{"chassis":[{"description":"row 9","nodes":[{"name":"three","driver":"fake-hardware","ports":[{"address":"52:54:00:00:00:31"}],
 		"portgroups":[{"name":"bond3","ports":[{"address":"52:54:00:00:00:32"}]}]}]}]}`
-	if err := os.WriteFile(path, []byte(rack), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
-	s.run("create", path)
+	s.run("create", s.system.Put(s.t, "rack.json", []byte(rack)))
 	if l := s.list("port", "list", "--node", "three"); len(l) != 2 {
 		s.t.Errorf("ports of the file's node: %v", l)
 	}

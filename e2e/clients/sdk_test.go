@@ -2,34 +2,39 @@ package clients
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ironyard/ironyard/e2e/clients/debian"
 )
 
 //go:embed sdk.py
 var sdkProgram []byte
 
-// TestOpenStackSDK drives each method of openstacksdk's bare metal proxy.
+//go:embed cloud.py
+var cloudProgram []byte
+
+// TestOpenStackSDK calls each method of openstacksdk's bare metal proxy, and each of its
+// cloud layer's for bare metal.
 func TestOpenStackSDK(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "sdk.py")
-	if err := os.WriteFile(program, sdkProgram, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, debianPython, program, fleet(t))
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s\n%s (Debian's package python3-openstacksdk)", err, stdout.String(), stderr.String())
-	}
-	if left := strings.TrimSpace(stdout.String()); left != "" {
-		t.Errorf("methods of the proxy that were not called: %s", left)
+	for name, program := range map[string][]byte{"sdk.py": sdkProgram, "cloud.py": cloudProgram} {
+		t.Run(name, func(t *testing.T) {
+			s := debian.New(t)
+			cmd := s.Command(t, "python3", s.Put(t, name, program), fleet(t))
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() }).Stop()
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v: %s\n%s (Debian's package python3-openstacksdk)", err, stdout.String(), stderr.String())
+			}
+			if left := strings.TrimSpace(stdout.String()); left != "" {
+				t.Errorf("methods of the library that were not called: %s", left)
+			}
+		})
 	}
 }

@@ -6,22 +6,20 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ironyard/ironyard/e2e/clients/debian"
 )
 
 //go:embed session.py
 var sessionProgram []byte
 
-// debianPython has Debian's packages; another python3 may come first in PATH.
-const debianPython = "/usr/bin/python3"
-
 // session is a process that runs commands of the baremetal program one after another.
 type session struct {
 	t        *testing.T
+	system   *debian.System
 	endpoint string
 	commands []string // that the program has
 	ran      map[string]bool
@@ -31,11 +29,8 @@ type session struct {
 
 func newSession(t *testing.T, endpoint string) *session {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "session.py")
-	if err := os.WriteFile(program, sessionProgram, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), debianPython, program)
+	system := debian.New(t)
+	cmd := system.Command(t, "python3", system.Put(t, "session.py", sessionProgram))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -49,12 +44,15 @@ func newSession(t *testing.T, endpoint string) *session {
 		t.Fatalf("%v (Debian's package python3-ironicclient has the commands)", err)
 	}
 	t.Cleanup(func() { in.Close(); io.Copy(io.Discard, out); cmd.Wait() })
-	s := &session{t: t, endpoint: endpoint, ran: map[string]bool{}, in: json.NewEncoder(in), out: json.NewDecoder(bufio.NewReader(out))}
+	s := &session{t: t, system: system, endpoint: endpoint, ran: map[string]bool{}, in: json.NewEncoder(in), out: json.NewDecoder(bufio.NewReader(out))}
 	if err := s.out.Decode(&s.commands); err != nil {
 		t.Fatalf("the program did not list its commands: %v", err)
 	}
 	return s
 }
+
+// has reports whether the program has a command: an older one lacks the newest.
+func (s *session) has(command string) bool { return slices.Contains(s.commands, command) }
 
 // result of a command.
 type result struct {
@@ -116,7 +114,24 @@ func (s *session) object(args ...string) map[string]any {
 
 func (s *session) list(args ...string) []map[string]any {
 	s.t.Helper()
-	return decode[[]map[string]any](s, args)
+	rows := decode[[]map[string]any](s, args)
+	for i, row := range rows {
+		rows[i] = make(map[string]any, len(row))
+		for column, v := range row {
+			rows[i][columnName(column)] = v
+		}
+	}
+	return rows
+}
+
+// columnName is the name of a column of a list as newer programs print it: the field's name, where
+// those of before 6.0 have a heading.
+func columnName(heading string) string {
+	switch heading = strings.ToLower(heading); heading {
+	case "supported driver(s)", "bios setting name":
+		return "name"
+	}
+	return heading
 }
 
 func decode[T any](s *session, args []string) T {

@@ -6,15 +6,17 @@ import (
 	_ "embed"
 	"strings"
 	"testing"
+
+	"github.com/ironyard/ironyard/e2e/clients/debian"
 )
 
 //go:embed identity.py
 var keystoneProgram []byte
 
 // startKeystone runs a Keystone whose catalog has the API at endpoint, and returns its URL.
-func startKeystone(t *testing.T, s *system, endpoint string) string {
+func startKeystone(t *testing.T, s *debian.System, endpoint string) string {
 	t.Helper()
-	cmd := s.command(t, "python3", s.put(t, "identity.py", keystoneProgram), s.dir+"/keystone", endpoint)
+	cmd := s.Command(t, "python3", s.Put(t, "identity.py", keystoneProgram), s.Dir+"/keystone", endpoint)
 	var told bytes.Buffer
 	cmd.Stderr = &told
 	in, err := cmd.StdinPipe()

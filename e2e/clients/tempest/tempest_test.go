@@ -18,6 +18,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/auth"
 	central "github.com/ironyard/ironyard/central/daemon"
+	"github.com/ironyard/ironyard/e2e/clients/debian"
 	"github.com/ironyard/ironyard/ops/dev"
 	"github.com/ironyard/ironyard/ops/stack"
 )
@@ -43,20 +44,20 @@ var verdict = regexp.MustCompile(`^\{\d+\} (?:(\w+) \()?(ironic_tempest_plugin[\
 
 // TestIronicTempestPlugin runs all of the plugin's tests of the API.
 func TestIronicTempestPlugin(t *testing.T) {
-	s := newSystem(t)
+	s := debian.New(t)
 	address := freeAddress(t)
 	keystone := startKeystone(t, s, "http://"+address)
 	startFleet(t, address, keystone)
 
 	var conf bytes.Buffer
-	if err := template.Must(template.New("").Parse(configuration)).Execute(&conf, map[string]string{"Dir": s.dir, "Keystone": keystone}); err != nil {
+	if err := template.Must(template.New("").Parse(configuration)).Execute(&conf, map[string]string{"Dir": s.Dir, "Keystone": keystone}); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := s.command(t, "tempest", "init", "ws").CombinedOutput(); err != nil {
+	if out, err := s.Command(t, "tempest", "init", "ws").CombinedOutput(); err != nil {
 		t.Fatalf("tempest init: %v\n%s (Debian's package tempest has the program)", err, out)
 	}
-	s.put(t, "ws/etc/tempest.conf", conf.Bytes())
-	run := s.command(t, "sh", "-c", `cd ws && exec tempest run --concurrency 2 --regex "$0"`, `ironic_tempest_plugin\.tests\.api\.`)
+	s.Put(t, "ws/etc/tempest.conf", conf.Bytes())
+	run := s.Command(t, "sh", "-c", `cd ws && exec tempest run --concurrency 2 --regex "$0"`, `ironic_tempest_plugin\.tests\.api\.`)
 	out, err := run.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
