@@ -84,7 +84,7 @@ func TestAllocationRefusals(t *testing.T) {
 		refusal{"POST", all, "1.52", `{"resource_class":"small","name":"web"}`, 409, "name web already exists"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","name":"not valid"}`, 400, "invalid name"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","uuid":"x"}`, 400, "Expected UUID for uuid: x"},
-		refusal{"POST", all, "1.52", `{"resource_class":"` + strings.Repeat("x", 81) + `"}`, 400, "80"},
+		refusal{"POST", all, "1.52", `{"resource_class":"` + strings.Repeat("x", 81) + `"}`, 400, "is too long"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","traits":["a"]}`, 400, "trait"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","traits":"CUSTOM_A"}`, 400, "array"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","candidate_nodes":["nope"]}`, 400, "Node nope could not be found"},

@@ -102,7 +102,7 @@ func TestDeployTemplateRefusals(t *testing.T) {
 		refusal{"POST", all, "1.55", `{"name":null,"steps":[` + raidStep + `]}`, 400, "name"},
 		refusal{"POST", all, "1.55", `{"name":"CUSTOM_X"}`, 400, "'steps' is a required property"},
 		refusal{"POST", all, "1.55", with(`[]`), 400, "too short"},
-		refusal{"POST", all, "1.55", with(`{}`), 400, "list"},
+		refusal{"POST", all, "1.55", with(`{}`), 400, "{} is not of type 'array'"},
 		refusal{"POST", all, "1.55", with(`null`), 400, "required"},
 		refusal{"POST", all, "1.55", with(`[5]`), 400, "object"},
 		refusal{"POST", all, "1.55", with(`[` + raidStep + `,` + raidStep + `]`), 400, "Duplicates: interface: raid, step: create_configuration"},

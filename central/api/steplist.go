@@ -50,7 +50,7 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("they must be a list")
+		return nil, fmt.Errorf("%s is not of type 'array'", fields.Repr(v))
 	}
 	if len(list) == 0 || len(list) > maxSteps {
 		return nil, fmt.Errorf("there are %d, want 1 to %d: [] is too short", len(list), maxSteps)
@@ -78,11 +78,11 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 func readListedStep(s *store.ListedStep, rank string, item any) error {
 	m, ok := item.(map[string]any)
 	if !ok {
-		return fmt.Errorf("it must be an object")
+		return fmt.Errorf("%s is not of type 'object'", fields.Repr(item))
 	}
 	for name := range m {
 		if !slices.Contains([]string{"interface", "step", "args", rank}, name) {
-			return fmt.Errorf("additional properties are not allowed (%.80q was unexpected)", name)
+			return fmt.Errorf("%s ('%.80s' was unexpected)", "Additional properties are not allowed", name)
 		}
 	}
 	for _, name := range []string{"interface", "step", "args", rank} {
@@ -90,14 +90,19 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 			return fmt.Errorf("'%s' is a required property", name)
 		}
 	}
+	for _, name := range []string{"interface", "step"} {
+		if _, isText := m[name].(string); !isText {
+			return fmt.Errorf("'%s': %s is not of type 'string'", name, fields.Repr(m[name]))
+		}
+	}
 	if s.Interface, _ = m["interface"].(string); !slices.Contains(steppedKinds, s.Interface) {
-		return fmt.Errorf("interface: '%.80s' is not one of ['%s']", s.Interface, strings.Join(steppedKinds, "', '"))
+		return fmt.Errorf("'interface': %s is not one of ['%s']", fields.Repr(s.Interface), strings.Join(steppedKinds, "', '"))
 	}
 	if s.Step, _ = m["step"].(string); s.Step == "" {
-		return fmt.Errorf("'step' must be a text that is not empty")
+		return fmt.Errorf("'step': '' is too short")
 	}
 	if s.Args, ok = m["args"].(map[string]any); !ok && m["args"] != nil {
-		return fmt.Errorf("'args' must be an object")
+		return fmt.Errorf("'args': %s is not of type 'object'", fields.Repr(m["args"]))
 	}
 	n, isInt := m[rank].(int) // as stored
 	if !isInt {
@@ -107,8 +112,11 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 			n, isInt = int(i), is
 		}
 	}
-	if !isInt || n < 0 {
-		return fmt.Errorf("'%s' must be a whole number, 0 or more", rank)
+	switch {
+	case !isInt:
+		return fmt.Errorf("'%s': %s is not a whole number", rank, fields.Repr(m[rank]))
+	case n < 0:
+		return fmt.Errorf("'%s': %d is less than the minimum of 0", rank, n)
 	}
 	s.Rank = n
 	return nil

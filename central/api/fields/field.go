@@ -112,7 +112,7 @@ func (f Field[T]) Where(check func(v any) error) Field[T] {
 func (f Field[T]) Max(n int) Field[T] {
 	return f.Where(func(v any) error {
 		if s, ok := v.(string); ok && len([]rune(s)) > n {
-			return fmt.Errorf("%.40q… is longer than %d characters", s, n)
+			return fmt.Errorf("%s is too long", Repr(s))
 		}
 		return nil
 	})
@@ -168,7 +168,7 @@ func UUID[T any](name string, since microversion.Version, at func(*T) *string) F
 		}
 		s, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("%s is not of type 'string', 'null'", brief(v))
+			return nil, fmt.Errorf("%s is not of type 'string', 'null'", Repr(v))
 		}
 		id, ok := wire.UUID(s)
 		if !ok {
@@ -208,7 +208,7 @@ func Int[T any](name string, since microversion.Version, at func(*T) *int64) Fie
 					return n, nil
 				}
 			}
-			return nil, fmt.Errorf("%s is not of type 'integer'", brief(v))
+			return nil, fmt.Errorf("%s is not of type 'integer'", Repr(v))
 		},
 	}
 }
@@ -254,7 +254,7 @@ func Object[T any](name string, since microversion.Version, at func(*T) *map[str
 		},
 		Check: func(v any) (any, error) {
 			if _, ok := v.(map[string]any); !ok && v != nil {
-				return nil, fmt.Errorf("%s is not of type 'object', 'null'", brief(v))
+				return nil, fmt.Errorf("%s is not of type 'object', 'null'", Repr(v))
 			}
 			return v, nil
 		},
@@ -275,7 +275,7 @@ func Computed[T any](name string, since microversion.Version, get func(*T) any) 
 // CheckText admits a string or null.
 func CheckText(v any) (any, error) {
 	if _, ok := v.(string); !ok && v != nil {
-		return nil, fmt.Errorf("%s is not of type 'string', 'null'", brief(v))
+		return nil, fmt.Errorf("%s is not of type 'string', 'null'", Repr(v))
 	}
 	return v, nil
 }
@@ -298,18 +298,5 @@ func CheckBool(v any) (any, error) {
 		}
 		return nil, &notBoolean{v}
 	}
-	return nil, fmt.Errorf("%s is not of type 'string', 'boolean', 'null'", brief(v))
-}
-
-// brief shows a value of the wrong type without repeating all of it.
-func brief(v any) string {
-	switch v := v.(type) {
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "a list"
-	case json.Number:
-		return fmt.Sprintf("%.40s", string(v))
-	}
-	return fmt.Sprintf("%.40q", fmt.Sprint(v))
+	return nil, fmt.Errorf("%s is not of type 'string', 'boolean', 'null'", Repr(v))
 }

@@ -120,7 +120,7 @@ func (f *Field[T]) stored(obj *T) any {
 
 // null refuses null where a field is solid.
 func (t *Table[T]) null(f *Field[T]) error {
-	return t.invalid("%s: null is not of type '%s'", f.Name, f.Type)
+	return t.invalid("%s: None is not of type '%s'", f.Name, f.Type)
 }
 
 func (t *Table[T]) check(f *Field[T], v any) (any, error) {

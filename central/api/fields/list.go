@@ -29,11 +29,11 @@ func Strings[T any](name string, since microversion.Version, at func(*T) *[]stri
 		Check: func(v any) (any, error) {
 			list, ok := v.([]any)
 			if !ok && v != nil {
-				return nil, fmt.Errorf("%s is not of type 'array', 'null'", brief(v))
+				return nil, fmt.Errorf("%s is not of type 'array', 'null'", Repr(v))
 			}
 			for _, item := range list {
 				if _, ok := item.(string); !ok {
-					return nil, fmt.Errorf("%s is not of type 'string'", brief(item))
+					return nil, fmt.Errorf("%s is not of type 'string'", Repr(item))
 				}
 			}
 			return v, nil
@@ -70,7 +70,7 @@ func Whole[T any](name string, since microversion.Version, least, most int64, at
 			number, ok := v.(json.Number)
 			n, isWhole := Integer(number)
 			if !ok || !isWhole {
-				return nil, fmt.Errorf("%s is not of type 'integer'", brief(v))
+				return nil, fmt.Errorf("%s is not of type 'integer'", Repr(v))
 			}
 			if n < least || n > most {
 				return nil, fmt.Errorf("%d is not between %d and %d", n, least, most)
