@@ -439,6 +439,7 @@ func TestRunbooksAreOfTheirProjectOrPublic(t *testing.T) {
 	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public)
 	same := `[{"op":"replace","path":"/owner","value":"` + ownerProject + `"}]` // nothing would change
 	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", same)
+	b.move("n1", provision.Manageable, provision.NoState, nil)
 	b.wantAs(403, lesseeProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_MINE"}`)
 	b.wantAs(200, "system "+memberRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public)
 	b.wantAs(404, foreignProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_ALL"}`)

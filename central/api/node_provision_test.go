@@ -40,6 +40,8 @@ func TestWhatIsLookedAtFirst(t *testing.T) {
 			{"PUT", path, "1.115", `{"target":"rescue"}`, 400, "rescue_password"},
 			{"PUT", path, "1.86", `{"target":"service","service_steps":[{"interface":"deploy","step":"x"}]}`, 406, "1.87"},
 			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"network","step":"x"}]}`, 400, "interface"},
+			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":-1}]}`, 400, "'order' must be a whole number"},
+			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":"a"}]}`, 400, "'order' must be a whole number"},
 			{"PUT", path, "1.107", `{"target":"service","service_steps":[{}],"disable_ramdisk":true}`, 406, "1.108"},
 			{"PUT", path, "1.115", `{"target":"rebuild","runbook":"CUSTOM_NONE"}`, 404, "Runbook CUSTOM_NONE"},
 		}},

@@ -50,6 +50,9 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 			return err
 		}
 	}
+	if r.Version >= runbookTraitsSince && len(b.Traits) == 0 {
+		return wire.Invalid("Runbook %s has no traits configured, so that it is for no node: give it a trait of the nodes that it is for.", b.UUID)
+	}
 	if !suits(b, p.Node, r) {
 		return wire.Invalid("Runbook %s has not been approved for node %s: the node has none of the runbook's traits.", b.Name, p.Node.UUID)
 	}
@@ -66,11 +69,11 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 	return nil
 }
 
-// suits reports whether the node has one of the runbook's traits; that older requests,
-// and runbooks that have none, are matched by is the runbook's name.
+// suits reports whether the node has one of the runbook's traits, or for older requests the
+// one that is the runbook's name.
 func suits(b *store.Runbook, n *store.Node, r *Request) bool {
-	if slices.ContainsFunc(b.Traits, func(t string) bool { return slices.Contains(n.Traits, t) }) {
-		return true
+	if r.Version < runbookTraitsSince {
+		return slices.Contains(n.Traits, b.Name)
 	}
-	return (r.Version < runbookTraitsSince || len(b.Traits) == 0) && slices.Contains(n.Traits, b.Name)
+	return slices.ContainsFunc(b.Traits, func(t string) bool { return slices.Contains(n.Traits, t) })
 }

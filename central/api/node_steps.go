@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -81,7 +80,7 @@ func parseStep(s *work.Step, item any, rule stepRule) error {
 	if rule.priority {
 		allowed = append(allowed, "priority")
 	} else {
-		// "order" is sent by old clients and never meant anything.
+		// "order" is that of a runbook's steps. In a request it means nothing.
 		allowed = append(allowed, "order", "execute_on_child_nodes", "limit_child_node_execution")
 	}
 	if err := only(m, allowed...); err != nil {
@@ -100,17 +99,18 @@ func parseStep(s *work.Step, item any, rule stepRule) error {
 		}
 	}
 	if !rule.priority {
+		if v, given := m["order"]; given {
+			if n, isWhole := whole(v); !isWhole || n < 0 {
+				return wire.Invalid("'order' must be a whole number, 0 or more")
+			}
+		}
 		return parseChildren(s, m)
 	}
 	if m["args"] == nil {
 		return wire.Invalid("'args' is a required property")
 	}
-	number, ok := m["priority"].(json.Number)
-	if text, isText := m["priority"].(string); isText {
-		number, ok = json.Number(text), true
-	}
-	n, isWhole := whole(number)
-	if !ok || !isWhole || n < 0 {
+	n, isWhole := whole(m["priority"])
+	if !isWhole || n < 0 {
 		return wire.Invalid("'priority' must be a whole number, 0 or more")
 	}
 	s.Priority = n

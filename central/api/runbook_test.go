@@ -156,10 +156,14 @@ func TestRunningARunbook(t *testing.T) {
 	}
 	b.want(204, "PUT", "/v1/nodes/n1/traits/CUSTOM_WASH", "1.92", "")
 	run("1.92")
-	run("1.115") // no traits yet: the name counts
 	b.move("n1", provision.Manageable, provision.NoState, nil)
+	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.112", clean, 400, "has no traits configured"})
 	b.want(204, "PUT", "/v1/runbooks/CUSTOM_WASH/traits", "1.112", `{"traits":["CUSTOM_B","CUSTOM_C"]}`)
 	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.112", clean, 400, "none of the runbook's traits"})
 	b.want(204, "PUT", "/v1/nodes/n1/traits/CUSTOM_C", "1.92", "")
 	run("1.112")
+	run("1.111") // for older requests the name counts
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	b.want(204, "PUT", "/v1/nodes/n1/traits", "1.115", `{"traits":["CUSTOM_B"]}`)
+	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.111", clean, 400, "has not been approved"})
 }

@@ -267,6 +267,8 @@ func TestRefusalsBesidesTheTable(t *testing.T) {
 		{provision.Active, protected, "deleted", 403, "is protected"},
 		{provision.Manageable, maintenance, "clean", 400, "in maintenance mode"},
 		{provision.Active, maintenance, "service", 400, "The service operation can't be performed"},
+		{provision.Active, maintenance, "rescue", 400, "The rescuing operation can't be performed"},
+		{provision.Rescue, maintenance, "unrescue", 400, "The unrescuing operation can't be performed"},
 		{provision.ServiceFail, maintenance, "abort", 409, "in maintenance mode"},
 		{provision.Manageable, retired, "provide", 400, "is retired"},
 	} {

@@ -150,6 +150,10 @@ func forbidden(n *store.Node, e provision.Event) error {
 		return inMaintenance("cleaning")
 	case provision.EventService:
 		return inMaintenance("service")
+	case provision.EventRescue:
+		return inMaintenance("rescuing")
+	case provision.EventUnrescue:
+		return inMaintenance("unrescuing")
 	case provision.EventAbort:
 		if n.ProvisionState == provision.ServiceFail && n.Maintenance {
 			return refuse(http.StatusConflict, "Can not abort service on node %q while it is in maintenance mode. Please remove the node from "+
