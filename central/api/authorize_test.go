@@ -9,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/policy"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // Projects of the tests: of the node, of its lessee, and of somebody else.

@@ -32,6 +32,7 @@ var recordings = []struct {
 	deliberate []difference
 }{
 	{"ironic-21.4.txt", "1.82", deliberate},
+	{"ironic-39-nodes.txt", "1.115", deliberateNodes39},
 }
 
 //go:embed testdata/ironic-*.txt
