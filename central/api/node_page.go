@@ -112,4 +112,4 @@ func (s *Server) readPage(p *nodePage, q store.NodeQuery, sel fields.Selection) 
 
 // pagesAnew is how many pages are read and encoded anew at once: as many as keep the
 // processors at work, since each takes megabytes meanwhile.
-func pagesAnew() int { return min(16, 2*runtime.GOMAXPROCS(0)) }
+func pagesAnew() int { return min(16, max(2, runtime.GOMAXPROCS(0))) }

@@ -68,10 +68,10 @@ var allocations = newTable(table[Allocation]{
 })
 
 func (q AllocationQuery) narrow(f *filter) {
-	f.equal("t.node", q.Node)
+	f.set("t.node", q.Node)
 	f.equal("t.resource_class", q.ResourceClass)
 	f.equal("t.state", q.State)
-	f.equal("t.owner", q.Owner)
+	f.set("t.owner", q.Owner)
 }
 
 var (

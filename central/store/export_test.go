@@ -5,3 +5,45 @@ func NodesStatement(q NodeQuery) (string, []any, error) { return nodesStatement(
 
 // NodeSorts are the keys by which nodes are sorted.
 var NodeSorts = nodeSorts
+
+// PortsStatement is that of a page of ports.
+func PortsStatement(q PortQuery) (string, []any, error) { return portsStatement(q) }
+
+// HistoryStatement is that of a page of a node's history.
+func HistoryStatement(q HistoryQuery) (string, []any, error) { return historyStatement(q) }
+
+// AuditStatement is that of a page of the audit.
+func AuditStatement(q AuditQuery) (string, []any, error) {
+	stmt, args := auditStatement(q)
+	return stmt, args, nil
+}
+
+// PortgroupsStatement is that of a page of portgroups, by default in order of creation.
+func PortgroupsStatement(q PortgroupQuery) (string, []any, error) {
+	return portgroups.pageStatement(q.filter, q.Page)
+}
+
+// VolumeConnectorsStatement is that of a page of volume connectors.
+func VolumeConnectorsStatement(q VolumeQuery) (string, []any, error) {
+	return volumeConnectors.pageStatement(q.filter, q.Page)
+}
+
+// VolumeTargetsStatement is that of a page of volume targets.
+func VolumeTargetsStatement(q VolumeQuery) (string, []any, error) {
+	return volumeTargets.pageStatement(q.filter, q.Page)
+}
+
+// AllocationsStatement is that of a page of allocations.
+func AllocationsStatement(q AllocationQuery) (string, []any, error) {
+	return allocations.pageStatement(q.narrow, q.Page)
+}
+
+// pageStatement is what page asks the database.
+func (t *table[T]) pageStatement(narrow func(*filter), p Page) (string, []any, error) {
+	var f filter
+	narrow(&f)
+	if p.SortKey == "" {
+		p.SortKey = "created_at"
+	}
+	return t.selectAll + f.page(p, t.name, "t", p.SortKey), f.args, nil
+}

@@ -154,7 +154,7 @@ var visibleTo = map[string]string{
 	"portgroups":        "@.node" + ofItsNodes,
 	"volume_connectors": "@.node" + ofItsNodes,
 	"volume_targets":    "@.node" + ofItsNodes,
-	"allocations":       "@.owner = ?",
+	"allocations":       "@.owner = ? AND @.owner <> ''",
 	"runbooks":          "(@.owner = ? OR @.public = TRUE)",
 }
 

@@ -1,0 +1,1 @@
+CREATE INDEX allocations_owner ON allocations (owner, created_at, uuid) WHERE owner <> ''

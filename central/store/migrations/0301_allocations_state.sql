@@ -1,0 +1,1 @@
+CREATE INDEX allocations_state ON allocations (state, created_at, uuid)
