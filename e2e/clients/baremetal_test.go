@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	central "github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/ops/dev"
 	"github.com/ironyard/ironyard/ops/stack"
 )
@@ -25,14 +26,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fleet starts a fleet of fake machines and returns its endpoint.
-func fleet(t *testing.T) string {
+// fleet starts a fleet of fake machines that serves everybody and returns its endpoint.
+func fleet(t *testing.T) string { t.Helper(); return guardedFleet(t, central.Access{}) }
+
+// guardedFleet is one that asks who comes.
+func guardedFleet(t *testing.T, access central.Access) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
 	dir := t.TempDir() // before the clean-up below, so that it goes after the fleet
 	go func() {
-		done <- dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: dir, Drivers: []string{"redfish"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		done <- dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: dir, Drivers: []string{"redfish"}, Access: access, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
 			func(s *stack.Stack) { up <- s })
 	}()
 	t.Cleanup(func() {

@@ -6,13 +6,17 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/apiversions"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/conductors"
@@ -20,6 +24,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 	"github.com/gophercloud/gophercloud/v2/pagination"
+	"golang.org/x/crypto/bcrypt"
+
+	central "github.com/ironyard/ironyard/central/daemon"
 )
 
 // gopher drives a fleet with gophercloud.
@@ -33,12 +40,14 @@ type gopher struct {
 // TestGophercloud makes each call of gophercloud's packages for bare metal;
 // TestGophercloudWhole holds that none is left out.
 func TestGophercloud(t *testing.T) {
-	client, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: fleet(t) + "/v1/"})
+	endpoint := fleet(t)
+	client, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: endpoint + "/v1/"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	client.Microversion = "1.95"
 	g := &gopher{T: t, ctx: t.Context(), client: client}
+	g.versions(endpoint)
 	g.drivers()
 	g.enrol()
 	g.hardware()
@@ -66,6 +75,19 @@ func pages[V any](g *gopher, p pagination.Pager, extract func(pagination.Page) (
 	all, err := p.AllPages(g.ctx)
 	g.must(err)
 	return value(extract(all))(g)
+}
+
+// versions asks at the root, below which all versions are.
+func (g *gopher) versions(endpoint string) {
+	root, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: endpoint})
+	g.must(err)
+	all := value(apiversions.List(g.ctx, root).Extract())(g)
+	if len(all.Versions) != 1 || all.DefaultVersion != all.Versions[0] || all.DefaultVersion.MinVersion != "1.1" {
+		g.Errorf("versions %+v", all)
+	}
+	if v := value(apiversions.Get(g.ctx, root, "v1").Extract())(g); *v != all.DefaultVersion {
+		g.Errorf("version %+v, want %+v", v, all.DefaultVersion)
+	}
 }
 
 func (g *gopher) drivers() {
@@ -230,6 +252,29 @@ func (g *gopher) end() {
 	}
 }
 
+// TestGophercloudWithPasswords has the users' file decide who gets an answer.
+func TestGophercloudWithPasswords(t *testing.T) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, []byte("ann:"+string(hash)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	endpoint := guardedFleet(t, central.Access{Strategies: []string{"http_basic"}, Htpasswd: users})
+	for password, right := range map[string]bool{"secret": true, "wrong": false} {
+		client, err := httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{IronicEndpoint: endpoint + "/v1/", IronicUser: "ann", IronicUserPassword: password})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = nodes.List(client, nodes.ListOpts{}).AllPages(t.Context())
+		if right && err != nil || !right && !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
+			t.Errorf("with the password %q: %v", password, err)
+		}
+	}
+}
+
 // provision asks for a state, again while the node is locked, and waits until the node
 // rests in after.
 func (g *gopher) provision(target nodes.TargetProvisionState, after nodes.ProvisionState) {
@@ -265,9 +310,16 @@ func TestGophercloudWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "openstack/baremetal/v1/*/requests.go"))
-	if err != nil || len(files) < 5 {
-		t.Fatalf("found %d files, %v", len(files), err)
+	var files []string
+	for _, pattern := range []string{"v1/*/requests.go", "apiversions/requests.go", "noauth/requests.go", "httpbasic/requests.go"} {
+		found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "openstack/baremetal", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: found %d files, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 8 {
+		t.Fatalf("found %d files only: %v", len(files), files)
 	}
 	for _, file := range files {
 		pkg := filepath.Base(filepath.Dir(file))
@@ -304,14 +356,18 @@ func callsIn(t *testing.T, path string) map[string]bool {
 	return called
 }
 
-// exportedRequests returns the functions that take a client.
+// exportedRequests returns the functions that take a client or make one.
 func exportedRequests(t *testing.T, path string) (names []string) {
 	for _, d := range parseFile(t, path).Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Recv != nil || !f.Name.IsExported() {
 			continue
 		}
-		for _, p := range f.Type.Params.List {
+		params := f.Type.Params.List
+		if f.Type.Results != nil {
+			params = append(slices.Clone(params), f.Type.Results.List...)
+		}
+		for _, p := range params {
 			if star, ok := p.Type.(*ast.StarExpr); ok {
 				if s, ok := star.X.(*ast.SelectorExpr); ok && s.Sel.Name == "ServiceClient" {
 					names = append(names, f.Name.Name)
