@@ -42,7 +42,7 @@ func namesPart(parts []string) bool {
 
 // unborn are collections that are not there at all, whatever the method, before the version
 // that brought them. Of others only the methods are refused.
-var unborn = map[string]microversion.Version{"events": 54, "volume": volumesSince}
+var unborn = map[string]microversion.Version{"volume": volumesSince}
 
 // unbornParts are the parts of a node that are not there at all, whatever the method, before
 // the version that brought them. Of others only the methods are refused.

@@ -115,7 +115,7 @@ func TestEvents(t *testing.T) {
 	}
 	b.refused("/v1/nodes/n1", []request{
 		{404, "POST", "/v1/events", "1.53", event()},
-		{404, "GET", "/v1/events", "1.53", ""},
+		{405, "GET", "/v1/events", "1.53", ""},
 		{404, "PUT", "/v1/volume/targets", "1.31", `{}`},
 		{405, "GET", "/v1/events", "1.54", ""},
 		{400, "POST", "/v1/events", "1.54", `{}`},

@@ -70,8 +70,11 @@ func (r *Route) late(v microversion.Version) error {
 		return wire.Errorf(cmp.Or(r.Late, http.StatusNotFound), "This endpoint is supported starting with the API version %s", r.Since)
 	}
 	status := cmp.Or(r.Late, http.StatusNotFound)
-	if status == http.StatusNotFound && !r.aloof() {
+	switch of := split(r.Path)[0]; {
+	case status == http.StatusNotFound && !r.aloof():
 		return wire.Errorf(status, "Resource could not be found.")
+	case status == http.StatusMethodNotAllowed && (of == "allocations" || of == "inspection_rules"):
+		return wire.Errorf(status, "The API version does not allow %s", of)
 	}
 	return wire.FrameworkError(status, "")
 }
@@ -84,10 +87,10 @@ func (r *Route) aloof() bool {
 	if parts[0] == "nodes" && len(parts) > 2 {
 		return parts[2] == "volume" && len(parts) > 3 || parts[2] != "traits" && slices.Contains(unbornParts, parts[2])
 	}
-	if len(parts) > 1 && (parts[0] == "portgroups" || parts[0] == "volume") { // what lies below, not they themselves
+	if len(parts) > 1 && parts[0] == "volume" || len(parts) > 2 && parts[0] == "portgroups" { // what lies below, not they themselves
 		return true
 	}
-	return slices.Contains([]string{"allocations", "deploy_templates", "inspection_rules", "runbooks", "shards"}, parts[0])
+	return slices.Contains([]string{"deploy_templates", "runbooks"}, parts[0])
 }
 
 // Public is the policy of routes that need no authentication.

@@ -154,13 +154,8 @@ func (s *Server) addRunbookTrait(r *Request) (Reply, error) {
 
 // saysNothing reports whether a body could as well be left out.
 func saysNothing(body any) bool {
-	switch v := body.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return body == nil || body == ""
+	object, isObject := body.(map[string]any)
+	return body == nil || isObject && len(object) == 0
 }
 
 // removeRunbookTrait takes a trait away; one that is not there is as good as gone.

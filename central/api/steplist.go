@@ -101,8 +101,9 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 	if s.Step, _ = m["step"].(string); s.Step == "" {
 		return fmt.Errorf("'step': '' is too short")
 	}
-	if s.Args, ok = m["args"].(map[string]any); !ok && m["args"] != nil {
-		return fmt.Errorf("'args': %s is not of type 'object'", fields.Repr(m["args"]))
+	args, given := m["args"]
+	if s.Args, ok = args.(map[string]any); !ok && given {
+		return fmt.Errorf("'args': %s is not of type 'object'", fields.Repr(args))
 	}
 	n, isInt := m[rank].(int) // as stored
 	if !isInt {

@@ -18,14 +18,15 @@ import (
 )
 
 // recordings are the files of what running Ironics said to some thousand requests each: first
-// the sets of names that its objects have, then scenarios of lines,
+// what stands for longer texts ("let NAME = TEXT", which lines have as {NAME}) and the sets of
+// names that its objects have, then scenarios of lines,
 //
 //	VERSION METHOD PATH [with HEADERS] [raw TEXT | BODY] = STATUS KIND [at] [-> NAME]
 //
 // where KIND is a set of names, "fault" or "framework" for the two shapes of errors, "list",
 // "object" or "text" for other bodies and - for none, "at" stands for a Location, and NAME
-// for the resource's UUID in later lines. A setup line is not compared; wait is for the
-// provision state of a node.
+// for the resource's UUID in later lines. A setup line is not compared, but must
+// succeed; an undo line need not. wait is for the provision state of a node.
 var recordings = []struct {
 	file       string
 	version    string // of setup lines, waits and cleaning up
@@ -33,6 +34,8 @@ var recordings = []struct {
 }{
 	{"ironic-21.4.txt", "1.82", deliberate},
 	{"ironic-39-nodes.txt", "1.115", deliberateNodes39},
+	{"ironic-21.4-rest.txt", "1.82", deliberateRest},
+	{"ironic-39-rest.txt", "1.115", deliberateRest39},
 }
 
 //go:embed testdata/ironic-*.txt
@@ -44,6 +47,7 @@ type recording struct {
 	endpoint   string
 	version    string
 	deliberate []difference
+	lets       [][2]string // what stands for longer texts
 	sets       map[string]string
 	names      map[string]string // UUIDs of the scenario
 	compared   int
@@ -80,6 +84,11 @@ func (r *recording) repeat(text []byte) {
 			continue
 		}
 		if line == "" || failed {
+			continue
+		}
+		if let, isLet := strings.CutPrefix(line, "let "); isLet {
+			name, text, _ := strings.Cut(let, " = ")
+			r.lets = append(r.lets, [2]string{"{" + name + "}", text})
 			continue
 		}
 		if name, set, found := strings.Cut(line, ": "); found && scenario == "" {
@@ -134,6 +143,10 @@ func (r *recording) play(scenario, line string) error {
 		r.keep(name, body)
 		return err
 	}
+	if rest, isUndo := strings.CutPrefix(line, "undo "); isUndo {
+		_, _, err := r.ask(r.version + " " + rest)
+		return err
+	}
 	at := strings.LastIndex(line, " = ")
 	question, answer := line[:at], line[at+3:]
 	answer, name, _ := strings.Cut(answer, " -> ")
@@ -159,8 +172,12 @@ func (r *recording) play(scenario, line string) error {
 	return nil
 }
 
-// fill puts UUIDs in the places of their names.
+// fill puts texts and UUIDs in the places of their names. A text may have names of those
+// before it.
 func (r *recording) fill(line string) string {
+	for _, let := range slices.Backward(r.lets) {
+		line = strings.ReplaceAll(line, let[0], let[1])
+	}
 	for name, id := range r.names {
 		line = strings.ReplaceAll(line, "{"+name+"}", id)
 	}
@@ -295,31 +312,52 @@ func (r *recording) wait(node string, states []string) error {
 	return fmt.Errorf("it is %s, %s", n.State, n.Error)
 }
 
-// clear deletes all nodes.
+// clear deletes all nodes, and what else a scenario may have left.
 func (r *recording) clear() {
 	r.Helper()
-	var list struct{ Nodes []struct{ UUID string } }
-	_, body, err := r.ask(r.version + " GET /v1/nodes")
-	if err == nil {
-		err = json.Unmarshal(body, &list)
-	}
-	if err != nil {
-		r.Fatal(err)
-	}
-	for _, n := range list.Nodes {
-		for _, line := range []string{"PUT /v1/nodes/" + n.UUID + "/maintenance", "PATCH /v1/nodes/" + n.UUID + ` [{"op":"remove","path":"/protected"}]`} {
+	for _, id := range r.all("nodes") {
+		for _, line := range []string{"PUT /v1/nodes/" + id + "/maintenance", "PATCH /v1/nodes/" + id + ` [{"op":"remove","path":"/protected"}]`} {
 			if _, _, err := r.ask(r.version + " " + line); err != nil {
 				r.Fatal(err)
 			}
 		}
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-			got, body, err := r.ask(r.version + " DELETE /v1/nodes/" + n.UUID)
+			got, body, err := r.ask(r.version + " DELETE /v1/nodes/" + id)
 			if err == nil && got.status == http.StatusNoContent {
 				break
 			}
 			if time.Now().After(deadline) {
-				r.Fatalf("node %s is still there: %v %s", n.UUID, err, body)
+				r.Fatalf("node %s is still there: %v %s", id, err, body)
 			}
 		}
 	}
+	for _, kind := range []string{"allocations", "chassis", "deploy_templates", "runbooks", "inspection_rules"} {
+		for _, id := range r.all(kind) {
+			if got, body, err := r.ask("1.115 DELETE /v1/" + kind + "/" + id); err != nil || got.status != http.StatusNoContent {
+				r.Fatalf("delete %s %s: %v %v: %s", kind, id, got, err, body)
+			}
+		}
+	}
+}
+
+// all returns the UUIDs of what is in a collection.
+func (r *recording) all(kind string) []string {
+	r.Helper()
+	var list map[string]json.RawMessage
+	var items []struct{ UUID string }
+	_, body, err := r.ask("1.115 GET /v1/" + kind)
+	if err == nil {
+		err = json.Unmarshal(body, &list)
+	}
+	if err == nil {
+		err = json.Unmarshal(list[kind], &items)
+	}
+	if err != nil {
+		r.Fatalf("%s: %v: %s", kind, err, body)
+	}
+	var ids []string
+	for _, item := range items {
+		ids = append(ids, item.UUID)
+	}
+	return ids
 }

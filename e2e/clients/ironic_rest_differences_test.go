@@ -1,0 +1,63 @@
+package clients
+
+import "regexp"
+
+// everywhere are the differences from every Ironic in what is not about nodes alone.
+var everywhere = []difference{
+	{regexp.MustCompile(` GET /v1/(nodes/n\d|portgroups/pg\d)/(ports|portgroups|volume/(connectors|targets))`), 404, 0, "what belongs to a node or portgroup is listed by its name, too"},
+	{regexp.MustCompile(`(PATCH|POST|DELETE|PUT|GET) \S+/(foo|detail|x|a%2Fb|a8|CUSTOM_A/x|CUSTOM_X|nodes/\S+|portgroups/pg0\S*|ports/\S+|connectors/\S+|targets/\S+)/?( .*)?$`), 0, 405, "no method, and arguments that nobody reads, are refused without reading them"},
+	{regexp.MustCompile(`(PATCH|POST|DELETE|GET) /v1/(nodes|chassis|portgroups)/\S+/(ports|portgroups|connectors|targets|nodes)(/\S*)?( .*)?$`), 0, 403, "what is changed at home only is refused elsewhere, without reading what is asked"},
+	{regexp.MustCompile(`(DELETE|GET) /v1/chassis/\S+/nodes(/\S*)?( .*)?$`), 0, 400, "a chassis says that nodes are not to be found below it"},
+	{regexp.MustCompile(`sort_key=(node_id|portgroup_id|conductor_affinity|id|scope)`), 200, 400, "not every column can be sorted by"},
+	{regexp.MustCompile(`fields=(nodes|ports)`), 200, 400, "links to what belongs to an item are no fields"},
+	{regexp.MustCompile(`"path":"/steps`), 200, 400, "a step has no more than its fields"},
+	{regexp.MustCompile(`a~1b`), 400, 200, "names of extra fields may have escapes, as since 1.98"},
+	{regexp.MustCompile(`sharded=x?$`), 400, 406, "a version is looked at before what an argument says"},
+	{regexp.MustCompile(`sort_key=(owner|name|description|category|physical_network)|allocation\?fields=owner|fields=(owner|description)`), 0, 406, "a field that is newer than the request is not sorted by or shown"},
+	{regexp.MustCompile(`/v1/(nodes/(ports|portgroups|volume|allocation)|chassis/nodes|portgroups/ports)/?( .*)?$`), 0, 0, "a word that stands where an item would is refused as such"},
+	{regexp.MustCompile(`"path":"/mode","value":(null|"")`), 200, 400, "a portgroup has a mode"},
+	{regexp.MustCompile(`GET /v1/nodes/nope/volume$`), 200, 404, "a node that is not there has no volumes"},
+	{regexp.MustCompile(`/v1/shards/a$`), 404, 404, "a shard is not there for the framework, too"},
+	{regexp.MustCompile(`"node":"|"node_ident":"|"candidate_nodes":\["a b"\]`), 400, 400, "what cannot be a node's name is refused as on a node's path"},
+}
+
+// deliberateRest are those from a running Ironic 21.4.
+var deliberateRest = append([]difference{
+	{regexp.MustCompile(`^portgroups 1\.(23|24|25) `), 200, 200, "a portgroup's mode and properties are hidden from versions before them, as in newer releases"},
+	{regexp.MustCompile(`^portgroups (1\.(23|24|25)|-) `), 201, 201, "a portgroup's mode and properties are hidden from versions before them, as in newer releases"},
+	{regexp.MustCompile(`^(allocations|portgroups|small|ports) `), 404, 404, "what is too old is told so by the resource, or by the framework, as in newer releases"},
+	{regexp.MustCompile(`^allocations `), 405, 405, "what is too old is told so by the resource, or by the framework, as in newer releases"},
+	{regexp.MustCompile(`/v1/events`), 404, 405, "events are only posted, in every version, as in newer releases"},
+	{regexp.MustCompile(`GET /v1/portgroups\S*address=`), 200, 400, "one filter of portgroups excludes others, as in newer releases"},
+	{regexp.MustCompile(`PATCH /v1/chassis/`), 404, 400, "what cannot name a chassis is refused, as in newer releases"},
+	{regexp.MustCompile(`^portgroups 1\.1 POST`), 400, 404, "a version is looked at before a body, as in newer releases"},
+	{regexp.MustCompile(`GET /v1/portgroups/\{\}`), 400, 400, "what cannot name a portgroup is refused by it"},
+	{regexp.MustCompile(`GET /v1/\S+/detail/$`), 404, 200, "a slash at the end says nothing"},
+	{regexp.MustCompile(`shard=`), 400, 406, "newer versions know it"},
+	{regexp.MustCompile(`fields=description`), 400, 406, "newer versions know it"},
+	{regexp.MustCompile(`^volume 1\.82 DELETE /v1/volume/targets/00000622`), 400, 0, "a node that was never deployed may be on while its volumes go, as in newer releases"},
+	{regexp.MustCompile(`GET /v1/deploy_templates/detail\?|GET \S+/a%2Fb$`), 404, 0, "what is asked for is looked at first"},
+	{regexp.MustCompile(`volume\S* .*x{33}`), 0, 400, "texts are bounded, as in the databases that Ironic is run with"},
+	{regexp.MustCompile(`"portgroup_uuid":"00000901`), 201, 409, "a portgroup keeps to the physical network of its first port, as in newer releases"},
+	{regexp.MustCompile(`"local_link_connection":\{\},"is_smartnic":true`), 400, 201, "a smart NIC may be connected later"},
+	{regexp.MustCompile(`00000901111142228333444444444444`), 400, 0, "a UUID without hyphens is one"},
+}, everywhere...)
+
+// deliberateRest39 are those from a running Ironic 39.
+var deliberateRest39 = append([]difference{
+	{regexp.MustCompile(`physical_network|category|"path":"/(name|description|vendor|available_for_dynamic_portgroup)"|description_contains|conductor_groups`), 0, 406, "a field or argument that is newer than the request is refused, wherever it is"},
+	{regexp.MustCompile(`DELETE /v1/portgroups/\S+$`), 400, 409, "a portgroup with ports is in use"},
+	{regexp.MustCompile(`^runbooks .*"owner":"`), 400, 201, "without authentication whoever asks may give runbooks to projects"},
+	{regexp.MustCompile(`/v1/runbooks/(00000810|pub)`), 404, 0, "without authentication whoever asks may give runbooks to projects"},
+	{regexp.MustCompile(`/v1/events/x`), 0, 0, "below events there is nothing"},
+	{regexp.MustCompile(`/traits/CUSTOM_A/x$`), 405, 404, "below a trait there is nothing"},
+	{regexp.MustCompile(`"path":"/extra/l","value":\[`), 400, 200, "extra fields may be lists, in allocations too"},
+	{regexp.MustCompile(`/v1/ports/p1`), 200, 400, "a port has a name since 1.88"},
+	{regexp.MustCompile(`"path":"/node_uuid"`), 200, 400, "what belongs to a node goes on doing so"},
+	{regexp.MustCompile(`"path":"/extra/( |a b)?"`), 200, 400, "a path has names in it, everywhere"},
+	{regexp.MustCompile(`runbooks\?project=`), 400, 200, "project is a project's ID"},
+	{regexp.MustCompile(`marker=CUSTOM_A`), 404, 200, "a marker may be a name"},
+	{regexp.MustCompile(`"name":"99990000|"path":"/name","value":"99990000`), 0, 400, "a name that looks like a UUID could not be asked for"},
+	{regexp.MustCompile(`(PATCH|DELETE) /v1/portgroups( |$)`), 404, 400, "a path that lacks its last part says which"},
+	{regexp.MustCompile(`/v1/portgroups/`), 400, 400, "what cannot name a portgroup is refused by it"},
+}, everywhere...)
