@@ -17,7 +17,6 @@ var everywhere = []difference{
 	{regexp.MustCompile(`/v1/(nodes/(ports|portgroups|volume|allocation)|chassis/nodes|portgroups/ports)/?( .*)?$`), 0, 0, "a word that stands where an item would is refused as such"},
 	{regexp.MustCompile(`"path":"/mode","value":(null|"")`), 200, 400, "a portgroup has a mode"},
 	{regexp.MustCompile(`GET /v1/nodes/nope/volume$`), 200, 404, "a node that is not there has no volumes"},
-	{regexp.MustCompile(`/v1/shards/a$`), 404, 404, "a shard is not there for the framework, too"},
 	{regexp.MustCompile(`"node":"|"node_ident":"|"candidate_nodes":\["a b"\]`), 400, 400, "what cannot be a node's name is refused as on a node's path"},
 }
 
@@ -36,8 +35,10 @@ var deliberateRest = append([]difference{
 	{regexp.MustCompile(`shard=`), 400, 406, "newer versions know it"},
 	{regexp.MustCompile(`fields=description`), 400, 406, "newer versions know it"},
 	{regexp.MustCompile(`^volume 1\.82 DELETE /v1/volume/targets/00000622`), 400, 0, "a node that was never deployed may be on while its volumes go, as in newer releases"},
-	{regexp.MustCompile(`GET /v1/deploy_templates/detail\?|GET \S+/a%2Fb$`), 404, 0, "what is asked for is looked at first"},
+	{regexp.MustCompile(`GET /v1/deploy_templates/detail\?|GET \S+/a%2Fb$`), 0, 0, "what is asked for is looked at first"},
 	{regexp.MustCompile(`volume\S* .*x{33}`), 0, 400, "texts are bounded, as in the databases that Ironic is run with"},
+	{regexp.MustCompile(`GET /v1/ports\S*[?&](marker|node)=$`), 400, 200, "an argument that is empty says nothing"},
+	{regexp.MustCompile(`"path":"/portgroup_uuid","value":"00000902`), 200, 400, "a port is in portgroups of its own node only"},
 	{regexp.MustCompile(`"portgroup_uuid":"00000901`), 201, 409, "a portgroup keeps to the physical network of its first port, as in newer releases"},
 	{regexp.MustCompile(`"local_link_connection":\{\},"is_smartnic":true`), 400, 201, "a smart NIC may be connected later"},
 	{regexp.MustCompile(`00000901111142228333444444444444`), 400, 0, "a UUID without hyphens is one"},
@@ -49,6 +50,7 @@ var deliberateRest39 = append([]difference{
 	{regexp.MustCompile(`DELETE /v1/portgroups/\S+$`), 400, 409, "a portgroup with ports is in use"},
 	{regexp.MustCompile(`^runbooks .*"owner":"`), 400, 201, "without authentication whoever asks may give runbooks to projects"},
 	{regexp.MustCompile(`/v1/runbooks/(00000810|pub)`), 404, 0, "without authentication whoever asks may give runbooks to projects"},
+	{regexp.MustCompile(`/v1/shards/a$`), 404, 404, "a shard is not there for the framework, too"},
 	{regexp.MustCompile(`/v1/events/x`), 0, 0, "below events there is nothing"},
 	{regexp.MustCompile(`/traits/CUSTOM_A/x$`), 405, 404, "below a trait there is nothing"},
 	{regexp.MustCompile(`"path":"/extra/l","value":\[`), 400, 200, "extra fields may be lists, in allocations too"},
