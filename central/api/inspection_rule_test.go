@@ -78,7 +78,7 @@ func TestInspectionRuleRefusals(t *testing.T) {
 		refusal{"POST", all, "1.96", `{"phase":null,` + fail + `}`, 400, "None is not of type"},
 		refusal{"POST", all, "1.96", `{"conditions":null,` + fail + `}`, 400, "None is not of type"},
 		refusal{"POST", all, "1.96", `{"conditions":[{"op":"! eq","args":{"values":[1,1]}}],` + fail + `}`, 400, "not supported"},
-		refusal{"POST", all, "1.96", `{"actions":[{"op":"fail","args":{"msg":"x"},"loop":null}]}`, 400, "null"},
+		refusal{"POST", all, "1.96", `{"actions":[{"op":"fail","args":{"msg":"x"},"loop":null}]}`, 400, "'loop'"},
 		refusal{"POST", all, "1.96", `{"sensitive":"off",` + fail + `}`, 400, "boolean"},
 		refusal{"PATCH", one, "1.96", `[{"op":"replace","path":"/priority","value":null}]`, 400, "None is not of type"},
 		refusal{"POST", all, "1.96", `{"phase":"late",` + fail + `}`, 400, "late"},
