@@ -43,7 +43,7 @@ func (s *Server) deleteNodeAllocation(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
 		if err != nil {
 			return err

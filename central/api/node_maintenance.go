@@ -30,7 +30,7 @@ func (s *Server) clearMaintenance(r *Request) (Reply, error) {
 }
 
 func (s *Server) changeMaintenance(r *Request, on bool, reason string) (Reply, error) {
-	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
 		if err != nil {
 			return err

@@ -40,7 +40,7 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 	}
 	change := &nodeChange{r: r, ops: ops, reset: reset != nil && *reset}
 	var n *store.Node
-	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) (err error) {
+	err = s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) (err error) {
 		if n, err = s.nodeForWrite(ctx, r, tx, r.Param(0)); err != nil {
 			return err
 		}

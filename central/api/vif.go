@@ -237,7 +237,7 @@ func (s *Server) detachVIF(r *Request) (Reply, error) {
 // changeVIFs runs change on the sockets of the path's node, unless its network
 // interface takes no part, and tells the rack.
 func (s *Server) changeVIFs(r *Request, change func(*store.Node, []*socket) error) (Reply, error) {
-	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
 		if err != nil {
 			return err

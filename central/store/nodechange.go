@@ -36,10 +36,13 @@ func newNodeWrite(classes ...class) *nodeWrite {
 	return w
 }
 
+// updateOneNode is how the statements begin that write to the node of their first argument.
+const updateOneNode = "UPDATE nodes SET revision = revision + 1"
+
 // statement writes columns, whose values are the arguments from the third on.
 func (w *nodeWrite) statement(columns []column[Node]) string {
 	var b strings.Builder
-	b.WriteString("UPDATE nodes SET revision = revision + 1")
+	b.WriteString(updateOneNode)
 	for i, c := range columns {
 		b.WriteString(", " + c.name + " = $" + strconv.Itoa(3+i))
 	}

@@ -81,13 +81,22 @@ func (s *Store) Node(ctx context.Context, ident string) (*Node, error) {
 // Node returns the node with that UUID or name for a write that follows, its open
 // work included, or ErrNotFound. One statement.
 func (tx *Tx) Node(ctx context.Context, ident string) (*Node, error) {
-	n, err := readNode(ctx, tx.conn, ident, tx.s.lockRows("n"), true)
+	n, err := tx.readNode(ctx, ident)
 	if err == nil {
 		asRead := *n
 		tx.nodes = append(tx.nodes, &asRead)
 		n.lockedBy = tx
 	}
 	return n, err
+}
+
+func (tx *Tx) readNode(ctx context.Context, ident string) (*Node, error) {
+	if c, grouped := tx.conn.(*groupConn); grouped {
+		if n := c.attempt.ahead.take(strings.ToLower(ident)); n != nil {
+			return n, ctx.Err()
+		}
+	}
+	return readNode(ctx, tx.conn, ident, tx.s.lockRows("n"), true)
 }
 
 // InvalidSortError names a sort key that cannot be used.

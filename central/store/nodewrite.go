@@ -11,7 +11,7 @@ var nodeWritten = []class{key, intent, hot, observed}
 
 var (
 	nodeLedger = newLedger("nodes", "revision, "+names(nodeColumns, "", nodeWritten...), 1+len(pick(nodeColumns, nodeWritten...)))
-	touchNode  = register("UPDATE nodes SET revision = revision + 1 WHERE uuid = $1")
+	touchNode  = register(updateOneNode + " WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
 		register("DELETE FROM ports WHERE node = $1"),

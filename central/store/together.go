@@ -13,6 +13,7 @@ type attempt struct {
 	members []*member // that have run, in their order
 	results []error   // theirs
 
+	ahead   readAhead
 	apart   bool    // each member sends its own rows: of those that shared some one has failed
 	err     error   // the first that a member, the database or the check of a write reported
 	culprit *member // whose it was; nil: nobody's
@@ -39,7 +40,7 @@ func (a *attempt) tell(settle func() error) {
 func (g *group) together(members []*member) bool {
 	ctx, cancel := untilAllAreDone(members)
 	defer cancel()
-	tx, err := g.engine.begin(ctx)
+	tx, ahead, err := g.begin(ctx, members)
 	if err != nil {
 		if g.engine.conflict(err) {
 			g.first(members)
@@ -50,7 +51,7 @@ func (g *group) together(members []*member) bool {
 		}
 		return true
 	}
-	a := &attempt{apart: slices.ContainsFunc(members, func(m *member) bool { return m.undone > 0 })}
+	a := &attempt{ahead: ahead, apart: slices.ContainsFunc(members, func(m *member) bool { return m.undone > 0 })}
 	left := g.each(ctx, tx, a, members)
 	g.finish(ctx, tx, a)
 	conflict := a.err != nil && g.engine.conflict(a.err)
@@ -71,6 +72,20 @@ func (g *group) together(members []*member) bool {
 		}
 	}
 	return !conflict
+}
+
+// begin begins a transaction and reads what the members want to find there.
+func (g *group) begin(ctx context.Context, members []*member) (transaction, readAhead, error) {
+	tx, err := g.engine.begin(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ahead := readAhead{}
+	if err := ahead.read(ctx, tx, wantedAhead(members)); err != nil {
+		tx.rollback(ctx)
+		return nil, nil, err
+	}
+	return tx, ahead, nil
 }
 
 // each gives every member its turn, while all goes well, and returns those that have
@@ -181,6 +196,7 @@ func (c *groupConn) exec(ctx context.Context, stmt string, args ...any) (int64, 
 		return 0, err
 	}
 	c.wrote = true
+	c.attempt.ahead.wrote(stmt, args)
 	n, err := c.conn.exec(c.ctx, stmt, args...)
 	return n, c.noticed(err)
 }
@@ -190,6 +206,7 @@ func (c *groupConn) execLater(ctx context.Context, check func(int64, error) erro
 		return err
 	}
 	c.wrote = true
+	c.attempt.ahead.wrote(stmt, args)
 	checked := func(n int64, err error) error { return c.noticed(check(n, err)) }
 	return c.noticed(c.conn.execLater(c.ctx, checked, stmt, args...))
 }

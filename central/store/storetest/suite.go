@@ -43,6 +43,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Together", together},
 		{"TogetherButOne", togetherButOne},
 		{"TogetherAndGone", togetherAndGone},
+		{"TogetherReadAhead", togetherReadAhead},
 		{"DeployCost", deployCost},
 		{"Vault", vault},
 		{"JoinTokens", joinTokens},

@@ -15,6 +15,12 @@ import (
 // are committed together where the engine does so. It returns their errors in order.
 func crowd(t *testing.T, s *store.Store, updates ...func(ctx context.Context, tx *store.Tx) error) []error {
 	t.Helper()
+	return crowdOf(t, s, "", updates...)
+}
+
+// crowdOf is crowd for updates that begin by reading a node.
+func crowdOf(t *testing.T, s *store.Store, node string, updates ...func(ctx context.Context, tx *store.Tx) error) []error {
+	t.Helper()
 	started, free := make(chan struct{}), make(chan struct{})
 	holder := make(chan error, 1)
 	go func() {
@@ -31,7 +37,7 @@ func crowd(t *testing.T, s *store.Store, updates ...func(ctx context.Context, tx
 		called.Add(1)
 		done.Go(func() {
 			called.Done()
-			errs[i] = s.Update(t.Context(), f)
+			errs[i] = s.UpdateOf(t.Context(), node, f)
 		})
 	}
 	called.Wait()
@@ -178,5 +184,68 @@ func togetherAndGone(t *testing.T, s *store.Store) {
 			t.Errorf("node of an update that panicked: %v", err)
 		}
 		read(t, s, fmt.Sprintf("q%d", i))
+	}
+}
+
+// togetherReadAhead: many at once who change one node see it as those before them have
+// left it, whatever part of it these have changed.
+func togetherReadAhead(t *testing.T, s *store.Store) {
+	const n = 12
+	node := numbered("n", 1)[0]
+	node.Extra = map[string]any{"rounds": 0.0}
+	Insert(t, s, node)
+	var stale atomic.Int64
+	var updates []func(context.Context, *store.Tx) error
+	for i := range n {
+		trait := fmt.Sprintf("CUSTOM_%d", i)
+		updates = append(updates, func(ctx context.Context, tx *store.Tx) error {
+			found, err := tx.Node(ctx, node.Name) // what is read by name is not read ahead
+			if err != nil {
+				return err
+			}
+			if i%2 == 0 {
+				ahead, err := tx.Node(ctx, node.UUID)
+				if err != nil {
+					return err
+				}
+				if ahead.Revision != found.Revision || len(ahead.Traits) != len(found.Traits) {
+					stale.Add(1)
+				}
+			}
+			if i == n-1 {
+				return tx.SetTraits(ctx, node.UUID, append(found.Traits, trait))
+			}
+			rounds := found.Extra["rounds"].(float64)
+			found.Extra["rounds"] = rounds + 1
+			if err := tx.UpdateNode(ctx, found); err != nil {
+				return err
+			}
+			again, err := tx.Node(ctx, node.UUID)
+			if err != nil {
+				return err
+			}
+			if again.Extra["rounds"] != rounds+1 || again.Revision != found.Revision {
+				stale.Add(1) // as an error it would only be run again, alone
+			}
+			if i%3 == 2 {
+				return nil
+			}
+			return tx.SetTraits(ctx, node.UUID, append(again.Traits, trait))
+		})
+	}
+	for i, err := range crowdOf(t, s, node.UUID, updates...) {
+		if err != nil {
+			t.Errorf("update %d: %v", i, err)
+		}
+	}
+	if stale.Load() > 0 {
+		t.Errorf("%d times what was read ahead was not what others had left", stale.Load())
+	}
+	found, err := s.Node(t.Context(), node.UUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Extra["rounds"] != float64(n-1) || len(found.Traits) != n-n/3+1 {
+		t.Errorf("%v rounds and the traits %v are left of %d", found.Extra["rounds"], found.Traits, n)
 	}
 }
