@@ -110,6 +110,9 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	enter(n, e)
 	n.ObservedStep, n.ObservedStepInfo = "", ""
 	n.PowerObservedGeneration = e.Generation
+	if n.PowerGeneration <= e.Generation {
+		n.TargetPowerState = "" // the row computes it so; what tells of the change reads it here
+	}
 	if e.Power != "" {
 		power(n, e)
 	}

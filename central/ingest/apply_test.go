@@ -56,14 +56,14 @@ func TestOrderOfGenerationsEpochsAndNumbers(t *testing.T) {
 
 func TestEndOfWork(t *testing.T) {
 	n, fx := deploying(), newEffects()
-	n.PowerGeneration, n.PowerTarget = 3, "power on"
+	n.PowerGeneration, n.PowerTarget, n.TargetPowerState = 3, "power on", "power on"
 	e := event(work.WorkEnded, 1, 1)
 	e.State, e.Target, e.Error = provision.DeployFail, provision.Active, "checksum differs"
 	e.SetMaintenance, e.Fault = true, "clean failure"
 	if why := apply(n, e, fx); why != applied {
 		t.Fatal(why)
 	}
-	if n.ObservedState != provision.DeployFail || n.ObservedError != "checksum differs" || n.PowerObservedGeneration != 3 || n.FaultNumber != 1 {
+	if n.ObservedState != provision.DeployFail || n.ObservedError != "checksum differs" || n.PowerObservedGeneration != 3 || n.TargetPowerState != "" || n.FaultNumber != 1 {
 		t.Errorf("node %+v", n)
 	}
 	if len(fx.ended) != 1 || fx.ended[0].ID != "w" || fx.ended[0].Error != "checksum differs" || !fx.dirty["n"] {

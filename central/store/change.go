@@ -157,8 +157,10 @@ func (tx *Tx) noteNode(ctx context.Context, n *Node, always bool) {
 				phase, facts["last_error"] = "error", is.lastError
 			}
 			about("power_set", phase, facts)
-		case was.power != is.power:
+		case is.targetPower == "":
 			about("power_state_corrected", "success", facts)
+		default:
+			about("", "", nil) // on the way to what was asked for
 		}
 	}
 	if was.maintenance != is.maintenance {

@@ -78,6 +78,23 @@ func changes(t *testing.T, s *store.Store) {
 		return tx.SaveObserved(ctx, []*store.Node{row})
 	})
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		row, err := tx.Node(ctx, "n")
+		if err != nil {
+			return err
+		}
+		row.AcceptPower("power off", time.Now())
+		return tx.UpdateNode(ctx, row)
+	})
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		seen, err := tx.Observed(ctx, []string{n.UUID})
+		if err != nil {
+			return err
+		}
+		row := seen[n.UUID]
+		row.PowerState, row.TargetPowerState, row.PowerObservedGeneration = "power off", "", row.PowerGeneration
+		return tx.SaveObserved(ctx, []*store.Node{row})
+	})
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
 		if _, err := tx.Node(ctx, n.UUID); err != nil {
 			return err
 		}
@@ -85,21 +102,21 @@ func changes(t *testing.T, s *store.Store) {
 	})
 	cancel()
 	want := []string{"2 node.create.start,end", "3 node.provision_set.start", "5 port.create.start,end",
-		"6 node.power_state_corrected.success", "8 node.delete.start,end"}
+		"6 node.power_state_corrected.success", "7 node.power_set.start", "8 node.power_set.end", "10 node.delete.start,end"}
 	if got := allChanges(t, s); !slices.Equal(got, want) {
 		t.Errorf("changes %q, want %q", got, want)
 	}
 	if told != len(want) {
 		t.Errorf("told of %d transactions, want %d", told, len(want))
 	}
-	if err := s.PruneChanges(t.Context(), 5); err != nil {
+	if err := s.PruneChanges(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	list, err := s.Changes(t.Context(), 0, 100)
 	if err != nil || len(list) != 2 || list[1].Facts["name"] != "n" || list[1].Node != n.UUID || list[1].At.IsZero() {
 		t.Errorf("after pruning: %d changes, error %v", len(list), err)
 	}
-	if r, err := s.ChangeRange(t.Context()); err != nil || r != (store.ChangeRange{Pruned: 5, Newest: 8}) {
+	if r, err := s.ChangeRange(t.Context()); err != nil || r != (store.ChangeRange{Pruned: 7, Newest: 10}) {
 		t.Errorf("range %+v, error %v", r, err)
 	}
 }
