@@ -36,6 +36,7 @@ var recordings = []struct {
 	{"ironic-39-nodes.txt", "1.115", deliberateNodes39},
 	{"ironic-21.4-rest.txt", "1.82", deliberateRest},
 	{"ironic-39-rest.txt", "1.115", deliberateRest39},
+	{"ironic-39-rules.txt", "1.115", deliberateRules39},
 }
 
 //go:embed testdata/ironic-*.txt
