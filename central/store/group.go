@@ -70,9 +70,6 @@ const (
 	// groupPatience bounds how long a group may take: callers without a deadline
 	// must not hold up those that have one.
 	groupPatience = 30 * time.Second
-	// yields is how often whoever is about to join is let go first. A larger group writes
-	// the pages that all of it change once, and asks the database less often.
-	yields = 4
 )
 
 func newGroup(e grouping) *group {
@@ -227,9 +224,9 @@ func (g *group) next(n int) []*member {
 // lead runs groups until nobody waits.
 func (g *group) lead() {
 	for {
-		for range yields {
-			runtime.Gosched()
-		}
+		// Whoever is about to join does so first: what every transaction writes and asks for
+		// is written and asked for once for more of them.
+		runtime.Gosched()
 		members := g.next(g.bound)
 		if members == nil {
 			return
