@@ -1,12 +1,17 @@
 package api
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/central/askclient"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -72,4 +77,31 @@ func TestNotAllWaitForALockedNode(t *testing.T) {
 	b.server.lockWaits.max = 1
 	b.server.lockWaits.now.Store(1)
 	b.want(409, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"provide"}`)
+}
+
+// lockedOnce is a rack that still has work which central knows to have ended.
+type lockedOnce struct{ asked int }
+
+func (l *lockedOnce) Ask(_ context.Context, _ bus.Member, q ask.Request) (json.RawMessage, error) {
+	if l.asked++; l.asked == 1 {
+		return nil, &askclient.AnswerError{Conductor: "rack-1", Answer: ask.Error{Status: 409, Locked: true,
+			Message: "Node " + q.Node + " is locked by host rack-1, please retry after the current operation is completed."}}
+	}
+	return json.RawMessage(`{"return":"meow"}`), nil
+}
+
+// A node that its rack holds to be locked is waited for as well.
+func TestRequestsWaitForANodeThatIsLockedInItsRack(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	rack := &lockedOnce{}
+	b.server.Ask, b.server.LockWait = rack, time.Minute
+	if a := b.want(200, "POST", "/v1/nodes/n1/vendor_passthru?method=first", "1.115", `{}`); a.body != `"meow"` || rack.asked != 2 {
+		t.Errorf("after %d questions: %s", rack.asked, a.body)
+	}
+	rack.asked, b.server.LockWait = 0, 0
+	if a := b.want(409, "POST", "/v1/nodes/n1/vendor_passthru?method=first", "1.115", `{}`); !strings.Contains(a.fault(t), "is locked by host rack-1") {
+		t.Errorf("refused with %s", a.body)
+	}
 }

@@ -49,6 +49,9 @@ func (s *Server) ask(r *Request, n *store.Node, method ask.Method, args, out any
 		}
 	}
 	body, err := s.Ask.Ask(r.Context(), m, q)
+	if e, answered := errors.AsType[*ask.Error](err); answered && e.Locked {
+		return &dispatch.Refusal{Status: e.Status, Text: e.Message, Locked: n.UUID}
+	}
 	if err != nil || out == nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func TestHardware(t *testing.T) {
 	c.want(204, "PUT", node+"/management/inject_nmi", map[string]any{})
 	c.want(204, "POST", node+"/vmedia", map[string]any{"device_type": "cdrom", "image_url": "https://images.example/a.iso"})
 
-	testVendor(t, c, node)
+	testVendor(t, c, node) // which waits for the end of that
 	testSteps(t, c, node, id)
 
 	stop()
@@ -139,6 +139,7 @@ func TestHardware(t *testing.T) {
 		t.Errorf("virtual media after a restart: %v", media)
 	}
 	c.want(204, "DELETE", node+"/vmedia?device_types=cdrom,disk", nil)
+	c.field(node, "reservation", nil)
 	media = c.want(200, "GET", node+"/vmedia", nil).([]any)
 	if m := media[0].(map[string]any); m["inserted"] != false {
 		t.Errorf("virtual media after detaching: %v", media)

@@ -106,6 +106,9 @@ type Error struct {
 	Message string `json:"message"`
 	// Unsupported: the hardware, or the interfaces that the node has, cannot do it.
 	Unsupported bool `json:"unsupported,omitempty"`
+	// Locked: the node's open work is in the way. Nothing was done, so that the same may be
+	// asked again when the work has ended.
+	Locked bool `json:"locked,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }

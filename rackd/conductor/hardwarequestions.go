@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,7 @@ func arguments[T any](q ask.Request) (args T, err error) {
 // to keep.
 func (c *Conductor) writes(ctx context.Context, n *node.Document, hw *driver.Hardware, do func(driver.Fence) error) (any, error) {
 	f := idleFence{c: c, n: n}
-	if err := f.Check(); err != nil {
+	if err := cmp.Or(c.locked(n), f.Check()); err != nil {
 		return nil, err
 	}
 	if err := do(f); err != nil {

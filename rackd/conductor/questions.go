@@ -33,6 +33,16 @@ func (f idleFence) Check() error {
 	return nil
 }
 
+// locked refuses what would have to go beside a node's open work, before any of it is done.
+func (c *Conductor) locked(n *node.Document) error {
+	w := c.cfg.Documents.Work(n.UUID)
+	if w == nil || !w.Doc.Open() {
+		return nil
+	}
+	return &ask.Error{Status: http.StatusConflict, Locked: true,
+		Message: fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", n.UUID, w.Doc.Owner)}
+}
+
 func (idleFence) Work() string  { return "" }
 func (idleFence) Epoch() uint64 { return 0 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -76,8 +75,8 @@ func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Docum
 	}
 	reply := ask.VendorReply{Async: m.Async, Attach: m.Attach}
 	f := idleFence{c: c, n: n, shared: m.Shared}
-	if w := c.cfg.Documents.Work(n.UUID); !m.Shared && w != nil && w.Doc.Open() {
-		return nil, &ask.Error{Status: http.StatusConflict, Message: fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", n.UUID, w.Doc.Owner)}
+	if err := c.locked(n); !m.Shared && err != nil {
+		return nil, err
 	}
 	if m.Async && !m.Shared {
 		reply.Work = true
