@@ -9,6 +9,7 @@
 //     error, maintenance) a generated column says which of the two holds.
 //   - Writes happen inside Update only, in a serializable transaction that is run
 //     again as a whole when the database asks for it.
+//   - Nobody is told of a write, or reads it outside of Update, before it is on the disk.
 //   - Whatever a rack must learn goes into the outbox in the transaction that made
 //     it true.
 //   - One set of statements serves every engine; each is a constant or comes from a

@@ -46,6 +46,7 @@ var deliberate = []difference{
 	{regexp.MustCompile(`/v1/nodes/validate/`), 404, 200, "a node may be named behind what is asked of it, there too"},
 	{regexp.MustCompile(`^create-forms .*raw`), 201, 400, "what is no JSON, and what no database keeps, is refused"},
 	{regexp.MustCompile(`"deploy_interface":"direct"`), 201, 400, "fake hardware deploys with its own interfaces"},
+	{regexp.MustCompile(`^methods - GET /v1/shards$`), 404, 404, "before their version shards are refused in the words of newer releases"},
 }
 
 // excuse is the reason for which the answers to a request may differ; empty for none.
