@@ -92,18 +92,23 @@ func waitForAgent(m *machine) driver.Step {
 
 func beat(t *testing.T, c *Conductor) {
 	t.Helper()
+	if err := tryBeat(c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tryBeat looks the agent up and lets it give a sign of life.
+func tryBeat(c *Conductor) error {
 	time.Sleep(time.Second) // of the bubble's clock: the agent boots
 	reply, err := c.LookupAgent([]string{"52:54:00:00:00:01"}, "")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	hb := agentapi.Heartbeat{CallbackURL: "https://10.0.0.1:9999", AgentVerifyCA: "PEM", AgentToken: reply.Config.AgentToken, BootID: "1"}
 	if hb.AgentToken == agentapi.Masked {
 		hb.AgentToken = testKey.Token(nodeA, c.runner(nodeA).id)
 	}
-	if err := c.Heartbeat(nodeA, hb); err != nil {
-		t.Fatal(err)
-	}
+	return c.Heartbeat(nodeA, hb)
 }
 
 func TestWaitsForTheAgentAndGoesOn(t *testing.T) {
@@ -238,7 +243,10 @@ func TestZombieWritesNothing(t *testing.T) {
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
 		held.held.Store(false)
-		beat(t, a)
+		// Who is refused has come when the zombie had already noticed.
+		if err := tryBeat(a); err != nil && !errors.Is(err, ErrNotOwner) {
+			t.Fatal(err)
+		}
 		synctest.Wait()
 		if n := len(m.writes); n != 1 {
 			t.Errorf("the zombie wrote to the BMC: %v", m.writes)
