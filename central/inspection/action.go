@@ -101,7 +101,7 @@ func extendBy(args map[string]any) change {
 	return func(old any) (any, bool, error) {
 		list, isList := old.([]any)
 		if !isList && old != nil {
-			return nil, false, fmt.Errorf("cannot extend %.80s, which is no list", notation(old))
+			return nil, false, fmt.Errorf("cannot extend %.80s, which is no list", shown(old))
 		}
 		value := args["value"]
 		unique, _ := truth(args["unique"], "yes", "true")

@@ -19,7 +19,7 @@ func textAttribute[T any](at func(*T) *string) attribute[T] {
 		set: func(t *T, v any) error {
 			s, ok := v.(string)
 			if !ok && v != nil {
-				return fmt.Errorf("%.80s is no text", notation(v))
+				return fmt.Errorf("%.80s is no text", shown(v))
 			}
 			*at(t) = s
 			return nil
@@ -33,7 +33,7 @@ func boolAttribute[T any](at func(*T) *bool) attribute[T] {
 		set: func(t *T, v any) error {
 			yes, known := truth(v, "yes", "true", "1", "on")
 			if !known && v != nil {
-				return fmt.Errorf("%.80s is neither true nor false", notation(v))
+				return fmt.Errorf("%.80s is neither true nor false", shown(v))
 			}
 			*at(t) = yes
 			return nil
@@ -47,7 +47,7 @@ func objectAttribute[T any](at func(*T) *map[string]any) attribute[T] {
 		set: func(t *T, v any) error {
 			m, ok := v.(map[string]any)
 			if !ok && v != nil {
-				return fmt.Errorf("%.80s is no object", notation(v))
+				return fmt.Errorf("%.80s is no object", shown(v))
 			}
 			*at(t) = m
 			return nil

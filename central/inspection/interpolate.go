@@ -1,12 +1,12 @@
 package inspection
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ironyard/ironyard/central/notation"
 )
 
 // interpolate replaces the fields in all texts of v: "{inventory[cpu][count]}",
@@ -145,37 +145,8 @@ func Text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
 	}
-	return notation(v)
+	return shown(v)
 }
 
-func notation(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "None"
-	case bool:
-		if v {
-			return "True"
-		}
-		return "False"
-	case string:
-		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`).Replace(v) + "'"
-	case json.Number:
-		return v.String()
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	case []any:
-		parts := make([]string, len(v))
-		for i, inner := range v {
-			parts[i] = notation(inner)
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		parts := make([]string, 0, len(v))
-		for name, inner := range v {
-			parts = append(parts, notation(name)+": "+notation(visible(name, inner)))
-		}
-		slices.Sort(parts)
-		return "{" + strings.Join(parts, ", ") + "}"
-	}
-	return fmt.Sprint(v)
-}
+// shown is a value as a text has it, without what rules do not see.
+func shown(v any) string { return notation.Of(v, visible) }

@@ -103,7 +103,7 @@ func less(a, b any) (bool, error) {
 	if isText && also {
 		return s < t, nil
 	}
-	return false, fmt.Errorf("%.80s and %.80s cannot be compared", notation(a), notation(b))
+	return false, fmt.Errorf("%.80s and %.80s cannot be compared", shown(a), shown(b))
 }
 
 func inNet(args map[string]any) (bool, error) {

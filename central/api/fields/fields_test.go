@@ -88,6 +88,7 @@ func TestRepr(t *testing.T) {
 		{nil, "None"}, {true, "True"}, {false, "False"}, {"x", "'x'"}, {"", "''"}, {json.Number("1.5"), "1.5"}, {7, "7"},
 		{[]any{json.Number("3"), "a", nil}, "[3, 'a', None]"}, {map[string]any{}, "{}"},
 		{map[string]any{"b": []any{}, "a": map[string]any{"c": true}}, "{'a': {'c': True}, 'b': []}"},
+		{map[string]any{"args": map[string]any{"password": "hush", "size": json.Number("1")}}, "{'args': {'password': '******', 'size': 1}}"},
 		{strings.Repeat("ü", 500), "'" + strings.Repeat("ü", 199) + "…"},
 	} {
 		if got := Repr(c.v); got != c.want {
