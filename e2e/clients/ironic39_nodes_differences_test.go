@@ -1,9 +1,12 @@
 package clients
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // deliberateNodes39 are the differences from Ironic 39 in nodes and what is below them.
-var deliberateNodes39 = []difference{
+var deliberateNodes39 = slices.Concat([]difference{
 	{regexp.MustCompile(`^n-versions .*/extra/`), 400, 200, "names of extra fields may have dots and escapes, as 1.98 is said to allow"},
 	{regexp.MustCompile(`/firmware\?detail=true`), 400, 200, "details of firmware may be asked for, which Ironic's schema forbids by mistake"},
 	{regexp.MustCompile(`/vmedia$`), 400, 200, "fake hardware can tell its virtual media"},
@@ -22,28 +25,6 @@ var deliberateNodes39 = []difference{
 	{regexp.MustCompile(`/continue_inspection/x|/nodes/vendor_passthru/x`), 0, 0, "what nobody takes has no arguments to miss"},
 	{regexp.MustCompile(`/bios/a%20b`), 400, 404, "a setting of no known name is not there"},
 	{regexp.MustCompile(`^n-inspection .*/inventory`), 404, 200, "fake hardware has an inventory"},
-	{regexp.MustCompile(`^root - (POST|PUT|DELETE|PATCH) |^root 1\.82 (POST|PUT|DELETE|PATCH) /$`), 0, 405, "the root document is read, whatever Ironic lets be done to it"},
-	{regexp.MustCompile(` with \{"OpenStack-API-Version"`), 0, 0, "OpenStack's common version header is understood too"},
-	{regexp.MustCompile(`(parent_node|disable_power_off|instance_name|firmware_interface|include_children)|/(firmware|children|vmedia)$|"(unhold|service)"`), 0, 0, "newer versions know it"},
-	{regexp.MustCompile(`/inject_nmi|boot_device \{|indicators/led|/inventory$`), 0, 0, "fake hardware can do more than Ironic's"},
-	{regexp.MustCompile(`/v1/nodes/(detail|validate|states|management|maintenance|ports|vendor_passthru)/?( .*)?$`), 0, 0, "a word that stands where a node would is refused as such"},
-	{regexp.MustCompile(`^(ramdisk|drivers|management|power|traits|methods|show) -? ?(1\.(1|11|21|36) )?`), 400, 404, "what a version does not have is not there, whatever is asked of it"},
-	{regexp.MustCompile(`^management - PUT \S+/states/raid`), 400, 406, "a version is looked at before a body"},
-	{regexp.MustCompile(`^(list|drivers|power) `), 400, 406, "a version is looked at before what an argument says"},
-	{regexp.MustCompile(`"undeploy"`), 400, 406, "undeploy came with 1.73, which Ironic forgets to ask about"},
-	{regexp.MustCompile(`(\?|&)fields=($|&| )|fields=links|fields=foo`), 0, 0, "an empty list of fields is none; links are always shown"},
-	{regexp.MustCompile(`node_ident=|driver_name=|\?foo=`), 0, 0, "arguments that name what the path should are unknown, as are others"},
-	{regexp.MustCompile(`sort_key=(reservation|\w+_interface|chassis_id|automated_clean|version|id|conductor_affinity|secure_boot)`), 200, 400, "not every column can be sorted by"},
-	{regexp.MustCompile(`fault=none`), 400, 200, "nodes without a fault can be asked for"},
-	{regexp.MustCompile(`conductor=HOST`), 200, 200, "a page that is short because its nodes are of other conductors has a next one"},
-	{regexp.MustCompile(`"name":"(ports|portgroups|vifs|volume|traits|bios|history|inventory|allocation|firmware)"`), 0, 400, "a node by that name could not be asked for"},
-	{regexp.MustCompile(`x-www-form-urlencoded|multipart`), 0, 0, "a body is JSON, whatever its type is said to be"},
-	{regexp.MustCompile(`a\.b|a~1b`), 400, 200, "names of extra fields may have dots and escapes, as since 1.98"},
-	{regexp.MustCompile(`"/network_interface"`), 409, 200, "the network interface is flat already"},
-	{regexp.MustCompile(`"value":"redfish"`), 400, 409, "the state of a node is looked at first"},
-	{regexp.MustCompile(`/states/power .*"timeout"|/states/console \{"enabled":null|/states/raid \{|/maintenance |/vifs \{`), 0, 0, "values of a wrong kind are refused, and what nobody reads is not looked at"},
-	{regexp.MustCompile(`/v1/nodes/validate/`), 404, 200, "a node may be named behind what is asked of it, there too"},
-	{regexp.MustCompile(`^create-forms .*raw`), 201, 400, "what is no JSON, and what no database keeps, is refused"},
 	{regexp.MustCompile(`^root 1\.115 (POST|PUT|DELETE|PATCH) /$`), 200, 405, "the root document is read, and nothing else is done to it"},
 	{regexp.MustCompile(`^versions \S+ GET /$`), 406, 200, "the root document is for whoever asks, whatever version he asks for"},
 	{regexp.MustCompile(`^versions \S+ GET /v1$`), 406, 406, "a version that is none is refused at /v1 in the shape of Ironic 21.4"},
@@ -56,4 +37,4 @@ var deliberateNodes39 = []difference{
 	{regexp.MustCompile(`^n-service-life .*"/network_interface"`), 200, 409, "the network interface was flat, and not noop"},
 	{regexp.MustCompile(`"image_download_source":"swift"`), 204, 400, "a BMC loads its image from the URL it is given"},
 	{regexp.MustCompile(`^n-poweroff .*"manage"`), 400, 202, "steps for the power of a node are not skipped without saying so"},
-}
+}, deliberateNodes)
