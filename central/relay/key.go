@@ -46,7 +46,7 @@ func get(ctx context.Context, stream jetstream.Stream, bucket, key string) (held
 func (h held) put(ctx context.Context, site *bus.Site, kv jetstream.KeyValue, m *memory, key string, value []byte) error {
 	revision, err := site.Update(ctx, kv, key, value, h.revision)
 	if err == nil {
-		m.wrote(revision)
+		m.wrote(revision, h.revision == 0)
 	}
 	return err
 }

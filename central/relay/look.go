@@ -81,12 +81,15 @@ func (w *writer) leaveRepairs() {
 	}
 }
 
-// wrote takes in that a key was written under revision: what was written since the
-// last look must not be lost either. Safe for concurrent use.
-func (m *memory) wrote(revision uint64) {
+// wrote takes in that a key was written under revision, for the first time or not: what
+// was written since the last look must not be lost either. Safe for concurrent use.
+func (m *memory) wrote(revision uint64, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last, m.msgs = max(m.last, revision), max(m.msgs, 1)
+	if m.last = max(m.last, revision); first {
+		m.msgs++
+	}
+	m.msgs = max(m.msgs, 1)
 }
 
 // look asks the site whether it still holds what it was given, by the least that

@@ -39,7 +39,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("first look: %+v", got)
 	}
 	m.compared = time.Unix(50, 0)
-	m.wrote(12)
+	m.wrote(12, false)
 	if got := m.note(witness{time.Unix(1, 0), 1, 10, 9}); got.what == "" || !got.older {
 		t.Errorf("back at revision 10 after 12 was written: %+v", got)
 	}
@@ -54,5 +54,13 @@ func TestMemory(t *testing.T) {
 	m.compared, m.every = time.Unix(60, 0), false
 	if m.note(witness{time.Unix(1, 0), 1, 12, 7}).what != "" || m.compared.IsZero() {
 		t.Errorf("an ordinary change: compared %v", m.compared)
+	}
+	m.compared = time.Unix(70, 0)
+	m.note(witness{time.Unix(1, 0), 1, 12, 7})
+	m.wrote(13, true)
+	m.wrote(14, true)
+	m.wrote(15, false)
+	if got := m.note(witness{time.Unix(1, 0), 15, 15, 8}); got.what == "" || !m.compared.IsZero() {
+		t.Errorf("one of nine messages was lost since two were added: %+v, compared %v", got, m.compared)
 	}
 }

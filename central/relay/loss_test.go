@@ -68,7 +68,7 @@ func (b *busy) there(when string, epoch uint64) {
 // saved waits until the database knows how a bucket is now.
 func (b *busy) saved(bucket string) {
 	b.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		info, err := b.stream(bucket).Info(b.Context())
 		if err != nil {
 			b.Fatal(err)
@@ -146,7 +146,7 @@ func TestBucketsGone(t *testing.T) {
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
 			t.Fatalf("Follow ended with %v, want that a stream was not found", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("Follow goes on without buckets")
 	}
 	var err error

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -185,6 +186,11 @@ func list(ctx context.Context, kv jetstream.KeyValue, names []string, opts ...je
 	return keys, nil
 }
 
+// listQuiet is how long a list may bring nothing. A stream that is deleted under its
+// watch says nothing of that: the watch finds out much later, and meanwhile nothing else
+// of the site's is done.
+const listQuiet = 3 * time.Second
+
 // read calls f with what list returns.
 func read(ctx context.Context, kv jetstream.KeyValue, names []string, f func(jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) error {
 	if names == nil {
@@ -195,10 +201,14 @@ func read(ctx context.Context, kv jetstream.KeyValue, names []string, f func(jet
 		return fmt.Errorf("list bucket %s: %w", kv.Bucket(), err)
 	}
 	defer watch.Stop()
+	quiet := time.NewTimer(listQuiet)
+	defer quiet.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-quiet.C:
+			return fmt.Errorf("list bucket %s: nothing has come for %v", kv.Bucket(), listQuiet)
 		case e, open := <-watch.Updates():
 			if !open {
 				return fmt.Errorf("list bucket %s: the watch ended", kv.Bucket())
@@ -207,6 +217,7 @@ func read(ctx context.Context, kv jetstream.KeyValue, names []string, f func(jet
 				return nil
 			}
 			f(e)
+			quiet.Reset(listQuiet)
 		}
 	}
 }

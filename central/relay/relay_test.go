@@ -125,10 +125,14 @@ func (f *fixture) request(n *store.Node, verb work.Verb, state, target provision
 	return w
 }
 
+// patience is how long tests wait: a write that was on its way to a stream when that was
+// deleted is given up after 10 s, a list after 3.
+const patience = 30 * time.Second
+
 // eventually waits until key of kv satisfies want; body is nil for a missing key.
 func (f *fixture) eventually(what string, kv jetstream.KeyValue, key string, want func(body []byte) bool) {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
 	watch, err := kv.Watch(ctx, key)
 	if err != nil {
