@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,28 @@ func TestAudit(t *testing.T) {
 	}
 	b.want(404, "GET", "/v1/audit?node=nobody", "1.115", "")
 	b.want(404, "GET", "/v1/audit?marker="+nodeID, "", "")
+}
+
+// A vendor's method is in the line whether the path or an argument names it; what is
+// passed to it is not.
+func TestAuditNamesVendorMethods(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.do("POST", "/v1/nodes/n1/vendor_passthru?method=first%20one&secret=sesame", "1.115", "{}")
+	b.do("POST", "/v1/nodes/n1/vendor_passthru/second", "1.115", "{}")
+	b.do("POST", "/v1/drivers/fake-hardware/vendor_passthru?method=third", "1.115", "{}")
+	want := "v1/nodes/n1/vendor_passthru?method=first+one|v1/nodes/n1/vendor_passthru/second|v1/drivers/fake-hardware/vendor_passthru?method=third"
+	got := b.audited("", "path")[1:]
+	slices.Sort(got)
+	sorted := strings.Split(want, "|")
+	slices.Sort(sorted)
+	if !slices.Equal(got, sorted) {
+		t.Errorf("lines of %q, want %q", got, sorted)
+	}
+	b.do("PATCH", "/v1/nodes/n1?method=x", "1.115", `[]`)
+	if got := b.audited("action=baremetal:node:update", "path"); len(got) != 1 || got[0] != "v1/nodes/n1" {
+		t.Errorf("other requests have their arguments left out, not %q", got)
+	}
 }
 
 // A deleted node's lines stay.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +60,17 @@ func (r *Request) asked() {
 			a.User = r.Caller.Name()
 		}
 	}
+}
+
+// calls notes the method of a vendor's interface that a request names by an argument
+// instead of in its path: without it the line would not say what was asked for. Other
+// arguments are left out, as they may be secret.
+func (r *Request) calls(route *Route) {
+	if r.cause == nil || !strings.Contains(route.Path, "vendor_passthru") || r.Query["method"] == "" {
+		return
+	}
+	a := r.cause.Audit
+	a.Path = cut(a.Path+"?method="+url.QueryEscape(r.Query["method"]), maxRecordedPath)
 }
 
 // concerns notes the node that a request has found.

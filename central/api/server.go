@@ -188,6 +188,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
 		return Reply{}, err
 	}
+	r.calls(route)
 	if field != "" {
 		if r.Query.Has("fields") {
 			return Reply{}, wire.FrameworkError(http.StatusNotFound, "")

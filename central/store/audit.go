@@ -19,7 +19,7 @@ type Audit struct {
 	Client    string // IP address
 	Action    string // the policy's name: "baremetal:node:set_power_state"
 	Method    string
-	Path      string // below the API's root, without arguments
+	Path      string // without arguments, save the "?method=" of a vendor's
 	Resource  string // "node"
 	Object    string // UUID, or the name that a refused request gave
 	Node      string // UUID of the node that it is about, empty for none

@@ -30,6 +30,12 @@ FROM generate_series(1, 100000) AS i`,
 	`INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error)
 SELECT 'u' || lpad(i::text, 12, '0'), i, 'req-' || i, 'user-' || i % 50, '', '', '', 'update', 'PATCH', '', 'node', 'n' || i % 1000, 'n' || i % 1000, 200, 'ok', ''
 FROM generate_series(1, 100000) AS i`,
+	`INSERT INTO chassis (uuid, created_at, description) SELECT 's' || lpad(i::text, 12, '0'), i / 3, 'rack ' || i FROM generate_series(1, 100000) AS i`,
+	`INSERT INTO deploy_templates (uuid, created_at, name) SELECT 'd' || lpad(i::text, 12, '0'), i / 3, 'CUSTOM_' || i FROM generate_series(1, 100000) AS i`,
+	`INSERT INTO runbooks (uuid, created_at, name, public, owner)
+SELECT 'r' || lpad(i::text, 12, '0'), i / 3, 'CUSTOM_' || i, i % 1000 = 0, CASE WHEN i % 10 = 0 THEN '' WHEN i = 77777 THEN 'rare' ELSE 'o' || i % 80 END FROM generate_series(1, 100000) AS i`,
+	`INSERT INTO inspection_rules (uuid, created_at, description, priority, phase)
+SELECT 'i' || lpad(i::text, 12, '0'), i / 3, 'rule ' || i, i % 100, CASE WHEN i = 77777 THEN 'early' ELSE 'main' END FROM generate_series(1, 100000) AS i`,
 }
 
 // explainOthers asks how PostgreSQL answers a page of each list besides that of nodes,
@@ -109,6 +115,23 @@ func explainOthers(t *testing.T, c *pgx.Conn) {
 		}, nil, false},
 		{"of a user", "audit", "u000000050000", func(p store.Page) (string, []any, error) {
 			return store.AuditStatement(store.AuditQuery{Page: p, User: "user-7"})
+		}, nil, false},
+		{"all", "chassis", "s000000050000", store.ChassisStatement, []string{"uuid"}, false},
+		{"all", "deploy_templates", "d000000050000", store.DeployTemplatesStatement, []string{"uuid", "name"}, false},
+		{"all", "runbooks", "r000000050000", func(p store.Page) (string, []any, error) {
+			return store.RunbooksStatement(store.RunbookQuery{Page: p})
+		}, []string{"uuid", "name"}, false},
+		{"of a project", "runbooks", "r000000050000", func(p store.Page) (string, []any, error) {
+			return store.RunbooksStatement(store.RunbookQuery{Page: p, Project: "o7"})
+		}, []string{"uuid", "name"}, false},
+		{"of a project that has few", "runbooks", "r000000050000", func(p store.Page) (string, []any, error) {
+			return store.RunbooksStatement(store.RunbookQuery{Page: p, Project: "rare"})
+		}, nil, false},
+		{"all", "inspection_rules", "i000000050000", func(p store.Page) (string, []any, error) {
+			return store.InspectionRulesStatement(store.InspectionRuleQuery{Page: p})
+		}, []string{"uuid"}, false},
+		{"of a phase", "inspection_rules", "i000000050000", func(p store.Page) (string, []any, error) {
+			return store.InspectionRulesStatement(store.InspectionRuleQuery{Page: p, Phase: "early"})
 		}, nil, false},
 	} {
 		for _, key := range append(list.sorts, "") {

@@ -38,6 +38,26 @@ func AllocationsStatement(q AllocationQuery) (string, []any, error) {
 	return allocations.pageStatement(q.narrow, q.Page)
 }
 
+// ChassisStatement is that of a page of chassis.
+func ChassisStatement(p Page) (string, []any, error) { return chassis.pageStatement(none, p) }
+
+// DeployTemplatesStatement is that of a page of deploy templates.
+func DeployTemplatesStatement(p Page) (string, []any, error) {
+	return deployTemplates.pageStatement(none, p)
+}
+
+// RunbooksStatement is that of a page of runbooks.
+func RunbooksStatement(q RunbookQuery) (string, []any, error) {
+	return runbooks.pageStatement(q.narrow, q.Page)
+}
+
+// InspectionRulesStatement is that of a page of inspection rules.
+func InspectionRulesStatement(q InspectionRuleQuery) (string, []any, error) {
+	return inspectionRules.pageStatement(q.narrow, q.Page)
+}
+
+func none(*filter) {}
+
 // pageStatement is what page asks the database.
 func (t *table[T]) pageStatement(narrow func(*filter), p Page) (string, []any, error) {
 	var f filter

@@ -52,7 +52,7 @@ var runbooks = newTable(table[Runbook]{
 
 func (q RunbookQuery) narrow(f *filter) {
 	if q.Project != "" {
-		f.add("(t.owner = ? OR t.public = TRUE)", q.Project)
+		f.add("(t.owner = ? AND t.owner <> '' OR t.public)", q.Project)
 	}
 }
 

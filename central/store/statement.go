@@ -155,7 +155,7 @@ var visibleTo = map[string]string{
 	"volume_connectors": "@.node" + ofItsNodes,
 	"volume_targets":    "@.node" + ofItsNodes,
 	"allocations":       "@.owner = ? AND @.owner <> ''",
-	"runbooks":          "(@.owner = ? OR @.public = TRUE)",
+	"runbooks":          "(@.owner = ? AND @.owner <> '' OR @.public)",
 }
 
 const ofItsNodes = " IN (SELECT v.uuid FROM nodes v WHERE v.owner = ? OR v.lessee = ?)"

@@ -147,6 +147,8 @@ CREATE INDEX deploy_templates_created_at ON deploy_templates (created_at, uuid);
 
 CREATE INDEX inspection_rules_created_at ON inspection_rules (created_at, uuid);
 
+CREATE INDEX inspection_rules_phase ON inspection_rules (phase, created_at, uuid);
+
 CREATE INDEX members_site ON members (site, role, id);
 
 CREATE INDEX node_history_node ON node_history (node, created_at, uuid);
@@ -198,6 +200,10 @@ CREATE INDEX ports_node ON ports (node, uuid);
 CREATE INDEX ports_portgroup_uuid ON ports (portgroup_uuid) WHERE portgroup_uuid <> '';
 
 CREATE INDEX runbooks_created_at ON runbooks (created_at, uuid);
+
+CREATE INDEX runbooks_owner ON runbooks (owner, created_at, uuid) WHERE owner <> '';
+
+CREATE INDEX runbooks_public ON runbooks (created_at, uuid) WHERE public;
 
 CREATE INDEX volume_connectors_created_at ON volume_connectors (created_at, uuid);
 
@@ -951,37 +957,37 @@ SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitiv
 
 SELECT t.uuid, t.created_at, t.updated_at, t.description, t.priority, t.sensitive, t.phase, t.conditions, t.actions FROM inspection_rules t WHERE t.uuid = $1;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.created_at, t.uuid) < (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.created_at DESC, t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.created_at, t.uuid) > (SELECT m.created_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.created_at ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.description, t.uuid) < (SELECT m.description, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.description DESC, t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.description, t.uuid) < (SELECT m.description, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.description DESC, t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.description, t.uuid) > (SELECT m.description, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.description ASC, t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.description, t.uuid) > (SELECT m.description, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.description ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.disable_ramdisk, t.uuid) < (SELECT m.disable_ramdisk, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.disable_ramdisk DESC, t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.disable_ramdisk, t.uuid) < (SELECT m.disable_ramdisk, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.disable_ramdisk DESC, t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.disable_ramdisk, t.uuid) > (SELECT m.disable_ramdisk, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.disable_ramdisk ASC, t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.disable_ramdisk, t.uuid) > (SELECT m.disable_ramdisk, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.disable_ramdisk ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.name, t.uuid) < (SELECT m.name, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.name DESC, t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.name, t.uuid) < (SELECT m.name, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.name DESC, t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.name, t.uuid) > (SELECT m.name, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.name ASC, t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.name, t.uuid) > (SELECT m.name, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.name ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.owner, t.uuid) < (SELECT m.owner, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.owner DESC, t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.owner, t.uuid) < (SELECT m.owner, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.owner DESC, t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.owner, t.uuid) > (SELECT m.owner, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.owner ASC, t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.owner, t.uuid) > (SELECT m.owner, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.owner ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.public, t.uuid) < (SELECT m.public, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.public DESC, t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.public, t.uuid) < (SELECT m.public, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.public DESC, t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.public, t.uuid) > (SELECT m.public, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.public ASC, t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.public, t.uuid) > (SELECT m.public, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.public ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.updated_at, t.uuid) < (SELECT m.updated_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.updated_at DESC, t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.updated_at, t.uuid) > (SELECT m.updated_at, m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.updated_at ASC, t.uuid ASC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.uuid) < (SELECT m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.uuid DESC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.uuid) < (SELECT m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.uuid DESC LIMIT 1000;
 
-SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 OR t.public = TRUE) AND (t.owner = $2 OR t.public = TRUE) AND (t.uuid) > (SELECT m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.uuid ASC LIMIT 1000;
+SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE (t.owner = $1 AND t.owner <> '' OR t.public) AND (t.owner = $2 AND t.owner <> '' OR t.public) AND (t.uuid) > (SELECT m.uuid FROM runbooks m WHERE m.uuid = $3) ORDER BY t.uuid ASC LIMIT 1000;
 
 SELECT t.uuid, t.created_at, t.updated_at, t.name, t.description, t.steps, t.traits, t.disable_ramdisk, t.public, t.owner, t.extra FROM runbooks t WHERE t.name = $1;
 

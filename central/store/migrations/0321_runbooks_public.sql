@@ -1,0 +1,1 @@
+CREATE INDEX runbooks_public ON runbooks (created_at, uuid) WHERE public

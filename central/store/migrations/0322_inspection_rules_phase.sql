@@ -1,0 +1,1 @@
+CREATE INDEX inspection_rules_phase ON inspection_rules (phase, created_at, uuid)
