@@ -255,6 +255,22 @@ func TestProjectsSeeTheirNodes(t *testing.T) {
 	}
 }
 
+// Who may read a node sees of its children those that a list of theirs would show.
+func TestProjectsSeeTheirChildren(t *testing.T) {
+	b := newGuarded(t)
+	admin := "system " + adminRoles
+	for _, child := range []string{ownPort, ownGroup} {
+		b.wantAs(201, admin, "POST", "/v1/nodes", `{"uuid":"`+child+`","driver":"fake-hardware","owner":"`+ownerProject+`","parent_node":"`+nodeID+`"}`)
+	}
+	b.wantAs(200, admin, "PATCH", "/v1/nodes/"+ownGroup, `[{"op":"remove","path":"/owner"},{"op":"add","path":"/lessee","value":"`+lesseeProject+`"}]`)
+	for who, want := range map[string]string{"system reader": ownPort + " " + ownGroup, ownerProject + " reader": ownPort, lesseeProject + " reader": ownGroup} {
+		if got := b.wantAs(200, who, "GET", "/v1/nodes/n1/children", "").object(t)["children"]; fmt.Sprint(got) != "["+want+"]" {
+			t.Errorf("%s sees the children %v, want %s", who, got, want)
+		}
+	}
+	b.wantAs(404, foreignProject+" "+adminRoles, "GET", "/v1/nodes/n1/children", "")
+}
+
 func TestWhatLesseesMayNotSeeIsRedacted(t *testing.T) {
 	b := newGuarded(t)
 	for _, path := range []string{"/v1/nodes/n1", "/v1/nodes/detail"} {

@@ -43,7 +43,8 @@ func (s *Server) nodeChildren() Resource {
 	}}
 }
 
-// listChildren answers the UUIDs of the nodes that are parts of the path's node.
+// listChildren answers the UUIDs of the nodes that are parts of the path's node. Whoever may
+// read that one need not see all of them: what is listed is limited like a list of nodes.
 func (s *Server) listChildren(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
@@ -52,7 +53,10 @@ func (s *Server) listChildren(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	list, err := s.Store.Children(r.Context(), n.UUID)
+	if err := r.limit("baremetal:node"); err != nil {
+		return Reply{}, err
+	}
+	list, err := s.Store.Children(r.Context(), n.UUID, r.Scope())
 	if err != nil {
 		return Reply{}, storeError(err)
 	}

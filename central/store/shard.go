@@ -15,6 +15,8 @@ var (
 	// selectShards reads all of one column: counting is what it is for.
 	selectShards   = register("SELECT n.shard, COUNT(*) FROM nodes n GROUP BY n.shard ORDER BY COUNT(*) DESC, n.shard")
 	selectChildren = register("SELECT n.uuid FROM nodes n WHERE n.parent_node = $1 ORDER BY n.uuid")
+	// Who a child belongs to is asked of the children alone: there are few of them.
+	selectProjectsChildren = register("SELECT n.uuid FROM nodes n WHERE n.parent_node = $1 AND (n.owner = $2 OR n.lessee = $2) ORDER BY n.uuid")
 )
 
 // Shards counts the nodes of each shard, the largest first.
@@ -35,10 +37,15 @@ func (s *Store) Shards(ctx context.Context) ([]Shard, error) {
 	return list, nil
 }
 
-// Children returns the UUIDs of the nodes that are parts of a node, in order.
-func (s *Store) Children(ctx context.Context, node string) ([]string, error) {
+// Children returns the UUIDs of the nodes that are parts of a node, in order. With a project
+// it returns those of which that is the owner or the lessee.
+func (s *Store) Children(ctx context.Context, node, project string) ([]string, error) {
 	var list []string
-	r, err := s.engine.query(ctx, selectChildren, node)
+	stmt, args := selectChildren, []any{node}
+	if project != "" {
+		stmt, args = selectProjectsChildren, append(args, project)
+	}
+	r, err := s.engine.query(ctx, stmt, args...)
 	err = scanAll(r, err, func(r rows) error {
 		var id string
 		if err := r.Scan(&id); err != nil {

@@ -815,6 +815,8 @@ SELECT n.shard, COUNT(*) FROM nodes n GROUP BY n.shard ORDER BY COUNT(*) DESC, n
 
 SELECT n.uuid FROM nodes n WHERE n.chassis_uuid = $1 LIMIT 1;
 
+SELECT n.uuid FROM nodes n WHERE n.parent_node = $1 AND (n.owner = $2 OR n.lessee = $2) ORDER BY n.uuid;
+
 SELECT n.uuid FROM nodes n WHERE n.parent_node = $1 ORDER BY n.uuid;
 
 SELECT n.uuid FROM nodes n WHERE n.resource_class = $1 AND n.provision_state = $2 AND n.instance_uuid = '' AND n.maintenance = FALSE AND n.retired = FALSE AND n.power_state <> '' AND n.name = $3 AND (n.owner = $4 OR n.lessee = $5) AND n.uuid IN ($6, $7) AND EXISTS (SELECT 1 FROM node_traits x WHERE x.node = n.uuid AND x.trait = $8) AND n.uuid < $9 ORDER BY n.uuid LIMIT 64;
