@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
@@ -86,7 +84,7 @@ func (s *Server) allocate(r *Request, a *store.Allocation) error {
 		return wire.Invalid("The resource_class field is mandatory when not backfilling")
 	}
 	if a.UUID == "" {
-		a.UUID = uuid.NewString()
+		a.UUID = store.NewID()
 	}
 	return s.allocator.Allocate(r.Context(), a)
 }
@@ -104,7 +102,7 @@ func (s *Server) backfill(r *Request, asked *store.Allocation, target string) er
 		}
 		if a.UUID == "" {
 			if a.UUID = n.InstanceUUID; a.UUID == "" {
-				a.UUID = uuid.NewString()
+				a.UUID = store.NewID()
 			}
 		}
 		return allocation.Backfill(ctx, tx, &a, n)

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/patch"
@@ -282,7 +280,7 @@ func (c *collection[T]) create(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if id := c.id(made); *id == "" {
-		*id = uuid.NewString()
+		*id = store.NewID()
 	}
 	err = c.store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
 		if c.check != nil {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -43,7 +41,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if n.UUID == "" {
-		n.UUID = uuid.NewString()
+		n.UUID = store.NewID()
 	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	m, err := s.dispatch.Owner(n, http.StatusBadRequest)

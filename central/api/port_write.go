@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
@@ -41,7 +39,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if p.UUID == "" {
-		p.UUID = uuid.NewString()
+		p.UUID = store.NewID()
 	}
 	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.linkedNode(ctx, r, tx, p.Node)

@@ -165,11 +165,7 @@ func (tx *Tx) insertAudit(ctx context.Context, lines ...*Audit) error {
 	var args []any
 	for _, a := range lines {
 		if a.UUID == "" {
-			id, err := uuid.NewV7()
-			if err != nil {
-				return err
-			}
-			a.UUID = id.String()
+			a.UUID = NewID()
 		}
 		if a.At.IsZero() {
 			a.At = tx.s.now()

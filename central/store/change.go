@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -97,11 +95,7 @@ func (tx *Tx) insertChanges(ctx context.Context, cause *Cause) error {
 	}
 	var args []any
 	for _, c := range fresh {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return err
-		}
-		c.UUID, c.At = id.String(), tx.s.now()
+		c.UUID, c.At = NewID(), tx.s.now()
 		if cause != nil && cause.Audit != nil {
 			c.User, c.RequestID = cause.Audit.User, cause.Audit.RequestID
 		}

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-
-	"github.com/google/uuid"
 )
 
 // historyColumns is node_history in the order in which it is read.
@@ -104,11 +102,7 @@ func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error
 	var args []any
 	for _, h := range entries {
 		if h.UUID == "" {
-			id, err := uuid.NewV7()
-			if err != nil {
-				return err
-			}
-			h.UUID = id.String()
+			h.UUID = NewID()
 		}
 		if h.CreatedAt.IsZero() {
 			h.CreatedAt = tx.s.now()

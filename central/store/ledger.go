@@ -14,6 +14,9 @@ type ledger struct {
 	table string
 	width int
 	texts []string // for 1, 2, 4, … rows
+	// orFail are the texts for SQLite, which would note how each page was before a
+	// statement of many rows, to undo that alone if it fails. Nobody goes on after that.
+	orFail []string
 }
 
 // maxAdded bounds the rows of one statement. Rows go in parts of 1, 2, 4 …, so that a
@@ -23,7 +26,8 @@ const maxAdded = 64
 func newLedger(table, columns string, width int) *ledger {
 	l := &ledger{table: table, width: width}
 	for n := 1; n <= maxAdded; n *= 2 {
-		l.texts = append(l.texts, "INSERT INTO "+table+" ("+columns+") VALUES "+valueRows(n, width, nil))
+		rows := "INTO " + table + " (" + columns + ") VALUES " + valueRows(n, width, nil)
+		l.texts, l.orFail = append(l.texts, "INSERT "+rows), append(l.orFail, "INSERT OR FAIL "+rows)
 	}
 	return l
 }
@@ -39,9 +43,10 @@ func init() {
 
 // insertion is a statement that adds rows.
 type insertion struct {
-	stmt string
-	args []any
-	from []*adder // of each row
+	stmt   string
+	orFail string // the same for SQLite
+	args   []any
+	from   []*adder // of each row
 }
 
 // adder is a call that has added rows.
@@ -83,7 +88,7 @@ func (a *additions) insertions() (list []insertion) {
 	for row := 0; row < len(a.from); {
 		power := min(bits.Len(uint(len(a.from)-row))-1, len(a.to.texts)-1)
 		end := row + 1<<power
-		list = append(list, insertion{a.to.texts[power], a.args[row*a.to.width : end*a.to.width], a.from[row:end]})
+		list = append(list, insertion{a.to.texts[power], a.to.orFail[power], a.args[row*a.to.width : end*a.to.width], a.from[row:end]})
 		row = end
 	}
 	return list

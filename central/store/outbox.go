@@ -62,11 +62,7 @@ func (tx *Tx) Enqueue(ctx context.Context, entries ...*Outbox) error {
 	}
 	var args []any
 	for _, o := range entries {
-		id, err := uuid.NewV7() // grows within a process, also inside one millisecond
-		if err != nil {
-			return err
-		}
-		o.ID = id.String()
+		o.ID = NewID()
 		row := outboxRow{Outbox: *o, site: tx.s.opts.SiteOf(o.Group), origin: tx.s.opts.Origin}
 		args = append(args, fields(outboxColumns, &row)...)
 	}

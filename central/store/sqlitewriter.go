@@ -131,7 +131,7 @@ func (t *sqliteTx) addLater(_ context.Context, to *ledger, check func(int64, err
 // release adds what was kept back and has to be there before stmt is sent.
 func (t *sqliteTx) release(ctx context.Context, stmt string) error {
 	for _, i := range t.kept.before(stmt) {
-		if err := i.check(t.send(ctx, i.stmt, i.args)); err != nil {
+		if err := i.check(t.send(ctx, i.orFail, i.args)); err != nil {
 			return err
 		}
 	}
