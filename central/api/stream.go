@@ -92,7 +92,7 @@ func (o *stream) alive(id int64) {
 
 // send sends what was added; a reader that is too slow for it is cut.
 func (o *stream) send() error {
-	if err := o.flush.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := o.within(time.Now().Add(writeWithin)); err != nil {
 		return err
 	}
 	_, err := o.w.Write(o.buf)
@@ -100,10 +100,22 @@ func (o *stream) send() error {
 	if err == nil {
 		err = o.flush.Flush()
 	}
+	if err == nil {
+		// Over HTTP/2 a deadline ends the stream when it comes, whether anything is written or not.
+		err = o.within(time.Time{})
+	}
 	if errors.Is(err, io.ErrClosedPipe) {
 		return context.Canceled
 	}
 	return err
+}
+
+// within bounds what is written from now on; a recorder of tests has no bounds.
+func (o *stream) within(deadline time.Time) error {
+	if err := o.flush.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 // follow opens the feed where the client has come to, or at the newest change.

@@ -127,6 +127,10 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
+	cfg.Reread = again
 	return daemon.Run(ctx, cfg, nil)
 }
 

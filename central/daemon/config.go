@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -87,6 +88,10 @@ type Config struct {
 	// OrphanGrace is how long a node may have no rackd that could serve it before its
 	// work, past its deadline, is ended; 0: 15 min.
 	OrphanGrace time.Duration
+
+	// Reread asks for the files of users, rules and certificates to be looked at at once; nil:
+	// they are looked at from time to time only.
+	Reread <-chan os.Signal
 
 	// Grace bounds how long requests in flight may take when central stops; 0: 10 s.
 	Grace time.Duration

@@ -113,7 +113,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	if a := cfg.busAuthority(authority); a != nil {
 		g.Go(func() error { return a.PushAccounts(ctx, cfg.BusURL, cfg.Log) })
 	}
-	g.Go(func() error { return watched.Follow(ctx, cfg.Access.Refresh, cfg.Log, gate.files...) })
+	g.Go(func() error { return watched.Follow(ctx, cfg.Access.Refresh, cfg.Reread, cfg.Log, gate.files...) })
 	front.serve(ctx, g, cfg.Grace)
 	if ready != nil {
 		ready(Info{Endpoint: front.endpoint, ObserveEndpoint: front.observeEndpoint, EnrolEndpoint: front.enrolEndpoint, Store: db, Roster: members, Authority: authority})

@@ -80,8 +80,8 @@ type Refresher interface {
 	Refresh() (changed bool, err error)
 }
 
-// Follow refreshes files every so often until ctx ends.
-func Follow(ctx context.Context, every time.Duration, log *slog.Logger, files ...Refresher) error {
+// Follow refreshes files every so often, and when now says so (nil: never), until ctx ends.
+func Follow(ctx context.Context, every time.Duration, now <-chan os.Signal, log *slog.Logger, files ...Refresher) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -89,6 +89,8 @@ func Follow(ctx context.Context, every time.Duration, log *slog.Logger, files ..
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-now:
+			log.Info("files are read again, as asked by signal", "files", len(files))
 		}
 		for _, f := range files {
 			switch changed, err := f.Refresh(); {

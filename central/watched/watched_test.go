@@ -67,13 +67,19 @@ func TestFollowRefreshes(t *testing.T) {
 	path, f := open(t, "one")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- Follow(ctx, time.Second, slog.New(slog.DiscardHandler), f) }()
+		ended, now := make(chan error), make(chan os.Signal)
+		go func() { ended <- Follow(ctx, time.Second, now, slog.New(slog.DiscardHandler), f) }()
 		write(t, path, "two")
 		time.Sleep(1500 * time.Millisecond) // of the bubble's clock
 		synctest.Wait()
 		if f.Get() != "two" {
 			t.Errorf("says %q", f.Get())
+		}
+		write(t, path, "three")
+		now <- os.Interrupt // any signal: who calls Follow chooses
+		synctest.Wait()
+		if f.Get() != "three" {
+			t.Errorf("asked to read again, says %q", f.Get())
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -61,7 +61,7 @@ type flags struct {
 	Ramdisk      string       `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" group:"Machines"`
 	KernelParams string       `help:"Kernel parameters added for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
 	Discovery    bool         `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
-	CacheGiB     float64      `help:"Size of the image cache." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
+	CacheGiB     float64      `name:"cache-gib" help:"Size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
 	ImageDirs    []string     `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" group:"Machines"`
 
 	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline"`
@@ -83,7 +83,7 @@ func Main() {
 	host, _ := os.Hostname()
 	var f flags
 	kong.Parse(&f, kong.Name("rackd"), kong.Description(manual), kong.Vars{"hostname": host})
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	go heap.Keep(ctx)
 	log := logger(f)
