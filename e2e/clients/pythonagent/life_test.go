@@ -1,0 +1,95 @@
+package pythonagent
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+var marker = regexp.MustCompile(`IRONYARD-INSTANCE-UP .*`)
+
+// From a machine that nobody knows to a running instance, and back.
+func TestLife(t *testing.T) {
+	for _, name := range []string{"uefi-0", "bios-0"} {
+		t.Run(name, func(t *testing.T) {
+			ctx := limit(t, 20*time.Minute)
+			id := enrolled(ctx, t, name)
+			to := func(verb string, state provision.State) {
+				t.Helper()
+				began := time.Now()
+				if err := theRack.Operator.Ask(ctx, id, verb, nil); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := theRack.Operator.Wait(ctx, id, state); err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%s: %s after %s", verb, state, time.Since(began).Round(time.Second))
+			}
+			to("manage", provision.Manageable)
+			to("inspect", provision.Manageable)
+			inspected(ctx, t, id, name)
+			to("provide", provision.Available)
+			if err := theRack.Operator.SetImage(ctx, id, qcow2()); err != nil {
+				t.Fatal(err)
+			}
+			deployed(ctx, t, id, name)
+			to("deleted", provision.Available)
+		})
+	}
+}
+
+// inspected checks what the agent has found against the machine that was made.
+func inspected(ctx context.Context, t *testing.T, id, name string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, theRack.Operator.Base()+"/v1/nodes/"+id+"/inventory", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.81")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var found struct{ Inventory agentapi.Inventory }
+	if err := json.NewDecoder(res.Body).Decode(&found); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("the inventory: status %d, %v", res.StatusCode, err)
+	}
+	m, err := theRack.Enrolment(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := found.Inventory
+	if len(i.Interfaces) != 1 || i.Interfaces[0].MACAddress != m.MACs[0] || len(i.Disks) != 1 || i.Disks[0].Size != diskMiB<<20 || i.CPU.Count == 0 ||
+		i.CPU.Architecture != "x86_64" || i.Memory.PhysicalMB != memoryMiB || !strings.HasPrefix(name, i.Boot.CurrentBootMode) {
+		t.Errorf("the agent found %+v; the machine has the card %s, a disk of %d MiB and %d MiB of memory", i, m.MACs[0], diskMiB, memoryMiB)
+	}
+}
+
+func deployed(ctx context.Context, t *testing.T, id, name string) {
+	t.Helper()
+	console, err := theRack.Serial(name, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := theRack.Operator.Ask(ctx, id, "active", map[string]any{"meta_data": map[string]any{"hostname": name + "-instance"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theRack.Operator.Wait(ctx, id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	line, err := console.Wait(ctx, marker)
+	if err != nil {
+		t.Fatalf("no instance on the console of %s: %v", name, err)
+	}
+	if !strings.Contains(line, "hostname="+name+"-instance") {
+		t.Errorf("the instance says %q, want its hostname from the config drive", line)
+	}
+}
