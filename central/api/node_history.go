@@ -79,8 +79,7 @@ func (s *Server) listHistory(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	page.SortKey = ""
-	entries, err := s.Store.History(r.Context(), store.HistoryQuery{Page: page, Node: n.UUID})
+	entries, err := s.Store.Story(r.Context(), n.UUID, page)
 	if errors.Is(err, store.ErrNotFound) {
 		return Reply{}, historyMissing(p.Marker)
 	}
@@ -114,7 +113,7 @@ func (s *Server) showHistory(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	h, err := s.Store.HistoryEntry(r.Context(), n.UUID, id)
+	h, err := s.Store.StoryEntry(r.Context(), n.UUID, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return Reply{}, historyMissing(id)
 	}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +129,41 @@ func TestEvents(t *testing.T) {
 		{400, "POST", "/v1/events", "1.54", event(`"status":"ACTIVE",`, "")},
 		{400, "POST", "/v1/events", "1.54", event("device_id", "device")},
 	})
+}
+
+// Who has changed a node without giving a rack work is in its history, as is who has; what
+// was refused is not, and a node that nobody has touched has none.
+func TestHistoryNamesWhoChangedFields(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	const path = "/v1/nodes/n1/history"
+	if got := b.want(200, "GET", path, "1.115", "").body; got != `{"history":[]}` {
+		t.Errorf("a new node has the history %s", got)
+	}
+	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/description","value":"x"}]`)
+	b.want(400, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/nonesuch","value":"x"}]`)
+	b.want(204, "PUT", "/v1/nodes/n1/traits/CUSTOM_A", "1.115", "")
+	b.want(202, "PUT", "/v1/nodes/n1/maintenance", "1.115", `{"reason":"fan"}`)
+	b.want(204, "PUT", "/v1/nodes/n1/management/boot_device", "1.115", `{"boot_device":"disk"}`)
+	b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+nodeID+`","address":"52:54:00:00:77:01"}`)
+	var got []string
+	for next := path + "?detail=true&limit=2"; next != ""; {
+		page := b.want(200, "GET", next, "1.115", "").object(t)
+		for _, entry := range page["history"].([]any) {
+			e := entry.(map[string]any)
+			got = append(got, fmt.Sprint(e["event_type"], " ", e["severity"], " ", e["user"], " ", e["conductor"]))
+			b.want(200, "GET", path+"/"+e["uuid"].(string), "1.78", "")
+		}
+		next, _ = page["next"].(string)
+		next = strings.TrimPrefix(next, "http://ironyard.example:6385")
+	}
+	want := []string{"update", "traits:set", "set_maintenance", "set_boot_device", "port:create"}
+	for i := range want {
+		want[i] += " INFO <nil> <nil>"
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("history %q, want %q", got, want)
+	}
 }
 
 func TestHistoryFields(t *testing.T) {

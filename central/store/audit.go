@@ -104,12 +104,9 @@ func init() {
 	})
 }
 
-// Audit returns a page of the audit, oldest first unless Desc. A marker that does not
-// exist is ErrNotFound.
-func (s *Store) Audit(ctx context.Context, q AuditQuery) ([]*Audit, error) {
+func readAudit(ctx context.Context, c conn, stmt string, args ...any) ([]*Audit, error) {
 	var list []*Audit
-	stmt, args := auditStatement(q)
-	r, err := s.engine.query(ctx, stmt, args...)
+	r, err := c.query(ctx, stmt, args...)
 	err = scanAll(r, err, func(r rows) error {
 		a := new(Audit)
 		list = append(list, a)
@@ -117,6 +114,17 @@ func (s *Store) Audit(ctx context.Context, q AuditQuery) ([]*Audit, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the audit: %w", err)
+	}
+	return list, nil
+}
+
+// Audit returns a page of the audit, oldest first unless Desc. A marker that does not
+// exist is ErrNotFound.
+func (s *Store) Audit(ctx context.Context, q AuditQuery) ([]*Audit, error) {
+	stmt, args := auditStatement(q)
+	list, err := readAudit(ctx, s.engine, stmt, args...)
+	if err != nil {
+		return nil, err
 	}
 	if len(list) == 0 && q.Marker != "" {
 		err = s.markerExists(ctx, selectAuditExists, "audit record", q.Marker)

@@ -28,7 +28,7 @@ SELECT 'l' || lpad(i::text, 12, '0'), CASE WHEN i % 100 = 0 THEN '' ELSE '000000
 SELECT 'h' || lpad(i::text, 12, '0'), '00000000-0000-0000-0000-' || lpad((i % 1000)::text, 12, '0'), i, CASE WHEN i % 50 = 0 THEN 'ERROR' ELSE 'INFO' END, 'transition', 'w' || i / 10
 FROM generate_series(1, 100000) AS i`,
 	`INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error)
-SELECT 'u' || lpad(i::text, 12, '0'), i, 'req-' || i, 'user-' || i % 50, '', '', '', 'update', 'PATCH', '', 'node', 'n' || i % 1000, 'n' || i % 1000, 200, 'ok', ''
+SELECT 'u' || lpad(i::text, 12, '0'), i, 'req-' || i, 'user-' || i % 50, '', '', '', 'baremetal:node:update', 'PATCH', '', 'node', 'n' || i % 1000, 'n' || i % 1000, 200, 'accepted', ''
 FROM generate_series(1, 100000) AS i`,
 	`INSERT INTO chassis (uuid, created_at, description) SELECT 's' || lpad(i::text, 12, '0'), i / 3, 'rack ' || i FROM generate_series(1, 100000) AS i`,
 	`INSERT INTO deploy_templates (uuid, created_at, name) SELECT 'd' || lpad(i::text, 12, '0'), i / 3, 'CUSTOM_' || i FROM generate_series(1, 100000) AS i`,
@@ -109,6 +109,9 @@ func explainOthers(t *testing.T, c *pgx.Conn) {
 		{"all", "audit", "u000000050000", func(p store.Page) (string, []any, error) { return store.AuditStatement(store.AuditQuery{Page: p}) }, nil, false},
 		{"of a node", "audit", "u000000050000", func(p store.Page) (string, []any, error) {
 			return store.AuditStatement(store.AuditQuery{Page: p, Node: "n7"})
+		}, nil, false},
+		{"in the history of a node", "audit", "u000000050000", func(p store.Page) (string, []any, error) {
+			return store.DeedsStatement("n7", p)
 		}, nil, false},
 		{"of an object", "audit", "u000000050000", func(p store.Page) (string, []any, error) {
 			return store.AuditStatement(store.AuditQuery{Page: p, Object: "n7"})

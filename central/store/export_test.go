@@ -18,6 +18,16 @@ func AuditStatement(q AuditQuery) (string, []any, error) {
 	return stmt, args, nil
 }
 
+// DeedsStatement is that of what a page of a node's history takes from the audit.
+func DeedsStatement(node string, p Page) (string, []any, error) {
+	var marker *instant
+	if p.Marker != "" {
+		marker = &instant{id: p.Marker, deed: true}
+	}
+	_, stmt, _, args := storyStatements(node, p, marker)
+	return stmt, args, nil
+}
+
 // PortgroupsStatement is that of a page of portgroups, by default in order of creation.
 func PortgroupsStatement(q PortgroupQuery) (string, []any, error) {
 	return portgroups.pageStatement(q.filter, q.Page)

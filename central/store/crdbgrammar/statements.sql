@@ -629,6 +629,18 @@ SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.
 
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = $2 AND a.user_name = $3 AND a.action = $4 AND a.result = $5 AND a.request_id = $6 AND a.uuid >= $7 AND a.uuid < $8 AND (a.uuid) > (SELECT m.uuid FROM audit m WHERE m.uuid = $9) ORDER BY a.uuid ASC LIMIT 1000;
 
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.result = $2 AND a.action IN ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) AND a.uuid < $35 ORDER BY a.uuid DESC LIMIT 1000;
+
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.result = $2 AND a.action IN ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) AND a.uuid > $35 ORDER BY a.uuid ASC LIMIT 1000;
+
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.result = $2 AND a.action IN ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) AND a.uuid >= $35 ORDER BY a.uuid ASC LIMIT 1000;
+
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.result = $2 AND a.action IN ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) ORDER BY a.uuid ASC LIMIT 1000;
+
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.result = $2 AND a.action IN ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) ORDER BY a.uuid DESC LIMIT 1000;
+
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.uuid = $2;
+
 SELECT b.created_at, b.first_revision, b.last_revision, b.messages FROM buckets b WHERE b.site = $1 AND b.name = $2;
 
 SELECT c.name, c.conductor_group, c.drivers, c.created_at, c.updated_at FROM conductors c WHERE c.name > $1 ORDER BY c.name;
@@ -639,9 +651,19 @@ SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.pha
 
 SELECT data, plugin_data FROM node_inventory WHERE node = $1;
 
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) < ($2, $3) ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
+
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) > ($2, $3) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.created_at < $2 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
+
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.created_at >= $2 ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.uuid = $2;
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.work = $2 AND h.severity = $3 AND h.event_type = $4 AND (h.created_at, h.uuid) > (SELECT m.created_at, m.uuid FROM node_history m WHERE m.uuid = $5) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 

@@ -32,7 +32,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Shards", shards},
 		{"Traits", traits},
 		{"Works", works},
-		{"History", history},
+		{"History", history}, {"Story", story},
 		{"Inventory", inventory},
 		{"Outbox", outbox},
 		{"Observed", observedInBatches},
