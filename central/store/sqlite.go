@@ -37,10 +37,12 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 		}
 		return db, nil
 	}
+	_ = placePages() // an error costs memory only
 	// The writer's pages stay in memory from one transaction to the next, and the log is
 	// copied into the file after 16 MiB only: the pages at the ends of the indexes, which
-	// nearly every transaction writes, are copied once for many. What it needs to undo a
-	// statement of many rows stays in memory as well.
+	// nearly every transaction writes, are copied once for many. A transaction may change
+	// 16 MiB before it writes some of that early. What it needs to undo a statement of many
+	// rows stays in memory as well.
 	writer, err := open(1, "immediate", "cache_size(-16384)", "wal_autocheckpoint(4096)", "temp_store(memory)")
 	if err != nil {
 		return nil, err
