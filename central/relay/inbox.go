@@ -17,6 +17,7 @@ const (
 // published, so that they need not be read again. Safe for concurrent use.
 type inbox struct {
 	wake chan struct{}
+	sent chan struct{} // work has come
 
 	mu      sync.Mutex
 	entries []*store.Outbox
@@ -26,7 +27,7 @@ type inbox struct {
 
 // newInbox returns an inbox that is awake and has missed what was committed before.
 func newInbox() *inbox {
-	b := &inbox{wake: make(chan struct{}, 1), missed: true}
+	b := &inbox{wake: make(chan struct{}, 1), sent: make(chan struct{}, 1), missed: true}
 	b.wake <- struct{}{}
 	return b
 }
@@ -34,7 +35,9 @@ func newInbox() *inbox {
 // add takes in entries. It never blocks.
 func (b *inbox) add(entries []*store.Outbox) {
 	b.mu.Lock()
+	sends := false
 	for _, o := range entries {
+		sends = sends || o.Object != ""
 		b.bytes += len(o.Payload)
 		if o.Left != nil {
 			b.bytes += nodeBytes
@@ -44,8 +47,16 @@ func (b *inbox) add(entries []*store.Outbox) {
 		b.entries, b.bytes, b.missed = nil, 0, true
 	}
 	b.mu.Unlock()
+	signal(b.wake)
+	if sends {
+		signal(b.sent)
+	}
+}
+
+// signal leaves a signal unless there is one.
+func signal(c chan struct{}) {
 	select {
-	case b.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -54,6 +65,10 @@ func (b *inbox) add(entries []*store.Outbox) {
 func (b *inbox) take() (entries []*store.Outbox, missed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	select {
+	case <-b.sent: // what it told of is taken
+	default:
+	}
 	entries, missed = b.entries, b.missed
 	b.entries, b.bytes, b.missed = nil, 0, false
 	return entries, missed

@@ -62,8 +62,15 @@ func (h held) purge(ctx context.Context, site *bus.Site, kv jetstream.KeyValue, 
 	return nil
 }
 
-// isRace reports whether a write failed because the key was not as it was read.
+// errUnread: what a key holds has to be read after all.
+var errUnread = errors.New("the node is not as it was created")
+
+// isRace reports whether a write failed because the key was not as it was read, or was
+// taken for empty and may not be.
 func isRace(err error) bool {
+	if errors.Is(err, errUnread) {
+		return true
+	}
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
 }

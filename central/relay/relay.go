@@ -77,13 +77,13 @@ func (r *Relay) remembered(site string) *siteMemory {
 const quietLooks = 4
 
 // linger is how long an entry waits for more of its kind; in a crowd, which the batch
-// before has shown, it waits longer, and longest in one that sends no work: a batch costs
-// a site's bus the same few syncs, however many it is of.
+// before has shown, it waits longer, and longest in one that sends no work, until some
+// comes: a batch costs a site's bus the same few syncs, however many it is of.
 const (
 	linger      = 10 * time.Millisecond
 	crowd       = 8 // entries
 	crowdLinger = 20 * time.Millisecond
-	quietLinger = 60 * time.Millisecond
+	quietLinger = 200 * time.Millisecond
 )
 
 // Follow publishes to site until ctx ends. What fails stays in the outbox for the
@@ -127,14 +127,8 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.inbox.wake:
-			// Requests come in crowds: a moment's wait turns many small batches into
-			// few, and nobody notices it.
-			gather := time.NewTimer(w.linger)
-			select {
-			case <-ctx.Done():
-				gather.Stop()
+			if !w.gather(ctx) {
 				return nil
-			case <-gather.C:
 			}
 			w.try(ctx, "publish", w.publishNew)
 			if w.quiet { // no more: what was just sent out must not be lost for long
@@ -161,6 +155,24 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 		case <-restore.C:
 			w.try(ctx, "write lost work again", w.restore)
 			restore.Reset(w.restoreAgain())
+		}
+	}
+}
+
+// gather waits for more of what has come: requests come in crowds, and a moment's wait,
+// which nobody notices, turns many small batches into few. false: ctx has ended.
+func (w *writer) gather(ctx context.Context) bool {
+	timer := time.NewTimer(w.linger)
+	defer timer.Stop()
+	for sent := w.inbox.sent; ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-sent:
+			sent = nil
+			timer.Reset(min(w.linger, crowdLinger))
 		}
 	}
 }

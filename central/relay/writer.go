@@ -56,6 +56,7 @@ type order struct {
 	left   *store.Node // as the newest entry that says so has left it
 	// What the keys held before the rows were read.
 	node, work held
+	unread     bool  // they were not read: nobody can have written them
 	err        error // how it went
 	lost       bool  // the work's document is lost
 	written    bool  // … and was written again
@@ -143,8 +144,13 @@ func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
 // what was read: so whoever comes late, even a process that stood still for minutes
 // between two of these lines, does not bring back what the rows no longer say.
 func (w *writer) sync(ctx context.Context, orders []*order) error {
-	for range attempts {
-		w.each(ctx, orders, w.read)
+	for attempt := range attempts {
+		w.each(ctx, orders, func(ctx context.Context, o *order) error {
+			if o.unread = attempt == 0 && o.isFirst(); o.unread {
+				return nil
+			}
+			return w.read(ctx, o)
+		})
 		rows, err := w.Store.SnapshotsWith(ctx, nodesOf(orders), leftOf(orders))
 		if err != nil {
 			return err
@@ -173,6 +179,13 @@ func (w *writer) sync(ctx context.Context, orders []*order) error {
 		o.err = fmt.Errorf("node %s: somebody else wrote its keys each time: %w", o.id, o.err)
 	}
 	return nil
+}
+
+// isFirst reports whether an order is for a node that has just been created: its keys never
+// held anything, and its first document is written only if that is so. Reading them costs
+// a site's bus as much as writing.
+func (o *order) isFirst() bool {
+	return o.left != nil && o.left.IsNew() && !o.repair && len(o.sends) == 0
 }
 
 // each calls f for many orders at once and leaves its error in each.
@@ -235,6 +248,9 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 }
 
 func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
+	if o.unread && (row == nil || row.Work != nil || !w.serves(o.target, row)) {
+		return errUnread
+	}
 	if row == nil || !w.serves(o.target, row) {
 		// Deleted, or moved to a group whose own entry puts it there.
 		return errors.Join(o.work.purge(ctx, w.site, w.site.Work, o.key()), o.node.purge(ctx, w.site, w.site.Nodes, o.key()))

@@ -42,10 +42,11 @@ func init() {
 func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 	// Revisions begin with the time, so that a node that is deleted and enrolled
 	// again under its UUID is newer than what its rack may still hold.
-	n.Revision, n.ObservedGeneration = tx.s.now().UnixMicro(), -1
+	now := tx.s.now()
+	n.Revision, n.ObservedGeneration = now.UnixMicro(), -1
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	if n.CreatedAt.IsZero() {
-		n.CreatedAt = tx.s.now()
+		n.CreatedAt = now
 	}
 	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt = n.AcceptedState, n.AcceptedTarget, n.AcceptedAt
 	args := append([]any{n.Revision}, fields(nodeColumns, n, nodeWritten...)...)
@@ -60,6 +61,9 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 	tx.noteRow("node", n.UUID, n.UUID, "create")
 	return nil
 }
+
+// IsNew reports whether n is as InsertNode left it. It may be false of such a node, too.
+func (n *Node) IsNew() bool { return n.Revision == n.CreatedAt.UnixMicro() }
 
 // value returns a unique field of n.
 func (n *Node) value(field string) string {

@@ -44,7 +44,7 @@ func (k *kind) pack(body []byte) packed {
 	}
 	b := buffers.Get().(*buffer)
 	defer buffers.Put(b)
-	return packed{bytes.Clone(dict.EncodeBetter(b.of(s2.MaxEncodedLen(len(body))), body)), dict}
+	return packed{bytes.Clone(dict.Encode(b.of(s2.MaxEncodedLen(len(body))), body)), dict}
 }
 
 // read calls f with the document's JSON, which f must not keep.
