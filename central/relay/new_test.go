@@ -15,6 +15,7 @@ import (
 // create adds a node as the API does: its entry brings the node along.
 func (f *fixture) create(n *store.Node) {
 	f.Helper()
+	n.ConductorGroup, n.DriverInfo = "", nil // storetest's are not sealed
 	f.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.InsertNode(ctx, n); err != nil {
 			return err
