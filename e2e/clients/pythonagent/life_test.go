@@ -19,7 +19,7 @@ var marker = regexp.MustCompile(`IRONYARD-INSTANCE-UP .*`)
 func TestLife(t *testing.T) {
 	for _, name := range []string{"uefi-0", "bios-0"} {
 		t.Run(name, func(t *testing.T) {
-			ctx := limit(t, 20*time.Minute)
+			ctx := limit(t, time.Hour)
 			id := enrolled(ctx, t, name)
 			to := func(verb string, state provision.State) {
 				t.Helper()
