@@ -103,7 +103,7 @@ func TestAdjustmentsBecomeWork(t *testing.T) {
 		is             func(work.Change) bool
 	}{
 		"boot_mode":   {`{"target":"uefi"}`, "/v1/nodes/n1/states", func(ch work.Change) bool { return ch.BootMode == "uefi" }},
-		"secure_boot": {`{"target":"no"}`, "/v1/nodes/n1/states", func(ch work.Change) bool { return ch.SecureBoot != nil && !*ch.SecureBoot }},
+		"secure_boot": {`{"target":0}`, "/v1/nodes/n1/states", func(ch work.Change) bool { return ch.SecureBoot != nil && !*ch.SecureBoot }},
 		"console":     {`{"enabled":true}`, "/v1/nodes/n1/states/console", func(ch work.Change) bool { return ch.Console != nil && *ch.Console }},
 	} {
 		b := newBench(t)
@@ -187,6 +187,8 @@ func TestVirtualMedia(t *testing.T) {
 		"from a share": {"POST", "", `{"device_type":"disk","image_url":"nfs://i/a","image_download_source":"http"}`, []string{"disk"}, "nfs://i/a"},
 		"detach all":   {"DELETE", "", "", nil, ""},
 		"detach some":  {"DELETE", "?device_types=cdrom,floppy", "", []string{"cdrom", "floppy"}, ""},
+		"detach two":   {"DELETE", "?device_types=cdrom&device_types=disk", "", []string{"cdrom", "disk"}, ""},
+		"detach one":   {"DELETE", "/cdrom", "", []string{"cdrom"}, ""},
 	} {
 		b := newBench(t)
 		b.knowsHardware()
@@ -295,7 +297,6 @@ func TestHardwareRefusals(t *testing.T) {
 		refusal{"PUT", "/v1/nodes/none/states/boot_mode", "1.76", `{"target":"uefi"}`, 404, "none"},
 		refusal{"PUT", n + "/states/secure_boot", "1.75", `{"target":true}`, 404, ""},
 		refusal{"PUT", n + "/states/secure_boot", "1.76", `{"target":"maybe"}`, 400, "target"},
-		refusal{"PUT", n + "/states/secure_boot", "1.76", `{"target":1}`, 400, "target"},
 		refusal{"PUT", n + "/states/console", "1.115", `{}`, 400, "enabled"},
 		refusal{"PUT", n + "/states/console", "1.115", `{"enabled":"perhaps"}`, 400, "enabled"},
 		refusal{"PUT", n + "/states/raid", "1.11", `{}`, 406, ""},
@@ -311,6 +312,9 @@ func TestHardwareRefusals(t *testing.T) {
 		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"http://i/a","image_download_source":"mail"}`, 400, "mail"},
 		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"http://i/a","other":1}`, 400, "other"},
 		refusal{"DELETE", n + "/vmedia?device_types=tape", "1.89", ``, 400, "tape"},
+		refusal{"DELETE", n + "/vmedia/tape", "1.89", ``, 400, "tape"},
+		refusal{"DELETE", n + "/vmedia/cdrom?device_types=disk", "1.89", ``, 404, ""},
+		refusal{"PUT", n + "/states/secure_boot", "1.76", `{"target":2}`, 400, "target"},
 		refusal{"GET", n + "/vmedia", "1.88", ``, 404, ""},
 		refusal{"GET", n + "/bios?fields=name", "1.73", ``, 400, "fields"},
 		refusal{"GET", n + "/bios?detail=True", "1.73", ``, 400, "detail"},

@@ -10,22 +10,25 @@ import (
 )
 
 // nested are the collections that are listed below what their items belong to, and
-// changed only where they are themselves at home. What lies below a chassis is not even
-// spoken of.
+// changed only where they are themselves at home.
 var nested = []struct {
 	above, path string
 	since       microversion.Version
-	refusal     *wire.Error
 }{
-	{"nodes", "ports", 1, notHere},
-	{"nodes", "portgroups", 24, notHere},
-	{"nodes", "volume/connectors", 32, notHere},
-	{"nodes", "volume/targets", 32, notHere},
-	{"portgroups", "ports", 24, notHere},
-	{"chassis", "nodes", 1, wire.Invalid("Malformed request URI.")},
+	{"nodes", "ports", 1},
+	{"nodes", "portgroups", 24},
+	{"nodes", "volume/connectors", 32},
+	{"nodes", "volume/targets", 32},
+	{"portgroups", "ports", 24},
+	{"chassis", "nodes", 1},
 }
 
-var notHere = wire.Errorf(http.StatusForbidden, "Operation not permitted.")
+// notHere is the refusal of what those are asked for below others, notTogether that of what is
+// asked for by more than one thing above it.
+var (
+	notHere     = wire.Invalid("Malformed request URI.")
+	notTogether = wire.Errorf(http.StatusForbidden, "Operation not permitted.")
+)
 
 // headings are parts of paths below which there is something, and which are nothing
 // themselves.
@@ -96,6 +99,12 @@ func refuseNested(method string, parts []string, v microversion.Version) error {
 	if len(parts) < 3 {
 		return nil
 	}
+	if len(parts) == 3 && parts[2] == "detail" && method == http.MethodGet && slices.Contains(detailed, parts[0]) {
+		return wire.Errorf(http.StatusNotFound, "Resource could not be found.")
+	}
+	if len(parts) == 5 && parts[0] == "nodes" && parts[2] == "portgroups" && parts[4] == "ports" && method == http.MethodGet && v >= 24 {
+		return notTogether
+	}
 	if len(parts) == 4 && parts[0] == "nodes" && parts[2] == "allocation" && v >= allocationsSince {
 		return wire.FrameworkError(http.StatusMethodNotAllowed, "") // a node has one, which needs no name
 	}
@@ -107,18 +116,22 @@ func refuseNested(method string, parts []string, v microversion.Version) error {
 		item, isItem := strings.CutPrefix(rest, "/")
 		switch {
 		case rest == "" && method == http.MethodPost:
-			return n.refusal
+			return notHere
 		case rest == "" && (method == http.MethodPatch || method == http.MethodDelete):
 			return wire.Invalid("Missing mandatory parameter: which of the %s of %s", n.path, parts[1])
 		case isItem && !strings.Contains(item, "/") && slices.Contains(atHome, method):
-			if _, isUUID := wire.UUID(item); !isUUID && n.path != "portgroups" && n.refusal == notHere {
+			if _, isUUID := wire.UUID(item); !isUUID && n.path != "portgroups" && n.above != "chassis" {
 				return wire.Invalid("Expected UUID for one of the %s: %.80s", n.path, item)
 			}
-			return n.refusal
+			return notHere
 		}
 	}
 	return nil
 }
+
+// detailed are the collections that have a list with everything under a path of its own, which
+// is not the path of an item's field.
+var detailed = []string{"nodes", "ports", "portgroups", "chassis"}
 
 // atHome are the methods that items have.
 var atHome = []string{http.MethodGet, http.MethodPatch, http.MethodDelete}

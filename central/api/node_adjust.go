@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,14 +40,24 @@ func (r *Request) flag(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	on, isBool := v.(bool)
-	if text, isText := v.(string); isText {
-		on, isBool = wire.Bool(text)
-	}
+	on, isBool := truth(v)
 	if !isBool {
 		return false, wire.Invalid("Invalid %s: it must be true or false", name)
 	}
 	return on, nil
+}
+
+// truth reads a yes or no in a body, which may also be a text or a number that says so.
+func truth(v any) (on, ok bool) {
+	switch v := v.(type) {
+	case bool:
+		return v, true
+	case string:
+		return wire.Bool(v)
+	case json.Number:
+		return wire.Bool(v.String())
+	}
+	return false, false
 }
 
 func (s *Server) setBootMode(r *Request) (Reply, error) {

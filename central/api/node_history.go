@@ -13,7 +13,7 @@ import (
 
 // historyTable is every field of an entry of a node's history.
 var historyTable = fields.New("history entry",
-	fields.Text("uuid", 78, func(h *store.HistoryEntry) *string { return &h.UUID }).List(),
+	fields.Text("uuid", 78, func(h *store.HistoryEntry) *string { return &h.UUID }).List().Sort(), // grows with the time
 	fields.Text("conductor", 78, func(h *store.HistoryEntry) *string { return &h.Conductor }),
 	fields.Time("created_at", 78, func(h *store.HistoryEntry) time.Time { return h.CreatedAt }).List().Sort(),
 	fields.Text("event", 78, func(h *store.HistoryEntry) *string { return &h.Event }).List(),

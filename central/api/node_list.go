@@ -147,7 +147,9 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	}
 	q.Driver, q.ResourceClass, q.InstanceName = r.Query["driver"], r.Query["resource_class"], r.Query["instance_name"]
 	q.Owner, q.Lessee, q.Project = r.Query["owner"], r.Query["lessee"], r.Query["project"]
-	q.DescriptionContains, q.ParentNode = r.Query["description_contains"], r.Query["parent_node"]
+	if q.DescriptionContains = r.Query["description_contains"]; !q.IncludeChildren { // which says more than whose children
+		q.ParentNode = r.Query["parent_node"]
+	}
 	if q.Shards, err = r.Query.Words("shard"); err != nil {
 		return q, p, err
 	}

@@ -92,10 +92,7 @@ func (s *Server) setBootDevice(r *Request) (Reply, error) {
 	if !slices.Contains(bootDevices, device) {
 		return Reply{}, wire.Invalid("Invalid boot device %.40s specified. There are %s.", said(body["boot_device"]), strings.Join(bootDevices, ", "))
 	}
-	persistent, isBool := body["persistent"].(bool)
-	if text, isText := body["persistent"].(string); isText {
-		persistent, isBool = wire.Bool(text)
-	}
+	persistent, isBool := truth(body["persistent"])
 	if !isBool && body["persistent"] != nil {
 		return Reply{}, wire.Invalid("Invalid persistent: it must be true or false")
 	}

@@ -24,7 +24,7 @@ func TestChildren(t *testing.T) {
 	for _, version := range []string{"1.1", "1.81", "1.82", "1.89", "1.115"} {
 		golden(t, "shards@"+version, b.do("GET", "/v1/shards", version, "").body)
 	}
-	for query, want := range map[string]int{"": 1, "?include_children=true": 3, "?parent_node=" + nodeID: 1, "?parent_node=" + thirdID: 0,
+	for query, want := range map[string]int{"": 1, "?include_children=true": 3, "?parent_node=" + nodeID: 1, "?parent_node=" + thirdID: 0, "?include_children=true&parent_node=" + nodeID: 3,
 		"?include_children=true&shard=s1": 2, "?include_children=true&sharded=false": 1, "?include_children=true&shard=s2,s3": 0} {
 		if list := b.want(200, "GET", "/v1/nodes"+query, "1.115", "").object(t)["nodes"].([]any); len(list) != want {
 			t.Errorf("%s: %d nodes, want %d", query, len(list), want)

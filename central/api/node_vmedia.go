@@ -20,6 +20,7 @@ func (s *Server) nodeMedia() Resource {
 		{Method: http.MethodGet, Path: path, Since: 93, Policy: "baremetal:node:vmedia:get", Handle: s.listMedia},
 		{Method: http.MethodPost, Path: path, Policy: "baremetal:node:vmedia:attach", Handle: s.attachMedia, Success: http.StatusNoContent},
 		{Method: http.MethodDelete, Path: path, Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
+		{Method: http.MethodDelete, Path: path + "/{device_types}", Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
 	}}
 }
 
@@ -108,6 +109,12 @@ func readMedia(body map[string]any) (kind, image string, err error) {
 func (s *Server) detachMedia(r *Request) (Reply, error) {
 	if err := r.Query.Allow("device_types"); err != nil {
 		return Reply{}, err
+	}
+	if len(r.params) > 1 {
+		if r.Query.Has("device_types") {
+			return Reply{}, wire.FrameworkError(http.StatusNotFound, "")
+		}
+		r.Query["device_types"] = r.Param(1)
 	}
 	types := r.Query.List("device_types")
 	for _, kind := range types {

@@ -97,7 +97,7 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	case r.Query.Has("conductor_groups") && given(r, node, "portgroup", "address") > 0:
 		return q, p, wire.Invalid("Filtering by conductor_groups cannot be combined with node, portgroup, or address filters.")
 	case given(r, node, "portgroup", "shard") > 1:
-		return q, p, notHere
+		return q, p, notTogether
 	}
 	if q.Address, err = addressOfQuery(r); err != nil {
 		return q, p, err

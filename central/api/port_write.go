@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ironyard/ironyard/central/api/patch"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
@@ -88,6 +89,9 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 	ops, err := readPatch(r)
 	if err != nil {
 		return Reply{}, err
+	}
+	if r.Version < linkNetwork && slices.ContainsFunc(ops, func(op patch.Op) bool { return op.Path == "/local_link_connection/network_type" }) {
+		return Reply{}, wire.NotAcceptable("Field local_link_connection/network_type", linkNetwork)
 	}
 	var changed *store.Port
 	_, err = s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, n *store.Node, p *store.Port) error {

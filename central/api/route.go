@@ -211,7 +211,8 @@ func (r *router) find(parts []string) (methods map[string]*Route, params []strin
 // nowhere else: it shows that field of the item.
 func (r *router) fieldOf(parts []string) (methods map[string]*Route, params []string, field string) {
 	last := len(parts) - 1
-	if last < 2 || last > 2 && parts[0] != "volume" || slices.Contains(headings, parts[last]) {
+	if last < 2 || last > 2 && parts[0] != "volume" || slices.Contains(headings, parts[last]) ||
+		parts[last] == "detail" && slices.Contains(detailed, parts[0]) {
 		return nil, nil, ""
 	}
 	methods, params = r.find(parts[:last])

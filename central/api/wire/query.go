@@ -11,8 +11,12 @@ import (
 // MaxLimit is the default and the largest length of a page.
 const MaxLimit = 1000
 
-// Query is a request's arguments: each at most once.
+// Query is a request's arguments: each at most once, but for those that are lists, whose
+// values are put together.
 type Query map[string]string
+
+// lists are the arguments that may be given several times, which says the same as once with commas.
+var lists = []string{"fields", "shard", "conductor_groups", "addresses", "device_types"}
 
 // ParseQuery reads the part of a URL behind the question mark.
 func ParseQuery(raw string) (Query, error) {
@@ -22,6 +26,9 @@ func ParseQuery(raw string) (Query, error) {
 	}
 	q := make(Query, len(values))
 	for name, v := range values {
+		if len(v) > 1 && slices.Contains(lists, name) {
+			v = []string{strings.Join(v, ",")}
+		}
 		if len(v) > 1 {
 			return nil, Invalid("Argument %q is given %d times, want one", name, len(v))
 		}
