@@ -16,8 +16,8 @@ import (
 type grouping interface {
 	engine
 	grouped() bool
-	// begin begins a serializable transaction when it is this store's turn: no two
-	// transactions that were begun so go on at once, whichever replicas they are of.
+	// begin begins a serializable transaction that has its turn, at the latest from its first
+	// statement on: no two that were begun so go on at once, whichever replicas they are of.
 	begin(ctx context.Context) (transaction, error)
 	// conflict reports whether a transaction that failed so may be run again.
 	conflict(err error) bool
@@ -26,11 +26,11 @@ type grouping interface {
 // transaction is one that its user ends.
 type transaction interface {
 	conn
-	// flush sends what execLater has kept back; commit does so too.
-	flush(ctx context.Context) error
-	// commit ends the transaction, whatever it returns. ErrUnknown: no answer. Transactions
-	// that begin from then on see what it has written; nobody may be told before settle.
-	commit(ctx context.Context) error
+	// commit sends what was kept back and ends the transaction, whatever it returns. Not
+	// asked: what was kept back has failed, and the transaction was undone. ErrUnknown: no
+	// answer. Transactions that begin from then on see what it has written; nobody may be
+	// told before settle.
+	commit(ctx context.Context) (asked bool, err error)
 	// settle is for after the end, and returns when what the transaction has seen and written
 	// survives a crash of the machine. ErrUnknown: it may not.
 	settle() error
@@ -153,7 +153,7 @@ func once(ctx context.Context, begin func(context.Context) (transaction, error),
 	if err := f(tx); err != nil {
 		return err
 	}
-	if err := tx.commit(ctx); err != nil {
+	if _, err := tx.commit(ctx); err != nil {
 		return err
 	}
 	return tx.settle()

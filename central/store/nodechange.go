@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // nodeWrite writes the columns of some classes of a node. Of a row that the transaction
@@ -11,8 +12,9 @@ import (
 // had changed, in the row and in each index that it is part of.
 type nodeWrite struct {
 	columns []column[Node]
-	at      []int  // of each column in asRead
-	whole   string // writes all of them
+	at      []int    // of each column in asRead
+	whole   string   // writes all of them
+	narrow  sync.Map // statements that write some of them, by which: a bit for each
 }
 
 // maxNarrow is how many changed columns are written by a statement of their own: of their
@@ -39,7 +41,8 @@ func newNodeWrite(classes ...class) *nodeWrite {
 // updateOneNode is how the statements begin that write to the node of their first argument.
 const updateOneNode = "UPDATE nodes SET revision = revision + 1"
 
-// statement writes columns, whose values are the arguments from the third on.
+// statement writes columns, whose values are the arguments from the third on. How several
+// are written at once is known from then on.
 func (w *nodeWrite) statement(columns []column[Node]) string {
 	var b strings.Builder
 	b.WriteString(updateOneNode)
@@ -47,23 +50,35 @@ func (w *nodeWrite) statement(columns []column[Node]) string {
 		b.WriteString(", " + c.name + " = $" + strconv.Itoa(3+i))
 	}
 	b.WriteString(" WHERE uuid = $1 AND revision = $2")
+	manyForms.Store(b.String(), newManyNodes(columns))
 	return b.String()
 }
 
 // changes returns what writes those of the values, in the order of columns, that are not as
 // they were read.
 func (w *nodeWrite) changes(asRead, values []any) (stmt string, args []any) {
-	var changed []column[Node]
+	var which uint64
 	for i, v := range values {
 		if v == asRead[w.at[i]] {
 			continue
 		}
-		if len(changed) == maxNarrow {
+		if len(args) == maxNarrow {
 			return w.whole, values
 		}
-		changed, args = append(changed, w.columns[i]), append(args, v)
+		which, args = which|1<<i, append(args, v)
 	}
-	return w.statement(changed), args
+	if known, ok := w.narrow.Load(which); ok {
+		return known.(string), args
+	}
+	var changed []column[Node]
+	for i, c := range w.columns {
+		if which&(1<<i) != 0 {
+			changed = append(changed, c)
+		}
+	}
+	stmt = w.statement(changed)
+	w.narrow.Store(which, stmt)
+	return stmt, args
 }
 
 // wrote takes in what the row holds now.

@@ -6,16 +6,27 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // pgTx is a transaction that keeps writes back until somebody must know how something
 // went, and sends them along with that: the way to the server and back is most of what
-// a small statement costs.
+// a small statement costs. In the same way it begins along with its first statement and
+// commits along with its last, so that one which only writes goes there and back once.
 type pgTx struct {
 	pgConn
-	tx   pgx.Tx
-	held []heldWrite
-	kept kept
+	batches interface {
+		SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	}
+	opening []string // what it begins with, until that is sent
+	held    []heldWrite
+	kept    kept
+	lost    bool // the server has not answered what was sent
+
+	own *pgxpool.Conn // nil: it has ended, or ends elsewhere
+	// turn: no other transaction runs beside. Writes to single nodes then go together (manyNodes).
+	turn bool
 }
 
 type heldWrite struct {
@@ -45,27 +56,38 @@ func (t *pgTx) release(stmt string) {
 	}
 }
 
+// pending reports whether anything has to be sent before the next statement.
+func (t *pgTx) pending() bool { return len(t.held)+len(t.opening) > 0 }
+
 func (t *pgTx) exec(ctx context.Context, stmt string, args ...any) (affected int64, err error) {
 	t.release(stmt)
-	if len(t.held) == 0 {
+	if !t.pending() {
 		return t.pgConn.exec(ctx, stmt, args...)
 	}
+	t.add()
+	tag, err := t.sendWith(ctx, stmt, args)
+	return tag.RowsAffected(), err
+}
+
+// sendWith sends what is held, then stmt, and returns what became of the latter.
+func (t *pgTx) sendWith(ctx context.Context, stmt string, args []any) (tag pgconn.CommandTag, err error) {
 	results, err := t.send(ctx, stmt, args)
 	if err != nil {
-		return 0, err
+		return tag, err
 	}
-	tag, err := results.Exec()
+	tag, err = results.Exec()
 	if closing := results.Close(); err == nil {
 		err = closing
 	}
-	return tag.RowsAffected(), err
+	return tag, err
 }
 
 func (t *pgTx) query(ctx context.Context, stmt string, args ...any) (rows, error) {
 	t.release(stmt)
-	if len(t.held) == 0 {
+	if !t.pending() {
 		return t.pgConn.query(ctx, stmt, args...)
 	}
+	t.add()
 	results, err := t.send(ctx, stmt, args)
 	if err != nil {
 		return nil, err
@@ -79,26 +101,47 @@ func (t *pgTx) query(ctx context.Context, stmt string, args ...any) (rows, error
 
 // send sends what is held, then stmt if there is one, and checks the former.
 func (t *pgTx) send(ctx context.Context, stmt string, args []any) (pgx.BatchResults, error) {
-	held := t.held
-	t.held = nil
+	opening, held := len(t.opening), t.held
+	if t.turn {
+		held = gatherNodes(held)
+	}
 	var b pgx.Batch
+	for _, s := range t.opening {
+		b.Queue(s)
+	}
+	t.opening, t.held = nil, nil
 	for _, w := range held {
 		b.Queue(w.stmt, w.args...)
 		t.add()
 	}
 	if stmt != "" {
 		b.Queue(stmt, args...)
-		t.add()
 	}
-	results := t.tx.SendBatch(ctx, &b)
-	for _, w := range held {
-		tag, err := results.Exec()
-		if err = w.check(tag.RowsAffected(), err); err != nil {
+	results := t.batches.SendBatch(ctx, &b)
+	for range opening {
+		if _, err := results.Exec(); err != nil {
+			t.lost = !refused(err)
 			results.Close() // fails for the same reason
 			return nil, err
 		}
 	}
+	for _, w := range held {
+		tag, err := results.Exec()
+		t.lost = err != nil && !refused(err)
+		if err = w.check(tag.RowsAffected(), err); err != nil {
+			results.Close()
+			return nil, err
+		}
+	}
 	return results, nil
+}
+
+// refused reports whether what followed a statement that ended so was not carried out: the
+// server has answered, or was sent nothing.
+func refused(err error) bool {
+	var e *pgconn.PgError
+	var unsent pgx.ErrPreprocessingBatch
+	return errors.As(err, &e) || errors.As(err, &unsent) || pgconn.SafeToRetry(err)
 }
 
 // flush sends what is held and what is kept back.
@@ -114,24 +157,59 @@ func (t *pgTx) flush(ctx context.Context) error {
 	return results.Close()
 }
 
-func (t *pgTx) commit(ctx context.Context) error {
-	if err := t.flush(ctx); err != nil {
-		t.rollback(ctx)
-		return err
+func (t *pgTx) commit(ctx context.Context) (asked bool, err error) {
+	defer t.rollback(ctx) // does nothing after the commit
+	t.release("")
+	if len(t.opening) > 0 && len(t.held) == 0 {
+		return true, nil // the server has not heard of it
 	}
-	if err := t.tx.Commit(ctx); err != nil && !rolledBack(err) {
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
-	} else if err != nil {
-		return err
+	if !t.turn && len(t.held) > 0 { // the checks come before the commit
+		if err := t.flush(ctx); err != nil {
+			return false, err
+		}
 	}
-	return nil
+	results, err := t.send(ctx, "COMMIT", nil)
+	if err != nil && !t.lost {
+		return false, err
+	}
+	if err == nil {
+		var tag pgconn.CommandTag
+		if tag, err = results.Exec(); err == nil && tag.String() == "ROLLBACK" {
+			err = pgx.ErrTxCommitRollback
+		}
+		if closing := results.Close(); err == nil {
+			err = closing
+		}
+	}
+	switch {
+	case err == nil:
+		t.end()
+		return true, nil
+	case rolledBack(err):
+		return true, err
+	}
+	return true, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
 // settle: what PostgreSQL has answered is on its disk.
 func (t *pgTx) settle() error { return nil }
 
 // rollback: a connection on which it fails is closed.
-func (t *pgTx) rollback(ctx context.Context) { t.tx.Rollback(ctx) }
+func (t *pgTx) rollback(ctx context.Context) {
+	if t.own == nil {
+		return
+	}
+	if len(t.opening) == 0 {
+		t.own.Exec(ctx, "ROLLBACK")
+	}
+	t.end()
+}
+
+// end gives the connection back; the pool keeps none that is in a transaction.
+func (t *pgTx) end() {
+	t.own.Release()
+	t.own = nil
+}
 
 // batchRows are the rows of the last statement of a batch.
 type batchRows struct {

@@ -62,51 +62,52 @@ func (e *postgresEngine) query(ctx context.Context, stmt string, args ...any) (r
 	return pgConn{e.counter, e.pool}.query(ctx, stmt, args...)
 }
 
-var serializable = pgx.TxOptions{IsoLevel: pgx.Serializable}
-
 func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error {
-	run := func(tx pgx.Tx) error {
-		t := &pgTx{pgConn: pgConn{e.counter, tx}, tx: tx}
+	if !e.cockroach {
+		return retry(ctx, serializationFailure, func() error {
+			return once(ctx, func(ctx context.Context) (transaction, error) { return e.beginWith(ctx, false, beginSerializable) }, f)
+		})
+	}
+	err := crdbpgx.ExecuteTx(crdb.WithMaxRetries(ctx, maxAttempts), e.pool, pgx.TxOptions{IsoLevel: pgx.Serializable}, func(tx pgx.Tx) error {
+		t := &pgTx{pgConn: pgConn{e.counter, tx}, batches: tx}
 		if err := f(t); err != nil {
 			return err
 		}
 		return t.flush(ctx)
-	}
-	if e.cockroach {
-		err := crdbpgx.ExecuteTx(crdb.WithMaxRetries(ctx, maxAttempts), e.pool, serializable, run)
-		if _, gaveUp := errors.AsType[*crdb.MaxRetriesExceededError](err); gaveUp {
-			return fmt.Errorf("%w: %w", ErrBusy, err)
-		}
-		if _, ambiguous := errors.AsType[*crdb.AmbiguousCommitError](err); ambiguous {
-			return fmt.Errorf("%w: %w", ErrUnknown, err)
-		}
-		return err
-	}
-	return retry(ctx, serializationFailure, func() error {
-		return once(ctx, func(ctx context.Context) (transaction, error) { return e.beginAs(ctx, serializable) }, f)
 	})
+	if _, gaveUp := errors.AsType[*crdb.MaxRetriesExceededError](err); gaveUp {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	if _, ambiguous := errors.AsType[*crdb.AmbiguousCommitError](err); ambiguous {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return err
 }
 
-// inTurn begins a transaction that no other one begun so runs beside. What reads and
+const beginSerializable = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+
+// inTurn is what begins a transaction that no other one begun so runs beside. What reads and
 // writes the same tables at SERIALIZABLE conflicts, as good as always while they are
 // small, or waits for each other's rows in a circle for the second after which the
 // server looks for such circles. The lock comes before the transaction's snapshot, so
 // whoever has waited for it sees what those before it have committed. It ends with the
 // transaction, also that of a replica that has stopped in the middle of it. CockroachDB
 // is not sent it.
-var inTurn = pgx.TxOptions{BeginQuery: "BEGIN ISOLATION LEVEL SERIALIZABLE; " +
-	"SET LOCAL idle_in_transaction_session_timeout = '10s'; LOCK TABLE write_turns IN EXCLUSIVE MODE"}
+var inTurn = []string{beginSerializable, "SET LOCAL idle_in_transaction_session_timeout = '10s'",
+	"LOCK TABLE write_turns IN EXCLUSIVE MODE"}
 
 func (e *postgresEngine) begin(ctx context.Context) (transaction, error) {
-	return e.beginAs(ctx, inTurn)
+	return e.beginWith(ctx, true, inTurn...)
 }
 
-func (e *postgresEngine) beginAs(ctx context.Context, o pgx.TxOptions) (transaction, error) {
-	tx, err := e.pool.BeginTx(ctx, o)
+// beginWith takes a connection; what begins the transaction there goes along with its
+// first statement.
+func (e *postgresEngine) beginWith(ctx context.Context, turn bool, opening ...string) (transaction, error) {
+	c, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &pgTx{pgConn: pgConn{e.counter, tx}, tx: tx}, nil
+	return &pgTx{pgConn: pgConn{e.counter, c}, batches: c, own: c, turn: turn, opening: opening}, nil
 }
 
 // grouped: CockroachDB commits many transactions side by side better than it runs one

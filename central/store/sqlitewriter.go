@@ -175,12 +175,10 @@ func (t *sqliteTx) query(ctx context.Context, stmt string, args ...any) (rows, e
 	return s.query(ctx, args)
 }
 
-func (t *sqliteTx) flush(ctx context.Context) error { return t.release(ctx, "") }
-
-func (t *sqliteTx) commit(ctx context.Context) error {
-	if err := t.flush(ctx); err != nil {
+func (t *sqliteTx) commit(ctx context.Context) (asked bool, err error) {
+	if err := t.release(ctx, ""); err != nil {
 		t.rollback(ctx)
-		return err
+		return false, err
 	}
 	n, err := t.w.log.commit(func() error {
 		_, err := t.w.conn.ExecContext(ctx, "COMMIT")
@@ -188,11 +186,11 @@ func (t *sqliteTx) commit(ctx context.Context) error {
 	})
 	if err != nil {
 		t.rollback(ctx)
-		return fmt.Errorf("commit: %w", err)
+		return true, fmt.Errorf("commit: %w", err)
 	}
 	t.seen = n
 	t.end()
-	return nil
+	return true, nil
 }
 
 func (t *sqliteTx) settle() error {

@@ -14,7 +14,7 @@ type attempt struct {
 	results []error   // theirs
 
 	ahead   readAhead
-	apart   bool    // each member sends its own rows: of those that shared some one has failed
+	apart   bool    // each member sends its own writes: of those that shared one some has failed
 	err     error   // the first that a member, the database or the check of a write reported
 	culprit *member // whose it was; nil: nobody's
 	asked   bool    // the commit was asked for
@@ -118,13 +118,8 @@ func (g *group) finish(ctx context.Context, tx transaction, a *attempt) {
 		tx.rollback(ctx)
 		return
 	}
-	if err := tx.flush(ctx); err != nil {
-		tx.rollback(ctx)
-		a.failed(err, nil)
-		return
-	}
-	a.asked = true
-	if err := tx.commit(ctx); err != nil {
+	asked, err := tx.commit(ctx)
+	if a.asked = asked; err != nil {
 		a.failed(err, nil)
 	}
 }
@@ -204,6 +199,10 @@ func (c *groupConn) exec(ctx context.Context, stmt string, args ...any) (int64, 
 func (c *groupConn) execLater(ctx context.Context, check func(int64, error) error, stmt string, args ...any) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if c.attempt.apart { // whose failure it is shows at once
+		n, err := c.exec(ctx, stmt, args...)
+		return c.noticed(check(n, err))
 	}
 	c.wrote = true
 	c.attempt.ahead.wrote(stmt, args)

@@ -42,6 +42,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Rollback", rollback},
 		{"Together", together},
 		{"TogetherButOne", togetherButOne},
+		{"TogetherWritten", togetherWritten},
 		{"TogetherAndGone", togetherAndGone},
 		{"TogetherReadAhead", togetherReadAhead},
 		{"DeployCost", deployCost},

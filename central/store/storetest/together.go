@@ -249,3 +249,49 @@ func togetherReadAhead(t *testing.T, s *store.Store) {
 		t.Errorf("%v rounds and the traits %v are left of %d", found.Extra["rounds"], found.Traits, n)
 	}
 }
+
+// togetherWritten: of a crowd that writes to single nodes each writes what it meant to,
+// also two to one node and what was NULL, and whoever cannot be served shows by itself.
+func togetherWritten(t *testing.T, s *store.Store) {
+	yes := true
+	var updates []func(context.Context, *store.Tx) error
+	write := func(name string, change func(*store.Node), times int) {
+		Insert(t, s, NewNode(name))
+		updates = append(updates, func(ctx context.Context, tx *store.Tx) error {
+			n, err := tx.Node(ctx, name)
+			for range times {
+				if err == nil {
+					change(n)
+					err = tx.UpdateNode(ctx, n)
+				}
+			}
+			return err
+		})
+	}
+	write("clean", func(n *store.Node) { n.AutomatedClean = &yes }, 1)
+	write("unclean", func(n *store.Node) { n.AutomatedClean = nil; n.Protected = true }, 1)
+	write("twice", func(n *store.Node) { n.Description += "+"; n.Generation++ }, 2)
+	write("a", func(n *store.Node) { n.Name = "same" }, 1)
+	write("b", func(n *store.Node) { n.Name = "same" }, 1)
+	write("c", func(n *store.Node) { n.Name = "other" }, 1)
+	before := read(t, s, "twice")
+	errs := crowd(t, s, updates...)
+	var taken *store.DuplicateError
+	if (errs[3] == nil) == (errs[4] == nil) || !errors.As(errors.Join(errs[3], errs[4]), &taken) || taken.Value != "same" {
+		t.Errorf("two that want one name: %v, %v", errs[3], errs[4])
+	}
+	if err := errors.Join(errs[0], errs[1], errs[2], errs[5]); err != nil {
+		t.Errorf("the others: %v", err)
+	}
+	if got := read(t, s, "clean").AutomatedClean; got == nil || !*got {
+		t.Errorf("automated_clean is %v, want true", got)
+	}
+	if got := read(t, s, "unclean"); got.AutomatedClean != nil || !got.Protected {
+		t.Errorf("automated_clean is %v, protected %v, want null and true", got.AutomatedClean, got.Protected)
+	}
+	after := read(t, s, "twice")
+	expect(t, "description written twice", after.Description, before.Description+"++")
+	expect(t, "generation", after.Generation, before.Generation+2)
+	expect(t, "revision", after.Revision, before.Revision+2)
+	read(t, s, "other")
+}
