@@ -83,7 +83,8 @@ var matrix = []struct{ route, owner, lessee string }{
 }
 
 // TestProjectsMayWhatIronicLetsThem asks as each of the matrix: who may not is refused, and
-// hears 403 where the node is no secret to them. Of who may, the rules are asked.
+// hears 403 where the node is no secret to them. Who may is asked for the rules, and where
+// nothing changes by it also for the answer.
 func TestProjectsMayWhatIronicLetsThem(t *testing.T) {
 	b := newGuarded(t)
 	admin := "system " + adminRoles
@@ -112,6 +113,11 @@ func TestProjectsMayWhatIronicLetsThem(t *testing.T) {
 				view := rules.For(&auth.Caller{Project: project, Roles: strings.Split(rolesOf[letter], ",")})
 				if !view.Allows(route.Policy, of) && (route.Own == "" || !view.Allows(route.Own, of)) {
 					t.Errorf("%s: %c of %s may not", row.route, letter, project)
+				}
+				if route.Method == "GET" {
+					if a := b.as(project+" "+rolesOf[letter], route.Method, path, body); a.StatusCode == 403 {
+						t.Errorf("%s as %c of %s: status 403: %s", row.route, letter, project, a.body)
+					}
 				}
 			}
 			for _, letter := range mayNot {
@@ -221,6 +227,11 @@ func TestTheSystemMayWhatIronicLetsIt(t *testing.T) {
 			view := rules.For(&auth.Caller{System: true, Roles: strings.Split(rolesOf[letter], ",")})
 			if !view.Allows(route.Policy, nobodys) {
 				t.Errorf("%s: %c of the system may not", row.route, letter)
+			}
+			if route.Method == "GET" {
+				if a := b.as("system "+rolesOf[letter], route.Method, path, body); a.StatusCode == 403 {
+					t.Errorf("%s as %c of the system: status 403: %s", row.route, letter, a.body)
+				}
 			}
 		}
 		for _, letter := range mayNot {

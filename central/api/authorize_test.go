@@ -20,7 +20,7 @@ const (
 )
 
 // wordOf is a strategy that believes what the header X-Who says: "system ROLE,…" or
-// "PROJECT ROLE,…".
+// "PROJECT[/NAME] ROLE,…".
 type wordOf struct{}
 
 func (wordOf) Authenticate(r *http.Request) (*auth.Caller, error) {
@@ -32,7 +32,7 @@ func (wordOf) Authenticate(r *http.Request) (*auth.Caller, error) {
 	if scope == "system" {
 		c.System = true
 	} else {
-		c.Project = scope
+		c.Project, c.ProjectName, _ = strings.Cut(scope, "/")
 	}
 	return c, nil
 }
