@@ -10,7 +10,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo test build lint unit race e2e tempest chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest
+.PHONY: help demo test build lint unit race e2e tempest python-agent chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -19,13 +19,14 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
+	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, the import table"
 	@echo "make bench   what is claimed about speed, measured: some 20 minutes (docs/benchmarks.md)"
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
 	@echo "make docs    the generated pages"
 
-packages-build packages-rack packages-test packages-tempest:
+packages-build packages-rack packages-test packages-tempest packages-python-agent:
 	@ops/setup/packages.sh $(@:packages-%=%)
 
 build: packages-build
@@ -62,6 +63,11 @@ e2e: packages-test build
 tempest:
 	@[ -n "$$IRONYARD_OPENSTACK_ROOT" ] || ops/setup/packages.sh tempest
 	IRONYARD_TEMPEST=1 $(GO) test -timeout 30m -count 1 -v ./e2e/clients/tempest
+
+python-agent: packages-test packages-python-agent build
+	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
+	e2e/clients/pythonagent/ramdisk.sh $(CACHE)/python-agent $(CACHE)
+	IRONYARD_E2E=1 IRONYARD_CACHE=$(CACHE) IRONYARD_PYTHON_AGENT=$(CACHE)/python-agent $(GO) test -timeout 3h -count 1 -v ./e2e/clients/pythonagent
 
 chaos: packages-test
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run TestChaos ./e2e/faults

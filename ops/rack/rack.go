@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,6 +52,7 @@ type Options struct {
 
 // Ports inside the rack's network.
 const (
+	apiPort   = "6385"
 	busPort   = "4222"
 	imagePort = "8089"
 )
@@ -151,21 +153,23 @@ func (r *Rack) serve(ctx context.Context, use func(ctx context.Context, r *Rack)
 	return g.Wait()
 }
 
-// connect makes bus and images reachable inside the rack's network.
+// connect makes API, bus and images reachable inside the rack's network.
 func (r *Rack) connect(ctx context.Context, g *errgroup.Group) (err error) {
 	if r.Operator, err = operator.New(r.Stack.Endpoint); err != nil {
 		return err
 	}
-	busIn, err := r.ns.Listen("tcp", net.JoinHostPort(r.Address().String(), busPort))
-	if err != nil {
-		return fmt.Errorf("listen for the bus inside the rack: %w", err)
-	}
-	g.Go(func() error {
-		return forward(ctx, busIn, func(ctx context.Context) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", r.Stack.BusAddress)
+	for port, to := range map[string]string{apiPort: strings.TrimPrefix(r.Stack.Endpoint, "http://"), busPort: r.Stack.BusAddress} {
+		in, err := r.ns.Listen("tcp", net.JoinHostPort(r.Address().String(), port))
+		if err != nil {
+			return fmt.Errorf("listen inside the rack for %s: %w", to, err)
+		}
+		g.Go(func() error {
+			return forward(ctx, in, func(ctx context.Context) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, "tcp", to)
+			})
 		})
-	})
+	}
 	imagesIn, err := r.ns.Listen("tcp", net.JoinHostPort(r.Address().String(), imagePort))
 	if err != nil {
 		return fmt.Errorf("listen for images inside the rack: %w", err)
@@ -181,6 +185,9 @@ func (r *Rack) connect(ctx context.Context, g *errgroup.Group) (err error) {
 	})
 	return nil
 }
+
+// APIURL is the API's base URL inside the rack's network.
+func (r *Rack) APIURL() string { return "http://" + net.JoinHostPort(r.Address().String(), apiPort) }
 
 // ImageURL is where the rack finds a file of Options.Images.
 func (r *Rack) ImageURL(name string) string {

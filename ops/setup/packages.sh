@@ -1,18 +1,20 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs and that are missing.
-#   packages.sh build|rack|test|tempest
+#   packages.sh build|rack|test|tempest|python-agent
 # Without apt-get, or without root, it prints which are missing and fails.
 set -eu
 build="gcc libc6-dev ca-certificates make zstd kmod"
 rack="$build qemu-system-x86 qemu-utils ovmf ipxe ipxe-qemu iproute2 dosfstools mtools fdisk grub-efi-amd64-bin grub-pc-bin grub-common cpio"
 tests="$rack postgresql python3-ironicclient python3-openstacksdk spin"
 tempest="$build python3-keystone python3-tempest tempest ironic-tempest-plugin"
+agent="$build debootstrap cpio"
 case "${1:-}" in
 build) want=$build ;;
 rack) want=$rack ;;
 test) want=$tests ;;
 tempest) want=$tempest ;;
-*) echo "usage: packages.sh build|rack|test|tempest" >&2; exit 2 ;;
+python-agent) want=$agent ;;
+*) echo "usage: packages.sh build|rack|test|tempest|python-agent" >&2; exit 2 ;;
 esac
 missing=
 for p in $want; do

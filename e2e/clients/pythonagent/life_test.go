@@ -21,28 +21,42 @@ func TestLife(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := limit(t, time.Hour)
 			id := enrolled(ctx, t, name)
-			to := func(verb string, state provision.State) {
-				t.Helper()
-				began := time.Now()
-				if err := theRack.Operator.Ask(ctx, id, verb, nil); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := theRack.Operator.Wait(ctx, id, state); err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%s: %s after %s", verb, state, time.Since(began).Round(time.Second))
-			}
-			to("manage", provision.Manageable)
-			to("inspect", provision.Manageable)
+			to(ctx, t, id, "manage", provision.Manageable)
+			to(ctx, t, id, "inspect", provision.Manageable)
 			inspected(ctx, t, id, name)
-			to("provide", provision.Available)
+			to(ctx, t, id, "provide", provision.Available)
 			if err := theRack.Operator.SetImage(ctx, id, qcow2()); err != nil {
 				t.Fatal(err)
 			}
 			deployed(ctx, t, id, name)
-			to("deleted", provision.Available)
+			to(ctx, t, id, "deleted", provision.Available)
 		})
 	}
+}
+
+// An agent that is told of central alone: it looks itself up, sends what it has found without
+// being asked, and heartbeats there.
+func TestAgentThatKnowsCentralOnly(t *testing.T) {
+	ctx := limit(t, time.Hour)
+	id := enrolled(ctx, t, "uefi-0", "ipa-api-url="+theRack.APIURL(), "ipa-inspection-callback-url="+theRack.APIURL()+"/v1/continue_inspection",
+		"ipa-inspection-collectors=default,logs")
+	to(ctx, t, id, "manage", provision.Manageable)
+	to(ctx, t, id, "inspect", provision.Manageable)
+	inspected(ctx, t, id, "uefi-0")
+	to(ctx, t, id, "provide", provision.Available)
+}
+
+// to asks for a verb and waits for its state.
+func to(ctx context.Context, t *testing.T, id, verb string, state provision.State) {
+	t.Helper()
+	began := time.Now()
+	if err := theRack.Operator.Ask(ctx, id, verb, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theRack.Operator.Wait(ctx, id, state); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %s after %s", verb, state, time.Since(began).Round(time.Second))
 }
 
 // inspected checks what the agent has found against the machine that was made.

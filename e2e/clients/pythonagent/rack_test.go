@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,15 +102,15 @@ func limit(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// enrolled enrols a machine; its node is left for a look when the test has failed.
-func enrolled(ctx context.Context, t *testing.T, name string) string {
+// enrolled enrols a machine whose ramdisk gets parameters besides its own; its node is left for a look when the test has failed.
+func enrolled(ctx context.Context, t *testing.T, name string, params ...string) string {
 	t.Helper()
 	m, err := theRack.Enrolment(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Clean = true
-	m.DriverInfo["kernel_append_params"] = "ipa-insecure=1 ipa-debug=1"
+	m.DriverInfo["kernel_append_params"] = strings.Join(append(params, "ipa-insecure=1", "ipa-debug=1"), " ")
 	id, err := theRack.Operator.Enrol(ctx, m)
 	if err != nil {
 		t.Fatal(err)
