@@ -34,7 +34,7 @@ var allocationTable = fields.New("allocation",
 	fields.Text("owner", allocationOwnerSince, func(a *store.Allocation) *string { return &a.Owner }).Post().Max(255).Sort(),
 	fields.Time("created_at", allocationsSince, func(a *store.Allocation) time.Time { return a.CreatedAt }).Sort(),
 	fields.Time("updated_at", allocationsSince, func(a *store.Allocation) time.Time { return a.UpdatedAt }).Sort(),
-)
+).Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"})
 
 // allocationName admits the name of an allocation.
 func allocationName(v any) error {

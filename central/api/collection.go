@@ -184,10 +184,7 @@ func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string
 	if err := c.table.CheckSort(r.Version, p.SortKey); err != nil {
 		return Reply{}, err
 	}
-	q := store.Page{Limit: p.Limit, SortKey: p.SortKey, Desc: p.Desc, Project: r.Scope()}
-	if p.SortKey == "id" {
-		q.SortKey = ""
-	}
+	q := store.Page{Limit: p.Limit, SortKey: c.table.Column(p.SortKey), Desc: p.Desc, Project: r.Scope()}
 	if err := c.checkMarker(r); err != nil {
 		return Reply{}, err
 	}

@@ -31,7 +31,7 @@ var inspectionRuleTable = fields.New("inspection rule",
 	ruleList("actions", func(i *store.InspectionRule) *[]any { return &i.Actions }, showAction).Must(),
 	fields.Time("created_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.CreatedAt }).Sort(),
 	fields.Time("updated_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.UpdatedAt }).Sort(),
-)
+).Columns(map[string]string{"scope": "id"})
 
 func phaseWords() []string {
 	var words []string

@@ -65,7 +65,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		str("uuid", 1, func(n *nodeView) *string { return &n.UUID }).List().Sort(),
 		str("name", 1, func(n *nodeView) *string { return &n.Name }).Write().List().Sort(),
 		computed("allocation_uuid", 52, func(n *nodeView) any { return orNull(n.AllocationUUID) }),
-		fields.Tristate("automated_clean", 47, func(n *nodeView) **bool { return &n.AutomatedClean }).Write(),
+		fields.Tristate("automated_clean", 47, func(n *nodeView) **bool { return &n.AutomatedClean }).Write().Sort(),
 		str("boot_mode", 75, func(n *nodeView) *string { return &n.BootMode }).Post().OneOf("bios", "uefi").Sort(),
 		fields.UUID("chassis_uuid", 1, func(n *nodeView) *string { return &n.ChassisUUID }).Write(),
 		computed("clean_step", 7, step(provision.Cleaning, provision.CleanWait, provision.CleanHold)),
@@ -124,11 +124,11 @@ var nodeTable = func() *fields.Table[nodeView] {
 		computed("provision_state", 1, visibleState).List().Sort(),
 		fields.Time("provision_updated_at", 1, func(n *nodeView) time.Time { return n.ProvisionUpdatedAt }).Sort(),
 		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }),
-		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.holder()) })),
+		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.holder()) })).Sort(),
 		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).Write().Max(80).Sort(),
 		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).Write().Sort(),
 		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).Write().Max(4096).Sort(),
-		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post(),
+		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post().Sort(),
 		computed("service_step", 87, step(provision.Servicing, provision.ServiceWait, provision.ServiceHold)),
 		str("shard", 82, func(n *nodeView) *string { return &n.Shard }).Write().Max(255).Sort(),
 		computed("target_power_state", 1, func(n *nodeView) any { return orNull(n.TargetPowerState) }).Sort(),
@@ -155,7 +155,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		list = append(list, interfaceField(kind))
 	}
 	slices.SortStableFunc(list, func(a, b nodeField) int { return compareNames(a.Name, b.Name) })
-	return fields.New("node", list...)
+	return fields.New("node", list...).Columns(map[string]string{"chassis_id": "chassis_uuid", "conductor_affinity": "id", "version": "id"})
 }()
 
 // putText appends an object as it lies in the database where the node has its text.

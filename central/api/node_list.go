@@ -120,6 +120,7 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	if q.Page, err = storePage(p); err != nil {
 		return q, p, err
 	}
+	q.SortKey = nodeTable.Column(p.SortKey)
 	if q.Page.Project = r.Scope(); q.Page.Project != "" && q.Marker != "" {
 		if _, err := s.node(r, q.Marker); err != nil {
 			return q, p, err

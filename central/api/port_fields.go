@@ -29,7 +29,7 @@ var portTable = fields.New("port",
 	fields.Bool("pxe_enabled", 19, true, func(p *store.Port) *bool { return &p.PXEEnabled }).Write().Sort(),
 	fields.Time("updated_at", 1, func(p *store.Port) time.Time { return p.UpdatedAt }).Sort(),
 	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).Write().Max(32).Sort(),
-).Strict()
+).Strict().Columns(map[string]string{"node_id": "node", "portgroup_id": "portgroup_uuid"})
 
 // macAddress is a field "address" that holds a MAC address in lower case.
 func macAddress[T any](since microversion.Version, at func(*T) *string) fields.Field[T] {

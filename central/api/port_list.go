@@ -88,7 +88,7 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	if q.Page, err = storePage(p); err != nil {
 		return q, p, err
 	}
-	q.Page.Project = r.Scope()
+	q.SortKey, q.Page.Project = portTable.Column(p.SortKey), r.Scope()
 	node := "node"
 	if r.Query.Has("node_uuid") {
 		node = "node_uuid" // which is older, and wins

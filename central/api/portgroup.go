@@ -39,7 +39,7 @@ var portgroupTable = fields.New("portgroup",
 	fields.Object("properties", 26, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write().Lenient(),
 	fields.Bool("standalone_ports_supported", 23, true, func(p *store.Portgroup) *bool { return &p.StandalonePortsSupported }).Write().Sort(),
 	fields.Time("updated_at", 23, func(p *store.Portgroup) time.Time { return p.UpdatedAt }).Sort(),
-).Strict()
+).Strict().Columns(map[string]string{"node_id": "node"})
 
 func (s *Server) portgroups() Resource {
 	const list, ports, one = "baremetal:portgroup:list", "baremetal:port:list", "portgroups/{portgroup}"

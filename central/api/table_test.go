@@ -1,6 +1,9 @@
 package api
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -95,5 +98,44 @@ func TestArguments(t *testing.T) {
 			}
 		}
 		b.want(400, "GET", list+"?colour=red", "1.115", "")
+	}
+}
+
+// Lists are sorted by what Ironic's tables have besides the fields that answers show, and by
+// what is not there for most nodes.
+func TestSortsByWhatIronicHas(t *testing.T) {
+	b := newBench(t)
+	b.want(201, "POST", "/v1/chassis", "1.115", `{"uuid":"cccccccc-2222-4333-8444-555555555555"}`)
+	for i, more := range []string{`"automated_clean":true`, `"automated_clean":false,"chassis_uuid":"cccccccc-2222-4333-8444-555555555555"`, `"owner":"x"`} {
+		b.want(201, "POST", "/v1/nodes", "1.115", fmt.Sprintf(`{"name":"s%d","driver":"fake-hardware",%s}`, i, more))
+		b.want(201, "POST", "/v1/ports", "1.115", fmt.Sprintf(`{"node_ident":"s%d","address":"52:54:00:00:77:0%d"}`, i, i))
+	}
+	// What the order ends with; nodes that are alike come in that of their UUIDs here.
+	for sort, want := range map[string]string{"automated_clean": "s2 s1 s0", "chassis_id": "s1", "owner": "s2", "version": "", "reservation": "", "conductor_affinity": "", "secure_boot": ""} {
+		for _, dir := range []string{"asc", "desc"} {
+			var got []string
+			for next := "/v1/nodes?limit=1&fields=name&sort_dir=" + dir + "&sort_key=" + sort; next != ""; {
+				page := b.want(200, "GET", next, "1.115", "").object(t)
+				for _, n := range page["nodes"].([]any) {
+					got = append(got, n.(map[string]any)["name"].(string))
+				}
+				next, _ = page["next"].(string)
+				next = strings.TrimPrefix(next, "http://ironyard.example:6385")
+			}
+			if dir == "desc" {
+				slices.Reverse(got)
+			}
+			if len(got) != 3 || !strings.HasSuffix(strings.Join(got, " "), want) {
+				t.Errorf("sorted by %s, %s: %q, want %s", sort, dir, got, want)
+			}
+		}
+	}
+	for _, list := range []string{"ports?sort_key=node_id", "ports?sort_key=portgroup_id", "portgroups?sort_key=node_id", "volume/connectors?sort_key=node_id",
+		"volume/targets?sort_key=node_id", "allocations?sort_key=node_id", "allocations?sort_key=conductor_affinity", "inspection_rules?sort_key=scope"} {
+		b.want(200, "GET", "/v1/"+list, "1.115", "")
+		b.want(200, "GET", "/v1/"+list+"&sort_dir=desc", "1.115", "")
+	}
+	for _, list := range []string{"nodes?sort_key=node_id", "nodes?sort_key=chassis_uuid", "chassis?sort_key=node_id", "ports?sort_key=node_uuid", "nodes?sort_key=deploy_interface"} {
+		b.want(400, "GET", "/v1/"+list, "1.115", "")
 	}
 }

@@ -10,8 +10,13 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
+// fillWorks gives some nodes of fillNodes open work, and many some that has ended.
+const fillWorks = `INSERT INTO works (id, node, state, owner, generation, verb, entry, requested_at) SELECT 'w' || lpad(i::text, 12, '0'), '00000000-0000-0000-0000-' || lpad(i::text, 12, '0'),
+	CASE WHEN i % 200 = 0 THEN 'open' ELSE 'ended' END, 'rack-' || i % 40, 1, 'deploy', 'deploying', i FROM generate_series(1, 100000) AS i`
+
 // fillOthers makes what belongs to the nodes of fillNodes: 100,000 rows of each kind.
 var fillOthers = []string{
+	fillWorks,
 	`INSERT INTO ports (uuid, node, created_at, address, name, portgroup_uuid)
 SELECT 'p' || lpad(i::text, 12, '0'), '00000000-0000-0000-0000-' || lpad((i / 2 + 1)::text, 12, '0'), i / 3, 'a' || i,
 	CASE WHEN i % 10 = 0 THEN 'port-' || i ELSE '' END, CASE WHEN i % 2 = 0 THEN 'g' || lpad(i::text, 12, '0') ELSE '' END FROM generate_series(1, 100000) AS i`,

@@ -1,7 +1,24 @@
 package store
 
+import (
+	"maps"
+	"slices"
+)
+
 // NodesStatement is the statement of a page of nodes that are shown, and its arguments.
 func NodesStatement(q NodeQuery) (string, []any, error) { return nodesStatement(selectShown, q) }
+
+// NodeParts are the statements of a page in an order of nodeOrders, each from its start.
+func NodeParts(q NodeQuery) (list []string, args [][]any) {
+	for _, having := range []bool{false, true} {
+		stmt, a := nodeOrders[q.SortKey].part(selectShown, q, having, nil)
+		list, args = append(list, stmt), append(args, a)
+	}
+	return list, args
+}
+
+// OrdersInParts are the keys of nodeOrders.
+func OrdersInParts() []string { return slices.Sorted(maps.Keys(nodeOrders)) }
 
 // NodeSorts are the keys by which nodes are sorted.
 var NodeSorts = nodeSorts

@@ -107,24 +107,21 @@ func (e *InvalidSortError) Error() string { return fmt.Sprintf("cannot sort by %
 // Nodes returns a page of nodes. A marker that does not exist is ErrNotFound, an
 // unknown sort key an *InvalidSortError.
 func (s *Store) Nodes(ctx context.Context, q NodeQuery) ([]*Node, error) {
-	stmt, args, err := nodesStatement(selectNodes, q)
-	if err != nil {
-		return nil, err
-	}
 	var list []*Node
 	scan := borrowScanner()
 	defer scan.giveBack()
-	r, err := s.engine.query(ctx, stmt, args...)
-	err = scanAll(r, err, func(r rows) error {
-		n, err := scan.node(r)
-		list = append(list, n)
-		return err
+	err := s.eachStatement(ctx, selectNodes, q, func(stmt string, args []any) (count int, err error) {
+		r, err := s.engine.query(ctx, stmt, args...)
+		err = scanAll(r, err, func(r rows) error {
+			n, err := scan.node(r)
+			list = append(list, n)
+			count++
+			return err
+		})
+		return count, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	if len(list) == 0 && q.Marker != "" {
-		return nil, s.markerExists(ctx, selectNodeExists, "node", q.Marker)
 	}
 	return list, nil
 }
@@ -147,7 +144,14 @@ func nodesStatement(what string, q NodeQuery) (string, []any, error) {
 	if !nodeSorts[q.SortKey] {
 		return "", nil, &InvalidSortError{q.SortKey}
 	}
-	var f filter
+	f := nodesFilter(q)
+	tail := f.page(q.Page, "nodes", "n", q.SortKey)
+	return what + tail, f.args, nil
+}
+
+// nodesFilter is the conditions of a list of nodes.
+func nodesFilter(q NodeQuery) *filter {
+	f := new(filter)
 	f.in("n.uuid", q.UUIDs)
 	f.set("n.instance_uuid", q.InstanceUUID)
 	f.set("n.instance_name", q.InstanceName)
@@ -190,8 +194,7 @@ func nodesStatement(what string, q NodeQuery) (string, []any, error) {
 	case !q.IncludeChildren:
 		f.conds = append(f.conds, "n.parent_node = ''")
 	}
-	tail := f.page(q.Page, "nodes", "n", q.SortKey)
-	return what + tail, f.args, nil
+	return f
 }
 
 func init() {

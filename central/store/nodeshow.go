@@ -75,19 +75,16 @@ var shownScanners = sync.Pool{New: func() any { return newShownScanner() }}
 // intent it was put together from is missing, and some objects are in its Texts.
 // Errors are those of Nodes.
 func (s *Store) ShowNodes(ctx context.Context, q NodeQuery, show func(*Node)) (count int, err error) {
-	stmt, args, err := nodesStatement(selectShown, q)
-	if err != nil {
-		return 0, err
-	}
-	err = showRows(ctx, s.engine, stmt, args, func(n *Node) {
-		count++
-		show(n)
+	err = s.eachStatement(ctx, selectShown, q, func(stmt string, args []any) (int, error) {
+		before := count
+		err := showRows(ctx, s.engine, stmt, args, func(n *Node) {
+			count++
+			show(n)
+		})
+		return count - before, err
 	})
 	if err != nil {
 		return count, fmt.Errorf("list nodes: %w", err)
-	}
-	if count == 0 && q.Marker != "" {
-		return 0, s.markerExists(ctx, selectNodeExists, "node", q.Marker)
 	}
 	return count, nil
 }

@@ -32,20 +32,17 @@ func (s *Store) NodeStamp(ctx context.Context, uuid string) (Stamp, error) {
 // NodeStamps calls each for every node of a page, in order, and returns how many there
 // were. Errors are those of Nodes.
 func (s *Store) NodeStamps(ctx context.Context, q NodeQuery, each func(uuid string, stamp Stamp)) (count int, err error) {
-	stmt, args, err := nodesStatement(selectStamps, q)
-	if err != nil {
-		return 0, err
-	}
-	err = readStamps(ctx, s.engine, stmt, args, func(uuid string, stamp Stamp) error {
-		count++
-		each(uuid, stamp)
-		return nil
+	err = s.eachStatement(ctx, selectStamps, q, func(stmt string, args []any) (int, error) {
+		before := count
+		err := readStamps(ctx, s.engine, stmt, args, func(uuid string, stamp Stamp) error {
+			count++
+			each(uuid, stamp)
+			return nil
+		})
+		return count - before, err
 	})
 	if err != nil {
 		return count, fmt.Errorf("list nodes: %w", err)
-	}
-	if count == 0 && q.Marker != "" {
-		return 0, s.markerExists(ctx, selectNodeExists, "node", q.Marker)
 	}
 	return count, nil
 }

@@ -29,7 +29,7 @@ var portColumns = []column[Port]{
 	{"internal_info", intent, func(p *Port) any { return asObject(&p.InternalInfo) }},
 }
 
-var portSorts = map[string]bool{"uuid": true, "created_at": true, "updated_at": true, "address": true, "name": true,
+var portSorts = map[string]bool{"uuid": true, "created_at": true, "updated_at": true, "node": true, "portgroup_uuid": true, "address": true, "name": true,
 	"pxe_enabled": true, "physical_network": true, "is_smartnic": true, "description": true, "vendor": true, "category": true,
 	"available_for_dynamic_portgroup": true}
 

@@ -43,7 +43,7 @@ var portgroups = newTable(table[Portgroup]{
 		{"internal_info", intent, func(p *Portgroup) any { return asObject(&p.InternalInfo) }},
 	},
 	idents: []string{"name"},
-	sorts: []string{"updated_at", "address", "name", "mode", "standalone_ports_supported", "dynamic_portgroup",
+	sorts: []string{"updated_at", "node", "address", "name", "mode", "standalone_ports_supported", "dynamic_portgroup",
 		"physical_network", "category"},
 	filters: func(f *filter) {
 		PortgroupQuery{Nodes: []string{"n"}, Address: "a", Shards: []string{"s"}, ConductorGroups: []string{"g"}}.filter(f)

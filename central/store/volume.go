@@ -42,7 +42,7 @@ var volumeConnectors = newTable(table[VolumeConnector]{
 		{"connector_id", intent, func(v *VolumeConnector) any { return &v.ConnectorID }},
 		{"extra", intent, func(v *VolumeConnector) any { return asObject(&v.Extra) }},
 	},
-	sorts:   []string{"updated_at", "type", "connector_id"},
+	sorts:   []string{"updated_at", "node", "type", "connector_id"},
 	filters: func(f *filter) { VolumeQuery{Nodes: []string{"n"}}.filter(f) },
 	stamps:  func(v *VolumeConnector) (created, updated *time.Time) { return &v.CreatedAt, &v.UpdatedAt },
 	value: func(v *VolumeConnector, field string) string {
@@ -63,7 +63,7 @@ var volumeTargets = newTable(table[VolumeTarget]{
 		{"properties", intent, func(v *VolumeTarget) any { return asObject(&v.Properties) }},
 		{"extra", intent, func(v *VolumeTarget) any { return asObject(&v.Extra) }},
 	},
-	sorts:   []string{"updated_at", "volume_type", "volume_id", "boot_index"},
+	sorts:   []string{"updated_at", "node", "volume_type", "volume_id", "boot_index"},
 	filters: func(f *filter) { VolumeQuery{Nodes: []string{"n"}}.filter(f) },
 	stamps:  func(v *VolumeTarget) (created, updated *time.Time) { return &v.CreatedAt, &v.UpdatedAt },
 	value: func(v *VolumeTarget, field string) string {

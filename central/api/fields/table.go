@@ -13,6 +13,7 @@ type Table[T any] struct {
 	fields   []Field[T]
 	index    map[string]int
 	strict   bool
+	columns  map[string]string
 	// all and short are the selections by version.
 	all, short [microversion.Max + 1]Selection
 }
@@ -40,6 +41,23 @@ func New[T any](resource string, list ...Field[T]) *Table[T] {
 
 // Strict lets no PATCH take away a field that is newer than it.
 func (t *Table[T]) Strict() *Table[T] { t.strict = true; return t }
+
+// Columns names what Ironic's database has besides the fields, and what a list is sorted by
+// whose sort key it is: its own numbers, which no answer shows, become the order in which
+// rows were made (id), or that of the UUIDs for which they stand.
+func (t *Table[T]) Columns(columns map[string]string) *Table[T] { t.columns = columns; return t }
+
+// Column is what a list is sorted by for a sort key that CheckSort has admitted; empty: by
+// the time at which rows were made.
+func (t *Table[T]) Column(key string) string {
+	if column, ok := t.columns[key]; ok {
+		key = column
+	}
+	if key == "id" {
+		return ""
+	}
+	return key
+}
 
 // Lookup returns a field by name.
 func (t *Table[T]) Lookup(name string) (*Field[T], bool) {
@@ -101,7 +119,7 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 
 // CheckSort admits a sort key: 400 for unknown and unsortable fields, 406 for newer ones.
 func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
-	if key == "id" {
+	if _, hidden := t.columns[key]; hidden || key == "id" {
 		return nil
 	}
 	f, ok := t.Lookup(key)

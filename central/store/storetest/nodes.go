@@ -12,6 +12,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 func nodeRoundTrip(t *testing.T, s *store.Store) {
@@ -194,13 +195,58 @@ func filters(t *testing.T, s *store.Store) {
 	}
 }
 
+// truth is a text that sorts as Ironic sorts null, false and true.
+func truth(b *bool) string {
+	if b == nil {
+		return ""
+	}
+	return map[bool]string{false: "0", true: "1"}[*b]
+}
+
 func paging(t *testing.T, s *store.Store) {
-	Insert(t, s, numbered("n", 9)...)
-	for _, sort := range []string{"created_at", "name", "uuid", "provision_state", "maintenance", "updated_at"} {
+	nodes := numbered("n", 9)
+	yes, no := true, false
+	for i, n := range nodes { // some have the same, some have nothing
+		n.AutomatedClean, n.SecureBoot = []*bool{nil, &yes, &no}[i%3], []*bool{&no, nil}[i%2]
+		if i%4 > 1 {
+			n.Owner, n.Lessee, n.InstanceName, n.InstanceUUID, n.ChassisUUID = string(rune('c'-i%3)), "l", string(rune('z'-i)), uuid.NewString(), "c"
+		}
+	}
+	Insert(t, s, nodes...)
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		var errs []error
+		for i, n := range nodes {
+			if i%3 == 1 {
+				w := NewWork(n, work.Deploy)
+				w.Owner = string(rune('z' - i))
+				errs = append(errs, tx.InsertWork(ctx, w))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	value := map[string]func(*store.Node) string{
+		"reservation": func(n *store.Node) string { return n.Reservation }, "owner": func(n *store.Node) string { return n.Owner },
+		"instance_uuid": func(n *store.Node) string { return n.InstanceUUID }, "instance_name": func(n *store.Node) string { return n.InstanceName },
+		"automated_clean": func(n *store.Node) string { return truth(n.AutomatedClean) }, "secure_boot": func(n *store.Node) string { return truth(n.SecureBoot) },
+	}
+	for _, sort := range []string{"created_at", "name", "uuid", "provision_state", "maintenance", "updated_at", "reservation", "automated_clean", "secure_boot",
+		"owner", "lessee", "instance_uuid", "instance_name", "chassis_uuid"} {
 		for _, desc := range []bool{false, true} {
 			whole, err := s.Nodes(t.Context(), store.NodeQuery{Page: store.Page{SortKey: sort, Desc: desc}})
 			if err != nil || len(whole) != 9 {
 				t.Fatalf("sort by %s: %d nodes, error %v", sort, len(whole), err)
+			}
+			if of := value[sort]; of != nil {
+				var values []string
+				for _, n := range whole {
+					values = append(values, of(n))
+				}
+				if desc {
+					slices.Reverse(values)
+				}
+				if !slices.IsSorted(values) || values[0] != "" || values[8] == "" {
+					t.Errorf("sorted by %s, desc %t: %q", sort, desc, values)
+				}
 			}
 			var got []string
 			page := store.Page{SortKey: sort, Desc: desc, Limit: 2}

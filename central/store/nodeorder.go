@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Some orders are made of parts that are walked one after the other: first the nodes that
+// have nothing there (null, in Ironic), then the others, which an index of their own holds.
+// So no index has every node in it for an order that few ask for, and a page reads little
+// more than it returns as long as those that have nothing are not the rare ones.
+
+// nodeOrder is such an order.
+type nodeOrder struct {
+	lacking, having string // conditions of the two parts
+	expr            string // by which the second is ordered
+	// of is a node's value, nil for nothing.
+	of func(*Node) any
+}
+
+// reservation is the expression of what Node.finish computes.
+const reservation = "CASE WHEN n.observed_generation >= n.generation AND n.observed_owner <> '' THEN n.observed_owner ELSE w.owner END"
+
+var nodeOrders = map[string]nodeOrder{
+	"automated_clean": nullableOrder("automated_clean", func(n *Node) *bool { return n.AutomatedClean }),
+	"secure_boot":     nullableOrder("secure_boot", func(n *Node) *bool { return n.SecureBoot }),
+	"owner":           textOrder("owner", func(n *Node) string { return n.Owner }),
+	"lessee":          textOrder("lessee", func(n *Node) string { return n.Lessee }),
+	"instance_uuid":   textOrder("instance_uuid", func(n *Node) string { return n.InstanceUUID }),
+	"instance_name":   textOrder("instance_name", func(n *Node) string { return n.InstanceName }),
+	"chassis_uuid":    textOrder("chassis_uuid", func(n *Node) string { return n.ChassisUUID }),
+	// Open works have an index that holds no others.
+	"reservation": {"NOT EXISTS (SELECT 1 FROM works o WHERE o.node = n.uuid AND o.state = 'open')",
+		"n.uuid IN (SELECT o.node FROM works o WHERE o.state = 'open')", reservation, func(n *Node) any {
+			if n.WorkID == "" {
+				return nil
+			}
+			return n.Reservation
+		}},
+}
+
+func nullableOrder(column string, at func(*Node) *bool) nodeOrder {
+	return nodeOrder{"n." + column + " IS NULL", "n." + column + " IS NOT NULL", "n." + column, func(n *Node) any {
+		if b := at(n); b != nil {
+			return *b
+		}
+		return nil
+	}}
+}
+
+func textOrder(column string, at func(*Node) string) nodeOrder {
+	return nodeOrder{"n." + column + " = ''", "n." + column + " <> ''", "n." + column, func(n *Node) any {
+		if text := at(n); text != "" {
+			return text
+		}
+		return nil
+	}}
+}
+
+// part is the statement of one of the two parts, behind the node after, if that is not nil.
+func (o nodeOrder) part(what string, q NodeQuery, having bool, after *Node) (string, []any) {
+	f := nodesFilter(q)
+	f.visible(q.Page.Project, "nodes", "n")
+	keys, values := []string{"n.created_at", "n.uuid"}, []any{}
+	if after != nil {
+		values = []any{toMicros(after.CreatedAt), after.UUID}
+	}
+	if having {
+		f.conds = append(f.conds, o.having)
+		keys = append([]string{o.expr}, keys...)
+		if after != nil {
+			values = append([]any{o.of(after)}, values...)
+		}
+	} else {
+		f.conds = append(f.conds, o.lacking)
+	}
+	dir, cmp := " ASC", ">"
+	if q.Desc {
+		dir, cmp = " DESC", "<"
+	}
+	if after != nil {
+		f.add("("+strings.Join(keys, ", ")+") "+cmp+" (?"+strings.Repeat(", ?", len(values)-1)+")", values...)
+	}
+	return what + f.where() + " ORDER BY " + strings.Join(keys, dir+", ") + dir + " LIMIT " + strconv.Itoa(q.Limit), f.args
+}
+
+// eachStatement calls run for the statements whose rows, one after the other, are a page of
+// nodes, until there are enough: run says how many it has read. Errors are those of Nodes.
+func (s *Store) eachStatement(ctx context.Context, what string, q NodeQuery, run func(stmt string, args []any) (int, error)) error {
+	order, inParts := nodeOrders[q.SortKey]
+	if !inParts {
+		stmt, args, err := nodesStatement(what, q)
+		if err != nil {
+			return err
+		}
+		n, err := run(stmt, args)
+		if err == nil && n == 0 && q.Marker != "" {
+			err = s.markerExists(ctx, selectNodeExists, "node", q.Marker)
+		}
+		return err
+	}
+	if q.Limit <= 0 {
+		q.Limit = 1000
+	}
+	var after *Node
+	parts := []bool{false, true}
+	if q.Desc {
+		slices.Reverse(parts)
+	}
+	if q.Marker != "" {
+		var err error
+		if after, err = readNode(ctx, s.engine, q.Marker, "", false); err != nil {
+			return fmt.Errorf("the marker of a list: %w", err)
+		}
+		parts = parts[slices.Index(parts, order.of(after) != nil):]
+	}
+	for _, having := range parts {
+		stmt, args := order.part(what, q, having, after)
+		n, err := run(stmt, args)
+		if err != nil || n >= q.Limit {
+			return err
+		}
+		q.Limit, after = q.Limit-n, nil
+	}
+	return nil
+}
+
+func init() {
+	builders = append(builders, func() (out []string) {
+		yes := true
+		marker := &Node{AutomatedClean: &yes, SecureBoot: &yes, WorkID: "w", Owner: "o", Lessee: "l", InstanceUUID: "i", InstanceName: "i", ChassisUUID: "c"}
+		for _, key := range slices.Sorted(maps.Keys(nodeOrders)) {
+			for _, desc := range []bool{false, true} {
+				for _, having := range []bool{false, true} {
+					stmt, _ := nodeOrders[key].part(selectNodes, NodeQuery{Page: Page{Limit: 1, Desc: desc}}, having, marker)
+					out = append(out, stmt)
+				}
+			}
+		}
+		return out
+	})
+}
