@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/sync/singleflight"
 )
 
 // OIDCConfig is what OIDC needs. Issuer and Audience are required.
@@ -34,6 +35,9 @@ type OIDC struct {
 
 	mu   sync.Mutex
 	keys oidc.KeySet // nil: not discovered yet
+	// discovery is shared by the requests that come meanwhile: an issuer that does not
+	// answer must not make them wait one after the other.
+	discovery singleflight.Group
 }
 
 // algorithms are those by which a token may be signed: none with a shared secret.
@@ -119,10 +123,20 @@ func (o *OIDC) token(r *http.Request) string {
 
 func (o *OIDC) issuersKeys() (oidc.KeySet, error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.keys != nil {
-		return o.keys, nil
+	keys := o.keys
+	o.mu.Unlock()
+	if keys != nil {
+		return keys, nil
 	}
+	found, err, _ := o.discovery.Do("", func() (any, error) { return o.discover() })
+	if err != nil {
+		return nil, err
+	}
+	return found.(oidc.KeySet), nil
+}
+
+// discover asks the issuer where its keys are.
+func (o *OIDC) discover() (oidc.KeySet, error) {
 	provider, err := oidc.NewProvider(o.background(), o.cfg.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("read the discovery document of %s: %w", o.cfg.Issuer, err)
@@ -133,8 +147,11 @@ func (o *OIDC) issuersKeys() (oidc.KeySet, error) {
 	if err := provider.Claims(&doc); err != nil || doc.KeysURL == "" {
 		return nil, fmt.Errorf("the discovery document of %s names no keys", o.cfg.Issuer)
 	}
-	o.keys = oidc.NewRemoteKeySet(o.background(), doc.KeysURL)
-	return o.keys, nil
+	keys := oidc.NewRemoteKeySet(o.background(), doc.KeysURL)
+	o.mu.Lock()
+	o.keys = keys
+	o.mu.Unlock()
+	return keys, nil
 }
 
 // signature checks signatures and keeps why one could not be checked.

@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -162,6 +164,43 @@ func TestOIDCFollowsTheIssuersKeys(t *testing.T) {
 	if _, err := o.Authenticate(bearer(i.token(nil))); status(err) != 503 {
 		t.Errorf("with a key that cannot be fetched: %v", err)
 	}
+}
+
+// Whoever comes while the issuer does not answer waits for the same question, not for a
+// turn to ask it.
+func TestOIDCSilentIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 10 * time.Second
+		var asked atomic.Int32
+		o, err := NewOIDC(OIDCConfig{Issuer: "https://sso.example", Audience: "ironyard", Client: &http.Client{Transport: silence(func() {
+			asked.Add(1)
+			time.Sleep(patience) // of the bubble's clock
+		})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if _, err := o.Authenticate(bearer("x")); status(err) != 503 {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != patience || asked.Load() != 1 {
+			t.Errorf("20 requests were refused after %s, the issuer was asked %d times; want %s and once", took, asked.Load(), patience)
+		}
+	})
+}
+
+// silence is an issuer that does not answer.
+type silence func()
+
+func (s silence) RoundTrip(*http.Request) (*http.Response, error) {
+	s()
+	return nil, errors.New("no answer")
 }
 
 // accepted waits until a token is: a fetch of keys that is under way serves whoever
