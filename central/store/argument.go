@@ -8,14 +8,19 @@ import (
 // snapshot returns arguments as they are now: those of a column point into a row,
 // which its owner goes on changing.
 func snapshot(args []any) ([]any, error) {
-	out := make([]any, len(args))
-	for i, a := range args {
-		var err error
-		if out[i], err = valueOf(a); err != nil {
+	return appendSnapshot(make([]any, 0, len(args)), args)
+}
+
+// appendSnapshot appends what snapshot returns.
+func appendSnapshot(list, args []any) ([]any, error) {
+	for _, a := range args {
+		v, err := valueOf(a)
+		if err != nil {
 			return nil, err
 		}
+		list = append(list, v)
 	}
-	return out, nil
+	return list, nil
 }
 
 // valueOf is an argument as it is now; two of one column are equal (==) if their rows are.

@@ -80,8 +80,24 @@ type AuditQuery struct {
 func auditStatement(q AuditQuery) (string, []any) {
 	var f filter
 	f.equal("a.node", q.Node)
-	f.equal("a.object", q.Object)
-	f.equal("a.user_name", q.User)
+	if q.Object == "" || q.Node != "" {
+		f.equal("a.object", q.Object)
+		return selectAudit + q.tail(&f), f.args
+	}
+	// Most lines are about a node alone, which their index by node finds: that by object
+	// has the others.
+	f.add("a.node = ? AND a.object = a.node", q.Object)
+	alone := selectAudit + q.tail(&f)
+	f.conds = nil
+	f.add("a.object = ? AND a.object <> a.node", q.Object)
+	others := selectAudit + q.tail(&f)
+	columns := names(auditColumns, "")
+	return "SELECT " + columns + " FROM (" + alone + ") alone UNION ALL SELECT " + columns + " FROM (" + others + ") others" + q.order("audit", "", "uuid"), f.args
+}
+
+// tail adds what q asks for besides node and object.
+func (q AuditQuery) tail(f *filter) string {
+	f.set("a.user_name", q.User)
 	f.equal("a.action", q.Action)
 	f.equal("a.result", q.Result)
 	f.equal("a.request_id", q.RequestID)
@@ -91,8 +107,7 @@ func auditStatement(q AuditQuery) (string, []any) {
 	if !q.Until.IsZero() {
 		f.add("a.uuid < ?", idAt(q.Until))
 	}
-	tail := f.page(q.Page, "audit", "a", "uuid")
-	return selectAudit + tail, f.args
+	return f.page(q.Page, "audit", "a", "uuid")
 }
 
 func init() {
@@ -100,7 +115,8 @@ func init() {
 		t := time.Unix(1, 0)
 		asc, _ := auditStatement(AuditQuery{Page: Page{Marker: "m"}, Object: "o", Node: "n", User: "u", Action: "a", Result: "r", RequestID: "q", Since: t, Until: t})
 		desc, _ := auditStatement(AuditQuery{Page: Page{Desc: true}})
-		return []string{asc, desc}
+		object, _ := auditStatement(AuditQuery{Page: Page{Marker: "m", Desc: true}, Object: "o", User: "u", Since: t})
+		return []string{asc, desc, object}
 	})
 }
 

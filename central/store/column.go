@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -53,9 +54,15 @@ func outer[T any](columns []column[T], prefix string) string {
 }
 
 func fields[T any](columns []column[T], row *T, classes ...class) []any {
-	var list []any
-	for _, c := range pick(columns, classes...) {
-		list = append(list, c.field(row))
+	return appendFields(make([]any, 0, len(columns)), columns, row, classes...)
+}
+
+// appendFields appends what fields returns.
+func appendFields[T any](list []any, columns []column[T], row *T, classes ...class) []any {
+	for _, c := range columns {
+		if len(classes) == 0 || slices.Contains(classes, c.class) {
+			list = append(list, c.field(row))
+		}
 	}
 	return list
 }
@@ -67,10 +74,8 @@ func pick[T any](columns []column[T], classes ...class) []column[T] {
 	}
 	var out []column[T]
 	for _, c := range columns {
-		for _, k := range classes {
-			if c.class == k {
-				out = append(out, c)
-			}
+		if slices.Contains(classes, c.class) {
+			out = append(out, c)
 		}
 	}
 	return out

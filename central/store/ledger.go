@@ -99,18 +99,18 @@ type kept []*additions
 
 // add keeps rows back.
 func (k *kept) add(to *ledger, check func(int64, error) error, args []any) error {
-	values, err := snapshot(args)
-	if err != nil {
-		return err
-	}
 	i := slices.IndexFunc(*k, func(a *additions) bool { return a.to == to })
 	if i < 0 {
 		i = len(*k)
 		*k = append(*k, &additions{to: to})
 	}
 	a, from := (*k)[i], &adder{check}
-	a.args = append(a.args, values...)
-	for range len(values) / to.width {
+	values, err := appendSnapshot(a.args, args)
+	if err != nil {
+		return err
+	}
+	a.args = values
+	for range len(args) / to.width {
 		a.from = append(a.from, from)
 	}
 	return nil

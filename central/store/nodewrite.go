@@ -49,7 +49,7 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 		n.CreatedAt = now
 	}
 	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt = n.AcceptedState, n.AcceptedTarget, n.AcceptedAt
-	args := append([]any{n.Revision}, fields(nodeColumns, n, nodeWritten...)...)
+	args := appendFields(append(make([]any, 0, nodeLedger.width), n.Revision), nodeColumns, n, nodeWritten...)
 	err := tx.addLater(ctx, nodeLedger, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, args)
 	if err != nil {
 		return err

@@ -176,19 +176,27 @@ func (f *filter) visible(project, table, alias string) {
 // page adds the keyset condition and returns ORDER BY and LIMIT. column is one of
 // the table's, never text from outside.
 func (f *filter) page(p Page, table, alias, column string) string {
+	f.visible(p.Project, table, alias)
+	if p.Marker != "" {
+		keys, cmp := sortKeys(table, column), ">"
+		if p.Desc {
+			cmp = "<"
+		}
+		f.add("("+prefixed(alias+".", keys, "")+") "+cmp+" (SELECT "+prefixed("m.", keys, "")+" FROM "+table+" m WHERE m.uuid = ?)", p.Marker)
+	}
+	return f.where() + p.order(table, alias+".", column)
+}
+
+// order returns ORDER BY and LIMIT; prefix is that of the columns.
+func (p Page) order(table, prefix, column string) string {
 	if p.Limit <= 0 {
 		p.Limit = 1000
 	}
-	dir, cmp := " ASC", ">"
+	dir := " ASC"
 	if p.Desc {
-		dir, cmp = " DESC", "<"
+		dir = " DESC"
 	}
-	f.visible(p.Project, table, alias)
-	keys := sortKeys(table, column)
-	if p.Marker != "" {
-		f.add("("+prefixed(alias, keys, "")+") "+cmp+" (SELECT "+prefixed("m", keys, "")+" FROM "+table+" m WHERE m.uuid = ?)", p.Marker)
-	}
-	return f.where() + " ORDER BY " + prefixed(alias, keys, dir) + " LIMIT " + strconv.Itoa(p.Limit)
+	return " ORDER BY " + prefixed(prefix, sortKeys(table, column), dir) + " LIMIT " + strconv.Itoa(p.Limit)
 }
 
 // sortKeys are the columns of an order by column: those of an index, where there is one.
@@ -202,11 +210,11 @@ func sortKeys(table, column string) []string {
 	return []string{column, "uuid"}
 }
 
-// prefixed returns "alias.a DESC, alias.b DESC".
-func prefixed(alias string, columns []string, suffix string) string {
+// prefixed returns "alias.a DESC, alias.b DESC" for the prefix "alias.".
+func prefixed(prefix string, columns []string, suffix string) string {
 	list := make([]string, len(columns))
 	for i, c := range columns {
-		list[i] = alias + "." + c + suffix
+		list[i] = prefix + c + suffix
 	}
 	return strings.Join(list, ", ")
 }

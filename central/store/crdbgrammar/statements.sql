@@ -135,9 +135,9 @@ CREATE INDEX allocations_state ON allocations (state, created_at, uuid);
 
 CREATE INDEX audit_node ON audit (node, uuid);
 
-CREATE INDEX audit_object ON audit (object, uuid);
+CREATE INDEX audit_object ON audit (object, uuid) WHERE object <> node;
 
-CREATE INDEX audit_user ON audit (user_name, uuid);
+CREATE INDEX audit_user ON audit (user_name, uuid) WHERE user_name <> '';
 
 CREATE INDEX changes_seq ON changes (seq, uuid);
 
@@ -631,7 +631,7 @@ INSERT INTO works (id, node, conductor_group, generation, verb, args, request_id
 
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a ORDER BY a.uuid DESC LIMIT 1000;
 
-SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = $2 AND a.user_name = $3 AND a.action = $4 AND a.result = $5 AND a.request_id = $6 AND a.uuid >= $7 AND a.uuid < $8 AND (a.uuid) > (SELECT m.uuid FROM audit m WHERE m.uuid = $9) ORDER BY a.uuid ASC LIMIT 1000;
+SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = $2 AND a.user_name = $3 AND a.user_name <> '' AND a.action = $4 AND a.result = $5 AND a.request_id = $6 AND a.uuid >= $7 AND a.uuid < $8 AND (a.uuid) > (SELECT m.uuid FROM audit m WHERE m.uuid = $9) ORDER BY a.uuid ASC LIMIT 1000;
 
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.result = $2 AND a.action IN ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) AND a.uuid < $35 ORDER BY a.uuid DESC LIMIT 1000;
 
@@ -1272,6 +1272,8 @@ SELECT uuid FROM node_history WHERE uuid = $1;
 SELECT uuid FROM nodes WHERE uuid = $1;
 
 SELECT uuid FROM ports WHERE uuid = $1;
+
+SELECT uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error FROM (SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = a.node AND a.user_name = $2 AND a.user_name <> '' AND a.uuid >= $3 AND (a.uuid) < (SELECT m.uuid FROM audit m WHERE m.uuid = $4) ORDER BY a.uuid DESC LIMIT 1000) alone UNION ALL SELECT uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error FROM (SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.object = $5 AND a.object <> a.node AND a.user_name = $6 AND a.user_name <> '' AND a.uuid >= $7 AND (a.uuid) < (SELECT m.uuid FROM audit m WHERE m.uuid = $8) ORDER BY a.uuid DESC LIMIT 1000) others ORDER BY uuid DESC LIMIT 1000;
 
 SELECT v.name, v.value FROM vault v WHERE v.name = $1;
 

@@ -1,1 +1,1 @@
-CREATE INDEX audit_object ON audit (object, uuid)
+CREATE INDEX audit_object ON audit (object, uuid) WHERE object <> node

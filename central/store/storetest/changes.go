@@ -237,7 +237,24 @@ func audit(t *testing.T, s *store.Store) {
 	if _, err := s.Audit(t.Context(), store.AuditQuery{Page: store.Page{Marker: uuid.NewString()}}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a marker of nothing: %v", err)
 	}
-	for _, want := range []int64{1, 1, 0} {
+	// Of one object, whether the line is about its node as well or not.
+	if err := s.AppendAudit(t.Context(), &store.Audit{RequestID: "req-3", User: "kim", Object: n.UUID}, &store.Audit{RequestID: "req-4", Object: n.UUID, Node: n.UUID}); err != nil {
+		t.Fatal(err)
+	}
+	for q, want := range map[store.AuditQuery]string{
+		{Object: n.UUID}: "req-1req-3req-4", {Object: n.UUID, Page: store.Page{Desc: true, Limit: 2}}: "req-4req-3", {Object: n.UUID, User: "kim"}: "req-1req-3",
+		{Object: n.UUID, Node: n.UUID}: "req-1req-4", {Object: n.UUID, Page: store.Page{Marker: list[0].UUID}}: "req-3req-4",
+	} {
+		got := ""
+		list, err := s.Audit(t.Context(), q)
+		for _, a := range list {
+			got += a.RequestID
+		}
+		if err != nil || got != want {
+			t.Errorf("%+v: %q, error %v, want %q", q, got, err, want)
+		}
+	}
+	for _, want := range []int64{1, 1, 1, 1, 0} {
 		removed, err := s.PruneAudit(t.Context(), time.Now().Add(time.Hour), 1)
 		if err != nil {
 			t.Fatal(err)
