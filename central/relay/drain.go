@@ -50,7 +50,8 @@ func (w *writer) publishNew(ctx context.Context) error {
 	}
 	if !missed {
 		return w.drain(ctx, func(context.Context, string) ([]*store.Outbox, error) {
-			batch := entries[:min(len(entries), batchSize)]
+			batch := slices.Clone(entries[:min(len(entries), batchSize)])
+			clear(entries[:len(batch)]) // the nodes that they left
 			entries = entries[len(batch):]
 			return batch, nil
 		})
@@ -93,9 +94,10 @@ func (w *writer) drain(ctx context.Context, next fetch) error {
 		errs = append(errs, err)
 		for _, o := range done {
 			w.Metrics.Relayed.WithLabelValues(w.site.Name, string(o.Kind)).Inc()
+			w.done = append(w.done, o.ID)
 		}
 		w.Metrics.RelayErrors.WithLabelValues(w.site.Name).Add(float64(len(batch) - len(done)))
-		if w.done = append(w.done, done...); len(w.done) >= batchSize {
+		if len(w.done) >= batchSize {
 			if err := w.forget(ctx); err != nil {
 				return errors.Join(append(errs, err)...)
 			}

@@ -2,12 +2,25 @@ package relay
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
 )
+
+// A whole batch waits for nothing.
+func TestABatchDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &writer{inbox: newInbox(), linger: time.Hour}
+		began := time.Now()
+		time.AfterFunc(time.Second, func() { w.inbox.add(slices.Repeat([]*store.Outbox{{ID: "1"}}, batchSize)) })
+		if !w.gather(t.Context()) || time.Since(began) != time.Second {
+			t.Errorf("it waited for %v, want until there was a batch", time.Since(began))
+		}
+	})
+}
 
 // In a crowd that sends no work entries wait for long, until work comes.
 func TestWorkEndsALongWait(t *testing.T) {

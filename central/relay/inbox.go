@@ -9,8 +9,10 @@ import (
 // What an inbox holds at most; what comes on top is read from the outbox.
 const (
 	inboxEntries = 4096
-	inboxBytes   = 16 << 20 // of config drives and nodes
-	nodeBytes    = 8 << 10  // about what a node takes
+	inboxBytes   = 16 << 20 // of config drives
+	// inboxNodes are kept as their entries left them, some 20 kB each. Those of later
+	// entries are read from their rows, when they are sent.
+	inboxNodes = batchSize
 )
 
 // inbox holds the entries for one site that this replica has committed and not yet
@@ -18,16 +20,18 @@ const (
 type inbox struct {
 	wake chan struct{}
 	sent chan struct{} // work has come
+	full chan struct{} // there is a whole batch
 
 	mu      sync.Mutex
 	entries []*store.Outbox
 	bytes   int
+	nodes   int  // those kept
 	missed  bool // there may be more in the outbox
 }
 
 // newInbox returns an inbox that is awake and has missed what was committed before.
 func newInbox() *inbox {
-	b := &inbox{wake: make(chan struct{}, 1), sent: make(chan struct{}, 1), missed: true}
+	b := &inbox{wake: make(chan struct{}, 1), sent: make(chan struct{}, 1), full: make(chan struct{}, 1), missed: true}
 	b.wake <- struct{}{}
 	return b
 }
@@ -39,17 +43,28 @@ func (b *inbox) add(entries []*store.Outbox) {
 	for _, o := range entries {
 		sends = sends || o.Object != ""
 		b.bytes += len(o.Payload)
-		if o.Left != nil {
-			b.bytes += nodeBytes
+		switch {
+		case o.Left == nil:
+		case b.nodes == inboxNodes:
+			without := *o // others are told of it too
+			without.Left = nil
+			o = &without
+		default:
+			b.nodes++
 		}
+		b.entries = append(b.entries, o)
 	}
-	if b.entries = append(b.entries, entries...); len(b.entries) > inboxEntries || b.bytes > inboxBytes {
-		b.entries, b.bytes, b.missed = nil, 0, true
+	if len(b.entries) > inboxEntries || b.bytes > inboxBytes {
+		b.entries, b.bytes, b.nodes, b.missed = nil, 0, 0, true
 	}
+	full := len(b.entries) >= batchSize
 	b.mu.Unlock()
 	signal(b.wake)
 	if sends {
 		signal(b.sent)
+	}
+	if full {
+		signal(b.full)
 	}
 }
 
@@ -65,11 +80,13 @@ func signal(c chan struct{}) {
 func (b *inbox) take() (entries []*store.Outbox, missed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	select {
-	case <-b.sent: // what it told of is taken
-	default:
+	for _, told := range []chan struct{}{b.sent, b.full} {
+		select {
+		case <-told: // what it told of is taken
+		default:
+		}
 	}
 	entries, missed = b.entries, b.missed
-	b.entries, b.bytes, b.missed = nil, 0, false
+	b.entries, b.bytes, b.nodes, b.missed = nil, 0, 0, false
 	return entries, missed
 }

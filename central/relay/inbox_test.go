@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,5 +43,43 @@ func TestInbox(t *testing.T) {
 		if entries, missed := b.take(); len(entries) != 0 || !missed {
 			t.Errorf("%s: it holds %d entries, missed %v, want it to send its reader to the outbox", what, len(entries), missed)
 		}
+	}
+}
+
+// TestInboxKeepsABatchOfNodes holds that nodes which wait for a slow site do not fill the
+// memory, and that what others were told stays as it is.
+func TestInboxKeepsABatchOfNodes(t *testing.T) {
+	b := newInbox()
+	b.take()
+	told := make([]*store.Outbox, inboxNodes+3)
+	for i := range told {
+		told[i] = &store.Outbox{ID: strconv.Itoa(i), Node: "n", Left: &store.Node{}}
+	}
+	b.add(told[:batchSize-1])
+	if len(b.full) != 0 {
+		t.Error("it is full before there is a batch")
+	}
+	b.add(told[batchSize-1:])
+	if len(b.full) != 1 {
+		t.Error("a batch does not make it full")
+	}
+	entries, missed := b.take()
+	if len(entries) != len(told) || missed {
+		t.Fatalf("%d entries, missed %v, want %d", len(entries), missed, len(told))
+	}
+	if len(b.full) != 0 {
+		t.Error("emptied, it is full")
+	}
+	for i, o := range entries {
+		if o.ID != told[i].ID || o.Node != told[i].Node || (o.Left != nil) != (i < inboxNodes) {
+			t.Errorf("entry %d: %+v", i, o)
+		}
+		if told[i].Left == nil {
+			t.Errorf("entry %d was changed for others too", i)
+		}
+	}
+	b.add(told[:1])
+	if entries, _ := b.take(); entries[0].Left == nil {
+		t.Error("emptied, it keeps no node")
 	}
 }

@@ -159,8 +159,9 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 	}
 }
 
-// gather waits for more of what has come: requests come in crowds, and a moment's wait,
-// which nobody notices, turns many small batches into few. false: ctx has ended.
+// gather waits for more of what has come, until there is a batch of it: requests come in
+// crowds, and a moment's wait, which nobody notices, turns many small batches into few.
+// false: ctx has ended.
 func (w *writer) gather(ctx context.Context) bool {
 	timer := time.NewTimer(w.linger)
 	defer timer.Stop()
@@ -169,6 +170,8 @@ func (w *writer) gather(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-timer.C:
+			return true
+		case <-w.inbox.full: // what more came would go with the next batch
 			return true
 		case <-sent:
 			sent = nil

@@ -23,8 +23,8 @@ type writer struct {
 	works  jetstream.Stream
 	log    *slog.Logger
 	inbox  *inbox
-	linger time.Duration   // of the next entries
-	done   []*store.Outbox // published, not yet deleted
+	linger time.Duration // of the next entries
+	done   []string      // ids of entries that are published, not yet deleted
 	memory *siteMemory
 	quiet  bool // the last look found nothing that is going on at the site
 	lost   lost

@@ -139,18 +139,14 @@ func (s *Store) readOutbox(ctx context.Context, stmt string, args ...any) ([]*Ou
 }
 
 // DeleteOutbox removes entries that have been published.
-func (s *Store) DeleteOutbox(ctx context.Context, entries []*Outbox) error {
-	if len(entries) == 0 {
+func (s *Store) DeleteOutbox(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
 		return nil
-	}
-	ids := make([]string, len(entries))
-	for i, o := range entries {
-		ids[i] = o.ID
 	}
 	stmt, args := deleteOutbox(ids)
 	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
 		if _, err := tx.conn.exec(ctx, stmt, args...); err != nil {
-			return fmt.Errorf("delete %d outbox entries: %w", len(entries), err)
+			return fmt.Errorf("delete %d outbox entries: %w", len(ids), err)
 		}
 		return nil
 	})

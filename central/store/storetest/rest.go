@@ -225,7 +225,11 @@ func outbox(t *testing.T, s *store.Store) {
 	if b, err := s.OutboxBacklog(t.Context()); err != nil || len(b) != 1 || b[0].Entries != 3 || time.Since(b[0].Oldest) > time.Minute {
 		t.Errorf("backlog %+v, error %v", b, err)
 	}
-	if err := s.DeleteOutbox(t.Context(), all); err != nil {
+	var ids []string
+	for _, o := range all {
+		ids = append(ids, o.ID)
+	}
+	if err := s.DeleteOutbox(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := s.OwnOutbox(t.Context(), "", "", 10); err != nil || len(left) != 0 {
