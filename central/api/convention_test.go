@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 		{"DELETE", n + "/traits/CUSTOM_A", "1.36", "", 404, ""},
 		{"PUT", n + "/states/raid", "1.11", "{}", 406, "not acceptable"},
 		{"GET", n + "/bios?fields=name", "1.73", "", 400, "Invalid query parameter ?fields=name received."},
-		{"GET", n + "/bios?detail=true", "1.73", "", 400, "Invalid query parameter ?detail=true received."},
+		{"GET", n + "/bios?detail=true", "1.73", "", 400, "Invalid query parameter ?detail=True received."},
 		// Routes.
 		{"GET", "/v1/nothing", "1.115", "", 404, "The resource could not be found."},
 		{"GET", n + "/nothing", "1.115", "", 400, "nothing"},

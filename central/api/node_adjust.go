@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,24 +39,20 @@ func (r *Request) flag(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	on, isBool := truth(v)
-	if !isBool {
-		return false, wire.Invalid("Invalid %s: it must be true or false", name)
-	}
-	return on, nil
+	return truth(name, v)
 }
 
-// truth reads a yes or no in a body, which may also be a text or a number that says so.
-func truth(v any) (on, ok bool) {
-	switch v := v.(type) {
-	case bool:
-		return v, true
-	case string:
-		return wire.Bool(v)
-	case json.Number:
-		return wire.Bool(v.String())
+// truth reads an argument of a body as a yes or no, which may also be a text or a number that
+// says so.
+func truth(name string, v any) (bool, error) {
+	if on, isBool := v.(bool); isBool {
+		return on, nil
 	}
-	return false, false
+	on, known := wire.Bool(said(v))
+	if !known {
+		return false, wire.Invalid("Invalid %s: Unrecognized value '%.80s', acceptable values are: %s", name, said(v), wire.BoolWords)
+	}
+	return on, nil
 }
 
 func (s *Server) setBootMode(r *Request) (Reply, error) {
@@ -67,7 +62,7 @@ func (s *Server) setBootMode(r *Request) (Reply, error) {
 	}
 	mode, _ := v.(string)
 	if !slices.Contains(bootModes, mode) {
-		return Reply{}, wire.Invalid("Invalid boot mode %.40q specified for node %s: the boot modes are %s.", mode, r.Param(0), strings.Join(bootModes, ", "))
+		return Reply{}, wire.Invalid("Invalid boot mode %.40s requested for node. Allowed boot modes are: %s", said(v), strings.Join(bootModes, ", "))
 	}
 	return s.adjust(r, dispatch.Adjustment{Change: work.Change{BootMode: mode}, Resting: true, What: "boot mode " + mode}, statesLocation(r))
 }

@@ -92,9 +92,11 @@ func (s *Server) setBootDevice(r *Request) (Reply, error) {
 	if !slices.Contains(bootDevices, device) {
 		return Reply{}, wire.Invalid("Invalid boot device %.40s specified. There are %s.", said(body["boot_device"]), strings.Join(bootDevices, ", "))
 	}
-	persistent, isBool := truth(body["persistent"])
-	if !isBool && body["persistent"] != nil {
-		return Reply{}, wire.Invalid("Invalid persistent: it must be true or false")
+	persistent := false
+	if body["persistent"] != nil {
+		if persistent, err = truth("persistent", body["persistent"]); err != nil {
+			return Reply{}, err
+		}
 	}
 	n, err := s.idleNode(r)
 	if err != nil {

@@ -155,10 +155,7 @@ func readDisableRamdisk(r *Request, p *dispatch.Provision, v any) error {
 	if r.Version < since {
 		return wire.Errorf(http.StatusNotAcceptable, "Request not acceptable. The argument disable_ramdisk needs API version %s or newer", since)
 	}
-	on, isBool := truth(v)
-	if !isBool {
-		return wire.Invalid("Invalid disable_ramdisk: it must be true or false")
-	}
-	p.DisableRamdisk = on
-	return nil
+	var err error
+	p.DisableRamdisk, err = truth("disable_ramdisk", v)
+	return err
 }

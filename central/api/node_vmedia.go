@@ -110,16 +110,16 @@ func (s *Server) detachMedia(r *Request) (Reply, error) {
 	if err := r.Query.Allow("device_types"); err != nil {
 		return Reply{}, err
 	}
+	types := r.Query.List("device_types")
 	if len(r.params) > 1 {
 		if r.Query.Has("device_types") {
 			return Reply{}, wire.FrameworkError(http.StatusNotFound, "")
 		}
-		r.Query["device_types"] = r.Param(1)
+		types = wire.Query{"device_types": r.Param(1)}.List("device_types")
 	}
-	types := r.Query.List("device_types")
 	for _, kind := range types {
 		if !slices.Contains(hardware.MediaTypes, kind) {
-			return Reply{}, wire.Invalid("Invalid device type %.40q: there are %s", kind, strings.Join(hardware.MediaTypes, ", "))
+			return Reply{}, wire.Invalid("Invalid device type(s) %.40s (valid are %s)", kind, strings.Join(hardware.MediaTypes, ", "))
 		}
 	}
 	n, err := s.node(r, r.Param(0))

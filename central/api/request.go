@@ -143,7 +143,7 @@ func selectFields[S any](r *Request, t selector[S], whole bool, fieldsSince, det
 	case err != nil:
 		return none, err
 	case detail != nil && r.Version < detailSince:
-		return none, wire.Invalid("Invalid query parameter ?detail=%t received.", *detail)
+		return none, wire.Invalid("Invalid query parameter ?detail=%s received.", map[bool]string{true: "True", false: "False"}[*detail])
 	case detail != nil && *detail && given:
 		return none, wire.Invalid("Can not specify ?detail=True and fields in the same request.")
 	case given:
