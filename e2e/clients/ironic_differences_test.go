@@ -42,6 +42,7 @@ var deliberateNodes = []difference{
 
 // deliberate are the differences from Ironic 21.4.
 var deliberate = slices.Concat([]difference{
+	{regexp.MustCompile(`fields=[^&]*&fields=`), 400, 0, "a list may be given piece by piece, as since Ironic 39"},
 	{regexp.MustCompile(` - GET \S*\.json$| GET /v1\.json$`), 0, 0, "a request without a version has its \".json\" kept, as newer releases of Ironic do"},
 	{regexp.MustCompile(`^versions latest GET /v1$`), 200, 200, "the newest version knows more"},
 	{regexp.MustCompile(`/validate(\?\S*)?$`), 200, 200, "firmware is an interface to validate, in every version"},
