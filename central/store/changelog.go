@@ -79,10 +79,14 @@ func (s *Store) NumberChanges(ctx context.Context, limit int) (Numbered, error) 
 		if err != nil {
 			return err
 		}
-		next, args := last.Newest, make([]any, 0, 2*len(waiting))
+		next, rows := last.Newest, roundUp(len(waiting))
+		args := make([]any, 0, 2*rows)
 		for _, c := range waiting {
 			next += c.Numbers()
 			args = append(args, c.UUID, next)
+		}
+		for len(args) < 2*rows {
+			args = append(args, args[len(args)-2:]...) // the last once more
 		}
 		if last == (ChangeRange{}) {
 			if _, err := tx.conn.exec(ctx, insertNumbers); err != nil {
@@ -96,7 +100,7 @@ func (s *Store) NumberChanges(ctx context.Context, limit int) (Numbered, error) 
 		if moved == 0 {
 			return ErrConflict
 		}
-		numbered, err := tx.conn.exec(ctx, numberChanges(len(waiting)), args...)
+		numbered, err := tx.conn.exec(ctx, numberChanges(rows), args...)
 		if err != nil {
 			return fmt.Errorf("number %d changes: %w", len(waiting), err)
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"math/bits"
 	"slices"
 	"strings"
 )
@@ -13,19 +12,20 @@ import (
 type ledger struct {
 	table string
 	width int
-	texts []string // for 1, 2, 4, … rows
+	texts []string // for so many rows as addedAtOnce says
 	// orFail are the texts for SQLite, which would note how each page was before a
 	// statement of many rows, to undo that alone if it fails. Nobody goes on after that.
 	orFail []string
 }
 
-// maxAdded bounds the rows of one statement. Rows go in parts of 1, 2, 4 …, so that a
-// database sees few different texts.
-const maxAdded = 64
+// addedAtOnce are the numbers of rows that statements add, so that a database sees few
+// different texts. What it does for a statement costs as much as some of its rows: a group of
+// ordinary size adds all of its own by one.
+var addedAtOnce = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64}
 
 func newLedger(table, columns string, width int) *ledger {
 	l := &ledger{table: table, width: width}
-	for n := 1; n <= maxAdded; n *= 2 {
+	for _, n := range addedAtOnce {
 		rows := "INTO " + table + " (" + columns + ") VALUES " + valueRows(n, width, nil)
 		l.texts, l.orFail = append(l.texts, "INSERT "+rows), append(l.orFail, "INSERT OR FAIL "+rows)
 	}
@@ -86,9 +86,12 @@ type additions struct {
 // insertions returns the statements that add the rows.
 func (a *additions) insertions() (list []insertion) {
 	for row := 0; row < len(a.from); {
-		power := min(bits.Len(uint(len(a.from)-row))-1, len(a.to.texts)-1)
-		end := row + 1<<power
-		list = append(list, insertion{a.to.texts[power], a.to.orFail[power], a.args[row*a.to.width : end*a.to.width], a.from[row:end]})
+		size, exact := slices.BinarySearch(addedAtOnce, len(a.from)-row)
+		if !exact {
+			size-- // the largest that is not too large
+		}
+		end := row + addedAtOnce[size]
+		list = append(list, insertion{a.to.texts[size], a.to.orFail[size], a.args[row*a.to.width : end*a.to.width], a.from[row:end]})
 		row = end
 	}
 	return list
