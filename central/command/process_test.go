@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -49,13 +50,13 @@ type program struct {
 	token     string
 	client    *http.Client
 	// shown is the serial number of the certificate that the newest connection was shown.
-	shown *big.Int
+	shown atomic.Int64
 }
 
 func startProgram(t *testing.T, bus string) *program {
 	t.Helper()
 	dir := t.TempDir()
-	p := &program{t: t, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), shown: new(big.Int)}
+	p := &program{t: t, cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
 	p.certificate(1)
 	issuer := p.issuer()
 	keyFile := filepath.Join(dir, "fleet.key")
@@ -97,7 +98,7 @@ func startProgram(t *testing.T, bus string) *program {
 	p.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
 		InsecureSkipVerify: true, // its serial number is looked at instead
 		VerifyConnection: func(s tls.ConnectionState) error {
-			p.shown.Set(s.PeerCertificates[0].SerialNumber)
+			p.shown.Store(s.PeerCertificates[0].SerialNumber.Int64())
 			return nil
 		}}}}
 	return p
@@ -210,9 +211,9 @@ func TestProgram(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); p.shown.Int64() != 2; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); p.shown.Load() != 2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the certificate shown is still %s", p.shown)
+			t.Fatalf("the certificate shown is still %d", p.shown.Load())
 		}
 		p.status("GET", "/", "", "")
 	}
