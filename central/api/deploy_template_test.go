@@ -103,7 +103,7 @@ func TestDeployTemplateRefusals(t *testing.T) {
 		refusal{"POST", all, "1.55", `{"name":"CUSTOM_X"}`, 400, "'steps' is a required property"},
 		refusal{"POST", all, "1.55", with(`[]`), 400, "too short"},
 		refusal{"POST", all, "1.55", with(`{}`), 400, "{} is not of type 'array'"},
-		refusal{"POST", all, "1.55", with(`null`), 400, "required"},
+		refusal{"POST", all, "1.55", with(`null`), 400, "None is not of type"},
 		refusal{"POST", all, "1.55", with(`[5]`), 400, "object"},
 		refusal{"POST", all, "1.55", with(`[` + raidStep + `,` + raidStep + `]`), 400, "Duplicates: interface: raid, step: create_configuration"},
 		refusal{"POST", all, "1.55", with(`[{"interface":"raid","step":"s","args":{}}]`), 400, "'priority' is a required property"},

@@ -167,6 +167,31 @@ func TestTargetRAID(t *testing.T) {
 	b.want(404, "GET", "/v1/drivers/fake-hardware/raid/logical_disk_properties", "1.115", "")
 }
 
+// A target is no part of what a node's work does while it waits.
+func TestTargetRAIDOfANodeThatWaits(t *testing.T) {
+	b := newBench(t)
+	b.knowsHardware()
+	b.addNode()
+	b.want(202, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"manage"}`)
+	b.want(409, "PUT", "/v1/nodes/n1/states/raid", "1.115", `{}`)
+	err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, nodeID)
+		if err != nil {
+			return err
+		}
+		n.Accept(provision.CleanWait, provision.Available, noon)
+		return tx.UpdateNode(ctx, n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want(204, "PUT", "/v1/nodes/n1/states/raid", "1.115", `{"logical_disks":[{"size_gb":100,"raid_level":"1"}]}`)
+	if n := b.node("n1"); len(n.TargetRAIDConfig) != 1 || n.WorkID == "" {
+		t.Errorf("target %v, work %q", n.TargetRAIDConfig, n.WorkID)
+	}
+	b.want(409, "PUT", "/v1/nodes/n1/management/boot_device", "1.115", `{"boot_device":"disk"}`) // that is the BMC's
+}
+
 // refusing is a rack that refuses everything.
 type refusing struct{ said ask.Error }
 

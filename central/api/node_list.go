@@ -165,9 +165,7 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 		q.ProvisionState = &state
 	}
 	if fault, given := r.Query["fault"]; given {
-		if fault == "none" {
-			fault = ""
-		} else if !slices.Contains(faults, fault) {
+		if !slices.Contains(faults, fault) {
 			return q, p, wire.Invalid("Unrecognized fault \"%.80s\" is specified, allowed faults are ['%s']", fault, strings.Join(faults, "', '"))
 		}
 		q.Fault = &fault

@@ -124,7 +124,7 @@ func (s *Server) supportedBootDevices(r *Request) (Reply, error) {
 }
 
 func (s *Server) injectNMI(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if _, err := r.Arguments(wire.MaxBody, ""); err != nil { // it has none
 		return Reply{}, err
 	}
 	n, err := s.idleNode(r)
@@ -137,7 +137,8 @@ func (s *Server) injectNMI(r *Request) (Reply, error) {
 	return noContent()
 }
 
-// idleNode reads the node of the path and refuses one that has open work.
+// idleNode reads the node of the path and refuses one that has open work, which may wait: a
+// BMC is written to by a node's work or, while it has none, by others, never by both.
 func (s *Server) idleNode(r *Request) (*store.Node, error) {
 	n, err := s.node(r, r.Param(0))
 	if err == nil && n.WorkID != "" {

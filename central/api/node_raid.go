@@ -35,7 +35,10 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 	if !isObject && body != nil { // no body at all takes the target back, as an empty one does
 		return Reply{}, wire.Invalid("The request's body must be a JSON object")
 	}
-	n, err := s.idleNode(r)
+	n, err := s.node(r, r.Param(0))
+	if err == nil && dispatch.Busy(n) { // nothing of it concerns work that waits
+		err = dispatch.Locked(n)
+	}
 	if err != nil {
 		return Reply{}, err
 	}
@@ -49,7 +52,7 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 		if err != nil {
 			return err
 		}
-		if n.WorkID != "" {
+		if dispatch.Busy(n) {
 			return dispatch.Locked(n)
 		}
 		n.TargetRAIDConfig = config

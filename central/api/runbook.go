@@ -80,8 +80,6 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 	switch {
 	case before == nil:
 		return claimRunbook(r, b)
-	case b.Public && b.Owner != before.Owner && b.Owner != "":
-		return wire.Invalid("There cannot be an owner for a public runbook")
 	case b.Public && !before.Public:
 		b.Owner = ""
 	}

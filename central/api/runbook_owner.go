@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/ironyard/ironyard/central/api/patch"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -36,7 +37,7 @@ func (s *Server) namedRunbook(r *Request) (*policy.Target, error) {
 }
 
 // mayPatchRunbook lets the system's members only touch whose a runbook is, even where
-// nothing changes.
+// nothing changes. A public runbook is given no owner, not even the one it has.
 func mayPatchRunbook(r *Request, ops []patch.Op, b *store.Runbook) error {
 	for _, op := range ops {
 		switch root := op.Root(); root {
@@ -45,6 +46,19 @@ func mayPatchRunbook(r *Request, ops []patch.Op, b *store.Runbook) error {
 				return err
 			}
 		}
+	}
+	public, owner := b.Public, false
+	for i, op := range slices.Backward(ops) { // the first of several counts
+		switch {
+		case op.Kind == patch.Remove || !op.Whole():
+		case op.Root() == "owner":
+			owner = true
+		case op.Root() == "public":
+			public = ops[i].Value == true
+		}
+	}
+	if public && owner {
+		return wire.Invalid("There cannot be an owner for a public runbook")
 	}
 	return nil
 }

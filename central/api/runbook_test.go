@@ -124,6 +124,7 @@ func TestRunbookRefusals(t *testing.T) {
 		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/name","value":"CUSTOM_ALL"}]`, 409, "already exists"},
 		refusal{"PATCH", one, "1.112", `[{"op":"add","path":"/traits","value":["CUSTOM_A"]}]`, 400, "traits"},
 		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/public","value":true},{"op":"add","path":"/owner","value":"p"}]`, 400, "owner for a public runbook"},
+		refusal{"PATCH", "/v1/runbooks/CUSTOM_ALL", "1.92", `[{"op":"replace","path":"/public","value":true},{"op":"add","path":"/owner","value":null}]`, 400, "owner for a public runbook"},
 		refusal{"PATCH", "/v1/runbooks/CUSTOM_ALL", "1.92", `[{"op":"add","path":"/owner","value":"p"}]`, 400, "owner for a public runbook"},
 		refusal{"GET", "/v1/runbooks/CUSTOM_NONE", "1.92", "", 404, "Runbook CUSTOM_NONE could not be found"},
 	)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // Some orders are made of parts that are walked one after the other: first the nodes that
@@ -34,14 +36,32 @@ var nodeOrders = map[string]nodeOrder{
 	"instance_name":   textOrder("instance_name", func(n *Node) string { return n.InstanceName }),
 	"chassis_uuid":    textOrder("chassis_uuid", func(n *Node) string { return n.ChassisUUID }),
 	// Open works have an index that holds no others.
-	"reservation": {"NOT EXISTS (SELECT 1 FROM works o WHERE o.node = n.uuid AND o.state = 'open')",
-		"n.uuid IN (SELECT o.node FROM works o WHERE o.state = 'open')", reservation, func(n *Node) any {
-			if n.WorkID == "" {
+	"reservation": {"(n.provision_state IN " + waiting + " OR NOT EXISTS (SELECT 1 FROM works o WHERE o.node = n.uuid AND o.state = 'open'))",
+		"n.provision_state NOT IN " + waiting + " AND n.uuid IN (SELECT o.node FROM works o WHERE o.state = 'open')", reservation, func(n *Node) any {
+			if n.WorkID == "" || waits(n.ProvisionState) {
 				return nil
 			}
 			return n.Reservation
 		}},
 }
+
+// waits reports whether a node's work, if it has some, waits for the machine or for an
+// operator: nobody is shown to hold the node then.
+func waits(s provision.State) bool {
+	known, _ := provision.Describe(s)
+	return known.Kind == provision.Waiting || known.Kind == provision.Held
+}
+
+// waiting is the list of the states that wait.
+var waiting = func() string {
+	var list []string
+	for _, known := range provision.States {
+		if waits(known.State) {
+			list = append(list, "'"+string(known.State)+"'")
+		}
+	}
+	return "(" + strings.Join(list, ", ") + ")"
+}()
 
 func nullableOrder(column string, at func(*Node) *bool) nodeOrder {
 	return nodeOrder{"n." + column + " IS NULL", "n." + column + " IS NOT NULL", "n." + column, func(n *Node) any {

@@ -2,6 +2,7 @@ package fields
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -18,7 +19,11 @@ import (
 func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
 	names := sortedKeys(body)
 	for i := range t.fields {
-		if f := &t.fields[i]; f.Required && body[f.Name] == nil {
+		f := &t.fields[i]
+		if value, given := body[f.Name]; f.Required && value == nil {
+			if given {
+				return t.null(f)
+			}
 			return t.invalid("'%s' is a required property", f.Name)
 		}
 	}
@@ -120,7 +125,7 @@ func (f *Field[T]) stored(obj *T) any {
 
 // null refuses null where a field is solid.
 func (t *Table[T]) null(f *Field[T]) error {
-	return t.invalid("%s: None is not of type '%s'", f.Name, f.Type)
+	return t.invalid("%s: None is not of type '%s'", f.Name, cmp.Or(f.Type, "array")) // lists name none
 }
 
 func (t *Table[T]) check(f *Field[T], v any) (any, error) {
