@@ -10,7 +10,7 @@ import (
 const (
 	inboxEntries = 4096
 	inboxBytes   = 16 << 20 // of config drives
-	// inboxNodes are kept as their entries left them, some 20 kB each. Those of later
+	// inboxNodes are kept as their entries left them, more than 10 kB each. Those of later
 	// entries are read from their rows, when they are sent.
 	inboxNodes = batchSize
 )
