@@ -102,8 +102,8 @@ func (s *Server) deletePort(r *Request) (Reply, error) {
 	})
 }
 
-// changePort runs change on a port whose node has no open work, in a transaction,
-// and tells the rack.
+// changePort runs change on a port whose node no rackd works on now, in a transaction, and
+// tells the rack.
 func (s *Server) changePort(r *Request, ident string, change func(context.Context, *store.Tx, *store.Node, *store.Port) error) (Reply, error) {
 	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
 		p, err := tx.Port(ctx, ident)
@@ -114,7 +114,7 @@ func (s *Server) changePort(r *Request, ident string, change func(context.Contex
 		if err != nil {
 			return portConcealed(ident, err)
 		}
-		if n.WorkID != "" {
+		if dispatch.Busy(n) {
 			return dispatch.Locked(n)
 		}
 		if err := change(ctx, tx, n, p); err != nil {

@@ -15,13 +15,13 @@ import (
 var rewired = []provision.State{provision.Enroll, provision.Inspecting, provision.InspectWait, provision.Manageable}
 
 // linkedNode reads the node that a port-like object or a volume is about to belong to,
-// for a write: the request is wrong when there is none, or when work is open on it.
+// for a write: the request is wrong when there is none, or while a rackd works on it.
 func (s *Server) linkedNode(ctx context.Context, r *Request, tx *store.Tx, id string) (*store.Node, error) {
 	n, err := s.nodeForWrite(ctx, r, tx, id)
 	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound {
 		return nil, wire.Invalid("%s", e.Text)
 	}
-	if err == nil && n.WorkID != "" {
+	if err == nil && dispatch.Busy(n) {
 		err = dispatch.Locked(n)
 	}
 	return n, err

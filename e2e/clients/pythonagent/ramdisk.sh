@@ -18,9 +18,11 @@ programs=udev,iproute2,udhcpc,busybox,kmod,gdisk,parted,dosfstools,e2fsprogs,efi
 
 if [ ! -e "$root/usr/bin/ironic-python-agent" ]; then
 	rm -rf "$root"
+	mirror=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' | sed -n 's/ Debian Debian$//p' | head -n 1)
+	[ -n "$mirror" ] || { echo "ramdisk.sh: apt knows no mirror of Debian" >&2; exit 1; }
 	# debootstrap does not know that a package may stand in for another; apt repairs that.
-	debootstrap --variant=minbase --include="$imports,$programs" sid "$root" http://deb.debian.org/debian || true
-	echo "deb http://deb.debian.org/debian sid main" >"$root/etc/apt/sources.list"
+	debootstrap --variant=minbase --include="$imports,$programs" sid "$root" "$mirror" || true
+	echo "deb $mirror sid main" >"$root/etc/apt/sources.list"
 	chroot "$root" apt-get -o Acquire::Check-Valid-Until=false update -qq
 	DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get -y -qq --no-install-recommends --fix-broken install
 	chroot "$root" sh -c 'cd /tmp && apt-get download ironic-python-agent && dpkg -x ironic-python-agent_*.deb /'
