@@ -86,6 +86,9 @@ func (w *writer) holds(o *order) *work.Document {
 // site has lost is left to restore.
 func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
 	doc, v := decide(row, w.holds(o), o.why(row, waiting), waiting[superseded(row)])
+	if v == write && o.vanished() {
+		v = lostIt
+	}
 	switch o.lost = v == lostIt; v {
 	case purge:
 		return o.work.purge(ctx, w.site, w.site.Work, o.key())

@@ -23,9 +23,14 @@ func (w *writer) read(ctx context.Context, o *order) (err error) {
 	if o.node, err = get(ctx, w.nodes, bus.NodesBucket, o.key()); err != nil {
 		return err
 	}
+	o.hadWork = o.hadWork || o.work.revision > 0
 	o.work, err = get(ctx, w.works, bus.WorkBucket, o.key())
 	return err
 }
+
+// vanished reports whether the site has lost the work's key since an earlier attempt: what
+// was there may have been the very document that is to be written, from another replica.
+func (o *order) vanished() bool { return o.hadWork && o.work.revision == 0 }
 
 // get reads a key of a bucket from the bucket's stream, which shows markers.
 func get(ctx context.Context, stream jetstream.Stream, bucket, key string) (held, error) {
@@ -71,6 +76,7 @@ func isRace(err error) bool {
 	if errors.Is(err, errUnread) {
 		return true
 	}
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+	// The second is what replicated streams say, and streams that have just been purged.
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }

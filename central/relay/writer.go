@@ -57,6 +57,7 @@ type order struct {
 	// What the keys held before the rows were read.
 	node, work held
 	unread     bool  // they were not read: nobody can have written them
+	hadWork    bool  // the work's key has held something, or a marker, in an earlier attempt
 	err        error // how it went
 	lost       bool  // the work's document is lost
 	written    bool  // … and was written again
