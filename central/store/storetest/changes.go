@@ -186,6 +186,19 @@ func numbering(t *testing.T, s *store.Store) {
 	expect(t, "changes followed", len(followed), writers*writes)
 }
 
+// audited expects lines of these request ids, one after the other.
+func audited(t *testing.T, s *store.Store, q store.AuditQuery, want string) {
+	t.Helper()
+	got := ""
+	list, err := s.Audit(t.Context(), q)
+	for _, a := range list {
+		got += a.RequestID
+	}
+	if err != nil || got != want {
+		t.Errorf("%+v: %q, error %v, want %q", q, got, err, want)
+	}
+}
+
 // audit: a line is written with the transaction that it is about, or not at all.
 func audit(t *testing.T, s *store.Store) {
 	n := NewNode("n")
@@ -216,14 +229,7 @@ func audit(t *testing.T, s *store.Store) {
 		{Object: n.UUID}: "req-1", {Object: "n"}: "req-2", {User: "lee"}: "req-2", {Action: "baremetal:node:create"}: "req-1",
 		{Result: store.Denied}: "req-2", {RequestID: "req-1"}: "req-1", {Until: time.Now().Add(-time.Hour)}: "", {Since: time.Now().Add(time.Hour)}: "",
 	} {
-		got := ""
-		list, err := s.Audit(t.Context(), q)
-		for _, a := range list {
-			got += a.RequestID
-		}
-		if err != nil || got != want {
-			t.Errorf("%+v: %q, error %v, want %q", q, got, err, want)
-		}
+		audited(t, s, q, want)
 	}
 	a := *cause.Audit
 	a.Status, a.Result, a.Error = 500, store.Failed, "late"
@@ -245,14 +251,7 @@ func audit(t *testing.T, s *store.Store) {
 		{Object: n.UUID}: "req-1req-3req-4", {Object: n.UUID, Page: store.Page{Desc: true, Limit: 2}}: "req-4req-3", {Object: n.UUID, User: "kim"}: "req-1req-3",
 		{Object: n.UUID, Node: n.UUID}: "req-1req-4", {Object: n.UUID, Page: store.Page{Marker: list[0].UUID}}: "req-3req-4",
 	} {
-		got := ""
-		list, err := s.Audit(t.Context(), q)
-		for _, a := range list {
-			got += a.RequestID
-		}
-		if err != nil || got != want {
-			t.Errorf("%+v: %q, error %v, want %q", q, got, err, want)
-		}
+		audited(t, s, q, want)
 	}
 	for _, want := range []int64{1, 1, 1, 1, 0} {
 		removed, err := s.PruneAudit(t.Context(), time.Now().Add(time.Hour), 1)
