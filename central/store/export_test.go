@@ -8,10 +8,11 @@ import (
 // NodesStatement is the statement of a page of nodes that are shown, and its arguments.
 func NodesStatement(q NodeQuery) (string, []any, error) { return nodesStatement(selectShown, q) }
 
-// NodeParts are the statements of a page in an order of nodeOrders, each from its start.
-func NodeParts(q NodeQuery) (list []string, args [][]any) {
+// NodeParts are the statements of a page in an order of nodeOrders, each from its start or
+// behind a node.
+func NodeParts(q NodeQuery, after *Node) (list []string, args [][]any) {
 	for _, having := range []bool{false, true} {
-		stmt, a := nodeOrders[q.SortKey].part(selectShown, q, having, nil)
+		stmt, a := nodeOrders[q.SortKey].part(selectShown, q, having, after)
 		list, args = append(list, stmt), append(args, a)
 	}
 	return list, args

@@ -20,6 +20,7 @@ import (
 type nodeOrder struct {
 	lacking, having string // conditions of the two parts
 	expr            string // by which the second is ordered
+	unique          bool   // no two nodes have the same there: that is all of its order
 	// of is a node's value, nil for nothing.
 	of func(*Node) any
 }
@@ -30,14 +31,15 @@ const reservation = "CASE WHEN n.observed_generation >= n.generation AND n.obser
 var nodeOrders = map[string]nodeOrder{
 	"automated_clean": nullableOrder("automated_clean", func(n *Node) *bool { return n.AutomatedClean }),
 	"secure_boot":     nullableOrder("secure_boot", func(n *Node) *bool { return n.SecureBoot }),
+	"name":            uniqueOrder("name", func(n *Node) string { return n.Name }),
 	"owner":           textOrder("owner", func(n *Node) string { return n.Owner }),
 	"lessee":          textOrder("lessee", func(n *Node) string { return n.Lessee }),
-	"instance_uuid":   textOrder("instance_uuid", func(n *Node) string { return n.InstanceUUID }),
+	"instance_uuid":   uniqueOrder("instance_uuid", func(n *Node) string { return n.InstanceUUID }),
 	"instance_name":   textOrder("instance_name", func(n *Node) string { return n.InstanceName }),
 	"chassis_uuid":    textOrder("chassis_uuid", func(n *Node) string { return n.ChassisUUID }),
 	// Open works have an index that holds no others.
-	"reservation": {"(n.provision_state IN " + waiting + " OR NOT EXISTS (SELECT 1 FROM works o WHERE o.node = n.uuid AND o.state = 'open'))",
-		"n.provision_state NOT IN " + waiting + " AND n.uuid IN (SELECT o.node FROM works o WHERE o.state = 'open')", reservation, func(n *Node) any {
+	"reservation": {lacking: "(n.provision_state IN " + waiting + " OR NOT EXISTS (SELECT 1 FROM works o WHERE o.node = n.uuid AND o.state = 'open'))",
+		having: "n.provision_state NOT IN " + waiting + " AND n.uuid IN (SELECT o.node FROM works o WHERE o.state = 'open')", expr: reservation, of: func(n *Node) any {
 			if n.WorkID == "" || waits(n.ProvisionState) {
 				return nil
 			}
@@ -64,7 +66,7 @@ var waiting = func() string {
 }()
 
 func nullableOrder(column string, at func(*Node) *bool) nodeOrder {
-	return nodeOrder{"n." + column + " IS NULL", "n." + column + " IS NOT NULL", "n." + column, func(n *Node) any {
+	return nodeOrder{lacking: "n." + column + " IS NULL", having: "n." + column + " IS NOT NULL", expr: "n." + column, of: func(n *Node) any {
 		if b := at(n); b != nil {
 			return *b
 		}
@@ -73,12 +75,18 @@ func nullableOrder(column string, at func(*Node) *bool) nodeOrder {
 }
 
 func textOrder(column string, at func(*Node) string) nodeOrder {
-	return nodeOrder{"n." + column + " = ''", "n." + column + " <> ''", "n." + column, func(n *Node) any {
+	return nodeOrder{lacking: "n." + column + " = ''", having: "n." + column + " <> ''", expr: "n." + column, of: func(n *Node) any {
 		if text := at(n); text != "" {
 			return text
 		}
 		return nil
 	}}
+}
+
+func uniqueOrder(column string, at func(*Node) string) nodeOrder {
+	o := textOrder(column, at)
+	o.unique = true
+	return o
 }
 
 // part is the statement of one of the two parts, behind the node after, if that is not nil.
@@ -91,6 +99,9 @@ func (o nodeOrder) part(what string, q NodeQuery, having bool, after *Node) (str
 	}
 	if having {
 		f.conds = append(f.conds, o.having)
+		if o.unique {
+			keys, values = nil, nil
+		}
 		keys = append([]string{o.expr}, keys...)
 		if after != nil {
 			values = append([]any{o.of(after)}, values...)
@@ -152,7 +163,7 @@ func (s *Store) eachStatement(ctx context.Context, what string, q NodeQuery, run
 func init() {
 	builders = append(builders, func() (out []string) {
 		yes := true
-		marker := &Node{AutomatedClean: &yes, SecureBoot: &yes, WorkID: "w", Owner: "o", Lessee: "l", InstanceUUID: "i", InstanceName: "i", ChassisUUID: "c"}
+		marker := &Node{Name: "n", AutomatedClean: &yes, SecureBoot: &yes, WorkID: "w", Owner: "o", Lessee: "l", InstanceUUID: "i", InstanceName: "i", ChassisUUID: "c"}
 		for _, key := range slices.Sorted(maps.Keys(nodeOrders)) {
 			for _, desc := range []bool{false, true} {
 				for _, having := range []bool{false, true} {
