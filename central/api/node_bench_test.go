@@ -3,12 +3,17 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/ironyard/ironyard/central/audit"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -22,17 +27,7 @@ func BenchmarkNodes(b *testing.B) {
 	const nodes = 1000
 	s := newBench(b)
 	s.server.routed = nil
-	err := s.store.Update(context.Background(), func(ctx context.Context, tx *store.Tx) error {
-		for i := range nodes {
-			if err := tx.InsertNode(ctx, ordinaryNode(i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s.addNodes(b, nodes)
 	for _, what := range []struct {
 		name  string
 		path  func(i int) string
@@ -70,20 +65,43 @@ func BenchmarkNodes(b *testing.B) {
 
 // get asks and returns the length of the answer.
 func (b *bench) get(t testing.TB, path string) int {
-	r, err := http.NewRequest("GET", "http://ironyard.example:6385"+path, nil)
+	return b.send(t, http.MethodGet, path, "", http.StatusOK)
+}
+
+// send sends a request, checks the answer's status and returns its length. It is safe for
+// concurrent use.
+func (b *bench) send(t testing.TB, method, path, body string, want int) int {
+	r, err := http.NewRequest(method, "http://ironyard.example:6385"+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.RemoteAddr = "192.0.2.1:4711"
 	r.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
 	w := sink{header: http.Header{}}
 	b.server.ServeHTTP(&w, r)
-	if w.status != http.StatusOK {
-		t.Fatalf("GET %s: status %d\n%s", path, w.status, b.log.String())
+	if w.status != want {
+		t.Errorf("%s %s: status %d, want %d", method, path, w.status, want)
+		return 0
 	}
 	if told := w.header.Get("Content-Length"); told != strconv.Itoa(w.size) {
-		t.Fatalf("GET %s: %d bytes, of which the header says %s", path, w.size, told)
+		t.Errorf("%s %s: %d bytes, of which the header says %s", method, path, w.size, told)
 	}
 	return w.size
+}
+
+// addNodes fills the database with ordinary nodes.
+func (b *bench) addNodes(t testing.TB, n int) {
+	err := b.store.Update(context.Background(), func(ctx context.Context, tx *store.Tx) error {
+		for i := range n {
+			if err := tx.InsertNode(ctx, ordinaryNode(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // sink is a client that forgets.
@@ -111,4 +129,46 @@ func ordinaryNode(i int) *store.Node {
 		n.Interfaces[kind] = "fake"
 	}
 	return n
+}
+
+// BenchmarkWrites is what new nodes and changed ones take, asked for by 16 at once: the API
+// and the database, SQLite, with what each transaction notes. HTTP and network are left
+// out, and so is what follows: relay, bus and racks.
+func BenchmarkWrites(b *testing.B) {
+	const clients = 16
+	for _, what := range []struct {
+		name, method string
+		path, body   func(i int64) string
+		want         int
+	}{
+		{"create", "POST", func(int64) string { return "/v1/nodes" }, func(i int64) string {
+			return fmt.Sprintf(`{"name":"new-%08d","driver":"fake-hardware","driver_info":{"fake_address":"10.0.0.%d"},`+
+				`"properties":{"cpus":64,"memory_mb":262144,"local_gb":1800,"cpu_arch":"x86_64"},"extra":{"rack":"r%d"}}`, i, i%250, i%16)
+		}, http.StatusCreated},
+		{"patch", "PATCH", func(i int64) string { return "/v1/nodes/" + ordinaryUUID(int(i*7919%1000)) }, func(i int64) string {
+			return fmt.Sprintf(`[{"op":"add","path":"/extra/round","value":"%d"}]`, i)
+		}, http.StatusOK},
+	} {
+		b.Run(what.name, func(b *testing.B) {
+			s := newBench(b)
+			s.server.routed = nil
+			s.server.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+			s.server.Audit = audit.New(audit.Config{Store: s.store, Log: s.server.Log})
+			s.addNodes(b, 1000)
+			var last atomic.Int64
+			var used, now syscall.Rusage
+			syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+			b.ReportAllocs()
+			b.SetParallelism(clients / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					i := last.Add(1)
+					s.send(b, what.method, what.path(i), what.body(i), what.want)
+				}
+			})
+			syscall.Getrusage(syscall.RUSAGE_SELF, &now)
+			spent := now.Utime.Nano() + now.Stime.Nano() - used.Utime.Nano() - used.Stime.Nano()
+			b.ReportMetric(float64(spent)/1000/float64(b.N), "cpu-us/op")
+		})
+	}
 }
