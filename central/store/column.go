@@ -156,10 +156,12 @@ func (o *object) Value() (driver.Value, error) {
 		if len(*v) == 0 {
 			return "", nil
 		}
+		return encode(*v)
 	case *map[string]string:
 		if len(*v) == 0 {
 			return "", nil
 		}
+		return encode(*v)
 	}
 	text, err := json.Marshal(o.v)
 	return string(text), err

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/ironyard/ironyard/protocol/jsontext"
 )
 
 // Limits of request bodies.
@@ -16,6 +19,8 @@ const (
 	// MaxProvisionBody leaves room for a config drive.
 	MaxProvisionBody = 64 << 20
 	MaxDepth         = 25
+	// foreseen is the longest body for which room is made before any of it has come.
+	foreseen = 16 << 10
 )
 
 // ReadJSON reads a request's body as one JSON value of at most limit bytes and
@@ -34,7 +39,10 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), foreseen)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	raw := body.Bytes()
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge(limit)
 	}
@@ -50,6 +58,9 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 
 // Decode reads raw as exactly one JSON value, as ReadJSON does.
 func Decode(raw []byte) (any, error) {
+	if v, ok := jsontext.Read(string(raw), number); ok {
+		return v, nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
@@ -60,6 +71,12 @@ func Decode(raw []byte) (any, error) {
 		return nil, Invalid("The request's body has more after its JSON value")
 	}
 	return v, storable(v)
+}
+
+// number keeps a number as it is written, unless it is out of range.
+func number(text string) (any, bool) {
+	_, err := strconv.ParseFloat(text, 64)
+	return json.Number(text), err == nil
 }
 
 // Object reads a request's body as a JSON object. An empty body is an empty object.
