@@ -148,7 +148,7 @@ func take(ctx context.Context, tx *store.Tx, a *store.Allocation, n *store.Node)
 	if err := tx.UpdateNode(ctx, n); err != nil {
 		return err
 	}
-	return tx.Enqueue(ctx, dispatch.Dirty(n))
+	return tx.Tell(ctx, dispatch.Dirty(n))
 }
 
 // whyNone says why no node was found.

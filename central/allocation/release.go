@@ -40,7 +40,7 @@ func free(ctx context.Context, tx *store.Tx, a *store.Allocation, n *store.Node)
 	if err := tx.UpdateNode(ctx, n); err != nil {
 		return err
 	}
-	return tx.Enqueue(ctx, dispatch.Dirty(n))
+	return tx.Tell(ctx, dispatch.Dirty(n))
 }
 
 // Releasable refuses to take its allocation from a node that is being worked on or in

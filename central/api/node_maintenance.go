@@ -39,7 +39,7 @@ func (s *Server) changeMaintenance(r *Request, on bool, reason string) (Reply, e
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}
-		return tx.Enqueue(ctx, dispatch.Dirty(n))
+		return tx.Tell(ctx, dispatch.Dirty(n))
 	})
 	if err != nil {
 		return Reply{}, storeError(err)

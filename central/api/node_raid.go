@@ -59,7 +59,7 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}
-		return tx.Enqueue(ctx, dispatch.Dirty(n))
+		return tx.Tell(ctx, dispatch.Dirty(n))
 	})
 	if err != nil {
 		return Reply{}, storeError(err)

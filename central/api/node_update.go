@@ -59,7 +59,7 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		if group != n.ConductorGroup {
 			out = append(out, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: group})
 		}
-		return tx.Enqueue(ctx, out...)
+		return tx.Tell(ctx, out...)
 	})
 	if err != nil {
 		return Reply{}, storeError(err)

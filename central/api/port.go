@@ -98,12 +98,11 @@ func (s *Server) deletePort(r *Request) (Reply, error) {
 		if vif := vifOf(p.InternalInfo); vif != "" && !n.Maintenance {
 			return conflict("Cannot delete the port %s as it is still bound to VIF %s; detach it first.", p.UUID, vif)
 		}
-		return tx.DeletePort(ctx, p)
+		return errors.Join(tx.DeletePort(ctx, p), tx.Enqueue(ctx, dispatch.Dirty(n)))
 	})
 }
 
-// changePort runs change on a port whose node no rackd works on now, in a transaction, and
-// tells the rack.
+// changePort runs change on a port whose node no rackd works on now, in a transaction.
 func (s *Server) changePort(r *Request, ident string, change func(context.Context, *store.Tx, *store.Node, *store.Port) error) (Reply, error) {
 	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
 		p, err := tx.Port(ctx, ident)
@@ -117,10 +116,7 @@ func (s *Server) changePort(r *Request, ident string, change func(context.Contex
 		if dispatch.Busy(n) {
 			return dispatch.Locked(n)
 		}
-		if err := change(ctx, tx, n, p); err != nil {
-			return err
-		}
-		return tx.Enqueue(ctx, dispatch.Dirty(n))
+		return change(ctx, tx, n, p)
 	})
 	if err != nil {
 		return Reply{}, portError(err)

@@ -92,7 +92,7 @@ func TestPortgroupMoves(t *testing.T) {
 		t.Errorf("moved: %v", got)
 	}
 	if b.revision("n1") == from || b.revision("n2") == to {
-		t.Error("the racks are not told of both nodes")
+		t.Error("the revisions of both nodes do not move on")
 	}
 	b.move("n1", provision.Manageable, provision.NoState, nil)
 	b.want(200, "PATCH", one, "1.115", moveTo(nodeID))

@@ -126,12 +126,16 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		if portTable.Same(&before, p) {
 			return nil
 		}
-		if to != n {
-			if err := errors.Join(tx.Touch(ctx, n.UUID), tx.Enqueue(ctx, dispatch.Dirty(to))); err != nil {
-				return err
-			}
+		if err := tx.UpdatePort(ctx, p); err != nil {
+			return err
 		}
-		return tx.UpdatePort(ctx, p)
+		switch {
+		case to != n:
+			return errors.Join(tx.Touch(ctx, n.UUID), tx.Enqueue(ctx, dispatch.Dirty(n), dispatch.Dirty(to)))
+		case before.Document() != p.Document():
+			return tx.Enqueue(ctx, dispatch.Dirty(n))
+		}
+		return nil // its rack sees nothing of it
 	})
 	if err != nil {
 		return Reply{}, err

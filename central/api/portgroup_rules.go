@@ -27,8 +27,8 @@ func (s *Server) linkedNode(ctx context.Context, r *Request, tx *store.Tx, id st
 	return n, err
 }
 
-// checkPortgroup checks what the fields of a portgroup cannot check alone, and tells
-// the rack. before is nil for a new one.
+// checkPortgroup checks what the fields of a portgroup cannot check alone. before is nil
+// for a new one. Its rack sees nothing of it.
 func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, before, p *store.Portgroup) error {
 	if p.Name != "" && !wire.Logical(p.Name) {
 		return wire.Invalid("Cannot create or update portgroup with invalid name '%.80s'", p.Name)
@@ -56,7 +56,7 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 			return err
 		}
 	}
-	return tx.Enqueue(ctx, dispatch.Dirty(n))
+	return nil
 }
 
 // checkPortgroupChange refuses a change that the state of node n does not allow.
@@ -74,8 +74,8 @@ func checkPortgroupChange(r *Request, n *store.Node, before, p *store.Portgroup)
 	return nil
 }
 
-// movedPortgroup says what speaks against a portgroup's move to node n, and tells the
-// rack of the node that it leaves.
+// movedPortgroup says what speaks against a portgroup's move to node n, and marks the node
+// that it leaves as changed.
 func (s *Server) movedPortgroup(ctx context.Context, r *Request, tx *store.Tx, before *store.Portgroup, n *store.Node) error {
 	from, err := s.linkedNode(ctx, r, tx, before.Node)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) movedPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 	case vif != "" && !from.Maintenance:
 		return conflict("Cannot move the portgroup %s from node %s as VIF %s is attached to it; detach it first.", before.UUID, from.UUID, vif)
 	}
-	return errors.Join(tx.Touch(ctx, from.UUID), tx.Enqueue(ctx, dispatch.Dirty(from)))
+	return tx.Touch(ctx, from.UUID)
 }
 
 // checkMembers refuses a change that does not fit the ports of the portgroup, where the
@@ -147,5 +147,5 @@ func (s *Server) mayRemovePortgroup(ctx context.Context, r *Request, tx *store.T
 	case vifOf(p.InternalInfo) != "" && !n.Maintenance:
 		return conflict("Cannot delete the portgroup %s as VIF %s is attached to it; detach it first.", p.UUID, vifOf(p.InternalInfo))
 	}
-	return tx.Enqueue(ctx, dispatch.Dirty(n))
+	return nil
 }

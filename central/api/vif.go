@@ -235,7 +235,7 @@ func (s *Server) detachVIF(r *Request) (Reply, error) {
 }
 
 // changeVIFs runs change on the sockets of the path's node, unless its network
-// interface takes no part, and tells the rack.
+// interface takes no part. The rack sees nothing of them.
 func (s *Server) changeVIFs(r *Request, change func(*store.Node, []*socket) error) (Reply, error) {
 	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
@@ -255,10 +255,7 @@ func (s *Server) changeVIFs(r *Request, change func(*store.Node, []*socket) erro
 		if err != nil {
 			return err
 		}
-		if err := change(n, list); err != nil {
-			return err
-		}
-		return tx.Enqueue(ctx, dispatch.Dirty(n))
+		return change(n, list)
 	})
 	if err != nil {
 		return Reply{}, storeError(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"github.com/ironyard/ironyard/central/api/wire"
-	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -39,9 +38,6 @@ func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, kind,
 			if err := s.allowed(r, "baremetal:volume:update", n); err != nil {
 				return err
 			}
-		}
-		if err := tx.Enqueue(ctx, dispatch.Dirty(n)); err != nil {
-			return err
 		}
 		if before == after {
 			break

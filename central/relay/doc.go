@@ -5,6 +5,8 @@
 // It may import protocol, central/store and central/metrics. Invariants:
 //   - An entry is deleted only after its site has confirmed what it asked for, so
 //     everything committed is published, at least once.
+//   - What a document does not show has no entry when it is written (store.Tx.Tell): so the
+//     revision of a document may be older than the row's.
 //   - What this replica commits it is handed in memory; the rows of the outbox are
 //     read only for what nobody was handed: entries of a replica that has gone, and
 //     those that failed.

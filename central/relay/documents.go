@@ -30,7 +30,7 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 		return groupKey.SealFields(n.UUID, open), nil
 	}
 	d := &node.Document{UUID: n.UUID, Name: n.Name, Group: n.ConductorGroup, Driver: n.Driver, Generation: n.Generation,
-		Revision: n.Revision, Updated: n.LastChanged(), Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
+		Revision: n.Revision, Updated: n.RackChanged(), Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
 		Traits: n.Traits, State: n.ProvisionState, Maintenance: n.Maintenance, Fault: n.Fault, AutomatedClean: n.AutomatedClean,
 		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired, TargetRAID: n.TargetRAIDConfig}
 	if kept := n.DriverInternalInfo[node.KeptKey]; kept != nil {
@@ -45,7 +45,7 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 		return nil, fmt.Errorf("instance_info: %w", err)
 	}
 	for _, p := range row.Ports {
-		d.Ports = append(d.Ports, node.Port{UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled})
+		d.Ports = append(d.Ports, p.Document())
 	}
 	return d, nil
 }

@@ -11,7 +11,7 @@
 //     again as a whole when the database asks for it.
 //   - Nobody is told of a write, or reads it outside of Update, before it is on the disk.
 //   - Whatever a rack must learn goes into the outbox in the transaction that made
-//     it true.
+//     it true. What its documents do not show does not (Tell, unseenColumns).
 //   - One set of statements serves every engine; each is a constant or comes from a
 //     builder over fixed words, and AllStatements lists them for the grammar test.
 //

@@ -3,6 +3,7 @@ package store
 import (
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -13,11 +14,14 @@ import (
 // both (methods of Node keep them right in memory).
 type Node struct {
 	UUID string
-	// Revision grows with each write that a rack may need to see; UpdateNode
+	// Revision grows with each write of the node and of what belongs to it; UpdateNode
 	// compares and sets it.
 	Revision  int64
 	CreatedAt time.Time
 	UpdatedAt time.Time // set by the store on each write of intent
+	// RackChangedAt is when a write of intent last changed what the node's rack sees of it
+	// (racksight.go); set by the store. Zero: never.
+	RackChangedAt time.Time
 
 	// Intent.
 	Name             string
@@ -114,10 +118,12 @@ type Node struct {
 	asRead   []any // what the row holds of writtenColumns, as lockedBy has read or written it
 }
 
-// LastChanged is when somebody last changed the node: observations do not count.
-func (n *Node) LastChanged() time.Time {
-	if n.UpdatedAt.After(n.CreatedAt) {
-		return n.UpdatedAt
+// RackChanged is when somebody last changed what the node's rack sees of it: observations
+// do not count. The node's document says it too, so a rack that is asked about the node knows
+// whether it has heard of the change.
+func (n *Node) RackChanged() time.Time {
+	if n.RackChangedAt.After(n.CreatedAt) {
+		return n.RackChangedAt
 	}
 	return n.CreatedAt
 }
@@ -217,6 +223,11 @@ type Port struct {
 	InternalInfo                 map[string]any
 	CreatedAt                    time.Time
 	UpdatedAt                    time.Time
+}
+
+// Document is the port as its node's rack gets it.
+func (p *Port) Document() node.Port {
+	return node.Port{UUID: p.UUID, Address: p.Address, PXEEnabled: p.PXEEnabled}
 }
 
 // WorkState says where a row of works stands.

@@ -58,6 +58,7 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 		return err
 	}
 	n.read = n.shown()
+	tx.rackSees(n.UUID)
 	tx.noteRow("node", n.UUID, n.UUID, "create")
 	return nil
 }
@@ -71,7 +72,8 @@ func (n *Node) value(field string) string {
 }
 
 // UpdateNode writes n's intent if the row still has n.Revision, which it
-// moves on; otherwise ErrConflict. It may fail with a *DuplicateError.
+// moves on; otherwise ErrConflict. It may fail with a *DuplicateError. What tx has not
+// read itself counts as changed in what the node's rack sees.
 func (tx *Tx) UpdateNode(ctx context.Context, n *Node) error {
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	n.UpdatedAt = tx.s.now()
@@ -100,6 +102,13 @@ func (tx *Tx) updateNode(ctx context.Context, n *Node, w *nodeWrite) error {
 		return fmt.Errorf("update node %s: %w", n.UUID, err)
 	}
 	locked := n.lockedBy == tx
+	if !locked || w.seenIn(n.asRead, values) {
+		tx.rackSees(n.UUID)
+		if at := w.rackChangedAt; at >= 0 {
+			n.RackChangedAt = n.UpdatedAt
+			values[at] = toMicros(n.RackChangedAt)
+		}
+	}
 	stmt, args := w.whole, values
 	if locked {
 		stmt, args = w.changes(n.asRead, values)
@@ -154,6 +163,7 @@ func (tx *Tx) SetTraits(ctx context.Context, node string, traits []string) error
 	if err := tx.insertTraits(ctx, node, traits); err != nil {
 		return err
 	}
+	tx.rackSees(node)
 	tx.noteRow("node", node, node, "update")
 	return tx.Touch(ctx, node)
 }

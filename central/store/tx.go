@@ -11,6 +11,7 @@ type Tx struct {
 	changes  []*Change
 	noted    []*Change // those of changes that are written
 	audited  *Audit    // as record wrote it
+	seen     []string  // UUIDs of nodes of which it has changed what their racks see
 	nodes    []*Node   // as read for a write, for what is told of those that are deleted
 }
 

@@ -87,9 +87,9 @@ type Request struct {
 	Group  string          `json:"-"`
 	Driver string          `json:"driver,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
-	// NodeUpdated is when the node was last changed as the asker knows it: a rackd that
-	// has not heard of that yet waits a little, then says so with 503. Zero: whatever
-	// the rackd knows will do.
+	// NodeUpdated is when what the node's document shows was last changed
+	// (node.Document.Updated) as the asker knows it: a rackd that has not heard of that yet
+	// waits a little, then says so with 503. Zero: whatever the rackd knows will do.
 	NodeUpdated time.Time `json:"node_updated,omitzero"`
 }
 

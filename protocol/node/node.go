@@ -32,10 +32,12 @@ type Document struct {
 	Driver string `json:"driver"`          // hardware type
 	// Generation counts accepted requests; it equals that of the newest work.
 	Generation int64 `json:"generation"`
-	// Revision grows with every change that the rack may see; a document never
-	// takes the place of one with a higher revision.
+	// Revision is that of the node in central, which grows with every write, also with those of
+	// which the rack sees nothing and is not told; a document never takes the place of one with a
+	// higher revision.
 	Revision int64 `json:"revision"`
-	// Updated is when somebody last changed the node through the API.
+	// Updated is when somebody last changed something of the node that the document shows,
+	// ports and traits apart: it tells whether the rack has heard of a change (ask.Request).
 	Updated time.Time `json:"updated,omitzero"`
 	// Interfaces maps a kind to an implementation; a missing kind means the
 	// hardware type's first.

@@ -1,0 +1,1 @@
+ALTER TABLE nodes ADD COLUMN rack_changed_at BIGINT NOT NULL DEFAULT 0
