@@ -1,8 +1,9 @@
-// Package feed lets many follow what changes: it numbers the changes that transactions
-// have noted, removes old ones, and hands them out in the order of their numbers.
+// Package feed lets many follow what changes: it hands out the changes that transactions
+// have noted in the order of their numbers, publishes them, and removes old ones.
 //
-// Every replica of central runs a Feed on the one database. Any of them numbers what any
-// has written; a replica that dies leaves what it wrote to the others. Those who follow
+// Every replica of central runs a Feed on the one database. Any of them publishes what any
+// has written, and numbers what was written without a number; a replica that dies leaves
+// what it wrote to the others. Those who follow
 // read by number from the database, and from memory what has just been read, so that a
 // hundred followers cost hardly more than one. Hints between replicas save time only.
 //
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
@@ -47,27 +49,32 @@ type Config struct {
 	Keep int64
 	// Followers is how many may follow at once; 0: 256.
 	Followers int
-	// Publish is called with the changes that this replica has numbered, in order; nil: not.
+	// Publish is called with changes in order, each at one replica, once; nil: not here.
 	Publish func(ctx context.Context, changes []*store.Change)
 }
 
 const (
-	batch       = 500 // changes numbered or read at once
+	batch       = 500 // changes numbered, claimed or read at once
 	memory      = 4096
 	idleEvery   = 5 * time.Second        // how often others' changes are looked for while nobody follows
 	followEvery = time.Second            // while somebody does
 	pause       = 20 * time.Millisecond  // between rounds, so that busy times make large batches
-	quietPause  = 200 * time.Millisecond // while nobody follows here: each round is a commit
+	quietPause  = 200 * time.Millisecond // while nobody follows here: a round may be a commit
 	pruneEvery  = 10 * time.Second
 	pruneStep   = 2000
 )
 
 // Feed numbers and hands out changes.
 type Feed struct {
-	cfg  Config
-	wake chan struct{}
+	cfg   Config
+	wake  chan struct{}
+	wrote atomic.Bool // this replica has written something that others have not been told of
 
 	numbering sync.Mutex
+
+	// Run's: the newest number at the last look at what is kept, and up to where nobody is to
+	// publish any more.
+	seen, skipped int64
 
 	mu        sync.Mutex
 	followers int
@@ -98,10 +105,10 @@ func (f *Feed) Nudge() {
 	}
 }
 
-// Run numbers and hands out until ctx ends. Afterwards nobody follows any more.
+// Run publishes and hands out until ctx ends. Afterwards nobody follows any more.
 func (f *Feed) Run(ctx context.Context) error {
 	defer f.stop()
-	defer f.cfg.Store.WatchChanges(f.Nudge)()
+	defer f.cfg.Store.WatchChanges(func() { f.wrote.Store(true); f.Nudge() })()
 	if f.cfg.Hints != nil {
 		cancel, err := f.cfg.Hints.Hear(f.Nudge)
 		if err != nil {
@@ -152,9 +159,17 @@ func (f *Feed) wait(ctx context.Context) bool {
 	return true
 }
 
-// round numbers what waits and reads what is new.
+// round numbers what has none, tells others of what is new, publishes and reads it.
 func (f *Feed) round(ctx context.Context) error {
 	if err := f.number(ctx); err != nil && !busy(err) {
+		return err
+	}
+	if f.wrote.Swap(false) && f.cfg.Hints != nil {
+		f.cfg.Hints.Tell()
+	}
+	if err := f.publish(ctx); busy(err) {
+		f.Nudge() // it may not have seen the newest
+	} else if err != nil {
 		return err
 	}
 	return f.read(ctx)
@@ -163,7 +178,7 @@ func (f *Feed) round(ctx context.Context) error {
 // busy: another replica is at it.
 func busy(err error) bool { return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) }
 
-// number numbers what waits, and publishes it in order.
+// number numbers changes of transactions that did not do so themselves.
 func (f *Feed) number(ctx context.Context) error {
 	f.numbering.Lock()
 	defer f.numbering.Unlock()
@@ -173,7 +188,7 @@ func (f *Feed) number(ctx context.Context) error {
 			return err
 		}
 		if did.Count > 0 {
-			f.publish(ctx, did)
+			f.wrote.Store(true)
 		}
 		if did.Count < batch {
 			return nil
@@ -181,19 +196,21 @@ func (f *Feed) number(ctx context.Context) error {
 	}
 }
 
-func (f *Feed) publish(ctx context.Context, did store.Numbered) {
-	if f.cfg.Hints != nil {
-		f.cfg.Hints.Tell()
+// publish publishes what nobody has published.
+func (f *Feed) publish(ctx context.Context) error {
+	for f.cfg.Publish != nil {
+		changes, err := f.cfg.Store.ClaimChanges(ctx, batch)
+		if err != nil {
+			return err
+		}
+		if len(changes) > 0 {
+			f.cfg.Publish(ctx, changes)
+		}
+		if len(changes) < batch {
+			break
+		}
 	}
-	if f.cfg.Publish == nil {
-		return
-	}
-	changes, err := f.cfg.Store.Changes(ctx, did.After, did.Count)
-	if err != nil {
-		f.cfg.Log.Error("notifications were not published on the bus; streams have them", "after", did.After, "count", did.Count, "error", err)
-		return
-	}
-	f.cfg.Publish(ctx, changes)
+	return nil
 }
 
 // read takes in what is new, when somebody follows.
@@ -261,12 +278,21 @@ func (f *Feed) stop() {
 	f.tell()
 }
 
-// prune removes the oldest changes beyond those that are kept.
+// prune removes the oldest changes beyond those that are kept. Where nothing is published it
+// also says so of what was there the last time, which others would have claimed by now:
+// otherwise whoever publishes one day would begin with what happened long before.
 func (f *Feed) prune(ctx context.Context) error {
 	now, err := f.cfg.Store.ChangeRange(ctx)
 	if err != nil {
 		return err
 	}
+	if f.cfg.Publish == nil && f.skipped < f.seen {
+		if err := f.cfg.Store.SkipClaims(ctx, f.seen); err != nil {
+			return err
+		}
+		f.skipped = f.seen
+	}
+	f.seen = now.Newest
 	for limit := now.Newest - f.cfg.Keep; now.Pruned < limit; {
 		now.Pruned = min(now.Pruned+pruneStep, limit)
 		if err := f.cfg.Store.PruneChanges(ctx, now.Pruned); err != nil {

@@ -3,19 +3,20 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // Change is a row of changes: something that the API shows has become different. It is
-// written in the transaction that made it so. Its place among others is known only
-// later: transactions are not committed in the order of their ids, so those who follow
-// go by Seq, which NumberChanges gives to rows that are committed (decision 18).
+// written in the transaction that made it so. Transactions are not committed in the order
+// of their ids, so those who follow go by Seq, which is in the order of the commits
+// (decisions 18 and 42).
 type Change struct {
 	UUID string // time-ordered
 	// Seq numbers the change, and with it its phases: a change with two phases has the
-	// numbers Seq-1 and Seq. 0: not numbered yet.
+	// numbers Seq-1 and Seq. 0: not numbered yet, which NumberChanges does.
 	Seq      int64
 	At       time.Time
 	Resource string // "node", "port", "chassis", …
@@ -33,15 +34,9 @@ type Change struct {
 }
 
 // Numbers is how many numbers the change takes: one for each phase.
-func (c *Change) Numbers() int64 {
-	n := int64(1)
-	for _, r := range c.Phases {
-		if r == ',' {
-			n++
-		}
-	}
-	return n
-}
+func (c *Change) Numbers() int64 { return numbersOf(c.Phases) }
+
+func numbersOf(phases string) int64 { return 1 + int64(strings.Count(phases, ",")) }
 
 var changeColumns = []column[Change]{
 	{"uuid", key, func(c *Change) any { return &c.UUID }},

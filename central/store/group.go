@@ -26,6 +26,8 @@ type grouping interface {
 // transaction is one that its user ends.
 type transaction interface {
 	conn
+	// flush sends what was kept back.
+	flush(ctx context.Context) error
 	// commit sends what was kept back and ends the transaction, whatever it returns. Not
 	// asked: what was kept back has failed, and the transaction was undone. ErrUnknown: no
 	// answer. Transactions that begin from then on see what it has written; nobody may be

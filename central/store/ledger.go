@@ -54,18 +54,21 @@ type adder struct {
 	check func(affected int64, err error) error
 }
 
-// check says what the error of the statement means: the one who has added all its rows
+// check says what the error of the statement means.
+func (i *insertion) check(affected int64, err error) error { return checkAll(i.from, affected, err) }
+
+// checkAll says what the error of a statement means: the one who has added all its rows
 // knows, of rows of several nobody does.
-func (i *insertion) check(affected int64, err error) error {
+func checkAll(from []*adder, affected int64, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, other := range i.from {
-		if other != i.from[0] {
+	for _, other := range from {
+		if other != from[0] {
 			return &sharedError{err}
 		}
 	}
-	return i.from[0].check(affected, err)
+	return from[0].check(affected, err)
 }
 
 // sharedError is that of a statement which added rows of several callers: whose they are
@@ -121,12 +124,12 @@ func (k *kept) add(to *ledger, check func(int64, error) error, args []any) error
 
 // before takes out what has to be sent before a statement that speaks of a ledger's
 // table; empty: all.
-func (k *kept) before(stmt string) (list []insertion) {
+func (k *kept) before(stmt string) (list []*additions) {
 	*k = slices.DeleteFunc(*k, func(a *additions) bool {
 		if stmt != "" && !strings.Contains(stmt, a.to.table) {
 			return false
 		}
-		list = append(list, a.insertions()...)
+		list = append(list, a)
 		return true
 	})
 	return list
@@ -138,9 +141,11 @@ func addAtOnce(ctx context.Context, c conn, to *ledger, check func(int64, error)
 	if err := k.add(to, check, args); err != nil {
 		return err
 	}
-	for _, i := range k.before("") {
-		if err := c.execLater(ctx, i.check, i.stmt, i.args...); err != nil {
-			return err
+	for _, a := range k.before("") {
+		for _, i := range a.insertions() {
+			if err := c.execLater(ctx, i.check, i.stmt, i.args...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

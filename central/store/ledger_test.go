@@ -23,7 +23,7 @@ func TestLedger(t *testing.T) {
 	if list := k.before("SELECT 1 FROM neither"); len(list) != 0 {
 		t.Errorf("%d statements before one that speaks of neither table", len(list))
 	}
-	list := k.before("SELECT a FROM ones")
+	list := k.before("SELECT a FROM ones")[0].insertions()
 	next := int64(0)
 	for i, rows := range []int{32, 1} {
 		if i >= len(list) || len(list[i].args) != 2*rows || list[i].stmt != "INSERT INTO ones (a, b) VALUES "+valueRows(rows, 2, nil) {
@@ -44,10 +44,11 @@ func TestLedger(t *testing.T) {
 	if err := list[1].check(0, failed); err != mine {
 		t.Errorf("of one row: %v", err)
 	}
-	if list = k.before(""); len(list) != 1 || len(list[0].args) != 2 || list[0].check(0, failed) != theirs {
+	rest := k.before("")
+	if list = rest[0].insertions(); len(rest) != 1 || len(list) != 1 || len(list[0].args) != 2 || list[0].check(0, failed) != theirs {
 		t.Errorf("at the end: %+v, want two rows of one caller", list)
 	}
-	if list = k.before(""); len(list) != 0 {
-		t.Errorf("sent twice: %+v", list)
+	if rest = k.before(""); len(rest) != 0 {
+		t.Errorf("sent twice: %+v", rest)
 	}
 }

@@ -46,8 +46,8 @@ func newManyNodes(columns []column[Node]) *manyNodes {
 }
 
 // kindOf is what a column holds, and the type of an array of it.
-func kindOf(c column[Node]) (reflect.Kind, string) {
-	v, _ := valueOf(c.field(new(Node)))
+func kindOf[T any](c column[T]) (reflect.Kind, string) {
+	v, _ := valueOf(c.field(new(T)))
 	switch reflect.ValueOf(v).Kind() {
 	case reflect.String:
 		return reflect.String, "TEXT[]"

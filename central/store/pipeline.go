@@ -51,8 +51,14 @@ func (t *pgTx) addLater(_ context.Context, to *ledger, check func(int64, error) 
 
 // release holds what was kept back and has to be sent before stmt.
 func (t *pgTx) release(stmt string) {
-	for _, i := range t.kept.before(stmt) {
-		t.held = append(t.held, heldWrite{i.stmt, i.args, i.check})
+	for _, a := range t.kept.before(stmt) {
+		if t.turn && a.to == changeLedger {
+			t.held = append(t.held, a.numberedAtOnce())
+			continue
+		}
+		for _, i := range a.insertions() {
+			t.held = append(t.held, heldWrite{i.stmt, i.args, i.check})
+		}
 	}
 }
 

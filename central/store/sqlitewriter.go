@@ -130,9 +130,16 @@ func (t *sqliteTx) addLater(_ context.Context, to *ledger, check func(int64, err
 
 // release adds what was kept back and has to be there before stmt is sent.
 func (t *sqliteTx) release(ctx context.Context, stmt string) error {
-	for _, i := range t.kept.before(stmt) {
-		if err := i.check(t.send(ctx, i.orFail, i.args)); err != nil {
-			return err
+	for _, a := range t.kept.before(stmt) {
+		if a.to == changeLedger {
+			if err := checkAll(a.from, 0, a.number(ctx, t)); err != nil {
+				return err
+			}
+		}
+		for _, i := range a.insertions() {
+			if err := i.check(t.send(ctx, i.orFail, i.args)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -167,6 +174,11 @@ func (t *sqliteTx) query(ctx context.Context, stmt string, args ...any) (rows, e
 	if err := t.release(ctx, stmt); err != nil {
 		return nil, err
 	}
+	return t.ask(ctx, stmt, args)
+}
+
+// ask is query for what concerns none of what is kept back.
+func (t *sqliteTx) ask(ctx context.Context, stmt string, args []any) (rows, error) {
 	t.w.add()
 	s, err := t.w.prepared(ctx, stmt)
 	if err != nil {
@@ -174,6 +186,8 @@ func (t *sqliteTx) query(ctx context.Context, stmt string, args ...any) (rows, e
 	}
 	return s.query(ctx, args)
 }
+
+func (t *sqliteTx) flush(ctx context.Context) error { return t.release(ctx, "") }
 
 func (t *sqliteTx) commit(ctx context.Context) (asked bool, err error) {
 	if err := t.release(ctx, ""); err != nil {

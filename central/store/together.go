@@ -92,7 +92,7 @@ func (g *group) begin(ctx context.Context, members []*member) (transaction, read
 // not had it.
 func (g *group) each(ctx context.Context, tx transaction, a *attempt, members []*member) (left []*member) {
 	for i, m := range members {
-		c := &groupConn{conn: tx, ctx: ctx, member: m, attempt: a}
+		c := &groupConn{transaction: tx, ctx: ctx, member: m, attempt: a}
 		if !g.give(m, c) {
 			continue
 		}
@@ -169,7 +169,7 @@ func untilAllAreDone(members []*member) (context.Context, context.CancelFunc) {
 // groupConn is a group's transaction in the hands of one member: its context ends the
 // member's part, never a statement of the transaction, which is everybody's.
 type groupConn struct {
-	conn
+	transaction
 	ctx     context.Context
 	attempt *attempt
 	member  *member
@@ -192,7 +192,7 @@ func (c *groupConn) exec(ctx context.Context, stmt string, args ...any) (int64, 
 	}
 	c.wrote = true
 	c.attempt.ahead.wrote(stmt, args)
-	n, err := c.conn.exec(c.ctx, stmt, args...)
+	n, err := c.transaction.exec(c.ctx, stmt, args...)
 	return n, c.noticed(err)
 }
 
@@ -207,26 +207,27 @@ func (c *groupConn) execLater(ctx context.Context, check func(int64, error) erro
 	c.wrote = true
 	c.attempt.ahead.wrote(stmt, args)
 	checked := func(n int64, err error) error { return c.noticed(check(n, err)) }
-	return c.noticed(c.conn.execLater(c.ctx, checked, stmt, args...))
+	return c.noticed(c.transaction.execLater(c.ctx, checked, stmt, args...))
 }
 
 func (c *groupConn) addLater(ctx context.Context, to *ledger, check func(int64, error) error, args []any) error {
-	if c.attempt.apart {
-		return addAtOnce(ctx, c, to, check, args)
-	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c.wrote = true
 	checked := func(n int64, err error) error { return c.noticed(check(n, err)) }
-	return c.conn.addLater(c.ctx, to, checked, args)
+	err := c.transaction.addLater(c.ctx, to, checked, args)
+	if err == nil && c.attempt.apart { // whose failure it is shows at once
+		err = c.transaction.flush(c.ctx)
+	}
+	return c.noticed(err)
 }
 
 func (c *groupConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, err := c.conn.query(c.ctx, stmt, args...)
+	r, err := c.transaction.query(c.ctx, stmt, args...)
 	if c.noticed(err) != nil {
 		return nil, err
 	}

@@ -141,8 +141,6 @@ CREATE INDEX audit_object ON audit (object, uuid) WHERE object <> node;
 
 CREATE INDEX audit_user ON audit (user_name, uuid) WHERE user_name <> '';
 
-CREATE INDEX changes_seq ON changes (seq, uuid);
-
 CREATE INDEX chassis_created_at ON chassis (created_at, uuid);
 
 CREATE INDEX deploy_templates_created_at ON deploy_templates (created_at, uuid);
@@ -288,7 +286,7 @@ CREATE TABLE changes (
     user_name TEXT NOT NULL,
     request_id TEXT NOT NULL,
     facts TEXT NOT NULL,
-    CONSTRAINT changes_pkey PRIMARY KEY (uuid)
+    CONSTRAINT changes_pkey PRIMARY KEY (seq, uuid)
 );
 
 CREATE TABLE chassis (
@@ -586,6 +584,8 @@ INSERT INTO allocations (uuid, created_at, updated_at, name, node, state, last_e
 INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, client, action, method, path, resource, object, node, status, result, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32);
 
 INSERT INTO buckets (site, name, created_at, first_revision, last_revision, messages) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (site, name) DO UPDATE SET created_at = excluded.created_at, first_revision = excluded.first_revision, last_revision = excluded.last_revision, messages = excluded.messages;
+
+INSERT INTO change_numbers (name, newest, pruned) SELECT 'published', newest, 0 FROM change_numbers WHERE name = 'changes' ON CONFLICT (name) DO NOTHING;
 
 INSERT INTO change_numbers (name, newest, pruned) VALUES ('changes', 0, 0) ON CONFLICT (name) DO NOTHING;
 
@@ -936,6 +936,8 @@ SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acke
 SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acked, COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, ''), n.observed_generation, n.observed_epoch, n.observed_seq, n.observed_site, n.observed_place, n.observed_state, n.observed_target, n.observed_at, n.observed_error, n.observed_step, n.observed_step_info, n.observed_owner, n.power_state, n.power_at, n.power_observed_generation, n.fault_number, n.observed_fault, n.fault_why, n.inspection_finished_at, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.uuid IN ($1, $2) FOR UPDATE OF n;
 
 SELECT name, initial, data, created_at, updated_at FROM node_hardware WHERE node = $1 AND kind = $2 ORDER BY name;
+
+SELECT newest FROM change_numbers WHERE name = 'published';
 
 SELECT newest, pruned FROM change_numbers WHERE name = 'changes';
 
@@ -1308,6 +1310,12 @@ UPDATE allocations SET updated_at = $2, name = $3, node = $4, state = $5, last_e
 UPDATE audit SET status = $2, result = $3, error = $4 WHERE uuid = $1;
 
 UPDATE change_numbers SET newest = $1 WHERE name = 'changes' AND newest = $2;
+
+UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest < $1;
+
+UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest = $2;
+
+UPDATE change_numbers SET newest = newest + $1 WHERE name = 'changes' RETURNING newest;
 
 UPDATE change_numbers SET pruned = $1 WHERE name = 'changes' AND pruned < $1;
 

@@ -10,5 +10,5 @@ CREATE TABLE changes (
     user_name TEXT NOT NULL,
     request_id TEXT NOT NULL,
     facts TEXT NOT NULL,
-    CONSTRAINT changes_pkey PRIMARY KEY (uuid)
+    CONSTRAINT changes_pkey PRIMARY KEY (seq, uuid)
 )

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,18 +14,10 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// allChanges numbers what waits and returns every change as "N resource.action.phases".
+// allChanges returns every change as "N resource.action.phases".
 func allChanges(t *testing.T, s *store.Store) []string {
 	t.Helper()
-	for {
-		n, err := s.NumberChanges(t.Context(), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n.Count < 3 {
-			break
-		}
-	}
+	numberAll(t, s)
 	list, err := s.Changes(t.Context(), 0, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -122,69 +113,6 @@ func changes(t *testing.T, s *store.Store) {
 }
 
 var errRollback = errors.New("rolled back")
-
-// numbering: replicas that number at once give each number once, without gaps, and
-// whoever follows the numbers misses nothing.
-func numbering(t *testing.T, s *store.Store) {
-	const writers, writes = 4, 15
-	var wg sync.WaitGroup
-	done := make(chan struct{})
-	for w := range writers {
-		wg.Go(func() {
-			for i := range writes {
-				n := NewNode(fmt.Sprintf("n-%d-%d", w, i))
-				if err := s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertNode(ctx, n) }); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	var numberers sync.WaitGroup
-	for range 2 {
-		numberers.Go(func() {
-			for ended := false; ; {
-				n, err := s.NumberChanges(t.Context(), 7)
-				if err != nil && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrBusy) {
-					t.Error(err)
-					return
-				}
-				if ended && err == nil && n.Count == 0 {
-					return
-				}
-				select {
-				case <-done:
-					ended = true
-				default:
-				}
-			}
-		})
-	}
-	followed := map[string]bool{}
-	last := int64(0)
-	follow := func() {
-		list, err := s.Changes(t.Context(), last, 10)
-		if err != nil {
-			t.Error(err)
-		}
-		for _, c := range list {
-			if c.Seq != last+2 {
-				t.Errorf("number %d follows %d, want %d", c.Seq, last, last+2)
-			}
-			last = c.Seq
-			followed[c.Object] = true
-		}
-	}
-	for len(followed) < writers*writes/2 && !t.Failed() {
-		follow()
-	}
-	wg.Wait()
-	close(done)
-	numberers.Wait()
-	for range writers * writes {
-		follow()
-	}
-	expect(t, "changes followed", len(followed), writers*writes)
-}
 
 // audited expects lines of these request ids, one after the other.
 func audited(t *testing.T, s *store.Store, q store.AuditQuery, want string) {

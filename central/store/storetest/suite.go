@@ -52,7 +52,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Buckets", buckets},
 		{"Conductors", conductors},
 		{"Changes", changes},
-		{"Numbering", numbering},
+		{"Claims", claims},
 		{"Audit", audit},
 		{"StepLists", stepLists},
 		{"Stamps", stamps},
@@ -60,6 +60,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}
 	t.Run("CloseTwice", func(t *testing.T) { closeTwice(t, address(t)) })
+	t.Run("Numbering", func(t *testing.T) { numbering(t, address) })
 	t.Run("Contention", func(t *testing.T) { contention(t, address(t)) })
 	t.Run("Migrate", func(t *testing.T) { migrateTogether(t, empty(t)) })
 }

@@ -141,6 +141,7 @@ func togetherButOne(t *testing.T, s *store.Store) {
 			t.Errorf("node %s: %v, want it there: %t", name, err, want)
 		}
 	}
+	expect(t, "changes of what was done", len(followed(t, s)), 2+1+3) // with those of the beginning
 }
 
 // togetherAndGone: who gives up while it waits, or panics, changes nothing and holds
@@ -185,6 +186,7 @@ func togetherAndGone(t *testing.T, s *store.Store) {
 		}
 		read(t, s, fmt.Sprintf("q%d", i))
 	}
+	expect(t, "changes of what was done", len(followed(t, s)), 4)
 }
 
 // togetherReadAhead: many at once who change one node see it as those before them have

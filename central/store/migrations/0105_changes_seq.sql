@@ -1,1 +1,0 @@
-CREATE INDEX changes_seq ON changes (seq, uuid)

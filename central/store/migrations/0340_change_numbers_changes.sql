@@ -1,0 +1,1 @@
+INSERT INTO change_numbers (name, newest, pruned) VALUES ('changes', 0, 0) ON CONFLICT (name) DO NOTHING
