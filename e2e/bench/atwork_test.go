@@ -13,7 +13,7 @@ import (
 func atWork(b *testing.B, w *whole, size int) {
 	b.Helper()
 	const page = 1000
-	node := func(c, i int) string { return "/v1/nodes/" + nodeUUID((c*7919+i*104729)%size) }
+	node := func(c, i int) string { return nodeUUID((c*7919 + i*104729) % size) }
 	kinds := []struct {
 		name string
 		next func(c, i int) call
@@ -23,16 +23,16 @@ func atWork(b *testing.B, w *whole, size int) {
 			at := (c*7 + i) * page % size
 			return call{method: http.MethodGet, path: fmt.Sprintf("/v1/nodes/detail?limit=%d&marker=%s", page, nodeUUID(at)), want: http.StatusOK}
 		}},
-		{"shows", func(c, i int) call { return call{method: http.MethodGet, path: node(c, i), want: http.StatusOK} }},
-		{"patches", func(c, i int) call {
-			return call{method: http.MethodPatch, path: node(c, i), want: http.StatusOK,
-				body: fmt.Appendf(nil, `[{"op":"add","path":"/extra/round","value":"%d-%d"}]`, c, i)}
+		{"shows", func(c, i int) call {
+			return call{method: http.MethodGet, path: "/v1/nodes/" + node(c, i), want: http.StatusOK}
 		}},
+		{"patches", func(c, i int) call { return patch(node(c, i), "extra", c, i) }},
+		{"rack-patches", func(c, i int) call { return patch(node(c, i), "properties", c, i) }},
 	}
 	kinds = append(kinds, struct {
 		name string
 		next func(c, i int) call
-	}{"mixture", func(c, i int) call { return kinds[[...]int{1, 2, 1, 0, 1, 2, 1, 1}[i%8]].next(c, i) }})
+	}{"mixture", func(c, i int) call { return kinds[[...]int{1, 2, 1, 0, 1, 3, 1, 1}[i%8]].next(c, i) }})
 	for _, k := range kinds {
 		// From here on the kernel's VmHWM is of this part: proc(5), clear_refs.
 		if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", w.cmd.Process.Pid), []byte("5"), 0); err != nil {

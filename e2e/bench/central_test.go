@@ -30,11 +30,11 @@ func window(b *testing.B) time.Duration {
 }
 
 // BenchmarkAPI prints what 16 clients get of central over HTTP, with so many nodes in
-// the database: whole pages, single nodes, new nodes and changed ones, each of them on
-// the disk before it is answered. Central, its relay, the bus and a rackd are in this
-// process; PostgreSQL, which syncs its log, is on the same machine. Set
-// IRONYARD_BENCH_NODES to a list of sizes for less, and IRONYARD_BENCH_SECONDS to how
-// long each figure is measured.
+// the database: whole pages, single nodes, new nodes and changed ones (patches of what only
+// central sees, and of what the node's rack is told), each of them on the disk before it is
+// answered. Central, its relay, the bus and a rackd are in this process; PostgreSQL, which
+// syncs its log, is on the same machine. Set IRONYARD_BENCH_NODES to a list of sizes for
+// less, and IRONYARD_BENCH_SECONDS to how long each figure is measured.
 func BenchmarkAPI(b *testing.B) {
 	for _, engine := range engines() {
 		for _, size := range sizes(b) {
@@ -85,16 +85,21 @@ func benchmarkAPI(b *testing.B, engine string, size int) {
 	run("shows", func(c, i int) call {
 		return call{method: "GET", path: "/v1/nodes/" + pick(c, i), want: http.StatusOK}
 	})
-	run("patches", func(c, i int) call {
-		return call{method: "PATCH", path: "/v1/nodes/" + pick(c, i), want: http.StatusOK,
-			body: fmt.Appendf(nil, `[{"op":"add","path":"/extra/round","value":"%d-%d"}]`, c, i)}
-	})
+	run("patches", func(c, i int) call { return patch(pick(c, i), "extra", c, i) })
+	run("rack-patches", func(c, i int) call { return patch(pick(c, i), "properties", c, i) })
 	run("creates", func(c, i int) call {
 		return call{method: "POST", path: "/v1/nodes", want: http.StatusCreated, body: fmt.Appendf(nil, `{"name":"new-%s","driver":"fake-hardware",`+
 			`"driver_info":{"fake_address":"10.0.0.%d"},"properties":{"cpus":64,"memory_mb":262144,"local_gb":1800,"cpu_arch":"x86_64"},"extra":{"rack":"r%d"}}`,
 			uuid.NewString(), i%250, c)}
 	})
 	keep(b, engine, size, figures)
+}
+
+// patch changes an object of a node. Of its properties the node's rack is told, of extra
+// it is not.
+func patch(node, object string, c, i int) call {
+	return call{method: http.MethodPatch, path: "/v1/nodes/" + node, want: http.StatusOK,
+		body: fmt.Appendf(nil, `[{"op":"add","path":"/%s/round","value":"%d-%d"}]`, object, c, i)}
 }
 
 // keep adds figures to the JSON lines of the file that IRONYARD_BENCH_JSON names.
