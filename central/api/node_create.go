@@ -74,8 +74,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/nodes/" + n.UUID,
-		Body: s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n)}, nil
+	reply, err := lent(s.appendNode(s.smallBuffer(), r, nodeTable.All(r.Version), n))
+	reply.Status, reply.Location = http.StatusCreated, r.Base+"/v1/nodes/"+n.UUID
+	return reply, err
 }
 
 // claim gives a node that a project enrols for itself to that project.

@@ -60,16 +60,16 @@ var nodeTable = func() *fields.Table[nodeView] {
 		f.Put = putText(name, at)
 		return f
 	}
-	computed := fields.Computed[nodeView]
+	computed, said := fields.Computed[nodeView], fields.Said[nodeView]
 	list := []nodeField{
 		str("uuid", 1, func(n *nodeView) *string { return &n.UUID }).List().Sort(),
 		str("name", 1, func(n *nodeView) *string { return &n.Name }).Write().List().Sort(),
-		computed("allocation_uuid", 52, func(n *nodeView) any { return orNull(n.AllocationUUID) }),
+		said("allocation_uuid", 52, func(n *nodeView) string { return n.AllocationUUID }),
 		fields.Tristate("automated_clean", 47, func(n *nodeView) **bool { return &n.AutomatedClean }).Write().Sort(),
 		str("boot_mode", 75, func(n *nodeView) *string { return &n.BootMode }).Post().OneOf("bios", "uefi").Sort(),
 		fields.UUID("chassis_uuid", 1, func(n *nodeView) *string { return &n.ChassisUUID }).Write(),
 		computed("clean_step", 7, step(provision.Cleaning, provision.CleanWait, provision.CleanHold)),
-		computed("conductor", 49, func(n *nodeView) any { return orNull(n.owner) }),
+		said("conductor", 49, func(n *nodeView) string { return n.owner }),
 		str("conductor_group", 46, func(n *nodeView) *string { return &n.ConductorGroup }).Write().Max(255).Sort().
 			Show(func(n *nodeView) any { return n.ConductorGroup }),
 		fields.Bool("console_enabled", 1, false, func(n *nodeView) *bool { return &n.ConsoleEnabled }).Post().Sort(),
@@ -87,8 +87,8 @@ var nodeTable = func() *fields.Table[nodeView] {
 			})),
 		computed("driver_internal_info", 3, guard("driver_internal_info", func(n *nodeView) any { return mask(n.DriverInternalInfo) })),
 		dict("extra", 1, func(n *nodeView) *map[string]any { return &n.Extra }).Write(),
-		computed("fault", 42, func(n *nodeView) any { return orNull(n.Fault) }).Sort(),
-		computed("health", 109, func(n *nodeView) any { return orNull(n.Health) }).Sort(),
+		said("fault", 42, func(n *nodeView) string { return n.Fault }).Sort(),
+		said("health", 109, func(n *nodeView) string { return n.Health }).Sort(),
 		fields.Time("inspection_finished_at", 6, func(n *nodeView) time.Time {
 			if n.InspectionFinished.Before(n.InspectionStarted) {
 				return time.Time{} // it is that of an earlier one
@@ -113,15 +113,15 @@ var nodeTable = func() *fields.Table[nodeView] {
 		computed("last_error", 1, guard("last_error", func(n *nodeView) any { return orNull(n.LastError) })).Sort(),
 		str("lessee", 65, func(n *nodeView) *string { return &n.Lessee }).Write().Max(255).Sort(),
 		maintenance.Write().List().Sort(),
-		computed("maintenance_reason", 1, func(n *nodeView) any { return orNull(n.MaintenanceReason) }).Sort(),
+		said("maintenance_reason", 1, func(n *nodeView) string { return n.MaintenanceReason }).Sort(),
 		dict("network_data", 66, func(n *nodeView) *map[string]any { return &n.NetworkData }).Write().Where(checkNetworkData),
 		str("owner", 50, func(n *nodeView) *string { return &n.Owner }).Write().Max(255).Sort(),
 		str("parent_node", 83, func(n *nodeView) *string { return &n.ParentNode }).Write().Max(36).Sort(),
-		computed("power_state", 1, func(n *nodeView) any { return orNull(n.PowerState) }).List().Sort(),
+		said("power_state", 1, func(n *nodeView) string { return n.PowerState }).List().Sort(),
 		dict("properties", 1, func(n *nodeView) *map[string]any { return &n.Properties }).Write(),
 		fields.Bool("protected", 48, false, func(n *nodeView) *bool { return &n.Protected }).Patch().Sort(),
 		str("protected_reason", 48, func(n *nodeView) *string { return &n.ProtectedReason }).Patch().Max(4096).Sort(),
-		computed("provision_state", 1, visibleState).List().Sort(),
+		said("provision_state", 1, visibleState).List().Sort(),
 		fields.Time("provision_updated_at", 1, func(n *nodeView) time.Time { return n.ProvisionUpdatedAt }).Sort(),
 		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }),
 		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.holder()) })).Sort(),
@@ -131,8 +131,8 @@ var nodeTable = func() *fields.Table[nodeView] {
 		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post().Sort(),
 		computed("service_step", 87, step(provision.Servicing, provision.ServiceWait, provision.ServiceHold)),
 		str("shard", 82, func(n *nodeView) *string { return &n.Shard }).Write().Max(255).Sort(),
-		computed("target_power_state", 1, func(n *nodeView) any { return orNull(n.TargetPowerState) }).Sort(),
-		computed("target_provision_state", 1, func(n *nodeView) any { return orNull(string(n.TargetProvisionState)) }).Sort(),
+		said("target_power_state", 1, func(n *nodeView) string { return n.TargetPowerState }).Sort(),
+		said("target_provision_state", 1, func(n *nodeView) string { return string(n.TargetProvisionState) }).Sort(),
 		computed("target_raid_config", 12, func(n *nodeView) any { return n.TargetRAIDConfig }),
 		computed("traits", 37, func(n *nodeView) any { return n.Traits }),
 		fields.Time("updated_at", 1, func(n *nodeView) time.Time { return n.UpdatedAt }).Sort(),
@@ -188,27 +188,26 @@ var maintenance = nodeField{Name: "maintenance", Since: 1, Check: fields.CheckBo
 }
 
 func interfaceField(kind string) nodeField {
-	return nodeField{Name: kind + "_interface", Since: sinceOf(kind), CanPost: true, CanPatch: true,
-		Check: func(v any) (any, error) {
-			if v == "" {
-				return nil, wire.Invalid("Could not find the following interface in the 'ironic.hardware.interfaces.%s' entrypoint: . "+
-					"Name one, or null for the driver's first.", kind)
-			}
-			return fields.CheckText(v)
-		},
-		Get: func(n *nodeView) any { return orNull(n.Interfaces[kind]) },
-		Set: func(n *nodeView, v any) {
-			name, _ := v.(string)
-			n.Interfaces[kind] = name
-		},
+	f := fields.Said(kind+"_interface", sinceOf(kind), func(n *nodeView) string { return n.Interfaces[kind] }).Write()
+	f.Check = func(v any) (any, error) {
+		if v == "" {
+			return nil, wire.Invalid("Could not find the following interface in the 'ironic.hardware.interfaces.%s' entrypoint: . "+
+				"Name one, or null for the driver's first.", kind)
+		}
+		return fields.CheckText(v)
 	}
+	f.Set = func(n *nodeView, v any) {
+		name, _ := v.(string)
+		n.Interfaces[kind] = name
+	}
+	return f
 }
 
-// visibleState is the provision state under the name that the version knows.
-func visibleState(n *nodeView) any {
+// visibleState is the provision state under the name that the version knows; empty: null.
+func visibleState(n *nodeView) string {
 	switch {
 	case n.ProvisionState == provision.Available && n.version < 2:
-		return nil
+		return ""
 	case n.ProvisionState == provision.InspectWait && n.version < 39:
 		return string(provision.Inspecting)
 	}
@@ -217,10 +216,14 @@ func visibleState(n *nodeView) any {
 
 // step shows the running step while the node is in one of the states.
 func step(states ...provision.State) func(*nodeView) any {
+	none := map[string]any{}
 	return func(n *nodeView) any {
+		if n.ObservedStepInfo == "" || !n.ProvisionState.In(states) {
+			return none
+		}
 		shown := map[string]any{}
-		if n.ObservedStepInfo == "" || !n.ProvisionState.In(states) || json.Unmarshal([]byte(n.ObservedStepInfo), &shown) != nil {
-			return map[string]any{}
+		if json.Unmarshal([]byte(n.ObservedStepInfo), &shown) != nil {
+			return none
 		}
 		return shown
 	}

@@ -33,12 +33,12 @@ var firmwareTable = fields.New("firmware component",
 	fields.Time("created_at", firmwareSince, func(c *component) time.Time { return c.created }).List(),
 	fields.Time("updated_at", firmwareSince, func(c *component) time.Time { return c.updated }).List(),
 	fields.Computed("component", firmwareSince, func(c *component) any { return c.Name }).List(),
-	fields.Computed("initial_version", firmwareSince, func(c *component) any { return orNull(c.initial) }).List(),
-	fields.Computed("current_version", firmwareSince, func(c *component) any { return orNull(c.Current) }).List(),
-	fields.Computed("last_version_flashed", firmwareSince, func(c *component) any { return orNull(c.Flashed) }).List(),
-	fields.Computed("vendor", firmwareIdentitySince, func(c *component) any { return orNull(c.Vendor) }).List(),
-	fields.Computed("model", firmwareIdentitySince, func(c *component) any { return orNull(c.Model) }).List(),
-	fields.Computed("serial_number", firmwareIdentitySince, func(c *component) any { return orNull(c.Serial) }).List(),
+	fields.Said("initial_version", firmwareSince, func(c *component) string { return c.initial }).List(),
+	fields.Said("current_version", firmwareSince, func(c *component) string { return c.Current }).List(),
+	fields.Said("last_version_flashed", firmwareSince, func(c *component) string { return c.Flashed }).List(),
+	fields.Said("vendor", firmwareIdentitySince, func(c *component) string { return c.Vendor }).List(),
+	fields.Said("model", firmwareIdentitySince, func(c *component) string { return c.Model }).List(),
+	fields.Said("serial_number", firmwareIdentitySince, func(c *component) string { return c.Serial }).List(),
 )
 
 func (s *Server) nodeFirmware() Resource {

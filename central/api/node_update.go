@@ -64,7 +64,7 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
-	return ok(s.appendNode(make([]byte, 0, 4096), r, nodeTable.All(r.Version), n))
+	return lent(s.appendNode(s.smallBuffer(), r, nodeTable.All(r.Version), n))
 }
 
 // left is the outbox entry of a node that its transaction has read as a whole, or made, and

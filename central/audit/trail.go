@@ -104,9 +104,11 @@ func result(status int) string {
 
 // tell logs a line.
 func (t *Trail) tell(a *store.Audit) {
-	t.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.Group("audit", "action", a.Action,
-		"request_id", a.RequestID, "user", a.User, "user_id", a.UserID, "project", a.Project, "client", a.Client, "method", a.Method,
-		"path", a.Path, "resource", a.Resource, "object", a.Object, "node", a.Node, "status", a.Status, "result", a.Result, "error", a.Error))
+	t.cfg.Log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.GroupAttrs("audit", slog.String("action", a.Action),
+		slog.String("request_id", a.RequestID), slog.String("user", a.User), slog.String("user_id", a.UserID), slog.String("project", a.Project),
+		slog.String("client", a.Client), slog.String("method", a.Method), slog.String("path", a.Path), slog.String("resource", a.Resource),
+		slog.String("object", a.Object), slog.String("node", a.Node), slog.Int64("status", a.Status), slog.String("result", a.Result),
+		slog.String("error", a.Error)))
 }
 
 func (t *Trail) wait(l line) {

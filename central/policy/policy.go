@@ -3,16 +3,14 @@
 //
 // A rule is an expression over the caller and the object that is asked about (Target). For
 // one caller most of it is known before any object is: Rules.For keeps what is left, so
-// that a list of nodes costs an administrator nothing and a tenant two comparisons each.
+// that a list of nodes costs an administrator nothing and a tenant two comparisons each. That is
+// remembered, for the caller's next request.
 //
-// It imports central/auth. Rules never change; whoever reads the file anew gets others.
+// It imports central/auth. Rules never change, besides what they remember, and are safe for
+// concurrent use; whoever reads the file anew gets others.
 package policy
 
-import (
-	"fmt"
-
-	"github.com/ironyard/ironyard/central/auth"
-)
+import "fmt"
 
 // Target is what a rule may ask about the object at hand. Empty fields match nobody.
 type Target struct {
@@ -25,6 +23,7 @@ type Rules struct {
 	exprs map[string]*expr
 	// serviceProject is the name of the project whose service role is one of the system; empty: none.
 	serviceProject string
+	views          views
 }
 
 // Default are Ironic's rules. The role "service" in serviceProject acts on the system; empty:
@@ -44,18 +43,6 @@ func Default(serviceProject string) *Rules {
 // Known reports whether there is a rule of that name.
 func (r *Rules) Known(name string) bool { return r.exprs[name] != nil }
 
-// For is the rules as they are for one caller. It is not safe for concurrent use.
-func (r *Rules) For(c *auth.Caller) *View {
-	return &View{rules: r, caller: c}
-}
-
-// View is the rules as they are for one caller.
-type View struct {
-	rules     *Rules
-	caller    *auth.Caller
-	decisions map[string]Decision
-}
-
 // Decision is what is left of a rule once the caller is known.
 type Decision struct {
 	rest *expr // nil: no
@@ -69,30 +56,6 @@ var unknown = func() *expr {
 	}
 	return e
 }()
-
-// Decide decides a rule as far as the caller decides it. An unknown
-// rule is passed by the system's administrators only.
-func (v *View) Decide(name string) Decision {
-	if d, known := v.decisions[name]; known {
-		return d
-	}
-	e := v.rules.exprs[name]
-	if e == nil {
-		e = unknown
-	}
-	d := Decision{v.reduce(e, 0)}
-	if v.decisions == nil {
-		v.decisions = map[string]Decision{}
-	}
-	v.decisions[name] = d
-	return d
-}
-
-// Allows reports whether the caller passes a rule for an object.
-func (v *View) Allows(name string, t *Target) bool { return v.Decide(name).Allows(t) }
-
-// Known reports whether there is a rule of that name.
-func (v *View) Known(name string) bool { return v.rules.Known(name) }
 
 // Or is the decision of who passes d or other.
 func (d Decision) Or(other Decision) Decision {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -192,6 +193,38 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: decided and undecided differ", text)
 		}
 	})
+}
+
+// What is remembered of one caller is not what another gets, however alike they are.
+func TestCallersAreToldApart(t *testing.T) {
+	rules, node := Default("service"), &Target{NodeOwner: own}
+	for _, rule := range []string{"baremetal:node:get", "baremetal:node:create"} {
+		for range 2 {
+			for c, want := range map[*auth.Caller]bool{
+				system(reader...): rule == "baremetal:node:get", project(own, reader...): rule == "baremetal:node:get", project(foreign, reader...): false,
+				project("", own, "reader"): false, project("", own+"reader"): false, project(own, "read", "er"): false,
+				{ProjectName: own, Roles: reader}: false, {UserID: own, Roles: reader}: false, {System: true}: false, system(admin...): true,
+			} {
+				if got := rules.For(c).Allows(rule, node); got != want {
+					t.Errorf("%s for %+v: %t, want %t", rule, c, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestFewCallersAreRemembered(t *testing.T) {
+	rules := Default("")
+	first := rules.For(project(own, reader...))
+	if rules.For(project(own, reader...)) != first {
+		t.Error("a caller is not remembered")
+	}
+	for i := range 3 * maxViews {
+		rules.For(project(strconv.Itoa(i), reader...))
+	}
+	if n := len(rules.views.known); n > maxViews {
+		t.Errorf("%d callers are remembered, want %d at most", n, maxViews)
+	}
 }
 
 func BenchmarkTenantPerNode(b *testing.B) {

@@ -80,7 +80,7 @@ func (v *View) reduceCheck(e *expr) *expr {
 	}
 	mine := e.literal
 	if !e.isLiteral {
-		mine = attributes[e.kind](v.caller)
+		mine = attributes[e.kind](&v.caller)
 	}
 	if mine == "" {
 		return no
@@ -100,7 +100,7 @@ func (v *View) matched(e *expr) (text string, known bool) {
 	case e.match == serviceProject:
 		return v.rules.serviceProject, v.rules.serviceProject != ""
 	case at != nil:
-		return at(v.caller), true
+		return at(&v.caller), true
 	}
 	return "", false
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -79,7 +80,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func TestAppendsAsEncodingJSON(t *testing.T) {
-	for _, v := range []any{nil, true, 7, int64(-8), 1.0, 1.5, 1e20, -0.0, json.Number("1.50"), "", "a\"b\\\n", "ü", "\xff", []string{"a", "b"}, []any{},
+	for _, v := range []any{nil, true, 7, int64(-8), 1.0, 1.5, 1e20, math.Copysign(0, -1), json.Number("1.50"), "", "a\"b\\\n", "ü", "\xff", []string{"a", "b"}, []any{},
 		map[string]any{"b": 1.0, "a": []any{nil, map[string]any{}}}, map[string]string{"y": "1", "x": "2"}, time.Unix(1, 0).UTC(), []int{1},
 		json.Number("")} {
 		var want bytes.Buffer

@@ -147,15 +147,29 @@ func Text[T any](name string, since microversion.Version, at func(*T) *string) F
 			}
 			return nil
 		},
-		Put: func(b []byte, t *T) []byte {
-			if s := *at(t); s != "" {
-				return wire.AppendString(b, s)
-			}
-			return append(b, "null"...)
-		},
+		Put:   func(b []byte, t *T) []byte { return appendText(b, *at(t)) },
 		Set:   func(t *T, v any) { *at(t), _ = v.(string) },
 		Check: CheckText,
 	}
+}
+
+// Said is a string that requests never set, null when it is empty.
+func Said[T any](name string, since microversion.Version, get func(*T) string) Field[T] {
+	f := Computed[T](name, since, func(t *T) any {
+		if s := get(t); s != "" {
+			return s
+		}
+		return nil
+	})
+	f.Put = func(b []byte, t *T) []byte { return appendText(b, get(t)) }
+	return f
+}
+
+func appendText(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, "null"...)
+	}
+	return wire.AppendString(b, s)
 }
 
 // UUID is a string with a UUID, null when it is empty.

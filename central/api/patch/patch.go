@@ -26,6 +26,9 @@ const (
 	Remove  Kind = "remove"
 )
 
+// unescape turns what a step is written as into its name: RFC 6901, section 4.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
 // MaxOps bounds the operations of one request.
 const MaxOps = 1000
 
@@ -97,7 +100,6 @@ func (o *Op) read(item any) error {
 	if !path.MatchString(o.Path) {
 		return wire.Invalid("Schema error for patch: path %q does not match '%s'", o.Path, `^(/[\w-]+)+$`)
 	}
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for step := range strings.SplitSeq(o.Path[1:], "/") {
 		o.Steps = append(o.Steps, unescape.Replace(step))
 	}
