@@ -73,10 +73,5 @@ var errUnread = errors.New("the node is not as it was created")
 // isRace reports whether a write failed because the key was not as it was read, or was
 // taken for empty and may not be.
 func isRace(err error) bool {
-	if errors.Is(err, errUnread) {
-		return true
-	}
-	// The second is what replicated streams say, and streams that have just been purged.
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+	return errors.Is(err, errUnread) || bus.Conflict(err)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -58,15 +57,11 @@ func writeGroupsOnce(ctx context.Context, m *Map, site *bus.Site, log *slog.Logg
 		return false, err
 	}
 	change := func(what, key string, err error) bool {
-		var api *jetstream.APIError
-		switch {
-		case err == nil:
+		if err == nil {
 			log.Info("conductor group's failover "+what, "site", site.Name, "key", key)
-			return true
-		case errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
-			raced = true
 		}
-		return false
+		raced = bus.Conflict(err)
+		return err == nil
 	}
 	for group, to := range m.failover {
 		if m.SiteOf(group) != site.Name {

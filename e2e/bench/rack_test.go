@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -89,7 +87,7 @@ func (r *rack) load(ctx context.Context, b *testing.B) {
 					next.Epoch = old.doc.Epoch + 1
 				}
 				_, err := r.Work.Update(ctx, bus.NodeKey(group, id), encode(b, next), old.revision)
-				if api := (*jetstream.APIError)(nil); !errors.As(err, &api) || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
+				if !bus.Conflict(err) {
 					return err
 				}
 				r.mu.Lock()

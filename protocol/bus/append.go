@@ -17,7 +17,8 @@ import (
 )
 
 // Update writes value under key of the bucket, NODES or WORK, if the key still is at
-// revision, and returns the new one. Its errors are those of jetstream.KeyValue's Update.
+// revision, and returns the new one. Its errors are those of jetstream.KeyValue's Update;
+// Conflict says of one that the key was not.
 // Updates that come at the same time may share one write of the server to its disk.
 func (b *Site) Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
 	return b.write(ctx, kv, b.message(kv, key, value, revision), func(ctx context.Context) (uint64, error) { return kv.Update(ctx, key, value, revision) })

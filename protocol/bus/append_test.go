@@ -87,8 +87,7 @@ func TestTogetherButOne(t *testing.T) {
 		return err
 	})
 	for i, err := range errs {
-		var api *jetstream.APIError
-		if i == wrong && !(errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence) {
+		if i == wrong && !Conflict(err) {
 			t.Errorf("the wrong revision: %v", err)
 		} else if i != wrong && err != nil {
 			t.Errorf("write %d: %v", i, err)

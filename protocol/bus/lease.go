@@ -29,8 +29,7 @@ func (s *Site) Announce(ctx context.Context, m Member, rev uint64) (uint64, erro
 	ack, err := s.JS.Publish(ctx, "$KV."+AliveBucket+"."+key, body, jetstream.WithMsgTTL(LeaseTTL), jetstream.WithRetryAttempts(0),
 		jetstream.WithExpectLastSequencePerSubject(rev))
 	if err != nil {
-		var api *jetstream.APIError
-		if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		if Conflict(err) {
 			return 0, fmt.Errorf("renew %s: %w", key, ErrLeaseLost)
 		}
 		return 0, fmt.Errorf("renew %s: %w", key, err)

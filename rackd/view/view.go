@@ -201,8 +201,7 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 	defer v.mu.Unlock()
 	delete(v.ours, doc.Node)
 	if err != nil {
-		var api *jetstream.APIError
-		if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		if bus.Conflict(err) {
 			return 0, fmt.Errorf("work %s of node %s: %w", doc.ID, doc.Node, ErrConflict)
 		}
 		return 0, fmt.Errorf("write work %s of node %s: %w", doc.ID, doc.Node, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -186,5 +187,28 @@ func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
 	until("central made it anew", func() bool { return !v.Work("n1").Lost })
 	if w := v.Work("n1"); w.Revision == 0 || w.Doc.Checkpoint.Step != "deploy.write_image" || w.Doc.State != "wait call-back" || w.Doc.Epoch != 1<<16 || w.Doc.Owner != "" || !w.Remembered || w.Doc.Fresh() {
 		t.Errorf("made anew: %+v", w)
+	}
+}
+
+// refusing is a bucket that refuses updates as a server does.
+type refusing struct {
+	jetstream.KeyValue
+	code jetstream.ErrorCode
+}
+
+func (refusing) Bucket() string { return "" } // none whose writes are put together
+
+func (r refusing) Update(context.Context, string, []byte, uint64) (uint64, error) {
+	return 0, &jetstream.APIError{ErrorCode: r.code}
+}
+
+// The fence holds, whichever way the bus says that somebody else was faster.
+func TestEveryConflictFences(t *testing.T) {
+	for code, want := range map[jetstream.ErrorCode]bool{jetstream.JSErrCodeStreamWrongLastSequence: true,
+		jetstream.JSErrCodeStreamWrongLastSequenceConstant: true, jetstream.JSErrCodeStreamNotFound: false} {
+		v := New(&bus.Site{Work: refusing{code: code}}, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler))
+		if _, err := v.UpdateWork(t.Context(), work.Document{ID: "w", Node: "n", Group: "g"}, 7); err == nil || errors.Is(err, ErrConflict) != want {
+			t.Errorf("code %d: %v, a conflict: want %v", code, err, want)
+		}
 	}
 }
