@@ -52,6 +52,8 @@ type collection[T any] struct {
 	body func(r *Request, body map[string]any) error
 	// mayPatch refuses a PATCH by the fields that it names, changed or not; nil: nothing.
 	mayPatch func(r *Request, ops []patch.Op, item *T) error
+	// found says whether a new item has something to belong to; nil: it need not.
+	found func(r *Request, item *T) error
 	// check says what the fields cannot check alone. before is nil for a new item.
 	check func(ctx context.Context, r *Request, tx *store.Tx, before, item *T) error
 	// mayRemove says what speaks against removing an item; nil: nothing.
@@ -273,7 +275,11 @@ func (c *collection[T]) create(r *Request) (Reply, error) {
 		}
 	}
 	made := c.fresh()
-	if err := c.table.Create(r.Version, body, made); err != nil {
+	var found func(*T) error
+	if c.found != nil {
+		found = func(item *T) error { return c.found(r, item) }
+	}
+	if err := c.table.CreateBelow(r.Version, body, made, found); err != nil {
 		return Reply{}, err
 	}
 	if id := c.id(made); *id == "" {

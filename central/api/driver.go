@@ -113,7 +113,7 @@ func (s *Server) listDrivers(r *Request) (Reply, error) {
 	case given && r.Version < driverTypeSince:
 		return Reply{}, wire.NotAcceptable("The argument type", driverTypeSince)
 	case given && kind != "classic" && kind != "dynamic":
-		return Reply{}, wire.Invalid("\"type\" filter must be one of \"classic\" or \"dynamic\", not %.40q.", kind)
+		return Reply{}, wire.Invalid("\"type\" filter must be one of \"classic\" or \"dynamic\", if specified.")
 	}
 	sel, err := selectFields(r, driverTable, false, driverFieldsSince, driverTypeSince)
 	if err != nil {
@@ -140,15 +140,21 @@ func (s *Server) showDriver(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	d, err := s.driver(r)
+	d, err := s.driver(r, noDriver)
 	if err != nil {
 		return Reply{}, err
 	}
 	return ok(appendDriver(nil, sel, d))
 }
 
-// driver returns the driver of the path.
-func (s *Server) driver(r *Request) (*driver, error) {
+// The words for a driver that is not there: where it is shown, and elsewhere.
+const (
+	noDriver      = "Could not find the following driver(s) or hardware type(s): %.80s."
+	unknownDriver = "The driver '%.80s' is unknown."
+)
+
+// driver returns the driver of the path; otherwise is what is said where there is none.
+func (s *Server) driver(r *Request, otherwise string) (*driver, error) {
 	for _, name := range []string{r.Param(0), r.Param(0) + r.suffix} {
 		for _, d := range s.liveDrivers(r.Base) {
 			if d.name == name {
@@ -156,14 +162,14 @@ func (s *Server) driver(r *Request) (*driver, error) {
 			}
 		}
 	}
-	return nil, wire.Errorf(http.StatusNotFound, "Could not find the following driver(s) or hardware type(s): %.80s.", r.Param(0))
+	return nil, wire.Errorf(http.StatusNotFound, otherwise, r.Param(0))
 }
 
 func (s *Server) driverProperties(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	d, err := s.driver(r)
+	d, err := s.driver(r, unknownDriver)
 	if err != nil {
 		return Reply{}, err
 	}

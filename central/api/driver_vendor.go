@@ -31,7 +31,7 @@ func (s *Server) driverVendor() Resource {
 
 // askDriver puts a question about the path's hardware type to a rackd that has it.
 func (s *Server) askDriver(r *Request, method ask.Method, args, out any) error {
-	d, err := s.driver(r)
+	d, err := s.driver(r, unknownDriver)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Server) bootScript(r *Request) (Reply, error) {
 	if r.Query.Has("node_uuid") == r.Query.Has("port_address") {
 		return Reply{}, wire.Invalid("Name the machine by either node_uuid or port_address")
 	}
-	d, err := s.driver(r)
+	d, err := s.driver(r, unknownDriver)
 	if err != nil {
 		return Reply{}, err
 	}

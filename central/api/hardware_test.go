@@ -305,7 +305,7 @@ func TestBootScript(t *testing.T) {
 		refusal{"GET", path + "/ipxe_config?port_address=aa", "1.1", "", 400, "MAC address"},
 		refusal{"GET", path + "/ipxe_config?port_address=aa:bb:cc:dd:ee:09", "1.1", "", 404, "enrol the machine"},
 		refusal{"GET", "/v1/drivers/redfish/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "1.1", "", 404, "No node of driver redfish"},
-		refusal{"GET", "/v1/drivers/nobody/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "1.1", "", 404, "Could not find"},
+		refusal{"GET", "/v1/drivers/nobody/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "1.1", "", 404, "The driver 'nobody' is unknown."},
 		refusal{"POST", path + "?method=ipxe_config", "1.1", "", 400, "does not support HTTP POST"})
 }
 
@@ -331,9 +331,9 @@ func TestHardwareRefusals(t *testing.T) {
 		refusal{"PUT", n + "/management/indicators/led@system", "1.63", `{"state":"purple"}`, 400, "purple"},
 		refusal{"PUT", n + "/management/indicators/led@system", "1.63", `{}`, 400, "state"},
 		refusal{"POST", n + "/vmedia", "1.88", `{"device_type":"cdrom","image_url":"http://i/a"}`, 404, ""},
-		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"tape","image_url":"http://i/a"}`, 400, "device_type"},
-		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom"}`, 400, "image_url"},
-		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"ftp://i/a"}`, 400, "image_url"},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"tape","image_url":"http://i/a"}`, 400, "Schema error for vmedia: 'tape' is not one of"},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom"}`, 400, "'image_url' is a required property"},
+		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"ftp://i/a"}`, 400, "Unsupported or missing URL scheme: 'ftp://i/a'"},
 		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"http://i/a","image_download_source":"mail"}`, 400, "mail"},
 		refusal{"POST", n + "/vmedia", "1.89", `{"device_type":"cdrom","image_url":"http://i/a","other":1}`, 400, "other"},
 		refusal{"DELETE", n + "/vmedia?device_types=tape", "1.89", ``, 400, "tape"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -53,7 +54,8 @@ func (s *Server) listFirmware(r *Request) (Reply, error) {
 	if r.Query.Has("fields") {
 		for _, name := range r.Query.List("fields") {
 			if r.Version < firmwareIdentitySince && slices.Contains(firmwareIdentity, name) {
-				return Reply{}, wire.Invalid("Field(s) %q are not valid", name)
+				return Reply{}, wire.Invalid("Fields %s are not allowed in this API version. They require at least API version %s.",
+					name, microversion.Version(firmwareIdentitySince))
 			}
 		}
 		r.Query["fields"] += ",created_at,updated_at" // whatever is asked for, these are shown

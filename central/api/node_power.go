@@ -76,7 +76,7 @@ func said(v any) string {
 	if text, isText := v.(string); isText {
 		return text
 	}
-	return string(wire.AppendValue(nil, v))
+	return wire.Repr(v)
 }
 
 // whole reads a JSON number, or a text, that is a whole number.

@@ -70,7 +70,7 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 		if dispatch.Busy(n) {
 			return p, "", dispatch.Occupied(n)
 		}
-		return p, "", wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\": there is no such action.",
+		return p, "", wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\".",
 			name, n.UUID, n.ProvisionState)
 	}
 	tooNew := error(nil)

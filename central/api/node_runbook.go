@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
@@ -54,7 +55,7 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 		return wire.Invalid("Runbook %s has no traits configured, so that it is for no node: give it a trait of the nodes that it is for.", b.UUID)
 	}
 	if !suits(b, p.Node, r) {
-		return wire.Invalid("Runbook %s has not been approved for node %s: the node has none of the runbook's traits.", b.Name, p.Node.UUID)
+		return unsuited(r, b, p.Node)
 	}
 	if p.Verb.Event != provision.EventClean && p.Verb.Event != provision.EventService {
 		return wire.Invalid("\"runbook\" is only valid when setting target provision state to clean or service")
@@ -76,4 +77,13 @@ func suits(b *store.Runbook, n *store.Node, r *Request) bool {
 		return slices.Contains(n.Traits, b.Name)
 	}
 	return slices.ContainsFunc(b.Traits, func(t string) bool { return slices.Contains(n.Traits, t) })
+}
+
+// unsuited refuses a runbook for a node that does not suit it.
+func unsuited(r *Request, b *store.Runbook, n *store.Node) error {
+	if r.Version < runbookTraitsSince {
+		return wire.Invalid("This runbook has not been approved for use on this node %s. Please ask an administrator to add it to your node traits.", n.UUID)
+	}
+	return wire.Invalid("This runbook has not been approved for use on this node %s. The node does not have any of the runbook's traits ['%s']. "+
+		"Please ask an administrator to add a matching trait to your node.", n.UUID, strings.Join(b.Traits, "', '"))
 }

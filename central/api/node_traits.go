@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -66,7 +67,7 @@ func readTraits(r *Request) ([]string, error) {
 	for _, v := range list {
 		name, _ := v.(string)
 		if err := checkTrait(name); err != nil {
-			return nil, err
+			return nil, wire.Invalid("Schema error for traits: %v", err)
 		}
 		if !slices.Contains(traits, name) {
 			traits = append(traits, name)
@@ -85,7 +86,7 @@ func (s *Server) clearTraits(r *Request) (Reply, error) {
 func (s *Server) addTrait(r *Request) (Reply, error) {
 	name := r.Param(1)
 	if err := checkTrait(name); err != nil {
-		return Reply{}, err
+		return Reply{}, wire.Invalid("Schema error for trait: %v", err)
 	}
 	if body, err := r.JSON(wire.MaxBody); err != nil {
 		return Reply{}, err
@@ -144,12 +145,13 @@ func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, e
 	return noContent()
 }
 
+// checkTrait refuses what is no trait's name, in the words in which Ironic does.
 func checkTrait(name string) error {
 	if len(name) > trait.MaxLength {
-		return wire.Invalid("Invalid trait: '%.300s' is too long, it may have %d characters", name, trait.MaxLength)
+		return fmt.Errorf("'%.300s' is too long", name)
 	}
 	if !trait.Valid(name) {
-		return wire.Invalid("Invalid trait: '%.80s' does not match '^CUSTOM_[A-Z0-9_]+$', and is no standard one", name)
+		return fmt.Errorf("'%.80s' is not valid under any of the given schemas. Possible root cause: '%.80s' does not match '^CUSTOM_[A-Z0-9_]+$'", name, name)
 	}
 	return nil
 }

@@ -67,6 +67,9 @@ func (r *Request) vendorCall() (call ask.VendorCall, err error) {
 	if call.Method = r.Query["method"]; len(r.params) > 1 {
 		call.Method = r.Param(1)
 	}
+	if call.Method == "" && r.Query.Has("method") {
+		return call, wire.Invalid("Method not specified")
+	}
 	if call.Method == "" {
 		return call, wire.Invalid("Missing mandatory parameter: method")
 	}

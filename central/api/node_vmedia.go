@@ -85,21 +85,26 @@ func readMedia(body map[string]any) (kind, image string, err error) {
 	if err := only(body, "device_type", "image_url", "image_download_source"); err != nil {
 		return "", "", err
 	}
+	for _, name := range []string{"device_type", "image_url"} {
+		if _, given := body[name]; !given {
+			return "", "", wire.Invalid("Schema error for vmedia: '%s' is a required property", name)
+		}
+	}
 	kind, _ = body["device_type"].(string)
 	if !slices.Contains(hardware.MediaTypes, kind) {
-		return "", "", wire.Invalid("Invalid device_type %.40q: there are %s", kind, strings.Join(hardware.MediaTypes, ", "))
+		return "", "", wire.Invalid("Schema error for vmedia: %s is not one of ['%s']", wire.Repr(body["device_type"]), strings.Join(hardware.MediaTypes, "', '"))
 	}
 	image, _ = body["image_url"].(string)
 	u, err := url.Parse(image)
 	if err != nil || image == "" || u.Host == "" || !slices.Contains(imageSchemes, u.Scheme) {
-		return "", "", wire.Invalid("Invalid image_url %.200q: it is a URL of scheme %s", image, strings.Join(imageSchemes, ", "))
+		return "", "", wire.Invalid("Unsupported or missing URL scheme: %.200s. It is a URL of scheme %s", wire.Repr(body["image_url"]), strings.Join(imageSchemes, ", "))
 	}
 	asked, given := body["image_download_source"]
 	source, isText := asked.(string)
 	switch {
 	case !given:
 	case !isText || !slices.Contains(downloadSources, source):
-		return "", "", wire.Invalid("Invalid image_download_source %.40q: there are %s", source, strings.Join(downloadSources, ", "))
+		return "", "", wire.Invalid("Schema error for vmedia: %s is not one of ['%s']", wire.Repr(asked), strings.Join(downloadSources, "', '"))
 	case source == "swift":
 		return "", "", wire.Invalid("The image_download_source swift is not supported: the BMC loads the image from its URL (http)")
 	}

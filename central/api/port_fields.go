@@ -44,7 +44,7 @@ func macAddress[T any](since microversion.Version, at func(*T) *string) fields.F
 		}
 		mac, valid := wire.MAC(s)
 		if !valid {
-			return nil, wire.Invalid("Expected valid MAC address for address: %.40s", s)
+			return nil, fields.Unreadable("Expected valid MAC address for address: %.40s", s)
 		}
 		return mac, nil
 	}

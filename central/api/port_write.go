@@ -15,6 +15,9 @@ import (
 // nodeIdentSince is the version from which a port may be created for a node by name.
 const nodeIdentSince = 94
 
+// unnamed stands for a node's UUID until its name is looked up.
+const unnamed = "00000000-0000-0000-0000-000000000000"
+
 func (s *Server) createPort(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
@@ -23,21 +26,31 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if ident, given := body["node_ident"]; given {
-		if r.Version < nodeIdentSince {
-			return Reply{}, wire.NotAcceptable("Field node_ident", nodeIdentSince)
-		}
+	found := func(p *store.Port) error { return s.referenced(r, p.Node) }
+	ident, named := body["node_ident"]
+	if named {
 		if _, twice := body["node_uuid"]; twice {
 			return Reply{}, wire.Invalid("Schema error for port: either node_uuid or node_ident says which node it is, not both")
 		}
-		if body["node_uuid"], err = s.uuidOf(r, ident); err != nil {
-			return Reply{}, err
+		name, isText := ident.(string)
+		if !isText {
+			return Reply{}, wire.Invalid("Schema error for port: node_ident: %s is not of type 'string'", wire.Repr(ident))
 		}
 		delete(body, "node_ident")
+		body["node_uuid"] = unnamed
+		found = func(p *store.Port) (err error) {
+			p.Node, err = s.uuidOf(r, name)
+			return err
+		}
 	}
 	p := &store.Port{PXEEnabled: true, AvailableForDynamicPortgroup: true, Extra: map[string]any{}, LocalLinkConnection: map[string]any{}, InternalInfo: map[string]any{}}
-	if err := portTable.Create(r.Version, body, p); err != nil {
+	if err := portTable.CreateBelow(r.Version, body, p, found); err != nil {
 		return Reply{}, err
+	}
+	if named {
+		if err := found(p); err != nil {
+			return Reply{}, err
+		}
 	}
 	if p.UUID == "" {
 		p.UUID = store.NewID()
@@ -63,10 +76,9 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 }
 
 // uuidOf resolves node_ident.
-func (s *Server) uuidOf(r *Request, ident any) (string, error) {
-	name, isText := ident.(string)
-	if !isText {
-		return "", wire.Invalid("Schema error for port: node_ident must be a text")
+func (s *Server) uuidOf(r *Request, name string) (string, error) {
+	if r.Version < nodeIdentSince {
+		return "", wire.NotAcceptable("Field node_ident", nodeIdentSince)
 	}
 	n, err := s.node(r, name)
 	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound {

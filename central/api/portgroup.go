@@ -70,6 +70,7 @@ func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 			return &store.Portgroup{Mode: defaultMode, StandalonePortsSupported: true, Properties: map[string]any{}, Extra: map[string]any{}}
 		},
 		id:    func(p *store.Portgroup) *string { return &p.UUID },
+		found: func(r *Request, p *store.Portgroup) error { return s.referenced(r, p.Node) },
 		check: s.checkPortgroup, mayRemove: s.mayRemovePortgroup,
 		more: func(b []byte, r *Request, p *store.Portgroup) []byte {
 			return wire.AppendLinks(wire.AppendName(b, "ports"), r.Base, "portgroups/"+p.UUID+"/ports")

@@ -18,30 +18,43 @@ var rewired = []provision.State{provision.Enroll, provision.Inspecting, provisio
 // for a write: the request is wrong when there is none, or while a rackd works on it.
 func (s *Server) linkedNode(ctx context.Context, r *Request, tx *store.Tx, id string) (*store.Node, error) {
 	n, err := s.nodeForWrite(ctx, r, tx, id)
-	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound {
-		return nil, wire.Invalid("%s", e.Text)
-	}
 	if err == nil && dispatch.Busy(n) {
 		err = dispatch.Locked(n)
 	}
-	return n, err
+	return n, asReference(err)
+}
+
+// referenced refuses a request about what is to belong to a node that is not there.
+func (s *Server) referenced(r *Request, id string) error {
+	_, err := s.node(r, id)
+	return asReference(err)
+}
+
+// asReference makes of an error that something is not there that of a request that names it.
+func asReference(err error) error {
+	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound {
+		return wire.Invalid("%s", e.Text)
+	}
+	return err
 }
 
 // checkPortgroup checks what the fields of a portgroup cannot check alone. before is nil
 // for a new one. Its rack sees nothing of it.
 func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, before, p *store.Portgroup) error {
-	if p.Name != "" && !wire.Logical(p.Name) {
-		return wire.Invalid("Cannot create or update portgroup with invalid name '%.80s'", p.Name)
+	n, err := s.linkedNode(ctx, r, tx, p.Node)
+	if err != nil {
+		return err
 	}
 	if p.Mode == "" && before == nil {
 		p.Mode = defaultMode
 	}
-	if p.Mode == "" {
+	switch valid := p.Name == "" || wire.Logical(p.Name); {
+	case !valid && before == nil:
+		return wire.Invalid("Cannot create portgroup with invalid name '%.80s'", p.Name)
+	case !valid:
+		return wire.Invalid("Portgroup %s: Cannot change name to invalid name '%.80s'", r.Param(0), p.Name)
+	case p.Mode == "":
 		return wire.Invalid("'mode' is a mandatory attribute and can not be removed")
-	}
-	n, err := s.linkedNode(ctx, r, tx, p.Node)
-	if err != nil {
-		return err
 	}
 	if before != nil {
 		if before.Node != p.Node {

@@ -29,7 +29,7 @@ func (s *Server) legacyLookup(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	if _, err := s.driver(r); err != nil {
+	if _, err := s.driver(r, unknownDriver); err != nil {
 		return Reply{}, err
 	}
 	body, err := wire.Object(r.writer, r.Request, maxInspection)

@@ -70,13 +70,33 @@ func (r *Route) late(v microversion.Version) error {
 		return wire.Errorf(cmp.Or(r.Late, http.StatusNotFound), "This endpoint is supported starting with the API version %s", r.Since)
 	}
 	status := cmp.Or(r.Late, http.StatusNotFound)
-	switch of := split(r.Path)[0]; {
-	case status == http.StatusNotFound && !r.aloof():
-		return wire.Errorf(status, "Resource could not be found.")
-	case status == http.StatusMethodNotAllowed && (of == "allocations" || of == "inspection_rules"):
-		return wire.Errorf(status, "The API version does not allow %s", of)
+	parts := split(r.Path)
+	text := untimely[parts[0]]
+	if r.Policy == "baremetal:allocation:update" {
+		text = "The API version does not allow updating allocations"
 	}
-	return wire.FrameworkError(status, "")
+	switch {
+	case !r.aloof():
+		return wire.Errorf(status, "%s", cmp.Or(text, "Resource could not be found."))
+	case parts[0] == "runbooks" && len(parts) > 2:
+		text = "The API version does not allow runbook traits"
+	case parts[0] == "volume" || len(parts) > 2: // what lies below others
+		text = ""
+	}
+	return wire.FrameworkError(status, text)
+}
+
+// untimely is what requests hear that are too old for a whole resource, where Ironic has
+// words of its own for that.
+var untimely = map[string]string{
+	"allocations":      "The API version does not allow allocations",
+	"conductors":       "The API is not supported for this version",
+	"deploy_templates": "The API version does not allow deploy templates",
+	"portgroups":       "The API is not supported for this version",
+	"inspection_rules": "The API version does not allow inspection rules",
+	"runbooks":         "The API version does not allow runbooks",
+	"shards":           "The API version does not allow shards",
+	"volume":           "The API is not supported for this version",
 }
 
 // aloof reports whether a request that is too old is turned away before anybody looks at it,

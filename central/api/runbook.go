@@ -71,7 +71,7 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 		// A name from a version before traits says which nodes the runbook is for; a change
 		// may free it all the same, as in Ironic.
 		if err := checkTrait(b.Name); before == nil && r.Version < runbookTraitsSince && err != nil {
-			return err
+			return wire.Invalid("Schema error for runbook: %v", err)
 		}
 		if _, isUUID := wire.UUID(b.Name); isUUID || !wire.Logical(b.Name) {
 			return wire.Invalid("Cannot create or update runbook with invalid name '%.80s'", b.Name)
@@ -137,7 +137,7 @@ func (s *Server) clearRunbookTraits(r *Request) (Reply, error) {
 func (s *Server) addRunbookTrait(r *Request) (Reply, error) {
 	name := r.Param(1)
 	if err := checkTrait(name); err != nil {
-		return Reply{}, err
+		return Reply{}, wire.Invalid("Schema error for trait: %v", err)
 	}
 	if err := s.runbookThere(r); err != nil {
 		return Reply{}, err

@@ -97,7 +97,7 @@ func TestRunbookRefusals(t *testing.T) {
 		refusal{"PATCH", one, "1.91", `[]`, 405, ""},
 		refusal{"DELETE", one, "1.91", "", 405, ""},
 		refusal{"POST", all, "1.92", runbookBody, 409, "already exists"},
-		refusal{"POST", all, "1.92", `{"name":"wash","steps":[` + eraseStep + `]}`, 400, "trait"},
+		refusal{"POST", all, "1.92", `{"name":"wash","steps":[` + eraseStep + `]}`, 400, "'wash' does not match"},
 		refusal{"POST", all, "1.112", `{"name":"w/ash","steps":[` + eraseStep + `]}`, 400, "invalid name"},
 		refusal{"POST", all, "1.112", `{"name":"` + nodeID + `","steps":[` + eraseStep + `]}`, 400, "invalid name"},
 		refusal{"POST", all, "1.112", `{"name":"x","traits":["CUSTOM_A"],"steps":[` + eraseStep + `]}`, 400, "traits"},
@@ -141,7 +141,7 @@ func TestRunningARunbook(t *testing.T) {
 	const clean = `{"target":"clean","runbook":"CUSTOM_WASH"}`
 	b.refuse([]string{"/v1/nodes/n1"},
 		refusal{"PUT", path, "1.91", clean, 406, "1.92"},
-		refusal{"PUT", path, "1.92", clean, 400, "has not been approved for node"},
+		refusal{"PUT", path, "1.92", clean, 400, "has not been approved for use on this node"},
 		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":"CUSTOM_NONE"}`, 404, "Runbook CUSTOM_NONE could not be found"},
 		refusal{"PUT", path, "1.92", `{"target":"clean","runbook":7}`, 400, "Expected"},
 		refusal{"PUT", path, "1.92", `{"target":"inspect","runbook":"CUSTOM_NONE"}`, 404, "Runbook CUSTOM_NONE could not be found"},
@@ -161,7 +161,7 @@ func TestRunningARunbook(t *testing.T) {
 	b.move("n1", provision.Manageable, provision.NoState, nil)
 	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.112", clean, 400, "has no traits configured"})
 	b.want(204, "PUT", "/v1/runbooks/CUSTOM_WASH/traits", "1.112", `{"traits":["CUSTOM_B","CUSTOM_C"]}`)
-	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.112", clean, 400, "none of the runbook's traits"})
+	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.112", clean, 400, "does not have any of the runbook's traits ['CUSTOM_B', 'CUSTOM_C']"})
 	b.want(204, "PUT", "/v1/nodes/n1/traits/CUSTOM_C", "1.92", "")
 	run("1.112")
 	run("1.111") // for older requests the name counts

@@ -50,7 +50,7 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is not of type 'array'", fields.Repr(v))
+		return nil, fmt.Errorf("%s is not of type 'array'", wire.Repr(v))
 	}
 	if len(list) == 0 || len(list) > maxSteps {
 		return nil, fmt.Errorf("there are %d, want 1 to %d: [] is too short", len(list), maxSteps)
@@ -78,7 +78,7 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 func readListedStep(s *store.ListedStep, rank string, item any) error {
 	m, ok := item.(map[string]any)
 	if !ok {
-		return fmt.Errorf("%s is not of type 'object'", fields.Repr(item))
+		return fmt.Errorf("%s is not of type 'object'", wire.Repr(item))
 	}
 	for name := range m {
 		if !slices.Contains([]string{"interface", "step", "args", rank}, name) {
@@ -92,18 +92,18 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 	}
 	for _, name := range []string{"interface", "step"} {
 		if _, isText := m[name].(string); !isText {
-			return fmt.Errorf("'%s': %s is not of type 'string'", name, fields.Repr(m[name]))
+			return fmt.Errorf("'%s': %s is not of type 'string'", name, wire.Repr(m[name]))
 		}
 	}
 	if s.Interface, _ = m["interface"].(string); !slices.Contains(steppedKinds, s.Interface) {
-		return fmt.Errorf("'interface': %s is not one of ['%s']", fields.Repr(s.Interface), strings.Join(steppedKinds, "', '"))
+		return fmt.Errorf("'interface': %s is not one of ['%s']", wire.Repr(s.Interface), strings.Join(steppedKinds, "', '"))
 	}
 	if s.Step, _ = m["step"].(string); s.Step == "" {
 		return fmt.Errorf("'step': '' is too short")
 	}
 	args, given := m["args"]
 	if s.Args, ok = args.(map[string]any); !ok && given {
-		return fmt.Errorf("'args': %s is not of type 'object'", fields.Repr(args))
+		return fmt.Errorf("'args': %s is not of type 'object'", wire.Repr(args))
 	}
 	n, isInt := m[rank].(int) // as stored
 	if !isInt {
@@ -115,7 +115,7 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 	}
 	switch {
 	case !isInt:
-		return fmt.Errorf("'%s': %s is not a whole number", rank, fields.Repr(m[rank]))
+		return fmt.Errorf("'%s': %s is not a whole number", rank, wire.Repr(m[rank]))
 	case n < 0:
 		return fmt.Errorf("'%s': %d is less than the minimum of 0", rank, n)
 	}

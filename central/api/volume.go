@@ -21,7 +21,7 @@ var connectorTable = fields.New("volume connector",
 	fields.UUID("node_uuid", 32, func(v *store.VolumeConnector) *string { return &v.Node }).Write().Must().List(),
 	fields.Text("type", 32, func(v *store.VolumeConnector) *string { return &v.Type }).Write().Must().Max(32).List().Sort(),
 	fields.Time("updated_at", 32, func(v *store.VolumeConnector) time.Time { return v.UpdatedAt }).Sort(),
-).Columns(map[string]string{"node_id": "node"})
+).Called("connector").Columns(map[string]string{"node_id": "node"})
 
 // targetTable is every field of a volume target.
 var targetTable = fields.New("volume target",
@@ -35,7 +35,7 @@ var targetTable = fields.New("volume target",
 	fields.Time("updated_at", 32, func(v *store.VolumeTarget) time.Time { return v.UpdatedAt }).Sort(),
 	fields.Text("volume_id", 32, func(v *store.VolumeTarget) *string { return &v.VolumeID }).Write().Must().Max(36).List().Sort(),
 	fields.Text("volume_type", 32, func(v *store.VolumeTarget) *string { return &v.VolumeType }).Write().Must().Max(64).List().Sort(),
-).Columns(map[string]string{"node_id": "node"})
+).Called("target").Columns(map[string]string{"node_id": "node"})
 
 func (s *Server) volumes() Resource {
 	const read, below = "baremetal:volume:get", "nodes/{node}/volume"

@@ -3,6 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
+	"net/http"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
@@ -27,6 +29,9 @@ func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, kind,
 			continue
 		}
 		n, err := s.linkedNode(ctx, r, tx, id)
+		if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusBadRequest && before == "" {
+			return wire.Invalid("Invalid input for field/attribute node_uuid. Value: '%s'. %s", id, e.Text)
+		}
 		if err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ type Indicator struct {
 }
 
 // The kinds of virtual media.
-var MediaTypes = []string{"cdrom", "disk", "floppy"}
+var MediaTypes = []string{"disk", "cdrom", "floppy"}
 
 // Media is a virtual drive of a BMC.
 type Media struct {

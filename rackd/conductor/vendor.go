@@ -3,7 +3,6 @@ package conductor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -30,7 +29,7 @@ func describeVendor(hw *driver.Hardware) map[string]ask.VendorMethod {
 // allowed refuses an HTTP method that m does not have.
 func allowed(m driver.Method, httpMethod string) error {
 	if !slices.Contains(m.HTTPMethods, httpMethod) {
-		return fmt.Errorf("the method %s does not support HTTP %s: %w", m.Name, httpMethod, driver.ErrInvalid)
+		return driver.Refuse("The method %s does not support HTTP %s", m.Name, httpMethod)
 	}
 	return nil
 }
@@ -47,7 +46,7 @@ func vendorMethod(n *node.Document, hw *driver.Hardware, name, httpMethod string
 		if len(methods) == 0 {
 			return driver.VendorMethod{}, driver.Unsupported(n, "vendor", "vendor")
 		}
-		return driver.VendorMethod{}, fmt.Errorf("no handler for method %s: %w", name, driver.ErrInvalid)
+		return driver.VendorMethod{}, driver.Refuse("No handler for method %s", name)
 	}
 	m := methods[i]
 	if err := allowed(m.Method, httpMethod); err != nil {
@@ -139,7 +138,7 @@ func (c *Conductor) answerDriver(ctx context.Context, q ask.Request) (any, error
 	}
 	i := slices.IndexFunc(methods, func(m driver.DriverMethod) bool { return m.Name == call.Method })
 	if i < 0 {
-		return nil, fmt.Errorf("no handler for method %s: %w", call.Method, driver.ErrInvalid)
+		return nil, driver.Refuse("No handler for method %s", call.Method)
 	}
 	m := methods[i]
 	if err := allowed(m.Method, call.HTTPMethod); err != nil {

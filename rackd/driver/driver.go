@@ -66,6 +66,17 @@ func Unsupported(n *node.Document, kind, what string) error {
 	return &UnsupportedError{Driver: n.Driver, What: what, Kind: kind, Node: n.Label()}
 }
 
+// RefusedError is an ErrInvalid whose text is Ironic's own, which clients read.
+type RefusedError struct{ Text string }
+
+func (e *RefusedError) Error() string { return e.Text }
+
+// Is makes errors.Is find ErrInvalid.
+func (*RefusedError) Is(target error) bool { return target == ErrInvalid }
+
+// Refuse returns a *RefusedError.
+func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+
 // Fence says whether its holder still owns the node.
 type Fence interface {
 	// Check returns nil, or an error that wraps ErrFenced.

@@ -21,5 +21,5 @@ func (t *Table[T]) Describe() []Description {
 	return list
 }
 
-// Resource is what errors call an item.
+// Resource is what an item is.
 func (t *Table[T]) Resource() string { return t.resource }

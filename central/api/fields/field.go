@@ -112,7 +112,7 @@ func (f Field[T]) Where(check func(v any) error) Field[T] {
 func (f Field[T]) Max(n int) Field[T] {
 	return f.Where(func(v any) error {
 		if s, ok := v.(string); ok && len([]rune(s)) > n {
-			return fmt.Errorf("%s is too long", Repr(s))
+			return fmt.Errorf("%s is too long", wire.Repr(s))
 		}
 		return nil
 	})
@@ -182,11 +182,11 @@ func UUID[T any](name string, since microversion.Version, at func(*T) *string) F
 		}
 		s, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("%s is not of type 'string', 'null'", Repr(v))
+			return nil, fmt.Errorf("%s is not of type 'string', 'null'", wire.Repr(v))
 		}
 		id, ok := wire.UUID(s)
 		if !ok {
-			return nil, wire.Invalid("Expected UUID for %s: %.80s", name, s)
+			return nil, Unreadable("Expected UUID for %s: %.80s", name, s)
 		}
 		return id, nil
 	}
@@ -222,7 +222,7 @@ func Int[T any](name string, since microversion.Version, at func(*T) *int64) Fie
 					return n, nil
 				}
 			}
-			return nil, fmt.Errorf("%s is not of type 'integer'", Repr(v))
+			return nil, fmt.Errorf("%s is not of type 'integer'", wire.Repr(v))
 		},
 	}
 }
@@ -268,7 +268,7 @@ func Object[T any](name string, since microversion.Version, at func(*T) *map[str
 		},
 		Check: func(v any) (any, error) {
 			if _, ok := v.(map[string]any); !ok && v != nil {
-				return nil, fmt.Errorf("%s is not of type 'object', 'null'", Repr(v))
+				return nil, fmt.Errorf("%s is not of type 'object', 'null'", wire.Repr(v))
 			}
 			return v, nil
 		},
@@ -289,10 +289,20 @@ func Computed[T any](name string, since microversion.Version, get func(*T) any) 
 // CheckText admits a string or null.
 func CheckText(v any) (any, error) {
 	if _, ok := v.(string); !ok && v != nil {
-		return nil, fmt.Errorf("%s is not of type 'string', 'null'", Repr(v))
+		return nil, fmt.Errorf("%s is not of type 'string', 'null'", wire.Repr(v))
 	}
 	return v, nil
 }
+
+// unreadable is a value that is none of the field's kind, of which Ironic says so in words of
+// the kind's own.
+type unreadable struct{ text string }
+
+func (e *unreadable) Error() string { return e.text }
+
+// Unreadable makes the error of a Check whose text is the answer's. Unlike a *wire.Error, which
+// is a rule about values that can be read, it is told before versions are looked at.
+func Unreadable(format string, args ...any) error { return &unreadable{fmt.Sprintf(format, args...)} }
 
 // notBoolean is a text that means neither yes nor no.
 type notBoolean struct{ text string }
@@ -312,5 +322,5 @@ func CheckBool(v any) (any, error) {
 		}
 		return nil, &notBoolean{v}
 	}
-	return nil, fmt.Errorf("%s is not of type 'string', 'boolean', 'null'", Repr(v))
+	return nil, fmt.Errorf("%s is not of type 'string', 'boolean', 'null'", wire.Repr(v))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -17,12 +16,19 @@ import (
 // 400, fields that are newer than v 406 unless they are null, which says nothing.
 // Nothing is set unless everything passes.
 func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
+	return t.CreateBelow(v, body, obj, nil)
+}
+
+// CreateBelow is Create for what belongs to something else. Where a field is too new, found
+// is asked before that is said whether what it belongs to is there, as Ironic looks at values
+// first, then at that, and at versions last; nil: there is nothing to ask for.
+func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj *T, found func(*T) error) error {
 	names := sortedKeys(body)
 	for i := range t.fields {
 		f := &t.fields[i]
 		if value, given := body[f.Name]; f.Required && value == nil {
 			if given {
-				return t.null(f)
+				return t.null(t.called, f)
 			}
 			return t.invalid("'%s' is a required property", f.Name)
 		}
@@ -33,27 +39,45 @@ func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) e
 		}
 	}
 	values := make(map[int]any, len(body))
+	tooNew, rule := -1, error(nil) // what is said last
 	for _, name := range names {
 		i := t.index[name]
 		f := &t.fields[i]
-		if f.Since > v && body[name] != nil {
-			return wire.NotAcceptable("Field "+name, f.Since)
+		if tooNew < 0 && f.Since > v && body[name] != nil {
+			tooNew = i
 		}
 		if body[name] == nil && f.Solid {
-			return t.null(f)
+			return t.null(t.called, f)
 		}
-		value, err := t.check(f, body[name])
+		value, broken, err := t.check(t.called, f, body[name])
 		if err != nil {
 			return err
+		}
+		if broken != nil {
+			rule = cmp.Or(rule, broken)
+			continue
 		}
 		if f.Required && value == nil {
 			return t.invalid("'%s' is a required property", name)
 		}
 		values[i] = value
 	}
+	filled := *obj
 	for i, value := range values {
-		t.fields[i].Set(obj, value)
+		t.fields[i].Set(&filled, value)
 	}
+	if tooNew >= 0 {
+		if found != nil {
+			if err := found(&filled); err != nil {
+				return err
+			}
+		}
+		return wire.NotAcceptable("Field "+t.fields[tooNew].Name, t.fields[tooNew].Since)
+	}
+	if rule != nil {
+		return rule
+	}
+	*obj = filled
 	return nil
 }
 
@@ -71,7 +95,7 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		case f.Since > v && (t.strict || ops[i].Kind != patch.Remove || !ops[i].Whole()) && (i == 0 || !f.FirstGuards):
 			return nil, wire.NotAcceptable("Field "+root, f.Since)
 		case f.Solid && ops[i].Whole() && ops[i].Kind != patch.Remove && ops[i].Value == nil:
-			return nil, t.null(f)
+			return nil, t.null(patched, f)
 		}
 		if !slices.Contains(touched, root) {
 			touched = append(touched, root)
@@ -89,8 +113,8 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 	}
 	for _, name := range touched {
 		f, _ := t.Lookup(name)
-		value, err := t.check(f, doc[name])
-		if err != nil {
+		value, rule, err := t.check(patched, f, doc[name])
+		if err := cmp.Or(err, rule); err != nil {
 			return nil, err
 		}
 		if f.Required && value == nil {
@@ -123,23 +147,31 @@ func (f *Field[T]) stored(obj *T) any {
 	return patch.Clone(get(obj))
 }
 
+// patched is what Ironic calls any item whose PATCH gives it a wrong value.
+const patched = "patch"
+
 // null refuses null where a field is solid.
-func (t *Table[T]) null(f *Field[T]) error {
-	return t.invalid("%s: None is not of type '%s'", f.Name, cmp.Or(f.Type, "array")) // lists name none
+func (t *Table[T]) null(called string, f *Field[T]) error {
+	return wire.Invalid("Schema error for %s: %s: None is not of type '%s'", called, f.Name, cmp.Or(f.Type, "array")) // lists name none
 }
 
-func (t *Table[T]) check(f *Field[T], v any) (any, error) {
-	v, err := f.Check(v)
+// check reads a value of an item that errors call so. rule is what speaks against a value
+// that can be read.
+func (t *Table[T]) check(called string, f *Field[T], v any) (value any, rule, err error) {
+	value, err = f.Check(v)
 	if err == nil {
-		return v, nil
+		return value, nil, nil
 	}
-	if own, ok := errors.AsType[*wire.Error](err); ok {
-		return nil, own
+	if own, isRule := errors.AsType[*wire.Error](err); isRule {
+		return value, own, nil
 	}
-	if no, ok := errors.AsType[*notBoolean](err); ok {
-		return nil, wire.Invalid("Invalid %s: %v", f.Name, no)
+	if no, isText := errors.AsType[*unreadable](err); isText {
+		return nil, nil, wire.Invalid("%s", no.text)
 	}
-	return nil, t.invalid("%s: %v", f.Name, err)
+	if no, isText := errors.AsType[*notBoolean](err); isText {
+		return nil, nil, wire.Invalid("Invalid %s: %v", f.Name, no)
+	}
+	return nil, nil, wire.Invalid("Schema error for %s: %s: %v", called, f.Name, err)
 }
 
 // unheard reports whether requests of version v do not know the field.
@@ -157,7 +189,7 @@ func (t *Table[T]) patchable(v microversion.Version) []string {
 }
 
 func (t *Table[T]) invalid(format string, args ...any) error {
-	return wire.Errorf(http.StatusBadRequest, "Schema error for "+t.resource+": "+format, args...)
+	return wire.Invalid("Schema error for "+t.called+": "+format, args...)
 }
 
 func sortedKeys(m map[string]any) []string {

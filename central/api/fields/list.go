@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
 )
 
 // Strings is a list of texts, [] when it is empty.
@@ -29,11 +30,11 @@ func Strings[T any](name string, since microversion.Version, at func(*T) *[]stri
 		Check: func(v any) (any, error) {
 			list, ok := v.([]any)
 			if !ok && v != nil {
-				return nil, fmt.Errorf("%s is not of type 'array', 'null'", Repr(v))
+				return nil, fmt.Errorf("%s is not of type 'array', 'null'", wire.Repr(v))
 			}
 			for _, item := range list {
 				if _, ok := item.(string); !ok {
-					return nil, fmt.Errorf("%s is not of type 'string'", Repr(item))
+					return nil, fmt.Errorf("%s is not of type 'string'", wire.Repr(item))
 				}
 			}
 			return v, nil
@@ -70,7 +71,7 @@ func Whole[T any](name string, since microversion.Version, least, most int64, at
 			number, ok := v.(json.Number)
 			n, isWhole := Integer(number)
 			if !ok || !isWhole {
-				return nil, fmt.Errorf("%s is not of type 'integer'", Repr(v))
+				return nil, fmt.Errorf("%s is not of type 'integer'", wire.Repr(v))
 			}
 			if n < least || n > most {
 				return nil, fmt.Errorf("%d is not between %d and %d", n, least, most)

@@ -9,7 +9,8 @@ import (
 
 // Table is all fields of a resource, in the order of its answers.
 type Table[T any] struct {
-	resource string // for errors: "node"
+	resource string // "deploy template"
+	called   string // what errors about its values call it
 	fields   []Field[T]
 	index    map[string]int
 	strict   bool
@@ -20,7 +21,7 @@ type Table[T any] struct {
 
 // New makes the table of a resource.
 func New[T any](resource string, list ...Field[T]) *Table[T] {
-	t := &Table[T]{resource: resource, fields: list, index: make(map[string]int, len(list))}
+	t := &Table[T]{resource: resource, called: resource, fields: list, index: make(map[string]int, len(list))}
 	for i, f := range list {
 		if _, twice := t.index[f.Name]; twice {
 			panic("fields: " + resource + " has two fields " + f.Name)
@@ -38,6 +39,9 @@ func New[T any](resource string, list ...Field[T]) *Table[T] {
 	}
 	return t
 }
+
+// Called gives an item the name that it has in Ironic's errors about values.
+func (t *Table[T]) Called(name string) *Table[T] { t.called = name; return t }
 
 // Strict lets no PATCH take away a field that is newer than it.
 func (t *Table[T]) Strict() *Table[T] { t.strict = true; return t }

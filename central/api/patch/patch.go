@@ -52,8 +52,9 @@ type Error struct {
 	Reason string
 }
 
+// Error names the operation without its value, which may be long or secret.
 func (e *Error) Error() string {
-	return fmt.Sprintf("Couldn't apply patch '%s %s'. Reason: %s", e.Op.Kind, e.Op.Path, e.Reason)
+	return fmt.Sprintf("Couldn't apply patch '{'op': '%s', 'path': %s}'. Reason: %s", e.Op.Kind, wire.Repr(e.Op.Path), e.Reason)
 }
 
 // HTTPStatus is 400.
@@ -67,7 +68,7 @@ var path = regexp.MustCompile(`^(/[\pL\pN_.~-]+)+$`)
 func Parse(body any) ([]Op, error) {
 	list, ok := body.([]any)
 	if !ok {
-		return nil, wire.Invalid("Schema error for patch: the body must be a list of operations")
+		return nil, wire.Invalid("Schema error for patch: %s is not of type 'array'", wire.Repr(body))
 	}
 	if len(list) > MaxOps {
 		return nil, wire.Invalid("Schema error for patch: %d operations, want %d at most", len(list), MaxOps)
@@ -84,21 +85,30 @@ func Parse(body any) ([]Op, error) {
 func (o *Op) read(item any) error {
 	m, ok := item.(map[string]any)
 	if !ok {
-		return wire.Invalid("Schema error for patch: an operation must be an object")
+		return wire.Invalid("Schema error for patch: %s is not of type 'object'", wire.Repr(item))
 	}
 	for key := range m {
 		if key != "op" && key != "path" && key != "value" {
 			return wire.Invalid("Schema error for patch: Additional properties are not allowed ('%.80s' was unexpected)", key)
 		}
 	}
+	for _, name := range []string{"op", "path"} {
+		value, given := m[name]
+		if !given {
+			return wire.Invalid("Schema error for patch: '%s' is a required property", name)
+		}
+		if _, isText := value.(string); !isText {
+			return wire.Invalid("Schema error for patch: %s is not of type 'string'", wire.Repr(value))
+		}
+	}
 	kind, _ := m["op"].(string)
 	o.Kind = Kind(kind)
 	if !slices.Contains([]Kind{Add, Replace, Remove}, o.Kind) {
-		return wire.Invalid("Schema error for patch: op %q is not one of ['add', 'replace', 'remove']", kind)
+		return wire.Invalid("Schema error for patch: %s is not one of ['add', 'replace', 'remove']", wire.Repr(kind))
 	}
 	o.Path, _ = m["path"].(string)
 	if !path.MatchString(o.Path) {
-		return wire.Invalid("Schema error for patch: path %q does not match '%s'", o.Path, `^(/[\w-]+)+$`)
+		return wire.Invalid("Schema error for patch: %s does not match '%s'", wire.Repr(o.Path), `^(/[\\w-]+)+$`)
 	}
 	for step := range strings.SplitSeq(o.Path[1:], "/") {
 		o.Steps = append(o.Steps, unescape.Replace(step))
@@ -108,7 +118,7 @@ func (o *Op) read(item any) error {
 	}
 	value, given := m["value"]
 	if !given && o.Kind != Remove {
-		return wire.Invalid("Schema error for patch: %s %s needs a value", o.Kind, o.Path)
+		return &Error{*o, "The operation does not contain a 'value' member"}
 	}
 	o.Value = value
 	return nil
@@ -180,8 +190,13 @@ func changeList(c []any, steps []string, op *Op) (any, error) {
 	if last && op.Kind == Add {
 		room++
 	}
-	if err != nil || i < 0 || i >= room || strconv.Itoa(i) != steps[0] {
-		return nil, &Error{*op, fmt.Sprintf("the list has no item %q", steps[0])}
+	switch {
+	case err != nil || i < 0 || strconv.Itoa(i) != steps[0]:
+		return nil, &Error{*op, fmt.Sprintf("%s is not a valid sequence index", wire.Repr(steps[0]))}
+	case i >= room && op.Kind == Add:
+		return nil, &Error{*op, "can't insert outside of list"}
+	case i >= room:
+		return nil, &Error{*op, fmt.Sprintf("can't %s outside of list", op.Kind)}
 	}
 	switch {
 	case !last:

@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -32,7 +31,7 @@ func (v vendor) compares(name, word string, async, shared bool) driver.VendorMet
 		Shared: shared,
 		Check: func(_ *node.Document, args map[string]any) error {
 			if bar := args["bar"]; bar == nil || bar == "" {
-				return fmt.Errorf("parameter 'bar' not passed to method '%s': %w", name, driver.ErrInvalid)
+				return driver.Refuse("Parameter 'bar' not passed to method '%s'.", name)
 			}
 			return nil
 		},

@@ -1,4 +1,4 @@
-package fields
+package wire
 
 import (
 	"github.com/ironyard/ironyard/central/notation"
