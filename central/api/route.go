@@ -76,6 +76,7 @@ func (r *Route) late(v microversion.Version) error {
 		text = "The API version does not allow updating allocations"
 	}
 	switch {
+	case status == http.StatusMethodNotAllowed && !slices.Contains(methodsRefused, parts[0]):
 	case !r.aloof():
 		return wire.Errorf(status, "%s", cmp.Or(text, "Resource could not be found."))
 	case parts[0] == "runbooks" && len(parts) > 2:
@@ -85,6 +86,10 @@ func (r *Route) late(v microversion.Version) error {
 	}
 	return wire.FrameworkError(status, text)
 }
+
+// methodsRefused are the resources that refuse the methods of a request that is too old by
+// themselves; for others the framework does.
+var methodsRefused = []string{"allocations", "inspection_rules"}
 
 // untimely is what requests hear that are too old for a whole resource, where Ironic has
 // words of its own for that.
