@@ -38,10 +38,14 @@ func newManyNodes(columns []column[Node]) *manyNodes {
 		arrays = append(arrays, "$"+strconv.Itoa(3+i)+"::"+array)
 		set.WriteString(", " + c.name + " = v." + c.name)
 	}
+	// PostgreSQL takes an array for ten rows where it plans without looking, and would rather plan
+	// anew each time for the few that there are, which costs more than the update. Of a limit
+	// that it does not know it expects a tenth.
+	count := "$" + strconv.Itoa(3+len(columns))
 	m.text = "WITH w AS (UPDATE nodes SET revision = nodes.revision + 1" + set.String() +
-		" FROM unnest(" + strings.Join(arrays, ", ") + ") AS v (" + strings.Join(names, ", ") + ")" +
+		" FROM (SELECT * FROM unnest(" + strings.Join(arrays, ", ") + ") AS u (" + strings.Join(names, ", ") + ") LIMIT " + count + ") v" +
 		" WHERE nodes.uuid = v.uuid AND nodes.revision = v.revision RETURNING 1)" +
-		" SELECT 1 / CASE WHEN count(*) = $" + strconv.Itoa(3+len(columns)) + " THEN 1 ELSE 0 END FROM w"
+		" SELECT 1 / CASE WHEN count(*) = " + count + " THEN 1 ELSE 0 END FROM w"
 	return m
 }
 
