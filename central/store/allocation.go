@@ -47,8 +47,8 @@ var allocations = newTable(table[Allocation]{
 	name: "allocations", noun: "allocation", idents: []string{"name"},
 	columns: []column[Allocation]{
 		{"uuid", key, func(a *Allocation) any { return &a.UUID }},
-		{"created_at", key, func(a *Allocation) any { return &micros{&a.CreatedAt} }},
-		{"updated_at", intent, func(a *Allocation) any { return &micros{&a.UpdatedAt} }},
+		{"created_at", key, func(a *Allocation) any { return &a.CreatedAt }},
+		{"updated_at", intent, func(a *Allocation) any { return &a.UpdatedAt }},
 		{"name", intent, func(a *Allocation) any { return &a.Name }},
 		{"node", intent, func(a *Allocation) any { return &a.Node }},
 		{"state", intent, func(a *Allocation) any { return &a.State }},

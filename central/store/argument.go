@@ -3,16 +3,13 @@ package store
 import (
 	"database/sql/driver"
 	"reflect"
+	"time"
 )
 
 // snapshot returns arguments as they are now: those of a column point into a row,
 // which its owner goes on changing.
 func snapshot(args []any) ([]any, error) {
-	return appendSnapshot(make([]any, 0, len(args)), args)
-}
-
-// appendSnapshot appends what snapshot returns.
-func appendSnapshot(list, args []any) ([]any, error) {
+	list := make([]any, 0, len(args))
 	for _, a := range args {
 		v, err := valueOf(a)
 		if err != nil {
@@ -34,6 +31,12 @@ func valueOf(arg any) (any, error) {
 		return *a, nil
 	case *bool:
 		return *a, nil
+	case *time.Time:
+		return toMicros(*a), nil
+	case *map[string]any:
+		return encodeMap(*a)
+	case *map[string]string:
+		return encodeMap(*a)
 	case driver.Valuer:
 		return a.Value()
 	}

@@ -38,7 +38,7 @@ const (
 
 var auditColumns = []column[Audit]{
 	{"uuid", key, func(a *Audit) any { return &a.UUID }},
-	{"created_at", key, func(a *Audit) any { return &micros{&a.At} }},
+	{"created_at", key, func(a *Audit) any { return &a.At }},
 	{"request_id", key, func(a *Audit) any { return &a.RequestID }},
 	{"user_name", key, func(a *Audit) any { return &a.User }},
 	{"user_id", key, func(a *Audit) any { return &a.UserID }},
@@ -186,7 +186,8 @@ func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (re
 }
 
 func (tx *Tx) insertAudit(ctx context.Context, lines ...*Audit) error {
-	var args []any
+	var err error
+	args := make([]any, 0, len(lines)*auditLedger.width)
 	for _, a := range lines {
 		if a.UUID == "" {
 			a.UUID = NewID()
@@ -194,7 +195,9 @@ func (tx *Tx) insertAudit(ctx context.Context, lines ...*Audit) error {
 		if a.At.IsZero() {
 			a.At = tx.s.now()
 		}
-		args = append(args, fields(auditColumns, a)...)
+		if args, err = appendValues(args, auditColumns, a); err != nil {
+			return err
+		}
 	}
 	return tx.addLater(ctx, auditLedger, func(err error) error { return fmt.Errorf("write the audit of %s: %w", lines[0].RequestID, err) }, args)
 }

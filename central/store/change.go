@@ -41,7 +41,7 @@ func numbersOf(phases string) int64 { return 1 + int64(strings.Count(phases, ","
 var changeColumns = []column[Change]{
 	{"uuid", key, func(c *Change) any { return &c.UUID }},
 	{"seq", key, func(c *Change) any { return &c.Seq }},
-	{"created_at", key, func(c *Change) any { return &micros{&c.At} }},
+	{"created_at", key, func(c *Change) any { return &c.At }},
 	{"resource", key, func(c *Change) any { return &c.Resource }},
 	{"object", key, func(c *Change) any { return &c.Object }},
 	{"node", key, func(c *Change) any { return &c.Node }},
@@ -49,7 +49,7 @@ var changeColumns = []column[Change]{
 	{"phases", key, func(c *Change) any { return &c.Phases }},
 	{"user_name", key, func(c *Change) any { return &c.User }},
 	{"request_id", key, func(c *Change) any { return &c.RequestID }},
-	{"facts", key, func(c *Change) any { return asObject(&c.Facts) }},
+	{"facts", key, func(c *Change) any { return &c.Facts }},
 }
 
 var changeLedger = newLedger("changes", names(changeColumns, ""), len(changeColumns))
@@ -88,13 +88,16 @@ func (tx *Tx) insertChanges(ctx context.Context, cause *Cause) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	var args []any
+	var err error
+	args := make([]any, 0, len(fresh)*changeLedger.width)
 	for _, c := range fresh {
 		c.UUID, c.At = NewID(), tx.s.now()
 		if cause != nil && cause.Audit != nil {
 			c.User, c.RequestID = cause.Audit.User, cause.Audit.RequestID
 		}
-		args = append(args, fields(changeColumns, c)...)
+		if args, err = appendValues(args, changeColumns, c); err != nil {
+			return err
+		}
 	}
 	tx.noted = tx.changes
 	return tx.addLater(ctx, changeLedger, func(err error) error { return fmt.Errorf("write %d changes: %w", len(fresh), err) }, args)

@@ -18,8 +18,8 @@ var chassis = newTable(table[Chassis]{
 	name: "chassis", noun: "chassis",
 	columns: []column[Chassis]{
 		{"uuid", key, func(c *Chassis) any { return &c.UUID }},
-		{"created_at", key, func(c *Chassis) any { return &micros{&c.CreatedAt} }},
-		{"updated_at", intent, func(c *Chassis) any { return &micros{&c.UpdatedAt} }},
+		{"created_at", key, func(c *Chassis) any { return &c.CreatedAt }},
+		{"updated_at", intent, func(c *Chassis) any { return &c.UpdatedAt }},
 		{"description", intent, func(c *Chassis) any { return &c.Description }},
 		{"extra", intent, func(c *Chassis) any { return asObject(&c.Extra) }},
 	},

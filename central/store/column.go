@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// column ties a column to a field of T: field returns a pointer that is scanned
-// into and that is passed as an argument.
+// column ties a column to a field of T: field returns a pointer to it. Times, and maps, are
+// kept as micros and object say; other types that are no database's own are wrapped there.
 type column[T any] struct {
 	name  string
 	class class
@@ -43,7 +43,7 @@ func outer[T any](columns []column[T], prefix string) string {
 	for _, c := range columns {
 		zero := "''"
 		switch c.field(new(T)).(type) {
-		case *int64, *uint64, *micros:
+		case *int64, *uint64, *time.Time:
 			zero = "0"
 		case *bool:
 			zero = "FALSE"
@@ -53,18 +53,38 @@ func outer[T any](columns []column[T], prefix string) string {
 	return strings.Join(list, ", ")
 }
 
+// fields returns what rows are scanned into and what is passed as arguments.
 func fields[T any](columns []column[T], row *T, classes ...class) []any {
-	return appendFields(make([]any, 0, len(columns)), columns, row, classes...)
-}
-
-// appendFields appends what fields returns.
-func appendFields[T any](list []any, columns []column[T], row *T, classes ...class) []any {
+	list := make([]any, 0, len(columns))
 	for _, c := range columns {
 		if len(classes) == 0 || slices.Contains(classes, c.class) {
-			list = append(list, c.field(row))
+			list = append(list, wrap(c.field(row)))
 		}
 	}
 	return list
+}
+
+// wrap makes a field scan and write what its column holds.
+func wrap(field any) any {
+	switch f := field.(type) {
+	case *time.Time:
+		return &micros{f}
+	case *map[string]any, *map[string]string:
+		return asObject(f)
+	}
+	return field
+}
+
+// appendValues appends what the columns of a row are to hold, as it is now.
+func appendValues[T any](list []any, columns []column[T], row *T) ([]any, error) {
+	for _, c := range columns {
+		v, err := valueOf(c.field(row))
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", c.name, err)
+		}
+		list = append(list, v)
+	}
+	return list, nil
 }
 
 // pick returns the columns of the classes, all when none is given.
@@ -153,15 +173,9 @@ func (o *object) Scan(src any) error {
 func (o *object) Value() (driver.Value, error) {
 	switch v := o.v.(type) {
 	case *map[string]any:
-		if len(*v) == 0 {
-			return "", nil
-		}
-		return encode(*v)
+		return encodeMap(*v)
 	case *map[string]string:
-		if len(*v) == 0 {
-			return "", nil
-		}
-		return encode(*v)
+		return encodeMap(*v)
 	}
 	text, err := json.Marshal(o.v)
 	return string(text), err

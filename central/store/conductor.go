@@ -19,8 +19,8 @@ var conductorColumns = []column[Conductor]{
 	{"name", key, func(c *Conductor) any { return &c.Name }},
 	{"conductor_group", intent, func(c *Conductor) any { return &c.Group }},
 	{"drivers", intent, func(c *Conductor) any { return asObject(&c.Drivers) }},
-	{"created_at", key, func(c *Conductor) any { return &micros{&c.Created} }},
-	{"updated_at", intent, func(c *Conductor) any { return &micros{&c.Updated} }},
+	{"created_at", key, func(c *Conductor) any { return &c.Created }},
+	{"updated_at", intent, func(c *Conductor) any { return &c.Updated }},
 }
 
 var (

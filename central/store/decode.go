@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"strconv"
+	"sync"
 
 	"github.com/ironyard/ironyard/protocol/jsontext"
 )
@@ -32,11 +33,23 @@ func number(text string) (any, bool) {
 	return f, err == nil
 }
 
-// encode is the text of an object column.
-func encode(v any) (string, error) {
-	b, err := jsontext.Append(make([]byte, 0, 512), v, func(b []byte, v any) ([]byte, error) {
+// encodeMap is the text of an object column; empty for an object without members.
+func encodeMap[V any](m map[string]V) (string, error) {
+	if len(m) == 0 {
+		return "", nil
+	}
+	room := encoded.Get().(*[]byte)
+	defer encoded.Put(room)
+	b, err := jsontext.Append((*room)[:0], m, func(b []byte, v any) ([]byte, error) {
 		text, err := json.Marshal(v)
 		return append(b, text...), err
 	})
+	if *room = b; cap(b) > maxEncoded {
+		*room = nil // few are so long
+	}
 	return string(b), err
 }
+
+const maxEncoded = 16 << 10
+
+var encoded = sync.Pool{New: func() any { return new([]byte) }}

@@ -20,8 +20,8 @@ var deployTemplates = newTable(table[DeployTemplate]{
 	name: "deploy_templates", noun: "deploy template", idents: []string{"name"},
 	columns: []column[DeployTemplate]{
 		{"uuid", key, func(d *DeployTemplate) any { return &d.UUID }},
-		{"created_at", key, func(d *DeployTemplate) any { return &micros{&d.CreatedAt} }},
-		{"updated_at", intent, func(d *DeployTemplate) any { return &micros{&d.UpdatedAt} }},
+		{"created_at", key, func(d *DeployTemplate) any { return &d.CreatedAt }},
+		{"updated_at", intent, func(d *DeployTemplate) any { return &d.UpdatedAt }},
 		{"name", intent, func(d *DeployTemplate) any { return &d.Name }},
 		{"steps", intent, func(d *DeployTemplate) any { return asObject(&d.Steps) }},
 		{"extra", intent, func(d *DeployTemplate) any { return asObject(&d.Extra) }},

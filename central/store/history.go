@@ -9,7 +9,7 @@ import (
 var historyColumns = []column[HistoryEntry]{
 	{"uuid", key, func(h *HistoryEntry) any { return &h.UUID }},
 	{"node", key, func(h *HistoryEntry) any { return &h.Node }},
-	{"created_at", key, func(h *HistoryEntry) any { return &micros{&h.CreatedAt} }},
+	{"created_at", key, func(h *HistoryEntry) any { return &h.CreatedAt }},
 	{"severity", key, func(h *HistoryEntry) any { return &h.Severity }},
 	{"event_type", key, func(h *HistoryEntry) any { return &h.EventType }},
 	{"event", key, func(h *HistoryEntry) any { return &h.Event }},

@@ -30,8 +30,8 @@ var inspectionRules = newTable(table[InspectionRule]{
 	name: "inspection_rules", noun: "inspection rule",
 	columns: []column[InspectionRule]{
 		{"uuid", key, func(r *InspectionRule) any { return &r.UUID }},
-		{"created_at", key, func(r *InspectionRule) any { return &micros{&r.CreatedAt} }},
-		{"updated_at", intent, func(r *InspectionRule) any { return &micros{&r.UpdatedAt} }},
+		{"created_at", key, func(r *InspectionRule) any { return &r.CreatedAt }},
+		{"updated_at", intent, func(r *InspectionRule) any { return &r.UpdatedAt }},
 		{"description", intent, func(r *InspectionRule) any { return &r.Description }},
 		{"priority", intent, func(r *InspectionRule) any { return &r.Priority }},
 		{"sensitive", intent, func(r *InspectionRule) any { return &r.Sensitive }},

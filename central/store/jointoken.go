@@ -27,12 +27,12 @@ var joinTokenColumns = []column[JoinToken]{
 	{"id", key, func(t *JoinToken) any { return &t.ID }},
 	{"secret_hash", key, func(t *JoinToken) any { return &t.SecretHash }},
 	{"scope", key, func(t *JoinToken) any { return asObject(&t.Scope) }},
-	{"created_at", key, func(t *JoinToken) any { return &micros{&t.CreatedAt} }},
-	{"expires_at", key, func(t *JoinToken) any { return &micros{&t.ExpiresAt} }},
-	{"used_at", key, func(t *JoinToken) any { return &micros{&t.UsedAt} }},
+	{"created_at", key, func(t *JoinToken) any { return &t.CreatedAt }},
+	{"expires_at", key, func(t *JoinToken) any { return &t.ExpiresAt }},
+	{"used_at", key, func(t *JoinToken) any { return &t.UsedAt }},
 	{"used_key", key, func(t *JoinToken) any { return &t.UsedKey }},
 	{"member", key, func(t *JoinToken) any { return &t.Member }},
-	{"revoked_at", key, func(t *JoinToken) any { return &micros{&t.RevokedAt} }},
+	{"revoked_at", key, func(t *JoinToken) any { return &t.RevokedAt }},
 }
 
 var (

@@ -81,9 +81,10 @@ func (e *sharedError) Unwrap() error { return e.err }
 
 // additions are rows of one ledger that are kept back.
 type additions struct {
-	to   *ledger
-	args []any
-	from []*adder
+	to    *ledger
+	parts [][]any // as they came
+	args  []any   // all of them, once they are taken out
+	from  []*adder
 }
 
 // insertions returns the statements that add the rows.
@@ -103,23 +104,18 @@ func (a *additions) insertions() (list []insertion) {
 // kept are the additions of a transaction, in the order in which their ledgers came.
 type kept []*additions
 
-// add keeps rows back.
-func (k *kept) add(to *ledger, check func(int64, error) error, args []any) error {
+// add keeps rows back, whose values it takes over.
+func (k *kept) add(to *ledger, check func(int64, error) error, args []any) {
 	i := slices.IndexFunc(*k, func(a *additions) bool { return a.to == to })
 	if i < 0 {
 		i = len(*k)
 		*k = append(*k, &additions{to: to})
 	}
 	a, from := (*k)[i], &adder{check}
-	values, err := appendSnapshot(a.args, args)
-	if err != nil {
-		return err
-	}
-	a.args = values
+	a.parts = append(a.parts, args)
 	for range len(args) / to.width {
 		a.from = append(a.from, from)
 	}
-	return nil
 }
 
 // before takes out what has to be sent before a statement that speaks of a ledger's
@@ -129,6 +125,7 @@ func (k *kept) before(stmt string) (list []*additions) {
 		if stmt != "" && !strings.Contains(stmt, a.to.table) {
 			return false
 		}
+		a.args = slices.Concat(a.parts...)
 		list = append(list, a)
 		return true
 	})
@@ -138,9 +135,7 @@ func (k *kept) before(stmt string) (list []*additions) {
 // addAtOnce adds rows by a connection that keeps none back.
 func addAtOnce(ctx context.Context, c conn, to *ledger, check func(int64, error) error, args []any) error {
 	var k kept
-	if err := k.add(to, check, args); err != nil {
-		return err
-	}
+	k.add(to, check, args)
 	for _, a := range k.before("") {
 		for _, i := range a.insertions() {
 			if err := c.execLater(ctx, i.check, i.stmt, i.args...); err != nil {

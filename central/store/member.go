@@ -28,10 +28,10 @@ var memberColumns = []column[Member]{
 	{"name", key, func(m *Member) any { return &m.Scope.Name }},
 	{"scope", key, func(m *Member) any { return asObject(&m.Scope) }},
 	{"user_key", key, func(m *Member) any { return &m.UserKey }},
-	{"joined_at", key, func(m *Member) any { return &micros{&m.JoinedAt} }},
-	{"renewed_at", key, func(m *Member) any { return &micros{&m.RenewedAt} }},
-	{"expires_at", key, func(m *Member) any { return &micros{&m.ExpiresAt} }},
-	{"ended_at", key, func(m *Member) any { return &micros{&m.EndedAt} }},
+	{"joined_at", key, func(m *Member) any { return &m.JoinedAt }},
+	{"renewed_at", key, func(m *Member) any { return &m.RenewedAt }},
+	{"expires_at", key, func(m *Member) any { return &m.ExpiresAt }},
+	{"ended_at", key, func(m *Member) any { return &m.EndedAt }},
 }
 
 var (

@@ -1,11 +1,13 @@
 package store
 
+import "time"
+
 // nodeColumns is the nodes table in the order in which it is read.
 var nodeColumns = []column[Node]{
 	{"uuid", key, func(n *Node) any { return &n.UUID }},
-	{"created_at", key, func(n *Node) any { return &micros{&n.CreatedAt} }},
+	{"created_at", key, func(n *Node) any { return &n.CreatedAt }},
 
-	{"updated_at", intent, func(n *Node) any { return &micros{&n.UpdatedAt} }},
+	{"updated_at", intent, func(n *Node) any { return &n.UpdatedAt }},
 	{"name", intent, func(n *Node) any { return &n.Name }},
 	{"driver", intent, func(n *Node) any { return &n.Driver }},
 	{"conductor_group", intent, func(n *Node) any { return &n.ConductorGroup }},
@@ -19,13 +21,13 @@ var nodeColumns = []column[Node]{
 	{"allocation_uuid", intent, func(n *Node) any { return &n.AllocationUUID }},
 	{"instance_uuid", intent, func(n *Node) any { return &n.InstanceUUID }},
 	{"instance_name", intent, func(n *Node) any { return &n.InstanceName }},
-	{"interfaces", intent, func(n *Node) any { return asObject(&n.Interfaces) }},
-	{"driver_info", intent, func(n *Node) any { return asObject(&n.DriverInfo) }},
-	{"properties", intent, func(n *Node) any { return asObject(&n.Properties) }},
-	{"instance_info", intent, func(n *Node) any { return asObject(&n.InstanceInfo) }},
-	{"extra", intent, func(n *Node) any { return asObject(&n.Extra) }},
-	{"network_data", intent, func(n *Node) any { return asObject(&n.NetworkData) }},
-	{"target_raid_config", intent, func(n *Node) any { return asObject(&n.TargetRAIDConfig) }},
+	{"interfaces", intent, func(n *Node) any { return &n.Interfaces }},
+	{"driver_info", intent, func(n *Node) any { return &n.DriverInfo }},
+	{"properties", intent, func(n *Node) any { return &n.Properties }},
+	{"instance_info", intent, func(n *Node) any { return &n.InstanceInfo }},
+	{"extra", intent, func(n *Node) any { return &n.Extra }},
+	{"network_data", intent, func(n *Node) any { return &n.NetworkData }},
+	{"target_raid_config", intent, func(n *Node) any { return &n.TargetRAIDConfig }},
 	{"automated_clean", intent, func(n *Node) any { return &n.AutomatedClean }},
 	{"disable_power_off", intent, func(n *Node) any { return &n.DisablePowerOff }},
 	{"protected", intent, func(n *Node) any { return &n.Protected }},
@@ -38,12 +40,12 @@ var nodeColumns = []column[Node]{
 	{"generation", intent, func(n *Node) any { return &n.Generation }},
 	{"accepted_state", intent, func(n *Node) any { return &n.AcceptedState }},
 	{"accepted_target", intent, func(n *Node) any { return &n.AcceptedTarget }},
-	{"accepted_at", intent, func(n *Node) any { return &micros{&n.AcceptedAt} }},
+	{"accepted_at", intent, func(n *Node) any { return &n.AcceptedAt }},
 	{"accepted_error", intent, func(n *Node) any { return &n.AcceptedError }},
 	{"power_generation", intent, func(n *Node) any { return &n.PowerGeneration }},
 	{"power_target", intent, func(n *Node) any { return &n.PowerTarget }},
-	{"inspection_started_at", intent, func(n *Node) any { return &micros{&n.InspectionStarted} }},
-	{"rack_changed_at", intent, func(n *Node) any { return &micros{&n.RackChangedAt} }},
+	{"inspection_started_at", intent, func(n *Node) any { return &n.InspectionStarted }},
+	{"rack_changed_at", intent, func(n *Node) any { return &n.RackChangedAt }},
 
 	{"observed_generation", hot, func(n *Node) any { return &n.ObservedGeneration }},
 	{"observed_epoch", hot, func(n *Node) any { return &n.ObservedEpoch }},
@@ -52,21 +54,21 @@ var nodeColumns = []column[Node]{
 	{"observed_place", hot, func(n *Node) any { return &n.ObservedPlace }},
 	{"observed_state", hot, func(n *Node) any { return &n.ObservedState }},
 	{"observed_target", hot, func(n *Node) any { return &n.ObservedTarget }},
-	{"observed_at", hot, func(n *Node) any { return &micros{&n.ObservedAt} }},
+	{"observed_at", hot, func(n *Node) any { return &n.ObservedAt }},
 	{"observed_error", hot, func(n *Node) any { return &n.ObservedError }},
 	{"observed_step", hot, func(n *Node) any { return &n.ObservedStep }},
 	{"observed_step_info", hot, func(n *Node) any { return &n.ObservedStepInfo }},
 	{"observed_owner", hot, func(n *Node) any { return &n.ObservedOwner }},
 	{"power_state", hot, func(n *Node) any { return &n.PowerState }},
-	{"power_at", hot, func(n *Node) any { return &micros{&n.PowerAt} }},
+	{"power_at", hot, func(n *Node) any { return &n.PowerAt }},
 	{"power_observed_generation", hot, func(n *Node) any { return &n.PowerObservedGeneration }},
 	{"fault_number", hot, func(n *Node) any { return &n.FaultNumber }},
 	{"observed_fault", hot, func(n *Node) any { return &n.ObservedFault }},
 	{"fault_why", hot, func(n *Node) any { return &n.FaultWhy }},
-	{"inspection_finished_at", hot, func(n *Node) any { return &micros{&n.InspectionFinished} }},
+	{"inspection_finished_at", hot, func(n *Node) any { return &n.InspectionFinished }},
 
-	{"driver_internal_info", observed, func(n *Node) any { return asObject(&n.DriverInternalInfo) }},
-	{"raid_config", observed, func(n *Node) any { return asObject(&n.RAIDConfig) }},
+	{"driver_internal_info", observed, func(n *Node) any { return &n.DriverInternalInfo }},
+	{"raid_config", observed, func(n *Node) any { return &n.RAIDConfig }},
 	{"console_enabled", observed, func(n *Node) any { return &n.ConsoleEnabled }},
 	{"boot_mode", observed, func(n *Node) any { return &n.BootMode }},
 	{"secure_boot", observed, func(n *Node) any { return &n.SecureBoot }},
@@ -74,7 +76,7 @@ var nodeColumns = []column[Node]{
 
 	{"provision_state", effective, func(n *Node) any { return &n.ProvisionState }},
 	{"target_provision_state", effective, func(n *Node) any { return &n.TargetProvisionState }},
-	{"provision_updated_at", effective, func(n *Node) any { return &micros{&n.ProvisionUpdatedAt} }},
+	{"provision_updated_at", effective, func(n *Node) any { return &n.ProvisionUpdatedAt }},
 	{"last_error", effective, func(n *Node) any { return &n.LastError }},
 	{"target_power_state", effective, func(n *Node) any { return &n.TargetPowerState }},
 	{"maintenance", effective, func(n *Node) any { return &n.Maintenance }},
@@ -85,7 +87,7 @@ var nodeColumns = []column[Node]{
 // hotType is the SQL type of a hot column, which a VALUES list has to be told.
 func hotType(c column[Node]) string {
 	switch c.field(new(Node)).(type) {
-	case *int64, *uint64, *micros:
+	case *int64, *uint64, *time.Time:
 		return "BIGINT"
 	}
 	return "TEXT"
@@ -96,7 +98,7 @@ var nodeSorts = func() map[string]bool {
 	m := map[string]bool{"revision": false}
 	for _, c := range nodeColumns {
 		switch c.field(new(Node)).(type) {
-		case *object, **bool:
+		case *map[string]any, *map[string]string, **bool:
 		default:
 			m[c.name] = true
 		}

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-var nodeWritten = []class{key, intent, hot, observed}
-
 var (
-	nodeLedger = newLedger("nodes", "revision, "+names(nodeColumns, "", nodeWritten...), 1+len(pick(nodeColumns, nodeWritten...)))
+	// insertedColumns are those that the database does not compute.
+	insertedColumns = pick(nodeColumns, key, intent, hot, observed)
+
+	nodeLedger = newLedger("nodes", "revision, "+names(insertedColumns, ""), 1+len(insertedColumns))
 	touchNode  = register(updateOneNode + " WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
@@ -49,8 +50,11 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 		n.CreatedAt = now
 	}
 	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt = n.AcceptedState, n.AcceptedTarget, n.AcceptedAt
-	args := appendFields(append(make([]any, 0, nodeLedger.width), n.Revision), nodeColumns, n, nodeWritten...)
-	err := tx.addLater(ctx, nodeLedger, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, args)
+	args, err := appendValues(append(make([]any, 0, nodeLedger.width), n.Revision), insertedColumns, n)
+	if err != nil {
+		return fmt.Errorf("insert node %s: %w", n.UUID, err)
+	}
+	err = tx.addLater(ctx, nodeLedger, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, args)
 	if err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func (tx *Tx) UpdateObservation(ctx context.Context, n *Node) error {
 // updateNode writes the columns of a class, at least those that have changed since tx has
 // read them.
 func (tx *Tx) updateNode(ctx context.Context, n *Node, w *nodeWrite) error {
-	values, err := snapshot(fields(w.columns, n))
+	values, err := appendValues(make([]any, 0, len(w.columns)), w.columns, n)
 	if err != nil {
 		return fmt.Errorf("update node %s: %w", n.UUID, err)
 	}

@@ -71,9 +71,11 @@ func openNumbered(t *testing.T) *Store {
 func TestCount(t *testing.T) {
 	var k kept
 	for _, phases := range []string{"start,end", "success", ""} {
-		if err := k.add(changeLedger, nil, fields(changeColumns, &Change{UUID: NewID(), Phases: phases})); err != nil {
+		args, err := appendValues(nil, changeColumns, &Change{UUID: NewID(), Phases: phases})
+		if err != nil {
 			t.Fatal(err)
 		}
+		k.add(changeLedger, nil, args)
 	}
 	a := k.before("")[0]
 	for _, after := range []int64{0, 7} {

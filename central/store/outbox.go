@@ -60,13 +60,16 @@ func (tx *Tx) Enqueue(ctx context.Context, entries ...*Outbox) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	var args []any
+	var err error
+	args := make([]any, 0, len(entries)*outboxLedger.width)
 	for _, o := range entries {
 		o.ID = NewID()
 		row := outboxRow{Outbox: *o, site: tx.s.opts.SiteOf(o.Group), origin: tx.s.opts.Origin}
-		args = append(args, fields(outboxColumns, &row)...)
+		if args, err = appendValues(args, outboxColumns, &row); err != nil {
+			return err
+		}
 	}
-	err := tx.addLater(ctx, outboxLedger, func(err error) error { return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err) }, args)
+	err = tx.addLater(ctx, outboxLedger, func(err error) error { return fmt.Errorf("enqueue for node %s: %w", entries[0].Node, err) }, args)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ func (t *pgTx) execLater(_ context.Context, check func(int64, error) error, stmt
 }
 
 func (t *pgTx) addLater(_ context.Context, to *ledger, check func(int64, error) error, args []any) error {
-	return t.kept.add(to, check, args)
+	t.kept.add(to, check, args)
+	return nil
 }
 
 // release holds what was kept back and has to be sent before stmt.

@@ -12,8 +12,8 @@ import (
 var portColumns = []column[Port]{
 	{"uuid", key, func(p *Port) any { return &p.UUID }},
 	{"node", intent, func(p *Port) any { return &p.Node }},
-	{"created_at", key, func(p *Port) any { return &micros{&p.CreatedAt} }},
-	{"updated_at", intent, func(p *Port) any { return &micros{&p.UpdatedAt} }},
+	{"created_at", key, func(p *Port) any { return &p.CreatedAt }},
+	{"updated_at", intent, func(p *Port) any { return &p.UpdatedAt }},
 	{"address", intent, func(p *Port) any { return &p.Address }},
 	{"name", intent, func(p *Port) any { return &p.Name }},
 	{"description", intent, func(p *Port) any { return &p.Description }},

@@ -29,8 +29,8 @@ var portgroups = newTable(table[Portgroup]{
 	columns: []column[Portgroup]{
 		{"uuid", key, func(p *Portgroup) any { return &p.UUID }},
 		{"node", intent, func(p *Portgroup) any { return &p.Node }},
-		{"created_at", key, func(p *Portgroup) any { return &micros{&p.CreatedAt} }},
-		{"updated_at", intent, func(p *Portgroup) any { return &micros{&p.UpdatedAt} }},
+		{"created_at", key, func(p *Portgroup) any { return &p.CreatedAt }},
+		{"updated_at", intent, func(p *Portgroup) any { return &p.UpdatedAt }},
 		{"address", intent, func(p *Portgroup) any { return &p.Address }},
 		{"name", intent, func(p *Portgroup) any { return &p.Name }},
 		{"mode", intent, func(p *Portgroup) any { return &p.Mode }},

@@ -31,8 +31,8 @@ var runbooks = newTable(table[Runbook]{
 	name: "runbooks", noun: "runbook", idents: []string{"name"},
 	columns: []column[Runbook]{
 		{"uuid", key, func(r *Runbook) any { return &r.UUID }},
-		{"created_at", key, func(r *Runbook) any { return &micros{&r.CreatedAt} }},
-		{"updated_at", intent, func(r *Runbook) any { return &micros{&r.UpdatedAt} }},
+		{"created_at", key, func(r *Runbook) any { return &r.CreatedAt }},
+		{"updated_at", intent, func(r *Runbook) any { return &r.UpdatedAt }},
 		{"name", intent, func(r *Runbook) any { return &r.Name }},
 		{"description", intent, func(r *Runbook) any { return &r.Description }},
 		{"steps", intent, func(r *Runbook) any { return asObject(&r.Steps) }},

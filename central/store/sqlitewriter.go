@@ -125,7 +125,8 @@ type sqliteTx struct {
 }
 
 func (t *sqliteTx) addLater(_ context.Context, to *ledger, check func(int64, error) error, args []any) error {
-	return t.kept.add(to, check, args)
+	t.kept.add(to, check, args)
+	return nil
 }
 
 // release adds what was kept back and has to be there before stmt is sent.

@@ -36,8 +36,8 @@ var volumeConnectors = newTable(table[VolumeConnector]{
 	columns: []column[VolumeConnector]{
 		{"uuid", key, func(v *VolumeConnector) any { return &v.UUID }},
 		{"node", intent, func(v *VolumeConnector) any { return &v.Node }},
-		{"created_at", key, func(v *VolumeConnector) any { return &micros{&v.CreatedAt} }},
-		{"updated_at", intent, func(v *VolumeConnector) any { return &micros{&v.UpdatedAt} }},
+		{"created_at", key, func(v *VolumeConnector) any { return &v.CreatedAt }},
+		{"updated_at", intent, func(v *VolumeConnector) any { return &v.UpdatedAt }},
 		{"type", intent, func(v *VolumeConnector) any { return &v.Type }},
 		{"connector_id", intent, func(v *VolumeConnector) any { return &v.ConnectorID }},
 		{"extra", intent, func(v *VolumeConnector) any { return asObject(&v.Extra) }},
@@ -55,8 +55,8 @@ var volumeTargets = newTable(table[VolumeTarget]{
 	columns: []column[VolumeTarget]{
 		{"uuid", key, func(v *VolumeTarget) any { return &v.UUID }},
 		{"node", intent, func(v *VolumeTarget) any { return &v.Node }},
-		{"created_at", key, func(v *VolumeTarget) any { return &micros{&v.CreatedAt} }},
-		{"updated_at", intent, func(v *VolumeTarget) any { return &micros{&v.UpdatedAt} }},
+		{"created_at", key, func(v *VolumeTarget) any { return &v.CreatedAt }},
+		{"updated_at", intent, func(v *VolumeTarget) any { return &v.UpdatedAt }},
 		{"volume_type", intent, func(v *VolumeTarget) any { return &v.VolumeType }},
 		{"volume_id", intent, func(v *VolumeTarget) any { return &v.VolumeID }},
 		{"boot_index", intent, func(v *VolumeTarget) any { return &v.BootIndex }},

@@ -18,8 +18,8 @@ var workColumns = []column[Work]{
 	{"entry_target", key, func(w *Work) any { return &w.EntryTarget }},
 	{"state", key, func(w *Work) any { return &w.State }},
 	{"owner", key, func(w *Work) any { return &w.Owner }},
-	{"requested_at", key, func(w *Work) any { return &micros{&w.RequestedAt} }},
-	{"ended_at", key, func(w *Work) any { return &micros{&w.EndedAt} }},
+	{"requested_at", key, func(w *Work) any { return &w.RequestedAt }},
+	{"ended_at", key, func(w *Work) any { return &w.EndedAt }},
 	{"error", key, func(w *Work) any { return &w.Error }},
 }
 
