@@ -10,6 +10,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/ironyard/ironyard/central/store/vfs"
 )
 
 // sqliteEngine keeps one connection for writes, so that writers queue in the
@@ -23,8 +25,11 @@ type sqliteEngine struct {
 const sqliteReaders = 4
 
 func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, error) {
-	open := func(conns int, lock string, extra ...string) (*sql.DB, error) {
-		v := url.Values{"_txlock": {lock}, "_pragma": append([]string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)"}, extra...)}
+	open := func(conns int, lock, files string, extra ...string) (*sql.DB, error) {
+		v := url.Values{"_txlock": {lock}, "vfs": {files}, "_pragma": append([]string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)"}, extra...)}
+		if files == "" {
+			v.Del("vfs")
+		}
 		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+v.Encode())
 		if err != nil {
 			return nil, fmt.Errorf("open SQLite database %s: %w", path, err)
@@ -38,16 +43,19 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 		return db, nil
 	}
 	_ = placePages() // an error costs memory only
+	if err := vfs.Register(); err != nil {
+		return nil, err
+	}
 	// The writer's pages stay in memory from one transaction to the next, and the log is
 	// copied into the file after 16 MiB only: the pages at the ends of the indexes, which
 	// nearly every transaction writes, are copied once for many. A transaction may change
 	// 16 MiB before it writes some of that early. What it needs to undo a statement of many
 	// rows stays in memory as well.
-	writer, err := open(1, "immediate", "cache_size(-16384)", "wal_autocheckpoint(4096)", "temp_store(memory)")
+	writer, err := open(1, "immediate", vfs.Name, "cache_size(-16384)", "wal_autocheckpoint(4096)", "temp_store(memory)")
 	if err != nil {
 		return nil, err
 	}
-	reader, err := open(sqliteReaders, "deferred", "query_only(1)")
+	reader, err := open(sqliteReaders, "deferred", "", "query_only(1)")
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}

@@ -207,6 +207,9 @@ func paging(t *testing.T, s *store.Store) {
 	nodes := numbered("n", 9)
 	yes, no := true, false
 	for i, n := range nodes { // some have the same, some have nothing
+		if i%3 == 2 {
+			n.Name = ""
+		}
 		n.AutomatedClean, n.SecureBoot = []*bool{nil, &yes, &no}[i%3], []*bool{&no, nil}[i%2]
 		if i%4 > 1 {
 			n.Owner, n.Lessee, n.InstanceName, n.InstanceUUID, n.ChassisUUID = string(rune('c'-i%3)), "l", string(rune('z'-i)), uuid.NewString(), "c"
@@ -225,6 +228,7 @@ func paging(t *testing.T, s *store.Store) {
 		return errors.Join(errs...)
 	})
 	value := map[string]func(*store.Node) string{
+		"name":        func(n *store.Node) string { return n.Name },
 		"reservation": func(n *store.Node) string { return n.Reservation }, "owner": func(n *store.Node) string { return n.Owner },
 		"instance_uuid": func(n *store.Node) string { return n.InstanceUUID }, "instance_name": func(n *store.Node) string { return n.InstanceName },
 		"automated_clean": func(n *store.Node) string { return truth(n.AutomatedClean) }, "secure_boot": func(n *store.Node) string { return truth(n.SecureBoot) },
