@@ -20,8 +20,8 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 		return nil, err
 	}
 	reseal := func(fields map[string]any) (map[string]any, error) {
-		if len(fields) == 0 {
-			return nil, nil
+		if !seal.Holds(fields) {
+			return fields, nil
 		}
 		open, err := key.OpenFields(n.UUID, fields)
 		if err != nil {
@@ -50,6 +50,9 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 	return d, nil
 }
 
+// usualSize is what most node documents take, in bytes.
+const usualSize = 1536
+
 // putNode writes the node's document unless the site has a newer one.
 func (w *writer) putNode(ctx context.Context, o *order, row *store.Snapshot) error {
 	var old struct {
@@ -62,7 +65,7 @@ func (w *writer) putNode(ctx context.Context, o *order, row *store.Snapshot) err
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(doc)
+	body, err := doc.Append(make([]byte, 0, usualSize))
 	if err != nil {
 		return err
 	}

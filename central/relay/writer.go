@@ -146,12 +146,13 @@ func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
 // between two of these lines, does not bring back what the rows no longer say.
 func (w *writer) sync(ctx context.Context, orders []*order) error {
 	for attempt := range attempts {
-		w.each(ctx, orders, func(ctx context.Context, o *order) error {
-			if o.unread = attempt == 0 && o.isFirst(); o.unread {
-				return nil
+		var known []*order
+		for _, o := range orders {
+			if o.unread, o.err = attempt == 0 && o.isFirst(), nil; !o.unread {
+				known = append(known, o)
 			}
-			return w.read(ctx, o)
-		})
+		}
+		w.each(ctx, known, w.read)
 		rows, err := w.Store.SnapshotsWith(ctx, nodesOf(orders), leftOf(orders))
 		if err != nil {
 			return err

@@ -77,6 +77,24 @@ func IsSecret(field string) bool {
 	return false
 }
 
+// Holds reports whether fields have a member, however deep, that may be a secret: without
+// one, whatever is done to their secrets leaves them as they are.
+func Holds(fields map[string]any) bool {
+	for name, v := range fields {
+		switch v := v.(type) {
+		case map[string]any:
+			if Holds(v) {
+				return true
+			}
+		case string:
+			if IsSecret(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // SealFields returns a copy of fields with every secret string sealed for node.
 // Values that are sealed already stay.
 func (k *Key) SealFields(node string, fields map[string]any) map[string]any {

@@ -65,12 +65,11 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		v.dropNode(id)
 		return
 	}
-	var n node.Document
+	var n summary
 	if err := json.Unmarshal(e.Value(), &n); err != nil || n.UUID != id {
 		v.log.Error("unreadable node document ignored", "key", e.Key(), "error", err)
 		return
 	}
-	n.UUID = id // one copy
 	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group)}
 	h.packed = h.kind.pack(e.Value())
 	var macs []byte
@@ -84,8 +83,16 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 	defer v.mu.Unlock()
 	v.dropNode(id)
 	v.nodes[id] = h
-	v.keepOpen(h, &n)
 	h.each(func(a address) { v.byMAC[a] = h })
+}
+
+// summary is what is read of a document when it comes: by what it is found. The rest is read
+// when somebody asks for it.
+type summary struct {
+	UUID   string      `json:"uuid"`
+	Driver string      `json:"driver"`
+	Group  string      `json:"group"`
+	Ports  []node.Port `json:"ports"`
 }
 
 func (v *View) kindOf(driver, group string) *kind {
@@ -159,8 +166,8 @@ func (v *View) document(find func() *held) *node.Document {
 	busy := v.works[h.id] != nil && v.opened < maxOpen
 	v.mu.RUnlock()
 	n, err := h.open()
-	if err != nil { // it was read when it came
-		v.log.Error("node document lost its contents in memory", "node", h.id, "error", err)
+	if err != nil {
+		v.log.Error("unreadable node document: to this rackd its node is unknown", "node", h.id, "error", err)
 		return nil
 	}
 	if busy {

@@ -197,3 +197,21 @@ func BenchmarkNode(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkApply is what a document costs that comes from the bus.
+func BenchmarkApply(b *testing.B) {
+	v := newView()
+	entries := make([]nodeEntry, 1000)
+	for i := range entries {
+		d := machine(i)
+		body, err := json.Marshal(d)
+		if err != nil {
+			b.Fatal(err)
+		}
+		entries[i] = nodeEntry{key: bus.NodeKey("g", d.UUID), body: body}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		v.applyNode(entries[i%len(entries)])
+	}
+}
