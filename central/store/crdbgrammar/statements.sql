@@ -937,6 +937,8 @@ SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acke
 
 SELECT name, initial, data, created_at, updated_at FROM node_hardware WHERE node = $1 AND kind = $2 ORDER BY name;
 
+SELECT newest FROM change_numbers WHERE name = 'changes';
+
 SELECT newest FROM change_numbers WHERE name = 'published';
 
 SELECT newest, pruned FROM change_numbers WHERE name = 'changes';
@@ -1315,7 +1317,7 @@ UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest < $1;
 
 UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest = $2;
 
-UPDATE change_numbers SET newest = newest + $1 WHERE name = 'changes' RETURNING newest;
+UPDATE change_numbers SET newest = newest + $1 WHERE name = 'changes';
 
 UPDATE change_numbers SET pruned = $1 WHERE name = 'changes' AND pruned < $1;
 
