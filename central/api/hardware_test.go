@@ -141,6 +141,9 @@ func TestConsoleOfANodeThatHasOne(t *testing.T) {
 	if a := b.want(200, "GET", "/v1/nodes/n1/states/console", "1.10", ""); a.body != `{"console_enabled":true,"console_info":{"type":"fake","url":"fake://n1"}}` {
 		t.Errorf("console %s", a.body)
 	}
+	b.refuse([]string{"/v1/nodes/n1"},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"replace","path":"/driver","value":"redfish"}]`, 409, "can not update the driver while the console is enabled"},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"replace","path":"/driver","value":"nope"}]`, 400, "No valid host was found"})
 }
 
 func TestTargetRAID(t *testing.T) {

@@ -18,11 +18,8 @@ func conflict(format string, args ...any) error {
 	return wire.Errorf(http.StatusConflict, format, args...)
 }
 
-// checkChange refuses a PATCH that the node's state does not allow.
+// checkChange refuses a PATCH that is fine as such and that the node's state does not allow.
 func checkChange(before, n *store.Node, c *nodeChange) error {
-	if err := patchable(before, c); err != nil {
-		return err
-	}
 	if err := checkHardwareChange(before, n); err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		if err := checkPortChange(r, to, &before, p); err != nil {
 			return err
 		}
-		if p.PortgroupUUID != "" && r.Version >= portgroupNetworkSince && slices.Contains(touched, "physical_network") {
+		if p.PortgroupUUID != "" && p.PortgroupUUID == before.PortgroupUUID && r.Version >= portgroupNetworkSince && slices.Contains(touched, "physical_network") {
 			return wire.Invalid("physical_network cannot be changed while the port belongs to a portgroup.")
 		}
 		if slices.Contains(touched, "local_link_connection") || slices.Contains(touched, "is_smartnic") {

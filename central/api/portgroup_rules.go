@@ -68,6 +68,9 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 		if err := checkMembers(ctx, tx, n, before, p); err != nil {
 			return err
 		}
+		if err := rewire(ctx, tx, before, p); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -111,6 +114,19 @@ func (s *Server) movedPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 		return conflict("Cannot move the portgroup %s from node %s as VIF %s is attached to it; detach it first.", before.UUID, from.UUID, vif)
 	}
 	return tx.Touch(ctx, from.UUID)
+}
+
+// rewire takes the ports of a portgroup along into its new physical network.
+func rewire(ctx context.Context, tx *store.Tx, before, p *store.Portgroup) error {
+	if before.PhysicalNetwork == p.PhysicalNetwork {
+		return nil
+	}
+	members, err := membersOf(ctx, tx, p)
+	for _, m := range members {
+		m.PhysicalNetwork = p.PhysicalNetwork
+		err = errors.Join(err, tx.UpdatePort(ctx, m))
+	}
+	return err
 }
 
 // checkMembers refuses a change that does not fit the ports of the portgroup, where the

@@ -209,4 +209,12 @@ func TestPortgroupTakesNetwork(t *testing.T) {
 	b.want(204, "DELETE", "/v1/ports/"+portID, "1.115", "")
 	b.refused("/v1/ports", []request{{409, "POST", "/v1/ports", "1.115",
 		`{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:02","portgroup_uuid":"` + groupID + `","physical_network":"red"}`}})
+	const one = "/v1/ports/" + portID
+	b.addPort(portID, "aa:bb:cc:dd:ee:03", `,"physical_network":"red"`)
+	b.want(200, "PATCH", one, "1.115", `[{"op":"replace","path":"/physical_network","value":"blue"},{"op":"add","path":"/portgroup_uuid","value":"`+groupID+`"}]`)
+	b.refused(one, []request{{400, "PATCH", one, "1.115", `[{"op":"replace","path":"/physical_network","value":"red"}]`}})
+	b.want(200, "PATCH", "/v1/portgroups/"+groupID, "1.115", `[{"op":"replace","path":"/physical_network","value":"green"}]`)
+	if got := b.want(200, "GET", one, "1.115", "").object(t)["physical_network"]; got != "green" {
+		t.Errorf("the port of a portgroup that moved to green is in %v", got)
+	}
 }

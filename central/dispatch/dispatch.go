@@ -113,7 +113,7 @@ func (d *Dispatcher) Owner(n *store.Node, status int) (bus.Member, error) {
 			"No conductor is alive: start a rackd, or look at the link to its site. Retry then.")
 	}
 	return bus.Member{}, refuse(status, "No valid host was found. Reason: No conductor service registered which supports driver %s "+
-		"for conductor group %q.", n.Driver, n.ConductorGroup)
+		"for conductor group \"%s\". Ensure the driver is valid and enabled.", n.Driver, n.ConductorGroup)
 }
 
 // away says why the node's site cannot be reached, nil when it can.
