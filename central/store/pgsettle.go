@@ -69,6 +69,43 @@ func (s *settlement) wait(ctx context.Context) error {
 	}
 }
 
+// settledConn reads what this replica has settled.
+type settledConn struct {
+	pgConn
+	unsettled *unsettled // nil: whatever is committed is on the disk
+}
+
+func (c settledConn) query(ctx context.Context, stmt string, args ...any) (rows, error) {
+	r, err := c.pgConn.query(ctx, stmt, args...)
+	if err != nil || c.unsettled == nil {
+		return r, err
+	}
+	return &settledRows{rows: r, ctx: ctx, unsettled: c.unsettled}, nil
+}
+
+// lasting runs read, and if that has found something returns when it is there to stay, also
+// what another replica has not settled: its connection has lived on from the read to a
+// commit that waited for the disk.
+func (e *postgresEngine) lasting(ctx context.Context, read func(conn) (found bool, err error)) error {
+	if e.unsettled == nil {
+		_, err := read(e)
+		return err
+	}
+	c, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	own := settledConn{pgConn{e.counter, c}, e.unsettled}
+	if found, err := read(own); err != nil || !found {
+		return err
+	}
+	if _, err := own.exec(ctx, flushLog); err != nil {
+		return fmt.Errorf("the database did not say that its disk has what was read: %w", err)
+	}
+	return nil
+}
+
 // settledRows are handed out once all is on the disk that they may show.
 type settledRows struct {
 	rows

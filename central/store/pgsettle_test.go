@@ -63,6 +63,7 @@ func TestPostgresSettlesBeside(t *testing.T) {
 	s, c := lazy(t)
 	t.Run("the next turn", func(t *testing.T) { nextTurn(t, s, c) })
 	t.Run("readers wait for what they see", func(t *testing.T) { readersWait(t, s) })
+	t.Run("another replica goes on from numbers that last", func(t *testing.T) { othersWait(t, s, c) })
 	t.Run("a connection is lost", func(t *testing.T) { connectionLost(t, s, c) })
 }
 
@@ -107,6 +108,32 @@ func readersWait(t *testing.T, s *store.Store) {
 	}
 	if err := <-read; err != nil {
 		t.Error(err)
+	}
+}
+
+// othersWait: another replica, which does not know what this one has settled, has what it
+// follows on the disk itself.
+func othersWait(t *testing.T, s *store.Store, c *pgx.Conn) {
+	other := storetest.Open(t, c.Config().ConnString())
+	for name, read := range map[string]func() error{
+		"range":   func() error { _, err := other.ChangeRange(t.Context()); return err },
+		"changes": func() error { _, err := other.Changes(t.Context(), 0, 10); return err },
+	} {
+		storetest.Insert(t, s, storetest.NewNode("")) // there are changes to be read
+		tx := turn(t, s, name)
+		left, end := unflushed(t, c, "")
+		if left <= 0 {
+			t.Fatal("the commit has waited for the disk")
+		}
+		if err := read(); err != nil {
+			t.Error(err)
+		}
+		if left, _ := unflushed(t, c, end); left > 0 {
+			t.Errorf("%s: %d bytes of what another replica was shown are not on the disk", name, left)
+		}
+		if err := tx.Settle(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

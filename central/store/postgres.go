@@ -66,11 +66,7 @@ func (e *postgresEngine) addLater(ctx context.Context, to *ledger, check func(in
 
 // query returns rows that wait, before the first, until all is on the disk that they may show.
 func (e *postgresEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
-	r, err := pgConn{e.counter, e.pool}.query(ctx, stmt, args...)
-	if err != nil || e.unsettled == nil {
-		return r, err
-	}
-	return &settledRows{rows: r, ctx: ctx, unsettled: e.unsettled}, nil
+	return settledConn{pgConn{e.counter, e.pool}, e.unsettled}.query(ctx, stmt, args...)
 }
 
 func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error {
