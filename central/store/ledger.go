@@ -34,7 +34,7 @@ func newLedger(table, columns string, width int) *ledger {
 
 func init() {
 	builders = append(builders, func() (list []string) {
-		for _, l := range []*ledger{nodeLedger, changeLedger, auditLedger, outboxLedger} {
+		for _, l := range []*ledger{nodeLedger, usualNodeLedger, changeLedger, auditLedger, outboxLedger} {
 			list = append(list, l.texts[1])
 		}
 		return list

@@ -8,11 +8,7 @@ import (
 )
 
 var (
-	// insertedColumns are those that the database does not compute.
-	insertedColumns = pick(nodeColumns, key, intent, hot, observed)
-
-	nodeLedger = newLedger("nodes", "revision, "+names(insertedColumns, ""), 1+len(insertedColumns))
-	touchNode  = register(updateOneNode + " WHERE uuid = $1")
+	touchNode = register(updateOneNode + " WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
 		register("DELETE FROM ports WHERE node = $1"),
@@ -50,11 +46,11 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 		n.CreatedAt = now
 	}
 	n.ProvisionState, n.TargetProvisionState, n.ProvisionUpdatedAt = n.AcceptedState, n.AcceptedTarget, n.AcceptedAt
-	args, err := appendValues(append(make([]any, 0, nodeLedger.width), n.Revision), insertedColumns, n)
+	ledger, args, err := newNodeRow(n)
 	if err != nil {
 		return fmt.Errorf("insert node %s: %w", n.UUID, err)
 	}
-	err = tx.addLater(ctx, nodeLedger, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, args)
+	err = tx.addLater(ctx, ledger, func(err error) error { return fmt.Errorf("insert node %s: %w", n.UUID, tx.s.taken(err, n.value)) }, args)
 	if err != nil {
 		return err
 	}
