@@ -13,14 +13,27 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 )
 
-// Key seals and opens. It is immutable and safe for concurrent use.
+// Key seals and opens. It does not change, besides what it remembers, and is safe for
+// concurrent use.
 type Key struct {
-	raw   []byte
-	aead  cipher.AEAD
-	older []*Key // newest first, each without older ones of its own
+	raw    []byte
+	aead   cipher.AEAD
+	older  []*Key // newest first, each without older ones of its own
+	groups *groupKeys
 }
+
+// groupKeys are keys of conductor groups that have been derived: what is sealed for a rack
+// is sealed for one group thousands of times.
+type groupKeys struct {
+	mu   sync.Mutex
+	keys map[string]*Key
+}
+
+// maxGroupKeys bounds the groups whose keys are remembered.
+const maxGroupKeys = 1024
 
 // NewKey makes a key of 32 bytes.
 func NewKey(raw []byte) (*Key, error) {
@@ -35,7 +48,7 @@ func NewKey(raw []byte) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Key{raw: append([]byte(nil), raw...), aead: aead}, nil
+	return &Key{raw: append([]byte(nil), raw...), aead: aead, groups: new(groupKeys)}, nil
 }
 
 // ParseKey reads a key as it is kept in a file or in the environment: 32 bytes in
@@ -77,8 +90,7 @@ func GenerateKey() (*Key, error) {
 // WithOlder returns the key with more generations that open, newest first. A
 // generation that is there already is not added again.
 func (k *Key) WithOlder(older ...*Key) *Key {
-	out := *k
-	out.older = append([]*Key(nil), k.older...)
+	out := Key{raw: k.raw, aead: k.aead, older: append([]*Key(nil), k.older...), groups: new(groupKeys)}
 	for _, o := range older {
 		for _, g := range o.Generations() {
 			known := false
@@ -95,7 +107,8 @@ func (k *Key) WithOlder(older ...*Key) *Key {
 
 // Generations returns each generation as a key of its own, the one that seals first.
 func (k *Key) Generations() []*Key {
-	return append([]*Key{{raw: k.raw, aead: k.aead}}, k.older...)
+	alone := &Key{raw: k.raw, aead: k.aead, groups: new(groupKeys)}
+	return append([]*Key{alone}, k.older...)
 }
 
 // Text is the key, one generation a line, as ParseKey reads it: keep it out of logs.
@@ -110,9 +123,27 @@ func (k *Key) Text() string {
 // ForGroup derives the key of a conductor group, all that a rack of it needs, with
 // as many generations.
 func (k *Key) ForGroup(group string) (*Key, error) {
-	var out *Key
+	group = strings.ToLower(group)
+	k.groups.mu.Lock()
+	defer k.groups.mu.Unlock()
+	if known := k.groups.keys[group]; known != nil {
+		return known, nil
+	}
+	derived, err := k.derive(group)
+	if err != nil {
+		return nil, err
+	}
+	if k.groups.keys == nil || len(k.groups.keys) >= maxGroupKeys {
+		k.groups.keys = map[string]*Key{}
+	}
+	k.groups.keys[group] = derived
+	return derived, nil
+}
+
+func (k *Key) derive(group string) (*Key, error) {
+	var generations []*Key
 	for _, g := range k.Generations() {
-		raw, err := hkdf.Key(sha256.New, g.raw, nil, "ironyard group "+strings.ToLower(group), 32)
+		raw, err := hkdf.Key(sha256.New, g.raw, nil, "ironyard group "+group, 32)
 		if err != nil {
 			return nil, err
 		}
@@ -120,13 +151,9 @@ func (k *Key) ForGroup(group string) (*Key, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out == nil {
-			out = derived
-		} else {
-			out.older = append(out.older, derived)
-		}
+		generations = append(generations, derived)
 	}
-	return out, nil
+	return generations[0].WithOlder(generations[1:]...), nil
 }
 
 // Token derives an agent token for one piece of work: every rackd of the group

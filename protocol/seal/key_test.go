@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,38 @@ func TestGenerations(t *testing.T) {
 	oldGroup, _ := old.ForGroup("rack")
 	if got, err := group.Open("n", oldGroup.Seal("n", "x")); err != nil || got != "x" {
 		t.Errorf("the group's key lost the old generation: %q, %v", got, err)
+	}
+}
+
+// What is remembered of one group, or of one set of generations, is not given to another.
+func TestGroupsHaveKeysOfTheirOwn(t *testing.T) {
+	old, _ := GenerateKey()
+	fresh, _ := GenerateKey()
+	sealed := map[string]string{}
+	for _, group := range []string{"", "east", "west"} {
+		key, err := fresh.ForGroup(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed[group] = key.Seal("n", "x")
+	}
+	both := fresh.WithOlder(old)
+	for group, text := range sealed {
+		for _, other := range []string{"", "east", "West", "WEST"} {
+			key, _ := fresh.ForGroup(other)
+			if _, err := key.Open("n", text); (err == nil) != (group == strings.ToLower(other)) {
+				t.Errorf("sealed for group %q, opened for %q: %v", group, other, err)
+			}
+		}
+		if key, _ := both.ForGroup(group); len(key.Generations()) != 2 {
+			t.Errorf("the key of group %q has %d generations, want 2", group, len(key.Generations()))
+		}
+	}
+	for i := range 2 * maxGroupKeys {
+		fresh.ForGroup(strconv.Itoa(i))
+	}
+	if n := len(fresh.groups.keys); n > maxGroupKeys {
+		t.Errorf("the keys of %d groups are remembered", n)
 	}
 }
 

@@ -33,12 +33,11 @@ func (k *Key) Seal(node, plain string) string {
 // Open returns what Seal closed, under this generation of the key or an older one,
 // or ErrOpen.
 func (k *Key) Open(node, sealed string) (string, error) {
-	for _, g := range k.Generations() {
-		if plain, err := g.openAlone(node, sealed); err == nil {
-			return plain, nil
-		}
+	plain, err := k.openAlone(node, sealed)
+	for i := 0; err != nil && i < len(k.older); i++ {
+		plain, err = k.older[i].openAlone(node, sealed)
 	}
-	return "", ErrOpen
+	return plain, err
 }
 
 // Current reports whether sealed opens for node under the newest generation.
