@@ -50,3 +50,45 @@ func TestKeysOfNewNodes(t *testing.T) {
 		t.Errorf("the key that was taken: %v, %v", e, err)
 	}
 }
+
+// A document comes with the revision that unseen changes have brought its row to, also when a
+// site has lost it, and says when the last seen one was.
+func TestDocumentsAfterUnseenChanges(t *testing.T) {
+	f := newFixture(t)
+	f.follow(f.relay)
+	n := storetest.NewNode("n")
+	f.create(n)
+	key := bus.NodeKey("", n.UUID)
+	var first, last node.Document
+	f.eventually("created", f.site.Nodes, key, document(func(d node.Document) bool { first = d; return d.Name == "n" }))
+	change := func(do func(n *store.Node)) {
+		f.update(func(ctx context.Context, tx *store.Tx) error {
+			n, err := tx.Node(ctx, n.UUID)
+			if err != nil {
+				return err
+			}
+			do(n)
+			if err := tx.UpdateNode(ctx, n); err != nil {
+				return err
+			}
+			return tx.Tell(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Left: n})
+		})
+	}
+	change(func(n *store.Node) { n.Description = "unseen" })
+	change(func(n *store.Node) { n.Name = "seen" })
+	f.eventually("changed", f.site.Nodes, key, document(func(d node.Document) bool { last = d; return d.Name == "seen" }))
+	if last.Revision != first.Revision+2 || !last.Updated.After(first.Updated) {
+		t.Errorf("the document is of revision %d after %d, its change of %v after %v", last.Revision, first.Revision, last.Updated, first.Updated)
+	}
+	change(func(n *store.Node) { n.Extra = map[string]any{"a": "b"} })
+	stream, err := f.site.JS.Stream(t.Context(), "KV_"+bus.NodesBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("written again", f.site.Nodes, key, document(func(d node.Document) bool {
+		return d.Revision == last.Revision+1 && d.Updated.Equal(last.Updated) && d.Name == "seen"
+	}))
+}
