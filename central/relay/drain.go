@@ -115,7 +115,7 @@ func (w *writer) forget(ctx context.Context) error {
 	for len(w.done) > 0 {
 		part := w.done[:min(len(w.done), batchSize)]
 		pointForget.Hit(w.site.Name)
-		if err := w.Store.DeleteOutbox(ctx, part); err != nil {
+		if err := w.Store.DeleteOutbox(ctx, w.site.Name, part); err != nil {
 			return err
 		}
 		pointForgotten.Hit(w.site.Name)

@@ -36,9 +36,9 @@ var (
 
 var outboxLedger = newLedger("outbox", names(outboxColumns, ""), len(outboxColumns))
 
-func deleteOutbox(ids []string) (string, []any) {
-	list, args := inList(1, ids)
-	return "DELETE FROM outbox WHERE id IN (" + list + ")", args
+func deleteOutbox(site string, ids []string) (string, []any) {
+	list, args := inList(2, ids)
+	return "DELETE FROM outbox WHERE site = $1 AND id IN (" + list + ")", append([]any{site}, args...)
 }
 
 func outboxOf(works []string) (string, []any) {
@@ -48,7 +48,7 @@ func outboxOf(works []string) (string, []any) {
 
 func init() {
 	builders = append(builders, func() []string {
-		del, _ := deleteOutbox([]string{"a", "b"})
+		del, _ := deleteOutbox("s", []string{"a", "b"})
 		sel, _ := outboxOf([]string{"a", "b"})
 		return []string{del, sel}
 	})
@@ -141,12 +141,12 @@ func (s *Store) readOutbox(ctx context.Context, stmt string, args ...any) ([]*Ou
 	return list, nil
 }
 
-// DeleteOutbox removes entries that have been published.
-func (s *Store) DeleteOutbox(ctx context.Context, ids []string) error {
+// DeleteOutbox removes entries of site that have been published.
+func (s *Store) DeleteOutbox(ctx context.Context, site string, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	stmt, args := deleteOutbox(ids)
+	stmt, args := deleteOutbox(site, ids)
 	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
 		if _, err := tx.conn.exec(ctx, stmt, args...); err != nil {
 			return fmt.Errorf("delete %d outbox entries: %w", len(ids), err)

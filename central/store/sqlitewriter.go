@@ -57,7 +57,7 @@ func (w *sqliteWriter) begin(ctx context.Context) (*sqliteTx, error) {
 	}
 	err := w.open(ctx)
 	if err == nil {
-		_, err = w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		err = w.run(ctx, "BEGIN IMMEDIATE")
 	}
 	if err != nil {
 		w.free <- struct{}{}
@@ -89,6 +89,15 @@ func (w *sqliteWriter) prepared(ctx context.Context, text string) (*sqliteStmt, 
 	}
 	w.known[text] = s
 	return s, nil
+}
+
+// run sends a statement that returns nothing and has no arguments.
+func (w *sqliteWriter) run(ctx context.Context, text string) error {
+	s, err := w.prepared(ctx, text)
+	if err == nil {
+		_, err = s.exec(ctx, nil)
+	}
+	return err
 }
 
 func (w *sqliteWriter) forget() error {
@@ -195,10 +204,7 @@ func (t *sqliteTx) commit(ctx context.Context) (asked bool, err error) {
 		t.rollback(ctx)
 		return false, err
 	}
-	n, err := t.w.log.commit(func() error {
-		_, err := t.w.conn.ExecContext(ctx, "COMMIT")
-		return err
-	})
+	n, err := t.w.log.commit(func() error { return t.w.run(ctx, "COMMIT") })
 	if err != nil {
 		t.rollback(ctx)
 		return true, fmt.Errorf("commit: %w", err)
@@ -222,7 +228,7 @@ func (t *sqliteTx) rollback(ctx context.Context) {
 	}
 	// An error that SQLite has rolled back by itself leaves nothing to roll back, which
 	// it reports as an error too; a new connection is in a state that is known.
-	if _, err := t.w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
+	if err := t.w.run(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
 		t.w.drop()
 	}
 	t.end()

@@ -1,3 +1,16 @@
+-- Entries are asked for, and removed, by site.
+CREATE TABLE outbox (
+    id TEXT NOT NULL,
+    site TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    node TEXT NOT NULL,
+    conductor_group TEXT NOT NULL,
+    object TEXT NOT NULL DEFAULT '',
+    payload TEXT NOT NULL DEFAULT '',
+    CONSTRAINT outbox_pkey PRIMARY KEY (site, id)
+);
+
 -- One living member of a role under a name.
 CREATE UNIQUE INDEX members_name ON members (role, name) WHERE ended_at = 0;
 
@@ -190,8 +203,6 @@ CREATE INDEX nodes_retired ON nodes (created_at, uuid) WHERE retired;
 CREATE INDEX nodes_secure_boot ON nodes (secure_boot, created_at, uuid) WHERE secure_boot IS NOT NULL;
 
 CREATE INDEX nodes_shard ON nodes (shard, created_at, uuid);
-
-CREATE INDEX outbox_site ON outbox (site, id);
 
 CREATE INDEX portgroups_created_at ON portgroups (created_at, uuid);
 
@@ -396,18 +407,6 @@ CREATE TABLE node_traits (
     CONSTRAINT node_traits_pkey PRIMARY KEY (node, trait)
 );
 
-CREATE TABLE outbox (
-    id TEXT NOT NULL,
-    site TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    node TEXT NOT NULL,
-    conductor_group TEXT NOT NULL,
-    object TEXT NOT NULL DEFAULT '',
-    payload TEXT NOT NULL DEFAULT '',
-    CONSTRAINT outbox_pkey PRIMARY KEY (id)
-);
-
 CREATE TABLE portgroups (
     uuid TEXT NOT NULL,
     node TEXT NOT NULL,
@@ -557,7 +556,7 @@ DELETE FROM node_traits WHERE node = $1;
 
 DELETE FROM nodes WHERE uuid = $1;
 
-DELETE FROM outbox WHERE id IN ($1, $2);
+DELETE FROM outbox WHERE site = $1 AND id IN ($2, $3);
 
 DELETE FROM portgroups WHERE node = $1;
 

@@ -1,3 +1,4 @@
+-- Entries are asked for, and removed, by site.
 CREATE TABLE outbox (
     id TEXT NOT NULL,
     site TEXT NOT NULL,
@@ -7,5 +8,5 @@ CREATE TABLE outbox (
     conductor_group TEXT NOT NULL,
     object TEXT NOT NULL DEFAULT '',
     payload TEXT NOT NULL DEFAULT '',
-    CONSTRAINT outbox_pkey PRIMARY KEY (id)
+    CONSTRAINT outbox_pkey PRIMARY KEY (site, id)
 )

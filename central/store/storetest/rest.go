@@ -229,7 +229,13 @@ func outbox(t *testing.T, s *store.Store) {
 	for _, o := range all {
 		ids = append(ids, o.ID)
 	}
-	if err := s.DeleteOutbox(t.Context(), ids); err != nil {
+	if err := s.DeleteOutbox(t.Context(), "elsewhere", ids); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.OwnOutbox(t.Context(), "", "", 10); err != nil || len(left) != 3 {
+		t.Errorf("what was published to another site took away all but %v, error %v", left, err)
+	}
+	if err := s.DeleteOutbox(t.Context(), "", ids); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := s.OwnOutbox(t.Context(), "", "", 10); err != nil || len(left) != 0 {

@@ -1,1 +1,0 @@
-CREATE INDEX outbox_site ON outbox (site, id)
