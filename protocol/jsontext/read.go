@@ -10,7 +10,7 @@ type Numbers func(text string) (any, bool)
 
 // Read reads text as exactly one JSON value: nil, bool, string, map[string]any, []any, or what
 // numbers returns. false: it is unusual, or no JSON. Strings are parts of text and keep it in
-// memory.
+// memory. It goes as deep as text does: who reads what others have sent bounds that first.
 func Read(text string, numbers Numbers) (any, bool) {
 	r := reader{text, numbers}
 	v, ok := r.value()
