@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -69,12 +70,20 @@ func backfillTarget(r *Request, body map[string]any) (string, error) {
 
 // resolveCandidates replaces names of candidate nodes by UUIDs.
 func (s *Server) resolveCandidates(r *Request, a *store.Allocation) error {
+	var missing []string
 	for i, ident := range a.Candidates {
 		n, err := s.node(r, ident)
-		if err != nil {
-			return asInvalid(err)
+		switch {
+		case err == nil:
+			a.Candidates[i] = n.UUID
+		case wire.AsError(err).Status == http.StatusNotFound:
+			missing = append(missing, ident)
+		default:
+			return err
 		}
-		a.Candidates[i] = n.UUID
+	}
+	if len(missing) > 0 {
+		return wire.Invalid("Nodes cannot be found: %.1000s", strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func TestAllocationRefusals(t *testing.T) {
 		refusal{"POST", all, "1.52", `{"resource_class":"` + strings.Repeat("x", 81) + `"}`, 400, "is too long"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","traits":["a"]}`, 400, "trait"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","traits":"CUSTOM_A"}`, 400, "array"},
-		refusal{"POST", all, "1.52", `{"resource_class":"small","candidate_nodes":["nope"]}`, 400, "Node nope could not be found"},
+		refusal{"POST", all, "1.52", `{"resource_class":"small","candidate_nodes":["nope"]}`, 400, "Nodes cannot be found: nope"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","candidate_nodes":[7]}`, 400, "string"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","state":"active"}`, 400, "state"},
 		refusal{"POST", all, "1.59", `{"resource_class":"small","owner":"p"}`, 406, "owner"},

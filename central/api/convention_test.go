@@ -266,7 +266,7 @@ func TestRefusals(t *testing.T) {
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name"}]`, 400, "value"},
 		{"PATCH", n, "1.115", `[{"op":"add","path":"/colour","value":"x"}]`, 400, "Cannot patch /colour. Only the following can be updated: automated_clean"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name","value":"a b"}]`, 400, "Node n1: Cannot change name to invalid name 'a b'"},
-		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name","value":null}]`, 400, "invalid name 'null'"},
+		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name","value":null}]`, 400, "invalid name 'None'"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/name","value":"states"}]`, 400, "The word \"states\" is reserved"},
 		{"PATCH", n, "1.115", `[{"op":"add","path":"/parent_node","value":"n1"}]`, 400, "its own parent"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/provision_state","value":"active"}]`, 400, "Cannot patch /provision_state"},

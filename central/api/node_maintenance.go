@@ -17,7 +17,7 @@ func (s *Server) setMaintenance(r *Request) (Reply, error) {
 	}
 	reason, isText := args["reason"].(string)
 	if args["reason"] != nil && !isText {
-		return Reply{}, wire.Invalid("Invalid reason: it must be a text")
+		return Reply{}, wire.Invalid("Expected string for reason: %.80s", wire.Repr(args["reason"]))
 	}
 	return s.changeMaintenance(r, true, reason)
 }

@@ -46,7 +46,7 @@ func (s *Server) replaceTraits(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changeTraits(r, func([]string) ([]string, error) { return traits, nil })
+	return s.changeTraits(r, func(*store.Node) ([]string, error) { return traits, nil })
 }
 
 // readTraits reads the body of a request that replaces all traits; one too many is kept,
@@ -59,15 +59,18 @@ func readTraits(r *Request) ([]string, error) {
 	if err := only(body, "traits"); err != nil {
 		return nil, err
 	}
+	if _, given := body["traits"]; !given {
+		return nil, wire.Invalid("Schema error for body: 'traits' is a required property")
+	}
 	list, isList := body["traits"].([]any)
 	if !isList {
-		return nil, wire.Invalid("Schema error for traits: 'traits' must be a list of texts")
+		return nil, wire.Invalid("Schema error for body: %s is not of type 'array'", wire.Repr(body["traits"]))
 	}
 	traits := make([]string, 0, min(len(list), maxTraits+1))
 	for _, v := range list {
 		name, _ := v.(string)
 		if err := checkTrait(name); err != nil {
-			return nil, wire.Invalid("Schema error for traits: %v", err)
+			return nil, wire.Invalid("Schema error for body: %v", err)
 		}
 		if !slices.Contains(traits, name) {
 			traits = append(traits, name)
@@ -80,7 +83,7 @@ func readTraits(r *Request) ([]string, error) {
 }
 
 func (s *Server) clearTraits(r *Request) (Reply, error) {
-	return s.changeTraits(r, func([]string) ([]string, error) { return nil, nil })
+	return s.changeTraits(r, func(*store.Node) ([]string, error) { return nil, nil })
 }
 
 func (s *Server) addTrait(r *Request) (Reply, error) {
@@ -93,11 +96,11 @@ func (s *Server) addTrait(r *Request) (Reply, error) {
 	} else if empty, isObject := body.(map[string]any); body != nil && !(isObject && len(empty) == 0) {
 		return Reply{}, wire.Invalid("No body should be provided when adding a trait")
 	}
-	reply, err := s.changeTraits(r, func(old []string) ([]string, error) {
-		if slices.Contains(old, name) {
-			return old, nil
+	reply, err := s.changeTraits(r, func(n *store.Node) ([]string, error) {
+		if slices.Contains(n.Traits, name) {
+			return n.Traits, nil
 		}
-		return append(slices.Clone(old), name), nil
+		return append(slices.Clone(n.Traits), name), nil
 	})
 	reply.Location = r.Base + "/v1/nodes/" + r.Param(0) + "/traits/" + name
 	return reply, err
@@ -105,17 +108,17 @@ func (s *Server) addTrait(r *Request) (Reply, error) {
 
 func (s *Server) removeTrait(r *Request) (Reply, error) {
 	name := r.Param(1)
-	return s.changeTraits(r, func(old []string) ([]string, error) {
-		i := slices.Index(old, name)
+	return s.changeTraits(r, func(n *store.Node) ([]string, error) {
+		i := slices.Index(n.Traits, name)
 		if i < 0 {
-			return nil, wire.Errorf(http.StatusNotFound, "Node %s doesn't have a trait '%.255s'", r.Param(0), name)
+			return nil, wire.Errorf(http.StatusNotFound, "Node %s doesn't have a trait '%.255s'", n.UUID, name)
 		}
-		return slices.Delete(slices.Clone(old), i, i+1), nil
+		return slices.Delete(slices.Clone(n.Traits), i, i+1), nil
 	})
 }
 
 // changeTraits replaces a node's traits by what change makes of them.
-func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, error)) (Reply, error) {
+func (s *Server) changeTraits(r *Request, change func(*store.Node) ([]string, error)) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
@@ -127,7 +130,7 @@ func (s *Server) changeTraits(r *Request, change func(old []string) ([]string, e
 		if dispatch.Busy(n) {
 			return dispatch.Locked(n)
 		}
-		traits, err := change(n.Traits)
+		traits, err := change(n)
 		if err != nil {
 			return err
 		}

@@ -87,8 +87,7 @@ func checkNewNames(r *Request, ops []patch.Op) error {
 		}
 		name, isText := op.Value.(string)
 		if !isText {
-			name = string(wire.AppendValue(nil, op.Value))
-			return wire.Invalid("Node %s: Cannot change name to invalid name '%.80s'", r.Param(0), name)
+			return wire.Invalid("Node %s: Cannot change name to invalid name '%.80s'", r.Param(0), wire.Repr(op.Value))
 		}
 		if err := checkName(r, name, "Node "+r.Param(0)+": Cannot change name to invalid name"); err != nil {
 			return err

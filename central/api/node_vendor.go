@@ -67,7 +67,7 @@ func (r *Request) vendorCall() (call ask.VendorCall, err error) {
 	if call.Method = r.Query["method"]; len(r.params) > 1 {
 		call.Method = r.Param(1)
 	}
-	if call.Method == "" && r.Query.Has("method") {
+	if call.Method == "" && r.URL.Query().Has("method") { // without a value, which r.Query leaves out
 		return call, wire.Invalid("Method not specified")
 	}
 	if call.Method == "" {

@@ -79,7 +79,7 @@ func TestRunbookTraits(t *testing.T) {
 	b.want(204, "DELETE", traits, "1.112", "")
 	want(`[]`)
 	b.refuse([]string{traits}, refusal{"GET", traits, "1.111", "", 404, ""}, refusal{"PUT", traits + "/CUSTOM_A", "1.111", "", 404, ""},
-		refusal{"PUT", traits + "/a", "1.112", "", 400, "trait"}, refusal{"PUT", traits, "1.112", `{"traits":["a"]}`, 400, "trait"},
+		refusal{"PUT", traits + "/a", "1.112", "", 400, "Schema error for trait: 'a' is not valid"}, refusal{"PUT", traits, "1.112", `{"traits":["a"]}`, 400, "Schema error for body: 'a' is not valid"},
 		refusal{"PUT", traits, "1.112", `{}`, 400, "traits"}, refusal{"PUT", traits, "1.112", `{"traits":[],"x":1}`, 400, "x"},
 		refusal{"PUT", traits + "/CUSTOM_A", "1.112", `{"a":1}`, 400, "body"},
 		refusal{"GET", "/v1/runbooks/none/traits", "1.112", "", 404, "Runbook none could not be found"},

@@ -146,9 +146,12 @@ func readAttachment(r *Request) (a attachment, err error) {
 	if err != nil {
 		return a, err
 	}
+	if _, given := body["id"]; !given {
+		return a, wire.Invalid("Schema error for vif: 'id' is a required property")
+	}
 	id, isText := body["id"].(string)
 	if !isText {
-		return a, wire.Invalid("Schema error for VIF: 'id' is a required property, a text")
+		return a, wire.Invalid("Schema error for vif: %s is not of type 'string'", wire.Repr(body["id"]))
 	}
 	if a.vif, err = nameOrUUID(r, id); err != nil {
 		return a, err
