@@ -38,7 +38,7 @@ var (
 
 // mask returns m with every secret hidden, however deep it lies; m itself stays as it is.
 func mask(m map[string]any) map[string]any {
-	if !holdsSecret([]any{m}) {
+	if !holdsSecret(m) {
 		return m
 	}
 	out, _ := maskValue(m).(map[string]any)
@@ -89,6 +89,9 @@ func (s *Server) sealSecrets(node, field string, fields, old map[string]any) (ma
 	if err != nil {
 		return nil, err
 	}
+	if !seal.Holds(clean) {
+		return clean, nil
+	}
 	return s.Key.SealFields(node, clean), nil
 }
 
@@ -133,18 +136,14 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 	return out, nil
 }
 
-func holdsSecret(list []any) bool {
-	for _, v := range list {
-		switch v := v.(type) {
-		case []any:
-			if holdsSecret(v) {
+func holdsSecret(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, holdsSecret)
+	case map[string]any:
+		for key, inner := range v {
+			if isSecret(key) && inner != nil || holdsSecret(inner) {
 				return true
-			}
-		case map[string]any:
-			for key, inner := range v {
-				if isSecret(key) && inner != nil || holdsSecret([]any{inner}) {
-					return true
-				}
 			}
 		}
 	}

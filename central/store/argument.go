@@ -47,5 +47,8 @@ func valueOf(arg any) (any, error) {
 		}
 		v = v.Elem()
 	}
+	if v.Kind() == reflect.String { // of a type of its own
+		return v.String(), nil
+	}
 	return v.Interface(), nil
 }

@@ -111,7 +111,10 @@ func (o *Op) read(item any) error {
 		return wire.Invalid("Schema error for patch: %s does not match '%s'", wire.Repr(o.Path), `^(/[\\w-]+)+$`)
 	}
 	for step := range strings.SplitSeq(o.Path[1:], "/") {
-		o.Steps = append(o.Steps, unescape.Replace(step))
+		if strings.Contains(step, "~") {
+			step = unescape.Replace(step)
+		}
+		o.Steps = append(o.Steps, step)
 	}
 	if len(o.Steps) > wire.MaxDepth {
 		return wire.Invalid("Schema error for patch: path %.80q is deeper than %d levels", o.Path, wire.MaxDepth)
