@@ -1,3 +1,7 @@
+//go:build !race
+
+// Plans are looked at, nothing runs side by side; the cases are those of PostgreSQL.
+
 package store_test
 
 import (
