@@ -17,11 +17,6 @@ import (
 	"github.com/ironyard/ironyard/central/store/storetest"
 )
 
-// sortedByIndex are the sort keys that an index serves, whatever the filter leaves over.
-// The others are sorted by the database each time, which reads as many nodes as the
-// filter admits: few ask for them, and each index costs every write of a node.
-var sortedByIndex = []string{"", "uuid", "created_at", "provision_state", "conductor_group", "driver", "resource_class", "shard"}
-
 // filters are those of a list of nodes, with values that some nodes of many have.
 // description_contains is not among them: no engine of ours has an index for it.
 func filters() map[string]func(*store.NodeQuery) {
