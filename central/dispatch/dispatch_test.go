@@ -417,7 +417,9 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// TestStatements holds what accepting a deploy costs the database.
+// TestStatements holds what accepting a deploy costs the database. Two of them number the
+// change, which SQLite is asked for by statements of their own; before, another transaction
+// did that with four.
 func TestStatements(t *testing.T) {
 	b := newBench(t)
 	b.put(provision.Available, provision.NoState, nil)
@@ -425,8 +427,8 @@ func TestStatements(t *testing.T) {
 	if err := b.verb("active", nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Store.Statements() - before; n > 6 {
-		t.Errorf("accepting a deploy took %d statements, want 6 at most, the read before it included", n)
+	if n := b.Store.Statements() - before; n > 8 {
+		t.Errorf("accepting a deploy took %d statements, want 8 at most, the read before it included", n)
 	}
 }
 

@@ -29,24 +29,8 @@ func init() {
 type ChangeRange struct{ Pruned, Newest int64 }
 
 // ChangeRange returns which numbers of changes the database holds.
-func (s *Store) ChangeRange(ctx context.Context) (n ChangeRange, err error) {
-	err = s.lasting(ctx, func(c conn) (bool, error) {
-		n, err = readRange(ctx, c)
-		return true, err
-	})
-	return n, err
-}
-
-// lasting runs read, from whose numbers somebody goes on: what a crash of the database undid
-// would give its numbers to other changes, which nobody who has gone on from them would see.
-func (s *Store) lasting(ctx context.Context, read func(conn) (found bool, err error)) error {
-	if e, ok := s.engine.(interface {
-		lasting(ctx context.Context, read func(conn) (bool, error)) error
-	}); ok {
-		return e.lasting(ctx, read)
-	}
-	_, err := read(s.engine)
-	return err
+func (s *Store) ChangeRange(ctx context.Context) (ChangeRange, error) {
+	return readRange(ctx, s.engine)
 }
 
 func readRange(ctx context.Context, c conn) (n ChangeRange, err error) {
@@ -62,14 +46,11 @@ func readRange(ctx context.Context, c conn) (n ChangeRange, err error) {
 // number has missed nothing.
 func (s *Store) Changes(ctx context.Context, seq int64, limit int) ([]*Change, error) {
 	var list []*Change
-	err := s.lasting(ctx, func(c conn) (bool, error) {
-		r, err := c.query(ctx, selectNumbered, seq, limit)
-		err = scanAll(r, err, func(r rows) error {
-			c := new(Change)
-			list = append(list, c)
-			return r.Scan(fields(changeColumns, c)...)
-		})
-		return len(list) > 0, err
+	r, err := s.engine.query(ctx, selectNumbered, seq, limit)
+	err = scanAll(r, err, func(r rows) error {
+		c := new(Change)
+		list = append(list, c)
+		return r.Scan(fields(changeColumns, c)...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read changes after %d: %w", seq, err)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"maps"
 	"slices"
 )
@@ -96,27 +95,3 @@ func (t *table[T]) pageStatement(narrow func(*filter), p Page) (string, []any, e
 	}
 	return t.selectAll + f.page(p, t.name, "t", p.SortKey), f.args, nil
 }
-
-// Turn is a transaction of a store whose transactions take turns, step by step.
-type Turn struct{ t transaction }
-
-// TakeTurn begins one, which writes its turn's row.
-func (s *Store) TakeTurn(ctx context.Context, stmt string, args ...any) (*Turn, error) {
-	t, err := s.group.engine.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = t.exec(ctx, stmt, args...); err != nil {
-		t.rollback(ctx)
-	}
-	return &Turn{t}, err
-}
-
-// Commit makes it visible.
-func (t *Turn) Commit(ctx context.Context) error {
-	_, err := t.t.commit(ctx)
-	return err
-}
-
-// Settle waits for the disk.
-func (t *Turn) Settle() error { return t.t.settle() }

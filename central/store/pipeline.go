@@ -23,13 +23,8 @@ type pgTx struct {
 	held    []heldWrite
 	kept    kept
 	lost    bool // the server has not answered what was sent
-	wrote   bool // something was sent that may have written
 
 	own *pgxpool.Conn // nil: it has ended, or ends elsewhere
-	// unsettled: it commits without waiting for the server's disk, and settles afterwards. nil:
-	// what is committed is on the disk.
-	unsettled *unsettled
-	committed *settlement // so it has
 	// turn: no other transaction runs beside. Writes to single nodes then go together (manyNodes).
 	turn bool
 }
@@ -73,7 +68,6 @@ func (t *pgTx) pending() bool { return len(t.held)+len(t.opening) > 0 }
 
 func (t *pgTx) exec(ctx context.Context, stmt string, args ...any) (affected int64, err error) {
 	t.release(stmt)
-	t.wrote = true
 	if !t.pending() {
 		return t.pgConn.exec(ctx, stmt, args...)
 	}
@@ -138,7 +132,6 @@ func (t *pgTx) send(ctx context.Context, stmt string, args []any) (pgx.BatchResu
 			return nil, err
 		}
 	}
-	t.wrote = t.wrote || len(held) > 0
 	for _, w := range held {
 		tag, err := results.Exec()
 		t.lost = err != nil && !refused(err)
@@ -182,29 +175,6 @@ func (t *pgTx) commit(ctx context.Context) (asked bool, err error) {
 			return false, err
 		}
 	}
-	var s *settlement
-	if t.unsettled != nil && (t.wrote || len(t.held) > 0) {
-		s = t.unsettled.begin()
-	}
-	asked, err = t.sendCommit(ctx)
-	switch {
-	case s == nil:
-	case err == nil:
-		t.committed = s
-		return asked, nil
-	case errors.Is(err, ErrUnknown):
-		s.end(err)
-	default:
-		s.refused()
-	}
-	if err == nil {
-		t.end()
-	}
-	return asked, err
-}
-
-// sendCommit sends what is held, then the commit.
-func (t *pgTx) sendCommit(ctx context.Context) (asked bool, err error) {
 	results, err := t.send(ctx, "COMMIT", nil)
 	if err != nil && !t.lost {
 		return false, err
@@ -220,6 +190,7 @@ func (t *pgTx) sendCommit(ctx context.Context) (asked bool, err error) {
 	}
 	switch {
 	case err == nil:
+		t.end()
 		return true, nil
 	case rolledBack(err):
 		return true, err
@@ -227,31 +198,12 @@ func (t *pgTx) sendCommit(ctx context.Context) (asked bool, err error) {
 	return true, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// settle: what was committed without waiting for the disk is there when a later commit on
-// the same connection, which waits, has been answered: a server that has crashed in
-// between has no such connection any more. What has written nothing may have seen what
-// others have.
-func (t *pgTx) settle() error {
-	if t.unsettled == nil {
-		return nil // what PostgreSQL has answered is on its disk
-	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), groupPatience, errSlow)
-	defer cancel()
-	if t.committed == nil {
-		return t.unsettled.seen().wait(ctx)
-	}
-	_, err := t.own.Exec(ctx, flushLog)
-	t.end()
-	if err != nil {
-		err = fmt.Errorf("%w: the database has committed and did not say that its disk has it: %w", ErrUnknown, err)
-	}
-	t.committed.end(err)
-	return err
-}
+// settle: what PostgreSQL has answered is on its disk.
+func (t *pgTx) settle() error { return nil }
 
 // rollback: a connection on which it fails is closed.
 func (t *pgTx) rollback(ctx context.Context) {
-	if t.own == nil || t.committed != nil {
+	if t.own == nil {
 		return
 	}
 	if len(t.opening) == 0 {

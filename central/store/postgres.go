@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +21,6 @@ type postgresEngine struct {
 	*counter
 	pool      *pgxpool.Pool
 	cockroach bool
-	unsettled *unsettled // nil: each commit waits for the disk
 }
 
 func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine, error) {
@@ -40,11 +38,7 @@ func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine,
 		pool.Close()
 		return nil, fmt.Errorf("connect to database %s at %s: %w", cfg.ConnConfig.Database, cfg.ConnConfig.Host, err)
 	}
-	e := &postgresEngine{counter: c, pool: pool, cockroach: strings.Contains(version, "CockroachDB")}
-	if _, err := pool.Exec(ctx, flushLog); err == nil && !e.cockroach {
-		e.unsettled = new(unsettled) // else a relative of PostgreSQL, or an account that may not
-	}
-	return e, nil
+	return &postgresEngine{counter: c, pool: pool, cockroach: strings.Contains(version, "CockroachDB")}, nil
 }
 
 // connectTimeout is when a server that does not answer is away.
@@ -64,9 +58,8 @@ func (e *postgresEngine) addLater(ctx context.Context, to *ledger, check func(in
 	return addAtOnce(ctx, e, to, check, args)
 }
 
-// query returns rows that wait, before the first, until all is on the disk that they may show.
 func (e *postgresEngine) query(ctx context.Context, stmt string, args ...any) (rows, error) {
-	return settledConn{pgConn{e.counter, e.pool}, e.unsettled}.query(ctx, stmt, args...)
+	return pgConn{e.counter, e.pool}.query(ctx, stmt, args...)
 }
 
 func (e *postgresEngine) transact(ctx context.Context, f func(conn) error) error {
@@ -103,24 +96,13 @@ const beginSerializable = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 var inTurn = []string{beginSerializable, "SET LOCAL idle_in_transaction_session_timeout = '10s'",
 	"LOCK TABLE write_turns IN EXCLUSIVE MODE"}
 
-// inTurnBeside lets the next have its turn while the disk is at work (decision 43).
-var inTurnBeside = slices.Insert(slices.Clone(inTurn), 1, "SET LOCAL synchronous_commit = off")
-
 func (e *postgresEngine) begin(ctx context.Context) (transaction, error) {
-	if e.unsettled == nil {
-		return e.beginWith(ctx, true, inTurn...)
-	}
-	t, err := e.beginWith(ctx, true, inTurnBeside...)
-	if err != nil {
-		return nil, err
-	}
-	t.unsettled = e.unsettled
-	return t, nil
+	return e.beginWith(ctx, true, inTurn...)
 }
 
 // beginWith takes a connection; what begins the transaction there goes along with its
 // first statement.
-func (e *postgresEngine) beginWith(ctx context.Context, turn bool, opening ...string) (*pgTx, error) {
+func (e *postgresEngine) beginWith(ctx context.Context, turn bool, opening ...string) (transaction, error) {
 	c, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
