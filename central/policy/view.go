@@ -47,7 +47,7 @@ func (r *Rules) For(c *auth.Caller) *View {
 	return v
 }
 
-// appendIdentity appends all that rules may ask about a caller.
+// appendIdentity appends all that is known of a caller, whatever rules may ask.
 func appendIdentity(b []byte, c *auth.Caller) []byte {
 	one := func(text string) {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
@@ -57,7 +57,7 @@ func appendIdentity(b []byte, c *auth.Caller) []byte {
 	} else {
 		b = append(b, 0)
 	}
-	for _, text := range [...]string{c.Project, c.ProjectName, c.UserID, c.Domain, c.ProjectDomain} {
+	for _, text := range [...]string{c.Project, c.ProjectName, c.User, c.UserID, c.Domain, c.ProjectDomain} {
 		one(text)
 	}
 	for _, role := range c.Roles {
