@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,15 +135,23 @@ func TestHardware(t *testing.T) {
 	if d := c.want(200, "GET", node+"/management/boot_device", nil); !reflect.DeepEqual(d, map[string]any{"boot_device": "cdrom", "persistent": true}) {
 		t.Errorf("boot device after a restart: %v", d)
 	}
-	media := c.want(200, "GET", node+"/vmedia", nil).([]any)
-	if m := media[0].(map[string]any); m["inserted"] != true || m["image"] != "https://images.example/a.iso" {
-		t.Errorf("virtual media after a restart: %v", media)
+	cdrom := func() map[string]any {
+		drives := c.want(200, "GET", node+"/vmedia", nil).([]any)
+		i := slices.IndexFunc(drives, func(d any) bool {
+			return reflect.DeepEqual(d.(map[string]any)["media_types"], []any{"cdrom"})
+		})
+		if i < 0 {
+			t.Fatalf("no drive for CDs: %v", drives)
+		}
+		return drives[i].(map[string]any)
+	}
+	if m := cdrom(); m["inserted"] != true || m["image"] != "https://images.example/a.iso" {
+		t.Errorf("virtual media after a restart: %v", m)
 	}
 	c.want(204, "DELETE", node+"/vmedia?device_types=cdrom,disk", nil)
 	c.field(node, "reservation", nil)
-	media = c.want(200, "GET", node+"/vmedia", nil).([]any)
-	if m := media[0].(map[string]any); m["inserted"] != false {
-		t.Errorf("virtual media after detaching: %v", media)
+	if m := cdrom(); m["inserted"] != false {
+		t.Errorf("virtual media after detaching: %v", m)
 	}
 }
 
