@@ -20,7 +20,18 @@ func openSite(t *testing.T) *Site {
 
 func openSiteServer(t *testing.T) (*Site, *server.Server) {
 	t.Helper()
-	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
+	srv, nc := startServer(t, &server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
+	s, err := Open(t.Context(), nc, "", Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, srv
+}
+
+// startServer runs a server until t ends, and returns a connection to it.
+func startServer(t *testing.T, o *server.Options) (*server.Server, *nats.Conn) {
+	t.Helper()
+	srv, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,11 +42,7 @@ func openSiteServer(t *testing.T) (*Site, *server.Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	s, err := Open(t.Context(), nc, "", Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, srv
+	return srv, nc
 }
 
 func TestLeaseExpiresUnlessRenewed(t *testing.T) {

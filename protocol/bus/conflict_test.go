@@ -50,17 +50,7 @@ func TestConflict(t *testing.T) {
 
 // A renewal that comes too late ends the lease, whichever way the server says so.
 func TestLeaseIsLostByAnyConflict(t *testing.T) {
-	srv, err := server.NewServer(&server.Options{DontListen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	nc, err := nats.Connect("", nats.InProcessServer(srv))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
+	_, nc := startServer(t, &server.Options{DontListen: true})
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
