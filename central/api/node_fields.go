@@ -188,7 +188,7 @@ var maintenance = nodeField{Name: "maintenance", Since: 1, Check: fields.CheckBo
 }
 
 func interfaceField(kind string) nodeField {
-	f := fields.Said(kind+"_interface", sinceOf(kind), func(n *nodeView) string { return n.Interfaces[kind] }).Write()
+	f := fields.Said(kind+"_interface", sinceOf(kind), func(n *nodeView) string { return n.Interfaces[kind] }).Write().Sort()
 	f.Check = func(v any) (any, error) {
 		if v == "" {
 			return nil, wire.Invalid("Could not find the following interface in the 'ironic.hardware.interfaces.%s' entrypoint: . "+

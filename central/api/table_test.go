@@ -106,12 +106,13 @@ func TestArguments(t *testing.T) {
 func TestSortsByWhatIronicHas(t *testing.T) {
 	b := newBench(t)
 	b.want(201, "POST", "/v1/chassis", "1.115", `{"uuid":"cccccccc-2222-4333-8444-555555555555"}`)
-	for i, more := range []string{`"automated_clean":true`, `"automated_clean":false,"chassis_uuid":"cccccccc-2222-4333-8444-555555555555"`, `"owner":"x"`} {
+	for i, more := range []string{`"automated_clean":true`, `"automated_clean":false,"chassis_uuid":"cccccccc-2222-4333-8444-555555555555"`, `"owner":"x","network_interface":"noop"`} {
 		b.want(201, "POST", "/v1/nodes", "1.115", fmt.Sprintf(`{"name":"s%d","driver":"fake-hardware",%s}`, i, more))
 		b.want(201, "POST", "/v1/ports", "1.115", fmt.Sprintf(`{"node_ident":"s%d","address":"52:54:00:00:77:0%d"}`, i, i))
 	}
 	// What the order ends with; nodes that are alike come in that of their UUIDs here.
-	for sort, want := range map[string]string{"automated_clean": "s2 s1 s0", "chassis_id": "s1", "owner": "s2", "version": "", "reservation": "", "conductor_affinity": "", "secure_boot": ""} {
+	for sort, want := range map[string]string{"automated_clean": "s2 s1 s0", "chassis_id": "s1", "owner": "s2", "version": "", "reservation": "", "conductor_affinity": "", "secure_boot": "",
+		"network_interface": "s2", "deploy_interface": ""} {
 		for _, dir := range []string{"asc", "desc"} {
 			var got []string
 			for next := "/v1/nodes?limit=1&fields=name&sort_dir=" + dir + "&sort_key=" + sort; next != ""; {
@@ -135,7 +136,7 @@ func TestSortsByWhatIronicHas(t *testing.T) {
 		b.want(200, "GET", "/v1/"+list, "1.115", "")
 		b.want(200, "GET", "/v1/"+list+"&sort_dir=desc", "1.115", "")
 	}
-	for _, list := range []string{"nodes?sort_key=node_id", "nodes?sort_key=chassis_uuid", "chassis?sort_key=node_id", "ports?sort_key=node_uuid", "nodes?sort_key=deploy_interface"} {
+	for _, list := range []string{"nodes?sort_key=node_id", "nodes?sort_key=chassis_uuid", "chassis?sort_key=node_id", "ports?sort_key=node_uuid"} {
 		b.want(400, "GET", "/v1/"+list, "1.115", "")
 	}
 }

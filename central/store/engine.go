@@ -41,6 +41,9 @@ type engine interface {
 	away(err error) bool
 	// lockRows follows a SELECT, the rows of whose table (by its alias) a write follows.
 	lockRows(table string) string
+	// member is an expression: the text of that name in a JSON object column, NULL where it is
+	// missing or the column is empty. Both come from the code, never from a request.
+	member(column, name string) string
 	name() string
 	ping(ctx context.Context) error
 	close() error

@@ -56,11 +56,12 @@ const manyNodes = 100_000
 
 // fillNodes makes nodes as the filters expect them.
 const fillNodes = `INSERT INTO nodes (uuid, created_at, name, driver, conductor_group, resource_class, owner, lessee, shard, parent_node,
-	chassis_uuid, instance_uuid, instance_name, automated_clean, secure_boot, maintenance_set, retired, accepted_state, fault_number, observed_fault)
+	chassis_uuid, instance_uuid, instance_name, interfaces, automated_clean, secure_boot, maintenance_set, retired, accepted_state, fault_number, observed_fault)
 SELECT '00000000-0000-0000-0000-' || lpad(i::text, 12, '0'), i / 3, 'n' || i, CASE WHEN i % 1000 = 0 THEN 'ilo' ELSE 'redfish' END,
 	'g' || i % 4, 'class-' || i % 20, CASE WHEN i % 2 = 0 THEN 'o' || i % 80 ELSE '' END, CASE WHEN i % 10 = 7 THEN 'l' || i % 80 ELSE '' END,
 	's' || i % 16, CASE WHEN i % 50 = 1 THEN '00000000-0000-0000-0000-000000000007' ELSE '' END, CASE WHEN i % 4 = 3 THEN 'c' || i % 200 ELSE '' END,
-	CASE WHEN i % 20 = 0 THEN 'i' || i ELSE '' END, CASE WHEN i % 20 = 0 THEN 'in' || i ELSE '' END, CASE WHEN i % 50 = 0 THEN i % 100 = 0 END, CASE WHEN i % 3 = 0 THEN i % 2 = 0 END, i % 100 = 0, i % 200 = 0,
+	CASE WHEN i % 20 = 0 THEN 'i' || i ELSE '' END, CASE WHEN i % 20 = 0 THEN 'in' || i ELSE '' END,
+	CASE WHEN i % 10 = 0 THEN '' ELSE '{"bios":"no-bios","boot":"' || CASE WHEN i % 3 = 0 THEN 'ipxe' ELSE 'redfish-virtual-media' END || '","deploy":"direct"}' END, CASE WHEN i % 50 = 0 THEN i % 100 = 0 END, CASE WHEN i % 3 = 0 THEN i % 2 = 0 END, i % 100 = 0, i % 200 = 0,
 	CASE WHEN i % 500 = 0 THEN 'deploy failed' ELSE 'available' END, CASE WHEN i % 300 = 0 THEN 1 ELSE 0 END, CASE WHEN i % 300 = 0 THEN 'power failure' ELSE '' END
 FROM generate_series(1, $1) AS i`
 
@@ -98,6 +99,7 @@ func TestListsReadWhatTheyReturn(t *testing.T) {
 	}
 	t.Run("nodes", func(t *testing.T) { explainNodes(t, c) })
 	t.Run("orders in parts", func(t *testing.T) { explainParts(t, c) })
+	t.Run("by interface", func(t *testing.T) { explainInterfaces(t, c, address) })
 	t.Run("others", func(t *testing.T) { explainOthers(t, c) })
 }
 
@@ -158,6 +160,30 @@ func explainParts(t *testing.T, c *pgx.Conn) {
 								name, key, desc, after != nil, i, read, limit, scans, stmt)
 						}
 					}
+				}
+			}
+		}
+	}
+}
+
+// explainInterfaces asks what the orders read that no index serves: no more than the nodes that
+// the filter admits, where it has an index, and every node once where there is no filter.
+func explainInterfaces(t *testing.T, c *pgx.Conn, address string) {
+	s := storetest.Open(t, address)
+	middle := &store.Node{UUID: "00000000-0000-0000-0000-000000050000", CreatedAt: time.UnixMicro(50_000 / 3), Interfaces: map[string]string{"boot": "ipxe"}}
+	for _, filter := range []string{"with children", "uuid", "rare state", "rare driver", "resource_class", "owner", "lessee", "project", "chassis_uuid", "parent_node"} {
+		for _, desc := range []bool{false, true} {
+			for _, after := range []*store.Node{nil, middle} {
+				q := store.NodeQuery{Page: store.Page{Limit: 100, Desc: desc}}
+				filters()[filter](&q)
+				stmt, args := s.InterfaceSort("boot", q, after)
+				plan := explain(t, c, stmt, args)
+				most, scans := manyNodes/7.0, 0
+				if filter == "with children" {
+					most, scans = manyNodes, 1
+				}
+				if read := plan.read("nodes"); read > most || plan.sequential("nodes") > scans {
+					t.Errorf("filter %s, desc %t, marker %t: reads %.0f nodes: %s", filter, desc, after != nil, read, stmt)
 				}
 			}
 		}

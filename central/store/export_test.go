@@ -18,6 +18,12 @@ func NodeParts(q NodeQuery, after *Node) (list []string, args [][]any) {
 	return list, args
 }
 
+// InterfaceSort is the statement of a page that is sorted by a kind of interface.
+func (s *Store) InterfaceSort(kind string, q NodeQuery, after *Node) (string, []any) {
+	o, _ := s.nodeOrder(kind + "_interface")
+	return o.part(selectShown, q, true, after)
+}
+
 // OrdersInParts are the keys of nodeOrders.
 func OrdersInParts() []string { return slices.Sorted(maps.Keys(nodeOrders)) }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -18,7 +19,9 @@ import (
 
 // nodeOrder is such an order.
 type nodeOrder struct {
-	lacking, having string // conditions of the two parts
+	// lacking and having are the conditions of the two parts. Both empty: there is one part, of
+	// all nodes.
+	lacking, having string
 	expr            string // by which the second is ordered
 	unique          bool   // no two nodes have the same there: that is all of its order
 	// of is a node's value, nil for nothing.
@@ -89,6 +92,31 @@ func uniqueOrder(column string, at func(*Node) string) nodeOrder {
 	return o
 }
 
+// interfaceOrder is that of what a node has of a kind of interface, nothing coming first. No
+// index serves it: every node has one of each kind, so there would be 13 of them to be written
+// for each node, and few ask.
+func interfaceOrder(kind string, member func(column, name string) string) nodeOrder {
+	return nodeOrder{expr: "COALESCE(" + member("n.interfaces", kind) + ", '')", of: func(n *Node) any { return n.Interfaces[kind] }}
+}
+
+// nodeOrder returns the order that a sort key names, if it is one of those made here.
+func (s *Store) nodeOrder(key string) (nodeOrder, bool) {
+	if kind, cut := strings.CutSuffix(key, "_interface"); cut && slices.Contains(node.InterfaceKinds, kind) {
+		return interfaceOrder(kind, s.engine.member), true
+	}
+	o, ok := nodeOrders[key]
+	return o, ok
+}
+
+// parts says of each part, in ascending order, whether it is that of the nodes that have
+// something.
+func (o nodeOrder) parts() []bool {
+	if o.lacking == "" {
+		return []bool{true}
+	}
+	return []bool{false, true}
+}
+
 // part is the statement of one of the two parts, behind the node after, if that is not nil.
 func (o nodeOrder) part(what string, q NodeQuery, having bool, after *Node) (string, []any) {
 	f := nodesFilter(q)
@@ -98,7 +126,9 @@ func (o nodeOrder) part(what string, q NodeQuery, having bool, after *Node) (str
 		values = []any{toMicros(after.CreatedAt), after.UUID}
 	}
 	if having {
-		f.conds = append(f.conds, o.having)
+		if o.having != "" {
+			f.conds = append(f.conds, o.having)
+		}
 		if o.unique {
 			keys, values = nil, nil
 		}
@@ -122,8 +152,8 @@ func (o nodeOrder) part(what string, q NodeQuery, having bool, after *Node) (str
 // eachStatement calls run for the statements whose rows, one after the other, are a page of
 // nodes, until there are enough: run says how many it has read. Errors are those of Nodes.
 func (s *Store) eachStatement(ctx context.Context, what string, q NodeQuery, run func(stmt string, args []any) (int, error)) error {
-	order, inParts := nodeOrders[q.SortKey]
-	if !inParts {
+	order, isOne := s.nodeOrder(q.SortKey)
+	if !isOne {
 		stmt, args, err := nodesStatement(what, q)
 		if err != nil {
 			return err
@@ -138,7 +168,7 @@ func (s *Store) eachStatement(ctx context.Context, what string, q NodeQuery, run
 		q.Limit = 1000
 	}
 	var after *Node
-	parts := []bool{false, true}
+	parts := order.parts()
 	if q.Desc {
 		slices.Reverse(parts)
 	}
@@ -171,6 +201,10 @@ func init() {
 					out = append(out, stmt)
 				}
 			}
+		}
+		for _, desc := range []bool{false, true} { // the one kind like the other
+			stmt, _ := interfaceOrder("boot", jsonMember).part(selectNodes, NodeQuery{Page: Page{Limit: 1, Desc: desc}}, true, marker)
+			out = append(out, stmt)
 		}
 		return out
 	})

@@ -161,6 +161,13 @@ func (e *postgresEngine) duplicate(err error) (string, bool) {
 	return p.ConstraintName, true
 }
 
+func (e *postgresEngine) member(column, name string) string { return jsonMember(column, name) }
+
+// jsonMember is engine.member of PostgreSQL and CockroachDB.
+func jsonMember(column, name string) string {
+	return "CAST(NULLIF(" + column + ", '') AS JSON) ->> '" + name + "'"
+}
+
 func (e *postgresEngine) lockRows(table string) string { return " FOR UPDATE OF " + table }
 
 func (e *postgresEngine) name() string {

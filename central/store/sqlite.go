@@ -126,6 +126,10 @@ func (e *sqliteEngine) duplicate(err error) (string, bool) {
 
 func (e *sqliteEngine) lockRows(string) string { return "" } // the transaction holds the file's write lock
 
+func (e *sqliteEngine) member(column, name string) string {
+	return "NULLIF(" + column + ", '') ->> '" + name + "'"
+}
+
 func (e *sqliteEngine) name() string { return "sqlite" }
 
 func (e *sqliteEngine) ping(ctx context.Context) error {

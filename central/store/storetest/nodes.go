@@ -215,6 +215,14 @@ func paging(t *testing.T, s *store.Store) {
 			n.Owner, n.Lessee, n.InstanceName, n.InstanceUUID, n.ChassisUUID = string(rune('c'-i%3)), "l", string(rune('z'-i)), uuid.NewString(), "c"
 		}
 	}
+	for i, n := range nodes {
+		if i%3 != 1 { // the others have none at all, or none of this kind
+			n.Interfaces = map[string]string{"boot": []string{"redfish-virtual-media", "ipxe"}[i%2]}
+		}
+		if i%3 == 0 {
+			n.Interfaces["bios"], n.Interfaces["vendor"] = "no-bios", "a\"b\\ü"
+		}
+	}
 	Insert(t, s, nodes...)
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
 		var errs []error
@@ -231,10 +239,12 @@ func paging(t *testing.T, s *store.Store) {
 		"name":        func(n *store.Node) string { return n.Name },
 		"reservation": func(n *store.Node) string { return n.Reservation }, "owner": func(n *store.Node) string { return n.Owner },
 		"instance_uuid": func(n *store.Node) string { return n.InstanceUUID }, "instance_name": func(n *store.Node) string { return n.InstanceName },
+		"boot_interface": func(n *store.Node) string { return n.Interfaces["boot"] }, "vendor_interface": func(n *store.Node) string { return n.Interfaces["vendor"] },
 		"automated_clean": func(n *store.Node) string { return truth(n.AutomatedClean) }, "secure_boot": func(n *store.Node) string { return truth(n.SecureBoot) },
 	}
 	for _, sort := range []string{"created_at", "name", "uuid", "provision_state", "maintenance", "updated_at", "reservation", "automated_clean", "secure_boot",
-		"owner", "lessee", "instance_uuid", "instance_name", "chassis_uuid"} {
+		"owner", "lessee", "instance_uuid", "instance_name", "chassis_uuid",
+		"bios_interface", "boot_interface", "vendor_interface"} {
 		for _, desc := range []bool{false, true} {
 			whole, err := s.Nodes(t.Context(), store.NodeQuery{Page: store.Page{SortKey: sort, Desc: desc}})
 			if err != nil || len(whole) != 9 {
@@ -278,7 +288,7 @@ func paging(t *testing.T, s *store.Store) {
 		t.Errorf("unknown marker: %v, want ErrNotFound", err)
 	}
 	var invalid *store.InvalidSortError
-	for _, sort := range []string{"driver_info", "uuid; DROP TABLE nodes", "revision", "observed_state"} {
+	for _, sort := range []string{"driver_info", "uuid; DROP TABLE nodes", "revision", "observed_state", "interfaces", "_interface", "x_interface"} {
 		if _, err := s.Nodes(t.Context(), store.NodeQuery{Page: store.Page{SortKey: sort}}); !errors.As(err, &invalid) {
 			t.Errorf("sort by %q: %v, want an InvalidSortError", sort, err)
 		}
