@@ -1,7 +1,9 @@
 package store
 
 import (
+	"context"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -100,4 +102,25 @@ func (t *table[T]) pageStatement(narrow func(*filter), p Page) (string, []any, e
 		p.SortKey = "created_at"
 	}
 	return t.selectAll + f.page(p, t.name, "t", p.SortKey), f.args, nil
+}
+
+// PlacePages does what opening SQLite does first.
+func PlacePages() error { return placePages() }
+
+// SyncLogsBy has the log of each SQLite database, a file of this name, synced by sync, which is given the
+// real way. It is for before the first is opened.
+func SyncLogsBy(sync func(name string, real func() error) error) {
+	syncLogFile = func(f *os.File) error { return sync(f.Name(), func() error { return syncData(f) }) }
+}
+
+// Pragma sets something of the connection that writes to SQLite.
+func (s *Store) Pragma(ctx context.Context, text string) error {
+	w := s.engine.(*sqliteEngine).writer
+	<-w.free
+	defer func() { w.free <- struct{}{} }()
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	_, err := w.conn.ExecContext(ctx, "PRAGMA "+text)
+	return err
 }

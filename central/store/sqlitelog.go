@@ -32,13 +32,21 @@ type sqliteLog struct {
 // errDisk: once a sync has failed the system may take pages for written that are not.
 var errDisk = errors.New("the disk failed to keep the database's log: restart this process, which reads what is on the disk")
 
+// openSQLiteLog opens the log of a database that is open, and has it on the disk: a process that was
+// killed may have left commits there of which nobody was told, and which can be read from now on.
 func openSQLiteLog(database string) (*sqliteLog, error) {
 	f, err := os.OpenFile(database+"-wal", os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of SQLite database %s: %w", database, err)
 	}
-	return newSQLiteLog(func() error { return syncData(f) }, f.Close), nil
+	if err := syncLogFile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("have the log of SQLite database %s on the disk: %w", database, err), f.Close())
+	}
+	return newSQLiteLog(func() error { return syncLogFile(f) }, f.Close), nil
 }
+
+// syncLogFile is how the log's file is synced; tests of power cuts look on.
+var syncLogFile = syncData
 
 func newSQLiteLog(flush, close func() error) *sqliteLog {
 	l := &sqliteLog{flush: flush, close: close}

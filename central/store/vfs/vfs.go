@@ -3,7 +3,7 @@
 // writes for each page, one for 24 bytes of header, which is most of what a commit costs the
 // processor besides the change itself.
 //
-// It owns the one place where the project speaks SQLite's own interface for files
+// It owns the place where the project speaks SQLite's own interface for files
 // (https://www.sqlite.org/vfs.html) and imports nothing of the project. What is in the log, and in
 // which order it got there, is the same as without it; what is kept back is never part of
 // a commit that anybody can see.
