@@ -3,7 +3,9 @@ package feed_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +17,17 @@ import (
 	"github.com/ironyard/ironyard/central/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets the test run itself as a replica that is to be killed.
+func TestMain(m *testing.M) {
+	if address := os.Getenv(envReplica); address != "" {
+		if err := replicaUntilKilled(address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // hub passes hints from each replica to all.
 type hub struct {
