@@ -51,15 +51,14 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 }
 
 // usualSize is what most node documents take, in bytes.
-const usualSize = 1536
+const usualSize = 768
 
 // putNode writes the node's document unless the site has a newer one.
 func (w *writer) putNode(ctx context.Context, o *order, row *store.Snapshot) error {
-	var old struct {
-		Revision int64 `json:"revision"`
-	}
-	if o.node.value != nil && json.Unmarshal(o.node.value, &old) == nil && old.Revision >= row.Node.Revision {
-		return nil
+	if o.node.value != nil {
+		if old, err := node.RevisionOf(o.id, o.node.value); err == nil && old >= row.Node.Revision {
+			return nil
+		}
 	}
 	doc, err := render(w.Key, row)
 	if err != nil {

@@ -58,7 +58,7 @@ func (b *busy) report(epoch uint64) {
 func (b *busy) there(when string, epoch uint64) {
 	b.Helper()
 	for _, n := range []*store.Node{b.idle, b.deploying} {
-		b.eventually(when+": node "+n.Name, b.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.Name == n.Name }))
+		b.eventually(when+": node "+n.Name, b.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.Name == n.Name }))
 	}
 	b.eventually(when+": work", b.site.Work, bus.NodeKey("", b.deploying.UUID), document(func(d work.Document) bool {
 		return d.ID == b.work.ID && d.Epoch >= epoch && d.Fresh()
@@ -238,7 +238,7 @@ func TestWorkOnItsWayIsNotLost(t *testing.T) {
 	}
 	defer another.Close()
 	f.follow(f.newRelay(another, time.Hour))
-	f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))
+	f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.UUID == n.UUID }))
 	if _, err := f.site.Work.Get(t.Context(), bus.NodeKey("", n.UUID)); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Fatalf("the work was sent out before its entry: %v", err)
 	}
@@ -257,7 +257,7 @@ func TestRackdTellsOfALoss(t *testing.T) {
 		SiteOf: func(string) string { return "" }, Look: time.Hour,
 		Settle: settle, Drained: func(context.Context, *bus.Site) error { return nil }}))
 	there := func() {
-		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))
+		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.UUID == n.UUID }))
 	}
 	there()
 	stream, err := f.site.JS.Stream(t.Context(), "KV_"+bus.NodesBucket)
@@ -290,7 +290,7 @@ func TestIdleCost(t *testing.T) {
 		Settle: settle, Drained: func(context.Context, *bus.Site) error { return nil }})
 	f.follow(r)
 	for _, n := range list {
-		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))
+		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.UUID == n.UUID }))
 	}
 	before, began := f.site.Conn.Stats(), time.Now()
 	deadline := time.After(30 * time.Second)

@@ -42,7 +42,7 @@ func TestKeysOfNewNodes(t *testing.T) {
 	f.create(busy)
 	w := f.request(busy, work.Deploy, provision.Deploying, provision.Active)
 	for _, n := range []*store.Node{plain, again, busy} {
-		f.eventually("created", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.Name == n.Name }))
+		f.eventually("created", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.Name == n.Name }))
 	}
 	f.eventually("work", f.site.Work, bus.NodeKey("", busy.UUID), document(func(d work.Document) bool { return d.ID == w.ID }))
 	e, err := f.site.Nodes.Get(t.Context(), bus.NodeKey("", again.UUID))
@@ -60,7 +60,7 @@ func TestDocumentsAfterUnseenChanges(t *testing.T) {
 	f.create(n)
 	key := bus.NodeKey("", n.UUID)
 	var first, last node.Document
-	f.eventually("created", f.site.Nodes, key, document(func(d node.Document) bool { first = d; return d.Name == "n" }))
+	f.eventually("created", f.site.Nodes, key, shows(n.UUID, func(d *node.Document) bool { first = *d; return d.Name == "n" }))
 	change := func(do func(n *store.Node)) {
 		f.update(func(ctx context.Context, tx *store.Tx) error {
 			n, err := tx.Node(ctx, n.UUID)
@@ -76,7 +76,7 @@ func TestDocumentsAfterUnseenChanges(t *testing.T) {
 	}
 	change(func(n *store.Node) { n.Description = "unseen" })
 	change(func(n *store.Node) { n.Name = "seen" })
-	f.eventually("changed", f.site.Nodes, key, document(func(d node.Document) bool { last = d; return d.Name == "seen" }))
+	f.eventually("changed", f.site.Nodes, key, shows(n.UUID, func(d *node.Document) bool { last = *d; return d.Name == "seen" }))
 	if last.Revision != first.Revision+2 || !last.Updated.After(first.Updated) {
 		t.Errorf("the document is of revision %d after %d, its change of %v after %v", last.Revision, first.Revision, last.Updated, first.Updated)
 	}
@@ -88,7 +88,7 @@ func TestDocumentsAfterUnseenChanges(t *testing.T) {
 	if err := stream.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.eventually("written again", f.site.Nodes, key, document(func(d node.Document) bool {
+	f.eventually("written again", f.site.Nodes, key, shows(n.UUID, func(d *node.Document) bool {
 		return d.Revision == last.Revision+1 && d.Updated.Equal(last.Updated) && d.Name == "seen"
 	}))
 }

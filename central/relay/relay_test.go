@@ -166,6 +166,14 @@ func document[T any](accept func(d T) bool) func([]byte) bool {
 	}
 }
 
+// shows accepts a document of the node.
+func shows(uuid string, accept func(d *node.Document) bool) func([]byte) bool {
+	return func(body []byte) bool {
+		d, err := node.Read(uuid, body)
+		return err == nil && accept(d)
+	}
+}
+
 func absent(body []byte) bool { return body == nil }
 
 func TestLifeOfANode(t *testing.T) {
@@ -173,10 +181,10 @@ func TestLifeOfANode(t *testing.T) {
 	f.follow(f.relay)
 	n := f.enroll("n", "rack.1")
 	key := bus.NodeKey("rack.1", n.UUID)
-	f.eventually("enrolled", f.site.Nodes, key, document(func(d node.Document) bool { return d.Name == "n" && d.State == provision.Available }))
+	f.eventually("enrolled", f.site.Nodes, key, shows(n.UUID, func(d *node.Document) bool { return d.Name == "n" && d.State == provision.Available }))
 
 	w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
-	f.eventually("deploying", f.site.Nodes, key, document(func(d node.Document) bool { return d.Generation == 1 && d.State == provision.Deploying }))
+	f.eventually("deploying", f.site.Nodes, key, shows(n.UUID, func(d *node.Document) bool { return d.Generation == 1 && d.State == provision.Deploying }))
 	f.eventually("work", f.site.Work, key, document(func(d work.Document) bool { return d.ID == w.ID && d.Epoch == 0 && d.State == provision.Deploying }))
 	if text, err := f.site.Drives.GetString(t.Context(), w.ID); err != nil || text != "sealed" {
 		t.Errorf("config drive %q, error %v", text, err)
@@ -226,13 +234,13 @@ func TestMoveToAnotherGroup(t *testing.T) {
 	f := newFixture(t)
 	f.follow(f.relay)
 	n := f.enroll("n", "a")
-	f.eventually("enrolled", f.site.Nodes, bus.NodeKey("a", n.UUID), document(func(d node.Document) bool { return d.Group == "a" }))
+	f.eventually("enrolled", f.site.Nodes, bus.NodeKey("a", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.Group == "a" }))
 	f.update(func(ctx context.Context, tx *store.Tx) error {
 		n.ConductorGroup = "b"
 		return errors.Join(tx.UpdateNode(ctx, n), tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: "a"},
 			&store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: "b"}))
 	})
-	f.eventually("moved", f.site.Nodes, bus.NodeKey("b", n.UUID), document(func(d node.Document) bool { return d.Group == "b" }))
+	f.eventually("moved", f.site.Nodes, bus.NodeKey("b", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.Group == "b" }))
 	f.eventually("moved away", f.site.Nodes, bus.NodeKey("a", n.UUID), absent)
 }
 
@@ -241,7 +249,7 @@ func TestEntriesOfADeadReplica(t *testing.T) {
 	f := newFixture(t)
 	n := f.enroll("n", "") // nobody follows yet
 	f.follow(f.newRelay(f.store, time.Nanosecond))
-	f.eventually("enrolled", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.UUID == n.UUID }))
+	f.eventually("enrolled", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.UUID == n.UUID }))
 }
 
 // A relay that read its rows long ago does not turn the site back.
@@ -249,7 +257,7 @@ func TestOlderDocumentDoesNotReplaceNewer(t *testing.T) {
 	f := newFixture(t)
 	n := f.enroll("n", "")
 	key := bus.NodeKey("", n.UUID)
-	newer, err := json.Marshal(node.Document{UUID: n.UUID, Name: "newer", Revision: n.Revision + 10})
+	newer, err := (&node.Document{UUID: n.UUID, Name: "newer", Revision: n.Revision + 10}).Append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +267,7 @@ func TestOlderDocumentDoesNotReplaceNewer(t *testing.T) {
 	}
 	f.follow(f.relay)
 	second := f.enroll("second", "")
-	f.eventually("second", f.site.Nodes, bus.NodeKey("", second.UUID), document(func(d node.Document) bool { return d.Name == "second" }))
+	f.eventually("second", f.site.Nodes, bus.NodeKey("", second.UUID), shows(second.UUID, func(d *node.Document) bool { return d.Name == "second" }))
 	if e, err := f.site.Nodes.Get(t.Context(), key); err != nil || e.Revision() != rev {
 		t.Errorf("the newer document was replaced, error %v", err)
 	}
@@ -280,6 +288,6 @@ func TestReplicasTogether(t *testing.T) {
 	}
 	for i, n := range nodes {
 		f.eventually("work", f.site.Work, bus.NodeKey("", n.UUID), document(func(d work.Document) bool { return d.ID == works[i].ID && d.Epoch == 0 }))
-		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), document(func(d node.Document) bool { return d.Generation == 1 }))
+		f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.Generation == 1 }))
 	}
 }

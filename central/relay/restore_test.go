@@ -119,7 +119,7 @@ func TestLostWorkThatHasEnded(t *testing.T) {
 	})
 	close(l.applied)
 	last := l.enroll("last", "") // its document comes after whatever is written now
-	l.eventually("the next look", l.site.Nodes, bus.NodeKey("", last.UUID), document(func(d node.Document) bool { return d.UUID == last.UUID }))
+	l.eventually("the next look", l.site.Nodes, bus.NodeKey("", last.UUID), shows(last.UUID, func(d *node.Document) bool { return d.UUID == last.UUID }))
 	l.missing()
 	if n := l.row(); n.ObservedEpoch != 3 {
 		t.Errorf("the row of work that has ended takes reports from epoch %d on", n.ObservedEpoch)
@@ -131,7 +131,7 @@ func TestLostWorkThatHasEnded(t *testing.T) {
 func TestLostWorkIsLeftToWhoRemembersIt(t *testing.T) {
 	l := newLosing(t, time.Hour)
 	last := l.enroll("last", "")
-	l.eventually("another look", l.site.Nodes, bus.NodeKey("", last.UUID), document(func(d node.Document) bool { return d.UUID == last.UUID }))
+	l.eventually("another look", l.site.Nodes, bus.NodeKey("", last.UUID), shows(last.UUID, func(d *node.Document) bool { return d.UUID == last.UUID }))
 	l.missing()
 	d := l.work.Document()
 	d.Owner, d.Epoch, d.Seq, d.Lost = "r", 4+work.LostEpochs, 1, true

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -89,7 +90,7 @@ func (s *site) fill(b *testing.B, nodes []string) {
 		b.Fatal(err)
 	}
 	for i, id := range nodes {
-		if _, err := js.PublishAsync("$KV."+bus.NodesBucket+"."+bus.NodeKey(group, id), encode(b, document(s.key, id, i)),
+		if _, err := js.PublishAsync("$KV."+bus.NodesBucket+"."+bus.NodeKey(group, id), packed(b, document(s.key, id, i)),
 			jetstream.WithStallWait(time.Minute)); err != nil {
 			b.Fatal(err)
 		}
@@ -117,6 +118,16 @@ func (s *site) syncTime(ctx context.Context, b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return took
+}
+
+// packed is a document as central writes it.
+func packed(b *testing.B, d *node.Document) []byte {
+	b.Helper()
+	body, err := d.Append(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return body
 }
 
 func encode(b *testing.B, v any) []byte {

@@ -3,6 +3,8 @@ package bus
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -221,7 +222,7 @@ func (a *appender) together(list []*appending) {
 func (a *appender) commit(list []*appending) (last uint64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchWithin)
 	defer cancel()
-	id := uuid.NewString()
+	id := batchID()
 	for i, p := range list {
 		m := p.message
 		m.Header.Set("Nats-Batch-Id", id)
@@ -241,6 +242,14 @@ func (a *appender) commit(list []*appending) (last uint64, err error) {
 		return committed(answer.Data, len(list))
 	}
 	return 0, nil
+}
+
+// batchID is a name for a batch that no other has while it is on its way. It is kept with each
+// message, so it is short: 72 random bits.
+func batchID() string {
+	var b [9]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // noStream says of a request that nobody was there for what the client library says of it.

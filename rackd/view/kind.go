@@ -9,9 +9,9 @@ import (
 )
 
 // kind is what nodes of one hardware type and conductor group have in common. Their
-// documents are much alike: the names of fields, the hardware's interfaces, the image
+// documents are much alike: the fields that they have, the hardware's interfaces, the image
 // that half of the machines run. The first ones become the dictionary with which the
-// others are packed, into a sixth of what they are. Safe for concurrent use.
+// others are packed, into a third of what they are. Safe for concurrent use.
 type kind struct {
 	driver, group string
 
@@ -21,15 +21,15 @@ type kind struct {
 }
 
 // enoughSample is what a dictionary is made of; s2 takes no more than 64 KiB.
-const enoughSample = 32 << 10
+const enoughSample = 12 << 10
 
-// packed is a document's JSON as it is held.
+// packed is a document as it is held.
 type packed struct {
 	body []byte
-	dict *s2.Dict // nil: body is the JSON itself
+	dict *s2.Dict // nil: body is the document itself
 }
 
-// pack takes in a document's JSON, which it does not keep.
+// pack takes in a document as it came, which it does not keep.
 func (k *kind) pack(body []byte) packed {
 	k.mu.Lock()
 	dict := k.dict
@@ -47,7 +47,7 @@ func (k *kind) pack(body []byte) packed {
 	return packed{bytes.Clone(dict.Encode(b.of(s2.MaxEncodedLen(len(body))), body)), dict}
 }
 
-// read calls f with the document's JSON, which f must not keep.
+// read calls f with the document as it came, which f must not keep.
 func (p packed) read(f func(body []byte) error) error {
 	if p.dict == nil {
 		return f(p.body)

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"net"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -10,7 +9,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 )
 
-// held is a node's document as it is in memory: as JSON, packed. A rackd holds ten
+// held is a node's document as it is in memory: as it came, packed. A rackd holds ten
 // thousands of them, of which it reads few often.
 type held struct {
 	id   string
@@ -48,13 +47,16 @@ func (h *held) each(f func(address)) {
 }
 
 // open reads the document. It does not change h.
-func (h *held) open() (*node.Document, error) {
-	var n node.Document
-	if err := h.read(func(body []byte) error { return json.Unmarshal(body, &n) }); err != nil {
+func (h *held) open() (n *node.Document, err error) {
+	err = h.read(func(body []byte) (err error) {
+		n, err = node.Read(h.id, body)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	n.UUID, n.Driver, n.Group = h.id, h.kind.driver, h.kind.group // one copy each
-	return &n, nil
+	n.Driver, n.Group = h.kind.driver, h.kind.group // one copy each
+	return n, nil
 }
 
 func (v *View) applyNode(e jetstream.KeyValueEntry) {
@@ -65,8 +67,8 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		v.dropNode(id)
 		return
 	}
-	var n summary
-	if err := json.Unmarshal(e.Value(), &n); err != nil || n.UUID != id {
+	n, err := node.Summarize(id, e.Value())
+	if err != nil {
 		v.log.Error("unreadable node document ignored", "key", e.Key(), "error", err)
 		return
 	}
@@ -84,15 +86,6 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 	v.dropNode(id)
 	v.nodes[id] = h
 	h.each(func(a address) { v.byMAC[a] = h })
-}
-
-// summary is what is read of a document when it comes: by what it is found. The rest is read
-// when somebody asks for it.
-type summary struct {
-	UUID   string      `json:"uuid"`
-	Driver string      `json:"driver"`
-	Group  string      `json:"group"`
-	Ports  []node.Port `json:"ports"`
 }
 
 func (v *View) kindOf(driver, group string) *kind {

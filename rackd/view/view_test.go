@@ -43,7 +43,10 @@ func openSite(t *testing.T) *bus.Site {
 
 func put(t *testing.T, s *bus.Site, d node.Document) {
 	t.Helper()
-	body, _ := json.Marshal(d)
+	body, err := d.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Nodes.Put(t.Context(), bus.NodeKey(d.Group, d.UUID), body); err != nil {
 		t.Fatal(err)
 	}

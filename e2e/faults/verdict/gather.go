@@ -13,6 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/e2e/fleet/control"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -105,13 +106,13 @@ func (s *Site) Bus(ctx context.Context, nc *nats.Conn) error {
 	if err := s.events(ctx, nc); err != nil {
 		return fmt.Errorf("events of site %s: %w", s.Name, err)
 	}
-	if s.Nodes, err = documents[nodeDocument](ctx, js, bus.NodesBucket); err != nil {
+	if s.Nodes, err = documents(ctx, js, bus.NodesBucket, nodeOf); err != nil {
 		return err
 	}
-	if s.Work, err = documents[work.Document](ctx, js, bus.WorkBucket); err != nil {
+	if s.Work, err = documents(ctx, js, bus.WorkBucket, asJSON[work.Document]); err != nil {
 		return err
 	}
-	s.Groups, err = documents[bus.Group](ctx, js, bus.GroupsBucket)
+	s.Groups, err = documents(ctx, js, bus.GroupsBucket, asJSON[bus.Group])
 	return err
 }
 
@@ -147,7 +148,7 @@ func (s *Site) events(ctx context.Context, nc *nats.Conn) error {
 }
 
 // documents reads a bucket, by key.
-func documents[T any](ctx context.Context, js jetstream.JetStream, bucket string) (map[string]T, error) {
+func documents[T any](ctx context.Context, js jetstream.JetStream, bucket string, read func(jetstream.KeyValueEntry) (T, error)) (map[string]T, error) {
 	kv, err := js.KeyValue(ctx, bucket)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
@@ -169,11 +170,26 @@ func documents[T any](ctx context.Context, js jetstream.JetStream, bucket string
 			case e == nil:
 				return list, nil
 			}
-			var doc T
-			if err := json.Unmarshal(e.Value(), &doc); err != nil {
+			doc, err := read(e)
+			if err != nil {
 				return nil, fmt.Errorf("bucket %s, key %s: %w", bucket, e.Key(), err)
 			}
 			list[e.Key()] = doc
 		}
 	}
+}
+
+// asJSON reads a value that is JSON.
+func asJSON[T any](e jetstream.KeyValueEntry) (doc T, err error) {
+	err = json.Unmarshal(e.Value(), &doc)
+	return doc, err
+}
+
+// nodeOf reads a node's document.
+func nodeOf(e jetstream.KeyValueEntry) (doc node.Document, err error) {
+	d, err := node.Read(bus.NodeOfKey(e.Key()), e.Value())
+	if err != nil {
+		return doc, err
+	}
+	return *d, nil
 }

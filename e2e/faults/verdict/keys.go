@@ -9,8 +9,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 )
 
-type nodeDocument = node.Document
-
 // keys holds the sites' buckets to the rows: no work is left, and each node has its
 // document at the site of its group and nowhere else.
 func (j *judge) keys() {

@@ -1,0 +1,22 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Documents were JSON once. Such a one is read for as long as it lies on a bus: central writes
+// a node's anew when something of the node changes.
+
+func isJSON(body []byte) bool { return len(body) > 0 && body[0] == '{' }
+
+func readJSON(uuid string, body []byte) (*Document, error) {
+	var d Document
+	if err := json.Unmarshal(body, &d); err != nil {
+		return nil, err
+	}
+	if d.UUID != uuid {
+		return nil, fmt.Errorf("the document is that of node %q, its key that of %q", d.UUID, uuid)
+	}
+	return &d, nil
+}

@@ -1,0 +1,270 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/packed"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// format begins a document as Append writes it. Another one is another format: fields and
+// words may be added without one, since readers skip the fields that they do not know.
+const format = 0x01
+
+// ErrFormat means that a document is of a format that this program does not read: central is
+// newer than the rackd that it writes to, or what lies there is no document.
+var ErrFormat = errors.New("the node's document is of a format that this program does not read; it has to be of central's version")
+
+// Fields of a document by their numbers, which never change. The UUID is in the document's
+// key.
+const (
+	fieldName = iota + 1
+	fieldGroup
+	fieldDriver
+	fieldGeneration
+	fieldRevision
+	fieldUpdated // nanoseconds since 1970
+	fieldInterfaces
+	fieldDriverInfo
+	fieldProperties
+	fieldInstanceInfo
+	fieldInstanceUUID
+	fieldTraits
+	fieldPorts // lists of UUID, address and whether PXE is enabled
+	fieldState
+	fieldMaintenance
+	fieldFault
+	fieldAutomatedClean
+	fieldDisablePowerOff
+	fieldRetired
+	fieldTargetRAID
+	fieldKept // JSON, as a text
+)
+
+// Append appends the document as it lies on the bus, under a key that names its node. It fails
+// on a value that JSON cannot hold. What is empty is left out.
+func (d *Document) Append(b []byte) ([]byte, error) {
+	w := writer{b: append(b, format)}
+	w.number(fieldRevision, d.Revision) // first: it is asked for the most
+	w.text(fieldDriver, d.Driver)
+	w.text(fieldGroup, d.Group)
+	w.ports(d.Ports)
+	w.text(fieldName, d.Name)
+	w.number(fieldGeneration, d.Generation)
+	if !d.Updated.IsZero() {
+		w.number(fieldUpdated, d.Updated.UnixNano())
+	}
+	if len(d.Interfaces) > 0 {
+		w.value(fieldInterfaces, d.Interfaces)
+	}
+	w.object(fieldDriverInfo, d.DriverInfo)
+	w.object(fieldProperties, d.Properties)
+	w.object(fieldInstanceInfo, d.InstanceInfo)
+	w.text(fieldInstanceUUID, d.InstanceUUID)
+	if len(d.Traits) > 0 {
+		w.value(fieldTraits, d.Traits)
+	}
+	w.text(fieldState, string(d.State))
+	w.flag(fieldMaintenance, d.Maintenance)
+	w.text(fieldFault, d.Fault)
+	if d.AutomatedClean != nil {
+		w.b = packed.AppendBool(append(w.b, fieldAutomatedClean), *d.AutomatedClean)
+	}
+	w.flag(fieldDisablePowerOff, d.DisablePowerOff)
+	w.flag(fieldRetired, d.Retired)
+	w.object(fieldTargetRAID, d.TargetRAID)
+	w.text(fieldKept, string(d.Kept))
+	return w.b, w.err
+}
+
+// writer writes fields; err is the first error.
+type writer struct {
+	b   []byte
+	err error
+}
+
+func (w *writer) text(field byte, s string) {
+	if s != "" {
+		w.b = packed.AppendText(append(w.b, field), s)
+	}
+}
+
+func (w *writer) flag(field byte, on bool) {
+	if on {
+		w.b = packed.AppendBool(append(w.b, field), on)
+	}
+}
+
+func (w *writer) number(field byte, n int64) {
+	if n != 0 {
+		w.b = packed.AppendInt(append(w.b, field), n)
+	}
+}
+
+func (w *writer) object(field byte, m map[string]any) {
+	if len(m) > 0 {
+		w.value(field, m)
+	}
+}
+
+func (w *writer) value(field byte, v any) {
+	var err error
+	if w.b, err = packed.Append(append(w.b, field), v); err != nil && w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *writer) ports(list []Port) {
+	if len(list) == 0 {
+		return
+	}
+	w.b = packed.AppendCount(append(w.b, fieldPorts), len(list))
+	for _, p := range list {
+		w.b = packed.AppendText(packed.AppendCount(w.b, 3), p.UUID)
+		w.b = packed.AppendBool(packed.AppendText(w.b, p.Address), p.PXEEnabled)
+	}
+}
+
+// Read reads a document of the bus; uuid is the node's, from its key. The document refers to
+// nothing of body.
+func Read(uuid string, body []byte) (*Document, error) {
+	if isJSON(body) {
+		return readJSON(uuid, body)
+	}
+	d := &Document{UUID: uuid}
+	if err := fields(body, d.field); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// fields calls f with the number of each field of a document and a reader of its value, of
+// which f reads exactly that.
+func fields(body []byte, f func(field byte, r *packed.Reader)) error {
+	if len(body) == 0 || body[0] != format {
+		return fmt.Errorf("%w: it begins with %x, not with %02x", ErrFormat, body[:min(len(body), 1)], format)
+	}
+	r := packed.Read(body[1:])
+	for r.More() {
+		f(r.Byte(), &r)
+	}
+	return r.Err()
+}
+
+func (d *Document) field(field byte, r *packed.Reader) {
+	switch field {
+	case fieldName:
+		d.Name = r.Text()
+	case fieldGroup:
+		d.Group = r.Text()
+	case fieldDriver:
+		d.Driver = r.Text()
+	case fieldGeneration:
+		d.Generation = r.Int()
+	case fieldRevision:
+		d.Revision = r.Int()
+	case fieldUpdated:
+		d.Updated = time.Unix(0, r.Int()).UTC()
+	case fieldInterfaces:
+		d.Interfaces = r.TextsByName()
+	case fieldDriverInfo:
+		d.DriverInfo = r.Object()
+	case fieldProperties:
+		d.Properties = r.Object()
+	case fieldInstanceInfo:
+		d.InstanceInfo = r.Object()
+	case fieldInstanceUUID:
+		d.InstanceUUID = r.Text()
+	case fieldTraits:
+		d.Traits = r.Texts()
+	case fieldPorts:
+		d.Ports = readPorts(r)
+	case fieldState:
+		d.State = provision.State(r.Text())
+	case fieldMaintenance:
+		d.Maintenance = r.Bool()
+	case fieldFault:
+		d.Fault = r.Text()
+	case fieldAutomatedClean:
+		clean := r.Bool()
+		d.AutomatedClean = &clean
+	case fieldDisablePowerOff:
+		d.DisablePowerOff = r.Bool()
+	case fieldRetired:
+		d.Retired = r.Bool()
+	case fieldTargetRAID:
+		d.TargetRAID = r.Object()
+	case fieldKept:
+		d.Kept = json.RawMessage(r.Text())
+	default: // of a newer version
+		r.Skip()
+	}
+}
+
+func readPorts(r *packed.Reader) (list []Port) {
+	for range r.Count() {
+		if more := r.Count() - 3; more >= 0 {
+			list = append(list, Port{UUID: r.Text(), Address: r.Text(), PXEEnabled: r.Bool()})
+			for range more {
+				r.Skip()
+			}
+		}
+		if r.Err() != nil {
+			return nil
+		}
+	}
+	return list
+}
+
+// Summary is by what a document is found; the rest of it is read when somebody asks for it.
+type Summary struct {
+	Driver, Group string
+	Ports         []Port
+}
+
+// Summarize reads a document's summary and fails on what is no document.
+func Summarize(uuid string, body []byte) (Summary, error) {
+	if isJSON(body) {
+		d, err := readJSON(uuid, body)
+		if err != nil {
+			return Summary{}, err
+		}
+		return Summary{d.Driver, d.Group, d.Ports}, nil
+	}
+	var d Document
+	err := fields(body, func(field byte, r *packed.Reader) {
+		switch field {
+		case fieldDriver, fieldGroup, fieldPorts:
+			d.field(field, r)
+		default:
+			r.Skip()
+		}
+	})
+	return Summary{d.Driver, d.Group, d.Ports}, err
+}
+
+// RevisionOf reads a document's revision and nothing else of it, where it can.
+func RevisionOf(uuid string, body []byte) (revision int64, err error) {
+	if isJSON(body) {
+		d, err := readJSON(uuid, body)
+		if err != nil {
+			return 0, err
+		}
+		return d.Revision, nil
+	}
+	if len(body) > 1 && body[0] == format && body[1] == fieldRevision {
+		r := packed.Read(body[2:])
+		return r.Int(), r.Err()
+	}
+	err = fields(body, func(field byte, r *packed.Reader) {
+		if field == fieldRevision {
+			revision = r.Int()
+		} else {
+			r.Skip()
+		}
+	})
+	return revision, err
+}
