@@ -23,7 +23,7 @@ const (
 // allocationTable is every field of an allocation.
 var allocationTable = fields.New("allocation",
 	fields.UUID("uuid", allocationsSince, func(a *store.Allocation) *string { return &a.UUID }).Post().Sort(),
-	fields.Text("name", allocationsSince, func(a *store.Allocation) *string { return &a.Name }).Write().Sort().Where(allocationName),
+	fields.Text("name", allocationsSince, func(a *store.Allocation) *string { return &a.Name }).KeepEmpty(func(a *store.Allocation) fields.Empties { return &a.EmptyTexts }).Write().Sort().Where(allocationName),
 	fields.Said("node_uuid", allocationsSince, func(a *store.Allocation) string { return a.Node }),
 	fields.Text("resource_class", allocationsSince, func(a *store.Allocation) *string { return &a.ResourceClass }).Post().Max(80).Sort(),
 	fields.Computed("state", allocationsSince, func(a *store.Allocation) any { return string(a.State) }).Sort(),

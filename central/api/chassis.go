@@ -14,7 +14,7 @@ import (
 var chassisTable = fields.New("chassis",
 	fields.UUID("uuid", 1, func(c *store.Chassis) *string { return &c.UUID }).Post().List().Sort(),
 	fields.Time("created_at", 1, func(c *store.Chassis) time.Time { return c.CreatedAt }).Sort(),
-	fields.Text("description", 1, func(c *store.Chassis) *string { return &c.Description }).Write().Max(255).List().Sort(),
+	fields.Text("description", 1, func(c *store.Chassis) *string { return &c.Description }).KeepEmpty(func(c *store.Chassis) fields.Empties { return &c.EmptyTexts }).Write().Max(255).List().Sort(),
 	fields.Object("extra", 1, func(c *store.Chassis) *map[string]any { return &c.Extra }).Write(),
 	fields.Time("updated_at", 1, func(c *store.Chassis) time.Time { return c.UpdatedAt }).Sort(),
 )

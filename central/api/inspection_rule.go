@@ -22,7 +22,7 @@ const maxRulePriority = 9999
 // inspectionRuleTable is every field of an inspection rule.
 var inspectionRuleTable = fields.New("inspection rule",
 	fields.UUID("uuid", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.UUID }).Post().List().Sort(),
-	fields.Text("description", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Description }).Write().Max(255).List().Sort(),
+	fields.Text("description", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Description }).KeepEmpty(func(i *store.InspectionRule) fields.Empties { return &i.EmptyTexts }).Write().Max(255).List().Sort(),
 	fields.Whole("priority", inspectionRulesSince, 0, maxRulePriority, func(i *store.InspectionRule) *int64 { return &i.Priority }).Write().NotNull().List().Sort(),
 	fields.Text("phase", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Phase }).Write().NotNull().List().Sort().
 		OneOf(phaseWords()...),

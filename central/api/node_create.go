@@ -37,6 +37,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err := nodeTable.Create(r.Version, body, &nodeView{Node: n, version: r.Version}); err != nil {
 		return Reply{}, err
 	}
+	for _, name := range []string{"owner", "resource_class"} {
+		n.EmptyTexts.Set(name, false) // a new node has none, and "" says no more
+	}
 	if err := s.claim(r, n); err != nil {
 		return Reply{}, err
 	}

@@ -66,7 +66,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		str("name", 1, func(n *nodeView) *string { return &n.Name }).Write().List().Sort(),
 		said("allocation_uuid", 52, func(n *nodeView) string { return n.AllocationUUID }),
 		fields.Tristate("automated_clean", 47, func(n *nodeView) **bool { return &n.AutomatedClean }).Write().Sort(),
-		str("boot_mode", 75, func(n *nodeView) *string { return &n.BootMode }).Post().OneOf("bios", "uefi").Sort(),
+		str("boot_mode", 75, func(n *nodeView) *string { return &n.BootMode }).KeepEmpty(emptyTexts).Post().OneOf("bios", "uefi", "").Sort(),
 		fields.UUID("chassis_uuid", 1, func(n *nodeView) *string { return &n.ChassisUUID }).Write(),
 		computed("clean_step", 7, step(provision.Cleaning, provision.CleanWait, provision.CleanHold)),
 		said("conductor", 49, func(n *nodeView) string { return n.owner }),
@@ -75,7 +75,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		fields.Bool("console_enabled", 1, false, func(n *nodeView) *bool { return &n.ConsoleEnabled }).Post().Sort(),
 		fields.Time("created_at", 1, func(n *nodeView) time.Time { return n.CreatedAt }).Sort(),
 		computed("deploy_step", 44, step(provision.Deploying, provision.DeployWait, provision.DeployHold)),
-		str("description", 51, func(n *nodeView) *string { return &n.Description }).Write().Max(4096).Sort(),
+		str("description", 51, func(n *nodeView) *string { return &n.Description }).KeepEmpty(emptyTexts).Write().Max(4096).Sort(),
 		fields.Bool("disable_power_off", 95, false, func(n *nodeView) *bool { return &n.DisablePowerOff }).Write().Sort(),
 		str("driver", 1, func(n *nodeView) *string { return &n.Driver }).Write().Must().Max(255).Sort(),
 		dict("driver_info", 1, func(n *nodeView) *map[string]any { return &n.DriverInfo }).Write().
@@ -111,26 +111,31 @@ var nodeTable = func() *fields.Table[nodeView] {
 		str("instance_name", 104, func(n *nodeView) *string { return &n.InstanceName }).Write().Filled().Max(255).Sort(),
 		fields.UUID("instance_uuid", 1, func(n *nodeView) *string { return &n.InstanceUUID }).Write().List().Sort(),
 		computed("last_error", 1, guard("last_error", func(n *nodeView) any { return orNull(n.LastError) })).Sort(),
-		str("lessee", 65, func(n *nodeView) *string { return &n.Lessee }).Write().Max(255).Sort(),
+		str("lessee", 65, func(n *nodeView) *string { return &n.Lessee }).KeepEmpty(emptyTexts).Write().Max(255).Sort(),
 		maintenance.Write().List().Sort(),
-		said("maintenance_reason", 1, func(n *nodeView) string { return n.MaintenanceReason }).Sort(),
+		computed("maintenance_reason", 1, func(n *nodeView) any {
+			if n.MaintenanceReason == "" && n.EmptyTexts.Has("maintenance_reason") {
+				return ""
+			}
+			return orNull(n.MaintenanceReason)
+		}).Sort(),
 		dict("network_data", 66, func(n *nodeView) *map[string]any { return &n.NetworkData }).Write().Where(checkNetworkData),
-		str("owner", 50, func(n *nodeView) *string { return &n.Owner }).Write().Max(255).Sort(),
-		str("parent_node", 83, func(n *nodeView) *string { return &n.ParentNode }).Write().Max(36).Sort(),
+		str("owner", 50, func(n *nodeView) *string { return &n.Owner }).KeepEmpty(emptyTexts).Write().Max(255).Sort(),
+		str("parent_node", 83, func(n *nodeView) *string { return &n.ParentNode }).KeepEmpty(emptyTexts).Write().Max(36).Sort(),
 		said("power_state", 1, func(n *nodeView) string { return n.PowerState }).List().Sort(),
 		dict("properties", 1, func(n *nodeView) *map[string]any { return &n.Properties }).Write(),
 		fields.Bool("protected", 48, false, func(n *nodeView) *bool { return &n.Protected }).Patch().Sort(),
-		str("protected_reason", 48, func(n *nodeView) *string { return &n.ProtectedReason }).Patch().Max(4096).Sort(),
+		str("protected_reason", 48, func(n *nodeView) *string { return &n.ProtectedReason }).KeepEmpty(emptyTexts).Patch().Max(4096).Sort(),
 		said("provision_state", 1, visibleState).List().Sort(),
 		fields.Time("provision_updated_at", 1, func(n *nodeView) time.Time { return n.ProvisionUpdatedAt }).Sort(),
 		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }),
 		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.holder()) })).Sort(),
-		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).Write().Max(80).Sort(),
+		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).KeepEmpty(emptyTexts).Write().Max(80).Sort(),
 		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).Write().Sort(),
-		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).Write().Max(4096).Sort(),
+		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).KeepEmpty(emptyTexts).Write().Max(4096).Sort(),
 		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post().Sort(),
 		computed("service_step", 87, step(provision.Servicing, provision.ServiceWait, provision.ServiceHold)),
-		str("shard", 82, func(n *nodeView) *string { return &n.Shard }).Write().Max(255).Sort(),
+		str("shard", 82, func(n *nodeView) *string { return &n.Shard }).KeepEmpty(emptyTexts).Write().Max(255).Sort(),
 		said("target_power_state", 1, func(n *nodeView) string { return n.TargetPowerState }).Sort(),
 		said("target_provision_state", 1, func(n *nodeView) string { return string(n.TargetProvisionState) }).Sort(),
 		computed("target_raid_config", 12, func(n *nodeView) any { return n.TargetRAIDConfig }),
@@ -175,6 +180,9 @@ func putText(name string, at object) func([]byte, *nodeView) []byte {
 		return append(b, cmp.Or(text, "{}")...)
 	}
 }
+
+// emptyTexts are those of a node's texts that are empty and not null.
+func emptyTexts(n *nodeView) fields.Empties { return &n.EmptyTexts }
 
 // maintenance goes through SetMaintenance, which keeps its reason and fault right.
 var maintenance = nodeField{Name: "maintenance", Since: 1, Check: fields.CheckBool,

@@ -19,23 +19,25 @@ func (s *Server) setMaintenance(r *Request) (Reply, error) {
 	if args["reason"] != nil && !isText {
 		return Reply{}, wire.Invalid("Expected string for reason: %.80s", wire.Repr(args["reason"]))
 	}
-	return s.changeMaintenance(r, true, reason)
+	return s.changeMaintenance(r, true, reason, isText && reason == "")
 }
 
 func (s *Server) clearMaintenance(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	return s.changeMaintenance(r, false, "")
+	return s.changeMaintenance(r, false, "", false)
 }
 
-func (s *Server) changeMaintenance(r *Request, on bool, reason string) (Reply, error) {
+// changeMaintenance puts a node into maintenance or takes it out; empty: a reason was given, "".
+func (s *Server) changeMaintenance(r *Request, on bool, reason string, empty bool) (Reply, error) {
 	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
 		if err != nil {
 			return err
 		}
 		n.SetMaintenance(on, reason)
+		n.EmptyTexts.Set("maintenance_reason", empty)
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}

@@ -21,18 +21,24 @@ func (s *Server) checkPlace(ctx context.Context, r *Request, tx *store.Tx, befor
 			return err
 		}
 	}
+	if before != nil && n.ParentNode == "" && n.EmptyTexts.Has("parent_node") && !before.EmptyTexts.Has("parent_node") {
+		return refusedParent("")
+	}
 	if n.ParentNode == "" || before != nil && before.ParentNode == n.ParentNode {
 		return nil
 	}
 	return s.checkParent(ctx, r, tx, n)
 }
 
+func refusedParent(asked string) error {
+	return wire.Invalid("Unable to apply the requested parent_node '%s'. Requested value was invalid.", asked)
+}
+
 // checkParent refuses a parent node that is not there, is another's, or is the node
 // itself or a part of it. The answer does not tell whether there is such a node.
 func (s *Server) checkParent(ctx context.Context, r *Request, tx *store.Tx, n *store.Node) error {
-	asked := n.ParentNode
-	refused := wire.Invalid("Unable to apply the requested parent_node '%s'. Requested value was invalid.", asked)
-	parent, err := s.nodeForWrite(ctx, r, tx, asked)
+	refused := refusedParent(n.ParentNode)
+	parent, err := s.nodeForWrite(ctx, r, tx, n.ParentNode)
 	if _, isRefusal := errors.AsType[*wire.Error](err); isRefusal {
 		return refused
 	}

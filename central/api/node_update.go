@@ -123,9 +123,11 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	if !c.touches("protected_reason") && !n.Protected {
 		n.ProtectedReason = ""
+		n.EmptyTexts.Set("protected_reason", false)
 	}
-	if !c.touches("retired_reason") && !n.Retired {
+	if c.touches("retired") && !c.touches("retired_reason") && !n.Retired {
 		n.RetiredReason = ""
+		n.EmptyTexts.Set("retired_reason", false)
 	}
 	if before.ChassisUUID != "" && n.ChassisUUID == "" && c.r.Version < unsetChassisSince {
 		return wire.NotAcceptable("Removing chassis_uuid", unsetChassisSince)

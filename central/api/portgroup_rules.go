@@ -47,13 +47,14 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 	}
 	if p.Mode == "" && before == nil {
 		p.Mode = defaultMode
+		p.EmptyTexts.Set("mode", false)
 	}
 	switch valid := p.Name == "" || wire.Logical(p.Name); {
 	case !valid && before == nil:
 		return wire.Invalid("Cannot create portgroup with invalid name '%.80s'", p.Name)
 	case !valid:
 		return wire.Invalid("Portgroup %s: Cannot change name to invalid name '%.80s'", r.Param(0), p.Name)
-	case p.Mode == "":
+	case p.Mode == "" && !p.EmptyTexts.Has("mode"):
 		return wire.Invalid("'mode' is a mandatory attribute and can not be removed")
 	}
 	if before != nil {

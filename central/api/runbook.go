@@ -20,11 +20,11 @@ const runbookTraitsSince microversion.Version = 112
 var runbookTable = fields.New("runbook",
 	fields.UUID("uuid", runbookSince, func(b *store.Runbook) *string { return &b.UUID }).Post().List().Sort(),
 	fields.Text("name", runbookSince, func(b *store.Runbook) *string { return &b.Name }).Write().Must().Max(255).List().Sort(),
-	fields.Text("description", runbookTraitsSince, func(b *store.Runbook) *string { return &b.Description }).Write().Unheard().Max(255).Sort(),
+	fields.Text("description", runbookTraitsSince, func(b *store.Runbook) *string { return &b.Description }).KeepEmpty(func(b *store.Runbook) fields.Empties { return &b.EmptyTexts }).Write().Unheard().Max(255).Sort(),
 	stepsField(runbookRank, runbookSince, func(b *store.Runbook) *[]store.ListedStep { return &b.Steps }),
 	fields.Bool("disable_ramdisk", runbookSince, false, func(b *store.Runbook) *bool { return &b.DisableRamdisk }).Write().Plain().Sort(),
 	fields.Bool("public", runbookSince, false, func(b *store.Runbook) *bool { return &b.Public }).Write().Plain().Sort(),
-	fields.Text("owner", runbookSince, func(b *store.Runbook) *string { return &b.Owner }).Write().Max(255).Sort(),
+	fields.Text("owner", runbookSince, func(b *store.Runbook) *string { return &b.Owner }).KeepEmpty(func(b *store.Runbook) fields.Empties { return &b.EmptyTexts }).Write().Max(255).Sort(),
 	fields.Strings("traits", runbookTraitsSince, func(b *store.Runbook) *[]string { return &b.Traits }).Unheard(),
 	fields.Object("extra", runbookSince, func(b *store.Runbook) *map[string]any { return &b.Extra }).Write(),
 	fields.Time("created_at", runbookSince, func(b *store.Runbook) time.Time { return b.CreatedAt }).Sort(),
@@ -79,9 +79,11 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 	}
 	switch {
 	case before == nil:
+		b.EmptyTexts.Set("owner", false)
 		return claimRunbook(r, b)
 	case b.Public && !before.Public:
 		b.Owner = ""
+		b.EmptyTexts.Set("owner", false)
 	}
 	return nil
 }

@@ -15,11 +15,11 @@ const volumesSince microversion.Version = 32
 // connectorTable is every field of a volume connector.
 var connectorTable = fields.New("volume connector",
 	fields.UUID("uuid", 32, func(v *store.VolumeConnector) *string { return &v.UUID }).Post().List().Sort(),
-	fields.Text("connector_id", 32, func(v *store.VolumeConnector) *string { return &v.ConnectorID }).Write().Must().Max(255).List().Sort(),
+	fields.Text("connector_id", 32, func(v *store.VolumeConnector) *string { return &v.ConnectorID }).NeverNull().Write().Must().Max(255).List().Sort(),
 	fields.Time("created_at", 32, func(v *store.VolumeConnector) time.Time { return v.CreatedAt }).Sort(),
 	fields.Object("extra", 32, func(v *store.VolumeConnector) *map[string]any { return &v.Extra }).Write(),
 	fields.UUID("node_uuid", 32, func(v *store.VolumeConnector) *string { return &v.Node }).Write().Must().List(),
-	fields.Text("type", 32, func(v *store.VolumeConnector) *string { return &v.Type }).Write().Must().Max(32).List().Sort(),
+	fields.Text("type", 32, func(v *store.VolumeConnector) *string { return &v.Type }).NeverNull().Write().Must().Max(32).List().Sort(),
 	fields.Time("updated_at", 32, func(v *store.VolumeConnector) time.Time { return v.UpdatedAt }).Sort(),
 ).Called("connector").Columns(map[string]string{"node_id": "node"})
 
@@ -33,8 +33,8 @@ var targetTable = fields.New("volume target",
 	fields.Object("properties", 32, func(v *store.VolumeTarget) *map[string]any { return &v.Properties }).Write().
 		Show(func(v *store.VolumeTarget) any { return mask(v.Properties) }),
 	fields.Time("updated_at", 32, func(v *store.VolumeTarget) time.Time { return v.UpdatedAt }).Sort(),
-	fields.Text("volume_id", 32, func(v *store.VolumeTarget) *string { return &v.VolumeID }).Write().Must().Max(36).List().Sort(),
-	fields.Text("volume_type", 32, func(v *store.VolumeTarget) *string { return &v.VolumeType }).Write().Must().Max(64).List().Sort(),
+	fields.Text("volume_id", 32, func(v *store.VolumeTarget) *string { return &v.VolumeID }).NeverNull().Write().Must().Max(36).List().Sort(),
+	fields.Text("volume_type", 32, func(v *store.VolumeTarget) *string { return &v.VolumeType }).NeverNull().Write().Must().Max(64).List().Sort(),
 ).Called("target").Columns(map[string]string{"node_id": "node"})
 
 func (s *Server) volumes() Resource {

@@ -96,6 +96,8 @@ func alter(t *testing.T, name string, f reflect.Value) {
 		*v += "x"
 	case *provision.State:
 		*v = provision.Manageable
+	case *store.EmptyTexts:
+		v.Set("owner", true)
 	case *bool:
 		*v = !*v
 	case **bool:

@@ -23,6 +23,7 @@ type Allocation struct {
 	UUID          string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+	EmptyTexts    EmptyTexts
 	Name          string
 	Node          string // UUID, empty for none
 	State         AllocationState
@@ -49,6 +50,7 @@ var allocations = newTable(table[Allocation]{
 		{"uuid", key, func(a *Allocation) any { return &a.UUID }},
 		{"created_at", key, func(a *Allocation) any { return &a.CreatedAt }},
 		{"updated_at", intent, func(a *Allocation) any { return &a.UpdatedAt }},
+		{"empty_texts", intent, func(a *Allocation) any { return (*string)(&a.EmptyTexts) }},
 		{"name", intent, func(a *Allocation) any { return &a.Name }},
 		{"node", intent, func(a *Allocation) any { return &a.Node }},
 		{"state", intent, func(a *Allocation) any { return &a.State }},

@@ -10,6 +10,7 @@ type Chassis struct {
 	UUID        string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	EmptyTexts  EmptyTexts
 	Description string
 	Extra       map[string]any
 }
@@ -20,6 +21,7 @@ var chassis = newTable(table[Chassis]{
 		{"uuid", key, func(c *Chassis) any { return &c.UUID }},
 		{"created_at", key, func(c *Chassis) any { return &c.CreatedAt }},
 		{"updated_at", intent, func(c *Chassis) any { return &c.UpdatedAt }},
+		{"empty_texts", intent, func(c *Chassis) any { return (*string)(&c.EmptyTexts) }},
 		{"description", intent, func(c *Chassis) any { return &c.Description }},
 		{"extra", intent, func(c *Chassis) any { return asObject(&c.Extra) }},
 	},

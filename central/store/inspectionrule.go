@@ -12,6 +12,7 @@ type InspectionRule struct {
 	UUID        string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	EmptyTexts  EmptyTexts
 	Description string
 	Priority    int64 // the highest comes first
 	Sensitive   bool  // answers do not show conditions and actions
@@ -32,6 +33,7 @@ var inspectionRules = newTable(table[InspectionRule]{
 		{"uuid", key, func(r *InspectionRule) any { return &r.UUID }},
 		{"created_at", key, func(r *InspectionRule) any { return &r.CreatedAt }},
 		{"updated_at", intent, func(r *InspectionRule) any { return &r.UpdatedAt }},
+		{"empty_texts", intent, func(r *InspectionRule) any { return (*string)(&r.EmptyTexts) }},
 		{"description", intent, func(r *InspectionRule) any { return &r.Description }},
 		{"priority", intent, func(r *InspectionRule) any { return &r.Priority }},
 		{"sensitive", intent, func(r *InspectionRule) any { return &r.Sensitive }},

@@ -50,6 +50,7 @@ type Node struct {
 	ProtectedReason  string
 	Retired          bool
 	RetiredReason    string
+	EmptyTexts       EmptyTexts // of these and of MaintenanceReason
 
 	// Intent that has an observed counterpart; set by SetMaintenance, Accept and
 	// AcceptPower only.
@@ -170,6 +171,7 @@ func (n *Node) SetMaintenance(on bool, reason string) {
 	if !on {
 		n.MaintenanceWhy = ""
 	}
+	n.EmptyTexts.Set("maintenance_reason", false)
 	n.Maintenance, n.MaintenanceReason, n.Fault = on, n.MaintenanceWhy, ""
 }
 
@@ -199,6 +201,7 @@ func (n *Node) Lease() {
 func (n *Node) ClearInstance() {
 	if n.Lessee != "" && n.Lessee == n.project() {
 		n.Lessee = ""
+		n.EmptyTexts.Set("lessee", false)
 	}
 	n.InstanceUUID, n.InstanceName, n.AllocationUUID, n.InstanceInfo = "", "", "", nil
 }
@@ -216,6 +219,7 @@ type Port struct {
 	PortgroupUUID   string
 	Vendor          string
 	Category        string
+	EmptyTexts      EmptyTexts
 	// AvailableForDynamicPortgroup: a network interface may put the port into a group.
 	AvailableForDynamicPortgroup bool
 	LocalLinkConnection          map[string]any

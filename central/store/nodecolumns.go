@@ -34,6 +34,7 @@ var nodeColumns = []column[Node]{
 	{"protected_reason", intent, func(n *Node) any { return &n.ProtectedReason }},
 	{"retired", intent, func(n *Node) any { return &n.Retired }},
 	{"retired_reason", intent, func(n *Node) any { return &n.RetiredReason }},
+	{"empty_texts", intent, func(n *Node) any { return (*string)(&n.EmptyTexts) }},
 	{"maintenance_set", intent, func(n *Node) any { return &n.MaintenanceSet }},
 	{"maintenance_why", intent, func(n *Node) any { return &n.MaintenanceWhy }},
 	{"fault_acked", intent, func(n *Node) any { return &n.FaultAcked }},
@@ -105,7 +106,7 @@ var nodeSorts = func() map[string]bool {
 	}
 	for _, hidden := range []string{"accepted_state", "accepted_target", "accepted_at", "accepted_error", "generation",
 		"power_generation", "power_target", "maintenance_set", "maintenance_why", "fault_acked", "power_at",
-		"power_observed_generation", "fault_number", "fault_why", "rack_changed_at"} {
+		"power_observed_generation", "fault_number", "fault_why", "rack_changed_at", "empty_texts"} {
 		delete(m, hidden)
 	}
 	for k := range m {

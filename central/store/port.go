@@ -14,6 +14,7 @@ var portColumns = []column[Port]{
 	{"node", intent, func(p *Port) any { return &p.Node }},
 	{"created_at", key, func(p *Port) any { return &p.CreatedAt }},
 	{"updated_at", intent, func(p *Port) any { return &p.UpdatedAt }},
+	{"empty_texts", intent, func(p *Port) any { return (*string)(&p.EmptyTexts) }},
 	{"address", intent, func(p *Port) any { return &p.Address }},
 	{"name", intent, func(p *Port) any { return &p.Name }},
 	{"description", intent, func(p *Port) any { return &p.Description }},

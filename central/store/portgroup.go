@@ -21,6 +21,7 @@ type Portgroup struct {
 	InternalInfo             map[string]any
 	CreatedAt                time.Time
 	UpdatedAt                time.Time
+	EmptyTexts               EmptyTexts
 }
 
 // portgroups joins each group's node, by whose fields lists are filtered.
@@ -31,6 +32,7 @@ var portgroups = newTable(table[Portgroup]{
 		{"node", intent, func(p *Portgroup) any { return &p.Node }},
 		{"created_at", key, func(p *Portgroup) any { return &p.CreatedAt }},
 		{"updated_at", intent, func(p *Portgroup) any { return &p.UpdatedAt }},
+		{"empty_texts", intent, func(p *Portgroup) any { return (*string)(&p.EmptyTexts) }},
 		{"address", intent, func(p *Portgroup) any { return &p.Address }},
 		{"name", intent, func(p *Portgroup) any { return &p.Name }},
 		{"mode", intent, func(p *Portgroup) any { return &p.Mode }},

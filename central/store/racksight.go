@@ -11,7 +11,7 @@ import (
 // forgotten here costs a message and loses none. A test of central/relay renders a document
 // for each.
 var unseenColumns = []string{
-	"updated_at", "rack_changed_at",
+	"updated_at", "rack_changed_at", "empty_texts",
 	"resource_class", "owner", "lessee", "description", "shard", "parent_node", "chassis_uuid", "allocation_uuid", "instance_name",
 	"extra", "network_data", "protected", "protected_reason", "retired_reason", "maintenance_why",
 }

@@ -10,6 +10,7 @@ type Runbook struct {
 	UUID           string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	EmptyTexts     EmptyTexts
 	Name           string
 	Description    string
 	Steps          []ListedStep
@@ -33,6 +34,7 @@ var runbooks = newTable(table[Runbook]{
 		{"uuid", key, func(r *Runbook) any { return &r.UUID }},
 		{"created_at", key, func(r *Runbook) any { return &r.CreatedAt }},
 		{"updated_at", intent, func(r *Runbook) any { return &r.UpdatedAt }},
+		{"empty_texts", intent, func(r *Runbook) any { return (*string)(&r.EmptyTexts) }},
 		{"name", intent, func(r *Runbook) any { return &r.Name }},
 		{"description", intent, func(r *Runbook) any { return &r.Description }},
 		{"steps", intent, func(r *Runbook) any { return asObject(&r.Steps) }},

@@ -153,6 +153,47 @@ func Text[T any](name string, since microversion.Version, at func(*T) *string) F
 	}
 }
 
+// Empties keeps which texts of an item are empty and not null.
+type Empties interface {
+	Has(field string) bool
+	Set(field string, empty bool)
+}
+
+// KeepEmpty makes of a text that is null when it is empty one that may be empty as well.
+func (f Field[T]) KeepEmpty(of func(*T) Empties) Field[T] {
+	get, put, set, name := f.Get, f.Put, f.Set, f.Name
+	f.Get = func(t *T) any {
+		v := get(t)
+		if v == nil && of(t).Has(name) {
+			return ""
+		}
+		return v
+	}
+	f.Put = func(b []byte, t *T) []byte {
+		start := len(b)
+		if b = put(b, t); string(b[start:]) == "null" && of(t).Has(name) {
+			b = append(b[:start], `""`...)
+		}
+		return b
+	}
+	f.Set = func(t *T, v any) {
+		of(t).Set(name, v == "")
+		set(t, v)
+	}
+	return f
+}
+
+// NeverNull makes a text that is null when it is empty one that is just empty then.
+func (f Field[T]) NeverNull() Field[T] {
+	get := f.Get
+	return f.Show(func(t *T) any {
+		if v := get(t); v != nil {
+			return v
+		}
+		return ""
+	})
+}
+
 // Said is a string that requests never set, null when it is empty.
 func Said[T any](name string, since microversion.Version, get func(*T) string) Field[T] {
 	f := Computed[T](name, since, func(t *T) any {

@@ -20,6 +20,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		run  func(*testing.T, *store.Store)
 	}{
 		{"NodeRoundTrip", nodeRoundTrip},
+		{"EmptyTexts", emptyTexts},
 		{"Duplicates", duplicates},
 		{"StaleRevision", staleRevision},
 		{"NarrowWrites", narrowWrites},

@@ -1,0 +1,1 @@
+ALTER TABLE nodes ADD COLUMN empty_texts TEXT NOT NULL DEFAULT ''

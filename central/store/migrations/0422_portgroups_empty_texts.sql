@@ -1,0 +1,1 @@
+ALTER TABLE portgroups ADD COLUMN empty_texts TEXT NOT NULL DEFAULT ''

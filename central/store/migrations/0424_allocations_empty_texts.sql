@@ -1,0 +1,1 @@
+ALTER TABLE allocations ADD COLUMN empty_texts TEXT NOT NULL DEFAULT ''

@@ -1,0 +1,1 @@
+ALTER TABLE runbooks ADD COLUMN empty_texts TEXT NOT NULL DEFAULT ''

@@ -1,0 +1,1 @@
+ALTER TABLE inspection_rules ADD COLUMN empty_texts TEXT NOT NULL DEFAULT ''
