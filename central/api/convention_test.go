@@ -352,6 +352,7 @@ func TestVersionNegotiation(t *testing.T) {
 		{"OpenStack-API-Version", "baremetal 1.50", "1.50"},
 		{"OpenStack-API-Version", "compute 2.1, baremetal latest", "1.115"},
 		{"OpenStack-API-Version", "compute 2.1", "1.1"},
+		{"X-OpenStack-Ironic-API-Version", "", "1.1"},
 		{"X-Nothing", "", "1.1"},
 	} {
 		a := b.do("GET", "/v1/nodes", "", "", tt.header, tt.value)

@@ -47,8 +47,6 @@ func Negotiate(h http.Header) (Version, error) {
 		asked, name = strings.TrimSpace(first(h[header])), Header
 	}
 	switch {
-	case asked == "" && len(h[header]) > 0:
-		return 0, &NotAcceptableError{fmt.Sprintf("Invalid value for %s header", name)} // it is there, and names nothing
 	case asked == "":
 		return Min, nil
 	case strings.EqualFold(asked, "latest"):
