@@ -219,6 +219,8 @@ func TestNotifications(t *testing.T) {
 	b.want(202, "PUT", "/v1/nodes/n1/maintenance", "1.115", `{"reason":"fans"}`)
 	b.want(202, "DELETE", "/v1/nodes/n1/maintenance", "1.115", "")
 	b.want(202, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"manage"}`)
+	b.move("n1", provision.Enroll, provision.NoState, nil) // the verification has failed
+	b.want(202, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"manage"}`)
 	b.move("n1", provision.Manageable, provision.NoState, nil)
 	b.want(202, "PUT", "/v1/nodes/n1/states/power", "1.115", `{"target":"power on"}`)
 	b.move("n1", provision.CleanFail, provision.Manageable, nil)
@@ -227,7 +229,7 @@ func TestNotifications(t *testing.T) {
 	ids := map[string]bool{}
 	for _, want := range []string{"node.create.start", "node.create.end", "port.create.start", "port.create.end", "node.update.start", "node.update.end",
 		"node.maintenance_set.start", "node.maintenance_set.end", "node.maintenance_set.start", "node.maintenance_set.end",
-		"node.provision_set.start", "node.provision_set.end", "node.power_set.start", "node.provision_set.error", "port.delete.start", "port.delete.end"} {
+		"node.provision_set.start", "node.provision_set.error", "node.provision_set.start", "node.provision_set.end", "node.power_set.start", "node.provision_set.error", "port.delete.start", "port.delete.end"} {
 		e := r.next()
 		var m message
 		if err := json.Unmarshal([]byte(e.data), &m); err != nil || e.kind != "baremetal."+want || m.Type != e.kind || m.Payload.Data["uuid"] == nil {

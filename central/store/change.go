@@ -190,6 +190,8 @@ func provisionPhase(was provision.State, is shown) string {
 	switch {
 	case d.Kind == provision.Failed || is.state == provision.Error:
 		return "error"
+	case was == provision.Verifying && is.state == provision.Enroll:
+		return "error" // a failed verification rests where it began
 	case !busy(was) && busy(is.state):
 		return "start"
 	case busy(was) && !busy(is.state):
