@@ -62,8 +62,10 @@ func (k *Key) openAlone(node, sealed string) (string, error) {
 // Sealed reports whether v is a sealed value.
 func Sealed(v string) bool { return strings.HasPrefix(v, Prefix) }
 
-// secretWords mark a field as secret wherever they occur in its name.
-var secretWords = []string{"password", "secret", "token", "auth_key", "priv_key", "private_key", "passphrase", "community"}
+// secretWords mark a field as secret wherever they occur in its name. They are the words that
+// OpenStack's services mask, but for those of other services, and SNMP's.
+var secretWords = []string{"password", "secret", "token", "auth_key", "priv_key", "private_key", "passphrase", "community",
+	"adminpass", "admin_pass", "new_pass", "sys_pswd", "encrypted_key", "fernetkey", "sslkey"}
 
 // IsSecret reports whether a field of driver_info of that name holds a secret.
 func IsSecret(field string) bool {
