@@ -21,7 +21,7 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 	have := s.Describe()
 	for name, first := range map[string]map[string]string{
 		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "network": "flat", "rescue": "no-rescue"},
-		"fake-hardware": {"power": "fake", "vendor": "fake"},
+		"fake-hardware": {"power": "fake", "vendor": "fake", "network": "flat", "storage": "noop"},
 	} {
 		for _, kind := range node.InterfaceKinds {
 			if len(have[name][kind]) == 0 {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -57,8 +58,10 @@ func (f *Fleet) Type() driver.Type {
 		case "deploy":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "ramdisk", Impl: liveDeploy{deploy{base{f, kind}}}},
 				driver.Named{Name: "custom-agent", Impl: customDeploy{deploy{base{f, kind}}}})
-		case "network", "storage":
+		case "network":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "noop", Impl: none.Noop{}})
+		case "storage": // Ironic's default is noop, whatever the hardware type has
+			t.Interfaces[kind] = slices.Insert(t.Interfaces[kind], 0, driver.Named{Name: "noop", Impl: none.Noop{}})
 		}
 	}
 	return t
