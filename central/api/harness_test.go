@@ -154,17 +154,20 @@ func (b *bench) want(status int, method, path, version, body string) answer {
 	return a
 }
 
-// fault is the text of an error.
+// fault is the text of an error, and what its debuginfo adds.
 func (a answer) fault(t testing.TB) string {
 	t.Helper()
 	var outer struct {
 		Message string `json:"error_message"`
 	}
-	var inner struct{ Faultstring, Description string }
+	var inner struct{ Faultstring, Description, Debuginfo string }
 	if json.Unmarshal([]byte(a.body), &outer) != nil || json.Unmarshal([]byte(outer.Message), &inner) != nil {
 		t.Fatalf("no doubly encoded error: %s", a.body)
 	}
-	return inner.Faultstring + inner.Description
+	if inner.Debuginfo != "" {
+		inner.Debuginfo = " " + inner.Debuginfo
+	}
+	return inner.Faultstring + inner.Description + inner.Debuginfo
 }
 
 func (a answer) object(t testing.TB) map[string]any {

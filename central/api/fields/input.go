@@ -152,7 +152,7 @@ const patched = "patch"
 
 // null refuses null where a field is solid.
 func (t *Table[T]) null(called string, f *Field[T]) error {
-	return wire.Invalid("Schema error for %s: %s: None is not of type '%s'", called, f.Name, cmp.Or(f.Type, "array")) // lists name none
+	return wire.Invalid("Schema error for %s: None is not of type '%s'", called, cmp.Or(f.Type, "array")).Detailed("in %s", f.Name) // lists name none
 }
 
 // check reads a value of an item that errors call so. rule is what speaks against a value
@@ -171,7 +171,7 @@ func (t *Table[T]) check(called string, f *Field[T], v any) (value any, rule, er
 	if no, isText := errors.AsType[*notBoolean](err); isText {
 		return nil, nil, wire.Invalid("Invalid %s: %v", f.Name, no)
 	}
-	return nil, nil, wire.Invalid("Schema error for %s: %s: %v", called, f.Name, err)
+	return nil, nil, wire.Invalid("Schema error for %s: %v", called, err).Detailed("in %s", f.Name)
 }
 
 // unheard reports whether requests of version v do not know the field.

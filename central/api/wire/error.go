@@ -26,11 +26,26 @@ const (
 // Error is an answer that says no.
 type Error struct {
 	Status int
-	Text   string
+	Text   string // where Ironic refuses the same, in its words
+	// Detail is what Ironic would not have said: which field, which version is needed. The
+	// service's shape has it as debuginfo.
+	Detail string
 	Shape  Shape
 }
 
-func (e *Error) Error() string { return e.Text }
+// Error is the text with its detail, for logs.
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return e.Text
+	}
+	return e.Text + " (" + e.Detail + ")"
+}
+
+// Detailed sets Detail and returns e.
+func (e *Error) Detailed(format string, args ...any) *Error {
+	e.Detail = fmt.Sprintf(format, args...)
+	return e
+}
 
 // HTTPStatus is the status of the answer.
 func (e *Error) HTTPStatus() int { return e.Status }
@@ -47,7 +62,7 @@ func Invalid(format string, args ...any) *Error {
 
 // NotAcceptable is the 406 for something that is newer than the request's version.
 func NotAcceptable(what string, since microversion.Version) *Error {
-	return Errorf(http.StatusNotAcceptable, "Request not acceptable. %s needs API version %s or newer", what, since)
+	return Errorf(http.StatusNotAcceptable, "Request not acceptable.").Detailed("%s needs API version %s or newer", what, since)
 }
 
 // FrameworkError makes an error of the framework's shape; an empty text gives
@@ -110,11 +125,19 @@ func (e *Error) Body() []byte {
 			Code  string  `json:"faultcode"`
 			Text  string  `json:"faultstring"`
 			Debug *string `json:"debuginfo"`
-		}{code, e.Text, nil}
+		}{Code: code, Text: e.Text, Debug: e.debug()}
 	}
 	return encode(struct {
 		Message string `json:"error_message"`
 	}{string(encode(inner))})
+}
+
+// debug is null where there is nothing to add, as in Ironic.
+func (e *Error) debug() *string {
+	if e.Detail == "" {
+		return nil
+	}
+	return &e.Detail
 }
 
 // encode marshals a value that cannot fail to.
