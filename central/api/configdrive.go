@@ -22,7 +22,7 @@ func readConfigDrive(v microversion.Version, e provision.Event, drive any) (stri
 	case e == provision.EventRebuild:
 		return "", wire.Invalid("A config drive on rebuild needs API version %s or newer", rebuildDriveSince)
 	default:
-		return "", wire.Invalid("Adding a config drive is only supported when setting provision state to active or rebuild")
+		return "", wire.Invalid("Adding a config drive is only supported when setting provision state to active, rebuild")
 	}
 	switch drive := drive.(type) {
 	case string:

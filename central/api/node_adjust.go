@@ -25,7 +25,7 @@ func (s *Server) nodeAdjust() Resource {
 }
 
 // bootModes are the boot modes there are.
-var bootModes = []string{"uefi", "bios"}
+var bootModes = []string{"bios", "uefi"}
 
 // argument reads the one argument of a request.
 func (r *Request) argument(name string) (any, error) {
@@ -60,7 +60,10 @@ func (s *Server) setBootMode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	mode, _ := v.(string)
+	mode, isText := v.(string)
+	if !isText && v != nil {
+		return Reply{}, wire.Invalid("Expected string for target: %.80s", said(v))
+	}
 	if !slices.Contains(bootModes, mode) {
 		return Reply{}, wire.Invalid("Invalid boot mode %.40s requested for node. Allowed boot modes are: %s", said(v), strings.Join(bootModes, ", "))
 	}

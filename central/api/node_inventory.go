@@ -24,7 +24,7 @@ func (s *Server) showInventory(r *Request) (Reply, error) {
 	}
 	inventory, err := s.Store.Inventory(r.Context(), n.UUID)
 	if errors.Is(err, store.ErrNotFound) {
-		return Reply{}, wire.Errorf(http.StatusNotFound, "Node inventory record for node %s could not be found. The node was never inspected.", n.UUID)
+		return Reply{}, wire.Errorf(http.StatusNotFound, "Node inventory record for node %s could not be found.", n.UUID).Detailed("the node was never inspected")
 	}
 	if err != nil {
 		return Reply{}, storeError(err)

@@ -166,7 +166,7 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	}
 	if fault, given := r.Query["fault"]; given {
 		if !slices.Contains(faults, fault) {
-			return q, p, wire.Invalid("Unrecognized fault \"%.80s\" is specified, allowed faults are ['%s']", fault, strings.Join(faults, "', '"))
+			return q, p, wire.Invalid("Unrecognized fault \"%.80s\" is specified, allowed faults are ('%s')", fault, strings.Join(faults, "', '"))
 		}
 		q.Fault = &fault
 	}

@@ -90,7 +90,7 @@ func (s *Server) setBootDevice(r *Request) (Reply, error) {
 	}
 	device, _ := body["boot_device"].(string)
 	if !slices.Contains(bootDevices, device) {
-		return Reply{}, wire.Invalid("Invalid boot device %.40s specified. There are %s.", said(body["boot_device"]), strings.Join(bootDevices, ", "))
+		return Reply{}, wire.Invalid("Invalid boot device %.40s specified.", said(body["boot_device"])).Detailed("there are %s", strings.Join(bootDevices, ", "))
 	}
 	persistent := false
 	if body["persistent"] != nil {

@@ -50,14 +50,17 @@ func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power
 		if seconds != 0 && r.Version < softPowerSince {
 			return p, wire.NotAcceptable("The argument timeout", softPowerSince)
 		}
-		if !isWhole || seconds < 1 || seconds > maxPowerTimeout {
-			return p, wire.Invalid("timeout has to be positive integer, of %d seconds at most", maxPowerTimeout)
+		if !isWhole {
+			return p, wire.Invalid("Expected an integer for timeout: %.80s", said(body["timeout"]))
+		}
+		if seconds < 1 || seconds > maxPowerTimeout {
+			return p, wire.Invalid("timeout has to be positive integer").Detailed("of %d seconds at most", maxPowerTimeout)
 		}
 		p.TimeoutSeconds = seconds
 	}
 	if !slices.Contains(dispatch.PowerTargets, p.Target) {
-		return p, wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\". The power targets are '%s'.",
-			said(body["target"]), r.Param(0), cmp.Or(n.PowerState, "None"), strings.Join(dispatch.PowerTargets, "', '"))
+		return p, wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\".",
+			said(body["target"]), r.Param(0), cmp.Or(n.PowerState, "None")).Detailed("the power targets are '%s'", strings.Join(dispatch.PowerTargets, "', '"))
 	}
 	return p, nil
 }

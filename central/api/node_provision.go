@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
@@ -61,7 +60,7 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 // readProvision reads what the request asks of n; runbook is the one that it names, empty
 // for none.
 func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.Provision, runbook string, err error) {
-	if _, err := targetOf(body); err != nil {
+	if err := checkKinds(body); err != nil {
 		return p, "", err
 	}
 	name := said(body["target"])
@@ -112,6 +111,34 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 	return p, runbook, nil
 }
 
+// checkKinds refuses arguments whose values are of a kind that no action takes, whatever is
+// asked for and of what node.
+func checkKinds(body map[string]any) error {
+	for _, name := range []string{"target", "rescue_password"} {
+		if _, isText := body[name].(string); !isText && body[name] != nil {
+			return wire.Invalid("Expected string for %s: %.80s", name, said(body[name]))
+		}
+	}
+	for _, name := range []string{"clean_steps", "deploy_steps", "service_steps"} {
+		if _, isList := body[name].([]any); !isList && body[name] != nil {
+			return wire.Invalid("Expected types <class 'NoneType'>, <class 'list'> for %s: %.80s", name, said(body[name]))
+		}
+	}
+	switch body["configdrive"].(type) {
+	case nil, string, map[string]any:
+	default:
+		return wire.Invalid("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %.80s", said(body["configdrive"]))
+	}
+	if _, isText := body["runbook"].(string); !isText && body["runbook"] != nil {
+		return wire.Invalid("Expected types <class 'NoneType'>, <class 'str'> for runbook: %.80s", said(body["runbook"]))
+	}
+	if body["disable_ramdisk"] == nil {
+		return nil
+	}
+	_, err := truth("disable_ramdisk", body["disable_ramdisk"])
+	return err
+}
+
 // empty reports whether an argument is there and yet says nothing.
 func empty(name string, v any) bool {
 	switch v := v.(type) {
@@ -150,10 +177,10 @@ func readDisableRamdisk(r *Request, p *dispatch.Provision, v any) error {
 	case provision.EventService:
 		since = serviceRamdiskSince
 	default:
-		return wire.Invalid("\"disable_ramdisk\" is only valid when setting target provision state to clean or service")
+		return wire.Invalid("disable_ramdisk is supported only with manual cleaning or servicing")
 	}
 	if r.Version < since {
-		return wire.Errorf(http.StatusNotAcceptable, "Request not acceptable. The argument disable_ramdisk needs API version %s or newer", since)
+		return wire.NotAcceptable("The argument disable_ramdisk", since)
 	}
 	var err error
 	p.DisableRamdisk, err = truth("disable_ramdisk", v)

@@ -33,7 +33,7 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 	}
 	config, isObject := body.(map[string]any)
 	if !isObject && body != nil { // no body at all takes the target back, as an empty one does
-		return Reply{}, wire.Invalid("The request's body must be a JSON object")
+		return Reply{}, wire.Invalid("Expected types <class 'dict'> for target_raid_config: %s", wire.Repr(body))
 	}
 	n, err := s.node(r, r.Param(0))
 	if err == nil && dispatch.Busy(n) { // nothing of it concerns work that waits

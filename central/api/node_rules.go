@@ -25,7 +25,8 @@ func checkChange(before, n *store.Node, c *nodeChange) error {
 	}
 	state := before.ProvisionState
 	if n.Protected && !before.Protected && !state.In(provision.ProtectAllowed) {
-		return conflict("Node %s can only be made protected in provision states %s, the current state is '%s'", n.UUID, words(provision.ProtectAllowed), state)
+		return conflict("Node %s can only be made protected in provision states %s, the current state is '%s'", n.UUID,
+			strings.ReplaceAll(words(provision.ProtectAllowed), ", ", " or "), state)
 	}
 	if before.Owner != n.Owner && state == provision.Active && !c.mayMove {
 		return conflict("Cannot update owner of node \"%s\" while it is in state \"%s\".", n.UUID, state)

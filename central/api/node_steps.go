@@ -19,14 +19,15 @@ var stepKinds = []string{"vendor", "power", "management", "firmware", "deploy", 
 type stepRule struct {
 	events   []provision.Event
 	kinds    []string
-	required bool // the events cannot do without
-	priority bool // each step must say its priority, and its arguments
+	verb     string // what Ironic's errors call the events
+	required bool   // the events cannot do without
+	priority bool   // each step must say its priority, and its arguments
 }
 
 var stepsOf = map[string]stepRule{
-	"clean_steps":   {[]provision.Event{provision.EventClean}, stepKinds, true, false},
-	"service_steps": {[]provision.Event{provision.EventService}, stepKinds, true, false},
-	"deploy_steps":  {[]provision.Event{provision.EventDeploy, provision.EventRebuild}, stepKinds, false, true},
+	"clean_steps":   {[]provision.Event{provision.EventClean}, stepKinds, "clean", true, false},
+	"service_steps": {[]provision.Event{provision.EventService}, stepKinds, "service", true, false},
+	"deploy_steps":  {[]provision.Event{provision.EventDeploy, provision.EventRebuild}, stepKinds, "active or rebuild", false, true},
 }
 
 // readSteps reads the list of steps that the verb takes and refuses the others. runbook:
@@ -40,7 +41,7 @@ func readSteps(r *Request, p *dispatch.Provision, body map[string]any, runbook b
 			return wire.Invalid("%q is required when setting target provision state to %s", name, p.Verb.Name)
 		case v == nil:
 		case !takes:
-			return wire.Invalid("%q is not valid when setting target provision state to %s", name, p.Verb.Name)
+			return wire.Invalid("%q is only valid when setting target provision state to %s", name, rule.verb).Detailed("not to %s", p.Verb.Name)
 		case name == "deploy_steps" && r.Version < deployStepsSince:
 			return wire.NotAcceptable("The argument deploy_steps", deployStepsSince)
 		default:
@@ -55,9 +56,9 @@ func readSteps(r *Request, p *dispatch.Provision, body map[string]any, runbook b
 }
 
 func parseSteps(name string, v any, rule stepRule) ([]work.Step, error) {
-	list, ok := v.([]any)
-	if !ok || len(list) > maxSteps {
-		return nil, wire.Invalid("Schema error for %s: it must be a list of at most %d steps", name, maxSteps)
+	list, _ := v.([]any) // as readProvision has seen
+	if len(list) > maxSteps {
+		return nil, wire.Invalid("Invalid %s: these are %d steps, of %d at most", name, len(list), maxSteps)
 	}
 	steps := make([]work.Step, len(list))
 	for i, item := range list {

@@ -75,7 +75,7 @@ func checkLinkVersion(r *Request, p *store.Port) error {
 		return wire.NotAcceptable("Field local_link_connection/network_type", linkNetwork)
 	}
 	if hasVTEP(link) && !vtepKnown(r.Version) {
-		return wire.Errorf(http.StatusNotAcceptable, "Request not acceptable. A VTEP gateway as local_link_connection needs an API version from %s to below %s",
+		return wire.Errorf(http.StatusNotAcceptable, "Request not acceptable.").Detailed("A VTEP gateway as local_link_connection needs an API version from %s to below %s",
 			vtepSince, vtepUntil)
 	}
 	if p.IsSmartNIC && len(link) > 0 && !hasAll(link, []string{"port_id", "hostname"}) {

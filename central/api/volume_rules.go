@@ -30,14 +30,14 @@ func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, kind,
 		}
 		n, err := s.linkedNode(ctx, r, tx, id)
 		if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusBadRequest && before == "" {
-			return wire.Invalid("Invalid input for field/attribute node_uuid. Value: '%s'. %s", id, e.Text)
+			return wire.Invalid("Invalid input for field/attribute node_uuid. Value: '%s'. ", id).Detailed("%s", e.Text)
 		}
 		if err != nil {
 			return err
 		}
 		if before != "" && n.PowerState != poweredOff && (after != "" || !n.ProvisionState.In(volumesGoFreely)) {
-			return wire.Invalid("The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\". It must be powered off.",
-				action, n.UUID, cmp.Or(n.PowerState, "None"))
+			return wire.Invalid("The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".",
+				action, n.UUID, cmp.Or(n.PowerState, "None")).Detailed("it must be powered off")
 		}
 		if before != "" && id != before {
 			if err := s.allowed(r, "baremetal:volume:update", n); err != nil {

@@ -58,19 +58,36 @@ type Dispatcher struct {
 // Refusal is a request that is not accepted, with the HTTP status that says so.
 type Refusal struct {
 	Status int
-	Text   string
+	Text   string // where Ironic refuses the same, in its words
+	// Detail is what Ironic would not have said.
+	Detail string
 	// Locked is the UUID of a node whose open work alone is in the way, so that the same
 	// request may be accepted once that has ended; else empty.
 	Locked string
 }
 
-func (e *Refusal) Error() string { return e.Text }
+// Error is the text with its detail, for logs.
+func (e *Refusal) Error() string {
+	if e.Detail == "" {
+		return e.Text
+	}
+	return e.Text + " (" + e.Detail + ")"
+}
+
+// Answer is what the client is told: the text, and the detail beside it.
+func (e *Refusal) Answer() (text, detail string) { return e.Text, e.Detail }
 
 // HTTPStatus is the status of the answer.
 func (e *Refusal) HTTPStatus() int { return e.Status }
 
-func refuse(status int, format string, args ...any) error {
+func refuse(status int, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Text: fmt.Sprintf(format, args...)}
+}
+
+// detailed sets Detail and returns e.
+func (e *Refusal) detailed(format string, args ...any) *Refusal {
+	e.Detail = fmt.Sprintf(format, args...)
+	return e
 }
 
 // Locked is the refusal of a request about a node that has open work, and that may be
@@ -94,8 +111,8 @@ func Occupied(n *store.Node) error {
 	if holder == "" {
 		holder = "a conductor that is not known yet"
 	}
-	return refuse(http.StatusConflict, "Node %s is locked by host %s, please retry after the current operation is completed. "+
-		"(It is doing %q, work %s.)", n.UUID, holder, n.WorkVerb, n.WorkID)
+	return refuse(http.StatusConflict, "Node %s is locked by host %s, please retry after the current operation is completed.", n.UUID, holder).
+		detailed("it is doing %q, work %s", n.WorkVerb, n.WorkID)
 }
 
 // Owner returns the rackd that serves a node; while its site is away, the one that

@@ -56,7 +56,8 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		case n.WorkID != "":
 			return locked
 		case n.DisablePowerOff && (p.Target == PowerOff || p.Target == SoftPowerOff):
-			return refuse(http.StatusConflict, "Failed to set node power state to %s: node %s must not be powered off (disable_power_off).", p.Target, n.UUID)
+			return refuse(http.StatusConflict, "Failed to set node power state to %s.", p.Target).
+				detailed("node %s must not be powered off (disable_power_off)", n.UUID)
 		}
 		owner, err := d.workOwner(n)
 		if err != nil {

@@ -116,8 +116,8 @@ func check(n *store.Node, p *Provision) (provision.Transition, error) {
 		return none, err
 	}
 	if since := p.Verb.SinceIn(state); p.Version < since {
-		return none, refuse(http.StatusNotAcceptable, "Request not acceptable. The action %q in state %q needs API version 1.%d or newer",
-			p.Verb.Name, state, since)
+		return none, refuse(http.StatusNotAcceptable, "Request not acceptable.").
+			detailed("The action %q in state %q needs API version 1.%d or newer", p.Verb.Name, state, since)
 	}
 	if Busy(n) {
 		return none, Locked(n)

@@ -132,7 +132,7 @@ func (f Field[T]) Filled() Field[T] {
 func (f Field[T]) OneOf(words ...string) Field[T] {
 	return f.Where(func(v any) error {
 		if s, ok := v.(string); ok && !slices.Contains(words, s) {
-			return fmt.Errorf("%.40q is not one of ['%s']", s, strings.Join(words, "', '"))
+			return fmt.Errorf("%s is not one of ['%s']", wire.Repr(s), strings.Join(words, "', '"))
 		}
 		return nil
 	})

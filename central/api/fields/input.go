@@ -118,6 +118,9 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 			return nil, err
 		}
 		if f.Required && value == nil {
+			if becomesNull(ops, name) {
+				return nil, t.null(patched, f)
+			}
 			return nil, wire.Invalid("Schema error for patch: '%s' is a required property", name)
 		}
 		doc[name] = value
@@ -127,6 +130,17 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		f.Set(obj, doc[name])
 	}
 	return touched, nil
+}
+
+// becomesNull reports whether the last operation about the whole of a field gives it null,
+// and does not take it away.
+func becomesNull(ops []patch.Op, name string) bool {
+	for _, op := range slices.Backward(ops) {
+		if op.Root() == name && op.Whole() {
+			return op.Kind != patch.Remove
+		}
+	}
+	return false
 }
 
 // Same reports whether a and b do not differ in any field that a PATCH may set.
@@ -171,7 +185,11 @@ func (t *Table[T]) check(called string, f *Field[T], v any) (value any, rule, er
 	if no, isText := errors.AsType[*notBoolean](err); isText {
 		return nil, nil, wire.Invalid("Invalid %s: %v", f.Name, no)
 	}
-	return nil, nil, wire.Invalid("Schema error for %s: %v", called, err).Detailed("in %s", f.Name)
+	text := err.Error()
+	if f.Required { // null would be none of the kinds
+		text = strings.TrimSuffix(text, ", 'null'")
+	}
+	return nil, nil, wire.Invalid("Schema error for %s: %s", called, text).Detailed("in %s", f.Name)
 }
 
 // unheard reports whether requests of version v do not know the field.

@@ -134,7 +134,7 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 		return wire.NotAcceptable("Sorting by "+key, f.Since)
 	}
 	if !f.SortKey {
-		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)
+		return wire.Invalid("The sort_key value \"%s\" is an invalid field for sorting", key)
 	}
 	return nil
 }

@@ -2,11 +2,12 @@
 // remove only, one operation after the other.
 //
 // It knows no resource: which attributes exist and may change is the caller's
-// matter. It imports wire only. Apply changes the document that it is given, so
+// matter. It imports wire, and seal for which names are secret. Apply changes the document that it is given, so
 // callers give it a copy (Clone).
 package patch
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // Kind is what an operation does.
@@ -38,6 +40,8 @@ type Op struct {
 	Path  string   // as the client wrote it
 	Steps []string // the path's unescaped parts, at least one
 	Value any
+
+	valued bool // the client gave a value, perhaps null
 }
 
 // Root is the attribute that the operation is about.
@@ -52,9 +56,16 @@ type Error struct {
 	Reason string
 }
 
-// Error names the operation without its value, which may be long or secret.
+// Error names the operation; a value that is long is cut, and one of a secret masked.
 func (e *Error) Error() string {
-	return fmt.Sprintf("Couldn't apply patch '{'op': '%s', 'path': %s}'. Reason: %s", e.Op.Kind, wire.Repr(e.Op.Path), e.Reason)
+	value := ""
+	if e.Op.valued {
+		value = ", 'value': " + wire.Repr(e.Op.Value)
+		if seal.IsSecret(e.Op.Steps[len(e.Op.Steps)-1]) {
+			value = ", 'value': '******'"
+		}
+	}
+	return fmt.Sprintf("Couldn't apply patch '{'op': '%s', 'path': %s%s}'. Reason: %s", e.Op.Kind, wire.Repr(e.Op.Path), value, e.Reason)
 }
 
 // HTTPStatus is 400.
@@ -123,7 +134,7 @@ func (o *Op) read(item any) error {
 	if !given && o.Kind != Remove {
 		return &Error{*o, "The operation does not contain a 'value' member"}
 	}
-	o.Value = value
+	o.Value, o.valued = value, given
 	return nil
 }
 
@@ -160,7 +171,27 @@ func change(container any, steps []string, op *Op) (any, error) {
 	case []any:
 		return changeList(c, steps, op)
 	}
-	return nil, &Error{*op, fmt.Sprintf("there is no object or list that holds %q", steps[0])}
+	return nil, &Error{*op, noContainer(container, steps[0])}
+}
+
+// noContainer says that nothing is in a value under a name, in the words of the library that
+// Ironic applies patches with: to it a text is a sequence.
+func noContainer(v any, name string) string {
+	class := "NoneType"
+	switch v := v.(type) {
+	case string:
+		return wire.Repr(name) + " is not a valid sequence index"
+	case bool:
+		class = "bool"
+	case json.Number:
+		class = "int"
+		if strings.ContainsAny(v.String(), ".eE") {
+			class = "float"
+		}
+	case int64:
+		class = "int"
+	}
+	return "Document '<class '" + class + "'>' does not support indexing, must be mapping/sequence or support __getitem__"
 }
 
 func changeObject(c map[string]any, steps []string, op *Op) (any, error) {

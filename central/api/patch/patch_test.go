@@ -54,3 +54,30 @@ func FuzzApply(f *testing.F) {
 		}
 	})
 }
+
+// TestErrorsAreInTheWordsOfIronic: clients compare them. Values of secrets are masked.
+func TestErrorsAreInTheWordsOfIronic(t *testing.T) {
+	for _, c := range []struct{ op, want string }{
+		{`{"op":"remove","path":"/extra/b"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/extra/b'}'. Reason: can't remove a non-existent object 'b'"},
+		{`{"op":"replace","path":"/extra/b","value":[1,null]}`, "Couldn't apply patch '{'op': 'replace', 'path': '/extra/b', 'value': [1, None]}'. Reason: can't replace a non-existent object 'b'"},
+		{`{"op":"replace","path":"/extra/password","value":"hush"}`, "Couldn't apply patch '{'op': 'replace', 'path': '/extra/password', 'value': '******'}'. Reason: can't replace a non-existent object 'password'"},
+		{`{"op":"add","path":"/name/a","value":null}`, "Couldn't apply patch '{'op': 'add', 'path': '/name/a', 'value': None}'. Reason: 'a' is not a valid sequence index"},
+		{`{"op":"remove","path":"/owner/a"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/owner/a'}'. Reason: Document '<class 'NoneType'>' does not support indexing, must be mapping/sequence or support __getitem__"},
+		{`{"op":"remove","path":"/protected/a"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/protected/a'}'. Reason: Document '<class 'bool'>' does not support indexing, must be mapping/sequence or support __getitem__"},
+		{`{"op":"remove","path":"/extra/n/a"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/extra/n/a'}'. Reason: Document '<class 'int'>' does not support indexing, must be mapping/sequence or support __getitem__"},
+		{`{"op":"remove","path":"/extra/f/a"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/extra/f/a'}'. Reason: Document '<class 'float'>' does not support indexing, must be mapping/sequence or support __getitem__"},
+	} {
+		body, err := wire.Decode([]byte("[" + c.op + "]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ops, err := Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := map[string]any{"name": "n1", "owner": nil, "protected": false, "extra": map[string]any{"n": json.Number("1"), "f": json.Number("1.5")}}
+		if err := Apply(doc, ops[0]); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, want %s", c.op, err, c.want)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func FrameworkError(status int, text string) *Error {
 }
 
 // AsError turns any error into an answer: an *Error, or whatever says its own
-// status, or else a 500 whose cause stays in the log.
+// status and perhaps its text and detail apart, or else a 500 whose cause stays in the log.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -95,7 +95,11 @@ func AsError(err error) *Error {
 		HTTPStatus() int
 	}
 	if errors.As(err, &own) {
-		return &Error{Status: own.HTTPStatus(), Text: own.Error()}
+		e := &Error{Status: own.HTTPStatus(), Text: own.Error()}
+		if split, ok := own.(interface{ Answer() (text, detail string) }); ok {
+			e.Text, e.Detail = split.Answer()
+		}
+		return e
 	}
 	return &Error{Status: http.StatusInternalServerError,
 		Text: "The server could not complete the request; its log tells why under this answer's request id."}

@@ -95,3 +95,24 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
+
+// TestDetails: what Ironic would not have said is beside its words, and in the log.
+func TestDetails(t *testing.T) {
+	e := NotAcceptable("Field owner", 50)
+	if got, want := string(e.Body()), `{"error_message":"{\"faultcode\":\"Client\",\"faultstring\":\"Request not acceptable.\",\"debuginfo\":\"Field owner needs API version 1.50 or newer\"}"}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := e.Error(), "Request not acceptable. (Field owner needs API version 1.50 or newer)"; got != want {
+		t.Errorf("the log says %s, want %s", got, want)
+	}
+	if got, want := AsError(twoTexts{}), (Error{Status: 409, Text: "no", Detail: "because"}); *got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// twoTexts is an error that says its text and its detail apart.
+type twoTexts struct{}
+
+func (twoTexts) Error() string                 { return "no (because)" }
+func (twoTexts) HTTPStatus() int               { return 409 }
+func (twoTexts) Answer() (text, detail string) { return "no", "because" }
