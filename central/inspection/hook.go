@@ -105,6 +105,11 @@ func hookNames() []string {
 
 // hooks runs what hooks do before the rules of a phase.
 func (p *Processor) hooks(s *Subject, phase Phase) error {
+	if phase == Main && s.outOfBand() {
+		if err := toldByBMC(s); err != nil {
+			return err
+		}
+	}
 	for _, name := range p.set.Hooks {
 		run := map[Phase]func(*Processor, *Subject) error{Preprocess: hookTable[name].look, Main: hookTable[name].do}[phase]
 		if run == nil {

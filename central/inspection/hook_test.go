@@ -195,3 +195,39 @@ func TestCalls(t *testing.T) {
 		t.Errorf("%d requests, want 2: no retries were asked for", n)
 	}
 }
+
+// What a BMC tells becomes properties whichever hooks are chosen; no ramdisk has booted, so each
+// interface gets a port.
+func TestToldByBMC(t *testing.T) {
+	told := func(change func(*Subject)) (*Subject, error) {
+		s := newSubject(t)
+		s.Node.Interfaces = map[string]string{"inspect": "redfish"}
+		s.Node.Properties = map[string]any{"capabilities": "a:b"}
+		s.Plugin = map[string]any{"local_gb": 99.0}
+		delete(s.part("boot"), "pxe_interface")
+		change(s)
+		return s, Default().Run(s, nil)
+	}
+	s, err := told(func(*Subject) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Node.Properties; p["local_gb"] != int64(99) || p["memory_mb"] == nil || p["cpu_arch"] != "x86_64" || p["capabilities"] != "a:b,boot_mode:uefi" {
+		t.Errorf("properties %v", p)
+	}
+	if len(s.Added) == 0 {
+		t.Error("no port was added")
+	}
+	s, err = told(func(s *Subject) {
+		s.Node.Properties["capabilities"], s.Node.Properties["memory_mb"], s.Node.Properties["cpu_arch"] = "boot_mode:bios", "1", "aarch64"
+		delete(s.Inventory, "memory")
+		s.part("cpu")["architecture"] = ""
+		s.Plugin = map[string]any{}
+	})
+	if p := s.Node.Properties; err != nil || p["local_gb"] != int64(0) || p["memory_mb"] != "1" || p["cpu_arch"] != "aarch64" || p["capabilities"] != "boot_mode:bios" {
+		t.Errorf("properties %v, error %v, of a BMC that tells nothing", p, err)
+	}
+	if _, err = told(func(s *Subject) { delete(s.Inventory, "memory") }); err == nil || !strings.Contains(err.Error(), "memory_mb") {
+		t.Errorf("without any memory: %v", err)
+	}
+}

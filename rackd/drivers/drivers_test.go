@@ -34,6 +34,9 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if inspect := have["redfish"]["inspect"]; !slices.Contains(inspect, "redfish") {
+		t.Errorf("redfish has the inspect interfaces %v, and not redfish's", inspect)
+	}
 	if p, err := s.Properties("redfish"); err != nil || p["redfish_address"] == "" {
 		t.Errorf("properties of redfish: %v, %v", p, err)
 	}

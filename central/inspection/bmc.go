@@ -1,0 +1,27 @@
+package inspection
+
+import (
+	"strings"
+)
+
+// outOfBand reports whether the node's BMC has told what was found: no ramdisk has run.
+func (s *Subject) outOfBand() bool { return s.Node.Interfaces["inspect"] == "redfish" }
+
+// toldByBMC sets the properties that an inspection by the BMC sets whichever hooks are chosen:
+// the size of memory and of the disk, and, where nobody has said another, the boot mode. It
+// fails where the size of the memory is told neither by the BMC nor by an operator.
+func toldByBMC(s *Subject) error {
+	if err := memory(nil, s); err != nil {
+		return err
+	}
+	if s.Node.Properties["memory_mb"] == nil {
+		return failed("Failed to discover the following properties: memory_mb on node %s", s.Node.UUID)
+	}
+	size, _ := number(s.Plugin["local_gb"])
+	s.setProperty("local_gb", int64(size))
+	old, _ := s.Node.Properties["capabilities"].(string)
+	if strings.Contains(","+old, ",boot_mode:") {
+		return nil
+	}
+	return bootMode(nil, s)
+}

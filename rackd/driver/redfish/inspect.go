@@ -1,0 +1,245 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Inspection is the inspect interface "redfish": the BMC says what the machine is made of. The
+// machine's power stays as it is, and no ramdisk boots. What the BMC leaves out is left out of
+// the inventory; central says what must not be missing.
+type Inspection struct{ *Driver }
+
+// InspectSteps is one step, which only reads.
+func (i Inspection) InspectSteps(*node.Document) []driver.Step {
+	return []driver.Step{{Interface: "inspect", Name: "inspect_hardware", Kind: driver.Repeatable, Retries: 4, Pause: 5 * time.Second, NoRamdisk: true, Run: i.inspect}}
+}
+
+func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	var found map[string]any
+	size := int64(0)
+	err := i.pool.with(ctx, nil, t.Node, "inspect the machine", func(b *bmc, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
+		found, size, err = inventory(c, s)
+		return err
+	})
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	var inv agentapi.Inventory
+	sent, err := json.Marshal(found)
+	if err != nil {
+		return driver.Outcome{}, fmt.Errorf("node %s: the inventory that the BMC tells: %w", t.Node.Label(), err)
+	}
+	plugin, err := json.Marshal(map[string]any{"local_gb": size})
+	if err != nil {
+		return driver.Outcome{}, fmt.Errorf("node %s: the size of the disk that the BMC tells: %w", t.Node.Label(), err)
+	}
+	inv.Sent, inv.PluginData = sent, plugin
+	t.Record.Inventory(inv)
+	nics, _ := found["interfaces"].([]any)
+	disks, _ := found["disks"].([]any)
+	t.Record.Phase("inventory", fmt.Sprintf("by Redfish: %d NICs, %d disks", len(nics), len(disks)))
+	return driver.Done(), nil
+}
+
+// architectures are the words of inventories for Redfish's instruction sets.
+var architectures = map[string]string{"x86-64": "x86_64", "x86": "i686", "ARM-A64": "aarch64", "ARM-A32": "arm", "IA-64": "ia64",
+	"MIPS32": "mips", "MIPS64": "mips64"}
+
+// parts are the links of a system to what it is made of.
+type parts struct {
+	EthernetInterfaces, Processors, Storage, SimpleStorage ref
+	MemorySummary                                          struct{ TotalSystemMemoryGiB float64 }
+}
+
+// inventory reads what the machine is made of, in the words in which ramdisks tell it, and the
+// size of the disk that an image would be written to (GiB, less one for partition tables; 0:
+// none of 4 GiB or more).
+func inventory(c *gofish.APIClient, s *redfish.ComputerSystem) (found map[string]any, localGB int64, err error) {
+	var p parts
+	if err := json.Unmarshal(s.RawData, &p); err != nil {
+		return nil, 0, fmt.Errorf("its system cannot be read: %w", err)
+	}
+	found = map[string]any{}
+	if gib := p.MemorySummary.TotalSystemMemoryGiB; gib > 0 {
+		found["memory"] = map[string]any{"physical_mb": int64(math.Round(gib * 1024))}
+	}
+	if found["cpu"], err = processors(c, p.Processors.Path); err != nil {
+		return nil, 0, err
+	}
+	if found["interfaces"], err = interfaces(c, p.EthernetInterfaces.Path); err != nil {
+		return nil, 0, err
+	}
+	disks, size, err := disksAndSize(c, p)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(disks) > 0 {
+		found["disks"] = disks
+	}
+	vendor := map[string]any{}
+	for key, value := range map[string]string{"product_name": s.Model, "serial_number": s.SerialNumber, "manufacturer": s.Manufacturer, "system_uuid": s.UUID} {
+		if value != "" {
+			vendor[key] = value
+		}
+	}
+	if len(vendor) > 0 {
+		found["system_vendor"] = vendor
+	}
+	for mode, m := range modes {
+		if m == s.Boot.BootSourceOverrideMode {
+			found["boot"] = map[string]any{"current_boot_mode": mode}
+		}
+	}
+	return found, max(size>>30-1, 0), nil
+}
+
+// each reads the members of a collection one after the other; a path that is empty, or leads
+// nowhere, is that of a collection without members.
+func each[T any](c *gofish.APIClient, path string, take func(T)) error {
+	if path == "" {
+		return nil
+	}
+	list, err := members(c, path)
+	if status(err) == http.StatusNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		var item T
+		if err := fetch(c, m.Path, &item); err != nil {
+			return err
+		}
+		take(item)
+	}
+	return nil
+}
+
+// processors counts the threads of all processors; the rest is told of the first.
+func processors(c *gofish.APIClient, path string) (map[string]any, error) {
+	type processor struct {
+		Model, InstructionSet     string
+		MaxSpeedMHz, TotalThreads int64
+	}
+	first, threads, cpu := true, int64(0), map[string]any{"architecture": ""}
+	err := each(c, path, func(p processor) {
+		if first {
+			first = false
+			cpu["architecture"] = architectures[p.InstructionSet]
+			if p.Model != "" {
+				cpu["model_name"] = p.Model
+			}
+			if p.MaxSpeedMHz > 0 {
+				cpu["frequency"] = p.MaxSpeedMHz
+			}
+		}
+		threads += p.TotalThreads
+	})
+	cpu["count"] = threads
+	return cpu, err
+}
+
+func interfaces(c *gofish.APIClient, path string) ([]any, error) {
+	type nic struct {
+		ID         string `json:"Id"`
+		MACAddress string
+		SpeedMbps  int64
+	}
+	list := []any{}
+	err := each(c, path, func(n nic) {
+		if n.MACAddress == "" {
+			return
+		}
+		found := map[string]any{"name": n.ID, "mac_address": strings.ToLower(n.MACAddress)}
+		if n.SpeedMbps > 0 {
+			found["speed_mbps"] = n.SpeedMbps
+		}
+		list = append(list, found)
+	})
+	return list, err
+}
+
+// device is a drive as it is told of either kind of storage.
+type device struct {
+	Name, Manufacturer, Model, SerialNumber, MediaType string
+	CapacityBytes                                      int64
+}
+
+// disksAndSize reads the drives of the system's storage, or, where it has none, of its simple
+// storage. size is that of the smallest one of 4 GiB or more, in bytes, where volumes come
+// before the drives that they are made of.
+func disksAndSize(c *gofish.APIClient, p parts) (disks []any, size int64, err error) {
+	var volumes, drives, simple []int64
+	var failed error // of what is below a member
+	err = each(c, p.Storage.Path, func(k struct {
+		Drives  []ref
+		Volumes ref
+	}) {
+		for _, link := range k.Drives {
+			var d device
+			if e := fetch(c, link.Path, &d); e != nil {
+				failed = e
+				return
+			}
+			found := map[string]any{"name": d.Name, "size": d.CapacityBytes, "vendor": d.Manufacturer, "model": d.Model, "serial": d.SerialNumber}
+			if d.MediaType != "" {
+				found["rotational"] = d.MediaType == "HDD"
+			}
+			disks, drives = append(disks, found), append(drives, d.CapacityBytes)
+		}
+		if e := each(c, k.Volumes.Path, func(v device) { volumes = append(volumes, v.CapacityBytes) }); e != nil {
+			failed = e
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	full := len(disks) > 0
+	err = each(c, p.SimpleStorage.Path, func(k struct{ Devices []device }) {
+		for _, d := range k.Devices {
+			if !full {
+				disks = append(disks, map[string]any{"name": d.Name, "size": d.CapacityBytes})
+			}
+			simple = append(simple, d.CapacityBytes)
+		}
+	})
+	size = smallest(volumes)
+	if size == 0 {
+		size = smallest(drives)
+	}
+	if other := smallest(simple); size == 0 || other > 0 && other < size {
+		size = other
+	}
+	return disks, size, err
+}
+
+// smallest is the least size of 4 GiB or more, 0 for none.
+func smallest(sizes []int64) (least int64) {
+	for _, size := range sizes {
+		if size >= 4<<30 && (least == 0 || size < least) {
+			least = size
+		}
+	}
+	return least
+}

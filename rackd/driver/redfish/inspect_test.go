@@ -1,0 +1,126 @@
+package redfish
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"reflect"
+	"testing"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+)
+
+// newServer is the resources of a machine with two processors, two network cards, one of which
+// has no address yet, drives behind a controller, and a simple controller.
+func newServer() *tree {
+	k := newTree()
+	link := func(p string) map[string]any { return map[string]any{"@odata.id": p} }
+	list := func(paths ...string) map[string]any {
+		var all []any
+		for _, p := range paths {
+			all = append(all, link(p))
+		}
+		return map[string]any{"Members": all, "Members@odata.count": len(all)}
+	}
+	maps.Copy(k.at[systemAt], map[string]any{"Model": "M1", "SerialNumber": "S1", "Manufacturer": "Maker", "UUID": "uu-id",
+		"MemorySummary": map[string]any{"TotalSystemMemoryGiB": 1.5}, "EthernetInterfaces": link(systemAt + "/EthernetInterfaces"),
+		"Processors": link(systemAt + "/Processors"), "Storage": link(storageAt), "SimpleStorage": link(systemAt + "/SimpleStorage")})
+	maps.Copy(k.at, map[string]map[string]any{
+		systemAt + "/Processors":   list(systemAt+"/Processors/1", systemAt+"/Processors/2"),
+		systemAt + "/Processors/1": {"Model": "Fast", "InstructionSet": "x86-64", "MaxSpeedMHz": 3700, "TotalThreads": 16},
+		systemAt + "/Processors/2": {"Model": "Slow", "InstructionSet": "ARM-A64", "MaxSpeedMHz": 1000, "TotalThreads": 8},
+
+		systemAt + "/EthernetInterfaces":   list(systemAt+"/EthernetInterfaces/1", systemAt+"/EthernetInterfaces/2", systemAt+"/EthernetInterfaces/3"),
+		systemAt + "/EthernetInterfaces/1": {"Id": "1", "MACAddress": "52:54:00:AA:BB:01", "SpeedMbps": 25000},
+		systemAt + "/EthernetInterfaces/2": {"Id": "2", "MACAddress": "", "SpeedMbps": nil},
+		systemAt + "/EthernetInterfaces/3": {"Id": "3", "MACAddress": "52:54:00:aa:bb:03", "SpeedMbps": nil},
+
+		storageAt:                     list(storageAt + "/A"),
+		storageAt + "/A":              {"Drives": []any{link(storageAt + "/A/D1"), link(storageAt + "/A/D2")}, "Volumes": link(volumesAt)},
+		storageAt + "/A/D1":           {"Name": "bay 1", "CapacityBytes": int64(2) << 30, "MediaType": "SSD"},
+		storageAt + "/A/D2":           {"Name": "bay 2", "CapacityBytes": int64(200) << 30, "MediaType": "HDD", "Manufacturer": "Disks", "Model": "D9", "SerialNumber": "X"},
+		volumesAt:                     list(),
+		systemAt + "/SimpleStorage":   list(systemAt + "/SimpleStorage/1"),
+		systemAt + "/SimpleStorage/1": {"Devices": []any{map[string]any{"Name": "stick", "CapacityBytes": int64(300) << 30}}},
+	})
+	return k
+}
+
+func inspectionOf(t *testing.T, k *tree) (inventory, plugin map[string]any, err error) {
+	t.Helper()
+	e := newEmulator(t)
+	e.hook = k.serve
+	rig := drivertest.NewRig()
+	rig.Node.DriverInfo = e.node(nil).DriverInfo
+	i := Inspection{newDriver(t, Options{})}
+	if err := runStep(t, rig, stepNamed(t, i.InspectSteps(rig.Node), "inspect_hardware"), nil); err != nil {
+		return nil, nil, err
+	}
+	if err := errors.Join(json.Unmarshal(rig.Inv.Sent, &inventory), json.Unmarshal(rig.Inv.PluginData, &plugin)); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.writes) > 0 || len(e.written()) > 0 {
+		t.Errorf("the BMC was told %v %v by an inspection", k.writes, e.written())
+	}
+	return inventory, plugin, nil
+}
+
+func TestInspection(t *testing.T) {
+	k := newServer()
+	got, plugin, err := inspectionOf(t, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"memory": map[string]any{"physical_mb": 1536.0},
+		"cpu":    map[string]any{"count": 24.0, "architecture": "x86_64", "model_name": "Fast", "frequency": 3700.0},
+		"interfaces": []any{map[string]any{"name": "1", "mac_address": "52:54:00:aa:bb:01", "speed_mbps": 25000.0},
+			map[string]any{"name": "3", "mac_address": "52:54:00:aa:bb:03"}},
+		"disks": []any{map[string]any{"name": "bay 1", "size": float64(2 << 30), "vendor": "", "model": "", "serial": "", "rotational": false},
+			map[string]any{"name": "bay 2", "size": float64(200 << 30), "vendor": "Disks", "model": "D9", "serial": "X", "rotational": true}},
+		"system_vendor": map[string]any{"product_name": "M1", "serial_number": "S1", "manufacturer": "Maker", "system_uuid": "uu-id"},
+		"boot":          map[string]any{"current_boot_mode": "uefi"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("inventory\n%v\nwant\n%v", got, want)
+	}
+	if plugin["local_gb"] != 199.0 {
+		t.Errorf("size of the disk %v, want that of the smallest drive of 4 GiB or more, less one", plugin["local_gb"])
+	}
+
+	// Volumes are what an image is written to, whatever they are made of.
+	k = newServer()
+	k.at[volumesAt] = map[string]any{"Members": []any{map[string]any{"@odata.id": volumesAt + "/1"}}}
+	k.at[volumesAt+"/1"] = map[string]any{"CapacityBytes": int64(50) << 30}
+	if _, plugin, err = inspectionOf(t, k); err != nil || plugin["local_gb"] != 49.0 {
+		t.Errorf("size of the volume %v, error %v", plugin["local_gb"], err)
+	}
+}
+
+// A BMC that tells little is not an error here; one that fails is.
+func TestInspectionOfLittle(t *testing.T) {
+	got, plugin, err := inspectionOf(t, newTree())
+	want := map[string]any{"cpu": map[string]any{"count": 0.0, "architecture": ""}, "interfaces": []any{}, "boot": map[string]any{"current_boot_mode": "uefi"}}
+	if err != nil || !reflect.DeepEqual(got, want) || plugin["local_gb"] != 0.0 {
+		t.Errorf("inventory %v, plugin %v, error %v, want %v", got, plugin, err, want)
+	}
+	k := newServer()
+	e := newEmulator(t)
+	e.hook = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == storageAt+"/A/D2" {
+			refuse(w, http.StatusInternalServerError, "no idea")
+			return true
+		}
+		return k.serve(w, r)
+	}
+	rig := drivertest.NewRig()
+	rig.Node.DriverInfo = e.node(nil).DriverInfo
+	i := Inspection{newDriver(t, Options{})}
+	err = runStep(t, rig, stepNamed(t, i.InspectSteps(rig.Node), "inspect_hardware"), nil)
+	if err == nil || rig.Inv != nil {
+		t.Errorf("a drive that cannot be read: error %v, inventory %v", err, rig.Inv)
+	}
+	var _ driver.Inspect = i
+}
