@@ -35,6 +35,7 @@ type recorded struct {
 	accounts []*account
 	heard    []heard
 	migrated int // how long the record was when the tables were there
+	refused  int // transactions that failed since the disk was full
 }
 
 // promised returns what had been heard when the record had a length.
@@ -49,8 +50,8 @@ func (r *recorded) promised(at int) func(*account) int {
 }
 
 // live writes and reads a new database from many goroutines, with a small log, so that it is copied
-// into the file and begins anew all the time. The log is synced by syncLog.
-func live(t *testing.T, seed uint64, transactions int, syncLog func(*powercut.Record) error) *recorded {
+// into the file and begins anew all the time. The log is synced by syncLog; writes for which full says so (nil: none) find no room on the disk.
+func live(t *testing.T, seed uint64, transactions int, syncLog func(*powercut.Record) error, full func(string) bool) *recorded {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "central.db")
 	r, stop, err := powercut.Start(path)
@@ -80,6 +81,7 @@ func live(t *testing.T, seed uint64, transactions int, syncLog func(*powercut.Re
 			t.Fatal(err)
 		}
 	}
+	r.Fill(full)
 	var mu sync.Mutex
 	told := func(a *account, n int) {
 		at := r.Len()
@@ -95,11 +97,18 @@ func live(t *testing.T, seed uint64, transactions int, syncLog func(*powercut.Re
 		large := rng.IntN(transactions)
 		writing.Go(func() {
 			for k := range transactions {
-				if err := a.next(t.Context(), s, k == large && i < 2); err != nil {
-					t.Error(err)
-					return
+				for a.n == k {
+					if err := a.next(t.Context(), s, k == large && i < 2); err == nil {
+						told(a, a.n)
+					} else if full == nil || !s.Unavailable(err) {
+						t.Error(err)
+						return
+					} else {
+						mu.Lock()
+						life.refused++
+						mu.Unlock()
+					}
 				}
-				told(a, a.n)
 			}
 		})
 		reading.Go(func() {
@@ -121,6 +130,7 @@ func live(t *testing.T, seed uint64, transactions int, syncLog func(*powercut.Re
 	writing.Wait()
 	close(quit)
 	reading.Wait()
+	r.Fill(nil)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +223,7 @@ func TestPowerCut(t *testing.T) {
 	first := seed(t)
 	for i := range effort(t) {
 		now := first + uint64(i)
-		life := live(t, now, 25, slowly)
+		life := live(t, now, 25, slowly, nil)
 		bad := 0
 		life.cut(t, 60, rand.New(rand.NewPCG(now, 1)), func(at int, list []string) {
 			if bad++; bad <= 3 {
@@ -222,6 +232,40 @@ func TestPowerCut(t *testing.T) {
 		})
 		if bad > 0 {
 			t.Fatalf("seed %d: %d disks were not as was promised", now, bad)
+		}
+	}
+}
+
+// TestDiskFull: while some writes to the log and the file find no room, what is refused is not there, not
+// even half, also after a power cut; what was accepted is, and so it goes on.
+func TestDiskFull(t *testing.T) {
+	first := seed(t)
+	for i := range effort(t) {
+		now := first + uint64(i)
+		rng := rand.New(rand.NewPCG(now, 3))
+		// Large transactions take some 300 writes, and are to come through between two times.
+		room, none := 10, 1+rng.IntN(4) // writes until the disk is full, and of the log, for how many
+		life := live(t, now, 20, slowly, func(file string) bool {
+			if room--; room > 0 {
+				return false
+			}
+			if file == powercut.Log {
+				none--
+			}
+			if none == 0 {
+				room, none = 20+rng.IntN(500), 1+rng.IntN(4)
+			}
+			return true
+		})
+		bad := 0
+		life.cut(t, 40, rand.New(rand.NewPCG(now, 1)), func(at int, list []string) {
+			if bad++; bad <= 3 {
+				t.Errorf("seed %d, power cut after %d of %d events: %q", now, at, life.Len(), list)
+			}
+		})
+		t.Logf("%d transactions were refused", life.refused)
+		if life.refused == 0 {
+			t.Error("the disk was never full: the test shows nothing")
 		}
 	}
 }
@@ -277,7 +321,7 @@ func TestPowerCutAfterADeath(t *testing.T) {
 // TestPowerCutShows: on a disk whose syncs do nothing, promises are broken, and that is seen.
 func TestPowerCutShows(t *testing.T) {
 	now := seed(t)
-	life := live(t, now, 20, func(*powercut.Record) error { return nil })
+	life := live(t, now, 20, func(*powercut.Record) error { return nil }, nil)
 	bad := 0
 	life.cut(t, 30, rand.New(rand.NewPCG(now, 1)), func(int, []string) { bad++ })
 	if bad == 0 {

@@ -41,6 +41,7 @@ type Record struct {
 	mu     sync.Mutex
 	events []event
 	exists map[string]bool
+	full   func(file string) bool
 }
 
 var (
@@ -84,6 +85,20 @@ func recordOf(path string) (*Record, string) {
 		}
 	}
 	return r, Database
+}
+
+// Fill makes the disk full for those writes for which full says so: half of each is written, and it fails. nil:
+// it has room.
+func (r *Record) Fill(full func(file string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.full = full
+}
+
+func (r *Record) isFull(file string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.full != nil && r.full(file)
 }
 
 // Len is how much has been recorded: what is done from now on comes behind that.

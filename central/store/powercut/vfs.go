@@ -114,9 +114,17 @@ func closeFile(tls *libc.TLS, file uintptr) int32 {
 
 func writeFile(tls *libc.TLS, file, buffer uintptr, n int32, offset int64) int32 {
 	o := opened(file)
-	return o.record.do(event{kind: wrote, file: o.suffix, offset: offset, data: clone(unsafe.Slice(at[byte](buffer), n))}, func() int32 {
+	full := o.record.isFull(o.suffix)
+	if full {
+		n /= 2
+	}
+	code := o.record.do(event{kind: wrote, file: o.suffix, offset: offset, data: clone(unsafe.Slice(at[byte](buffer), n))}, func() int32 {
 		return function[writer](o.base.FxWrite)(tls, file, buffer, n, offset)
 	})
+	if full && code == sqlite3.SQLITE_OK {
+		return sqlite3.SQLITE_FULL
+	}
+	return code
 }
 
 func truncateFile(tls *libc.TLS, file uintptr, size int64) int32 {
