@@ -1,13 +1,13 @@
 package api
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/alike"
 )
 
 // encodedNodes keeps nodes as answers show them, to be shown again while the database
@@ -19,15 +19,17 @@ type encodedNodes struct {
 
 	mu         sync.RWMutex
 	young, old map[encodedKey]*encodedNode
-	size       int       // of young, in bytes
-	born       time.Time // of young
+	size       int           // of young, in bytes
+	born       time.Time     // of young
+	packer     *alike.Packer // of young: what its first nodes say is what all others say
 }
 
 // What is kept is bounded: two generations, of which the older goes when the younger is
 // as large, or as old. The age is for a database that was put back behind our back: its
-// stamps may come again.
+// stamps may come again. A generation of ordinary nodes is some 10,000, which are packed
+// into a fifth or less.
 const (
-	maxGeneration    = 16 << 20
+	maxGeneration    = 6 << 20
 	maxGenerationAge = time.Minute
 )
 
@@ -41,8 +43,8 @@ type encodedKey struct {
 type encodedNode struct {
 	stamp         store.Stamp
 	driver, group string
-	conductor     string // that fields name, which is not the database's to know
-	fields        []byte
+	conductor     string // that the fields name, which is not the database's to know
+	fields        alike.Packed
 }
 
 // overhead is about what an encodedNode takes besides its fields.
@@ -64,19 +66,26 @@ func (e *encodedNodes) age() (some bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if now := e.now(); e.size > maxGeneration || now.Sub(e.born) > maxGenerationAge {
-		e.old, e.young, e.size, e.born = e.young, map[encodedKey]*encodedNode{}, 0, now
+		e.old, e.young, e.size, e.born, e.packer = e.young, map[encodedKey]*encodedNode{}, 0, now, new(alike.Packer)
 	}
 	return len(e.young) > 0 || len(e.old) > 0
 }
 
-// keep keeps the fields of a node as they were read, and returns them as they are kept.
-func (e *encodedNodes) keep(v microversion.Version, n *store.Node, conductor string, fields []byte) []byte {
+// packs returns the packer of the generation that is being kept.
+func (e *encodedNodes) packs() *alike.Packer {
 	e.age()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.packer
+}
+
+// keep keeps the fields of a node as they were read, and returns the node as it is kept.
+func (e *encodedNodes) keep(v microversion.Version, n *store.Node, conductor string, fields []byte) *encodedNode {
 	kept := &encodedNode{stamp: n.Stamp(), driver: strings.Clone(n.Driver), group: strings.Clone(n.ConductorGroup),
-		conductor: conductor, fields: slices.Clone(fields)}
+		conductor: conductor, fields: e.packs().Pack(fields)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.young[encodedKey{strings.Clone(n.UUID), v}] = kept
-	e.size += len(fields) + overhead
-	return kept.fields
+	e.size += kept.fields.Taken() + overhead
+	return kept
 }

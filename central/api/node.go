@@ -158,8 +158,11 @@ func (s *Server) showNode(r *Request) (Reply, error) {
 	b := s.smallBuffer()
 	keeps := r.keeps(sel)
 	if uuid, named := wire.UUID(r.Param(0)); named && keeps {
-		if fields := s.encodedNow(r.Context(), r.Version, uuid); fields != nil {
-			return lent(s.appendLinks(append(b, fields...), r, uuid, true))
+		if kept := s.encodedNow(r.Context(), r.Version, uuid); kept != nil {
+			if b, err = kept.fields.Append(b); err != nil {
+				return Reply{}, err
+			}
+			return lent(s.appendLinks(b, r, uuid, true))
 		}
 	}
 	n, err := s.shownNode(r, r.Param(0))

@@ -19,7 +19,7 @@ func (r *Request) keeps(sel fields.Selection) bool {
 
 // encode appends the whole fields of a node for one who sees all but secrets, and keeps
 // them: kept is what is shared from now on.
-func (s *Server) encode(b []byte, r *Request, n *store.Node) (appended, kept []byte) {
+func (s *Server) encode(b []byte, r *Request, n *store.Node) (appended []byte, kept *encodedNode) {
 	begin := len(b)
 	all := nodeTable.All(r.Version)
 	v := s.view(r, n, all)
@@ -27,9 +27,9 @@ func (s *Server) encode(b []byte, r *Request, n *store.Node) (appended, kept []b
 	return b, s.encoded.keep(r.Version, n, v.owner, b[begin:])
 }
 
-// encodedBefore is what encode appended for the node; nil when that is not how it is
+// encodedBefore is what encode kept of the node; nil when that is not how it is
 // now. The stamp has been read since the request began.
-func (s *Server) encodedBefore(v microversion.Version, uuid string, stamp store.Stamp) []byte {
+func (s *Server) encodedBefore(v microversion.Version, uuid string, stamp store.Stamp) *encodedNode {
 	n := s.encoded.find(uuid, v)
 	if n == nil || n.stamp != stamp {
 		return nil
@@ -39,12 +39,12 @@ func (s *Server) encodedBefore(v microversion.Version, uuid string, stamp store.
 			return nil
 		}
 	}
-	return n.fields
+	return n
 }
 
 // encodedNow is encodedBefore for a single node, whose stamp it reads where that is of
 // use. The node may be gone: that is for whoever reads it then to find.
-func (s *Server) encodedNow(ctx context.Context, v microversion.Version, uuid string) []byte {
+func (s *Server) encodedNow(ctx context.Context, v microversion.Version, uuid string) *encodedNode {
 	if !s.encoded.age() || s.encoded.find(uuid, v) == nil {
 		return nil
 	}
@@ -69,11 +69,11 @@ func (s *Server) encodedPage(p *nodePage, q store.NodeQuery) (known bool, err er
 	list := make([]place, 0, q.Limit)
 	missing := 0
 	_, err = s.Store.NodeStamps(r.Context(), q, func(uuid string, stamp store.Stamp) {
-		fields := s.encodedBefore(r.Version, uuid, stamp)
-		if fields == nil {
+		kept := s.encodedBefore(r.Version, uuid, stamp)
+		if kept == nil {
 			missing++
 		}
-		list = append(list, place{uuid, stamp, fields})
+		list = append(list, place{uuid, stamp, kept})
 	})
 	if err != nil || missing > maxFilled {
 		return false, err
@@ -96,7 +96,7 @@ func (s *Server) fill(r *Request, list []place, missing int) (whole bool, err er
 	at := make(map[string]*place, missing)
 	q := store.NodeQuery{IncludeChildren: true}
 	for i := range list {
-		if list[i].fields == nil {
+		if list[i].kept == nil {
 			at[list[i].uuid] = &list[i]
 			q.UUIDs = append(q.UUIDs, list[i].uuid)
 		}
@@ -105,7 +105,7 @@ func (s *Server) fill(r *Request, list []place, missing int) (whole bool, err er
 	var room []byte
 	_, err = s.Store.ShowNodes(r.Context(), q, func(n *store.Node) {
 		if p := at[n.UUID]; p != nil && p.stamp == n.Stamp() {
-			room, p.fields = s.encode(room[:0], r, n)
+			room, p.kept = s.encode(room[:0], r, n)
 			filled++
 		}
 	})

@@ -3,7 +3,6 @@ package api
 import (
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -28,9 +27,9 @@ const beforeNodes = `{"nodes":[`
 
 // place is a node's on a page.
 type place struct {
-	uuid   string
-	stamp  store.Stamp
-	fields []byte // shared with encodedNodes
+	uuid  string
+	stamp store.Stamp
+	kept  *encodedNode // shared with encodedNodes
 }
 
 // next begins the next node in body.
@@ -47,11 +46,20 @@ func (p *nodePage) Size() int {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		if len(n.uuid) != linked {
-			linked, links = len(n.uuid), len(p.s.appendLinks(slices.Clone(n.fields), p.r, n.uuid, true))-len(n.fields)
+			linked, links = len(n.uuid), p.links(n)
 		}
-		size += len(n.fields) + links
+		size += n.kept.fields.Len() + links
 	}
 	return size
+}
+
+// links is how long a node's links are.
+func (p *nodePage) links(n *place) int {
+	text, err := n.kept.fields.Append(nil)
+	if err != nil {
+		return 0 // WriteTo says so
+	}
+	return len(p.s.appendLinks(text, p.r, n.uuid, true)) - len(text)
 }
 
 // WriteTo implements io.WriterTo.
@@ -62,7 +70,10 @@ func (p *nodePage) WriteTo(w io.Writer) (written int64, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = p.s.appendLinks(append(b, p.nodes[i].fields...), p.r, p.nodes[i].uuid, true)
+		if b, err = p.nodes[i].kept.fields.Append(b); err != nil {
+			return written, err
+		}
+		b = p.s.appendLinks(b, p.r, p.nodes[i].uuid, true)
 		if len(b) > pieceSize-pieceSize/8 {
 			n, err := w.Write(b)
 			if written += int64(n); err != nil {
@@ -99,9 +110,9 @@ func (s *Server) readPage(p *nodePage, q store.NodeQuery, sel fields.Selection) 
 		case byConductor && s.ownerName(n) != conductor:
 			// Filtered after the page was cut, as Ironic does: pages may be short.
 		case p.keeps:
-			var kept []byte
+			var kept *encodedNode
 			room, kept = s.encode(room[:0], r, n)
-			p.nodes = append(p.nodes, place{uuid: strings.Clone(n.UUID), fields: kept})
+			p.nodes = append(p.nodes, place{uuid: strings.Clone(n.UUID), kept: kept})
 		default:
 			p.next()
 			p.body = s.appendNode(p.body, r, sel, n)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/ironyard/ironyard/protocol/alike"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 )
@@ -14,7 +15,7 @@ import (
 type held struct {
 	id   string
 	kind *kind
-	packed
+	alike.Packed
 	macs string // of its ports, addressSize bytes each
 	// doc is the document of a node with work, which is read with each sign of life of
 	// its agent; nil: it has not been read, or there are many such nodes. View.mu guards
@@ -48,7 +49,7 @@ func (h *held) each(f func(address)) {
 
 // open reads the document. It does not change h.
 func (h *held) open() (n *node.Document, err error) {
-	err = h.read(func(body []byte) (err error) {
+	err = h.Read(func(body []byte) (err error) {
 		n, err = node.Read(h.id, body)
 		return err
 	})
@@ -73,7 +74,7 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		return
 	}
 	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group)}
-	h.packed = h.kind.pack(e.Value())
+	h.Packed = h.kind.Pack(e.Value())
 	var macs []byte
 	for _, p := range n.Ports {
 		if a, ok := addressOf(p.Address); ok {
@@ -93,7 +94,7 @@ func (v *View) kindOf(driver, group string) *kind {
 	defer v.mu.Unlock()
 	k := v.kinds[[2]string{driver, group}]
 	if k == nil {
-		k = &kind{driver: driver, group: group}
+		k = &kind{driver: driver, group: group, Packer: alike.Packer{Sample: enoughSample}}
 		v.kinds[[2]string{driver, group}] = k
 	}
 	return k
