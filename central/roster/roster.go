@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/ring"
 )
 
@@ -80,6 +81,10 @@ func (r *Roster) read(site string, e jetstream.KeyValueEntry) (m bus.Member, ali
 		r.cfg.Log.Error("rackd ignored: its group belongs to another site; look at --site", "rackd", m.Name, "group", m.Group,
 			"site", site, "group_of_site", serves)
 		return m, false
+	}
+	if m.Documents < node.Format {
+		r.cfg.Log.Error("rackd cannot read the node documents that central writes: it works on as it last knew its nodes; upgrade it", "rackd", m.Name,
+			"group", m.Group, "site", site, "version", m.Version, "reads_up_to", m.Documents, "written", node.Format)
 	}
 	return m, true
 }
@@ -143,10 +148,10 @@ func (r *Roster) Read(site string) bool {
 
 // Owner returns the rackd that serves a node, of its group or, while none of that
 // lives, of a group that stands in; ok is false when none that lives can.
-func (r *Roster) Owner(node, driver, group string) (m bus.Member, ok bool) {
+func (r *Roster) Owner(uuid, driver, group string) (m bus.Member, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	owner, ok := r.ring.Owner(node, driver, group, r.cfg.Failover(group)...)
+	owner, ok := r.ring.Owner(uuid, driver, group, r.cfg.Failover(group)...)
 	if !ok {
 		return bus.Member{}, false
 	}

@@ -1,8 +1,10 @@
 package roster_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 )
 
 func member(name, group string) bus.Member {
@@ -75,4 +78,31 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 	}
 	wait(1)
 	wait(0) // nobody renews a: its lease ends
+}
+
+// Whoever upgrades central first hears of the rackds that cannot follow it.
+func TestRackdOfAnOlderFormOfDocumentsIsNamed(t *testing.T) {
+	site := sitetest.Open(t)
+	now := member("now", "rack1")
+	now.Documents = node.Format
+	for _, m := range []bus.Member{member("former", "rack1"), now} {
+		if _, err := site.Announce(t.Context(), m, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said bytes.Buffer
+	r := roster.New(roster.Config{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	var g errgroup.Group
+	g.Go(func() error { return r.Follow(ctx, site) })
+	if err := r.WaitFor(ctx, func(m []bus.Member) bool { return len(m) == 2 }); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	if text := said.String(); strings.Count(text, "cannot read the node documents") != 1 || !strings.Contains(text, "rackd=former") {
+		t.Errorf("central said:\n%s", text)
+	}
 }

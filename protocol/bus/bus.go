@@ -49,9 +49,12 @@ type Member struct {
 	// for each kind of interface, best first.
 	Drivers map[string]map[string][]string `json:"drivers"`
 	// AgentURL and BootURL are the base URLs that machines of the rack use.
-	AgentURL  string    `json:"agent_url,omitempty"`
-	BootURL   string    `json:"boot_url,omitempty"`
-	Version   string    `json:"version"`
+	AgentURL string `json:"agent_url,omitempty"`
+	BootURL  string `json:"boot_url,omitempty"`
+	Version  string `json:"version"`
+	// Documents is the newest form of node documents that it reads (node.Format); 0: JSON, as
+	// they were before they had forms.
+	Documents int       `json:"documents,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	RenewedAt time.Time `json:"renewed_at"`
 	// Instance changes with each start, so that a restart is told from a renewal.

@@ -10,9 +10,10 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// format begins a document as Append writes it. Another one is another format: fields and
-// words may be added without one, since readers skip the fields that they do not know.
-const format = 0x01
+// Format is the form of documents, which begins each that Append writes. Fields may be added
+// without a new one, since readers skip those that they do not know; words and kinds of values
+// may not.
+const Format = 0x01
 
 // ErrFormat means that a document is of a format that this program does not read: central is
 // newer than the rackd that it writes to, or what lies there is no document.
@@ -47,7 +48,7 @@ const (
 // Append appends the document as it lies on the bus, under a key that names its node. It fails
 // on a value that JSON cannot hold. What is empty is left out.
 func (d *Document) Append(b []byte) ([]byte, error) {
-	w := writer{b: append(b, format)}
+	w := writer{b: append(b, Format)}
 	w.number(fieldRevision, d.Revision) // first: it is asked for the most
 	w.text(fieldDriver, d.Driver)
 	w.text(fieldGroup, d.Group)
@@ -144,8 +145,8 @@ func Read(uuid string, body []byte) (*Document, error) {
 // fields calls f with the number of each field of a document and a reader of its value, of
 // which f reads exactly that.
 func fields(body []byte, f func(field byte, r *packed.Reader)) error {
-	if len(body) == 0 || body[0] != format {
-		return fmt.Errorf("%w: it begins with %x, not with %02x", ErrFormat, body[:min(len(body), 1)], format)
+	if len(body) == 0 || body[0] != Format {
+		return fmt.Errorf("%w: it begins with %x, not with %02x", ErrFormat, body[:min(len(body), 1)], Format)
 	}
 	r := packed.Read(body[1:])
 	for r.More() {
@@ -255,7 +256,7 @@ func RevisionOf(uuid string, body []byte) (revision int64, err error) {
 		}
 		return d.Revision, nil
 	}
-	if len(body) > 1 && body[0] == format && body[1] == fieldRevision {
+	if len(body) > 1 && body[0] == Format && body[1] == fieldRevision {
 		r := packed.Read(body[2:])
 		return r.Int(), r.Err()
 	}
