@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -141,6 +142,7 @@ func TestTemplatesOfAnInstance(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
 	b.want(201, "POST", "/v1/deploy_templates", "1.55", templateBody)
+	b.want(204, "PUT", "/v1/nodes/n1/traits", "1.115", `{"traits":["CUSTOM_NONE","CUSTOM_RAID1","CUSTOM_UNASKED"]}`)
 	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/instance_info/traits","value":["CUSTOM_NONE","CUSTOM_RAID1"]}]`)
 	for body, want := range map[string][]string{
 		`{"target":"active"}`: {"raid.create_configuration@10 template CUSTOM_RAID1", "bios.apply_configuration@150 template CUSTOM_RAID1"},
@@ -153,4 +155,39 @@ func TestTemplatesOfAnInstance(t *testing.T) {
 			t.Errorf("%s: steps %q, want %q", body, got, want)
 		}
 	}
+}
+
+// TestInstanceTraitsAreTheNodes holds that a node becomes no instance that asks for a trait
+// which the node has not.
+func TestInstanceTraitsAreTheNodes(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(204, "PUT", "/v1/nodes/n1/traits", "1.115", `{"traits":["CUSTOM_A","CUSTOM_B"]}`)
+	for traits, text := range map[string]string{
+		`["CUSTOM_A","CUSTOM_C","CUSTOM_D"]`: "Cannot specify instance traits that are not also set on the node. Node " + nodeID + " is missing traits CUSTOM_C, CUSTOM_D",
+		`"CUSTOM_A"`:                         "A list of strings is expected.",
+		`["CUSTOM_A",7]`:                     "A list of strings is expected.",
+	} {
+		b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/instance_info/traits","value":`+traits+`}]`)
+		deploy := b.want(200, "GET", "/v1/nodes/n1/validate", "1.115", "").object(t)["deploy"].(map[string]any)
+		if reason, _ := deploy["reason"].(string); deploy["result"] != false || !strings.Contains(reason, text) {
+			t.Errorf("traits %s: validation says %v, want %q in it", traits, deploy, text)
+		}
+		for state, verb := range map[provision.State]string{provision.Available: "active", provision.Active: "rebuild"} {
+			b.move("n1", state, provision.NoState, nil)
+			before := b.snapshot()
+			a := b.want(400, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"`+verb+`"}`)
+			if got := a.fault(t); !strings.Contains(got, text) || !strings.HasPrefix(got, "Failed to validate deploy or power info for node "+nodeID) {
+				t.Errorf("traits %s: %s said %q, want %q in it", traits, verb, got, text)
+			}
+			if b.snapshot() != before {
+				t.Errorf("traits %s: the refused %s has changed something", traits, verb)
+			}
+		}
+	}
+	b.move("n1", provision.Available, provision.NoState, nil)
+	delete(b.ask, ask.Validate) // nor while its rack does not answer
+	b.want(400, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"active"}`)
+	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/instance_info/traits","value":["CUSTOM_B","CUSTOM_A"]}]`)
+	b.want(202, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"active"}`)
 }

@@ -2,9 +2,12 @@ package dispatch
 
 import (
 	"context"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -13,7 +16,11 @@ import (
 // wins over a template, also to switch a step off with priority 0; which steps of the
 // driver all these replace is the rack's to find out.
 func withTemplates(ctx context.Context, tx *store.Tx, n *store.Node, steps []work.Step) ([]work.Step, error) {
-	templates, err := tx.DeployTemplatesByNames(ctx, instanceTraits(n))
+	traits, err := instanceTraits(n)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "Failed to validate deploy or power info for node %s: %s", n.UUID, err)
+	}
+	templates, err := tx.DeployTemplatesByNames(ctx, traits)
 	if err != nil {
 		return nil, err
 	}
@@ -31,14 +38,40 @@ func withTemplates(ctx context.Context, tx *store.Tx, n *store.Node, steps []wor
 	return all, nil
 }
 
-// instanceTraits are the traits that whoever made the instance asked for.
-func instanceTraits(n *store.Node) []string {
-	list, _ := n.InstanceInfo["traits"].([]any)
-	var names []string
+// instanceTraits are the traits that whoever made the instance asked for, in order. A node
+// without one of them cannot become that instance: status 400.
+func instanceTraits(n *store.Node) ([]string, error) {
+	asked := n.InstanceInfo["traits"]
+	if asked == nil || asked == "" {
+		return nil, nil
+	}
+	list, ok := asked.([]any)
+	var names, missing []string
 	for _, v := range list {
-		if name, ok := v.(string); ok && name != "" {
-			names = append(names, name)
+		name, isText := v.(string)
+		ok = ok && isText
+		names = append(names, name)
+		if !slices.Contains(n.Traits, name) && !slices.Contains(missing, name) {
+			missing = append(missing, name)
 		}
 	}
-	return names
+	switch {
+	case !ok:
+		return nil, refuse(http.StatusBadRequest, "Error parsing traits from Node %s instance_info field. A list of strings is expected.", n.UUID)
+	case missing != nil:
+		return nil, refuse(http.StatusBadRequest, "Cannot specify instance traits that are not also set on the node. Node %s is missing traits %s",
+			n.UUID, strings.Join(missing, ", "))
+	}
+	return names, nil
+}
+
+// checkTraits adds to what a rack has found of n what speaks against deploying it that only
+// central knows.
+func checkTraits(n *store.Node, found map[string]ask.Validation) {
+	deploy, heard := found["deploy"]
+	_, err := instanceTraits(n)
+	if err == nil || !heard || deploy.Result == nil || !*deploy.Result {
+		return
+	}
+	found["deploy"] = ask.Validation{Result: new(bool), Reason: err.Error()}
 }

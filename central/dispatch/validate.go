@@ -42,6 +42,7 @@ func (d *Dispatcher) Validate(ctx context.Context, n *store.Node, m bus.Member) 
 	if err := json.Unmarshal(body, &found); err != nil {
 		return nil, fmt.Errorf("read the answer of conductor %s about node %s: %w", m.Name, n.UUID, err)
 	}
+	checkTraits(n, found)
 	return found, nil
 }
 
