@@ -378,4 +378,7 @@ func TestHardwareRefusals(t *testing.T) {
 	if b.node("n1").WorkID != "" {
 		t.Error("what the hardware cannot do was accepted")
 	}
+	if a := b.want(200, "GET", n+"/states/console", "1.115", ""); a.body != `{"console_enabled":false,"console_info":null}` {
+		t.Errorf("the console of a node that can have none: %s", a.body)
+	}
 }

@@ -106,18 +106,14 @@ func (s *Server) showConsole(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	// The rackd is asked of a console that is not enabled too: where there can be none,
-	// that is the answer.
+	if !n.ConsoleEnabled { // which nodes without a console are, too: no rackd is asked of those
+		return ok([]byte(`{"console_enabled":false,"console_info":null}`))
+	}
 	var info map[string]any
 	if err := s.ask(r, n, ask.Console, nil, &info); err != nil {
 		return Reply{}, err
 	}
-	b := wire.AppendValue([]byte(`{"console_enabled":`), n.ConsoleEnabled)
-	b = wire.AppendName(b, "console_info")
-	if !n.ConsoleEnabled {
-		return ok(append(b, "null}"...))
-	}
-	return ok(append(wire.AppendValue(b, info), '}'))
+	return ok(append(wire.AppendValue([]byte(`{"console_enabled":true,"console_info":`), info), '}'))
 }
 
 func (s *Server) setConsole(r *Request) (Reply, error) {
