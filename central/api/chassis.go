@@ -57,7 +57,7 @@ func removeChassis(tx *store.Tx, ctx context.Context, c *store.Chassis) error {
 		return err
 	}
 	if used {
-		return wire.Invalid("Chassis %s is not empty: it contains nodes. Remove them, or unset their chassis_uuid, first.", c.UUID)
+		return wire.Invalid("Cannot complete the requested action because chassis %s contains nodes.", c.UUID).Detailed("remove them, or unset their chassis_uuid, first")
 	}
 	return tx.DeleteChassis(ctx, c)
 }

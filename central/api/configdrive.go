@@ -2,7 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
@@ -60,8 +62,11 @@ func checkDriveText(text string) error {
 }
 
 func checkDriveObject(v microversion.Version, drive map[string]any) error {
-	if err := only(drive, "meta_data", "network_data", "user_data", "vendor_data"); err != nil {
-		return wire.Invalid("Schema error for configdrive: %v", err)
+	parts := []string{"meta_data", "network_data", "user_data", "vendor_data"}
+	for _, name := range slices.Sorted(maps.Keys(drive)) {
+		if !slices.Contains(parts, name) {
+			return wire.Invalid("Invalid configdrive format: Additional properties are not allowed ('%.80s' was unexpected)", name)
+		}
 	}
 	if drive["vendor_data"] != nil && v < vendorDataSince {
 		return wire.Invalid("Providing vendor_data in configdrive is only supported starting with API version %s", vendorDataSince)
@@ -73,7 +78,7 @@ func checkDriveObject(v microversion.Version, drive map[string]any) error {
 		if part == nil || isObject || name == "user_data" && (isList || isText) {
 			continue
 		}
-		return wire.Invalid("Schema error for configdrive: %s is not of the right type", name)
+		return wire.Invalid("Invalid configdrive format: %s is not of the right type", name)
 	}
 	return nil
 }

@@ -11,21 +11,24 @@ import (
 )
 
 // networkEvents are what a network service may tell of.
-var networkEvents = []string{"network.bind_port", "network.delete_port", "network.unbind_port"}
+var networkEvents = []string{"network.bind_port", "network.unbind_port", "network.delete_port"}
 
-// eventFields are the fields of such an event, with what checks each; those that are
-// not required may be null.
-var eventFields = map[string]struct {
-	required bool
+// eventField is a field of such an event.
+type eventField struct {
+	name     string
+	required bool // others may be null
 	check    func(s string) bool
-}{
-	"event":             {true, func(s string) bool { return slices.Contains(networkEvents, s) }},
-	"port_id":           {true, isUUID},
-	"mac_address":       {true, func(s string) bool { _, valid := wire.MAC(s); return valid }},
-	"status":            {true, func(string) bool { return true }},
-	"device_id":         {false, isUUID},
-	"binding:host_id":   {false, isUUID},
-	"binding:vnic_type": {false, func(string) bool { return true }},
+	want     string // what a text is not that fails the check
+}
+
+var eventFields = []eventField{
+	{"event", true, func(s string) bool { return slices.Contains(networkEvents, s) }, "one of ['" + strings.Join(networkEvents, "', '") + "']"},
+	{"port_id", true, isUUID, "a 'uuid'"},
+	{"mac_address", true, func(s string) bool { _, valid := wire.MAC(s); return valid }, "a 'mac-address'"},
+	{"status", true, nil, ""},
+	{"device_id", false, isUUID, "a 'uuid'"},
+	{"binding:host_id", false, isUUID, "a 'uuid'"},
+	{"binding:vnic_type", false, nil, ""},
 }
 
 func isUUID(s string) bool { _, valid := wire.UUID(s); return valid }
@@ -50,14 +53,24 @@ func (s *Server) postEvents(r *Request) (Reply, error) {
 	if err := only(body, "events"); err != nil {
 		return Reply{}, err
 	}
-	list, isList := body["events"].([]any)
-	if !isList || len(list) == 0 {
-		return Reply{}, wire.Invalid("Schema error for events: 'events' must be a list of one event at least")
+	events, given := body["events"]
+	if !given {
+		return Reply{}, wire.Invalid("Schema error: 'events' is a required property")
+	}
+	list, isList := events.([]any)
+	if !isList {
+		return Reply{}, wire.Invalid("Schema error: %s is not of type 'array'", wire.Repr(events))
+	}
+	if len(list) == 0 {
+		return Reply{}, wire.Invalid("Schema error: [] should be non-empty")
 	}
 	for i, item := range list {
-		event, _ := item.(map[string]any)
+		event, isObject := item.(map[string]any)
+		if !isObject {
+			return Reply{}, wire.Invalid("Schema error: %s is not of type 'object'", wire.Repr(item)).Detailed("event %d", i+1)
+		}
 		if err := checkEvent(event); err != nil {
-			return Reply{}, wire.Invalid("Schema error for events: event %d: %v", i, err)
+			return Reply{}, wire.Invalid("Schema error: %v", err).Detailed("in event %d", i+1)
 		}
 	}
 	for _, item := range list {
@@ -68,24 +81,24 @@ func (s *Server) postEvents(r *Request) (Reply, error) {
 	return noContent()
 }
 
+// checkEvent says what is wrong with an event.
 func checkEvent(event map[string]any) error {
-	for _, name := range slices.Sorted(maps.Keys(eventFields)) {
-		f, v := eventFields[name], event[name]
+	for _, f := range eventFields {
+		v, given := event[f.name]
 		text, isText := v.(string)
 		switch {
+		case !given && f.required:
+			return fmt.Errorf("'%s' is a required property", f.name)
 		case v == nil && !f.required:
 		case !isText:
-			return fmt.Errorf("'%s' must be a text", name)
-		case !f.check(text):
-			if name == "event" {
-				return fmt.Errorf("%.80q is not one of ['%s']", text, strings.Join(networkEvents, "', '"))
-			}
-			return fmt.Errorf("%s has a wrong value: %.80q", name, text)
+			return fmt.Errorf("%s is not of type 'string'", wire.Repr(v))
+		case f.check != nil && !f.check(text):
+			return fmt.Errorf("%s is not %s", wire.Repr(text), f.want)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(event)) {
-		if _, known := eventFields[name]; !known {
-			return fmt.Errorf("additional properties are not allowed (%.80q was unexpected)", name)
+		if !slices.ContainsFunc(eventFields, func(f eventField) bool { return f.name == name }) {
+			return wire.Invalid("Additional properties are not allowed ('%.80s' was unexpected)", name)
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func appendIndicator(b []byte, r *Request, n *store.Node, led hardware.Indicator
 func (r *Request) indicator() (ask.Indicator, error) {
 	name, component, found := strings.Cut(r.Param(1), "@")
 	if !found || name == "" || component == "" {
-		return ask.Indicator{}, wire.Invalid("Malformed indicator name %.80q: it is NAME@COMPONENT", r.Param(1))
+		return ask.Indicator{}, wire.Invalid("Malformed indicator name \"%.80s\"", r.Param(1)).Detailed("it is NAME@COMPONENT")
 	}
 	return ask.Indicator{Name: name, Component: component}, nil
 }

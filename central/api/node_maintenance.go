@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
@@ -47,6 +49,16 @@ func (s *Server) changeMaintenance(r *Request, on bool, reason string, empty boo
 		return Reply{}, storeError(err)
 	}
 	return Reply{Status: http.StatusAccepted}, nil
+}
+
+// onlyOf is only in the words of Ironic's schema of that name.
+func onlyOf(schema string, body map[string]any, names ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		if !slices.Contains(names, name) {
+			return wire.Invalid("Schema error for %s: Additional properties are not allowed ('%.80s' was unexpected)", schema, name)
+		}
+	}
+	return nil
 }
 
 // only refuses keys of a body that are not among names.

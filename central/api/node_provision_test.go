@@ -39,7 +39,7 @@ func TestWhatIsLookedAtFirst(t *testing.T) {
 		{provision.Active, provision.NoState, []refusal{
 			{"PUT", path, "1.115", `{"target":"rescue"}`, 400, "rescue_password"},
 			{"PUT", path, "1.86", `{"target":"service","service_steps":[{"interface":"deploy","step":"x"}]}`, 406, "1.87"},
-			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"network","step":"x"}]}`, 400, "interface"},
+			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"network","step":"x"}]}`, 400, "'network' is not one of ['vendor'"},
 			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":-1}]}`, 400, "'order' must be a whole number"},
 			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":"a"}]}`, 400, "'order' must be a whole number"},
 			{"PUT", path, "1.107", `{"target":"service","service_steps":[{}],"disable_ramdisk":true}`, 406, "1.108"},

@@ -14,7 +14,7 @@ import (
 // inspectWaitSince is the version from which a node in "inspecting" is not to be patched.
 const inspectWaitSince = 39
 
-func conflict(format string, args ...any) error {
+func conflict(format string, args ...any) *wire.Error {
 	return wire.Errorf(http.StatusConflict, format, args...)
 }
 
@@ -35,7 +35,8 @@ func checkChange(before, n *store.Node, c *nodeChange) error {
 		return wire.Invalid("The protected_reason field can only be set when protected is True")
 	}
 	if n.Retired && !before.Retired && state.In(provision.RetireRefused) {
-		return conflict("Node %s can not have 'retired' set in provision state '%s'; move it to manageable first", n.UUID, state)
+		return conflict("Node %s can not have 'retired' set in provision state '%s', the current state is '%s'", n.UUID, state, state).
+			Detailed("move it to manageable first")
 	}
 	if n.RetiredReason != "" && !n.Retired {
 		return wire.Invalid("The retired_reason field can only be set when retired is True")

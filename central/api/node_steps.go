@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
@@ -63,11 +64,11 @@ func parseSteps(name string, v any, rule stepRule) ([]work.Step, error) {
 	steps := make([]work.Step, len(list))
 	for i, item := range list {
 		if err := parseStep(&steps[i], item, rule); err != nil {
-			return nil, wire.Invalid("Schema error for %s: step %d: %v", name, i+1, err)
+			return nil, wire.Invalid("Invalid %s: %v", name, err).Detailed("in step %d", i+1)
 		}
 	}
 	if len(steps) == 0 && rule.required {
-		return nil, wire.Invalid("Schema error for %s: [] is too short", name)
+		return nil, wire.Invalid("Invalid %s: [] should be non-empty", name)
 	}
 	return steps, nil
 }
@@ -89,7 +90,10 @@ func parseStep(s *work.Step, item any, rule stepRule) error {
 	}
 	s.Interface, _ = m["interface"].(string)
 	if !slices.Contains(rule.kinds, s.Interface) {
-		return wire.Invalid("'interface' must be one of %v", rule.kinds)
+		if m["interface"] == nil {
+			return wire.Invalid("'interface' is a required property")
+		}
+		return wire.Invalid("%s is not one of ['%s']", wire.Repr(m["interface"]), strings.Join(rule.kinds, "', '"))
 	}
 	if s.Step, _ = m["step"].(string); s.Step == "" {
 		return wire.Invalid("'step' is a required property")

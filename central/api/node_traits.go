@@ -56,7 +56,7 @@ func readTraits(r *Request) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := only(body, "traits"); err != nil {
+	if err := onlyOf("body", body, "traits"); err != nil {
 		return nil, err
 	}
 	if _, given := body["traits"]; !given {
@@ -66,18 +66,20 @@ func readTraits(r *Request) ([]string, error) {
 	if !isList {
 		return nil, wire.Invalid("Schema error for body: %s is not of type 'array'", wire.Repr(body["traits"]))
 	}
-	traits := make([]string, 0, min(len(list), maxTraits+1))
+	traits := make([]string, 0, len(list))
+	seen := make(map[string]bool, len(list))
 	for _, v := range list {
-		name, _ := v.(string)
+		name, isText := v.(string)
+		if !isText {
+			return nil, wire.Invalid("Schema error for body: %s is not of type 'string'", wire.Repr(v))
+		}
 		if err := checkTrait(name); err != nil {
 			return nil, wire.Invalid("Schema error for body: %v", err)
 		}
-		if !slices.Contains(traits, name) {
+		if !seen[name] {
 			traits = append(traits, name)
 		}
-		if len(traits) > maxTraits {
-			break
-		}
+		seen[name] = true
 	}
 	return traits, nil
 }
@@ -135,7 +137,7 @@ func (s *Server) changeTraits(r *Request, change func(*store.Node) ([]string, er
 			return err
 		}
 		if len(traits) > maxTraits {
-			return wire.Invalid("Node %s can have %d traits at most", n.UUID, maxTraits)
+			return wire.Invalid("Could not modify traits for node %s as it would exceed the maximum number of traits per node (%d vs. %d)", n.UUID, len(traits), maxTraits)
 		}
 		if err := tx.SetTraits(ctx, n.UUID, traits); err != nil {
 			return err

@@ -82,7 +82,7 @@ func (s *Server) changeMedia(r *Request, n *store.Node, change work.Change, what
 
 // readMedia reads which drive is to get which image.
 func readMedia(body map[string]any) (kind, image string, err error) {
-	if err := only(body, "device_type", "image_url", "image_download_source"); err != nil {
+	if err := onlyOf("vmedia", body, "device_type", "image_url", "image_download_source"); err != nil {
 		return "", "", err
 	}
 	for _, name := range []string{"device_type", "image_url"} {

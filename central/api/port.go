@@ -127,7 +127,7 @@ func (s *Server) changePort(r *Request, ident string, change func(context.Contex
 // portError is storeError where a UUID or a name is a port's.
 func portError(err error) error {
 	if e, ok := errors.AsType[*store.DuplicateError](err); ok && (e.Field == "uuid" || e.Field == "name") {
-		return conflict("A port with %s %s already exists.", e.Field, e.Value)
+		return conflict("A port with %s already exists.", claimed(e))
 	}
 	return storeError(err)
 }

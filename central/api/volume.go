@@ -147,11 +147,10 @@ func (s *Server) volumeRootOfNode(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	n, err := s.node(r, r.Param(0))
-	if err != nil {
+	if _, err := s.node(r, r.Param(0)); err != nil {
 		return Reply{}, err
 	}
-	return volumeLinks(r, "nodes/"+n.UUID+"/volume")
+	return volumeLinks(r, "nodes/"+r.Param(0)+"/volume") // as it was asked for, as in Ironic
 }
 
 // volumeLinks answers where the two kinds of volume resource are.

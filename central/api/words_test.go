@@ -1,0 +1,68 @@
+package api
+
+import "testing"
+
+// TestWords holds refusals to what a running Ironic 39 says to the same requests, word for word:
+// clients show these texts, and some compare them.
+func TestWords(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.addPort(portID, "aa:bb:cc:dd:ee:01", `,"name":"p1"`)
+	const (
+		n       = "/v1/nodes/" + nodeID
+		chassis = "cccccccc-2222-4333-8444-555555555555"
+		event   = `"port_id":"` + portID + `","mac_address":"aa:bb:cc:dd:ee:01","status":"ACTIVE"`
+		traits  = `"CUSTOM_0","CUSTOM_1","CUSTOM_2","CUSTOM_3","CUSTOM_4","CUSTOM_5","CUSTOM_6","CUSTOM_7","CUSTOM_8","CUSTOM_9"`
+	)
+	b.want(201, "POST", "/v1/chassis", "1.115", `{"uuid":"`+chassis+`"}`)
+	b.want(200, "PATCH", n, "1.115", `[{"op":"add","path":"/chassis_uuid","value":"`+chassis+`"}]`)
+	many := `{"traits":[` + traits
+	for _, tens := range []string{"1", "2", "3", "4", "5"} {
+		for _, ones := range "0123456789" {
+			many += `,"CUSTOM_` + tens + string(ones) + `"`
+		}
+	}
+	many += `]}`
+	for _, c := range []struct {
+		status             int
+		method, path, body string
+		words              string
+	}{
+		{400, "POST", "/v1/chassis", `{"uuid":0}`, "Schema error for chassis: 0 is not of type 'string', 'null' in uuid"},
+		{400, "PATCH", "/v1/ports/" + portID, `[{"op":"replace","path":"/address","value":1}]`, "Schema error for patch: 1 is not of type 'string' in address"},
+		{400, "PATCH", "/v1/ports/" + portID, `[{"op":"replace","path":"/address","value":null}]`, "Schema error for patch: None is not of type 'string' in address"},
+		{400, "PATCH", "/v1/ports/" + portID, `[{"op":"remove","path":"/address"}]`, "Schema error for patch: 'address' is a required property"},
+		{400, "GET", "/v1/ports?sort_key=portgroup_uuid", "", `The sort_key value "portgroup_uuid" is an invalid field for sorting`},
+		{400, "GET", "/v1/nodes?fault=none", "", `Unrecognized fault "none" is specified, allowed faults are ('power failure', 'clean failure', 'rescue abort failure', 'service failure')`},
+		{409, "POST", "/v1/ports", `{"uuid":"` + portID + `","node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:02"}`, "A port with UUID " + portID + " already exists."},
+		{409, "PATCH", n, `[{"op":"add","path":"/protected","value":true}]`, "Node " + nodeID + " can only be made protected in provision states 'active' or 'rescue', the current state is 'enroll'"},
+		{400, "DELETE", "/v1/chassis/" + chassis, "", "Cannot complete the requested action because chassis " + chassis + " contains nodes. remove them, or unset their chassis_uuid, first"},
+		{404, "GET", "/v1/inspection_rules/" + chassis, "", "Rule " + chassis + " could not be found."},
+		{400, "GET", n + "/management/indicators/x", "", `Malformed indicator name "x" it is NAME@COMPONENT`},
+		{400, "PUT", n + "/states/power", `{"target":"power on","timeout":"x"}`, "Expected an integer for timeout: x"},
+		{400, "PUT", n + "/states/power", `{"target":"power on","timeout":0}`, "timeout has to be positive integer of 86400 seconds at most"},
+		{400, "PUT", n + "/states/boot_mode", `{"target":"x"}`, "Invalid boot mode x requested for node. Allowed boot modes are: bios, uefi"},
+		{400, "PUT", n + "/states/boot_mode", `{"target":1}`, "Expected string for target: 1"},
+		{400, "PUT", n + "/states/raid", `[]`, "Expected types <class 'dict'> for target_raid_config: []"},
+		{400, "PUT", n + "/states/provision", `{"target":"manage","clean_steps":[{"interface":"deploy","step":"x"}]}`, `"clean_steps" is only valid when setting target provision state to clean not to manage`},
+		{400, "PUT", n + "/states/provision", `{"target":"manage","disable_ramdisk":true}`, "disable_ramdisk is supported only with manual cleaning or servicing"},
+		{400, "PUT", n + "/states/provision", `{"target":"manage","configdrive":"x"}`, "Adding a config drive is only supported when setting provision state to active, rebuild"},
+		{400, "PUT", n + "/traits", `{"traits":[1]}`, "Schema error for body: 1 is not of type 'string'"},
+		{400, "PUT", n + "/traits", `{"bogus":1}`, "Schema error for body: Additional properties are not allowed ('bogus' was unexpected)"},
+		{400, "PUT", n + "/traits", many, "Could not modify traits for node " + nodeID + " as it would exceed the maximum number of traits per node (60 vs. 50)"},
+		{400, "POST", n + "/vmedia", `{"device_type":"cdrom","image_url":"http://x/y","bogus":1}`, "Schema error for vmedia: Additional properties are not allowed ('bogus' was unexpected)"},
+		{400, "POST", "/v1/events", `{}`, "Schema error: 'events' is a required property"},
+		{400, "POST", "/v1/events", `{"events":"x"}`, "Schema error: 'x' is not of type 'array'"},
+		{400, "POST", "/v1/events", `{"events":[]}`, "Schema error: [] should be non-empty"},
+		{400, "POST", "/v1/events", `{"events":[1]}`, "Schema error: 1 is not of type 'object' event 1"},
+		{400, "POST", "/v1/events", `{"events":[{"event":"network.bind_port"}]}`, "Schema error: 'port_id' is a required property in event 1"},
+		{400, "POST", "/v1/events", `{"events":[{"event":"x",` + event + `}]}`, "Schema error: 'x' is not one of ['network.bind_port', 'network.unbind_port', 'network.delete_port'] in event 1"},
+		{400, "POST", "/v1/events", `{"events":[{"event":"network.bind_port",` + event + `,"device_id":"x"}]}`, "Schema error: 'x' is not a 'uuid' in event 1"},
+		{400, "POST", "/v1/events", `{"events":[{"event":"network.bind_port",` + event + `,"bogus":1}]}`, "Schema error: Additional properties are not allowed ('bogus' was unexpected) in event 1"},
+	} {
+		a := b.want(c.status, c.method, c.path, "1.115", c.body)
+		if said := a.fault(t); said != c.words {
+			t.Errorf("%s %s %s: said %q, want %q", c.method, c.path, c.body, said, c.words)
+		}
+	}
+}
