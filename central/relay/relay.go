@@ -52,7 +52,10 @@ type Relay struct {
 }
 
 // siteMemory belongs to the one Follow of its site that runs.
-type siteMemory struct{ nodes, work memory }
+type siteMemory struct {
+	nodes, work memory
+	sent        sent
+}
 
 // New returns a relay that is idle until Follow.
 func New(cfg Config) *Relay {
