@@ -25,7 +25,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ironyard/ironyard/central/daemon"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -90,9 +90,9 @@ func TestUsersAndCertificatesAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, stopServer := sitetest.Server(t, filepath.Join(dir, "bus"))
+	srv, stopServer := bustest.Server(t, filepath.Join(dir, "bus"))
 	defer stopServer()
-	conn := sitetest.Connect(t, srv)
+	conn := bustest.Connect(t, srv)
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Info, 1), make(chan error, 1)

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/central/daemon"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 // start runs central on a bus and a database in dir until stop.
 func start(t *testing.T, dir string, key *seal.Key) (info daemon.Info, site *bus.Site, stop func()) {
 	t.Helper()
-	srv, stopServer := sitetest.Server(t, filepath.Join(dir, "bus"))
-	conn := sitetest.Connect(t, srv)
+	srv, stopServer := bustest.Server(t, filepath.Join(dir, "bus"))
+	conn := bustest.Connect(t, srv)
 	site, err := bus.Open(t.Context(), conn, "", bus.Settings{})
 	if err != nil {
 		t.Fatal(err)
@@ -305,9 +305,9 @@ func TestBusIsAway(t *testing.T) {
 // Notifications are on the bus when that is asked for, and streams end with central.
 func TestNotificationsOnTheBus(t *testing.T) {
 	dir := t.TempDir()
-	srv, stopServer := sitetest.Server(t, filepath.Join(dir, "bus"))
+	srv, stopServer := bustest.Server(t, filepath.Join(dir, "bus"))
 	defer stopServer()
-	conn := sitetest.Connect(t, srv)
+	conn := bustest.Connect(t, srv)
 	defer conn.Close()
 	heard, err := conn.SubscribeSync(bus.NotificationSubject("baremetal.chassis.>"))
 	if err != nil {

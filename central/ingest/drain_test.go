@@ -13,10 +13,10 @@ import (
 
 	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/metrics"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -122,7 +122,7 @@ func BenchmarkDrain(b *testing.B) {
 	var total, took float64
 	for b.Loop() {
 		b.StopTimer()
-		s, site := storetest.Open(b, storetest.SQLite(b)), sitetest.Open(b)
+		s, site := storetest.Open(b, storetest.SQLite(b)), bustest.Open(b)
 		events := cut(b, site, deploys(b, s, 50), 18)
 		in := ingest.New(ingest.Config{Store: s, Metrics: metrics.New(s.Statements), Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(b.Context())

@@ -17,11 +17,11 @@ import (
 
 	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/metrics"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -34,7 +34,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), site: sitetest.Open(t)}
+	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), site: bustest.Open(t)}
 	f.ingest = ingest.New(ingest.Config{Store: f.store, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler)})
 	return f
 }

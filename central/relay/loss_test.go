@@ -13,10 +13,10 @@ import (
 
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/relay"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -161,13 +161,13 @@ func TestBucketsGone(t *testing.T) {
 // work is open again, and keys that were deleted are there.
 func TestOlderCopyOfTheSite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "jetstream")
-	srv, stopServer := sitetest.Server(t, dir)
+	srv, stopServer := bustest.Server(t, dir)
 	key, err := seal.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), key: key}
-	if f.site, err = bus.Open(t.Context(), sitetest.Connect(t, srv), "", bus.Settings{}); err != nil {
+	if f.site, err = bus.Open(t.Context(), bustest.Connect(t, srv), "", bus.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	f.relay = f.newRelay(f.store, time.Hour)
@@ -186,8 +186,8 @@ func TestOlderCopyOfTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func(dir string) {
-		srv, stopServer = sitetest.Server(t, dir)
-		if f.site, err = bus.Open(t.Context(), sitetest.Connect(t, srv), "", bus.Settings{}); err != nil {
+		srv, stopServer = bustest.Server(t, dir)
+		if f.site, err = bus.Open(t.Context(), bustest.Connect(t, srv), "", bus.Settings{}); err != nil {
 			t.Fatal(err)
 		}
 		stopRelay = f.follow(f.relay)

@@ -14,10 +14,10 @@ import (
 
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/relay"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -41,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	address := storetest.SQLite(t)
-	f := &fixture{T: t, address: address, store: storetest.Open(t, address), site: sitetest.Open(t), key: key}
+	f := &fixture{T: t, address: address, store: storetest.Open(t, address), site: bustest.Open(t), key: key}
 	f.relay = f.newRelay(f.store, time.Hour)
 	return f
 }

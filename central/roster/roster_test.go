@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/roster"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
 )
 
@@ -21,7 +21,7 @@ func member(name, group string) bus.Member {
 }
 
 func TestRosterFollowsTheLiving(t *testing.T) {
-	site := sitetest.Open(t)
+	site := bustest.Open(t)
 	counts := map[string]int{}
 	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler), Alive: func(site string, n int) { counts[site] = n },
 		Failover: func(group string) []string { return map[string][]string{"lost": {"rack9", "rack1"}}[group] }})
@@ -82,7 +82,7 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 
 // Whoever upgrades central first hears of the rackds that cannot follow it.
 func TestRackdOfAnOlderFormOfDocumentsIsNamed(t *testing.T) {
-	site := sitetest.Open(t)
+	site := bustest.Open(t)
 	now := member("now", "rack1")
 	now.Documents = node.Format
 	for _, m := range []bus.Member{member("former", "rack1"), now} {

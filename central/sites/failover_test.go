@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/central/sites"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 )
 
 func TestFailoverIsChecked(t *testing.T) {
@@ -59,8 +59,8 @@ func TestParseFailover(t *testing.T) {
 // What the site's bus says of the groups is what the configuration says, whatever it
 // said before; other sites' groups and those without failover are not there.
 func TestGroupsAreWrittenWhenTheSiteOpens(t *testing.T) {
-	srv, _ := sitetest.Server(t, t.TempDir())
-	conn := sitetest.Connect(t, srv)
+	srv, _ := bustest.Server(t, t.TempDir())
+	conn := bustest.Connect(t, srv)
 	site, err := bus.Open(t.Context(), conn, "", bus.Settings{})
 	if err != nil {
 		t.Fatal(err)

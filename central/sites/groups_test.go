@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 )
 
 // racing is a bucket that refuses the first writes as a server does when somebody else was
@@ -47,7 +47,7 @@ func (r racing) Purge(ctx context.Context, key string, opts ...jetstream.KVDelet
 func TestGroupsAreComparedAgainAfterAnyConflict(t *testing.T) {
 	for code, want := range map[jetstream.ErrorCode]bool{jetstream.JSErrCodeStreamWrongLastSequence: true,
 		jetstream.JSErrCodeStreamWrongLastSequenceConstant: true, jetstream.JSErrCodeStreamNotFound: false} {
-		site := sitetest.Open(t)
+		site := bustest.Open(t)
 		m, err := NewMap([]Site{{Groups: []string{"a", "b"}}}, Failover{Group: "a", To: []string{"b"}})
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/ironyard/ironyard/central/sites"
-	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 )
 
 func TestWhichSiteServesAGroup(t *testing.T) {
@@ -46,12 +46,12 @@ func TestParse(t *testing.T) {
 
 // A site whose work fails is opened again.
 func TestSiteIsOpenedAgain(t *testing.T) {
-	srv, _ := sitetest.Server(t, t.TempDir())
+	srv, _ := bustest.Server(t, t.TempDir())
 	m, err := sites.NewMap(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := sitetest.Connect(t, srv)
+	conn := bustest.Connect(t, srv)
 	set := sites.NewSet(m, func(string) *nats.Conn { return conn }, slog.New(slog.DiscardHandler))
 	if set.Status()[0].Open {
 		t.Error("open before Run")

@@ -10,10 +10,9 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -21,17 +20,8 @@ var described = regexp.MustCompile(`fqName: "(ironyard_[^"]+)", help: "(.*)", un
 
 // docs/metrics-rackd.md lists what a rackd that serves machines registers.
 func TestMetricsPageIsCurrent(t *testing.T) {
-	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	defer func() { srv.Shutdown(); srv.WaitForShutdown() }()
-	nc, err := nats.Connect("", nats.InProcessServer(srv))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	srv, _ := bustest.Server(t, t.TempDir())
+	nc := bustest.Connect(t, srv)
 	key, err := seal.GenerateKey()
 	if err != nil {
 		t.Fatal(err)

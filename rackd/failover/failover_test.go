@@ -9,37 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func openSite(t *testing.T) *bus.Site {
-	t.Helper()
-	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	nc, err := nats.Connect("", nats.InProcessServer(srv))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	s, err := bus.Open(t.Context(), nc, "", bus.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestGroupsAreFollowed(t *testing.T) {
-	s := openSite(t)
+	s := bustest.Open(t)
 	write := func(g bus.Group) {
 		t.Helper()
 		body, _ := json.Marshal(g)

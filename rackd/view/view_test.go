@@ -9,37 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func openSite(t *testing.T) *bus.Site {
-	t.Helper()
-	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	nc, err := nats.Connect("", nats.InProcessServer(srv))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	s, err := bus.Open(t.Context(), nc, "", bus.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 func put(t *testing.T, s *bus.Site, d node.Document) {
 	t.Helper()
@@ -63,7 +42,7 @@ func (groups) Synced() <-chan struct{} {
 }
 
 func TestFollowsNodesAndFencesWork(t *testing.T) {
-	s := openSite(t)
+	s := bustest.Open(t)
 	put(t, s, node.Document{UUID: "n1", Group: "g", Ports: []node.Port{{Address: "52:54:00:00:00:01"}}})
 	put(t, s, node.Document{UUID: "n2", Group: "other"})
 	changed := make(chan string, 100)
@@ -134,7 +113,7 @@ func TestFollowsNodesAndFencesWork(t *testing.T) {
 
 // The bus loses all work; central makes it anew without knowing where it stood.
 func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
-	s := openSite(t)
+	s := bustest.Open(t)
 	changed := make(chan string, 100)
 	v := New(s, groups{"g", "h"}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())

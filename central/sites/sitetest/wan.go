@@ -1,3 +1,5 @@
+// Package sitetest runs the sites of a fleet inside a test: a hub and the servers of sites that are
+// linked to it, by links that can be cut. It may import protocol only.
 package sitetest
 
 import (

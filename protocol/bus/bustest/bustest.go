@@ -1,6 +1,6 @@
-// Package sitetest runs a site's bus inside a test: nats-server in the process, with
-// JetStream on disk. It may import protocol only.
-package sitetest
+// Package bustest runs a site's bus inside a test: nats-server in the process, with
+// JetStream on disk. Only tests import it; it may import protocol/bus.
+package bustest
 
 import (
 	"testing"
@@ -25,10 +25,10 @@ func Server(t testing.TB, dir string) (srv *server.Server, stop func()) {
 	return srv, stop
 }
 
-// Connect connects to srv until t ends.
+// Connect connects to srv until t ends, and again whenever the connection is lost.
 func Connect(t testing.TB, srv *server.Server) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(srv))
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
