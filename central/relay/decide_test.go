@@ -42,9 +42,6 @@ func TestDecide(t *testing.T) {
 		epoch   uint64
 	}{
 		{"new work, sent by its entry", row(3, "w"), nil, sending, write, 0},
-		{"new work, sent by its entry, perhaps not for the first time", row(3, "w"), nil, resending, lostIt, 0},
-		{"in place of older work, perhaps not for the first time", row(3, "w"), doc("v", 2, false), resending, write, 5},
-		{"the same work, certainly not for the first time", row(3, "w"), doc("w", 3, false), resending, leave, 0},
 		{"new work, before its entry", row(3, "w"), nil, told, leave, 0},
 		{"work that the site lost before anybody reported", row(3, "w"), nil, repairing, lostIt, 0},
 		{"work that the site lost", reported(row(3, "w"), 3, 7), nil, repairing, lostIt, 0},

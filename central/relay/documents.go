@@ -99,11 +99,7 @@ func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, wa
 		if err != nil {
 			return err
 		}
-		err = o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body)
-		if !isRace(err) {
-			w.memory.sent.add(doc.ID) // or nobody knows
-		}
-		return err
+		return o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body)
 	}
 	return nil
 }
@@ -113,8 +109,7 @@ type reason int
 
 const (
 	told      reason = iota // something about the node changed
-	sending                 // the open work's own entry sends it out, for the first time
-	resending               // … and may have sent it before, by another replica too
+	sending                 // the open work's own entry sends it out
 	repairing               // the site may have lost it: its own entry has sent it out before
 )
 
@@ -155,8 +150,6 @@ func decide(row *store.Snapshot, old *work.Document, why reason, onItsWay bool) 
 		return nil, lostIt
 	case why == told:
 		return nil, leave // it is on its way
-	case old == nil && why == resending:
-		return nil, lostIt // whoever sent it first may have done so before the site lost it
 	case old == nil && superseded(row) != "" && !onItsWay:
 		return nil, lostIt // its owner may not have noticed, and act on
 	}

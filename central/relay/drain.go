@@ -94,7 +94,7 @@ func (w *writer) drain(ctx context.Context, next fetch) error {
 		errs = append(errs, err)
 		for _, o := range done {
 			w.Metrics.Relayed.WithLabelValues(w.site.Name, string(o.Kind)).Inc()
-			w.done = append(w.done, &store.Outbox{ID: o.ID, Kind: o.Kind, Object: o.Object}) // not what it left
+			w.done = append(w.done, o.ID)
 		}
 		w.Metrics.RelayErrors.WithLabelValues(w.site.Name).Add(float64(len(batch) - len(done)))
 		if len(w.done) >= batchSize {
@@ -115,17 +115,8 @@ func (w *writer) forget(ctx context.Context) error {
 	for len(w.done) > 0 {
 		part := w.done[:min(len(w.done), batchSize)]
 		pointForget.Hit(w.site.Name)
-		ids := make([]string, len(part))
-		for i, o := range part {
-			ids[i] = o.ID
-		}
-		if err := w.Store.DeleteOutbox(ctx, w.site.Name, ids); err != nil {
+		if err := w.Store.DeleteOutbox(ctx, w.site.Name, part); err != nil {
 			return err
-		}
-		for _, o := range part {
-			if o.Kind == store.OutboxNode {
-				w.memory.sent.remove(o.Object)
-			}
 		}
 		pointForgotten.Hit(w.site.Name)
 		w.done = w.done[len(part):]

@@ -52,10 +52,7 @@ type Relay struct {
 }
 
 // siteMemory belongs to the one Follow of its site that runs.
-type siteMemory struct {
-	nodes, work memory
-	sent        sent
-}
+type siteMemory struct{ nodes, work memory }
 
 // New returns a relay that is idle until Follow.
 func New(cfg Config) *Relay {

@@ -23,8 +23,8 @@ type writer struct {
 	works  jetstream.Stream
 	log    *slog.Logger
 	inbox  *inbox
-	linger time.Duration   // of the next entries
-	done   []*store.Outbox // entries that are published, not yet deleted
+	linger time.Duration // of the next entries
+	done   []string      // ids of entries that are published, not yet deleted
 	memory *siteMemory
 	quiet  bool // the last look found nothing that is going on at the site
 	lost   lost
@@ -51,8 +51,6 @@ type order struct {
 	target
 	// sends are the works whose own entries gave the order.
 	sends []string
-	// resends are those of them that may have been sent before.
-	resends []string
 	// repair: the site may have lost documents that it had.
 	repair bool
 	left   *store.Node // as the newest entry that says so has left it
@@ -70,8 +68,6 @@ func (o *order) why(row *store.Snapshot, waiting map[string]bool) reason {
 	switch {
 	case row.Work == nil:
 		return told
-	case slices.Contains(o.resends, row.Work.ID):
-		return resending
 	case slices.Contains(o.sends, row.Work.ID):
 		return sending
 	case o.repair && !waiting[row.Work.ID]:
@@ -106,9 +102,6 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 		}
 		if o.Object != "" {
 			byTarget[t].sends = append(byTarget[t].sends, o.Object)
-			if o.Foreign || w.memory.sent.has(o.Object) {
-				byTarget[t].resends = append(byTarget[t].resends, o.Object)
-			}
 		}
 		if o.Left != nil {
 			byTarget[t].left = o.Left

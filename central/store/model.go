@@ -318,7 +318,4 @@ type Outbox struct {
 	// Left is the node as the entry's transaction has left it, for those who are told of the
 	// entry: they must not change it. It is no column; nil: read it.
 	Left *Node
-	// Foreign: another replica has written the entry, or an earlier process of this one. It is
-	// set where entries are read.
-	Foreign bool
 }

@@ -133,9 +133,7 @@ func (s *Store) readOutbox(ctx context.Context, stmt string, args ...any) ([]*Ou
 	err = scanAll(r, err, func(r rows) error {
 		o := new(outboxRow)
 		list = append(list, &o.Outbox)
-		err := r.Scan(fields(outboxColumns, o)...)
-		o.Foreign = o.origin != s.opts.Origin
-		return err
+		return r.Scan(fields(outboxColumns, o)...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read outbox: %w", err)
