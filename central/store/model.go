@@ -175,14 +175,6 @@ func (n *Node) SetMaintenance(on bool, reason string) {
 	n.Maintenance, n.MaintenanceReason, n.Fault = on, n.MaintenanceWhy, ""
 }
 
-// SetMaintenanceReason replaces the reason of a node in maintenance.
-func (n *Node) SetMaintenanceReason(reason string) {
-	n.MaintenanceWhy = reason
-	if n.FaultNumber <= n.FaultAcked {
-		n.MaintenanceReason = reason
-	}
-}
-
 // project is the one for which whoever asked for the instance has made it.
 func (n *Node) project() string {
 	id, _ := n.InstanceInfo["project_id"].(string)
