@@ -31,10 +31,10 @@ var allocationTable = fields.New("allocation",
 	fields.Strings("traits", allocationsSince, func(a *store.Allocation) *[]string { return &a.Traits }).Post().Each(checkTrait),
 	fields.Strings("candidate_nodes", allocationsSince, func(a *store.Allocation) *[]string { return &a.Candidates }).Post(),
 	fields.Object("extra", allocationsSince, func(a *store.Allocation) *map[string]any { return &a.Extra }).Write(),
-	fields.Text("owner", allocationOwnerSince, func(a *store.Allocation) *string { return &a.Owner }).Post().Max(255).Sort(),
+	fields.Text("owner", allocationOwnerSince, func(a *store.Allocation) *string { return &a.Owner }).Post().Max(255).Sort().Early(fields.Sorting),
 	fields.Time("created_at", allocationsSince, func(a *store.Allocation) time.Time { return a.CreatedAt }).Sort(),
 	fields.Time("updated_at", allocationsSince, func(a *store.Allocation) time.Time { return a.UpdatedAt }).Sort(),
-).Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"})
+).Called("").Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"})
 
 // allocationName admits the name of an allocation.
 func allocationName(v any) error {

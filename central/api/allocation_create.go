@@ -61,7 +61,7 @@ func backfillTarget(r *Request, body map[string]any) (string, error) {
 	case v == nil || ident == "" && isText:
 		return "", nil
 	case !isText:
-		return "", wire.Invalid("Schema error for allocation: node is not of type 'string', 'null'")
+		return "", wire.Invalid("Schema error: %s is not of type 'string', 'null'", wire.Repr(v)).Detailed("in node")
 	case r.Version < allocationBackfillSince:
 		return "", wire.Invalid("Cannot set node when creating an allocation in this API version")
 	}

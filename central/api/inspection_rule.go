@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ var inspectionRuleTable = fields.New("inspection rule",
 	ruleList("actions", func(i *store.InspectionRule) *[]any { return &i.Actions }, showAction).Must(),
 	fields.Time("created_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.CreatedAt }).Sort(),
 	fields.Time("updated_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.UpdatedAt }).Sort(),
-).Columns(map[string]string{"scope": "id"})
+).Called("").Columns(map[string]string{"scope": "id"})
 
 func phaseWords() []string {
 	var words []string
@@ -59,7 +60,7 @@ func ruleList(name string, at func(*store.InspectionRule) *[]any, show func(any)
 		Set:    func(i *store.InspectionRule, v any) { *at(i), _ = v.([]any) },
 		Check: func(v any) (any, error) {
 			if _, isList := v.([]any); !isList && v != nil {
-				return nil, wire.Invalid("Schema error for inspection rule: %s is not of type 'array'", name)
+				return nil, fmt.Errorf("%s is not of type 'array'", wire.Repr(v))
 			}
 			return v, nil
 		},

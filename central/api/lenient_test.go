@@ -9,6 +9,7 @@ import (
 func TestAccepted(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
+	b.addPort(portID, "aa:bb:cc:dd:ee:01", "")
 	const n = "/v1/nodes/n1"
 	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"under_score","driver":"fake-hardware"}`)
 	for _, tt := range []struct {
@@ -21,7 +22,23 @@ func TestAccepted(t *testing.T) {
 		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":null,"properties":null}`, `"extra":{}`},
 		{201, "POST", "/v1/nodes", "1.1", `{"driver":"fake-hardware","conductor_group":""}`, `"driver":"fake-hardware"`},
 		// A reason without what it is the reason for.
-		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","retired_reason":"old"}`, `"retired_reason":"old"`},
+		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","name":"lazy","retired_reason":"old"}`, `"retired_reason":"old"`},
+		{200, "PATCH", "/v1/nodes/lazy", "1.115", `[{"op":"add","path":"/extra/a","value":1}]`, `"retired_reason":"old"`},
+		{200, "PATCH", "/v1/nodes/lazy", "1.115", `[{"op":"replace","path":"/retired_reason","value":"old"}]`, `"retired_reason":"old"`},
+		{200, "PATCH", "/v1/nodes/lazy", "1.115", `[{"op":"replace","path":"/retired","value":true},{"op":"replace","path":"/retired_reason","value":"older"}]`, `"retired_reason":"older"`},
+		{200, "PATCH", "/v1/nodes/lazy", "1.115", `[{"op":"remove","path":"/retired"},{"op":"replace","path":"/retired_reason","value":"new"}]`, `"retired_reason":null`},
+		// Numbers that are written as texts, and those with a fraction.
+		{200, "PATCH", n, "1.115", `[{"op":"replace","path":"/properties","value":{"memory_mb":" 4096 ","local_gb":10.5,"cpus":"many"}}]`, `"memory_mb":" 4096 "`},
+		// Ports and portgroups at versions before their fields, where Ironic does not look.
+		{200, "PATCH", "/v1/ports/" + portID, "1.87", `[{"op":"add","path":"/name","value":"p1"},{"op":"add","path":"/vendor","value":"v"}]`, `"uuid":"` + portID},
+		{200, "GET", "/v1/ports/p1", "1.115", "", `"vendor":"v"`},
+		{200, "GET", "/v1/ports?description_contains=x&sort_key=uuid", "1.1", "", `"ports":[]`},
+		{200, "GET", "/v1/ports?conductor_groups=x", "1.98", "", `"ports":[]`},
+		{201, "POST", "/v1/portgroups", "1.23", `{"node_uuid":"` + nodeID + `","category":"c","physical_network":"net"}`, `"uuid":`},
+		{200, "GET", "/v1/portgroups?fields=category,physical_network&sort_key=category", "1.23", "", `"category":"c","physical_network":"net"`},
+		{200, "GET", "/v1/portgroups?conductor_groups=x", "1.23", "", `"portgroups":[]`},
+		{200, "GET", "/v1/allocations?sort_key=owner", "1.59", "", `"allocations":[]`},
+		{200, "GET", "/v1/runbooks?sort_key=description", "1.111", "", `"runbooks":[]`},
 		// A PATCH may be empty, and take away what is newer than it.
 		{200, "PATCH", n, "1.115", `[]`, `"name":"n1"`},
 		{200, "PATCH", n, "1.49", `[{"op":"remove","path":"/owner"}]`, `"name":"n1"`},

@@ -17,6 +17,9 @@ var (
 	networkTypes  = []string{"ipv4", "ipv4_dhcp", "ipv6", "ipv6_dhcp", "ipv6_slaac"}
 )
 
+// networkDataSince is the version that brought network_data.
+const networkDataSince = 66
+
 // dataChecker checks an object at path, and remembers the first thing that is wrong.
 type dataChecker struct{ err error }
 

@@ -1,8 +1,8 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -56,7 +56,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	if err := errors.Join(checkGroup(n), fitInterfaces(n, m)); err != nil {
+	if err := cmp.Or(checkGroup(n), fitInterfaces(n, m), checkProperties(n)); err != nil {
 		return Reply{}, err
 	}
 	if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, nil); err != nil {

@@ -119,7 +119,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 			}
 			return orNull(n.MaintenanceReason)
 		}).Sort(),
-		dict("network_data", 66, func(n *nodeView) *map[string]any { return &n.NetworkData }).Write().Where(checkNetworkData),
+		dict("network_data", networkDataSince, func(n *nodeView) *map[string]any { return &n.NetworkData }).Write().Where(checkNetworkData),
 		str("owner", 50, func(n *nodeView) *string { return &n.Owner }).KeepEmpty(emptyTexts).Write().Max(255).Sort(),
 		str("parent_node", 83, func(n *nodeView) *string { return &n.ParentNode }).KeepEmpty(emptyTexts).Write().Max(36).Sort(),
 		said("power_state", 1, func(n *nodeView) string { return n.PowerState }).List().Sort(),

@@ -31,14 +31,15 @@ func checkChange(before, n *store.Node, c *nodeChange) error {
 	if before.Owner != n.Owner && state == provision.Active && !c.mayMove {
 		return conflict("Cannot update owner of node \"%s\" while it is in state \"%s\".", n.UUID, state)
 	}
-	if n.ProtectedReason != "" && !n.Protected {
+	// What a node that was never protected or retired has for a reason may stay: only a new one is wrong.
+	if n.ProtectedReason != "" && n.ProtectedReason != before.ProtectedReason && !n.Protected {
 		return wire.Invalid("The protected_reason field can only be set when protected is True")
 	}
 	if n.Retired && !before.Retired && state.In(provision.RetireRefused) {
 		return conflict("Node %s can not have 'retired' set in provision state '%s', the current state is '%s'", n.UUID, state, state).
 			Detailed("move it to manageable first")
 	}
-	if n.RetiredReason != "" && !n.Retired {
+	if n.RetiredReason != "" && n.RetiredReason != before.RetiredReason && !n.Retired {
 		return wire.Invalid("The retired_reason field can only be set when retired is True")
 	}
 	if n.InstanceUUID != "" && before.InstanceUUID != "" && n.InstanceUUID != before.InstanceUUID {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -35,7 +36,7 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := checkNewNames(r, ops); err != nil {
+	if err := cmp.Or(checkNewNetworkData(r, ops), checkNewNames(r, ops)); err != nil {
 		return Reply{}, err
 	}
 	change := &nodeChange{r: r, ops: ops, reset: reset != nil && *reset}
@@ -121,11 +122,11 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		return err
 	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
-	if !c.touches("protected_reason") && !n.Protected {
+	if before.Protected && !n.Protected {
 		n.ProtectedReason = ""
 		n.EmptyTexts.Set("protected_reason", false)
 	}
-	if c.touches("retired") && !c.touches("retired_reason") && !n.Retired {
+	if before.Retired && !n.Retired {
 		n.RetiredReason = ""
 		n.EmptyTexts.Set("retired_reason", false)
 	}
@@ -164,6 +165,11 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	}
 	if err := s.refit(&before, n, c); err != nil {
 		return err
+	}
+	if c.touches("properties") {
+		if err := checkProperties(n); err != nil {
+			return err
+		}
 	}
 	if c.touches("driver_info") {
 		if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, before.DriverInfo); err != nil {

@@ -41,7 +41,7 @@ func (s *Server) filtersOf(path string) map[string]microversion.Version {
 	case "ports", "ports/detail":
 		return portFilters
 	case "portgroups", "portgroups/detail":
-		return map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": 99, "shard": 106}
+		return map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": portgroupsSince, "shard": 106}
 	case "allocations":
 		return map[string]microversion.Version{"node": 52, "resource_class": 52, "state": 52, "owner": 60}
 	case "volume/connectors", "volume/targets":

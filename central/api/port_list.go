@@ -11,10 +11,10 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
-// portFilters are the arguments that filter a list of ports, with the version that
-// brought each.
+// portFilters are the arguments that filter a list of ports, with the first version that may
+// use each. Ironic guards neither of the last two, which came with 1.97 and 1.99.
 var portFilters = map[string]microversion.Version{"address": 1, "node": 1, "node_uuid": 1, "portgroup": 24, "shard": 82,
-	"description_contains": 97, "conductor_groups": 99}
+	"description_contains": 1, "conductor_groups": 1}
 
 func portArguments(more ...string) []string {
 	names := append(slices.Clone(wire.PageArguments), more...)

@@ -20,7 +20,7 @@ const runbookTraitsSince microversion.Version = 112
 var runbookTable = fields.New("runbook",
 	fields.UUID("uuid", runbookSince, func(b *store.Runbook) *string { return &b.UUID }).Post().List().Sort(),
 	fields.Text("name", runbookSince, func(b *store.Runbook) *string { return &b.Name }).Write().Must().Max(255).List().Sort(),
-	fields.Text("description", runbookTraitsSince, func(b *store.Runbook) *string { return &b.Description }).KeepEmpty(func(b *store.Runbook) fields.Empties { return &b.EmptyTexts }).Write().Unheard().Max(255).Sort(),
+	fields.Text("description", runbookTraitsSince, func(b *store.Runbook) *string { return &b.Description }).KeepEmpty(func(b *store.Runbook) fields.Empties { return &b.EmptyTexts }).Write().Unheard().Max(255).Sort().Early(fields.Sorting),
 	stepsField(runbookRank, runbookSince, func(b *store.Runbook) *[]store.ListedStep { return &b.Steps }),
 	fields.Bool("disable_ramdisk", runbookSince, false, func(b *store.Runbook) *bool { return &b.DisableRamdisk }).Write().Plain().Sort(),
 	fields.Bool("public", runbookSince, false, func(b *store.Runbook) *bool { return &b.Public }).Write().Plain().Sort(),

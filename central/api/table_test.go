@@ -63,13 +63,19 @@ func gated[T any](b *bench, table *fields.Table[T], list, path string, since mic
 		if _, shown := b.want(200, "GET", path, now, "").object(t)[name]; !shown {
 			t.Errorf("%s does not show at %s", name, now)
 		}
-		b.want(406, "GET", list+"?fields="+name, old, "")
+		refused := func(use fields.Use) int {
+			if f.Admits(use) {
+				return 200
+			}
+			return 406
+		}
+		b.want(refused(fields.Asking), "GET", list+"?fields="+name, old, "")
 		b.want(200, "GET", list+"?fields="+name, now, "")
-		if f.CanPatch {
-			b.want(406, "PATCH", path, old, `[{"op":"add","path":"/`+name+`","value":null}]`)
+		if f.CanPatch && !f.Solid {
+			b.want(refused(fields.Patching), "PATCH", path, old, `[{"op":"add","path":"/`+name+`","value":null}]`)
 		}
 		if f.SortKey {
-			b.want(406, "GET", list+"?sort_key="+name, old, "")
+			b.want(refused(fields.Sorting), "GET", list+"?sort_key="+name, old, "")
 		}
 	}
 }

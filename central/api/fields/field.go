@@ -48,6 +48,7 @@ type Field[T any] struct {
 	Silent bool
 	// Solid: null is refused. A request may leave the field out, or remove it, all the same.
 	Solid bool
+	early Use // see Early
 }
 
 // Unheard sets Silent.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // Create fills obj from the body of a POST. Unknown fields and wrong values are
-// 400, fields that are newer than v 406 unless they are null, which says nothing.
+// 400, fields that are newer than v 406, unless they are null, which says nothing (in a
+// strict table it does).
 // Nothing is set unless everything passes.
 func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
 	return t.CreateBelow(v, body, obj, nil)
@@ -33,17 +35,21 @@ func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj 
 			return t.invalid("'%s' is a required property", f.Name)
 		}
 	}
+	var unexpected []string
 	for _, name := range names {
 		if i, ok := t.index[name]; !ok || !t.fields[i].CanPost || t.fields[i].unheard(v) {
-			return t.invalid("Additional properties are not allowed ('%.80s' was unexpected)", name)
+			unexpected = append(unexpected, name)
 		}
+	}
+	if len(unexpected) > 0 {
+		return t.invalid("%s", notAllowed(unexpected))
 	}
 	values := make(map[int]any, len(body))
 	tooNew, rule := -1, error(nil) // what is said last
 	for _, name := range names {
 		i := t.index[name]
 		f := &t.fields[i]
-		if tooNew < 0 && f.Since > v && body[name] != nil {
+		if tooNew < 0 && f.Since > v && (body[name] != nil || t.strict) && !f.Admits(Posting) {
 			tooNew = i
 		}
 		if body[name] == nil && f.Solid {
@@ -92,7 +98,7 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		switch {
 		case !known || !f.CanPatch || f.unheard(v):
 			return nil, wire.Invalid("Cannot patch %.200s. Only the following can be updated: %s", ops[i].Path, strings.Join(t.patchable(v), ", "))
-		case f.Since > v && (t.strict || ops[i].Kind != patch.Remove || !ops[i].Whole()) && (i == 0 || !f.FirstGuards):
+		case f.Since > v && !f.Admits(Patching) && (t.strict || ops[i].Kind != patch.Remove || !ops[i].Whole()) && (i == 0 || !f.FirstGuards):
 			return nil, wire.NotAcceptable("Field "+root, f.Since)
 		case f.Solid && ops[i].Whole() && ops[i].Kind != patch.Remove && ops[i].Value == nil:
 			return nil, t.null(patched, f)
@@ -166,7 +172,7 @@ const patched = "patch"
 
 // null refuses null where a field is solid.
 func (t *Table[T]) null(called string, f *Field[T]) error {
-	return wire.Invalid("Schema error for %s: None is not of type '%s'", called, cmp.Or(f.Type, "array")).Detailed("in %s", f.Name) // lists name none
+	return wire.Invalid("%s: None is not of type '%s'", against(called), cmp.Or(f.Type, "array")).Detailed("in %s", f.Name) // lists name none
 }
 
 // check reads a value of an item that errors call so. rule is what speaks against a value
@@ -189,7 +195,7 @@ func (t *Table[T]) check(called string, f *Field[T], v any) (value any, rule, er
 	if f.Required { // null would be none of the kinds
 		text = strings.TrimSuffix(text, ", 'null'")
 	}
-	return nil, nil, wire.Invalid("Schema error for %s: %s", called, text).Detailed("in %s", f.Name)
+	return nil, nil, wire.Invalid("%s: %s", against(called), text).Detailed("in %s", f.Name)
 }
 
 // unheard reports whether requests of version v do not know the field.
@@ -207,7 +213,32 @@ func (t *Table[T]) patchable(v microversion.Version) []string {
 }
 
 func (t *Table[T]) invalid(format string, args ...any) error {
-	return wire.Invalid("Schema error for "+t.called+": "+format, args...)
+	return wire.Invalid(against(t.called)+": "+format, args...)
+}
+
+// against is how an error about the values of an item begins that is called so; Ironic does
+// not name items of every kind.
+func against(called string) string {
+	if called == "" {
+		return "Schema error"
+	}
+	return "Schema error for " + called
+}
+
+// notAllowed says which fields of a body nobody knows.
+func notAllowed(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "'%.80s'", name)
+	}
+	verb := "was"
+	if len(names) > 1 {
+		verb = "were"
+	}
+	return fmt.Sprintf("Additional properties are not allowed (%.400s %s unexpected)", b.String(), verb)
 }
 
 func sortedKeys(m map[string]any) []string {

@@ -40,10 +40,10 @@ func New[T any](resource string, list ...Field[T]) *Table[T] {
 	return t
 }
 
-// Called gives an item the name that it has in Ironic's errors about values.
+// Called gives an item the name that it has in Ironic's errors about values; empty: none.
 func (t *Table[T]) Called(name string) *Table[T] { t.called = name; return t }
 
-// Strict lets no PATCH take away a field that is newer than it.
+// Strict lets no PATCH take away a field that is newer than it, and no POST say that it is null.
 func (t *Table[T]) Strict() *Table[T] { t.strict = true; return t }
 
 // Columns names what Ironic's database has besides the fields, and what a list is sorted by
@@ -113,7 +113,7 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 		if !ok || t.fields[i].unheard(v) {
 			return s, wire.Invalid("Field(s) \"%.80s\" are not valid", name)
 		}
-		if since := t.fields[i].Since; since > v {
+		if since := t.fields[i].Since; since > v && !t.fields[i].Admits(Asking) {
 			return s, wire.NotAcceptable("Field "+name, since)
 		}
 		s.columns = append(s.columns, i)
@@ -130,7 +130,7 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	if !ok {
 		return wire.Invalid("The sort_key value \"%.80s\" is an invalid field for sorting", key)
 	}
-	if f.Since > v {
+	if f.Since > v && !f.Admits(Sorting) {
 		return wire.NotAcceptable("Sorting by "+key, f.Since)
 	}
 	if !f.SortKey {
