@@ -34,7 +34,7 @@ var allocationTable = fields.New("allocation",
 	fields.Text("owner", allocationOwnerSince, func(a *store.Allocation) *string { return &a.Owner }).Post().Max(255).Sort().Early(fields.Sorting),
 	fields.Time("created_at", allocationsSince, func(a *store.Allocation) time.Time { return a.CreatedAt }).Sort(),
 	fields.Time("updated_at", allocationsSince, func(a *store.Allocation) time.Time { return a.UpdatedAt }).Sort(),
-).Called("").Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"})
+).Called("").Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"}).Choices("candidate_nodes", "created_at", "extra", "last_error", "links", "name", "node_uuid", "resource_class", "state", "traits", "updated_at", "uuid", "owner")
 
 // allocationName admits the name of an allocation.
 func allocationName(v any) error {
@@ -59,6 +59,7 @@ func (s *Server) allocations() Resource {
 func (s *Server) allocationCollection() *collection[store.Allocation] {
 	return &collection[store.Allocation]{
 		path: "allocations", noun: "Allocation", another: "An allocation", item: "allocation_ident", lenient: true, table: allocationTable, fieldsSince: allocationsSince, plain: true, ident: nameOrUUID,
+		bySchema: []string{"sort_dir", "marker"},
 		filters: map[string]microversion.Version{"node": allocationsSince, "resource_class": allocationsSince, "state": allocationsSince,
 			"owner": allocationOwnerSince},
 		store: s.Store, find: s.Store.Allocation, page: s.allocationPage,
@@ -73,9 +74,14 @@ func (s *Server) allocationCollection() *collection[store.Allocation] {
 
 func (s *Server) allocationPage(r *Request, p store.Page) ([]*store.Allocation, error) {
 	q := store.AllocationQuery{Page: p, ResourceClass: r.Query["resource_class"], State: r.Query["state"], Owner: r.Query["owner"]}
-	nodes, err := s.nodesOfQuery(r)
+	nodes, err := s.nodesBySchema(r)
 	if err != nil {
 		return nil, asInvalid(err)
+	}
+	for _, name := range []string{"resource_class", "state", "owner"} {
+		if value, given := r.Query[name]; given && value == "" {
+			return nil, nil // none has an empty text there
+		}
 	}
 	if len(nodes) > 0 {
 		q.Node = nodes[0]

@@ -69,7 +69,7 @@ func (s *Server) listAudit(r *Request) (Reply, error) {
 	}
 	b = append(b, ']')
 	if len(lines) == p.Limit {
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, "audit", p, lines[len(lines)-1].UUID))
+		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, "audit", p, lines[len(lines)-1].UUID, nil))
 	}
 	return ok(append(b, '}'))
 }
@@ -81,6 +81,7 @@ func (s *Server) auditQuery(r *Request) (q store.AuditQuery, p wire.Page, err er
 	if q.Page, err = storePage(p); err != nil {
 		return q, p, err
 	}
+	p.SortKey = "" // its one order is by time
 	q.Desc = r.Query["sort_dir"] != "asc"
 	q.Object, q.User, q.Action, q.RequestID = r.Query["object"], r.Query["user"], r.Query["action"], r.Query["request_id"]
 	results := []string{store.Accepted, store.Denied, store.Refused, store.Failed}

@@ -17,7 +17,7 @@ var chassisTable = fields.New("chassis",
 	fields.Text("description", 1, func(c *store.Chassis) *string { return &c.Description }).KeepEmpty(func(c *store.Chassis) fields.Empties { return &c.EmptyTexts }).Write().Max(255).List().Sort(),
 	fields.Object("extra", 1, func(c *store.Chassis) *map[string]any { return &c.Extra }).Write(),
 	fields.Time("updated_at", 1, func(c *store.Chassis) time.Time { return c.UpdatedAt }).Sort(),
-)
+).Choices("created_at", "description", "extra", "links", "nodes", "updated_at", "uuid")
 
 func (s *Server) chassis() Resource {
 	const one = "chassis/{chassis}"
@@ -36,7 +36,7 @@ func (s *Server) chassis() Resource {
 
 func (s *Server) chassisCollection() *collection[store.Chassis] {
 	return &collection[store.Chassis]{
-		path: "chassis", noun: "Chassis", another: "A chassis", item: "chassis_uuid", table: chassisTable, fieldsSince: 8, detailSince: 43,
+		path: "chassis", noun: "Chassis", another: "A chassis", item: "chassis_uuid", table: chassisTable, fieldsSince: 8, detailSince: 43, bySchema: []string{"sort_dir"},
 		store: s.Store, find: s.Store.Chassis,
 		page: func(r *Request, p store.Page) ([]*store.Chassis, error) { return s.Store.ChassisPage(r.Context(), p) },
 		read: (*store.Tx).Chassis, insert: (*store.Tx).InsertChassis, update: (*store.Tx).UpdateChassis, remove: removeChassis,

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -44,6 +46,8 @@ type collection[T any] struct {
 	item string
 	// lenient: a PATCH may name an item by anything, which is then not found.
 	lenient bool
+	// bySchema are the arguments of lists that Ironic checks by a schema, and refuses in its words.
+	bySchema []string
 	// nameMarker: a marker may be the name of an item, not only its UUID.
 	nameMarker bool
 	// marker is what "next" links name an item by; nil: its UUID.
@@ -175,6 +179,9 @@ func (c *collection[T]) arguments(more ...string) []string {
 
 func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string) (Reply, error) {
 	p, err := r.Query.Page("id")
+	if slices.Contains(c.bySchema, "sort_dir") {
+		err = cmp.Or(orderBySchema(r), err)
+	}
 	if err != nil {
 		return Reply{}, err
 	}
@@ -216,9 +223,25 @@ func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string
 		if c.marker != nil {
 			marker = c.marker(last)
 		}
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, path, p, marker))
+		b = wire.AppendString(wire.AppendName(b, "next"), nextLink(r, c.table, sel, c.fieldsSince, path, p, marker))
 	}
 	return ok(append(b, '}'))
+}
+
+// orderBySchema refuses a sort_dir that is none, where Ironic describes it by a schema.
+func orderBySchema(r *Request) error {
+	if dir, given := r.Query["sort_dir"]; given && dir != "asc" && dir != "desc" {
+		return schemaError(dir, "is not one of ['asc', 'desc']")
+	}
+	return nil
+}
+
+// schemaError is how Ironic refuses the value of an argument that a schema describes.
+func schemaError(value, format string, args ...any) error {
+	if len(value) > 80 {
+		value = value[:80]
+	}
+	return wire.Invalid("Schema error: %s "+format, append([]any{wire.Repr(value)}, args...)...)
 }
 
 // checkMarker refuses a marker that can be no item's.
@@ -228,6 +251,8 @@ func (c *collection[T]) checkMarker(r *Request) error {
 	switch {
 	case !given || isUUID:
 		return nil
+	case slices.Contains(c.bySchema, "marker"):
+		return schemaError(marker, "is not a 'uuid'")
 	case !c.nameMarker:
 		return wire.Invalid("Expected UUID for marker: %.80s", marker)
 	case !wire.Logical(marker):

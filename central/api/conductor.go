@@ -30,7 +30,7 @@ var conductorTable = fields.New("conductor",
 	fields.Time("created_at", 49, func(c *conductor) time.Time { return c.created }).Sort(),
 	fields.Computed("drivers", 49, func(c *conductor) any { return c.drivers }),
 	fields.Time("updated_at", 49, func(c *conductor) time.Time { return c.updated }).Sort(),
-)
+).Choices("alive", "conductor_group", "created_at", "drivers", "hostname", "links", "updated_at")
 
 func (s *Server) conductors() Resource {
 	return Resource{Name: "conductors", Since: 49, Routes: []Route{
@@ -76,8 +76,11 @@ func (s *Server) listConductors(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	p, err := r.Query.Page("id")
-	if err != nil {
+	if err = cmp.Or(orderBySchema(r), err); err != nil {
 		return Reply{}, err
+	}
+	if marker, given := r.Query["marker"]; given && marker == "" {
+		return Reply{}, wire.Invalid("Missing host in marker")
 	}
 	if err := conductorTable.CheckSort(r.Version, p.SortKey); err != nil {
 		return Reply{}, err
@@ -98,7 +101,7 @@ func (s *Server) listConductors(r *Request) (Reply, error) {
 	}
 	b = append(b, ']')
 	if len(list) == p.Limit {
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, "conductors", p, list[len(list)-1].name))
+		b = wire.AppendString(wire.AppendName(b, "next"), nextLink(r, conductorTable, sel, 49, "conductors", p, list[len(list)-1].name))
 	}
 	return ok(append(b, '}'))
 }

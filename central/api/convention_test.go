@@ -456,7 +456,24 @@ func TestPages(t *testing.T) {
 	if !strings.Contains(next, "associated=False") || !strings.Contains(next, "fields=uuid,name") {
 		t.Errorf("next %q does not repeat the question as Ironic does", next)
 	}
-	for query, want := range map[string]int{"conductor_group=east": 1, "conductor_group=": 2, "conductor=rack-2": 1, "driver=redfish": 0,
+	for path, says := range map[string]string{
+		"/v1/nodes?limit=2":                  "fields=uuid,name,instance_uuid,maintenance,power_state,provision_state&limit=2",
+		"/v1/nodes?limit=2&sort_dir=desc":    "sort_dir=desc&sort_key=id",
+		"/v1/nodes/detail?limit=2":           "/v1/nodes/detail?limit=2",
+		"/v1/conductors?limit=1":             "fields=hostname,conductor_group,alive&limit=1",
+		"/v1/nodes?limit=2&sort_key=uuid":    "sort_dir=asc&sort_key=uuid",
+		"/v1/nodes?limit=2&detail=true":      "detail=True&limit=2",
+		"/v1/nodes?limit=2&fields=uuid,name": "fields=uuid,name&limit=2",
+	} {
+		next, _ := b.want(200, "GET", path, "1.115", "").object(t)["next"].(string)
+		if !strings.Contains(next, says) || !strings.Contains(next, "sort_key=") {
+			t.Errorf("%s: next %q does not tell its order and fields: want %q in it", path, next, says)
+		}
+	}
+	if next, _ := b.want(200, "GET", "/v1/nodes?limit=2", "1.7", "").object(t)["next"].(string); strings.Contains(next, "fields") {
+		t.Errorf("next %q names fields at a version that cannot choose them", next)
+	}
+	for query, want := range map[string]int{"conductor_group=east": 1, "conductor_group=": 2, "conductor=rack-2": 1, "conductor=": 3, "parent_node=": 0, "parent_node=&include_children=true": 3, "driver=redfish": 0,
 		"associated=false": 3, "maintenance=1": 0, "provision_state=enroll": 3} {
 		page := b.want(200, "GET", "/v1/nodes?"+query, "1.115", "").object(t)
 		if got := len(page["nodes"].([]any)); got != want {

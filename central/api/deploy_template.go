@@ -16,7 +16,7 @@ var deployTemplateTable = fields.New("deploy template",
 	fields.Object("extra", 55, func(d *store.DeployTemplate) *map[string]any { return &d.Extra }).Write(),
 	fields.Time("created_at", 55, func(d *store.DeployTemplate) time.Time { return d.CreatedAt }).Sort(),
 	fields.Time("updated_at", 55, func(d *store.DeployTemplate) time.Time { return d.UpdatedAt }).Sort(),
-).Called("template")
+).Called("template").Choices("created_at", "description", "extra", "links", "name", "steps", "updated_at", "uuid")
 
 // traitName admits the name of a trait.
 func traitName(v any) error {
@@ -27,7 +27,7 @@ func traitName(v any) error {
 func (s *Server) deployTemplates() Resource {
 	const all, one = "deploy_templates", "deploy_templates/{template}"
 	c := &collection[store.DeployTemplate]{
-		path: all, noun: "Deploy template", another: "A deploy template", item: "template_ident", nameMarker: true, table: deployTemplateTable, fieldsSince: 55, detailSince: 55, ident: nameOrUUID,
+		path: all, noun: "Deploy template", another: "A deploy template", item: "template_ident", nameMarker: true, table: deployTemplateTable, fieldsSince: 55, detailSince: 55, ident: nameOrUUID, bySchema: []string{"sort_dir"},
 		store: s.Store, find: s.Store.DeployTemplate,
 		page: func(r *Request, p store.Page) ([]*store.DeployTemplate, error) {
 			return s.Store.DeployTemplates(r.Context(), p)

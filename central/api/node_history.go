@@ -71,6 +71,9 @@ func (s *Server) listHistory(r *Request) (Reply, error) {
 	if err := historyTable.CheckSort(r.Version, p.SortKey); err != nil {
 		return Reply{}, err
 	}
+	if marker, given := r.Query["marker"]; given && marker == "" {
+		return Reply{}, wire.Invalid("Expected UUID for marker: ")
+	}
 	n, err := s.node(r, r.Param(0))
 	if err != nil {
 		return Reply{}, err
@@ -95,7 +98,7 @@ func (s *Server) listHistory(r *Request) (Reply, error) {
 	}
 	b = append(b, ']')
 	if len(entries) == p.Limit {
-		next := r.Query.Next(r.Base, "nodes/"+n.UUID+"/history", p, entries[len(entries)-1].UUID)
+		next := r.Query.Next(r.Base, "nodes/"+n.UUID+"/history", p, entries[len(entries)-1].UUID, nil)
 		b = wire.AppendString(wire.AppendName(b, "next"), next)
 	}
 	return ok(append(b, '}'))

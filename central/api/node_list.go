@@ -23,7 +23,7 @@ var nodeFilters = map[string]microversion.Version{
 }
 
 // filledFilters are those by what a node has as a text or has not at all.
-var filledFilters = []string{"driver", "instance_name", "lessee", "owner", "project", "resource_class"}
+var filledFilters = []string{"driver", "instance_name", "lessee", "owner", "parent_node", "project", "resource_class"}
 
 // faults are the values of the filter of that name.
 var faults = []string{"power failure", "clean failure", "rescue abort failure", "service failure"}
@@ -73,7 +73,7 @@ func (s *Server) nodePageOf(r *Request, sel fields.Selection, path string, narro
 		return Reply{}, err
 	}
 	for _, name := range filledFilters {
-		if value, given := r.Query[name]; given && value == "" {
+		if value, given := r.Query[name]; given && value == "" && (name != "parent_node" || !q.IncludeChildren) {
 			return ok([]byte(`{"nodes":[]}`)) // none has an empty text there
 		}
 	}
@@ -90,7 +90,7 @@ func (s *Server) nodePageOf(r *Request, sel fields.Selection, path string, narro
 	}
 	tail := []byte{']'}
 	if page.count == p.Limit && q.InstanceUUID == "" {
-		tail = wire.AppendString(wire.AppendName(tail, "next"), r.Query.Next(r.Base, path, p, page.last))
+		tail = wire.AppendString(wire.AppendName(tail, "next"), nextLink(r, nodeTable, sel, 8, path, p, page.last))
 	}
 	page.tail = append(tail, '}')
 	if page.keeps {

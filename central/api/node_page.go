@@ -89,7 +89,7 @@ func (p *nodePage) WriteTo(w io.Writer) (written int64, err error) {
 // readPage reads a page's nodes.
 func (s *Server) readPage(p *nodePage, q store.NodeQuery, sel fields.Selection) error {
 	r := p.r
-	conductor, byConductor := r.Query["conductor"]
+	conductor, byConductor := r.Query["conductor"], r.Query.Has("conductor")
 	if p.keeps {
 		if !byConductor {
 			if known, err := s.encodedPage(p, q); known || err != nil {

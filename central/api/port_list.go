@@ -68,7 +68,7 @@ func (s *Server) portPage(r *Request, sel fields.Selection, narrow func(*store.P
 	}
 	b = append(b, ']')
 	if len(ports) == p.Limit {
-		b = wire.AppendString(wire.AppendName(b, "next"), r.Query.Next(r.Base, r.listPath(), p, ports[len(ports)-1].UUID))
+		b = wire.AppendString(wire.AppendName(b, "next"), nextLink(r, portTable, sel, 8, r.listPath(), p, ports[len(ports)-1].UUID))
 	}
 	return ok(append(b, '}'))
 }
@@ -76,6 +76,14 @@ func (s *Server) portPage(r *Request, sel fields.Selection, narrow func(*store.P
 func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err error) {
 	if p, err = r.Query.Page("id"); err != nil {
 		return q, p, err
+	}
+	if marker, given := r.Query["marker"]; given && marker == "" {
+		return q, p, wire.Invalid("Expected UUID for marker: ")
+	}
+	for _, name := range []string{"node", "portgroup"} {
+		if ident, given := r.Query[name]; given && !wire.Logical(ident) {
+			return q, p, wire.Invalid("Expected UUID or name for %s: %.80s", name, ident)
+		}
 	}
 	for name, since := range portFilters {
 		if _, given := r.Query[name]; given && r.Version < since {
@@ -152,7 +160,7 @@ func (s *Server) nodePorts() Resource {
 }
 
 func (s *Server) listNodePorts(r *Request) (Reply, error) {
-	if err := r.Query.Allow(append(wire.PageArguments, "fields", "detail")...); err != nil {
+	if err := r.Query.Allow(append(wire.PageArguments, "fields", "detail", "address")...); err != nil {
 		return Reply{}, err
 	}
 	sel, err := selectFields(r, portTable, false, 8, 43)
@@ -163,7 +171,7 @@ func (s *Server) listNodePorts(r *Request) (Reply, error) {
 }
 
 func (s *Server) listNodePortsDetail(r *Request) (Reply, error) {
-	if err := r.Query.Allow(wire.PageArguments...); err != nil {
+	if err := r.Query.Allow(append(wire.PageArguments, "address")...); err != nil {
 		return Reply{}, err
 	}
 	return s.portsOfNode(r, portTable.All(r.Version))

@@ -39,7 +39,7 @@ var portgroupTable = fields.New("portgroup",
 	fields.Object("properties", 26, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write().Lenient(),
 	fields.Bool("standalone_ports_supported", 23, true, func(p *store.Portgroup) *bool { return &p.StandalonePortsSupported }).Write().Sort(),
 	fields.Time("updated_at", 23, func(p *store.Portgroup) time.Time { return p.UpdatedAt }).Sort(),
-).Strict().Columns(map[string]string{"node_id": "node"})
+).Strict().Columns(map[string]string{"node_id": "node"}).Choices("address", "category", "created_at", "dynamic_portgroup", "extra", "internal_info", "links", "mode", "name", "node_uuid", "physical_network", "ports", "properties", "standalone_ports_supported", "updated_at", "uuid")
 
 func (s *Server) portgroups() Resource {
 	const list, ports, one = "baremetal:portgroup:list", "baremetal:port:list", "portgroups/{portgroup}"
@@ -62,7 +62,7 @@ func (s *Server) portgroups() Resource {
 func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 	return &collection[store.Portgroup]{
 		path: "portgroups", noun: "Portgroup", another: "A portgroup", item: "portgroup_ident", table: portgroupTable, fieldsSince: portgroupsSince, detailSince: 43,
-		ident:   nameOrUUID,
+		ident: nameOrUUID, bySchema: []string{"sort_dir", "marker"},
 		filters: map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": portgroupsSince, "shard": 106},
 		store:   s.Store, find: s.Store.Portgroup, page: s.portgroupPage,
 		read: (*store.Tx).Portgroup, insert: (*store.Tx).InsertPortgroup, update: (*store.Tx).UpdatePortgroup, remove: (*store.Tx).DeletePortgroup,
@@ -86,12 +86,12 @@ func (s *Server) portgroupPage(r *Request, p store.Page) ([]*store.Portgroup, er
 	}
 	var err error
 	if q.Address, err = addressOfQuery(r); err != nil {
-		return nil, err
+		return nil, schemaError(r.Query["address"], "is not a 'mac-address'")
 	}
 	if q.Shards, q.ConductorGroups, err = placesOfQuery(r); err != nil {
 		return nil, err
 	}
-	if q.Nodes, err = s.nodesOfQuery(r); err != nil {
+	if q.Nodes, err = s.nodesBySchema(r); err != nil {
 		return nil, err
 	}
 	return s.Store.Portgroups(r.Context(), q)
@@ -111,6 +111,14 @@ func (s *Server) nodesOfQuery(r *Request) ([]string, error) {
 		return nil, err
 	}
 	return []string{n.UUID}, nil
+}
+
+// nodesBySchema is nodesOfQuery where Ironic describes the argument by a schema.
+func (s *Server) nodesBySchema(r *Request) ([]string, error) {
+	if ident, given := r.Query["node"]; given && !wire.Logical(ident) {
+		return nil, schemaError(ident, "is not valid under any of the given schemas. Possible root cause: %s is not a 'uuid'", wire.Repr(ident))
+	}
+	return s.nodesOfQuery(r)
 }
 
 // portgroupsOfNode returns the portgroups of the path's node.

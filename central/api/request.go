@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
@@ -152,4 +153,14 @@ func selectFields[S any](r *Request, t selector[S], whole bool, fieldsSince, det
 		return t.All(r.Version), nil
 	}
 	return t.Short(r.Version), nil
+}
+
+// nextLink is the "next" link of a list that t describes and that ends with the item that marker
+// names. fieldsSince is as for selectFields.
+func nextLink[T any](r *Request, t *fields.Table[T], sel fields.Selection, fieldsSince microversion.Version, path string, p wire.Page, marker string) string {
+	var names []string
+	if r.Version >= fieldsSince {
+		names = t.Names(sel)
+	}
+	return r.Query.Next(r.Base, path, p, marker, names)
 }

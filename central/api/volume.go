@@ -21,7 +21,7 @@ var connectorTable = fields.New("volume connector",
 	fields.UUID("node_uuid", 32, func(v *store.VolumeConnector) *string { return &v.Node }).Write().Must().List(),
 	fields.Text("type", 32, func(v *store.VolumeConnector) *string { return &v.Type }).NeverNull().Write().Must().Max(32).List().Sort(),
 	fields.Time("updated_at", 32, func(v *store.VolumeConnector) time.Time { return v.UpdatedAt }).Sort(),
-).Called("connector").Columns(map[string]string{"node_id": "node"})
+).Called("connector").Columns(map[string]string{"node_id": "node"}).Choices("connector_id", "created_at", "extra", "links", "node_uuid", "type", "updated_at", "uuid")
 
 // targetTable is every field of a volume target.
 var targetTable = fields.New("volume target",
@@ -35,7 +35,7 @@ var targetTable = fields.New("volume target",
 	fields.Time("updated_at", 32, func(v *store.VolumeTarget) time.Time { return v.UpdatedAt }).Sort(),
 	fields.Text("volume_id", 32, func(v *store.VolumeTarget) *string { return &v.VolumeID }).NeverNull().Write().Must().Max(36).List().Sort(),
 	fields.Text("volume_type", 32, func(v *store.VolumeTarget) *string { return &v.VolumeType }).NeverNull().Write().Must().Max(64).List().Sort(),
-).Called("target").Columns(map[string]string{"node_id": "node"})
+).Called("target").Columns(map[string]string{"node_id": "node"}).Choices("boot_index", "created_at", "extra", "links", "node_uuid", "properties", "updated_at", "uuid", "volume_id", "volume_type")
 
 func (s *Server) volumes() Resource {
 	const read, below = "baremetal:volume:get", "nodes/{node}/volume"
@@ -78,7 +78,7 @@ func shownTarget(r *Request, v *store.VolumeTarget) *store.VolumeTarget {
 
 func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 	return &collection[store.VolumeConnector]{
-		path: "volume/connectors", noun: "Volume connector", another: "A volume connector", item: "connector_uuid", table: connectorTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		path: "volume/connectors", noun: "Volume connector", another: "A volume connector", item: "connector_uuid", table: connectorTable, fieldsSince: volumesSince, detailSince: volumesSince, bySchema: []string{"sort_dir"},
 		filters: map[string]microversion.Version{"node": volumesSince},
 		store:   s.Store, find: s.Store.VolumeConnector,
 		page: func(r *Request, p store.Page) ([]*store.VolumeConnector, error) {
@@ -98,7 +98,7 @@ func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 
 func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 	return &collection[store.VolumeTarget]{
-		path: "volume/targets", noun: "Volume target", another: "A volume target", item: "target_uuid", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince,
+		path: "volume/targets", noun: "Volume target", another: "A volume target", item: "target_uuid", table: targetTable, fieldsSince: volumesSince, detailSince: volumesSince, bySchema: []string{"sort_dir"},
 		filters: map[string]microversion.Version{"node": volumesSince},
 		shown:   shownTarget,
 		store:   s.Store, find: s.Store.VolumeTarget,

@@ -232,7 +232,7 @@ func (w *watch) admits(n *store.Node) bool {
 	if w.r.see(n, n.UUID) != nil {
 		return false
 	}
-	conductor, given := w.r.Query["conductor"]
+	conductor, given := w.r.Query["conductor"], w.r.Query.Has("conductor")
 	return !given || w.s.ownerName(n) == conductor
 }
 

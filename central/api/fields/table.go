@@ -2,6 +2,7 @@ package fields
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -15,6 +16,7 @@ type Table[T any] struct {
 	index    map[string]int
 	strict   bool
 	columns  map[string]string
+	choices  []string
 	// all and short are the selections by version.
 	all, short [microversion.Max + 1]Selection
 }
@@ -91,6 +93,19 @@ func (t *Table[T]) All(v microversion.Version) Selection { return t.all[v] }
 // Short selects the fields of a list that asks for none.
 func (t *Table[T]) Short(v microversion.Version) Selection { return t.short[v] }
 
+// Names are the names of the fields of s, for a request that may ask for others; nil where s
+// is not a choice of fields.
+func (t *Table[T]) Names(s Selection) []string {
+	if !s.Chosen {
+		return nil
+	}
+	names := make([]string, len(s.columns))
+	for i, at := range s.columns {
+		names[i] = t.fields[at].Name
+	}
+	return names
+}
+
 func (t *Table[T]) pick(v microversion.Version, want func(*Field[T]) bool) Selection {
 	var s Selection
 	for i := range t.fields {
@@ -105,13 +120,13 @@ func (t *Table[T]) pick(v microversion.Version, want func(*Field[T]) bool) Selec
 // newer than v. "links" is always shown and may be named.
 func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, error) {
 	s := Selection{Chosen: true}
+	if err := t.checkNames(v, names); err != nil {
+		return s, err
+	}
 	for _, name := range names {
-		if name == "links" {
-			continue
-		}
 		i, ok := t.index[name]
-		if !ok || t.fields[i].unheard(v) {
-			return s, wire.Invalid("Field(s) \"%.80s\" are not valid", name)
+		if !ok { // links, and what else stands beside the fields
+			continue
 		}
 		if since := t.fields[i].Since; since > v && !t.fields[i].Admits(Asking) {
 			return s, wire.NotAcceptable("Field "+name, since)
@@ -120,6 +135,33 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 	}
 	return s, nil
 }
+
+// links are what an answer shows of links, to itself and to sub-resources.
+var links = []string{"links", "nodes", "ports"}
+
+// checkNames refuses names that are no field's.
+func (t *Table[T]) checkNames(v microversion.Version, names []string) error {
+	var unknown []string
+	for _, name := range names {
+		i, ok := t.index[name]
+		switch {
+		case ok && !t.fields[i].unheard(v) || slices.Contains(links, name) && (name == "links" || slices.Contains(t.choices, name)):
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	switch {
+	case unknown == nil:
+		return nil
+	case t.choices != nil && !slices.Contains(t.choices, unknown[0]):
+		return wire.Invalid("Schema error: '%.80s' is not one of ['%s']", unknown[0], strings.Join(t.choices, "', '"))
+	}
+	return wire.Invalid("Field(s) \"%.400s\" are not valid", strings.Join(unknown, ", "))
+}
+
+// Choices are the names that a request may choose fields by, as Ironic lists them where it
+// refuses another one. Those of links to sub-resources, which are among them, choose nothing.
+func (t *Table[T]) Choices(names ...string) *Table[T] { t.choices = names; return t }
 
 // CheckSort admits a sort key: 400 for unknown and unsortable fields, 406 for newer ones.
 func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
@@ -133,7 +175,11 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	if f.Since > v && !f.Admits(Sorting) {
 		return wire.NotAcceptable("Sorting by "+key, f.Since)
 	}
-	if !f.SortKey {
+	switch {
+	case f.SortKey:
+	case f.Type == "object":
+		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)
+	default:
 		return wire.Invalid("The sort_key value \"%s\" is an invalid field for sorting", key)
 	}
 	return nil

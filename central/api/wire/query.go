@@ -124,7 +124,7 @@ func (q Query) List(name string) []string {
 type Page struct {
 	Limit   int
 	Marker  string // name or UUID of the item before the first, empty for none
-	SortKey string
+	SortKey string // empty: there is one order only
 	Desc    bool
 }
 
@@ -161,10 +161,19 @@ func (q Query) Page(sortKey string) (Page, error) {
 // flags are the arguments that mean yes or no.
 var flags = []string{"associated", "detail", "include_children", "maintenance", "retired", "sharded"}
 
-// Next returns the URL of the page that follows marker: the same question, with
-// every argument kept, and those that mean yes or no spelt True and False.
-func (q Query) Next(base, path string, p Page, marker string) string {
+// Next returns the URL of the page that follows marker: the same question, with every
+// argument kept, those that mean yes or no spelt True and False, and the order and the
+// fields told that it has by default. fields are the names of the fields of a list that
+// shows part of each item and may be asked for others; nil for any other.
+func (q Query) Next(base, path string, p Page, marker string, fields []string) string {
 	values := url.Values{}
+	if p.SortKey != "" {
+		values.Set("sort_key", p.SortKey)
+		values.Set("sort_dir", map[bool]string{false: "asc", true: "desc"}[p.Desc])
+	}
+	if fields != nil {
+		values.Set("fields", strings.Join(fields, ","))
+	}
 	for name, v := range q {
 		if yes, ok := Bool(v); ok && slices.Contains(flags, name) {
 			v = "False"
