@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/ironyard/ironyard/agent/halt"
 )
 
 // End is how the machine's run shall end.
@@ -27,13 +27,12 @@ const grace = 2 * time.Second
 
 // execute ends the machine's run and returns an exit status if it still lives.
 func (e End) execute(log *slog.Logger, ramdisk bool) int {
-	how := map[End]int{Reboot: unix.LINUX_REBOOT_CMD_RESTART, PowerOff: unix.LINUX_REBOOT_CMD_POWER_OFF}[e]
+	how := map[End]halt.How{Reboot: halt.Reboot, PowerOff: halt.PowerOff}[e]
 	if how == 0 || !ramdisk {
 		log.Info("the agent ends", "machine", e)
 		return 0
 	}
-	unix.Sync()
-	if err := unix.Reboot(how); err != nil {
+	if err := halt.Now(log, how); err != nil {
 		log.Error("the machine does not obey", "wanted", e, "error", err)
 	}
 	return exitStatus(Flags{Ramdisk: true})

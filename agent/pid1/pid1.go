@@ -1,7 +1,7 @@
 // Package pid1 is the first process of the ramdisk: it mounts what programs
 // expect, loads kernel modules, and keeps the agent running as a child.
 //
-// It may import nothing of the project. Invariants: it never exits (Linux would
+// It may import agent/halt. Invariants: it never exits (Linux would
 // panic), it reaps every orphan, and when nothing helps any more it says why on the
 // console and reboots after RebootDelay, so that a machine never sits dead in a
 // rack. The agent is a child, not a goroutine, because a Go program cannot outlive
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ironyard/ironyard/agent/halt"
 )
 
 const (
@@ -97,8 +99,7 @@ func reapUntil(pid int) (unix.WaitStatus, error) {
 // reboot does not return.
 func reboot(log *slog.Logger) {
 	for {
-		unix.Sync()
-		if err := unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART); err != nil {
+		if err := halt.Now(log, halt.Reboot); err != nil {
 			log.Error("cannot reboot", "error", err)
 		}
 		<-time.After(RebootDelay)

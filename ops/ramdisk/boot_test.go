@@ -202,6 +202,9 @@ func bootAndDeploy(t *testing.T, built Result, m hardware, image []byte) {
 	if c := api.post(ctx, agentapi.CmdRunImage, "go", nil); c.Error != nil {
 		t.Fatalf("run_image: %+v", c.Error)
 	}
+	// The card is busy to the last: a driver that still sends may hang a machine that
+	// goes down.
+	bother(ctx, t, agentPort, machine)
 	select {
 	case <-machine: // QEMU ends at the reboot
 	case <-ctx.Done():
@@ -214,6 +217,33 @@ func bootAndDeploy(t *testing.T, built Result, m hardware, image []byte) {
 	if logs := rackd.logs.String(); !strings.Contains(logs, "image written") || strings.Contains(logs, "s3cret") {
 		t.Errorf("logs at the rackd:\n%s", logs)
 	}
+}
+
+// bother connects to the agent without pause until the machine has ended.
+func bother(ctx context.Context, t *testing.T, agentPort int, machine <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			d := net.Dialer{Timeout: 200 * time.Millisecond}
+			for ctx.Err() == nil {
+				if c, err := d.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", agentPort)); err == nil {
+					c.Write([]byte("not TLS, to be answered with an alert\n"))
+					c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+					io.Copy(io.Discard, c)
+					c.Close()
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		select {
+		case <-machine:
+		case <-ctx.Done():
+		}
+		cancel()
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
 // checkDisk compares the disk with the image, except for the tables that had to move.
