@@ -80,7 +80,7 @@ func TestListsReadWhatTheyReturn(t *testing.T) {
 	}
 	t.Cleanup(func() { p.Stop() })
 	address := p.Database(t)
-	storetest.Open(t, address)
+	s := storetest.Open(t, address)
 	c, err := pgx.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +93,9 @@ func TestListsReadWhatTheyReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("without statistics", func(t *testing.T) { explainUnknown(t, c) })
+	if jit, err := s.Setting(t.Context(), "jit"); err != nil || jit != "off" {
+		t.Errorf("the server compiles statements: jit = %q, %v", jit, err)
+	}
 	for _, fill := range fillOthers {
 		if _, err := c.Exec(t.Context(), fill); err != nil {
 			t.Fatalf("%s: %v", fill, err)

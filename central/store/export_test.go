@@ -124,3 +124,9 @@ func (s *Store) Pragma(ctx context.Context, text string) error {
 	_, err := w.conn.ExecContext(ctx, "PRAGMA "+text)
 	return err
 }
+
+// Setting is what the database's connections have for one of its settings.
+func (s *Store) Setting(ctx context.Context, name string) (value string, err error) {
+	r, err := s.engine.query(ctx, "SELECT current_setting($1)", name)
+	return value, scanAll(r, err, func(r rows) error { return r.Scan(&value) })
+}

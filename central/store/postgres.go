@@ -29,6 +29,7 @@ func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine,
 		return nil, fmt.Errorf("database URL: %w", err) // pgx masks the password
 	}
 	cfg.ConnConfig.ConnectTimeout = min(cfg.ConnConfig.ConnectTimeout, connectTimeout)
+	cfg.AfterConnect = withoutJIT
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", cfg.ConnConfig.Host, err)
@@ -39,6 +40,19 @@ func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine,
 		return nil, fmt.Errorf("connect to database %s at %s: %w", cfg.ConnConfig.Database, cfg.ConnConfig.Host, err)
 	}
 	return &postgresEngine{counter: c, pool: pool, cockroach: strings.Contains(version, "CockroachDB")}, nil
+}
+
+// withoutJIT keeps PostgreSQL from compiling statements. Ours end after milliseconds, and to
+// compile that of a page takes seconds, each time: the server does so where it thinks that it
+// has much to read, as it does of tables that it has no statistics of.
+func withoutJIT(ctx context.Context, c *pgx.Conn) error {
+	if c.PgConn().ParameterStatus("crdb_version") != "" {
+		return nil // CockroachDB has no such thing
+	}
+	if _, err := c.Exec(ctx, "SET jit = off"); err != nil {
+		return fmt.Errorf("turn the database's compiler off: %w", err)
+	}
+	return nil
 }
 
 // connectTimeout is when a server that does not answer is away.
