@@ -16,8 +16,9 @@ import (
 type grouping interface {
 	engine
 	grouped() bool
-	// begin begins a serializable transaction that has its turn, at the latest from its first
-	// statement on: no two that were begun so go on at once, whichever replicas they are of.
+	// begin begins a serializable transaction that has its turn, at the latest from the first
+	// statement on whose answer is waited for before the commit: no two that were begun so
+	// have it at once, whichever replicas they are of.
 	begin(ctx context.Context) (transaction, error)
 	// conflict reports whether a transaction that failed so may be run again.
 	conflict(err error) bool
@@ -28,15 +29,23 @@ type transaction interface {
 	conn
 	// flush sends what was kept back.
 	flush(ctx context.Context) error
-	// commit sends what was kept back and ends the transaction, whatever it returns. Not
-	// asked: what was kept back has failed, and the transaction was undone. ErrUnknown: no
-	// answer. Transactions that begin from then on see what it has written; nobody may be
-	// told before settle.
-	commit(ctx context.Context) (asked bool, err error)
+	// commit sends what was kept back and asks for the end of the transaction.
+	commit(ctx context.Context) ending
 	// settle is for after the end, and returns when what the transaction has seen and written
 	// survives a crash of the machine. ErrUnknown: it may not.
 	settle() error
 	rollback(ctx context.Context)
+}
+
+// ending is that of a transaction, which is to be waited for, once.
+type ending struct {
+	// wait returns when the transaction has ended, whatever it returns. Not asked: what was kept
+	// back has failed, and the transaction was undone. ErrUnknown: no answer. Transactions that
+	// begin from then on see what it has written; nobody may be told before settle.
+	wait func() (asked bool, err error)
+	// beside: it has sent everything at once, and what it adds before it has its turn. Another one
+	// may begin, and may do the same, before it has ended.
+	beside bool
 }
 
 // group commits the transactions of concurrent callers together: those that wait while
@@ -51,13 +60,18 @@ type transaction interface {
 // have got by itself. The others are the first of the next group, which is half as large
 // if nobody was to blame but a conflict with somebody else. One that fails before it has
 // written has changed nothing and does not disturb the others.
+//
+// Where a group has sent everything and only its end is to come, the next may run and do
+// the same beside it (ending.beside); any other waits for that end before it asks the database anything.
 type group struct {
 	engine grouping
 	apart  chan struct{} // held by the one that runs alone
 
 	mu      sync.Mutex
 	waiting []*member
-	leading bool // somebody runs groups
+	leading bool          // somebody runs groups
+	enough  int           // how many have to wait for crowded
+	crowded chan struct{} // enough wait
 
 	// The leader's.
 	bound     int // of a group, while conflicts last
@@ -75,7 +89,7 @@ const (
 )
 
 func newGroup(e grouping) *group {
-	return &group{engine: e, apart: make(chan struct{}, 1), bound: maxGroup}
+	return &group{engine: e, apart: make(chan struct{}, 1), bound: maxGroup, crowded: make(chan struct{}, 1)}
 }
 
 // member is one caller in a group.
@@ -155,7 +169,7 @@ func once(ctx context.Context, begin func(context.Context) (transaction, error),
 	if err := f(tx); err != nil {
 		return err
 	}
-	if _, err := tx.commit(ctx); err != nil {
+	if _, err := tx.commit(ctx).wait(); err != nil {
 		return err
 	}
 	return tx.settle()
@@ -172,9 +186,15 @@ func (g *group) join(m *member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, m)
-	if !g.leading {
+	switch {
+	case !g.leading:
 		g.leading = true
 		go g.lead()
+	case len(g.waiting) == g.enough:
+		select {
+		case g.crowded <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -209,13 +229,13 @@ func (g *group) first(members []*member) {
 	g.waiting = append(members, g.waiting...)
 }
 
-// next takes up to n members from those that wait; none: the leader has to end.
-func (g *group) next(n int) []*member {
+// next takes up to n members from those that wait; none, and nothing underway: the leader has to end.
+func (g *group) next(n int, underway bool) []*member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n = min(len(g.waiting), n)
 	if n == 0 {
-		g.leading = false
+		g.leading = underway
 		return nil
 	}
 	members := slices.Clone(g.waiting[:n])
@@ -223,23 +243,71 @@ func (g *group) next(n int) []*member {
 	return members
 }
 
-// lead runs groups until nobody waits.
+// lead runs groups until nobody waits. One may be run and sent while the end of another is
+// waited for, a third not.
 func (g *group) lead() {
+	var last *underway
 	for {
+		if last != nil && g.await(last) {
+			g.learn(last)
+			last = nil
+		}
 		// Whoever is about to join does so first: what every transaction writes and asks for
 		// is written and asked for once for more of them.
 		runtime.Gosched()
-		members := g.next(g.bound)
-		if members == nil {
+		members := g.next(g.bound, last != nil)
+		switch {
+		case members == nil && last == nil:
 			return
-		}
-		if g.together(members) {
-			g.bound, g.conflicts = min(2*g.bound, maxGroup), 0
+		case members == nil: // they have left
+			<-last.ended
 			continue
 		}
-		g.bound = max(1, min(g.bound, len(members))/2)
-		pause := time.Millisecond << min(g.conflicts, 5)
-		g.conflicts++
-		time.Sleep(pause/2 + rand.N(pause)) // those that it conflicts with may end meanwhile
+		next := g.together(members, last)
+		if last != nil {
+			<-last.ended
+			g.learn(last)
+		}
+		last = next
 	}
+}
+
+// await waits for the end of a group, or until as many wait as are in it: a group costs much
+// that does not depend on its size. It reports whether the group has ended.
+func (g *group) await(u *underway) bool {
+	g.mu.Lock()
+	select {
+	case <-g.crowded: // an earlier one
+	default:
+	}
+	enough := len(g.waiting) >= u.size
+	if !enough {
+		g.enough = u.size
+	}
+	g.mu.Unlock()
+	if !enough {
+		select {
+		case <-u.ended:
+		case <-g.crowded:
+		}
+	}
+	select {
+	case <-u.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// learn makes groups smaller after one that a conflict was in the way of, and waits a
+// little; and larger again after one that had none.
+func (g *group) learn(u *underway) {
+	if !u.conflict {
+		g.bound, g.conflicts = min(2*g.bound, maxGroup), 0
+		return
+	}
+	g.bound = max(1, min(g.bound, u.size)/2)
+	pause := time.Millisecond << min(g.conflicts, 5)
+	g.conflicts++
+	time.Sleep(pause/2 + rand.N(pause)) // those that it conflicts with may end meanwhile
 }

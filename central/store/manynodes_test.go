@@ -14,7 +14,7 @@ func TestGatherNodes(t *testing.T) {
 	var counted []int64
 	failed := errors.New("failed")
 	write := func(stmt, node string, value any) heldWrite {
-		return heldWrite{stmt, []any{node, int64(7), value}, func(n int64, err error) error {
+		return heldWrite{stmt: stmt, args: []any{node, int64(7), value}, check: func(n int64, err error) error {
 			counted = append(counted, n)
 			return err
 		}}

@@ -148,10 +148,7 @@ func (s *Store) DeleteOutbox(ctx context.Context, site string, ids []string) err
 	}
 	stmt, args := deleteOutbox(site, ids)
 	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
-		if _, err := tx.conn.exec(ctx, stmt, args...); err != nil {
-			return fmt.Errorf("delete %d outbox entries: %w", len(ids), err)
-		}
-		return nil
+		return tx.write(ctx, func(err error) error { return fmt.Errorf("delete %d outbox entries: %w", len(ids), err) }, stmt, args...)
 	})
 }
 

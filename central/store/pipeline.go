@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,7 +26,9 @@ type pgTx struct {
 	lost    bool // the server has not answered what was sent
 
 	own *pgxpool.Conn // nil: it has ended, or ends elsewhere
-	// turn: no other transaction runs beside. Writes to single nodes then go together (manyNodes).
+	// turn: no other transaction runs beside, from its first statement on or, where it is
+	// sent as a whole, from what follows the rows that it adds first. Writes to single nodes then
+	// go together (manyNodes).
 	turn bool
 }
 
@@ -33,6 +36,7 @@ type heldWrite struct {
 	stmt  string
 	args  []any
 	check func(affected int64, err error) error
+	adds  bool // rows that need no turn
 }
 
 func (t *pgTx) execLater(_ context.Context, check func(int64, error) error, stmt string, args ...any) error {
@@ -41,7 +45,7 @@ func (t *pgTx) execLater(_ context.Context, check func(int64, error) error, stmt
 		return err
 	}
 	t.release(stmt)
-	t.held = append(t.held, heldWrite{stmt, values, check})
+	t.held = append(t.held, heldWrite{stmt: stmt, args: values, check: check})
 	return nil
 }
 
@@ -50,17 +54,20 @@ func (t *pgTx) addLater(_ context.Context, to *ledger, check func(int64, error) 
 	return nil
 }
 
-// release holds what was kept back and has to be sent before stmt.
+// release holds what was kept back and has to be sent before stmt. Changes come last: a
+// transaction that takes its turn late numbers them there.
 func (t *pgTx) release(stmt string) {
+	var numbered []heldWrite
 	for _, a := range t.kept.before(stmt) {
 		if t.turn && a.to == changeLedger {
-			t.held = append(t.held, a.numberedAtOnce())
+			numbered = append(numbered, a.numberedAtOnce())
 			continue
 		}
 		for _, i := range a.insertions() {
-			t.held = append(t.held, heldWrite{i.stmt, i.args, i.check})
+			t.held = append(t.held, heldWrite{i.stmt, i.args, i.check, true})
 		}
 	}
+	t.held = append(t.held, numbered...)
 }
 
 // pending reports whether anything has to be sent before the next statement.
@@ -108,39 +115,56 @@ func (t *pgTx) query(ctx context.Context, stmt string, args ...any) (rows, error
 
 // send sends what is held, then stmt if there is one, and checks the former.
 func (t *pgTx) send(ctx context.Context, stmt string, args []any) (pgx.BatchResults, error) {
-	opening, held := len(t.opening), t.held
+	return t.answers(t.dispatch(ctx, stmt, args))
+}
+
+// dispatched are statements that were sent in one piece.
+type dispatched struct {
+	results pgx.BatchResults
+	opening int
+	held    []heldWrite
+}
+
+// dispatch sends what is held, then stmt if there is one.
+func (t *pgTx) dispatch(ctx context.Context, stmt string, args []any) dispatched {
+	d := dispatched{opening: len(t.opening), held: t.held}
 	if t.turn {
-		held = gatherNodes(held)
+		d.held = gatherNodes(d.held)
 	}
 	var b pgx.Batch
 	for _, s := range t.opening {
 		b.Queue(s)
 	}
 	t.opening, t.held = nil, nil
-	for _, w := range held {
+	for _, w := range d.held {
 		b.Queue(w.stmt, w.args...)
 		t.add()
 	}
 	if stmt != "" {
 		b.Queue(stmt, args...)
 	}
-	results := t.batches.SendBatch(ctx, &b)
-	for range opening {
-		if _, err := results.Exec(); err != nil {
+	d.results = t.batches.SendBatch(ctx, &b)
+	return d
+}
+
+// answers checks what became of all that was dispatched, but for its last statement.
+func (t *pgTx) answers(d dispatched) (pgx.BatchResults, error) {
+	for range d.opening {
+		if _, err := d.results.Exec(); err != nil {
 			t.lost = !refused(err)
-			results.Close() // fails for the same reason
+			d.results.Close() // fails for the same reason
 			return nil, err
 		}
 	}
-	for _, w := range held {
-		tag, err := results.Exec()
+	for _, w := range d.held {
+		tag, err := d.results.Exec()
 		t.lost = err != nil && !refused(err)
 		if err = w.check(tag.RowsAffected(), err); err != nil {
-			results.Close()
+			d.results.Close()
 			return nil, err
 		}
 	}
-	return results, nil
+	return d.results, nil
 }
 
 // refused reports whether what followed a statement that ended so was not carried out: the
@@ -164,18 +188,46 @@ func (t *pgTx) flush(ctx context.Context) error {
 	return results.Close()
 }
 
-func (t *pgTx) commit(ctx context.Context) (asked bool, err error) {
-	defer t.rollback(ctx) // does nothing after the commit
+func (t *pgTx) commit(ctx context.Context) ending {
 	t.release("")
-	if len(t.opening) > 0 && len(t.held) == 0 {
-		return true, nil // the server has not heard of it
+	if len(t.opening) > 0 && len(t.held) == 0 { // the server has not heard of it
+		t.end()
+		return ending{wait: func() (bool, error) { return true, nil }}
 	}
 	if !t.turn && len(t.held) > 0 { // the checks come before the commit
 		if err := t.flush(ctx); err != nil {
-			return false, err
+			t.rollback(ctx)
+			return ending{wait: func() (bool, error) { return false, err }}
 		}
 	}
-	results, err := t.send(ctx, "COMMIT", nil)
+	beside := t.turn && t.turnLate()
+	d := t.dispatch(ctx, "COMMIT", nil)
+	return ending{beside: beside, wait: func() (bool, error) {
+		defer t.rollback(ctx) // does nothing after the commit
+		return t.committed(d)
+	}}
+}
+
+// turnLate has a transaction of which nothing has been sent take its turn behind the rows that it
+// adds first, as far as these need none: the disk works for the transaction before meanwhile. It
+// sees what those before it have written from its turn on, each statement anew, and so does
+// whatever is counted or looked for there. false: it has begun, or adds no rows.
+func (t *pgTx) turnLate() bool {
+	n := slices.IndexFunc(t.held, func(w heldWrite) bool { return !w.adds })
+	if n < 0 {
+		n = len(t.held)
+	}
+	if len(t.opening) == 0 || n == 0 {
+		return false
+	}
+	t.opening = []string{beginLate}
+	t.held = slices.Insert(t.held, n, heldWrite{stmt: takeTurn, check: func(_ int64, err error) error { return err }})
+	return true
+}
+
+// committed is what became of a commit that was dispatched.
+func (t *pgTx) committed(d dispatched) (asked bool, err error) {
+	results, err := t.answers(d)
 	if err != nil && !t.lost {
 		return false, err
 	}

@@ -107,8 +107,13 @@ const beginSerializable = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 // whoever has waited for it sees what those before it have committed. It ends with the
 // transaction, also that of a replica that has stopped in the middle of it. CockroachDB
 // is not sent it.
-var inTurn = []string{beginSerializable, "SET LOCAL idle_in_transaction_session_timeout = '10s'",
-	"LOCK TABLE write_turns IN EXCLUSIVE MODE"}
+var inTurn = []string{beginSerializable, "SET LOCAL idle_in_transaction_session_timeout = '10s'", takeTurn}
+
+const (
+	takeTurn = "LOCK TABLE write_turns IN EXCLUSIVE MODE"
+	// beginLate begins a transaction that takes its turn later, and has read nothing by then.
+	beginLate = "BEGIN ISOLATION LEVEL READ COMMITTED"
+)
 
 func (e *postgresEngine) begin(ctx context.Context) (transaction, error) {
 	return e.beginWith(ctx, true, inTurn...)

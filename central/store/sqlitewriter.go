@@ -199,7 +199,12 @@ func (t *sqliteTx) ask(ctx context.Context, stmt string, args []any) (rows, erro
 
 func (t *sqliteTx) flush(ctx context.Context) error { return t.release(ctx, "") }
 
-func (t *sqliteTx) commit(ctx context.Context) (asked bool, err error) {
+func (t *sqliteTx) commit(ctx context.Context) ending {
+	asked, err := t.commitNow(ctx)
+	return ending{wait: func() (bool, error) { return asked, err }}
+}
+
+func (t *sqliteTx) commitNow(ctx context.Context) (asked bool, err error) {
 	if err := t.release(ctx, ""); err != nil {
 		t.rollback(ctx)
 		return false, err

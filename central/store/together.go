@@ -13,11 +13,21 @@ type attempt struct {
 	members []*member // that have run, in their order
 	results []error   // theirs
 
+	before  *underway // to be awaited before anything is sent that has to be answered before the commit; nil: none
 	ahead   readAhead
 	apart   bool    // each member sends its own writes: of those that shared one some has failed
 	err     error   // the first that a member, the database or the check of a write reported
 	culprit *member // whose it was; nil: nobody's
 	asked   bool    // the commit was asked for
+}
+
+// await waits for the end of the group before: who has its turn must not come to need what
+// one that waits for a turn has added.
+func (a *attempt) await() {
+	if a.before != nil {
+		<-a.before.ended
+		a.before = nil
+	}
 }
 
 // failed remembers what has made the transaction worthless, and whose doing it was.
@@ -35,26 +45,57 @@ func (a *attempt) tell(settle func() error) {
 	}
 }
 
-// together runs a group and tells each member how it ended. It reports whether no
-// conflict was in the way.
-func (g *group) together(members []*member) bool {
+// underway is a group that has been run.
+type underway struct {
+	size  int
+	ended chan struct{} // closed once its end is known
+	// conflict: once it has ended, whether something else was in its way.
+	conflict bool
+}
+
+// together runs a group, and has each member told how it ended. before: one that may not have
+// ended yet, nil for none.
+func (g *group) together(members []*member, before *underway) *underway {
+	u := &underway{size: len(members), ended: make(chan struct{})}
 	ctx, cancel := untilAllAreDone(members)
-	defer cancel()
-	tx, ahead, err := g.begin(ctx, members)
+	a := &attempt{before: before, apart: slices.ContainsFunc(members, func(m *member) bool { return m.undone > 0 })}
+	tx, err := g.begin(ctx, a, members)
 	if err != nil {
-		if g.engine.conflict(err) {
+		defer close(u.ended)
+		defer cancel()
+		if u.conflict = g.engine.conflict(err); u.conflict {
 			g.first(members)
-			return false
+			return u
 		}
 		for _, m := range members {
 			m.end <- err
 		}
-		return true
+		return u
 	}
-	a := &attempt{ahead: ahead, apart: slices.ContainsFunc(members, func(m *member) bool { return m.undone > 0 })}
 	left := g.each(ctx, tx, a, members)
-	g.finish(ctx, tx, a)
-	conflict := a.err != nil && g.engine.conflict(a.err)
+	ending := g.finish(ctx, tx, a)
+	end := func() {
+		defer close(u.ended)
+		defer cancel()
+		if ending.wait != nil {
+			asked, err := ending.wait()
+			if a.asked = asked; err != nil {
+				a.failed(err, nil)
+			}
+		}
+		u.conflict = a.err != nil && g.engine.conflict(a.err)
+		g.ended(tx, a, left, u.conflict)
+	}
+	if ending.beside {
+		go end()
+	} else {
+		end()
+	}
+	return u
+}
+
+// ended tells the members of a transaction that has ended what has become of it.
+func (g *group) ended(tx transaction, a *attempt, left []*member, conflict bool) {
 	switch {
 	case a.err == nil:
 		go a.tell(tx.settle) // the next group runs while the disk is at work
@@ -71,21 +112,23 @@ func (g *group) together(members []*member) bool {
 			}
 		}
 	}
-	return !conflict
 }
 
 // begin begins a transaction and reads what the members want to find there.
-func (g *group) begin(ctx context.Context, members []*member) (transaction, readAhead, error) {
+func (g *group) begin(ctx context.Context, a *attempt, members []*member) (transaction, error) {
 	tx, err := g.engine.begin(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	ahead := readAhead{}
-	if err := ahead.read(ctx, tx, wantedAhead(members)); err != nil {
-		tx.rollback(ctx)
-		return nil, nil, err
+	a.ahead = readAhead{}
+	if ids := wantedAhead(members); len(ids) > 0 {
+		a.await()
+		if err := a.ahead.read(ctx, tx, ids); err != nil {
+			tx.rollback(ctx)
+			return nil, err
+		}
 	}
-	return tx, ahead, nil
+	return tx, nil
 }
 
 // each gives every member its turn, while all goes well, and returns those that have
@@ -109,19 +152,16 @@ func (g *group) each(ctx context.Context, tx transaction, a *attempt, members []
 }
 
 // finish commits what may be committed.
-func (g *group) finish(ctx context.Context, tx transaction, a *attempt) {
+func (g *group) finish(ctx context.Context, tx transaction, a *attempt) ending {
 	accepted := false
 	for _, err := range a.results {
 		accepted = accepted || err == nil
 	}
 	if a.err != nil || !accepted { // in the latter case each keeps its own error
 		tx.rollback(ctx)
-		return
+		return ending{}
 	}
-	asked, err := tx.commit(ctx)
-	if a.asked = asked; err != nil {
-		a.failed(err, nil)
-	}
+	return tx.commit(ctx)
 }
 
 // undo lets the members of a transaction that was undone run again, before those that
@@ -191,6 +231,7 @@ func (c *groupConn) exec(ctx context.Context, stmt string, args ...any) (int64, 
 		return 0, err
 	}
 	c.wrote = true
+	c.attempt.await()
 	c.attempt.ahead.wrote(stmt, args)
 	n, err := c.transaction.exec(c.ctx, stmt, args...)
 	return n, c.noticed(err)
@@ -218,6 +259,7 @@ func (c *groupConn) addLater(ctx context.Context, to *ledger, check func(int64, 
 	checked := func(n int64, err error) error { return c.noticed(check(n, err)) }
 	err := c.transaction.addLater(c.ctx, to, checked, args)
 	if err == nil && c.attempt.apart { // whose failure it is shows at once
+		c.attempt.await()
 		err = c.transaction.flush(c.ctx)
 	}
 	return c.noticed(err)
@@ -227,6 +269,7 @@ func (c *groupConn) query(ctx context.Context, stmt string, args ...any) (rows, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	c.attempt.await()
 	r, err := c.transaction.query(c.ctx, stmt, args...)
 	if c.noticed(err) != nil {
 		return nil, err

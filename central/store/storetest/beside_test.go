@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ironyard/ironyard/central/store"
+)
+
+// turn is the turn to write on PostgreSQL, held by no replica.
+type turn struct{ tx pgx.Tx }
+
+func takeTurn(t *testing.T, url string) *turn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
+	tx, err := c.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), "LOCK TABLE write_turns IN EXCLUSIVE MODE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &turn{tx}
+}
+
+// awaited waits until so many transactions wait for the turn.
+func (w *turn) awaited(t *testing.T, want int) {
+	t.Helper()
+	const waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'write_turns'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		var n int
+		if err := w.tx.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d transactions wait for their turn, want %d", n, want)
+		}
+	}
+}
+
+// A group that only adds rows has sent them before it has its turn, and another one of that
+// kind, of as many, comes along beside it: the one's rows are written while the disk works for
+// the other. Numbers of changes come in the order of the turns all the same.
+func TestGroupsBesideEachOther(t *testing.T) {
+	if postgresErr != nil {
+		t.Fatal(postgresErr)
+	}
+	url := postgres.Database(t)
+	s := Open(t, url)
+	w := takeTurn(t, url)
+	errs := make(chan error, 3)
+	insert := func(name string) {
+		go func() {
+			errs <- s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertNode(ctx, NewNode(name)) })
+		}()
+	}
+	insert("first")
+	w.awaited(t, 1)
+	insert("second")
+	w.awaited(t, 2)
+	insert("third") // not sent before the first has ended
+	if err := w.tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	changes := followed(t, s)
+	expect(t, "changes", len(changes), 3)
+	for _, name := range []string{"first", "second", "third"} {
+		read(t, s, name)
+	}
+}
+
+// A group that has to read waits until the one that only adds rows has ended, and sees them; one
+// that adds what that has added is told so, and the others of it are done.
+func TestGroupsBesideThatMeet(t *testing.T) {
+	if postgresErr != nil {
+		t.Fatal(postgresErr)
+	}
+	url := postgres.Database(t)
+	s := Open(t, url)
+	w := takeTurn(t, url)
+	insert := func(names ...string) (errs chan error) {
+		errs = make(chan error, len(names))
+		for _, name := range names {
+			go func() {
+				errs <- s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertNode(ctx, NewNode(name)) })
+			}()
+		}
+		return errs
+	}
+	first := insert("one")
+	w.awaited(t, 1)
+	seen := make(chan error, 1)
+	go func() {
+		seen <- s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.Node(ctx, "one")
+			return err
+		})
+	}()
+	second := insert("one")
+	if err := w.tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := <-seen; err != nil {
+		t.Errorf("what came before is not seen: %v", err)
+	}
+	var taken *store.DuplicateError
+	if err := <-second; !errors.As(err, &taken) || taken.Value != "one" {
+		t.Errorf("a name that is taken: %v", err)
+	}
+}
+
+// Replicas that add rows beside each other, of which some are the same, do each once, and
+// number what they did without gaps.
+func TestReplicasBesideEachOther(t *testing.T) {
+	if postgresErr != nil {
+		t.Fatal(postgresErr)
+	}
+	url := postgres.Database(t)
+	const replicas, callers, names = 3, 8, 60
+	stores := make([]*store.Store, replicas)
+	for i := range stores {
+		stores[i] = Open(t, url)
+	}
+	var mu sync.Mutex
+	made := map[string]int{}
+	var wg sync.WaitGroup
+	for i, s := range stores {
+		for c := range callers {
+			wg.Go(func() {
+				for k := c; k < names; k += callers {
+					// Every third name is wanted by all replicas.
+					name := fmt.Sprintf("all-%d", k)
+					if k%3 > 0 {
+						name = fmt.Sprintf("r%d-%d", i, k)
+					}
+					err := s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+						n := NewNode(name)
+						if err := tx.InsertNode(ctx, n); err != nil {
+							return err
+						}
+						return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID})
+					})
+					var taken *store.DuplicateError
+					if err != nil && (k%3 > 0 || !errors.As(err, &taken)) {
+						t.Errorf("replica %d, node %s: %v", i, name, err)
+					}
+					if err == nil {
+						mu.Lock()
+						made[name]++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	const want = names/3 + replicas*(names-names/3)
+	expect(t, "nodes that were made", len(made), want)
+	for name, times := range made {
+		if times != 1 {
+			t.Errorf("node %s was made %d times", name, times)
+		}
+	}
+	changed := map[string]bool{}
+	for _, c := range followed(t, stores[0]) {
+		changed[c.Object] = true
+	}
+	expect(t, "nodes with a change", len(changed), want)
+}
