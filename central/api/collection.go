@@ -48,6 +48,8 @@ type collection[T any] struct {
 	lenient bool
 	// bySchema are the arguments of lists that Ironic checks by a schema, and refuses in its words.
 	bySchema []string
+	// stamps: a PATCH that changes nothing moves updated_at all the same, as Ironic's of a chassis.
+	stamps bool
 	// nameMarker: a marker may be the name of an item, not only its UUID.
 	nameMarker bool
 	// marker is what "next" links name an item by; nil: its UUID.
@@ -361,7 +363,7 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 			}
 		}
 		changed = item
-		if c.table.Same(&before, item) {
+		if !c.stamps && c.table.Same(&before, item) {
 			return nil
 		}
 		return c.update(tx, ctx, item)

@@ -128,6 +128,9 @@ func TestRefusals(t *testing.T) {
 		{"POST", n + "/history", "1.77", "", 404, ""},
 		{"GET", "/v1/drivers/fake-hardware/nothing", "1.115", "", 400, "nothing"},
 		{"GET", n + "/ports/xyz", "1.5", "", 400, "Expected UUID"},
+		{"GET", "/v1/ports/xyz", "1.87", "", 404, "Port xyz could not be found."},
+		{"PATCH", "/v1/ports/xyz", "1.1", "[]", 404, "Port xyz could not be found."},
+		{"DELETE", "/v1/ports/xyz", "1.115", "", 400, "Expected UUID for port_uuid: xyz"},
 		{"GET", "/v2/nodes", "1.115", "", 404, ""},
 		{"PUT", "/v1/nodes", "1.115", "{}", 405, "method"},
 		{"POST", "/v1", "1.115", "{}", 405, "method"},
@@ -366,8 +369,8 @@ func TestVersionNegotiation(t *testing.T) {
 		}
 	}
 	a := b.do("GET", "/", "9.9", "")
-	if a.StatusCode != 200 {
-		t.Errorf("GET / with an unknown version: status %d, want 200, for discovery", a.StatusCode)
+	if a.StatusCode != 406 {
+		t.Errorf("GET / with an unknown version: status %d, want 406, as Ironic", a.StatusCode)
 	}
 }
 

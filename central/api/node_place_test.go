@@ -247,6 +247,8 @@ func TestNodeRefusals(t *testing.T) {
 		{400, "PATCH", one, "1.115", set("network_data", `null`)},
 		{400, "PATCH", one, "1.115", set("network_data", `{}`)},
 		{406, "PATCH", one, "1.65", set("network_data", `{}`)},
+		{400, "PATCH", one, "1.115", set("description", "\"a\xff\"")},
+		{400, "PUT", one + "/states/raid", "1.115", "null"},
 		{409, "PATCH", one, "1.115", set("protected", `true`)},
 		{409, "PATCH", one, "1.115", set("instance_uuid", `"`+vif1+`"`)},
 		{409, "PATCH", "/v1/nodes/n2", "1.115", set("instance_uuid", `"`+vif2+`"`)},

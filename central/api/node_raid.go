@@ -32,7 +32,7 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	config, isObject := body.(map[string]any)
-	if !isObject && body != nil { // no body at all takes the target back, as an empty one does
+	if !isObject && (body != nil || r.ContentLength > 0) { // no body at all takes the target back, as an empty one does
 		return Reply{}, wire.Invalid("Expected types <class 'dict'> for target_raid_config: %s", wire.Repr(body))
 	}
 	n, err := s.node(r, r.Param(0))

@@ -32,11 +32,14 @@ func portIdent(r *Request, names bool) (string, error) {
 	if id, ok := wire.UUID(ident); ok {
 		return id, nil
 	}
-	if !names || r.Version < portNameSince {
+	if !names {
 		return "", wire.Invalid("Expected UUID for port_uuid: %.80s", ident)
 	}
 	if !wire.Logical(ident) {
 		return "", wire.Invalid("Expected UUID or name for port_ident: %.80s", ident)
+	}
+	if r.Version < portNameSince { // no port has a name there
+		return "", portMissing(ident, store.ErrNotFound)
 	}
 	return ident, nil
 }

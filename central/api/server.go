@@ -150,6 +150,9 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			return Reply{}, wire.FrameworkError(http.StatusMethodNotAllowed, "")
 		}
+		if versionErr != nil {
+			return Reply{}, versionErr
+		}
 		return s.root(r)
 	}
 	r.Version = version
@@ -263,6 +266,18 @@ func nodeToTheFront(parts []string) {
 	parts[1] = node
 }
 
+// outsideFramework reports whether an error of these paths has the shape of the service where
+// others have that of the framework, as in Ironic: versions at the root, methods at /v1.
+func outsideFramework(path string, status int) bool {
+	switch strings.Trim(path, "/") {
+	case "":
+		return status == http.StatusNotAcceptable
+	case "v1":
+		return status == http.StatusMethodNotAllowed
+	}
+	return false
+}
+
 // refuse writes an error; gone: the client does not wait for it any more.
 func (s *Server) refuse(r *Request, err error, gone bool) {
 	if d, ok := errors.AsType[*auth.Denied](err); ok {
@@ -270,7 +285,7 @@ func (s *Server) refuse(r *Request, err error, gone bool) {
 		return
 	}
 	e := wire.AsError(err)
-	if strings.Trim(r.URL.Path, "/") == "v1" { // no framework stands before this one path
+	if outsideFramework(r.URL.Path, e.Status) {
 		e = &wire.Error{Status: e.Status, Text: e.Text}
 	}
 	if e.Status == http.StatusInternalServerError {

@@ -41,6 +41,9 @@ func TestWire(t *testing.T) {
 		{"GET", "/v1/nodes", "1.116", 406, "X-Openstack-Ironic-Api-Maximum-Version", "1.115"},
 		{"GET", "/v1/nodes", "nonsense", 406, "X-Openstack-Ironic-Api-Minimum-Version", "1.1"},
 		{"GET", "/v1/nodes", "2.0", 406, "X-Openstack-Ironic-Api-Maximum-Version", "1.115"},
+		{"GET", "/v1/nodes", "1.1, 1.50", 200, "X-Openstack-Ironic-Api-Version", "1.50"},
+		{"GET", "/", "1.116", 406, "X-Openstack-Ironic-Api-Maximum-Version", "1.115"},
+		{"GET", "/", "latest", 200, "X-Openstack-Ironic-Api-Maximum-Version", "1.115"},
 	} {
 		a := b.do(tt.method, tt.path, tt.version, "")
 		what := tt.method + " " + tt.path + " at " + tt.version
@@ -143,6 +146,17 @@ func TestDetailPaths(t *testing.T) {
 		old, now := b.want(200, "GET", list+"/detail", "1.115", "").body, b.want(200, "GET", list+"?detail=True", "1.115", "").body
 		if old != now || !strings.Contains(old, "aa:bb:cc:dd:ee:01") {
 			t.Errorf("%s/detail shows %s, ?detail=True %s", list, old, now)
+		}
+	}
+}
+
+// TestShapesOfVersions holds that a version which nobody speaks is refused by the service at
+// the root and by the framework everywhere else.
+func TestShapesOfVersions(t *testing.T) {
+	b := newBench(t)
+	for path, word := range map[string]string{"/": "faultstring", "/v1": "description", "/v1/": "description", "/v1/nodes": "description", "/v1/nothing": "description"} {
+		if a := b.do("GET", path, "1.999", ""); a.StatusCode != 406 || !strings.Contains(a.body, word) || !strings.Contains(a.body, "Version 1.999 was requested") {
+			t.Errorf("GET %s at 1.999: status %d %s, want 406 with a %s", path, a.StatusCode, a.body, word)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (e *NotAcceptableError) Error() string { return e.Reason }
 func Negotiate(h http.Header) (Version, error) {
 	asked, name := standard(h), Standard
 	if asked == "" {
-		asked, name = strings.TrimSpace(first(h[header])), Header
+		asked, name = last(h[header]), Header
 	}
 	switch {
 	case asked == "":
@@ -67,7 +67,7 @@ func Negotiate(h http.Header) (Version, error) {
 }
 
 // Explicit reports whether the request names a version at all.
-func Explicit(h http.Header) bool { return standard(h) != "" || first(h[header]) != "" }
+func Explicit(h http.Header) bool { return standard(h) != "" || last(h[header]) != "" }
 
 // Every answer has the same headers: they are made once, under the names by which
 // http.Header keeps them. Nobody changes a header's values in place:
@@ -110,11 +110,14 @@ func standard(h http.Header) string {
 	return ""
 }
 
-func first(values []string) string {
+// last returns what the last line, or the last part of it between commas, says: proxies put
+// the lines of a header into one.
+func last(values []string) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return values[0]
+	line := values[len(values)-1]
+	return strings.TrimSpace(line[strings.LastIndexByte(line, ',')+1:])
 }
 
 func parse(s string) (major, minor int, ok bool) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ironyard/ironyard/protocol/jsontext"
 )
@@ -52,6 +53,9 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if depth(raw) > MaxDepth {
 		return nil, &Error{Status: http.StatusBadRequest, Shape: Bare,
 			Text: fmt.Sprintf("The request's JSON is nested deeper than %d levels.", MaxDepth)}
+	}
+	if !utf8.Valid(raw) {
+		return nil, FrameworkError(http.StatusBadRequest, "The request's body is not UTF-8.")
 	}
 	return bytes.TrimSpace(raw), nil
 }
