@@ -86,7 +86,9 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 		if err := r.synced(ctx); err != nil {
 			return nil // ctx has ended
 		}
-		heap.Release() // what reading all documents took
+		if err := heap.Release(); err != nil {
+			cfg.Log.Debug("some memory of the start is kept", "error", err)
+		}
 		if ready != nil {
 			ready()
 		}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package heap
+
+func releaseProgram() error { return nil }
