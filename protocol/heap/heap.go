@@ -3,8 +3,9 @@
 // Go lets as much garbage grow as there is live memory before it collects it. That is
 // right for a small process; one that holds the documents of 100,000 nodes for as long
 // as it runs would take twice what it needs. Here garbage grows to the size of what
-// lives, but not beyond Room, and to a quarter of what lives at least, so that a large
-// process does not collect all the time.
+// lives while that is Small, by half of what lives beyond that, but not beyond Room, and
+// to a quarter of what lives at least, so that a large process does not collect all the
+// time.
 //
 // It may import nothing of the project. Whoever sets GOGC or GOMEMLIMIT in the
 // environment has decided for themselves: then nothing here changes anything.
@@ -18,8 +19,12 @@ import (
 	"time"
 )
 
-// Room is how much garbage may grow in a process that holds more than that.
-const Room = 64 << 20
+const (
+	// Small is how much may live while there may be as much garbage.
+	Small = 8 << 20
+	// Room is how much garbage may grow at most, unless leastPercent is more.
+	Room = 48 << 20
+)
 
 // leastPercent of what lives may always be garbage.
 const leastPercent = 25
@@ -73,9 +78,10 @@ func live() uint64 {
 // percent is the garbage that may grow with so many bytes in use, for SetGCPercent; in
 // steps, because each change stops the process for a moment.
 func percent(live uint64) int {
-	if live <= Room {
+	if live <= Small {
 		return 100
 	}
 	const step = 5
-	return max(leastPercent, int(100*Room/live)/step*step)
+	garbage := min(Small+(live-Small)/2, Room)
+	return max(leastPercent, int(100*garbage/live)/step*step)
 }

@@ -9,12 +9,12 @@ import (
 )
 
 func TestPercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, 20 << 20: 100, Room: 100, Room + Room/10: 90, 2 * Room: 50, 3 * Room: 30, 4 * Room: 25, 100 * Room: 25, 1 << 60: 25} {
+	for live, want := range map[uint64]int{0: 100, Small: 100, 9 << 20: 90, 2 * Small: 75, 4 * Small: 60, Room: 55, 2*Room - Small: 50, 2 * Room: 50, 3 * Room: 30, 4 * Room: 25, 100 * Room: 25, 1 << 60: 25} {
 		if got := percent(live); got != want {
 			t.Errorf("with %d MiB in use garbage may be %d %%, want %d", live>>20, got, want)
 		}
 	}
-	for live := uint64(Room); live < 4*Room; live += 1 << 20 {
+	for live := uint64(Small); live < 4*Room; live += 1 << 20 {
 		if garbage := live * uint64(percent(live)) / 100; garbage > Room {
 			t.Errorf("with %d MiB in use garbage may grow to %d MiB", live>>20, garbage>>20)
 		}
