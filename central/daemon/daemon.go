@@ -67,8 +67,8 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
 	members := roster.New(roster.Config{Log: cfg.Log, SiteOf: siteMap.SiteOf, Failover: siteMap.Failover, Heard: open.Heard,
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
-	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: ingest.Applied})
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Key: cfg.Key, Inspection: cfg.Inspection})
+	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
 	began := time.Now()
 	away := func(group string) error {
 		if err := open.Away(group); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/ironyard/ironyard/central/ingest"
+	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -22,7 +22,7 @@ func TestApplied(t *testing.T) {
 	within := func(d time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
-		return ingest.Applied(ctx, f.site)
+		return f.ingest.Applied(ctx, f.site)
 	}
 	if err := within(10 * time.Second); !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		t.Errorf("before anybody has applied anything: %v", err)
@@ -56,5 +56,49 @@ func TestApplied(t *testing.T) {
 	}
 	if err := within(30 * time.Second); err != nil {
 		t.Errorf("the site has lost its events, and with them what there was to wait for: %v", err)
+	}
+}
+
+// Who waits does not wait for the acknowledgements of the dead: what was delivered to somebody
+// who ends before he has applied it, or after that, is applied by who waits, long before
+// it would be delivered again, and nothing twice.
+func TestAppliedWithoutTheDead(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		applied uint64 // events that were, and not acknowledged
+	}{{"not applied", 0}, {"applied in part", 2}, {"applied and not acknowledged", 3}} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			w := f.stopped(4)
+			if err := f.steal(1); err != nil {
+				t.Fatal(err)
+			}
+			err := f.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+				nodes, err := tx.Observed(ctx, []string{w.Node})
+				if err != nil {
+					return err
+				}
+				n := nodes[w.Node]
+				n.ObservedSeq += c.applied
+				return tx.SaveObserved(ctx, []*store.Node{n})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for range 2 { // the second time nobody has acknowledged anything either
+				if err := f.ingest.Applied(ctx, f.site); err != nil {
+					t.Fatal(err)
+				}
+				lines, err := f.store.History(t.Context(), store.HistoryQuery{Node: w.Node})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := f.node(w.Node); n.ObservedSeq != 4 || len(lines) != 4-int(c.applied) {
+					t.Errorf("told that all is applied, and the row is at event %d, with %d lines of history", n.ObservedSeq, len(lines))
+				}
+			}
+		})
 	}
 }

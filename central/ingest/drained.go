@@ -62,14 +62,17 @@ func (g *Ingest) Drained(ctx context.Context) error {
 	}
 }
 
-// Applied returns when every event that a site holds now has been applied, by whichever
-// replica, or with an error.
-func Applied(ctx context.Context, site *bus.Site) error {
+// Applied returns when every event that a site holds now is in the rows, whichever replica
+// has applied it, or with an error. Events that were delivered and are not acknowledged in
+// time are applied here: whoever has them may be dead, and they would come to somebody else
+// after ackWait only. Where they are applied a second time they are dropped (see feed).
+func (g *Ingest) Applied(ctx context.Context, site *bus.Site) error {
 	stream, err := site.JS.Stream(ctx, bus.EventsStream)
 	if err != nil {
 		return fmt.Errorf("events of site %q: %w", site.Name, err)
 	}
 	last := stream.CachedInfo().State.LastSeq
+	began := time.Now()
 	poll := time.NewTicker(appliedEvery)
 	defer poll.Stop()
 	for {
@@ -78,7 +81,16 @@ func Applied(ctx context.Context, site *bus.Site) error {
 			return fmt.Errorf("how far the events of site %q are applied: %w", site.Name, err)
 		}
 		place := consumer.CachedInfo()
-		if place.AckFloor.Stream >= last || place.Delivered.Stream >= last && place.NumAckPending == 0 {
+		delivered := place.Delivered.Stream >= last
+		switch {
+		case place.AckFloor.Stream >= last, delivered && place.NumAckPending == 0:
+			return nil
+		case delivered && time.Since(began) >= appliedPatience:
+			f := &feed{site: site.Name, stream: stream, next: place.AckFloor.Stream + 1,
+				apply: func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site.Name, events) }}
+			if err := f.fill(ctx, last+1); err != nil {
+				return fmt.Errorf("events %d to %d of site %q, which nobody acknowledges: %w", place.AckFloor.Stream+1, last, site.Name, err)
+			}
 			return nil
 		}
 		select {
@@ -89,5 +101,9 @@ func Applied(ctx context.Context, site *bus.Site) error {
 	}
 }
 
-// appliedEvery is how often Applied asks, over the WAN.
-const appliedEvery = 250 * time.Millisecond
+// appliedEvery is how often Applied asks, over the WAN, and appliedPatience how long whoever
+// has got the events may take to acknowledge them: longer than almost any transaction.
+const (
+	appliedEvery    = 250 * time.Millisecond
+	appliedPatience = time.Second
+)
