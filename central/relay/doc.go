@@ -3,8 +3,8 @@
 // drives, fit the rows.
 //
 // It may import protocol, central/store and central/metrics. Invariants:
-//   - An entry is deleted only after its site has confirmed what it asked for, so
-//     everything committed is published, at least once.
+//   - An entry is deleted only after its site has confirmed what it asked for, and holds the work
+//     that it sends out, so everything committed is published, at least once.
 //   - What a document does not show has no entry when it is written (store.Tx.Tell): so the
 //     revision of a document may be older than the row's.
 //   - What this replica commits it is handed in memory; the rows of the outbox are
@@ -16,7 +16,8 @@
 //     do so at once, in any order: a NODES document never replaces one of a higher
 //     revision. Keys are read before the rows, and every write is compare-and-set, so a
 //     replica that stood still in between does not bring back what has ended.
-//   - A work is sent out by its own entry, and after that only by restore: what the
+//   - A work is sent out by its own entry, by whoever has claimed it in the database before, or
+//     can see that nothing came of the claim, and after that only by restore: what the
 //     site has lost comes back when every rackd has noticed the loss or lost its lease,
 //     and all that was reported is in the rows, under an epoch far above any that was,
 //     which the rows know first: whoever still holds the lost document has lost the node.
@@ -28,6 +29,6 @@
 //   - NODES is written before WORK is touched: when a work's key is gone, the node's
 //     document shows how it ended.
 //
-// Its failpoints: relay.publish, relay.half, relay.published, relay.forget and
+// Its failpoints: relay.publish, relay.half, relay.claimed, relay.published, relay.forget and
 // relay.forgotten, with the site's name as detail.
 package relay

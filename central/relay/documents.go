@@ -84,22 +84,33 @@ func (w *writer) holds(o *order) *work.Document {
 	return old
 }
 
-// syncWork makes the WORK key fit the node's open work row, or its absence. What the
-// site has lost is left to restore.
+// syncWork makes the WORK key fit the node's open work row, or its absence. What is to be
+// sent out is left to sendOut, what the site has lost to restore.
 func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
 	doc, v := decide(row, w.holds(o), o.why(row, waiting), waiting[superseded(row)])
 	if v == write && o.vanished() {
 		v = lostIt
 	}
+	if row.Work != nil {
+		o.open = row.Work.ID
+	}
 	switch o.lost = v == lostIt; v {
 	case purge:
 		return o.work.purge(ctx, w.site, w.site.Work, o.key())
 	case write:
-		body, err := json.Marshal(doc)
-		if err != nil {
-			return err
-		}
-		return o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body)
+		o.first = doc
+	}
+	return nil
+}
+
+// putFirst writes the first document of an order's work, which was claimed.
+func (w *writer) putFirst(ctx context.Context, o *order) error {
+	body, err := json.Marshal(o.first)
+	if err == nil {
+		err = o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body)
+	}
+	if err != nil {
+		return fmt.Errorf("write the work of node %s: %w", o.id, err)
 	}
 	return nil
 }
@@ -110,7 +121,7 @@ type reason int
 const (
 	told      reason = iota // something about the node changed
 	sending                 // the open work's own entry sends it out
-	repairing               // the site may have lost it: its own entry has sent it out before
+	repairing               // the site may have lost it: whoever has claimed it may have sent it out
 )
 
 // verdict is what is to become of a WORK key.
@@ -118,13 +129,13 @@ type verdict int
 
 const (
 	leave verdict = iota
-	write
+	write         // if nobody else has claimed it
 	purge
 	lostIt // the document that the rows ask for was there, and is lost
 )
 
 // decide says what the WORK key must become, given the rows and what it holds (nil:
-// nothing). onItsWay: the work whose place the row's takes has not been sent out yet.
+// nothing). onItsWay: the work whose place the row's takes has certainly not been sent out yet.
 func decide(row *store.Snapshot, old *work.Document, why reason, onItsWay bool) (*work.Document, verdict) {
 	if row.Work == nil {
 		// Ended, and central knows it; or overtaken by a request that needed no

@@ -15,6 +15,7 @@ import (
 var (
 	pointPublish   = failpoint.New("relay.publish")   // before a batch is published
 	pointHalf      = failpoint.New("relay.half")      // a node's document is written, its work is not
+	pointClaimed   = failpoint.New("relay.claimed")   // works are claimed, and not written
 	pointPublished = failpoint.New("relay.published") // published, not yet deleted
 	pointForget    = failpoint.New("relay.forget")    // before published entries are deleted
 	pointForgotten = failpoint.New("relay.forgotten") // after it
@@ -88,15 +89,16 @@ func (w *writer) drain(ctx context.Context, next fetch) error {
 		after = batch[len(batch)-1].ID
 		began := time.Now()
 		pointPublish.Hit(w.site.Name)
-		done, err := w.publish(ctx, batch, blocked)
+		done, failed, err := w.publish(ctx, batch, blocked)
 		pointPublished.Hit(w.site.Name)
 		w.Metrics.RelaySeconds.WithLabelValues(w.site.Name).Observe(time.Since(began).Seconds())
 		errs = append(errs, err)
 		for _, o := range done {
 			w.Metrics.Relayed.WithLabelValues(w.site.Name, string(o.Kind)).Inc()
 			w.done = append(w.done, o.ID)
+			delete(w.memory.claims, o.Object)
 		}
-		w.Metrics.RelayErrors.WithLabelValues(w.site.Name).Add(float64(len(batch) - len(done)))
+		w.Metrics.RelayErrors.WithLabelValues(w.site.Name).Add(float64(failed))
 		if len(w.done) >= batchSize {
 			if err := w.forget(ctx); err != nil {
 				return errors.Join(append(errs, err)...)

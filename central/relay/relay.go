@@ -52,7 +52,10 @@ type Relay struct {
 }
 
 // siteMemory belongs to the one Follow of its site that runs.
-type siteMemory struct{ nodes, work memory }
+type siteMemory struct {
+	nodes, work memory
+	claims      claims
+}
 
 // New returns a relay that is idle until Follow.
 func New(cfg Config) *Relay {
@@ -69,7 +72,7 @@ func (r *Relay) remembered(site string) *siteMemory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.memory[site] == nil {
-		r.memory[site] = new(siteMemory)
+		r.memory[site] = &siteMemory{claims: claims{}}
 	}
 	return r.memory[site]
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // writer writes to one site.
@@ -49,26 +50,29 @@ func (t target) key() string { return t.token + "." + t.id }
 // order asks for the keys of a target to be made to fit the rows.
 type order struct {
 	target
-	// sends are the works whose own entries gave the order.
-	sends []string
+	// sends are the works whose own entries gave the order, with the entries' ids.
+	sends map[string]string
 	// repair: the site may have lost documents that it had.
 	repair bool
 	left   *store.Node // as the newest entry that says so has left it
 	// What the keys held before the rows were read.
 	node, work held
-	unread     bool  // they were not read: nobody can have written them
-	hadWork    bool  // the work's key has held something, or a marker, in an earlier attempt
-	err        error // how it went
-	lost       bool  // the work's document is lost
-	written    bool  // … and was written again
+	unread     bool           // they were not read: nobody can have written them
+	hadWork    bool           // the work's key has held something, or a marker, in an earlier attempt
+	open       string         // the open work, when the rows were read
+	first      *work.Document // to be sent out
+	err        error          // how it went
+	lost       bool           // the work's document is lost
+	written    bool           // … and was written again
 }
 
-// why says why the order's work is looked at, given the works that are on their way.
+// why says why the order's work is looked at, given the works that nobody has claimed.
 func (o *order) why(row *store.Snapshot, waiting map[string]bool) reason {
-	switch {
-	case row.Work == nil:
+	if row.Work == nil {
 		return told
-	case slices.Contains(o.sends, row.Work.ID):
+	}
+	switch _, sends := o.sends[row.Work.ID]; {
+	case sends:
 		return sending
 	case o.repair && !waiting[row.Work.ID]:
 		return repairing
@@ -76,9 +80,10 @@ func (o *order) why(row *store.Snapshot, waiting map[string]bool) reason {
 	return told
 }
 
-// publish does what the entries ask for and returns those that are done. Nodes of
+// publish does what the entries ask for and returns those that are done, and how many failed:
+// the others wait until what their site has lost is there again. Nodes of
 // which something failed go into blocked, and entries about blocked nodes wait.
-func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map[string]bool) (done []*store.Outbox, err error) {
+func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map[string]bool) (done []*store.Outbox, failed int, err error) {
 	var errs []error
 	for _, o := range batch {
 		if o.Kind != store.OutboxDrive || blocked[o.Node] {
@@ -101,14 +106,17 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 			orders = append(orders, byTarget[t])
 		}
 		if o.Object != "" {
-			byTarget[t].sends = append(byTarget[t].sends, o.Object)
+			if byTarget[t].sends == nil {
+				byTarget[t].sends = map[string]string{}
+			}
+			byTarget[t].sends[o.Object] = o.ID
 		}
 		if o.Left != nil {
 			byTarget[t].left = o.Left
 		}
 	}
 	if err := w.sync(ctx, orders); err != nil {
-		return nil, errors.Join(append(errs, err)...)
+		return nil, len(batch), errors.Join(append(errs, err)...)
 	}
 	for _, o := range orders {
 		if o.err != nil {
@@ -119,14 +127,17 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 	for _, o := range batch {
 		switch {
 		case blocked[o.Node]:
+			failed++
+		case o.Kind == store.OutboxNode && o.Object != "" && byTarget[target{o.Node, bus.GroupToken(o.Group)}].lost:
 		case o.Kind == store.OutboxDrive, o.Kind == store.OutboxNode:
 			done = append(done, o)
 		default:
+			failed++
 			// Written by a newer version of central, which will publish it.
 			errs = append(errs, fmt.Errorf("outbox entry %s of node %s has the unknown kind %q", o.ID, o.Node, o.Kind))
 		}
 	}
-	return done, errors.Join(errs...)
+	return done, failed, errors.Join(errs...)
 }
 
 func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
@@ -139,7 +150,7 @@ func (w *writer) putDrive(ctx context.Context, o *store.Outbox) error {
 }
 
 // sync makes the keys of each order's target fit the rows and leaves in the order how
-// that went. It fails as a whole only when the rows cannot be read.
+// that went. It fails as a whole only when the rows cannot be read, or claims not be written.
 //
 // The keys are read first, then the rows, and a key is written only if it still is
 // what was read: so whoever comes late, even a process that stood still for minutes
@@ -162,14 +173,19 @@ func (w *writer) sync(ctx context.Context, orders []*order) error {
 			return err
 		}
 		w.each(ctx, orders, func(ctx context.Context, o *order) error {
-			if o.lost = false; o.err != nil {
+			if o.lost, o.open, o.first = false, "", nil; o.err != nil {
 				return o.err // its keys could not be read
 			}
 			return w.syncOne(ctx, o, rows[o.id], waiting)
 		})
+		if err := w.sendOut(ctx, orders); err != nil {
+			return err
+		}
 		for _, o := range orders {
 			if o.lost {
 				w.lost.see(o, time.Now())
+			} else if o.err == nil {
+				delete(w.lost, o.target)
 			}
 		}
 		orders = slices.DeleteFunc(slices.Clone(orders), func(o *order) bool { return !isRace(o.err) })
@@ -230,13 +246,14 @@ func nodesOf(orders []*order) []string {
 }
 
 // waiting returns the works among those that orders repair, and those whose place the
-// works take that orders send out, whose own entries have yet to send them out, as they
-// will. It is read after the rows: what has entries in neither has been at the site.
+// works take that orders send out, which have certainly not been sent out: their own entries
+// have yet to do that, as they will. It is read after the keys and the rows: what is not among
+// them may have been at the site.
 func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*store.Snapshot) (map[string]bool, error) {
 	var works []string
 	for _, o := range orders {
 		row := rows[o.id]
-		if row == nil || row.Work == nil {
+		if row == nil || row.Work == nil || !w.serves(o.target, row) {
 			continue
 		}
 		if o.repair {
@@ -246,7 +263,27 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 			works = append(works, before)
 		}
 	}
-	return w.Store.OnTheirWay(ctx, w.site.Name, works)
+	claims, err := w.Store.Claims(ctx, w.site.Name, works)
+	if err != nil {
+		return nil, err
+	}
+	last, err := w.lastRevision(ctx, claims)
+	if err != nil {
+		return nil, err
+	}
+	waiting := map[string]bool{}
+	for _, o := range orders {
+		row := rows[o.id]
+		if row == nil || row.Work == nil || !w.serves(o.target, row) {
+			continue
+		}
+		for _, work := range []string{row.Work.ID, row.Work.Args.Supersedes} {
+			if revision, waits := claims[work]; waits && o.tells(revision, last) {
+				waiting[work] = true
+			}
+		}
+	}
+	return waiting, nil
 }
 
 func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {

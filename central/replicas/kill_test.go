@@ -17,6 +17,7 @@ var places = []string{
 	"api.answer@PUT",
 	"relay.publish",
 	"relay.half",
+	"relay.claimed",
 	"relay.published",
 	"relay.forget",
 	"relay.forgotten",

@@ -41,16 +41,22 @@ func deleteOutbox(site string, ids []string) (string, []any) {
 	return "DELETE FROM outbox WHERE site = $1 AND id IN (" + list + ")", append([]any{site}, args...)
 }
 
-func outboxOf(works []string) (string, []any) {
+func selectClaims(site string, works []string) (string, []any) {
 	list, args := inList(2, works)
-	return "SELECT o.object FROM outbox o WHERE o.site = $1 AND o.object IN (" + list + ")", args
+	return "SELECT o.object, o.claimed FROM outbox o WHERE o.site = $1 AND o.object IN (" + list + ") AND o.kind = '" + string(OutboxNode) + "'", append([]any{site}, args...)
+}
+
+func claimEntries(site string, ids []string, revision uint64) (string, []any) {
+	list, args := inList(3, ids)
+	return "UPDATE outbox SET claimed = $2 WHERE site = $1 AND id IN (" + list + ") AND claimed = 0 RETURNING object", append([]any{site, revision}, args...)
 }
 
 func init() {
 	builders = append(builders, func() []string {
 		del, _ := deleteOutbox("s", []string{"a", "b"})
-		sel, _ := outboxOf([]string{"a", "b"})
-		return []string{del, sel}
+		sel, _ := selectClaims("s", []string{"a", "b"})
+		claim, _ := claimEntries("s", []string{"a", "b"}, 1)
+		return []string{del, sel, claim}
 	})
 }
 
@@ -152,26 +158,51 @@ func (s *Store) DeleteOutbox(ctx context.Context, site string, ids []string) err
 	})
 }
 
-// OnTheirWay returns those of the works whose own entries, or their config drives,
-// wait for site: they have not been sent out, or nobody has noted yet that they were.
-func (s *Store) OnTheirWay(ctx context.Context, site string, works []string) (map[string]bool, error) {
-	waiting := map[string]bool{}
+// ClaimWorks claims for the caller the works that entries of site with these ids send out,
+// and returns those that nobody has claimed before. It is on the disk when it returns, and
+// is never taken back: a claimed work may have been sent. The caller has read no revision of
+// WORK above the one that is noted with the claim, which is not 0. An error says nothing of
+// what was claimed.
+func (s *Store) ClaimWorks(ctx context.Context, site string, ids []string, revision uint64) (works []string, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	stmt, args := claimEntries(site, ids, revision)
+	err = s.Update(ctx, func(ctx context.Context, tx *Tx) error {
+		works = nil
+		r, err := tx.conn.query(ctx, stmt, args...)
+		return scanAll(r, err, func(r rows) error {
+			works = append(works, "")
+			return r.Scan(&works[len(works)-1])
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim the works of %d outbox entries: %w", len(ids), err)
+	}
+	return works, nil
+}
+
+// Claims returns those of the works whose own entries wait for site, with the revision under
+// which somebody has claimed them; 0: nobody has, and they have certainly not been sent.
+func (s *Store) Claims(ctx context.Context, site string, works []string) (map[string]uint64, error) {
+	claims := map[string]uint64{}
 	for part := range slices.Chunk(works, maxRows) {
-		stmt, args := outboxOf(part)
-		r, err := s.engine.query(ctx, stmt, append([]any{site}, args...)...)
+		stmt, args := selectClaims(site, part)
+		r, err := s.engine.query(ctx, stmt, args...)
 		err = scanAll(r, err, func(r rows) error {
 			var work string
-			if err := r.Scan(&work); err != nil {
+			var revision uint64
+			if err := r.Scan(&work, &revision); err != nil {
 				return err
 			}
-			waiting[work] = true
+			claims[work] = revision
 			return nil
 		})
 		if err != nil {
 			return nil, fmt.Errorf("look for %d works in the outbox: %w", len(works), err)
 		}
 	}
-	return waiting, nil
+	return claims, nil
 }
 
 // Backlog is what waits in the outbox for one site.

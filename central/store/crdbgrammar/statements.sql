@@ -146,6 +146,8 @@ ALTER TABLE nodes ADD COLUMN observed_site TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE nodes ADD COLUMN rack_changed_at BIGINT NOT NULL DEFAULT 0;
 
+ALTER TABLE outbox ADD COLUMN claimed BIGINT NOT NULL DEFAULT 0;
+
 ALTER TABLE portgroups ADD COLUMN empty_texts TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE ports ADD COLUMN available_for_dynamic_portgroup BOOLEAN NOT NULL DEFAULT TRUE;
@@ -966,7 +968,7 @@ SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.pa
 
 SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.payload FROM outbox o WHERE o.site = $1 AND o.id > $2 AND o.origin = $3 ORDER BY o.id LIMIT $4;
 
-SELECT o.object FROM outbox o WHERE o.site = $1 AND o.object IN ($2, $3);
+SELECT o.object, o.claimed FROM outbox o WHERE o.site = $1 AND o.object IN ($2, $3) AND o.kind = 'node';
 
 SELECT p.uuid FROM ports p WHERE p.portgroup_uuid = $1 LIMIT 1;
 
@@ -1365,6 +1367,8 @@ UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epo
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4 WHERE uuid = $1 AND revision = $2;
 
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4, driver = $5, conductor_group = $6, resource_class = $7, owner = $8, lessee = $9, description = $10, shard = $11, parent_node = $12, chassis_uuid = $13, allocation_uuid = $14, instance_uuid = $15, instance_name = $16, interfaces = $17, driver_info = $18, properties = $19, instance_info = $20, extra = $21, network_data = $22, target_raid_config = $23, automated_clean = $24, disable_power_off = $25, protected = $26, protected_reason = $27, retired = $28, retired_reason = $29, empty_texts = $30, maintenance_set = $31, maintenance_why = $32, fault_acked = $33, generation = $34, accepted_state = $35, accepted_target = $36, accepted_at = $37, accepted_error = $38, power_generation = $39, power_target = $40, inspection_started_at = $41, rack_changed_at = $42 WHERE uuid = $1 AND revision = $2;
+
+UPDATE outbox SET claimed = $2 WHERE site = $1 AND id IN ($3, $4) AND claimed = 0 RETURNING object;
 
 UPDATE portgroups SET node = $2, updated_at = $3, empty_texts = $4, address = $5, name = $6, mode = $7, standalone_ports_supported = $8, dynamic_portgroup = $9, physical_network = $10, category = $11, properties = $12, extra = $13, internal_info = $14 WHERE uuid = $1;
 

@@ -204,12 +204,24 @@ func outbox(t *testing.T, s *store.Store) {
 	if len(told) != 1 || len(told[0]) != 3 || told[0][2].ID != all[2].ID {
 		t.Errorf("who watches was told %v, want the three entries, once", told)
 	}
-	if d, err := s.OnTheirWay(t.Context(), "", []string{"v", "w", "x"}); err != nil || len(d) != 1 || !d["w"] {
-		t.Errorf("works on their way %v, error %v", d, err)
+	claims := func(site string, want map[string]uint64) {
+		t.Helper()
+		if got, err := s.Claims(t.Context(), site, []string{"v", "w", "x"}); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("claims of site %q %v, error %v, want %v", site, got, err, want)
+		}
 	}
-	if d, err := s.OnTheirWay(t.Context(), "elsewhere", []string{"w"}); err != nil || len(d) != 0 {
-		t.Errorf("works on their way to another site %v, error %v", d, err)
+	claims("", map[string]uint64{"w": 0})
+	claims("elsewhere", map[string]uint64{})
+	const revision = 1_800_000_000_000_000
+	if won, err := s.ClaimWorks(t.Context(), "elsewhere", []string{all[1].ID}, revision); err != nil || len(won) != 0 {
+		t.Errorf("claimed for another site: %v, error %v", won, err)
 	}
+	for i, want := range []int{1, 0} {
+		if won, err := s.ClaimWorks(t.Context(), "", []string{all[1].ID, uuid.NewString()}, revision+uint64(i)); err != nil || len(won) != want || want > 0 && won[0] != "w" {
+			t.Errorf("claimed %v, error %v, want %d works", won, err, want)
+		}
+	}
+	claims("", map[string]uint64{"w": revision})
 	if rest, err := s.OwnOutbox(t.Context(), "", all[0].ID, 1); err != nil || len(rest) != 1 || rest[0].ID != all[1].ID {
 		t.Errorf("after the first: %+v, error %v", rest, err)
 	}
