@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,11 +74,12 @@ type bench struct {
 	db     *sql.DB // to read it past the store
 	route  *Route  // that the last request took
 	log    bytes.Buffer
+	later  *atomic.Int64 // seconds since noon, for the database
 }
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	b := &bench{t: t, ask: fakeAsker{
+	b := &bench{t: t, later: new(atomic.Int64), ask: fakeAsker{
 		ask.Validate:             `{"power":{"result":true},"deploy":{"result":true},"boot":{"result":false,"reason":"no ramdisk"},"raid":{"result":null,"reason":"not supported"}}`,
 		ask.GetBootDevice:        `{"boot_device":"pxe","persistent":false}`,
 		ask.SetBootDevice:        `null`,
@@ -86,7 +88,7 @@ func newBench(t testing.TB) *bench {
 		ask.InjectNMI:            `null`,
 	}}
 	address := storetest.SQLite(t)
-	st, err := store.Open(context.Background(), address, store.Options{Now: func() time.Time { return noon }})
+	st, err := store.Open(context.Background(), address, store.Options{Now: func() time.Time { return noon.Add(time.Duration(b.later.Load()) * time.Second) }})
 	if err != nil {
 		t.Fatal(err)
 	}

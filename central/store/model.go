@@ -137,7 +137,7 @@ func (n *Node) Accept(state, target provision.State, at time.Time) {
 	n.AcceptedState, n.AcceptedTarget, n.AcceptedAt, n.AcceptedError = state, target, at.UTC(), ""
 	if state != n.ProvisionState || target != n.TargetProvisionState {
 		n.ProvisionUpdatedAt = n.AcceptedAt
-	} else if !n.ProvisionUpdatedAt.IsZero() {
+	} else {
 		n.AcceptedAt = n.ProvisionUpdatedAt // the provision state did not change
 	}
 	n.ProvisionState, n.TargetProvisionState, n.LastError = state, target, ""

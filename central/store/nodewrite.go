@@ -8,7 +8,8 @@ import (
 )
 
 var (
-	touchNode = register(updateOneNode + " WHERE uuid = $1")
+	advanceNode = register(updateOneNode + " WHERE uuid = $1")
+	touchNode   = register(updateOneNode + ", updated_at = $2 WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
 		register("DELETE FROM ports WHERE node = $1"),
@@ -155,7 +156,7 @@ func (tx *Tx) DeleteNode(ctx context.Context, uuid string) error {
 	return nil
 }
 
-// SetTraits replaces the node's traits and moves its revision on.
+// SetTraits replaces the node's traits and moves its revision and its updated_at on.
 func (tx *Tx) SetTraits(ctx context.Context, node string, traits []string) error {
 	if _, err := tx.conn.exec(ctx, deleteTraits, node); err != nil {
 		return fmt.Errorf("replace traits of node %s: %w", node, err)
@@ -181,10 +182,20 @@ func (tx *Tx) insertTraits(ctx context.Context, node string, traits []string) er
 	}, insertTraits(len(traits)), args...)
 }
 
-// Touch moves a node's revision on after a change of what belongs to it, such as a port that
-// went to another node.
+// Touch moves a node's revision and its updated_at on after a change of what belongs to it,
+// such as a port that went to another node.
 func (tx *Tx) Touch(ctx context.Context, node string) error {
-	rows, err := tx.conn.exec(ctx, touchNode, node)
+	return tx.moveOn(ctx, touchNode, node, toMicros(tx.s.now()))
+}
+
+// advance moves only the revision on, after something was added to a node: Ironic locks the
+// node for other changes of what belongs to it, which its updated_at tells, but not for this.
+func (tx *Tx) advance(ctx context.Context, node string) error {
+	return tx.moveOn(ctx, advanceNode, node)
+}
+
+func (tx *Tx) moveOn(ctx context.Context, stmt, node string, args ...any) error {
+	rows, err := tx.conn.exec(ctx, stmt, append([]any{node}, args...)...)
 	if err == nil && rows == 0 {
 		err = ErrNotFound
 	}

@@ -161,7 +161,7 @@ func (tx *Tx) InsertPort(ctx context.Context, p *Port) error {
 		return fmt.Errorf("insert port %s of node %s: %w", p.Address, p.Node, tx.s.taken(err, p.value))
 	}
 	tx.noteRow("port", p.UUID, p.Node, "create")
-	return tx.Touch(ctx, p.Node)
+	return tx.advance(ctx, p.Node)
 }
 
 // UpdatePort writes all of p and moves its node's revision on; that of a node which it

@@ -105,7 +105,7 @@ func (tx *Tx) InsertPortgroup(ctx context.Context, p *Portgroup) error {
 	if err := portgroups.insert(ctx, tx, p); err != nil {
 		return err
 	}
-	return tx.Touch(ctx, p.Node)
+	return tx.advance(ctx, p.Node)
 }
 
 // UpdatePortgroup writes all of p and moves its node's revision on; that of a node which it

@@ -1364,6 +1364,8 @@ UPDATE nodes SET revision = revision + 1 WHERE uuid = $1 AND revision = $2;
 
 UPDATE nodes SET revision = revision + 1, observed_generation = $3, observed_epoch = $4, observed_seq = $5, observed_site = $6, observed_place = $7, observed_state = $8, observed_target = $9, observed_at = $10, observed_error = $11, observed_step = $12, observed_step_info = $13, observed_owner = $14, power_state = $15, power_at = $16, power_observed_generation = $17, fault_number = $18, observed_fault = $19, fault_why = $20, inspection_finished_at = $21, driver_internal_info = $22, raid_config = $23, console_enabled = $24, boot_mode = $25, secure_boot = $26, health = $27 WHERE uuid = $1 AND revision = $2;
 
+UPDATE nodes SET revision = revision + 1, updated_at = $2 WHERE uuid = $1;
+
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4 WHERE uuid = $1 AND revision = $2;
 
 UPDATE nodes SET revision = revision + 1, updated_at = $3, name = $4, driver = $5, conductor_group = $6, resource_class = $7, owner = $8, lessee = $9, description = $10, shard = $11, parent_node = $12, chassis_uuid = $13, allocation_uuid = $14, instance_uuid = $15, instance_name = $16, interfaces = $17, driver_info = $18, properties = $19, instance_info = $20, extra = $21, network_data = $22, target_raid_config = $23, automated_clean = $24, disable_power_off = $25, protected = $26, protected_reason = $27, retired = $28, retired_reason = $29, empty_texts = $30, maintenance_set = $31, maintenance_why = $32, fault_acked = $33, generation = $34, accepted_state = $35, accepted_target = $36, accepted_at = $37, accepted_error = $38, power_generation = $39, power_target = $40, inspection_started_at = $41, rack_changed_at = $42 WHERE uuid = $1 AND revision = $2;
