@@ -10,6 +10,7 @@
 package allocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,7 @@ func Backfill(ctx context.Context, tx *store.Tx, a *store.Allocation, n *store.N
 		why = append(why, fmt.Sprintf("Node must be in the \"active\" state, but the current state is %q", n.ProvisionState))
 	}
 	if n.ResourceClass != a.ResourceClass {
-		why = append(why, fmt.Sprintf("Resource class %s does not match the requested resource class %s", n.ResourceClass, a.ResourceClass))
+		why = append(why, fmt.Sprintf("Resource class %s does not match the requested resource class %s", cmp.Or(n.ResourceClass, "None"), a.ResourceClass))
 	}
 	if !hasAll(n.Traits, a.Traits) {
 		why = append(why, fmt.Sprintf("List of traits %v does not match the requested traits %v", n.Traits, a.Traits))

@@ -8,6 +8,7 @@ import (
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/patch"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 )
@@ -39,7 +40,17 @@ var allocationTable = fields.New("allocation",
 // allocationName admits the name of an allocation.
 func allocationName(v any) error {
 	if name, _ := v.(string); name != "" && !wire.Logical(name) {
-		return wire.Invalid("Cannot create or update allocation with invalid name '%.80s'", name)
+		return wire.Invalid("Cannot create allocation with invalid name '%.80s'", name)
+	}
+	return nil
+}
+
+// mayPatchAllocation refuses names that are none, as a change's.
+func mayPatchAllocation(_ *Request, ops []patch.Op, _ *store.Allocation) error {
+	for _, op := range ops {
+		if op.Path == "/name" && op.Kind != patch.Remove && allocationName(op.Value) != nil {
+			return wire.Invalid("Cannot update allocation with invalid name '%.80s'", op.Value)
+		}
 	}
 	return nil
 }
@@ -58,7 +69,7 @@ func (s *Server) allocations() Resource {
 
 func (s *Server) allocationCollection() *collection[store.Allocation] {
 	return &collection[store.Allocation]{
-		path: "allocations", noun: "Allocation", another: "An allocation", item: "allocation_ident", lenient: true, table: allocationTable, fieldsSince: allocationsSince, plain: true, ident: nameOrUUID,
+		path: "allocations", noun: "Allocation", another: "An allocation", item: "allocation_ident", misnamed: notLogical, table: allocationTable, fieldsSince: allocationsSince, plain: true, ident: nameOrUUID,
 		bySchema: []string{"sort_dir", "marker"},
 		filters: map[string]microversion.Version{"node": allocationsSince, "resource_class": allocationsSince, "state": allocationsSince,
 			"owner": allocationOwnerSince},
@@ -67,8 +78,9 @@ func (s *Server) allocationCollection() *collection[store.Allocation] {
 		remove: func(tx *store.Tx, ctx context.Context, a *store.Allocation) error {
 			return allocation.Remove(ctx, tx, a)
 		},
-		fresh: func() *store.Allocation { return &store.Allocation{} },
-		id:    func(a *store.Allocation) *string { return &a.UUID },
+		fresh:    func() *store.Allocation { return &store.Allocation{} },
+		id:       func(a *store.Allocation) *string { return &a.UUID },
+		mayPatch: mayPatchAllocation,
 	}
 }
 

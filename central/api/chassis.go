@@ -36,7 +36,7 @@ func (s *Server) chassis() Resource {
 
 func (s *Server) chassisCollection() *collection[store.Chassis] {
 	return &collection[store.Chassis]{
-		path: "chassis", noun: "Chassis", another: "A chassis", item: "chassis_uuid", stamps: true, table: chassisTable, fieldsSince: 8, detailSince: 43, bySchema: []string{"sort_dir"},
+		path: "chassis", noun: "Chassis", another: "A chassis", item: "chassis_uuid", pathBySchema: []string{http.MethodPatch}, stamps: true, table: chassisTable, fieldsSince: 8, detailSince: 43, bySchema: []string{"sort_dir"},
 		store: s.Store, find: s.Store.Chassis,
 		page: func(r *Request, p store.Page) ([]*store.Chassis, error) { return s.Store.ChassisPage(r.Context(), p) },
 		read: (*store.Tx).Chassis, insert: (*store.Tx).InsertChassis, update: (*store.Tx).UpdateChassis, remove: removeChassis,

@@ -44,14 +44,16 @@ type collection[T any] struct {
 	id    func(*T) *string
 	// item is what errors call the part of the path that names an item.
 	item string
-	// lenient: a PATCH may name an item by anything, which is then not found.
-	lenient bool
 	// bySchema are the arguments of lists that Ironic checks by a schema, and refuses in its words.
 	bySchema []string
 	// stamps: a PATCH that changes nothing moves updated_at all the same, as Ironic's of a chassis.
 	stamps bool
-	// nameMarker: a marker may be the name of an item, not only its UUID.
-	nameMarker bool
+	// misnamed says that a path names an item by what can be none's name; nil: the usual words.
+	misnamed func(ident string) error
+	// pathBySchema are the methods for which Ironic checks UUIDs in the path by a schema.
+	pathBySchema []string
+	// markers says what a marker may be.
+	markers markerForm
 	// marker is what "next" links name an item by; nil: its UUID.
 	marker func(*T) string
 	// body may change a POST's body before its fields are read; nil: nothing to do.
@@ -93,7 +95,8 @@ func claimed(e *store.DuplicateError) string {
 	case "address":
 		return "MAC address " + e.Value
 	case "connector_id":
-		return "the same type and connector ID " + e.Value
+		kind, id, _ := strings.Cut(e.Value, " ")
+		return "type " + kind + " and connector ID " + id
 	case "boot_index":
 		return "boot index '" + e.Value + "' for the same node"
 	}
@@ -113,16 +116,22 @@ func (c *collection[T]) named(r *Request) (string, error) {
 	ident := r.Param(0)
 	if c.ident != nil {
 		checked, err := c.ident(r, ident)
-		if err != nil {
-			return "", wire.Invalid("Expected UUID or name for %s: %.80s", c.item, ident)
+		switch {
+		case err == nil:
+			return checked, nil
+		case c.misnamed != nil:
+			return "", c.misnamed(ident)
 		}
-		return checked, nil
+		return "", wire.Invalid("Expected UUID or name for %s: %.80s", c.item, ident)
 	}
 	id, ok := wire.UUID(ident)
-	if !ok {
-		return "", wire.Invalid("Expected UUID for %s: %.80s", c.item, ident)
+	switch {
+	case ok:
+		return id, nil
+	case slices.Contains(c.pathBySchema, r.Method):
+		return "", schemaError(ident, "is not a 'uuid'")
 	}
-	return id, nil
+	return "", wire.Invalid("Expected UUID for %s: %.80s", c.item, ident)
 }
 
 // nameOrUUID admits both, for collections whose items have names.
@@ -131,9 +140,13 @@ func nameOrUUID(r *Request, ident string) (string, error) {
 		return id, nil
 	}
 	if !wire.Logical(ident) {
-		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
+		return "", notLogical(ident)
 	}
 	return ident, nil
+}
+
+func notLogical(ident string) error {
+	return wire.Invalid("Expected a logical name or UUID but received %.80s.", ident)
 }
 
 func (c *collection[T]) append(b []byte, r *Request, sel fields.Selection, item *T) []byte {
@@ -246,21 +259,28 @@ func schemaError(value, format string, args ...any) error {
 	return wire.Invalid("Schema error: %s "+format, append([]any{wire.Repr(value)}, args...)...)
 }
 
+// markerForm says what a marker may be, and with which words it is refused.
+type markerForm int
+
+const (
+	uuidMarker markerForm = iota // a UUID
+	nameMarker                   // the name of an item, or its UUID
+	anyMarker                    // anything: what is no item's is not found
+)
+
 // checkMarker refuses a marker that can be no item's.
 func (c *collection[T]) checkMarker(r *Request) error {
 	marker, given := r.Query["marker"]
 	_, isUUID := wire.UUID(marker)
 	switch {
-	case !given || isUUID:
+	case !given || isUUID || c.markers == anyMarker || c.markers == nameMarker && wire.Logical(marker):
 		return nil
 	case slices.Contains(c.bySchema, "marker"):
 		return schemaError(marker, "is not a 'uuid'")
-	case !c.nameMarker:
-		return wire.Invalid("Expected UUID for marker: %.80s", marker)
-	case !wire.Logical(marker):
+	case c.markers == nameMarker:
 		return wire.Invalid("Expected name for marker: %.80s", marker)
 	}
-	return nil
+	return wire.Invalid("Expected UUID for marker: %.80s", marker)
 }
 
 // lastPart is what a list is called: "connectors" of "volume/connectors".
@@ -332,9 +352,6 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	ident, err := c.named(r)
-	if err != nil && c.lenient {
-		ident, err = r.Param(0), nil
-	}
 	if err != nil {
 		return Reply{}, err
 	}

@@ -27,7 +27,7 @@ func traitName(v any) error {
 func (s *Server) deployTemplates() Resource {
 	const all, one = "deploy_templates", "deploy_templates/{template}"
 	c := &collection[store.DeployTemplate]{
-		path: all, noun: "Deploy template", another: "A deploy template", item: "template_ident", nameMarker: true, table: deployTemplateTable, fieldsSince: 55, detailSince: 55, ident: nameOrUUID, bySchema: []string{"sort_dir"},
+		path: all, noun: "Deploy template", another: "A deploy template", item: "template_ident", markers: nameMarker, table: deployTemplateTable, fieldsSince: 55, detailSince: 55, ident: nameOrUUID, bySchema: []string{"sort_dir"},
 		store: s.Store, find: s.Store.DeployTemplate,
 		page: func(r *Request, p store.Page) ([]*store.DeployTemplate, error) {
 			return s.Store.DeployTemplates(r.Context(), p)

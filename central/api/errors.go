@@ -50,8 +50,6 @@ func duplicate(e *store.DuplicateError) string {
 		return "A node with name " + e.Value + " already exists."
 	case "uuid":
 		return "A node with UUID " + e.Value + " already exists."
-	case "instance_uuid":
-		return "Instance " + e.Value + " is already associated with a node, it cannot be associated with this other node."
 	case "address":
 		return "A port with MAC address " + e.Value + " already exists."
 	case "port_name":

@@ -101,7 +101,7 @@ func looped(v any) bool {
 func (s *Server) inspectionRules() Resource {
 	const all, one, late = "inspection_rules", "inspection_rules/{rule}", http.StatusMethodNotAllowed
 	c := &collection[store.InspectionRule]{
-		path: all, noun: "Rule", another: "A rule", item: "inspection_rule_uuid", table: inspectionRuleTable, fieldsSince: inspectionRulesSince, detailSince: inspectionRulesSince, bySchema: []string{"sort_dir"},
+		path: all, noun: "Rule", another: "A rule", item: "inspection_rule_uuid", pathBySchema: []string{http.MethodGet, http.MethodDelete}, markers: anyMarker, table: inspectionRuleTable, fieldsSince: inspectionRulesSince, detailSince: inspectionRulesSince, bySchema: []string{"sort_dir"},
 		filters: map[string]microversion.Version{"phase": inspectionRulesSince},
 		store:   s.Store, find: s.Store.InspectionRule,
 		page: func(r *Request, p store.Page) ([]*store.InspectionRule, error) {

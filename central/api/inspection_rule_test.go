@@ -89,7 +89,7 @@ func TestInspectionRuleRefusals(t *testing.T) {
 		refusal{"PATCH", one, "1.96", `[{"op":"replace","path":"/sensitive","value":false}]`, 400, "cannot have the sensitive flag unset"},
 		refusal{"PATCH", one, "1.96", `[{"op":"remove","path":"/actions"}]`, 400, "required"},
 		refusal{"PATCH", one, "1.96", `[{"op":"replace","path":"/actions/0/op","value":"explode"}]`, 400, "not supported"},
-		refusal{"GET", "/v1/inspection_rules/rule", "1.96", "", 400, "Expected UUID for inspection_rule_uuid: rule"},
+		refusal{"GET", "/v1/inspection_rules/rule", "1.96", "", 400, "Schema error: 'rule' is not a 'uuid'"},
 		refusal{"GET", "/v1/inspection_rules/" + nodeID, "1.96", "", 404, "could not be found"},
 		refusal{"GET", all + "?sort_key=actions", "1.96", "", 400, "sort"},
 	)

@@ -129,7 +129,7 @@ func fitInterfaces(n *store.Node, m bus.Member) error {
 			delete(n.Interfaces, kind)
 		case !slices.Contains(choice, name):
 			return wire.Invalid("Could not find the following interface in the 'ironic.hardware.interfaces.%s' entrypoint: %.80s. "+
-				"Valid interfaces are ['%s'].", kind, name, strings.Join(choice, "', '"))
+				"Valid interfaces are ['%s'].", kind, name, strings.Join(slices.Sorted(slices.Values(choice)), "', '"))
 		}
 	}
 	return nil

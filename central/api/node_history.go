@@ -110,7 +110,7 @@ func (s *Server) showHistory(r *Request) (Reply, error) {
 	}
 	id, err := nameOrUUID(r, r.Param(1)) // no entry has a name: those are not found
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, wire.Invalid("Expected UUID or name for event: %.80s", r.Param(1))
 	}
 	n, err := s.node(r, r.Param(0))
 	if err != nil {

@@ -106,8 +106,8 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	if err != nil {
 		return q, p, err
 	}
-	if marker, given := r.Query["marker"]; given && marker == "" {
-		return q, p, wire.Invalid("Expected UUID for marker: ")
+	if err := checkMarkerGiven(r); err != nil {
+		return q, p, err
 	}
 	for name, since := range nodeFilters {
 		if _, given := r.Query[name]; given && r.Version < since {
@@ -171,6 +171,14 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 		q.Fault = &fault
 	}
 	return q, p, nil
+}
+
+// checkMarkerGiven refuses a marker that is empty.
+func checkMarkerGiven(r *Request) error {
+	if marker, given := r.Query["marker"]; given && marker == "" {
+		return wire.Invalid("Expected UUID for marker: ")
+	}
+	return nil
 }
 
 // storePage turns a page of items that are marked by UUID into the store's.

@@ -8,6 +8,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -61,12 +62,12 @@ func checkHardwareChange(before, n *store.Node) error {
 	}
 	allowed := before.ProvisionState.In(provision.InterfaceChangeAllowed)
 	if hardware && !allowed && !before.Maintenance {
-		return conflict("Node %s can not have its driver or interfaces updated unless it is in one of allowed (%s) states or in "+
-			"maintenance mode. Current state is '%s'.", n.UUID, words(provision.InterfaceChangeAllowed), before.ProvisionState)
+		return conflict("Node %s can not have %s updated unless it is in one of allowed (%s) states or in maintenance mode. Current state is '%s'.",
+			n.UUID, changedHardware(before, n), unquoted(provision.InterfaceChangeAllowed), before.ProvisionState)
 	}
 	if reclassified && !allowed {
 		return conflict("Node %s can not have resource_class updated unless it is in one of allowed (%s) states. Current state is '%s'.",
-			n.UUID, words(provision.InterfaceChangeAllowed), before.ProvisionState)
+			n.UUID, unquoted(provision.InterfaceChangeAllowed), before.ProvisionState)
 	}
 	if before.Driver != n.Driver && before.ConsoleEnabled {
 		return conflict("Node %s can not update the driver while the console is enabled. Please stop the console first.", n.UUID)
@@ -93,9 +94,10 @@ func (s *Server) checkDelete(n *store.Node) error {
 	case n.InstanceUUID != "" && !n.Maintenance:
 		return conflict("Node %s is associated with instance %s.", n.UUID, n.InstanceUUID)
 	case n.Protected:
-		return wire.Errorf(http.StatusForbidden, "Node %s is protected and can not be undeployed, rebuilt or deleted.", n.UUID)
+		return wire.Errorf(http.StatusForbidden, "Node %s is protected and cannot be undeployed, rebuilt or deleted", n.UUID)
 	case !n.Maintenance && !n.ProvisionState.In(provision.DeleteAllowed):
-		return conflict("Can not delete node %q while it is in provision state %q. Valid provision states to delete are: %s, or set the node into maintenance mode",
+		return conflict("Can not delete node %q while it is in provision state %q. Valid provision states to perform deletion are: \"(%s)\", "+
+			"or set the node into maintenance mode",
 			n.UUID, n.ProvisionState, words(provision.DeleteAllowed))
 	case n.WorkID != "" && !(n.Maintenance && (s.ownerName(n) == "" || waits(n))):
 		// With its rack gone for good, maintenance lets an operator delete a node
@@ -111,6 +113,19 @@ func waits(n *store.Node) bool {
 	in, _ := provision.Describe(n.ProvisionState)
 	return in.Kind == provision.Waiting || in.Kind == provision.Held
 }
+
+// changedHardware is the field of how a node is driven that a change of it is refused for.
+func changedHardware(before, n *store.Node) string {
+	for _, kind := range node.InterfaceKinds {
+		if before.Interfaces[kind] != n.Interfaces[kind] {
+			return kind + "_interface"
+		}
+	}
+	return "driver"
+}
+
+// unquoted and words list states: Ironic writes some lists with quotes and some without.
+func unquoted(states []provision.State) string { return strings.ReplaceAll(words(states), "'", "") }
 
 func words(states []provision.State) string {
 	var b strings.Builder

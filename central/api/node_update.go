@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -62,6 +63,9 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		}
 		return tx.Tell(ctx, out...)
 	})
+	if taken, is := errors.AsType[*store.DuplicateError](err); is && taken.Field == "instance_uuid" {
+		err = conflict("Instance %s is already associated with a node, it cannot be associated with this other node %s", taken.Value, n.UUID)
+	}
 	if err != nil {
 		return Reply{}, storeError(err)
 	}

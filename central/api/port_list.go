@@ -93,6 +93,9 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	if err := portTable.CheckSort(r.Version, p.SortKey); err != nil {
 		return q, p, err
 	}
+	if err := checkMarkerGiven(r); err != nil {
+		return q, p, err
+	}
 	if q.Page, err = storePage(p); err != nil {
 		return q, p, err
 	}

@@ -28,8 +28,8 @@ func checkPort(ctx context.Context, tx *store.Tx, before, p *store.Port) error {
 	case group.Node != p.Node:
 		return wire.Invalid("Port can not be added to a portgroup belonging to a different node.")
 	case p.PXEEnabled && !group.StandalonePortsSupported:
-		return conflict("Port group %s doesn't support standalone ports. Port %s cannot be a member of it as the port's 'pxe_enabled' "+
-			"field is True.", group.UUID, p.UUID)
+		return conflict("Port group %s doesn't support standalone ports. This port cannot be created as a member of that portgroup as the "+
+			"port's 'pxe_enabled' field was set to True.", group.UUID)
 	}
 	if before != nil && before.PortgroupUUID == p.PortgroupUUID && before.PhysicalNetwork == p.PhysicalNetwork {
 		return nil

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ func (s *Server) portgroups() Resource {
 func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 	return &collection[store.Portgroup]{
 		path: "portgroups", noun: "Portgroup", another: "A portgroup", item: "portgroup_ident", table: portgroupTable, fieldsSince: portgroupsSince, detailSince: 43,
-		ident: nameOrUUID, bySchema: []string{"sort_dir", "marker"},
+		ident: nameOrUUID, misnamed: noPortgroupName, bySchema: []string{"sort_dir", "marker"},
 		filters: map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": portgroupsSince, "shard": 106},
 		store:   s.Store, find: s.Store.Portgroup, page: s.portgroupPage,
 		read: (*store.Tx).Portgroup, insert: (*store.Tx).InsertPortgroup, update: (*store.Tx).UpdatePortgroup, remove: (*store.Tx).DeletePortgroup,
@@ -168,11 +169,19 @@ func placesOfQuery(r *Request) (shards, groups []string, err error) {
 	return shards, groups, nil
 }
 
+// noPortgroupName says that a path names a portgroup by what can be none's name.
+func noPortgroupName(ident string) error {
+	return wire.FrameworkError(http.StatusBadRequest, fmt.Sprintf("Expected UUID or name for portgroup: %.80s", ident))
+}
+
 // portgroupOf returns the portgroup that an argument or a path names.
 func (s *Server) portgroupOf(r *Request, ident string) (*store.Portgroup, error) {
 	checked, err := nameOrUUID(r, ident)
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil && r.Query["portgroup"] == ident:
+		return nil, wire.Invalid("Expected UUID or name for portgroup: %.80s", ident)
+	case err != nil:
+		return nil, noPortgroupName(ident)
 	}
 	p, err := s.Store.Portgroup(r.Context(), checked)
 	if err != nil {

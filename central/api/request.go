@@ -117,9 +117,27 @@ func (r *Request) nodeIdent(ident string) (string, error) {
 		return "", wire.Errorf(http.StatusNotFound, "Node %.80s could not be found.", ident)
 	}
 	if !wire.ValidName(ident, r.Version) {
-		return "", wire.FrameworkError(http.StatusBadRequest, fmt.Sprintf("Expected a logical name or UUID but received %.80s.", ident))
+		return "", r.misnamed(ident)
 	}
 	return ident, nil
+}
+
+// insideNode are the parts of a node whose own handlers read its name, and not the framework.
+var insideNode = []string{"states", "management", "vendor_passthru", "maintenance"}
+
+// misnamed says that ident cannot be the name of a node, as the part of Ironic says it that reads
+// that part of a request: a path, the argument "node", or a body.
+func (r *Request) misnamed(ident string) error {
+	parts := split(r.listPath())
+	switch {
+	case len(parts) > 1 && parts[0] == "nodes" && parts[1] == ident && (len(parts) == 2 || !slices.Contains(insideNode, parts[2])):
+		return wire.FrameworkError(http.StatusBadRequest, fmt.Sprintf("Expected UUID or name for node: %.80s", ident))
+	case len(parts) > 1 && parts[1] == ident:
+		return wire.Invalid("Expected UUID or name for node_ident: %.80s", ident)
+	case r.Query["node"] == ident:
+		return wire.Invalid("Expected UUID or name for node: %.80s", ident)
+	}
+	return notLogical(ident)
 }
 
 // selection reads "fields" and "detail" for a resource: all fields for one item,

@@ -52,7 +52,7 @@ func (s *Server) runbooks() Resource {
 
 func (s *Server) runbookCollection() *collection[store.Runbook] {
 	return &collection[store.Runbook]{
-		path: "runbooks", noun: "Runbook", another: "A runbook", item: "runbook_ident", nameMarker: true, table: runbookTable, fieldsSince: runbookSince, detailSince: runbookSince, ident: nameOrUUID,
+		path: "runbooks", noun: "Runbook", another: "A runbook", item: "runbook_ident", markers: nameMarker, table: runbookTable, fieldsSince: runbookSince, detailSince: runbookSince, ident: nameOrUUID,
 		filters: map[string]microversion.Version{"project": runbookSince},
 		store:   s.Store, find: s.Store.Runbook,
 		page: func(r *Request, p store.Page) ([]*store.Runbook, error) {
@@ -73,7 +73,16 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 		if err := checkTrait(b.Name); before == nil && r.Version < runbookTraitsSince && err != nil {
 			return wire.Invalid("Schema error for runbook: %v", err)
 		}
-		if _, isUUID := wire.UUID(b.Name); isUUID || !wire.Logical(b.Name) {
+		called := "runbook"
+		if before != nil {
+			called = "patch"
+		}
+		switch _, isUUID := wire.UUID(b.Name); {
+		case b.Name == "":
+			return wire.Invalid("Schema error for %s: '' should be non-empty", called)
+		case !wire.Logical(b.Name):
+			return wire.Invalid("Schema error for %s: %s does not match '^[A-Za-z0-9\\\\-._~]+$'", called, wire.Repr(b.Name))
+		case isUUID: // Ironic admits it, and finds the runbook by its own UUID only
 			return wire.Invalid("Cannot create or update runbook with invalid name '%.80s'", b.Name)
 		}
 	}

@@ -16,8 +16,9 @@ import (
 // arguments.
 const runbookRank = "order"
 
-// steppedKinds are the interfaces that have steps for deploying and cleaning.
-var steppedKinds = []string{"bios", "deploy", "firmware", "management", "power", "raid", "vendor"}
+// steppedKinds are the interfaces that have steps for deploying and cleaning, in the order of
+// Ironic's errors.
+var steppedKinds = []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
 
 // stepsField is the required list of steps of a resource; rank is what the steps call
 // their rank: "priority" or "order".
@@ -52,15 +53,18 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not of type 'array'", wire.Repr(v))
 	}
-	if len(list) == 0 || len(list) > maxSteps {
-		return nil, fmt.Errorf("there are %d, want 1 to %d: [] is too short", len(list), maxSteps)
+	switch {
+	case len(list) == 0:
+		return nil, fmt.Errorf("[] should be non-empty")
+	case len(list) > maxSteps:
+		return nil, fmt.Errorf("there are %d steps, want %d at most", len(list), maxSteps)
 	}
 	steps := make([]store.ListedStep, len(list))
 	seen, twice := map[string]bool{}, []string(nil)
 	for i, item := range list {
 		s := &steps[i]
 		if err := readListedStep(s, rank, item); err != nil {
-			return nil, fmt.Errorf("step %d: %w", i+1, err)
+			return nil, err
 		}
 		name := fmt.Sprintf("interface: %s, step: %s", s.Interface, s.Step)
 		if seen[name] && !slices.Contains(twice, name) {
@@ -69,8 +73,8 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 		seen[name] = true
 	}
 	if twice != nil {
-		return nil, wire.Invalid("Duplicate deploy steps. There cannot be multiple steps with the same interface and step. Duplicates: %s",
-			strings.Join(twice, "; "))
+		return nil, wire.Invalid("Deploy template invalid: Duplicate deploy steps. A template cannot have multiple deploy steps with the same "+
+			"interface and step. Duplicates: %s.", strings.Join(twice, "; "))
 	}
 	return steps, nil
 }
@@ -92,18 +96,18 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 	}
 	for _, name := range []string{"interface", "step"} {
 		if _, isText := m[name].(string); !isText {
-			return fmt.Errorf("'%s': %s is not of type 'string'", name, wire.Repr(m[name]))
+			return fmt.Errorf("%s is not of type 'string'", wire.Repr(m[name]))
 		}
 	}
 	if s.Interface, _ = m["interface"].(string); !slices.Contains(steppedKinds, s.Interface) {
-		return fmt.Errorf("'interface': %s is not one of ['%s']", wire.Repr(s.Interface), strings.Join(steppedKinds, "', '"))
+		return fmt.Errorf("%s is not one of ['%s']", wire.Repr(s.Interface), strings.Join(steppedKinds, "', '"))
 	}
 	if s.Step, _ = m["step"].(string); s.Step == "" {
-		return fmt.Errorf("'step': '' is too short")
+		return fmt.Errorf("'' should be non-empty")
 	}
 	args, given := m["args"]
 	if s.Args, ok = args.(map[string]any); !ok && given {
-		return fmt.Errorf("'args': %s is not of type 'object'", wire.Repr(args))
+		return fmt.Errorf("%s is not of type 'object'", wire.Repr(args))
 	}
 	n, isInt := m[rank].(int) // as stored
 	if !isInt {
@@ -115,9 +119,12 @@ func readListedStep(s *store.ListedStep, rank string, item any) error {
 	}
 	switch {
 	case !isInt:
-		return fmt.Errorf("'%s': %s is not a whole number", rank, wire.Repr(m[rank]))
+		if text, isText := m[rank].(string); isText {
+			return fmt.Errorf("%s does not match '^[0-9]+$'", wire.Repr(text))
+		}
+		return fmt.Errorf("%s is not valid under any of the given schemas. Possible root cause: %[1]s is not of type 'integer'", wire.Repr(m[rank]))
 	case n < 0:
-		return fmt.Errorf("'%s': %d is less than the minimum of 0", rank, n)
+		return fmt.Errorf("%d is less than the minimum of 0", n)
 	}
 	s.Rank = n
 	return nil

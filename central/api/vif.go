@@ -154,7 +154,7 @@ func readAttachment(r *Request) (a attachment, err error) {
 		return a, wire.Invalid("Schema error for vif: %s is not of type 'string'", wire.Repr(body["id"]))
 	}
 	if a.vif, err = nameOrUUID(r, id); err != nil {
-		return a, err
+		return a, wire.Invalid("Expected UUID or name for id: %.80s", id)
 	}
 	if r.Version < vifChoiceSince {
 		return a, nil // what else there is means nothing yet
@@ -222,7 +222,7 @@ func (s *Server) detachVIF(r *Request) (Reply, error) {
 	}
 	vif, err := nameOrUUID(r, r.Param(1))
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, wire.Invalid("Expected UUID or name for vif_id: %.80s", r.Param(1))
 	}
 	return s.changeVIFs(r, func(n *store.Node, list []*socket) error {
 		for _, k := range list {

@@ -75,7 +75,7 @@ func TestVolumes(t *testing.T) {
 		{400, "PATCH", connector, `[{"op":"add","path":"/extra/a","value":1}]`, `The requested action "volume connector update" can not be performed on node "` + nodeID + `" while it is in state "power on".`},
 		{400, "DELETE", target, "", `The requested action "volume target deletion" can not be performed on node "` + nodeID + `" while it is in state "power on".`},
 		{409, "POST", "/v1/volume/connectors", `{"node_uuid":"` + nodeID + `","type":"iqn","connector_id":"iqn.2026-01:n1"}`,
-			"A volume connector with the same type and connector ID iqn.2026-01:n1 already exists."},
+			"A volume connector with type iqn and connector ID iqn.2026-01:n1 already exists."},
 		{409, "POST", "/v1/volume/targets", `{"node_uuid":"` + nodeID + `","volume_type":"iscsi","volume_id":"v2","boot_index":0}`,
 			"A volume target with boot index '0' for the same node already exists."},
 	} {

@@ -1,6 +1,10 @@
 package api
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
 
 // TestWords holds refusals to what a running Ironic 39 says to the same requests, word for word:
 // clients show these texts, and some compare them.
@@ -78,4 +82,34 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s %s %s: said %q, want %q", c.method, c.path, c.body, said, c.words)
 		}
 	}
+}
+
+// TestWordsInUse holds the refusals that a node hears which somebody uses, and those of what is taken.
+func TestWordsInUse(t *testing.T) {
+	const second, instance = "22222222-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+second+`","driver":"fake-hardware"}`)
+	b.want(200, "PATCH", "/v1/nodes/"+second, "1.115", `[{"op":"add","path":"/instance_uuid","value":"`+instance+`"}]`)
+	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/resource_class","value":"small"}]`)
+	b.want(201, "POST", "/v1/portgroups", "1.115", `{"uuid":"`+groupID+`","node_uuid":"`+nodeID+`","standalone_ports_supported":false}`)
+	b.move("n1", provision.Active, "", nil)
+	b.refuse([]string{"/v1/nodes/detail", "/v1/ports"},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"replace","path":"/bios_interface","value":"fake"}]`, 409, "Node " + nodeID +
+			" can not have bios_interface updated unless it is in one of allowed (enroll, inspecting, inspect wait, manageable, available) states or in maintenance mode. Current state is 'active'."},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"replace","path":"/resource_class","value":"large"}]`, 409, "Node " + nodeID +
+			" can not have resource_class updated unless it is in one of allowed (enroll, inspecting, inspect wait, manageable, available) states. Current state is 'active'."},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/instance_uuid","value":"` + instance + `"}]`, 409, "Instance " + instance +
+			" is already associated with a node, it cannot be associated with this other node " + nodeID},
+		refusal{"DELETE", "/v1/nodes/n1", "1.115", "", 409, `Can not delete node "` + nodeID + `" while it is in provision state "active". Valid provision states to perform deletion are: ` +
+			`"('manageable', 'enroll', 'adopt failed', 'available')", or set the node into maintenance mode`},
+		refusal{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:09","portgroup_uuid":"` + groupID + `"}`, 409, "Port group " + groupID +
+			" doesn't support standalone ports. This port cannot be created as a member of that portgroup as the port's 'pxe_enabled' field was set to True."},
+		refusal{"POST", "/v1/allocations", "1.115", `{"node":"` + second + `","resource_class":"large"}`, 409, "Resource class None does not match the requested resource class large"},
+	)
+	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/protected","value":true}]`)
+	b.refuse([]string{"/v1/nodes/n1"},
+		refusal{"PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"deleted"}`, 403, "Node " + nodeID + " is protected and cannot be undeployed, rebuilt or deleted"},
+		refusal{"DELETE", "/v1/nodes/n1", "1.115", "", 403, "Node " + nodeID + " is protected and cannot be undeployed, rebuilt or deleted"},
+	)
 }

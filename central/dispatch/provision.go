@@ -137,7 +137,7 @@ func forbidden(n *store.Node, e provision.Event) error {
 		if !n.Protected {
 			return nil
 		}
-		return refuse(http.StatusForbidden, "Node %s is protected and can not be undeployed, rebuilt or deleted.", n.UUID)
+		return refuse(http.StatusForbidden, "Node %s is protected and cannot be undeployed, rebuilt or deleted", n.UUID)
 	}
 	switch e {
 	case provision.EventDeploy:

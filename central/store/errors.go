@@ -31,7 +31,7 @@ type DuplicateError struct {
 	// Field is "uuid", "name", "instance_uuid", "address" (of a port), "trait",
 	// "member" (a name among members), or "work" when the node has open work already.
 	Field string
-	// Value is what was taken, where it is known.
+	// Value is what was taken, where it is known; of a volume connector its type, a space, and its ID.
 	Value string
 }
 

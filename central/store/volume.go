@@ -46,7 +46,7 @@ var volumeConnectors = newTable(table[VolumeConnector]{
 	filters: func(f *filter) { VolumeQuery{Nodes: []string{"n"}}.filter(f) },
 	stamps:  func(v *VolumeConnector) (created, updated *time.Time) { return &v.CreatedAt, &v.UpdatedAt },
 	value: func(v *VolumeConnector, field string) string {
-		return map[string]string{"uuid": v.UUID, "connector_id": v.ConnectorID}[field]
+		return map[string]string{"uuid": v.UUID, "connector_id": v.Type + " " + v.ConnectorID}[field]
 	},
 })
 

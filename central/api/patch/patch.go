@@ -198,7 +198,9 @@ func changeObject(c map[string]any, steps []string, op *Op) (any, error) {
 	name := steps[0]
 	old, exists := c[name]
 	switch {
-	case !exists && (len(steps) > 1 || op.Kind != Add):
+	case !exists && len(steps) > 1:
+		return nil, &Error{*op, fmt.Sprintf("member %s not found in %s", wire.Repr(name), wire.Repr(c))}
+	case !exists && op.Kind != Add:
 		return nil, &Error{*op, fmt.Sprintf("can't %s a non-existent object '%s'", op.Kind, name)}
 	case len(steps) > 1:
 		changed, err := change(old, steps[1:], op)

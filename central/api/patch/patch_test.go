@@ -61,6 +61,8 @@ func TestErrorsAreInTheWordsOfIronic(t *testing.T) {
 		{`{"op":"remove","path":"/extra/b"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/extra/b'}'. Reason: can't remove a non-existent object 'b'"},
 		{`{"op":"replace","path":"/extra/b","value":[1,null]}`, "Couldn't apply patch '{'op': 'replace', 'path': '/extra/b', 'value': [1, None]}'. Reason: can't replace a non-existent object 'b'"},
 		{`{"op":"replace","path":"/extra/password","value":"hush"}`, "Couldn't apply patch '{'op': 'replace', 'path': '/extra/password', 'value': '******'}'. Reason: can't replace a non-existent object 'password'"},
+		{`{"op":"add","path":"/extra/f/a/b","value":1}`, "Couldn't apply patch '{'op': 'add', 'path': '/extra/f/a/b', 'value': 1}'. Reason: Document '<class 'float'>' does not support indexing, must be mapping/sequence or support __getitem__"},
+		{`{"op":"remove","path":"/extra/o/b/c"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/extra/o/b/c'}'. Reason: member 'b' not found in {'a': 1, 'password': '******'}"},
 		{`{"op":"add","path":"/name/a","value":null}`, "Couldn't apply patch '{'op': 'add', 'path': '/name/a', 'value': None}'. Reason: 'a' is not a valid sequence index"},
 		{`{"op":"remove","path":"/owner/a"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/owner/a'}'. Reason: Document '<class 'NoneType'>' does not support indexing, must be mapping/sequence or support __getitem__"},
 		{`{"op":"remove","path":"/protected/a"}`, "Couldn't apply patch '{'op': 'remove', 'path': '/protected/a'}'. Reason: Document '<class 'bool'>' does not support indexing, must be mapping/sequence or support __getitem__"},
@@ -75,7 +77,8 @@ func TestErrorsAreInTheWordsOfIronic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc := map[string]any{"name": "n1", "owner": nil, "protected": false, "extra": map[string]any{"n": json.Number("1"), "f": json.Number("1.5")}}
+		doc := map[string]any{"name": "n1", "owner": nil, "protected": false, "extra": map[string]any{"n": json.Number("1"), "f": json.Number("1.5"),
+			"o": map[string]any{"a": json.Number("1"), "password": "hush"}}}
 		if err := Apply(doc, ops[0]); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.op, err, c.want)
 		}
