@@ -251,3 +251,39 @@ func TestClaimedAndUnsentIsNew(t *testing.T) {
 	}
 	f.eventually("sent out", f.site.Work, key, document(func(d work.Document) bool { return d.ID == w.ID && d.Epoch == 0 && !d.Lost }))
 }
+
+// A relay that is told to end, when it has claimed a work, sends it out all the same: nobody
+// has to wait for what may have been lost.
+func TestEndsWithoutClaimsLeft(t *testing.T) {
+	f := newFixture(t)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var armed atomic.Bool
+	point(t, "relay.claimed", func(string) {
+		if armed.Load() {
+			end()
+		}
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- f.relay.Follow(ctx, f.site) }()
+	n := f.enroll("n", "")
+	key := bus.NodeKey("", n.UUID)
+	f.eventually("enrolled", f.site.Nodes, key, func(body []byte) bool { return body != nil })
+	armed.Store(true)
+	w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	var doc work.Document
+	if e, err := f.site.Work.Get(t.Context(), key); err != nil || json.Unmarshal(e.Value(), &doc) != nil || doc.ID != w.ID || doc.Epoch != 0 {
+		t.Errorf("the site has %+v, error %v", doc, err)
+	}
+	if left, err := f.store.OutboxBacklog(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("%+v stay in the outbox, error %v", left, err)
+	}
+}
