@@ -181,9 +181,12 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		}
 	}
 	if c.touches("instance_info") {
-		n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, before.InstanceInfo)
+		if n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, before.InstanceInfo); err != nil {
+			return err
+		}
+		return s.keepDrive(ctx, tx, n, before.InstanceInfo)
 	}
-	return err
+	return nil
 }
 
 // refit fits the interfaces when the driver, an interface or the group changes.

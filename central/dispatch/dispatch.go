@@ -180,6 +180,8 @@ type acceptance struct {
 	history store.HistoryEntry
 	// drive, if not nil, is the config drive that travels before the work.
 	drive *store.Outbox
+	// keep, if not nil, is the config drive that the node keeps from now on.
+	keep *store.ConfigDrive
 }
 
 // write writes a. The node comes first: when it is no longer as it was read,
@@ -188,6 +190,11 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 	n := a.node
 	if err := tx.UpdateNode(ctx, n); err != nil {
 		return err
+	}
+	if a.keep != nil {
+		if err := tx.SetConfigDrive(ctx, a.keep); err != nil {
+			return err
+		}
 	}
 	if n.WorkID != "" {
 		if err := tx.EndWork(ctx, n.WorkID, store.WorkSuperseded, "superseded by "+a.verb); err != nil {

@@ -363,6 +363,77 @@ func TestConfigDriveTravelsBeforeItsWork(t *testing.T) {
 	}
 }
 
+// TestConfigDriveIsKept holds that a rebuild without a config drive uses the last one, that
+// it lies sealed beside the node, and that nothing comes of one that was taken away.
+func TestConfigDriveIsKept(t *testing.T) {
+	b := newBench(t)
+	sent := func(verb, drive string) string {
+		t.Helper()
+		state := provision.Active
+		if verb == "active" {
+			state = provision.Available
+		}
+		b.put(state, provision.NoState, nil)
+		before, err := b.Store.OwnOutbox(t.Context(), "", "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.verb(verb, func(p *Provision) { p.ConfigDrive = drive }); err != nil {
+			t.Fatal(err)
+		}
+		w, err := b.Store.Work(t.Context(), b.node().WorkID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := b.Store.OwnOutbox(t.Context(), "", "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group, err := b.Key.ForGroup("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range out[len(before):] {
+			if o.Kind != store.OutboxDrive {
+				continue
+			}
+			if o.Object != w.ID || w.Args.ConfigDrive != w.ID {
+				t.Errorf("the drive is object %s, the work is %s and names %q", o.Object, w.ID, w.Args.ConfigDrive)
+			}
+			plain, err := group.Open(node, o.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return plain
+		}
+		if w.Args.ConfigDrive != "" {
+			t.Errorf("the work names drive %q, and none was sent", w.Args.ConfigDrive)
+		}
+		return ""
+	}
+	if got := sent("active", ""); got != "" {
+		t.Errorf("a deploy without a drive sent %q", got)
+	}
+	for _, c := range []struct{ verb, given, want string }{
+		{"active", "Zmlyc3Q=", "Zmlyc3Q="}, {"rebuild", "", "Zmlyc3Q="}, {"rebuild", "c2Vjb25k", "c2Vjb25k"}, {"rebuild", "", "c2Vjb25k"},
+	} {
+		if got := sent(c.verb, c.given); got != c.want {
+			t.Errorf("%s with drive %q sent %q, want %q", c.verb, c.given, got, c.want)
+		}
+	}
+	if got := b.node().InstanceInfo[store.DriveKey]; got != store.DriveKept {
+		t.Errorf("instance_info says %v of the drive", got)
+	}
+	kept, err := b.Store.ConfigDrives(t.Context(), "", 10)
+	if err != nil || len(kept) != 1 || kept[0].Node != node || strings.Contains(kept[0].Drive, "c2Vjb25k") {
+		t.Fatalf("kept %+v, %v", kept, err)
+	}
+	b.put(provision.Active, provision.NoState, func(n *store.Node) { n.InstanceInfo = nil })
+	if got := sent("rebuild", ""); got != "" {
+		t.Errorf("a drive that was taken away was sent: %q", got)
+	}
+}
+
 func TestOneOfManyAtOnce(t *testing.T) {
 	b := newBench(t)
 	read := b.node()

@@ -212,14 +212,10 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		}
 	}
 	a.work = w
-	if p.ConfigDrive == "" {
-		return d.write(ctx, tx, a)
+	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
+		if err := d.withDrive(ctx, tx, a, p.ConfigDrive); err != nil {
+			return err
+		}
 	}
-	w.Args.ConfigDrive = w.ID
-	key, err := d.Key.ForGroup(n.ConductorGroup)
-	if err != nil {
-		return fmt.Errorf("seal the config drive of node %s: %w", n.UUID, err)
-	}
-	a.drive = &store.Outbox{Kind: store.OutboxDrive, Node: n.UUID, Group: n.ConductorGroup, Object: w.ID, Payload: key.Seal(n.UUID, p.ConfigDrive)}
 	return d.write(ctx, tx, a)
 }

@@ -144,6 +144,11 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 				if err := allocation.Drop(ctx, tx, n); err != nil {
 					return err
 				}
+				if n.InstanceInfo[store.DriveKey] != nil {
+					if err := tx.DropConfigDrive(ctx, n.UUID); err != nil {
+						return err
+					}
+				}
 				n.ClearInstance()
 				emptied = true
 			}

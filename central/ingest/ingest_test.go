@@ -179,8 +179,8 @@ func TestTearDownForgetsTheInstance(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		n.AllocationUUID = a.UUID
-		return errors.Join(tx.UpdateNode(ctx, n), tx.InsertAllocation(ctx, a))
+		n.AllocationUUID, n.InstanceInfo = a.UUID, map[string]any{store.DriveKey: store.DriveKept}
+		return errors.Join(tx.UpdateNode(ctx, n), tx.InsertAllocation(ctx, a), tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: n.UUID, Drive: "d"}))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +193,9 @@ func TestTearDownForgetsTheInstance(t *testing.T) {
 	got := f.node(n.UUID)
 	if got.InstanceUUID != "" || len(got.InstanceInfo) != 0 || got.Properties["cpus"] != 4.0 || got.ProvisionState != provision.Available {
 		t.Errorf("node %+v", got)
+	}
+	if left, err := f.store.ConfigDrives(t.Context(), "", 1); err != nil || len(left) != 0 {
+		t.Errorf("config drives %+v, error %v: that of an instance that is gone must be gone", left, err)
 	}
 	ports, err := f.store.Ports(t.Context(), store.PortQuery{Nodes: []string{n.UUID}})
 	if err != nil || len(ports) != 1 || len(ports[0].InternalInfo) != 1 {

@@ -38,6 +38,10 @@ func All(ctx context.Context, db *store.Store, key *seal.Key) (Done, error) {
 	if done.Secrets += volumes; err != nil {
 		return done, err
 	}
+	drives, err := configDrives(ctx, db, key)
+	if done.Secrets += drives; err != nil {
+		return done, err
+	}
 	for after := ""; ; {
 		keys, err := db.NodeKeys(ctx, after, page)
 		if err != nil || len(keys) == 0 {
@@ -124,6 +128,42 @@ func volumeTargets(ctx context.Context, db *store.Store, key *seal.Key) (count i
 			case errors.Is(err, store.ErrNotFound): // deleted meanwhile
 			case err != nil:
 				return count, fmt.Errorf("seal volume target %s anew: %w", row.UUID, err)
+			default:
+				count++
+			}
+		}
+	}
+}
+
+// drivePage is how many config drives are read at once: one may take megabytes.
+const drivePage = 8
+
+// configDrives seals the config drives that nodes keep anew and returns how many.
+func configDrives(ctx context.Context, db *store.Store, key *seal.Key) (count int, err error) {
+	for after := ""; ; {
+		drives, err := db.ConfigDrives(ctx, after, drivePage)
+		if err != nil || len(drives) == 0 {
+			return count, err
+		}
+		for _, d := range drives {
+			if after = d.Node; key.Current(d.Node, d.Drive) {
+				continue
+			}
+			err := db.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+				kept, err := tx.ConfigDrive(ctx, d.Node)
+				if err != nil {
+					return err
+				}
+				open, err := key.Open(kept.Node, kept.Drive)
+				if err != nil {
+					return err
+				}
+				return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: kept.Node, Drive: key.Seal(kept.Node, open)})
+			})
+			switch {
+			case errors.Is(err, store.ErrNotFound): // dropped meanwhile
+			case err != nil:
+				return count, fmt.Errorf("seal the config drive of node %s anew: %w", d.Node, err)
 			default:
 				count++
 			}

@@ -41,6 +41,11 @@ func TestAll(t *testing.T) {
 	if err := db.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertVolumeTarget(ctx, volume) }); err != nil {
 		t.Fatal(err)
 	}
+	if err := db.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: nodes[1].UUID, Drive: old.Seal(nodes[1].UUID, "drive")})
+	}); err != nil {
+		t.Fatal(err)
+	}
 	// It is stopped in the middle, and run again.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -48,7 +53,7 @@ func TestAll(t *testing.T) {
 		t.Error("it did not notice that it was stopped")
 	}
 	done, err := reseal.All(t.Context(), db, both)
-	if err != nil || done.Nodes != 200 || done.Current != 100 || done.Secrets != 2 {
+	if err != nil || done.Nodes != 200 || done.Current != 100 || done.Secrets != 3 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	for i, x := range nodes {
@@ -67,6 +72,13 @@ func TestAll(t *testing.T) {
 	}
 	if open, err := fresh.OpenFields(volume.UUID, kept.Properties); err != nil || open["auth_password"] != "p" {
 		t.Errorf("volume target: %v, %v", open, err)
+	}
+	drives, err := db.ConfigDrives(t.Context(), "", 10)
+	if err != nil || len(drives) != 1 {
+		t.Fatalf("config drives %v, %v", drives, err)
+	}
+	if open, err := fresh.Open(nodes[1].UUID, drives[0].Drive); err != nil || open != "drive" {
+		t.Errorf("config drive: %q, %v", open, err)
 	}
 	waiting, err := db.OutboxBacklog(t.Context())
 	if err != nil || len(waiting) != 1 || waiting[0].Entries != 200 {

@@ -18,6 +18,7 @@ var (
 		register("DELETE FROM volume_targets WHERE node = $1"),
 		register("DELETE FROM node_traits WHERE node = $1"),
 		register("DELETE FROM node_inventory WHERE node = $1"),
+		deleteDrive,
 		register("DELETE FROM node_hardware WHERE node = $1"),
 		register("DELETE FROM node_history WHERE node = $1"),
 		register("DELETE FROM works WHERE node = $1"),

@@ -334,6 +334,12 @@ CREATE TABLE conductors (
     CONSTRAINT conductors_pkey PRIMARY KEY (name)
 );
 
+CREATE TABLE config_drives (
+    node TEXT NOT NULL,
+    drive TEXT NOT NULL,
+    CONSTRAINT config_drives_pkey PRIMARY KEY (node)
+);
+
 CREATE TABLE deploy_templates (
     uuid TEXT NOT NULL,
     name TEXT NOT NULL DEFAULT '',
@@ -554,6 +560,8 @@ DELETE FROM chassis WHERE uuid = $1;
 
 DELETE FROM conductors WHERE updated_at < $1;
 
+DELETE FROM config_drives WHERE node = $1;
+
 DELETE FROM deploy_templates WHERE uuid = $1;
 
 DELETE FROM inspection_rules WHERE uuid = $1;
@@ -609,6 +617,8 @@ INSERT INTO changes (uuid, seq, created_at, resource, object, node, event, phase
 INSERT INTO chassis (uuid, created_at, updated_at, empty_texts, description, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
 INSERT INTO conductors (name, conductor_group, drivers, created_at, updated_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at WHERE conductors.updated_at < excluded.updated_at;
+
+INSERT INTO config_drives (node, drive) VALUES ($1, $2) ON CONFLICT (node) DO UPDATE SET drive = excluded.drive;
 
 INSERT INTO deploy_templates (uuid, created_at, updated_at, name, steps, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
@@ -963,6 +973,10 @@ SELECT newest FROM change_numbers WHERE name = 'changes';
 SELECT newest FROM change_numbers WHERE name = 'published';
 
 SELECT newest, pruned FROM change_numbers WHERE name = 'changes';
+
+SELECT node, drive FROM config_drives WHERE node = $1;
+
+SELECT node, drive FROM config_drives WHERE node > $1 ORDER BY node LIMIT $2;
 
 SELECT o.id, o.site, o.origin, o.kind, o.node, o.conductor_group, o.object, o.payload FROM outbox o WHERE o.site = $1 AND o.id > $2 AND o.id < $3 ORDER BY o.id LIMIT $4;
 

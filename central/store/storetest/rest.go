@@ -182,6 +182,42 @@ func inventory(t *testing.T, s *store.Store) {
 	}
 }
 
+func configDrives(t *testing.T, s *store.Store) {
+	n, other := NewNode("n"), NewNode("other")
+	Insert(t, s, n, other)
+	keep := func(node, drive string) {
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: node, Drive: drive})
+		})
+	}
+	keep(n.UUID, "first")
+	keep(n.UUID, "second")
+	keep(other.UUID, "other")
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.ConfigDrive(ctx, n.UUID)
+		if err != nil || d.Drive != "second" || d.Node != n.UUID {
+			t.Errorf("drive %+v, error %v, want the second", d, err)
+		}
+		return tx.DropConfigDrive(ctx, n.UUID)
+	})
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		if _, err := tx.ConfigDrive(ctx, n.UUID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a dropped drive: %v, want ErrNotFound", err)
+		}
+		return tx.DropConfigDrive(ctx, n.UUID)
+	})
+	if list, err := s.ConfigDrives(t.Context(), "", 10); err != nil || len(list) != 1 || list[0].Node != other.UUID {
+		t.Errorf("drives %+v, error %v, want the other's", list, err)
+	}
+	if list, err := s.ConfigDrives(t.Context(), other.UUID, 10); err != nil || len(list) != 0 {
+		t.Errorf("drives after the last: %+v, error %v", list, err)
+	}
+	update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteNode(ctx, other.UUID) })
+	if list, err := s.ConfigDrives(t.Context(), "", 10); err != nil || len(list) != 0 {
+		t.Errorf("a deleted node left %+v, error %v", list, err)
+	}
+}
+
 func outbox(t *testing.T, s *store.Store) {
 	var told [][]*store.Outbox
 	cancel := s.WatchOutbox(func(entries []*store.Outbox) { told = append(told, entries) })

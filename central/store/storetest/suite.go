@@ -34,7 +34,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Traits", traits},
 		{"Works", works},
 		{"History", history}, {"Story", story},
-		{"Inventory", inventory},
+		{"Inventory", inventory}, {"ConfigDrives", configDrives},
 		{"Outbox", outbox},
 		{"Observed", observedInBatches},
 		{"Hardware", hardwareItems},
