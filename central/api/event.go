@@ -50,12 +50,14 @@ func (s *Server) postEvents(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := only(body, "events"); err != nil {
-		return Reply{}, err
-	}
 	events, given := body["events"]
 	if !given {
 		return Reply{}, wire.Invalid("Schema error: 'events' is a required property")
+	}
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		if name != "events" {
+			return Reply{}, wire.Invalid("Schema error: Additional properties are not allowed ('%.80s' was unexpected)", name)
+		}
 	}
 	list, isList := events.([]any)
 	if !isList {

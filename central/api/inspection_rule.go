@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -131,7 +132,15 @@ func checkInspectionRule(_ context.Context, _ *Request, _ *store.Tx, before, i *
 	if before != nil && before.Sensitive && !i.Sensitive {
 		return wire.Invalid("Inspection rules cannot have the sensitive flag unset.")
 	}
-	if _, err := inspection.Parse(i.Conditions, i.Actions); err != nil {
+	_, err := inspection.Parse(i.Conditions, i.Actions)
+	if form, ok := errors.AsType[*inspection.FormError](err); ok {
+		called := ""
+		if before != nil {
+			called = " for patch"
+		}
+		return wire.Invalid("Schema error%s: %s", called, form.Text).Detailed("in %s", form.Where)
+	}
+	if err != nil {
 		return wire.Invalid("Validation failed for inspection rule: %v", err)
 	}
 	return nil

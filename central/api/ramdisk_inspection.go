@@ -83,13 +83,21 @@ func (s *Server) inspected(r *Request, n *store.Node, inv agentapi.Inventory, mo
 
 // readInspection reads the inventory and the addresses in it, which tell whose it is.
 func readInspection(body map[string]any) (inv agentapi.Inventory, macs []string, err error) {
-	raw, ok := body["inventory"].(map[string]any)
-	if !ok {
+	asked, given := body["inventory"]
+	raw, isObject := asked.(map[string]any)
+	nics, listed := raw["interfaces"]
+	list, isList := nics.([]any)
+	switch {
+	case !given:
 		return inv, nil, wire.Invalid("Schema error for data: 'inventory' is a required property")
-	}
-	list, ok := raw["interfaces"].([]any)
-	if !ok || len(list) == 0 {
-		return inv, nil, wire.Invalid("Schema error for data: the inventory needs 'interfaces', one at least")
+	case !isObject:
+		return inv, nil, wire.Invalid("Schema error for data: %s is not of type 'object'", wire.Repr(asked)).Detailed("in inventory")
+	case !listed:
+		return inv, nil, wire.Invalid("Schema error for data: 'interfaces' is a required property").Detailed("in inventory")
+	case !isList:
+		return inv, nil, wire.Invalid("Schema error for data: %s is not of type 'array'", wire.Repr(nics)).Detailed("in inventory/interfaces")
+	case len(list) == 0:
+		return inv, nil, wire.Invalid("Schema error for data: [] should be non-empty").Detailed("in inventory/interfaces")
 	}
 	plugin := maps.Clone(body)
 	for _, beside := range notPluginData {

@@ -97,6 +97,7 @@ var untimely = map[string]string{
 	"allocations":      "The API version does not allow allocations",
 	"conductors":       "The API is not supported for this version",
 	"deploy_templates": "The API version does not allow deploy templates",
+	"events":           "The API is not supported for this version",
 	"portgroups":       "The API is not supported for this version",
 	"inspection_rules": "The API version does not allow inspection rules",
 	"runbooks":         "The API version does not allow runbooks",

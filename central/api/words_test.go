@@ -55,6 +55,13 @@ func TestWords(t *testing.T) {
 		{400, "PUT", n + "/traits", `{"bogus":1}`, "Schema error for body: Additional properties are not allowed ('bogus' was unexpected)"},
 		{400, "PUT", n + "/traits", many, "Could not modify traits for node " + nodeID + " as it would exceed the maximum number of traits per node (60 vs. 50)"},
 		{400, "POST", n + "/vmedia", `{"device_type":"cdrom","image_url":"http://x/y","bogus":1}`, "Schema error for vmedia: Additional properties are not allowed ('bogus' was unexpected)"},
+		{400, "POST", "/v1/events", `{"events":[],"bogus":1}`, "Schema error: Additional properties are not allowed ('bogus' was unexpected)"},
+		{400, "POST", "/v1/inspection_rules", `{"actions":[{"op":"explode","args":{}}]}`, "Schema error: 'explode' is not one of ['fail', 'log', 'set-attribute', 'extend-attribute', 'del-attribute', 'set-capability', " +
+			"'unset-capability', 'add-trait', 'remove-trait', 'set-plugin-data', 'extend-plugin-data', 'unset-plugin-data', 'set-port-attribute', 'extend-port-attribute', 'del-port-attribute', 'api-call'] in action 1"},
+		{400, "POST", "/v1/inspection_rules", `{"actions":[{"op":"fail","args":{"msg":"x"}}],"conditions":[{"op":"eq"}]}`, "Schema error: 'args' is a required property in condition 1"},
+		{400, "POST", "/v1/continue_inspection", `{"inventory":"x"}`, "Schema error for data: 'x' is not of type 'object' in inventory"},
+		{400, "POST", "/v1/continue_inspection", `{"inventory":{}}`, "Schema error for data: 'interfaces' is a required property in inventory"},
+		{400, "POST", "/v1/continue_inspection", `{"inventory":{"interfaces":[]}}`, "Schema error for data: [] should be non-empty in inventory/interfaces"},
 		{400, "POST", "/v1/events", `{}`, "Schema error: 'events' is a required property"},
 		{400, "GET", "/v1/ports?node=", "", "Expected UUID or name for node: "},
 		{400, "GET", "/v1/ports?portgroup=", "", "Expected UUID or name for portgroup: "},

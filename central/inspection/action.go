@@ -22,7 +22,8 @@ var (
 	extended = signature{required: []string{"path", "value"}, optional: []string{"unique"}}
 )
 
-// actionTable is every action. It is filled at start: rules that run refer to it.
+// actionTable is every action. It is filled at start: rules that run refer to it. Rules that
+// were written for Ironic may name plugin_data as an argument; there is nothing to say with it.
 var actionTable map[string]action
 
 func init() {
@@ -36,9 +37,9 @@ func init() {
 		"unset-capability":   {takes("name"), unsetCapability},
 		"add-trait":          {takes("name"), addTrait},
 		"remove-trait":       {takes("name"), removeTrait},
-		"set-plugin-data":    {placed, onPlugin(setTo)},
-		"extend-plugin-data": {extended, onPlugin(extendBy)},
-		"unset-plugin-data":  {takes("path"), onPlugin(removed)},
+		"set-plugin-data":    {signature{required: []string{"path", "value"}, optional: []string{"plugin_data"}}, onPlugin(setTo)},
+		"extend-plugin-data": {signature{required: []string{"path", "value"}, optional: []string{"unique", "plugin_data"}}, onPlugin(extendBy)},
+		"unset-plugin-data":  {signature{required: []string{"path"}, optional: []string{"plugin_data"}}, onPlugin(removed)},
 		"set-port-attribute": {takes("port_id", "path", "value"), onPort(setTo)},
 		"extend-port-attribute": {signature{required: []string{"port_id", "path", "value"}, optional: []string{"unique"}},
 			onPort(extendBy)},

@@ -2,6 +2,7 @@ package inspection
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func Parse(conditions, actions []any) (r Rule, err error) {
 	for i, v := range conditions {
 		c, err := parseCondition(v)
 		if err != nil {
-			return r, fmt.Errorf("condition %d: %w", i+1, err)
+			return r, at(fmt.Sprintf("condition %d", i+1), err)
 		}
 		r.Conditions = append(r.Conditions, c)
 	}
@@ -69,20 +70,28 @@ func Parse(conditions, actions []any) (r Rule, err error) {
 		return r, fmt.Errorf("'actions' must hold at least one action: [] is too short")
 	}
 	for i, v := range actions {
-		op, err := parseOperation(v, func(name string) (signature, bool) {
+		op, err := parseOperation(v, actionNames, func(name string) (signature, bool) {
 			a, known := actionTable[name]
 			return a.signature, known
 		})
 		if err != nil {
-			return r, fmt.Errorf("action %d: %w", i+1, err)
+			return r, at(fmt.Sprintf("action %d", i+1), err)
 		}
 		r.Actions = append(r.Actions, Action{op})
 	}
 	return r, nil
 }
 
+// at says where in a rule an error is.
+func at(where string, err error) error {
+	if form, ok := errors.AsType[*FormError](err); ok {
+		return &FormError{where, form.Text}
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}
+
 func parseCondition(v any) (c Condition, err error) {
-	c.operation, err = parseOperation(v, func(name string) (signature, bool) {
+	c.operation, err = parseOperation(v, operatorNames, func(name string) (signature, bool) {
 		name, c.Not = cutNot(name)
 		o, known := operatorTable[name]
 		return o.signature, known
@@ -94,8 +103,8 @@ func parseCondition(v any) (c Condition, err error) {
 	m, _ := v.(map[string]any)
 	c.Multiple = "any"
 	if how, given := m["multiple"]; given {
-		if c.Multiple, _ = how.(string); !slices.Contains([]string{"any", "all", "first", "last"}, c.Multiple) {
-			return c, fmt.Errorf("'multiple' must be one of any, all, first, last")
+		if c.Multiple, _ = how.(string); !slices.Contains(multiples, c.Multiple) {
+			return c, notOneOf(how, multiples)
 		}
 	}
 	return c, nil
@@ -106,21 +115,24 @@ func cutNot(op string) (string, bool) {
 	return strings.CutPrefix(op, "!")
 }
 
-func parseOperation(v any, lookup func(string) (signature, bool)) (op operation, err error) {
+// parseOperation reads one of names.
+func parseOperation(v any, names []string, lookup func(string) (signature, bool)) (op operation, err error) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return op, fmt.Errorf("it must be an object")
+		return op, misshapen("%s is not of type 'object'", repr(v))
 	}
-	if op.Op, ok = m["op"].(string); !ok {
-		return op, fmt.Errorf("'op' is a required property")
+	asked, given := m["op"]
+	if !given {
+		return op, misshapen("'op' is a required property")
 	}
+	op.Op, _ = asked.(string)
 	sig, known := lookup(op.Op)
 	if !known {
-		return op, fmt.Errorf("%.80q is not supported", op.Op)
+		return op, notOneOf(asked, names)
 	}
 	args, given := m["args"]
 	if !given {
-		return op, fmt.Errorf("'args' is a required property")
+		return op, misshapen("'args' is a required property")
 	}
 	if op.Args, err = sig.bind(args); err != nil {
 		return op, fmt.Errorf("%s: %w", op.Op, err)
@@ -128,7 +140,7 @@ func parseOperation(v any, lookup func(string) (signature, bool)) (op operation,
 	switch loop := m["loop"].(type) {
 	case nil:
 		if _, given := m["loop"]; given {
-			return op, fmt.Errorf("'loop': null is not of type 'array', 'object'")
+			return op, misshapen("None is not of type 'array', 'object'")
 		}
 	case []any:
 		if len(loop) > 0 {
@@ -139,7 +151,7 @@ func parseOperation(v any, lookup func(string) (signature, bool)) (op operation,
 			op.Loop = loop
 		}
 	default:
-		return op, fmt.Errorf("'loop' must be a list or an object")
+		return op, misshapen("%s is not of type 'array', 'object'", repr(loop))
 	}
 	return op, nil
 }

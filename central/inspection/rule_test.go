@@ -46,22 +46,42 @@ func newSubject(t testing.TB) *Subject {
 		}}
 }
 
+// TestErrorsListWhatThereIs holds that the words which errors list are those of the tables.
+func TestErrorsListWhatThereIs(t *testing.T) {
+	if len(operatorNames) != 2*len(operatorTable) || len(actionNames) != len(actionTable) {
+		t.Errorf("%d operators and %d actions are listed, there are %d (and their negations) and %d", len(operatorNames), len(actionNames), len(operatorTable), len(actionTable))
+	}
+	for _, name := range operatorNames {
+		name, _ = cutNot(name)
+		if _, known := operatorTable[name]; !known {
+			t.Errorf("there is no operator %s", name)
+		}
+	}
+	for _, name := range actionNames {
+		if _, known := actionTable[name]; !known {
+			t.Errorf("there is no action %s", name)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	const ok = `[{"op":"fail","args":["no"]}]`
 	for _, c := range []struct{ conditions, actions, text string }{
 		{`[]`, `[]`, "too short"},
-		{`[5]`, ok, "condition 1: it must be an object"},
+		{`[5]`, ok, "condition 1: 5 is not of type 'object'"},
 		{`[{"args":[]}]`, ok, "'op' is a required property"},
 		{`[{"op":"eq"}]`, ok, "'args' is a required property"},
-		{`[{"op":"ne","args":{"values":[]}}]`, ok, `"ne" is not supported`},
-		{`[{"op":"!!eq","args":{"values":[]}}]`, ok, "not supported"},
+		{`[{"op":"ne","args":{"values":[]}}]`, ok, "condition 1: 'ne' is not one of ['eq', 'lt', "},
+		{`[{"op":"!!eq","args":{"values":[]}}]`, ok, "'!!eq' is not one of"},
 		{`[{"op":"eq","args":{}}]`, ok, "missing required argument(s): values"},
 		{`[{"op":"eq","args":[]}]`, ok, "missing required argument(s): values"},
 		{`[{"op":"eq","args":"x"}]`, ok, "either a list or an object"},
 		{`[{"op":"eq","args":{"values":[],"b":1,"a":1}}]`, ok, "unexpected argument(s): a, b"},
-		{`[{"op":"eq","args":[[]],"loop":5}]`, ok, "'loop'"},
-		{`[{"op":"eq","args":[[]],"multiple":"some"}]`, ok, "'multiple'"},
-		{`[]`, `[{"op":"explode","args":{}}]`, `action 1: "explode" is not supported`},
+		{`[{"op":"eq","args":[[]],"loop":5}]`, ok, "condition 1: 5 is not of type 'array', 'object'"},
+		{`[{"op":"eq","args":[[]],"multiple":"some"}]`, ok, "'some' is not one of ['any', 'all', 'first', 'last']"},
+		{`[]`, `[{"op":"explode","args":{}}]`, "action 1: 'explode' is not one of ['fail', 'log', "},
+		{`[{"op":5,"args":{}}]`, ok, "condition 1: 5 is not one of ['eq', "},
+		{`[{"op":"eq","args":[[]],"loop":null}]`, ok, "condition 1: None is not of type 'array', 'object'"},
 		{`[]`, `[{"op":"set-attribute","args":{"path":"x"}}]`, "missing required argument(s): value"},
 	} {
 		_, err := Parse(decode[[]any](t, c.conditions), decode[[]any](t, c.actions))
@@ -180,8 +200,9 @@ func TestActions(t *testing.T) {
 			a := s.Plugin["a"].(map[string]any)
 			return a["b"] == "8" && len(a["l"].([]any)) == 1
 		},
-		`[{"op":"set-plugin-data","args":["a","x"]},{"op":"unset-plugin-data","args":["a"]}]`:      func(s *Subject) bool { return len(s.Plugin) == 0 },
-		`[{"op":"set-port-attribute","args":["` + portID + `","physical_network","{node.name}"]}]`: func(s *Subject) bool { return s.Ports[0].PhysicalNetwork == "node-1" && s.Changed[portID] != nil },
+		`[{"op":"set-plugin-data","args":{"path":"a","value":"x","plugin_data":{}}},{"op":"unset-plugin-data","args":{"path":"a","plugin_data":"{plugin_data}"}}]`: func(s *Subject) bool { return len(s.Plugin) == 0 },
+		`[{"op":"set-plugin-data","args":["a","x"]},{"op":"unset-plugin-data","args":["a"]}]`:                                                                      func(s *Subject) bool { return len(s.Plugin) == 0 },
+		`[{"op":"set-port-attribute","args":["` + portID + `","physical_network","{node.name}"]}]`:                                                                 func(s *Subject) bool { return s.Ports[0].PhysicalNetwork == "node-1" && s.Changed[portID] != nil },
 		`[{"op":"extend-port-attribute","args":["` + portID + `","extra/l",1]},{"op":"del-port-attribute","args":["` + portID + `","extra/l"]}]`: func(s *Subject) bool {
 			return len(s.Ports[0].Extra) == 0
 		},
