@@ -125,7 +125,7 @@ func TestAllocationRefusals(t *testing.T) {
 	b.refuse([]string{all, "/v1/nodes/n1"},
 		refusal{"DELETE", one, "1.57", "", 409, "the node is active"},
 		refusal{"DELETE", "/v1/nodes/n1/allocation", "1.57", "", 409, "the node is active"},
-		refusal{"PATCH", "/v1/nodes/n1", "1.57", `[{"op":"remove","path":"/instance_uuid"}]`, 409, "the node is active"},
+		refusal{"PATCH", "/v1/nodes/n1", "1.57", `[{"op":"remove","path":"/instance_uuid"}]`, 409, "with an allocation can not have instance_uuid removed unless it is in one of allowed (enroll, inspecting, "},
 	)
 	b.move("n1", provision.Deploying, provision.Active, nil)
 	b.refuse([]string{all, "/v1/nodes/n1"}, refusal{"DELETE", one, "1.57", "", 409, "updates are not allowed"})

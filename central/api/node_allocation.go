@@ -9,6 +9,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 func (s *Server) nodeAllocation() Resource {
@@ -96,8 +97,9 @@ func checkAllocated(ctx context.Context, tx *store.Tx, n *store.Node) error {
 
 // deallocate removes the allocation of a node whose instance_uuid a PATCH has removed.
 func deallocate(ctx context.Context, tx *store.Tx, before, n *store.Node) error {
-	if err := allocation.Releasable(before, before.AllocationUUID); err != nil {
-		return err
+	if !before.Maintenance && !before.ProvisionState.In(provision.InterfaceChangeAllowed) {
+		return conflict("Node %s with an allocation can not have instance_uuid removed unless it is in one of allowed (%s) states or in "+
+			"maintenance mode. Current state is '%s'.", n.UUID, unquoted(provision.InterfaceChangeAllowed), before.ProvisionState)
 	}
 	if before.WorkID != "" {
 		return dispatch.Locked(before)
