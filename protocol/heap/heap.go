@@ -57,15 +57,12 @@ func Keep(ctx context.Context) {
 	}
 }
 
-// Release gives back to the operating system what a start took: garbage, such as that of
-// reading all documents, and the program's own pages. It stops the process for some
-// milliseconds. What cannot be given back stays, and does no harm.
-func Release() error {
-	if decided(os.Getenv) {
-		return nil
+// Release gives back to the operating system what a passing effort took, such as
+// reading all documents at a start. It stops the process for some milliseconds.
+func Release() {
+	if !decided(os.Getenv) {
+		debug.FreeOSMemory()
 	}
-	debug.FreeOSMemory()
-	return releaseProgram()
 }
 
 // live is how many bytes were in use at the end of the last collection.

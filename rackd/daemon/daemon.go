@@ -86,9 +86,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 		if err := r.synced(ctx); err != nil {
 			return nil // ctx has ended
 		}
-		if err := heap.Release(); err != nil {
-			cfg.Log.Debug("some memory of the start is kept", "error", err)
-		}
+		heap.Release() // what reading all documents took
 		if ready != nil {
 			ready()
 		}

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package heap
-
-func releaseProgram() error { return nil }
