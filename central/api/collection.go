@@ -155,7 +155,7 @@ func (c *collection[T]) append(b []byte, r *Request, sel fields.Selection, item 
 	}
 	b = c.table.Append(append(b, '{'), sel, item)
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, c.path+"/"+*c.id(item))
-	if c.more != nil && !sel.Chosen {
+	if c.more != nil && (!sel.Chosen || sel.Below) {
 		b = c.more(b, r, item)
 	}
 	return append(b, '}')

@@ -23,8 +23,6 @@ var deliberateNodes39 = slices.Concat([]difference{
 	{regexp.MustCompile(`/bios/a%20b`), 400, 404, "a setting of no known name is not there"},
 	{regexp.MustCompile(`^n-inspection .*/inventory`), 404, 200, "fake hardware has an inventory"},
 	{regexp.MustCompile(`^root 1\.115 (POST|PUT|DELETE|PATCH) /$`), 200, 405, "the root document is read, and nothing else is done to it"},
-	{regexp.MustCompile(`^versions \S+ GET /$`), 406, 200, "the root document is for whoever asks, whatever version he asks for"},
-	{regexp.MustCompile(`^versions \S+ GET /v1$`), 406, 406, "a version that is none is refused at /v1 in the shape of Ironic 21.4"},
 	{regexp.MustCompile(`^versions \+1\.31 `), 200, 406, "a version has no sign"},
 	{regexp.MustCompile(`^create-forms 1\.115 POST /v1/nodes with \{\} `), 400, 201, "a body needs no type"},
 	{regexp.MustCompile(`^power 1\.115 \S+ /v1/nodes/(nonesuch|3fa85f64)`), 0, 0, "what a request says is looked at before its node, and a volume's node before the volumes"},

@@ -16,7 +16,6 @@ type difference struct {
 // deliberateNodes are the differences about nodes from every Ironic that was asked.
 var deliberateNodes = []difference{
 	{regexp.MustCompile(`^root - (POST|PUT|DELETE|PATCH) |^root 1\.82 (POST|PUT|DELETE|PATCH) /$`), 0, 405, "the root document is read, whatever Ironic lets be done to it"},
-	{regexp.MustCompile(` with \{"OpenStack-API-Version"`), 0, 0, "OpenStack's common version header is understood too"},
 	{regexp.MustCompile(`(parent_node|disable_power_off|instance_name|firmware_interface|include_children)|/(firmware|children|vmedia)$|"(unhold|service)"`), 0, 0, "newer versions know it"},
 	{regexp.MustCompile(`/inject_nmi|boot_device \{|indicators/led|/inventory$`), 0, 0, "fake hardware can do more than Ironic's"},
 	{regexp.MustCompile(`/v1/nodes/(detail|validate|states|management|maintenance|ports|vendor_passthru)/?( .*)?$`), 0, 0, "a word that stands where a node would is refused as such"},
@@ -48,7 +47,9 @@ var deliberate = slices.Concat([]difference{
 	{regexp.MustCompile(`"(lessee|shard|owner|conductor_group|retired_reason|path":"/(owner|lessee|shard))":?.*x{80}`), 0, 400, "texts are bounded, as in the databases that Ironic is run with"},
 	{regexp.MustCompile(`"(boot_mode|secure_boot)":`), 201, 400, "a boot mode is bios or uefi, and secure boot on or off"},
 	{regexp.MustCompile(`"owner":`), 400, 201, "without authentication whoever asks may give nodes to projects, as in newer releases"},
-	{regexp.MustCompile(`"path":"/network_data"`), 400, 200, "network data may be emptied"},
+	{regexp.MustCompile(` with \{"OpenStack-API-Version"`), 0, 0, "OpenStack's common version header is understood too"},
+	{regexp.MustCompile(`^versions \S+ GET /$`), 200, 406, "a version that is none is refused at the root, too, as in newer releases"},
+	{regexp.MustCompile(`^versions \S+ GET /v1$`), 406, 406, "a version that is none is refused at /v1 in the shape of newer releases"},
 	{regexp.MustCompile(`^power 1\.82 \S+ /v1/nodes/(nonesuch|3fa85f64)`), 0, 0, "what a request says is looked at before its node"},
 	{regexp.MustCompile(`^accept 1\.82 GET / `), 406, 200, "the root document is for everybody"},
 	{regexp.MustCompile(`"conductor_group":null|\{"driver":"fake-hardware","(owner|conductor_group)"`), 0, 0, "null says nothing"},

@@ -77,8 +77,11 @@ func (t *Table[T]) Lookup(name string) (*Field[T], bool) {
 // Selection is the fields of one answer, as indices into the table. It never changes.
 type Selection struct {
 	columns []int
-	// Chosen: the request named fields, so links to sub-resources are left out.
+	// Chosen: the request named fields, so links to sub-resources are left out, but for those
+	// that it named.
 	Chosen bool
+	// Below: it named the links to what belongs to the item.
+	Below bool
 }
 
 // Has reports whether the answer shows a field.
@@ -125,7 +128,8 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 	}
 	for _, name := range names {
 		i, ok := t.index[name]
-		if !ok { // links, and what else stands beside the fields
+		if !ok { // links stand beside the fields
+			s.Below = s.Below || name != "links"
 			continue
 		}
 		if since := t.fields[i].Since; since > v && !t.fields[i].Admits(Asking) {
