@@ -91,7 +91,7 @@ func volumes(t *testing.T, s *store.Store) {
 	})
 	again := *c
 	again.UUID = uuid.NewString()
-	wantDuplicate(t, try(func(ctx context.Context, tx *store.Tx) error { return tx.InsertVolumeConnector(ctx, &again) }), "connector_id", c.ConnectorID)
+	wantDuplicate(t, try(func(ctx context.Context, tx *store.Tx) error { return tx.InsertVolumeConnector(ctx, &again) }), "connector_id", "iqn "+c.ConnectorID)
 	same := *v
 	same.UUID = uuid.NewString()
 	wantDuplicate(t, try(func(ctx context.Context, tx *store.Tx) error { return tx.InsertVolumeTarget(ctx, &same) }), "boot_index", "0")
