@@ -82,11 +82,7 @@ func (w *writer) unsent(ctx context.Context, orders []*order) ([]*order, error) 
 			others, works = append(others, o), append(works, o.open)
 		}
 	}
-	claims, err := w.Store.Claims(ctx, w.site.Name, works)
-	if err != nil {
-		return nil, err
-	}
-	last, err := w.lastRevision(ctx, claims)
+	claims, last, err := w.claimsOf(ctx, works)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +115,12 @@ func (o *order) tells(revision, last uint64) bool {
 	return revision == 0 || revision <= last && (o.work.value != nil || 0 < o.work.revision && o.work.revision <= revision)
 }
 
-// lastRevision asks for the last revision of WORK, if a claim is to be compared with it.
-func (w *writer) lastRevision(ctx context.Context, claims map[string]uint64) (uint64, error) {
+// claimsOf returns under which revision those of works that wait were claimed, 0 for nobody
+// has, and the last revision of WORK, which is asked for if one of them has been.
+func (w *writer) claimsOf(ctx context.Context, works []string) (claims map[string]uint64, last uint64, err error) {
+	if claims, err = w.Store.Claims(ctx, w.site.Name, works); err != nil {
+		return nil, 0, err
+	}
 	for _, revision := range claims {
 		if revision == 0 {
 			continue
@@ -129,11 +129,11 @@ func (w *writer) lastRevision(ctx context.Context, claims map[string]uint64) (ui
 		defer cancel()
 		info, err := w.works.Info(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("how far bucket %s is: %w", bus.WorkBucket, err)
+			return nil, 0, fmt.Errorf("how far bucket %s is: %w", bus.WorkBucket, err)
 		}
-		return info.State.LastSeq, nil
+		return claims, info.State.LastSeq, nil
 	}
-	return 0, nil
+	return claims, 0, nil
 }
 
 // outlive returns a context that ends a while after ctx has.

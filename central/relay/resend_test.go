@@ -245,7 +245,7 @@ func TestClaimedAndUnsentIsNew(t *testing.T) {
 	if claims, err := f.store.Claims(t.Context(), "", []string{w.ID}); err != nil || claims[w.ID] == 0 {
 		t.Errorf("the work is not claimed: %v, %v", claims, err)
 	}
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // some attempts find nobody
 	if _, err := f.site.JS.CreateStream(t.Context(), works.CachedInfo().Config); err != nil {
 		t.Fatal(err)
 	}

@@ -263,11 +263,7 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 			works = append(works, before)
 		}
 	}
-	claims, err := w.Store.Claims(ctx, w.site.Name, works)
-	if err != nil {
-		return nil, err
-	}
-	last, err := w.lastRevision(ctx, claims)
+	claims, last, err := w.claimsOf(ctx, works)
 	if err != nil {
 		return nil, err
 	}
