@@ -7,6 +7,9 @@ import (
 	"slices"
 )
 
+// Planned prepares a connection to PostgreSQL as a store does.
+var Planned = planned
+
 // NodesStatement is the statement of a page of nodes that are shown, and its arguments.
 func NodesStatement(q NodeQuery) (string, []any, error) { return nodesStatement(selectShown, q) }
 
