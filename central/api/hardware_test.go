@@ -217,6 +217,10 @@ func TestVirtualMedia(t *testing.T) {
 		"detach some":  {"DELETE", "?device_types=cdrom,floppy", "", []string{"cdrom", "floppy"}, ""},
 		"detach two":   {"DELETE", "?device_types=cdrom&device_types=disk", "", []string{"cdrom", "disk"}, ""},
 		"detach one":   {"DELETE", "/cdrom", "", []string{"cdrom"}, ""},
+		// as openstacksdk asks for it
+		"detach by a body":  {"DELETE", "", `{"device_types":"cdrom,floppy"}`, []string{"cdrom", "floppy"}, ""},
+		"detach by a list":  {"DELETE", "", `{"device_types":["disk"]}`, []string{"disk"}, ""},
+		"detach by nothing": {"DELETE", "", `{"device_types":null}`, nil, ""},
 	} {
 		b := newBench(t)
 		b.knowsHardware()
@@ -342,6 +346,10 @@ func TestHardwareRefusals(t *testing.T) {
 		refusal{"DELETE", n + "/vmedia?device_types=tape", "1.89", ``, 400, "tape"},
 		refusal{"DELETE", n + "/vmedia/tape", "1.89", ``, 400, "tape"},
 		refusal{"DELETE", n + "/vmedia/cdrom?device_types=disk", "1.89", ``, 404, ""},
+		refusal{"DELETE", n + "/vmedia", "1.89", `{"device_types":"cdrom,tape"}`, 400, "Invalid device type(s) tape (valid are disk, cdrom, floppy)"},
+		refusal{"DELETE", n + "/vmedia", "1.89", `{"device_types":7}`, 400, "Expected string for device_types: 7"},
+		refusal{"DELETE", n + "/vmedia", "1.89", `{"device_types":[1]}`, 400, "Expected string for device_types: 1"},
+		refusal{"DELETE", n + "/vmedia", "1.89", `{"device":"cdrom"}`, 400, "Unexpected arguments: device"},
 		refusal{"PUT", n + "/states/secure_boot", "1.76", `{"target":2}`, 400, "target"},
 		refusal{"GET", n + "/vmedia", "1.88", ``, 404, ""},
 		refusal{"GET", n + "/bios?fields=name", "1.73", ``, 400, "fields"},

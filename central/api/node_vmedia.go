@@ -112,15 +112,9 @@ func readMedia(body map[string]any) (kind, image string, err error) {
 }
 
 func (s *Server) detachMedia(r *Request) (Reply, error) {
-	if err := r.Query.Allow("device_types"); err != nil {
+	types, err := detachedTypes(r)
+	if err != nil {
 		return Reply{}, err
-	}
-	types := r.Query.List("device_types")
-	if len(r.params) > 1 {
-		if r.Query.Has("device_types") {
-			return Reply{}, wire.FrameworkError(http.StatusNotFound, "")
-		}
-		types = wire.Query{"device_types": r.Param(1)}.List("device_types")
 	}
 	for _, kind := range types {
 		if !slices.Contains(hardware.MediaTypes, kind) {
@@ -132,4 +126,37 @@ func (s *Server) detachMedia(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	return s.changeMedia(r, n, work.Change{Media: &work.Media{Types: types}}, "detaching virtual media")
+}
+
+// detachedTypes reads which media are to be taken out: in the path, in the query, or in a body,
+// where openstacksdk puts them. None: all.
+func detachedTypes(r *Request) ([]string, error) {
+	args, err := r.Arguments(wire.MaxBody, "", "device_types")
+	if err != nil {
+		return nil, err
+	}
+	asked, given := args["device_types"]
+	if len(r.params) > 1 {
+		if given && asked != "" {
+			return nil, wire.FrameworkError(http.StatusNotFound, "")
+		}
+		asked = r.Param(1)
+	}
+	switch asked := asked.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return wire.Query{"device_types": asked}.List("device_types"), nil
+	case []any:
+		types := make([]string, len(asked))
+		for i, kind := range asked {
+			text, isText := kind.(string)
+			if !isText {
+				return nil, wire.Invalid("Expected string for device_types: %s", wire.Repr(kind))
+			}
+			types[i] = text
+		}
+		return types, nil
+	}
+	return nil, wire.Invalid("Expected string for device_types: %s", wire.Repr(asked))
 }
