@@ -146,7 +146,7 @@ func hardware(s *session) {
 	if l := s.list("node", "passthru", "list", "one"); len(l) == 0 {
 		s.t.Error("the node has no methods")
 	}
-	s.run("node", "passthru", "call", "one", "first_method", "--http-method", "POST", "--arg", "bar=meow")
+	s.run("node", "passthru", "call", "one", "second_method", "--http-method", "POST", "--arg", "bar=meow")
 	s.refused("", "node", "passthru", "call", "one", "no_such_method")
 	s.run("node", "set", "one", "--target-raid-config", `{"logical_disks":[{"size_gb":100,"raid_level":"1"}]}`)
 	if c := s.object("node", "show", "one")["target_raid_config"]; !strings.Contains(brief(c), "raid_level") {

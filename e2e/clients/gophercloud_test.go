@@ -198,7 +198,7 @@ func (g *gopher) vendor() {
 	if m := value(nodes.ListVendorPassthruMethods(g.ctx, g.client, g.node).Extract())(g); len(m) == 0 {
 		g.Error("the node has no vendor methods")
 	}
-	g.must(nodes.CallVendorPassthru(g.ctx, g.client, g.node, "POST", nodes.VendorPassthruCallOpts{Method: "first_method", Body: map[string]any{"bar": "meow"}}).Err)
+	g.must(nodes.CallVendorPassthru(g.ctx, g.client, g.node, "POST", nodes.VendorPassthruCallOpts{Method: "second_method", Body: map[string]any{"bar": "meow"}}).Err)
 	value(drivers.ListVendorPassthruMethods(g.ctx, g.client, "fake-hardware").Extract())(g)
 	if r := drivers.CallVendorPassthru(g.ctx, g.client, "fake-hardware", "GET", drivers.VendorPassthruCallOpts{Method: "no_such_method"}); r.Err == nil {
 		g.Error("a driver's method that does not exist was called")

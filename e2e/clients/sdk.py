@@ -95,7 +95,7 @@ bm.set_node_secure_boot(node, False)
 bm.wait_for_node_reservation(node, timeout=60)
 bm.set_node_provision_state(node, "manage", wait=True, timeout=60)
 bm.list_node_vendor_passthru(node)
-bm.call_node_vendor_passthru(node, verb="POST", method="first_method", body={"bar": "meow"})
+bm.call_node_vendor_passthru(node, verb="POST", method="second_method", body={"bar": "meow"})
 
 # What came to the library after Debian 12's version
 def has(*methods):
@@ -122,8 +122,11 @@ if has("list_node_firmware"):
 if has("attach_vmedia_to_node", "detach_vmedia_from_node"):
     bm.attach_vmedia_to_node(node, "cdrom", "http://example.org/tools.iso")
     bm.wait_for_node_reservation(bm.get_node(node.id), timeout=60)
-    bm.detach_vmedia_from_node(node, device_types=["cdrom"])
-    bm.wait_for_node_reservation(bm.get_node(node.id), timeout=60)
+    for taken, left in ((["floppy"], ["cdrom"]), (["cdrom"], [])):
+        bm.detach_vmedia_from_node(node, device_types=taken)
+        bm.wait_for_node_reservation(bm.get_node(node.id), timeout=60)
+        media = bm.get(f"/nodes/{node.id}/vmedia", microversion="1.93").json()
+        want([m["media_types"] for m in media if m["inserted"]], [[t] for t in left], "media that are left")
 if has("runbooks"):
     book = bm.create_runbook(name="CUSTOM_RAISE", steps=[{"interface": "bios", "step": "factory_reset", "args": {}, "order": 1}])
     want(bm.get_runbook("CUSTOM_RAISE").steps[0]["order"], 1, "runbook")

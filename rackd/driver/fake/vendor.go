@@ -9,11 +9,10 @@ import (
 
 type vendor struct{ base }
 
-// VendorMethods are those of Ironic's fake vendor interfaces, which tests of clients
+// VendorMethods are those of Ironic's vendor interface "fake", which tests of clients
 // call: each says whether the argument bar is its word.
 func (v vendor) VendorMethods() []driver.VendorMethod {
 	return []driver.VendorMethod{
-		v.compares("first_method", "baz", true, false),
 		v.compares("second_method", "kazoo", true, false),
 		v.compares("third_method_sync", "meow", false, false),
 		v.compares("fourth_method_shared_lock", "woof", true, true),
