@@ -37,8 +37,13 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err := nodeTable.Create(r.Version, body, &nodeView{Node: n, version: r.Version}); err != nil {
 		return Reply{}, err
 	}
-	for _, name := range []string{"owner", "resource_class"} {
-		n.EmptyTexts.Set(name, false) // a new node has none, and "" says no more
+	for _, name := range []string{"owner", "resource_class", "retired", "disable_power_off"} {
+		n.EmptyTexts.Set(name, false) // a new node has none, and "", or null of the latter two, says no more
+	}
+	if n.Name != "" {
+		if err := checkName(r, n.Name, "Cannot create node with invalid name"); err != nil {
+			return Reply{}, err
+		}
 	}
 	if err := s.claim(r, n); err != nil {
 		return Reply{}, err
@@ -50,11 +55,6 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	m, err := s.dispatch.Owner(n, http.StatusBadRequest)
 	if err != nil {
 		return Reply{}, err
-	}
-	if n.Name != "" {
-		if err := checkName(r, n.Name, "Cannot create node with invalid name"); err != nil {
-			return Reply{}, err
-		}
 	}
 	if err := cmp.Or(checkGroup(n), fitInterfaces(n, m), checkProperties(n)); err != nil {
 		return Reply{}, err
@@ -78,7 +78,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		return tx.Enqueue(ctx, left(n))
 	})
 	if err != nil {
-		return Reply{}, storeError(err)
+		return Reply{}, storeError(instanceTaken(err, n))
 	}
 	reply, err := lent(s.appendNode(s.smallBuffer(), r, nodeTable.All(r.Version), n))
 	reply.Status, reply.Location = http.StatusCreated, r.Base+"/v1/nodes/"+n.UUID

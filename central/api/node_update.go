@@ -37,10 +37,13 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := cmp.Or(checkNewNetworkData(r, ops), checkNewNames(r, ops)); err != nil {
+	change := &nodeChange{r: r, ops: ops, reset: reset != nil && *reset}
+	if change.touched, err = nodeTable.Admit(r.Version, ops); err != nil {
 		return Reply{}, err
 	}
-	change := &nodeChange{r: r, ops: ops, reset: reset != nil && *reset}
+	if err := cmp.Or(checkReset(change), checkNewNetworkData(r, ops)); err != nil {
+		return Reply{}, err
+	}
 	var n *store.Node
 	err = s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) (err error) {
 		if n, err = s.nodeForWrite(ctx, r, tx, r.Param(0)); err != nil {
@@ -63,13 +66,18 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		}
 		return tx.Tell(ctx, out...)
 	})
-	if taken, is := errors.AsType[*store.DuplicateError](err); is && taken.Field == "instance_uuid" {
-		err = conflict("Instance %s is already associated with a node, it cannot be associated with this other node %s", taken.Value, n.UUID)
-	}
 	if err != nil {
-		return Reply{}, storeError(err)
+		return Reply{}, storeError(instanceTaken(err, n))
 	}
 	return lent(s.appendNode(s.smallBuffer(), r, nodeTable.All(r.Version), n))
+}
+
+// instanceTaken says of an error whether it is that n is to have the instance of another node.
+func instanceTaken(err error, n *store.Node) error {
+	if taken, is := errors.AsType[*store.DuplicateError](err); is && taken.Field == "instance_uuid" {
+		return conflict("Instance %s is already associated with a node, it cannot be associated with this other node %s", taken.Value, n.UUID)
+	}
+	return err
 }
 
 // left is the outbox entry of a node that its transaction has read as a whole, or made, and
@@ -78,6 +86,15 @@ func left(n *store.Node) *store.Outbox {
 	o := dispatch.Dirty(n)
 	o.Left = n
 	return o
+}
+
+// checkReset refuses to reset the interfaces of a node that keeps its driver.
+func checkReset(c *nodeChange) error {
+	driver := func(op patch.Op) bool { return op.Path == "/driver" && op.Kind != patch.Remove }
+	if c.reset && !slices.ContainsFunc(c.ops, driver) {
+		return wire.Invalid("The reset_interfaces parameter can only be used when changing the node's driver.")
+	}
+	return nil
 }
 
 // checkNewNames refuses a PATCH that gives a node a name it cannot bear. To take the name
@@ -104,9 +121,9 @@ func checkNewNames(r *Request, ops []patch.Op) error {
 // nodeChange is a PATCH of a node.
 type nodeChange struct {
 	r       *Request
-	ops     []patch.Op
-	reset   bool // reset_interfaces
-	touched []string
+	ops     []patch.Op // admitted
+	touched []string   // fields, by ops
+	reset   bool       // reset_interfaces
 	// mayMove: the owner may change while the node is in use.
 	mayMove bool
 }
@@ -122,7 +139,10 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	}
 	before := *n
 	before.Interfaces = maps.Clone(n.Interfaces)
-	if c.touched, err = nodeTable.Update(c.r.Version, c.ops, &nodeView{Node: n, version: c.r.Version}); err != nil {
+	if err := cmp.Or(patchable(n, c), checkNewNames(c.r, c.ops)); err != nil {
+		return err
+	}
+	if err := nodeTable.Apply(c.ops, c.touched, &nodeView{Node: n, version: c.r.Version}); err != nil {
 		return err
 	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
@@ -141,9 +161,6 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		n.InstanceName = name // older clients name instances there
 	}
 	if err := checkGroup(n); err != nil {
-		return err
-	}
-	if err := patchable(&before, c); err != nil {
 		return err
 	}
 	if before.Driver != n.Driver { // one that nobody has is said to be wrong whatever the node does
@@ -191,9 +208,6 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 
 // refit fits the interfaces when the driver, an interface or the group changes.
 func (s *Server) refit(before, n *store.Node, c *nodeChange) error {
-	if c.reset && !c.touches("driver") {
-		return wire.Invalid("The reset_interfaces parameter can only be used when changing the node's driver.")
-	}
 	if !changesHardware(before, n) && !c.touches("conductor_group") {
 		return nil
 	}

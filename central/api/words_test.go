@@ -119,4 +119,20 @@ func TestWordsInUse(t *testing.T) {
 		refusal{"PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"deleted"}`, 403, "Node " + nodeID + " is protected and cannot be undeployed, rebuilt or deleted"},
 		refusal{"DELETE", "/v1/nodes/n1", "1.115", "", 403, "Node " + nodeID + " is protected and cannot be undeployed, rebuilt or deleted"},
 	)
+	b.refuse([]string{"/v1/nodes/detail"},
+		refusal{"POST", "/v1/nodes", "1.115", `{"uuid":"` + portID + `","driver":"fake-hardware","instance_uuid":"` + instance + `"}`, 409, "Instance " + instance +
+			" is already associated with a node, it cannot be associated with this other node " + portID},
+		refusal{"POST", "/v1/nodes", "1.115", `{"driver":"nobodys","name":"a b"}`, 400, "Cannot create node with invalid name 'a b'"},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"replace","path":"/name","value":"a b"},{"op":"replace","path":"/uuid","value":"x"}]`, 400, "Cannot patch /uuid. Only the following can be updated: "},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"remove","path":"/driver"},{"op":"replace","path":"/driver","value":"fake-hardware"}]`, 400,
+			"Couldn't apply patch '{'op': 'replace', 'path': '/driver', 'value': 'fake-hardware'}'. Reason: can't replace a non-existent object 'driver'"},
+		refusal{"PATCH", "/v1/nodes/n1?reset_interfaces=true", "1.115", `[{"op":"remove","path":"/driver"}]`, 400, "The reset_interfaces parameter can only be used when changing the node's driver."},
+		refusal{"PATCH", "/v1/nodes/nobody", "1.115", `[{"op":"add","path":"/uuid","value":"x"}]`, 400, "Cannot patch /uuid. Only the following can be updated: "},
+		refusal{"PATCH", "/v1/nodes/nobody", "1.115", `[{"op":"add","path":"/name","value":"a b"}]`, 404, "Node nobody could not be found."},
+	)
+	b.move("n1", provision.Cleaning, provision.Available, nil)
+	b.refuse([]string{"/v1/nodes/n1"},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/name","value":"a b"}]`, 409, "Node n1 can not be updated while a state transition is in progress."},
+		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/description","value":1}]`, 409, "Node n1 can not be updated while a state transition is in progress."},
+	)
 }

@@ -88,10 +88,19 @@ func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj 
 }
 
 // Update applies the operations of a PATCH to obj and returns the names of the
-// fields that they touch. What only removes a field may be older than the field, unless
-// the table is strict.
+// fields that they touch: Admit, then Apply.
 // Nothing is set unless everything passes.
 func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touched []string, err error) {
+	if touched, err = t.Admit(v, ops); err != nil {
+		return nil, err
+	}
+	return touched, t.Apply(ops, touched, obj)
+}
+
+// Admit refuses operations that are wrong whatever the item is like, because of what they are
+// about, and returns the names of the fields that the others touch. What only removes a field may
+// be older than the field, unless the table is strict.
+func (t *Table[T]) Admit(v microversion.Version, ops []patch.Op) (touched []string, err error) {
 	for i := range ops {
 		root := ops[i].Root()
 		f, known := t.Lookup(root)
@@ -107,6 +116,12 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 			touched = append(touched, root)
 		}
 	}
+	return touched, nil
+}
+
+// Apply applies operations that were admitted, which touch the named fields, to obj.
+// Nothing is set unless everything passes.
+func (t *Table[T]) Apply(ops []patch.Op, touched []string, obj *T) error {
 	doc := make(map[string]any, len(touched))
 	for _, name := range touched {
 		f, _ := t.Lookup(name)
@@ -114,20 +129,20 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 	}
 	for _, op := range ops {
 		if err := patch.Apply(doc, op); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, name := range touched {
 		f, _ := t.Lookup(name)
 		value, rule, err := t.check(patched, f, doc[name])
 		if err := cmp.Or(err, rule); err != nil {
-			return nil, err
+			return err
 		}
 		if f.Required && value == nil {
 			if becomesNull(ops, name) {
-				return nil, t.null(patched, f)
+				return t.null(patched, f)
 			}
-			return nil, wire.Invalid("Schema error for patch: '%s' is a required property", name)
+			return wire.Invalid("Schema error for patch: '%s' is a required property", name)
 		}
 		doc[name] = value
 	}
@@ -135,7 +150,7 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 		f, _ := t.Lookup(name)
 		f.Set(obj, doc[name])
 	}
-	return touched, nil
+	return nil
 }
 
 // becomesNull reports whether the last operation about the whole of a field gives it null,

@@ -2,7 +2,7 @@
 // remove only, one operation after the other.
 //
 // It knows no resource: which attributes exist and may change is the caller's
-// matter. It imports wire, and seal for which names are secret. Apply changes the document that it is given, so
+// matter, whose document names no others. It imports wire, and seal for which names are secret. Apply changes the document that it is given, so
 // callers give it a copy (Clone).
 package patch
 
@@ -138,27 +138,13 @@ func (o *Op) read(item any) error {
 	return nil
 }
 
-// Apply applies op to doc, whose keys are all the attributes that there are.
-// Removing an attribute as a whole sets it to nil.
+// Apply applies op to doc, whose keys are the attributes that it may name. An attribute that is
+// removed as a whole is no longer there, so that only an add brings it back.
 func Apply(doc map[string]any, op Op) error {
-	old, exists := doc[op.Root()]
-	if !exists {
-		if op.Kind == Add && op.Whole() {
-			return &Error{op, fmt.Sprintf("Adding a new attribute (%s) to the root of the resource is not allowed", op.Path)}
-		}
-		return &Error{op, "there is no attribute /" + op.Root()}
+	if _, exists := doc[op.Root()]; !exists && !op.Whole() {
+		return &Error{op, fmt.Sprintf("member %s not found", wire.Repr(op.Root()))} // the others are not for this error to show
 	}
-	if op.Whole() {
-		doc[op.Root()] = Clone(op.Value)
-		if op.Kind == Remove {
-			doc[op.Root()] = nil
-		}
-		return nil
-	}
-	changed, err := change(old, op.Steps[1:], &op)
-	if err == nil {
-		doc[op.Root()] = changed
-	}
+	_, err := changeObject(doc, op.Steps, &op)
 	return err
 }
 
@@ -227,10 +213,16 @@ func changeList(c []any, steps []string, op *Op) (any, error) {
 		room++
 	}
 	switch {
+	case steps[0] == "-" && last && op.Kind == Replace:
+		return nil, &Error{*op, "'path' with '-' can't be applied to 'replace' operation"}
+	case steps[0] == "-" && last:
+		return nil, &Error{*op, "invalid array index '-'"}
 	case err != nil || i < 0 || strconv.Itoa(i) != steps[0]:
 		return nil, &Error{*op, fmt.Sprintf("%s is not a valid sequence index", wire.Repr(steps[0]))}
 	case i >= room && op.Kind == Add:
 		return nil, &Error{*op, "can't insert outside of list"}
+	case i >= room && op.Kind == Remove && last:
+		return nil, &Error{*op, fmt.Sprintf("can't remove a non-existent object '%d'", i)}
 	case i >= room:
 		return nil, &Error{*op, fmt.Sprintf("can't %s outside of list", op.Kind)}
 	}
