@@ -73,6 +73,44 @@ func TestEmptyTexts(t *testing.T) {
 	}
 }
 
+// Booleans that a PATCH makes null are null and not false until they are set, where Ironic makes
+// that difference; in a new item null says nothing.
+func TestNullBooleans(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	for _, c := range []struct{ list, body, field string }{
+		{"nodes", `"driver":"fake-hardware"`, "retired"},
+		{"nodes", `"driver":"fake-hardware"`, "disable_power_off"},
+		{"ports", `"node_uuid":"` + nodeID + `","address":"52:54:00:00:00:01"`, "is_smartnic"},
+	} {
+		made := b.want(201, "POST", "/v1/"+c.list, "1.115", `{`+c.body+`,"`+c.field+`":null}`).object(t)
+		if made[c.field] != false {
+			t.Errorf("%s is %v in a new one", c.field, made[c.field])
+		}
+		path := "/v1/" + c.list + "/" + made["uuid"].(string)
+		for _, step := range []struct {
+			op   string
+			want any
+		}{
+			{`{"op":"remove","path":"/` + c.field + `"}`, nil},
+			{`{"op":"add","path":"/extra/k","value":"v"}`, nil}, // which leaves it
+			{`{"op":"replace","path":"/` + c.field + `","value":true}`, true},
+			{`{"op":"replace","path":"/` + c.field + `","value":null}`, nil},
+			{`{"op":"add","path":"/` + c.field + `","value":"no"}`, false},
+		} {
+			if got := b.want(200, "PATCH", path, "1.115", "["+step.op+"]").object(t)[c.field]; got != step.want {
+				t.Errorf("%s after %s: %v, want %v", path, step.op, got, step.want)
+			}
+			if got := b.want(200, "GET", path, "1.115", "").object(t)[c.field]; got != step.want {
+				t.Errorf("%s after %s: %v, want %v", path, step.op, got, step.want)
+			}
+		}
+	}
+	if nodes := b.want(200, "GET", "/v1/nodes?retired=true", "1.115", "").object(t)["nodes"].([]any); len(nodes) != 0 {
+		t.Errorf("%v are retired", nodes)
+	}
+}
+
 // A reason for maintenance that is "" is not none, and goes with the maintenance. What a node's
 // place cannot be is refused.
 func TestEmptyTextsOfNodes(t *testing.T) {

@@ -76,7 +76,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		fields.Time("created_at", 1, func(n *nodeView) time.Time { return n.CreatedAt }).Sort(),
 		computed("deploy_step", 44, step(provision.Deploying, provision.DeployWait, provision.DeployHold)),
 		str("description", 51, func(n *nodeView) *string { return &n.Description }).KeepEmpty(emptyTexts).Write().Max(4096).Sort(),
-		fields.Bool("disable_power_off", 95, false, func(n *nodeView) *bool { return &n.DisablePowerOff }).Write().Sort(),
+		fields.Bool("disable_power_off", 95, false, func(n *nodeView) *bool { return &n.DisablePowerOff }).KeepNull(emptyTexts).Write().Sort(),
 		str("driver", 1, func(n *nodeView) *string { return &n.Driver }).Write().Must().Max(255).Sort(),
 		dict("driver_info", 1, func(n *nodeView) *map[string]any { return &n.DriverInfo }).Write().
 			Show(guard("driver_info", func(n *nodeView) any {
@@ -131,7 +131,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }),
 		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.holder()) })).Sort(),
 		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).KeepEmpty(emptyTexts).Write().Max(80).Sort(),
-		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).Write().Sort(),
+		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).KeepNull(emptyTexts).Write().Sort(),
 		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).KeepEmpty(emptyTexts).Write().Max(4096).Sort(),
 		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post().Sort(),
 		computed("service_step", 87, step(provision.Servicing, provision.ServiceWait, provision.ServiceHold)),
@@ -181,7 +181,7 @@ func putText(name string, at object) func([]byte, *nodeView) []byte {
 	}
 }
 
-// emptyTexts are those of a node's texts that are empty and not null.
+// emptyTexts are those of a node's texts that are empty and not null, and of its booleans that are null.
 func emptyTexts(n *nodeView) fields.Empties { return &n.EmptyTexts }
 
 // maintenance goes through SetMaintenance, which keeps its reason and fault right.

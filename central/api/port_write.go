@@ -47,6 +47,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 	if err := portTable.CreateBelow(r.Version, body, p, found); err != nil {
 		return Reply{}, err
 	}
+	p.EmptyTexts.Set("is_smartnic", false) // null says nothing of a new port
 	if named {
 		if err := found(p); err != nil {
 			return Reply{}, err

@@ -50,7 +50,7 @@ type Node struct {
 	ProtectedReason  string
 	Retired          bool
 	RetiredReason    string
-	EmptyTexts       EmptyTexts // of these and of MaintenanceReason
+	EmptyTexts       EmptyTexts // which of these, and of MaintenanceReason, hold the rarer nothing
 
 	// Intent that has an observed counterpart; set by SetMaintenance, Accept and
 	// AcceptPower only.

@@ -154,7 +154,8 @@ func Text[T any](name string, since microversion.Version, at func(*T) *string) F
 	}
 }
 
-// Empties keeps which texts of an item are empty and not null.
+// Empties keeps which texts of an item are empty and not null, and which of its booleans null
+// and not false.
 type Empties interface {
 	Has(field string) bool
 	Set(field string, empty bool)
@@ -179,6 +180,30 @@ func (f Field[T]) KeepEmpty(of func(*T) Empties) Field[T] {
 	}
 	f.Set = func(t *T, v any) {
 		of(t).Set(name, v == "")
+		set(t, v)
+	}
+	return f
+}
+
+// KeepNull makes of a boolean whose default is false one that a request may make null, which is
+// another kind of false.
+func (f Field[T]) KeepNull(of func(*T) Empties) Field[T] {
+	get, put, set, name := f.Get, f.Put, f.Set, f.Name
+	isNull := func(t *T) bool { return of(t).Has(name) && get(t) == false }
+	f.Get = func(t *T) any {
+		if isNull(t) {
+			return nil
+		}
+		return get(t)
+	}
+	f.Put = func(b []byte, t *T) []byte {
+		if isNull(t) {
+			return append(b, "null"...)
+		}
+		return put(b, t)
+	}
+	f.Set = func(t *T, v any) {
+		of(t).Set(name, v == nil)
 		set(t, v)
 	}
 	return f
