@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/nats-io/nats.go"
@@ -55,16 +57,26 @@ type publisher struct {
 	render func(context.Context, []*store.Change, string) ([]api.Notification, error)
 }
 
-func (p *publisher) publish(ctx context.Context, changes []*store.Change) {
+// publish returns when the bus has taken what is told of the changes. While the bus is away it sends
+// nothing: the client would keep it for later, when it is published once more.
+func (p *publisher) publish(ctx context.Context, changes []*store.Change) error {
+	if !p.conn.IsConnected() {
+		return errors.New("central has no connection to the bus")
+	}
 	list, err := p.render(ctx, changes, p.level)
-	if err != nil {
-		p.log.Error("notifications were not published on the bus; streams have them", "count", len(changes), "error", err)
-		return
+	if err != nil || len(list) == 0 {
+		return err
 	}
 	for _, n := range list {
-		if err := p.conn.Publish(bus.NotificationSubject(n.Type), n.Body); err != nil {
-			p.log.Warn("notifications were not published on the bus; streams have them", "from", n.Seq, "error", err)
-			return
+		switch err := p.conn.Publish(bus.NotificationSubject(n.Type), n.Body); {
+		case errors.Is(err, nats.ErrMaxPayload): // it never will be
+			p.log.Warn("a notification is too large for the bus; GET /v1/notifications has it", "number", n.Seq, "type", n.Type, "bytes", len(n.Body))
+		case err != nil:
+			return fmt.Errorf("publish notification %d: %w", n.Seq, err)
 		}
 	}
+	if err := p.conn.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("the bus has not confirmed the notifications %d to %d: %w", list[0].Seq, list[len(list)-1].Seq, err)
+	}
+	return nil
 }

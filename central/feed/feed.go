@@ -3,7 +3,7 @@
 //
 // Every replica of central runs a Feed on the one database. Any of them publishes what any
 // has written, and numbers what was written without a number; a replica that dies leaves
-// what it wrote to the others. Those who follow
+// what it wrote, and what it was about to publish, to the others. Those who follow
 // read by number from the database, and from memory what has just been read, so that a
 // hundred followers cost hardly more than one. Hints between replicas save time only.
 //
@@ -49,19 +49,27 @@ type Config struct {
 	Keep int64
 	// Followers is how many may follow at once; 0: 256.
 	Followers int
-	// Publish is called with changes in order, each at one replica, once; nil: not here.
-	Publish func(ctx context.Context, changes []*store.Change)
+	// Publish is called with changes in order, at one replica at a time, and returns when others
+	// have been told of them, or ctx has ended; nil: not here. What it fails with is published again
+	// later, from the first of these changes on, as is what was in the hands of a replica
+	// that died. So each is published at least once, while it is kept.
+	Publish func(ctx context.Context, changes []*store.Change) error
+	// Patience is after how long a replica that has not said how far it has published counts as
+	// dead; 0: 10 s.
+	Patience time.Duration
 }
 
 const (
-	batch       = 500 // changes numbered, claimed or read at once
-	memory      = 4096
-	idleEvery   = 5 * time.Second        // how often others' changes are looked for while nobody follows
-	followEvery = time.Second            // while somebody does
-	pause       = 20 * time.Millisecond  // between rounds, so that busy times make large batches
-	quietPause  = 200 * time.Millisecond // while nobody follows here: a round may be a commit
-	pruneEvery  = 10 * time.Second
-	pruneStep   = 2000
+	batch        = 500 // changes numbered, claimed or read at once
+	portion      = 50  // changes published at once
+	memory       = 4096
+	idleEvery    = 5 * time.Second        // how often others' changes are looked for while nobody follows
+	followEvery  = time.Second            // while somebody does
+	pause        = 20 * time.Millisecond  // between rounds, so that busy times make large batches
+	quietPause   = 200 * time.Millisecond // while nobody follows here: a round may be a commit
+	pruneEvery   = 10 * time.Second
+	pruneStep    = 2000
+	publishEvery = 10 * time.Second // how often, at least, what could not be published is tried again
 )
 
 // Feed numbers and hands out changes.
@@ -72,9 +80,7 @@ type Feed struct {
 
 	numbering sync.Mutex
 
-	// Run's: the newest number at the last look at what is kept, and up to where nobody is to
-	// publish any more.
-	seen, skipped int64
+	publishing publishing // Run's
 
 	mu        sync.Mutex
 	followers int
@@ -93,6 +99,9 @@ func New(c Config) *Feed {
 	}
 	if c.Followers == 0 {
 		c.Followers = 256
+	}
+	if c.Patience == 0 {
+		c.Patience = 10 * time.Second
 	}
 	return &Feed{cfg: c, wake: make(chan struct{}, 1), news: make(chan struct{})}
 }
@@ -138,6 +147,9 @@ func (f *Feed) Run(ctx context.Context) error {
 func (f *Feed) wait(ctx context.Context) bool {
 	f.mu.Lock()
 	least, every := quietPause, idleEvery
+	if f.publishing.failures > 0 {
+		every = followEvery
+	}
 	if f.followers > 0 {
 		least, every = pause, followEvery
 	}
@@ -194,23 +206,6 @@ func (f *Feed) number(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// publish publishes what nobody has published.
-func (f *Feed) publish(ctx context.Context) error {
-	for f.cfg.Publish != nil {
-		changes, err := f.cfg.Store.ClaimChanges(ctx, batch)
-		if err != nil {
-			return err
-		}
-		if len(changes) > 0 {
-			f.cfg.Publish(ctx, changes)
-		}
-		if len(changes) < batch {
-			break
-		}
-	}
-	return nil
 }
 
 // read takes in what is new, when somebody follows.
@@ -278,21 +273,15 @@ func (f *Feed) stop() {
 	f.tell()
 }
 
-// prune removes the oldest changes beyond those that are kept. Where nothing is published it
-// also says so of what was there the last time, which others would have claimed by now:
-// otherwise whoever publishes one day would begin with what happened long before.
+// prune removes the oldest changes beyond those that are kept.
 func (f *Feed) prune(ctx context.Context) error {
 	now, err := f.cfg.Store.ChangeRange(ctx)
 	if err != nil {
 		return err
 	}
-	if f.cfg.Publish == nil && f.skipped < f.seen {
-		if err := f.cfg.Store.SkipClaims(ctx, f.seen); err != nil {
-			return err
-		}
-		f.skipped = f.seen
+	if err := f.leave(ctx, now.Newest); err != nil && !busy(err) {
+		return err
 	}
-	f.seen = now.Newest
 	for limit := now.Newest - f.cfg.Keep; now.Pruned < limit; {
 		now.Pruned = min(now.Pruned+pruneStep, limit)
 		if err := f.cfg.Store.PruneChanges(ctx, now.Pruned); err != nil {

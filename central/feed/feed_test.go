@@ -118,12 +118,13 @@ func TestReplicas(t *testing.T) {
 	bus := &hub{}
 	for range 2 {
 		db := storetest.Open(t, address)
-		f, _ := run(t, feed.Config{Store: db, Hints: bus, Publish: func(_ context.Context, list []*store.Change) {
+		f, _ := run(t, feed.Config{Store: db, Hints: bus, Publish: func(_ context.Context, list []*store.Change) error {
 			for _, c := range list {
 				if _, twice := published.LoadOrStore(c.UUID, true); twice {
 					t.Errorf("change %d was published twice", c.Seq)
 				}
 			}
+			return nil
 		}})
 		feeds, stores = append(feeds, f), append(stores, db)
 	}
@@ -141,9 +142,10 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	for _, c := range first {
-		if _, ok := published.Load(c.UUID); !ok {
-			t.Errorf("change %d was not published", c.Seq)
-		}
+		until(t, fmt.Sprintf("change %d is published", c.Seq), func() bool {
+			_, ok := published.Load(c.UUID)
+			return ok
+		})
 	}
 	// Who comes back reads on where they were, from the database.
 	if again := collect(t, follow(t, feeds[1], first[19].Seq), 2*each-20); again[0].UUID != first[20].UUID {

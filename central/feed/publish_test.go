@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestPublishedByAnother(t *testing.T) {
 func TestPublishedFromNowOn(t *testing.T) {
 	address := storetest.SQLite(t)
 	db := storetest.Open(t, address)
-	quiet := feed.New(feed.Config{Store: db, Log: slog.New(slog.DiscardHandler)})
+	quiet := feed.New(feed.Config{Store: db, Log: slog.New(slog.DiscardHandler), Patience: time.Nanosecond})
 	insert(t, db, 3)
 	for range 2 { // only what was there the last time is left to nobody
 		if err := quiet.Prune(t.Context()); err != nil {
@@ -41,11 +42,105 @@ func TestPublishedFromNowOn(t *testing.T) {
 	}
 }
 
-func publishTo(published chan<- int64) func(context.Context, []*store.Change) {
-	return func(_ context.Context, list []*store.Change) {
+// What a replica had claimed that died is published by another one, which waits for it first; and what
+// came later, behind that.
+func TestPublishedForTheDead(t *testing.T) {
+	address := storetest.SQLite(t)
+	dead := storetest.Open(t, address)
+	insert(t, dead, 3)
+	at, err := dead.Publication(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, _, err := dead.ClaimChanges(t.Context(), at, 2); err != nil || len(list) != 2 {
+		t.Fatalf("claimed %d changes, error %v", len(list), err)
+	}
+	const patience = 500 * time.Millisecond
+	begun, published := time.Now(), make(chan int64, 10)
+	run(t, feed.Config{Store: storetest.Open(t, address), Publish: publishTo(published), Patience: patience})
+	for _, want := range []int64{2, 4, 6} {
+		expectNext(t, published, want)
+		if waited := time.Since(begun); waited < patience {
+			t.Errorf("change %d was published after %s, which were another's for %s", want, waited, patience)
+		}
+	}
+}
+
+// A claim of changes that are not kept any more stops nobody.
+func TestClaimOfWhatIsGone(t *testing.T) {
+	address := storetest.SQLite(t)
+	db := storetest.Open(t, address)
+	insert(t, db, 3)
+	at, err := db.Publication(t.Context())
+	if err == nil {
+		_, _, err = db.ClaimChanges(t.Context(), at, 3)
+	}
+	if err == nil {
+		err = db.PruneChanges(t.Context(), 6)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := make(chan int64, 10)
+	run(t, feed.Config{Store: db, Publish: publishTo(published), Patience: 500 * time.Millisecond})
+	until(t, "the claim is closed", func() bool {
+		at, err := db.Publication(t.Context())
+		return err == nil && !at.Open()
+	})
+	insert(t, db, 1)
+	expectNext(t, published, 8)
+}
+
+// What could not be published is published later, from the first on that was not, and in order.
+func TestPublishedAgain(t *testing.T) {
+	db := storetest.Open(t, storetest.SQLite(t))
+	insert(t, db, 120)
+	published, calls := make(chan int64, 1000), 0
+	to := publishTo(published)
+	run(t, feed.Config{Store: db, Publish: func(ctx context.Context, list []*store.Change) error {
+		if calls++; calls == 2 { // the first has brought what it had
+			return errors.New("the bus is away")
+		}
+		return to(ctx, list)
+	}})
+	for n := range int64(120) {
+		expectNext(t, published, 2*(n+1))
+	}
+}
+
+// A replica that is told to end leaves what it has not published to others, at once.
+func TestEndsWhilePublishing(t *testing.T) {
+	address := storetest.SQLite(t)
+	insert(t, storetest.Open(t, address), 120)
+	first, began := make(chan int64, 1000), make(chan struct{}, 10)
+	to := publishTo(first)
+	_, stop := run(t, feed.Config{Store: storetest.Open(t, address), Patience: time.Hour, Publish: func(ctx context.Context, list []*store.Change) error {
+		if len(first) == 0 {
+			return to(ctx, list)
+		}
+		began <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	<-began
+	stop()
+	second := make(chan int64, 1000)
+	run(t, feed.Config{Store: storetest.Open(t, address), Patience: time.Hour, Publish: publishTo(second)})
+	for n := range int64(120) {
+		from := first
+		if len(first) == 0 {
+			from = second
+		}
+		expectNext(t, from, 2*(n+1))
+	}
+}
+
+func publishTo(published chan<- int64) func(context.Context, []*store.Change) error {
+	return func(_ context.Context, list []*store.Change) error {
 		for _, c := range list {
 			published <- c.Seq
 		}
+		return nil
 	}
 }
 

@@ -5,51 +5,66 @@ import (
 	"fmt"
 )
 
-// The row 'published' of change_numbers says up to which number changes have been claimed by
-// those who tell others of them.
 var (
-	selectClaimed = register("SELECT newest FROM change_numbers WHERE name = 'published'")
-	claimNumbers  = register("UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest = $2")
-	skipNumbers   = register("UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest < $1")
+	selectPublication = register("SELECT told, claimed, turn FROM publication WHERE name = 'changes'")
+	movePublication   = register("UPDATE publication SET told = $1, claimed = $2, turn = turn + 1 WHERE name = 'changes' AND turn = $3")
 )
 
-// ClaimChanges returns up to limit numbered changes that nobody has claimed, in their order,
-// and claims them: each change is returned once, to one replica. Fewer than limit: none is
-// left. One that finds another replica at it gets ErrConflict.
-func (s *Store) ClaimChanges(ctx context.Context, limit int) ([]*Change, error) {
-	var claimed int64
-	r, err := s.engine.query(ctx, selectClaimed)
-	if err = scanAll(r, err, func(r rows) error { return r.Scan(&claimed) }); err != nil {
-		return nil, fmt.Errorf("read which changes were claimed: %w", err)
+// Publication is how far others have been told of the changes. Whoever tells them claims the
+// changes first, so that nobody else does, and says afterwards up to where he has come: a claim
+// that stays is that of somebody who is at it, or who has died (decision 18).
+type Publication struct {
+	Told    int64 // up to this number all has been told
+	Claimed int64 // up to this one somebody is telling now; Told: nobody is
+	// Turn is another one after each write: who finds the same one has seen the newest.
+	Turn int64
+}
+
+// Open reports whether somebody has changes in his hands.
+func (p Publication) Open() bool { return p.Claimed > p.Told }
+
+// Publication returns how far others have been told of the changes.
+func (s *Store) Publication(ctx context.Context) (p Publication, err error) {
+	r, err := s.engine.query(ctx, selectPublication)
+	if err = scanAll(r, err, func(r rows) error { return r.Scan(&p.Told, &p.Claimed, &p.Turn) }); err != nil {
+		return p, fmt.Errorf("read how far changes were published: %w", err)
 	}
-	list, err := s.Changes(ctx, claimed, limit)
+	return p, nil
+}
+
+// ClaimChanges claims the first changes after seen.Told, up to limit of them, also where
+// they are another's, and returns them in their order, with what PublishedChanges wants to
+// know. None: there are none, and nothing is claimed. ErrConflict: somebody has
+// claimed or published since seen.
+func (s *Store) ClaimChanges(ctx context.Context, seen Publication, limit int) ([]*Change, Publication, error) {
+	list, err := s.Changes(ctx, seen.Told, limit)
 	if err != nil || len(list) == 0 {
-		return nil, err
+		return nil, seen, err
 	}
-	last := list[len(list)-1].Seq
-	err = s.Update(ctx, func(ctx context.Context, tx *Tx) error {
-		moved, err := tx.conn.exec(ctx, claimNumbers, last, claimed)
+	now := Publication{Told: seen.Told, Claimed: list[len(list)-1].Seq, Turn: seen.Turn + 1}
+	if err := s.publication(ctx, now); err != nil {
+		return nil, seen, fmt.Errorf("claim the changes after %d up to %d: %w", now.Told, now.Claimed, err)
+	}
+	return list, now, nil
+}
+
+// PublishedChanges writes that nobody is to be told of the changes up to told any more, and
+// that nobody has any in his hands. ErrConflict: somebody has claimed or published since last.
+func (s *Store) PublishedChanges(ctx context.Context, last Publication, told int64) (Publication, error) {
+	now := Publication{Told: told, Claimed: told, Turn: last.Turn + 1}
+	if err := s.publication(ctx, now); err != nil {
+		return last, fmt.Errorf("note that the changes up to %d are published: %w", told, err)
+	}
+	return now, nil
+}
+
+// publication writes what follows the turn before.
+func (s *Store) publication(ctx context.Context, now Publication) error {
+	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
+		moved, err := tx.conn.exec(ctx, movePublication, now.Told, now.Claimed, now.Turn-1)
 		if err == nil && moved == 0 {
 			err = ErrConflict
 		}
-		if err != nil {
-			return fmt.Errorf("claim the changes after %d up to %d: %w", claimed, last, err)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
-}
-
-// SkipClaims leaves the changes up to number seq to nobody: those who claim changes later
-// begin after it.
-func (s *Store) SkipClaims(ctx context.Context, seq int64) error {
-	return s.Update(ctx, func(ctx context.Context, tx *Tx) error {
-		if _, err := tx.conn.exec(ctx, skipNumbers, seq); err != nil {
-			return fmt.Errorf("leave the changes up to %d unclaimed: %w", seq, err)
-		}
-		return nil
+		return err
 	})
 }

@@ -467,6 +467,14 @@ CREATE TABLE ports (
     CONSTRAINT ports_pkey PRIMARY KEY (uuid)
 );
 
+CREATE TABLE publication (
+    name TEXT NOT NULL,
+    told BIGINT NOT NULL,
+    claimed BIGINT NOT NULL,
+    turn BIGINT NOT NULL,
+    CONSTRAINT publication_pkey PRIMARY KEY (name)
+);
+
 CREATE TABLE runbooks (
     uuid TEXT NOT NULL,
     name TEXT NOT NULL DEFAULT '',
@@ -608,8 +616,6 @@ INSERT INTO audit (uuid, created_at, request_id, user_name, user_id, project, cl
 
 INSERT INTO buckets (site, name, created_at, first_revision, last_revision, messages) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (site, name) DO UPDATE SET created_at = excluded.created_at, first_revision = excluded.first_revision, last_revision = excluded.last_revision, messages = excluded.messages;
 
-INSERT INTO change_numbers (name, newest, pruned) SELECT 'published', newest, 0 FROM change_numbers WHERE name = 'changes' ON CONFLICT (name) DO NOTHING;
-
 INSERT INTO change_numbers (name, newest, pruned) VALUES ('changes', 0, 0) ON CONFLICT (name) DO NOTHING;
 
 INSERT INTO changes (uuid, seq, created_at, resource, object, node, event, phases, user_name, request_id, facts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11), ($12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22);
@@ -645,6 +651,8 @@ INSERT INTO outbox (id, site, origin, kind, node, conductor_group, object, paylo
 INSERT INTO portgroups (uuid, node, created_at, updated_at, empty_texts, address, name, mode, standalone_ports_supported, dynamic_portgroup, physical_network, category, properties, extra, internal_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
 
 INSERT INTO ports (uuid, node, created_at, updated_at, empty_texts, address, name, description, pxe_enabled, is_smartnic, physical_network, portgroup_uuid, available_for_dynamic_portgroup, vendor, category, local_link_connection, extra, internal_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
+
+INSERT INTO publication (name, told, claimed, turn) SELECT 'changes', newest, newest, 0 FROM change_numbers WHERE name = 'changes' ON CONFLICT (name) DO NOTHING;
 
 INSERT INTO runbooks (uuid, created_at, updated_at, empty_texts, name, description, steps, traits, disable_ramdisk, public, owner, extra) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
@@ -969,8 +977,6 @@ SELECT n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acke
 SELECT name, initial, data, created_at, updated_at FROM node_hardware WHERE node = $1 AND kind = $2 ORDER BY name;
 
 SELECT newest FROM change_numbers WHERE name = 'changes';
-
-SELECT newest FROM change_numbers WHERE name = 'published';
 
 SELECT newest, pruned FROM change_numbers WHERE name = 'changes';
 
@@ -1314,6 +1320,8 @@ SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t
 
 SELECT t.uuid, t.node, t.created_at, t.updated_at, t.volume_type, t.volume_id, t.boot_index, t.properties, t.extra FROM volume_targets t WHERE t.uuid = $1;
 
+SELECT told, claimed, turn FROM publication WHERE name = 'changes';
+
 SELECT uuid FROM audit WHERE uuid = $1;
 
 SELECT uuid FROM node_history WHERE uuid = $1;
@@ -1347,10 +1355,6 @@ UPDATE allocations SET updated_at = $2, empty_texts = $3, name = $4, node = $5, 
 UPDATE audit SET status = $2, result = $3, error = $4 WHERE uuid = $1;
 
 UPDATE change_numbers SET newest = $1 WHERE name = 'changes' AND newest = $2;
-
-UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest < $1;
-
-UPDATE change_numbers SET newest = $1 WHERE name = 'published' AND newest = $2;
 
 UPDATE change_numbers SET newest = newest + $1 WHERE name = 'changes';
 
@@ -1389,6 +1393,8 @@ UPDATE outbox SET claimed = $2 WHERE site = $1 AND id IN ($3, $4) AND claimed = 
 UPDATE portgroups SET node = $2, updated_at = $3, empty_texts = $4, address = $5, name = $6, mode = $7, standalone_ports_supported = $8, dynamic_portgroup = $9, physical_network = $10, category = $11, properties = $12, extra = $13, internal_info = $14 WHERE uuid = $1;
 
 UPDATE ports SET node = $2, updated_at = $3, empty_texts = $4, address = $5, name = $6, description = $7, pxe_enabled = $8, is_smartnic = $9, physical_network = $10, portgroup_uuid = $11, available_for_dynamic_portgroup = $12, vendor = $13, category = $14, local_link_connection = $15, extra = $16, internal_info = $17 WHERE uuid = $1;
+
+UPDATE publication SET told = $1, claimed = $2, turn = turn + 1 WHERE name = 'changes' AND turn = $3;
 
 UPDATE runbooks SET updated_at = $2, empty_texts = $3, name = $4, description = $5, steps = $6, traits = $7, disable_ramdisk = $8, public = $9, owner = $10, extra = $11 WHERE uuid = $1;
 

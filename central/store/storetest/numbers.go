@@ -154,54 +154,96 @@ func followed(t *testing.T, s *store.Store) []*store.Change {
 	return list
 }
 
-// claims: of those who claim changes at once each gets some, in order, and nobody gets one
-// that another has.
+// claims: of those who claim changes at once one gets them, and nobody gets one that another
+// has or had, unless he takes it from him.
 func claims(t *testing.T, s *store.Store) {
 	const changes = 40
 	Insert(t, s, numbered("n", changes)...)
 	numberAll(t, s)
+	busy := func(err error) bool { return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) }
 	var mu sync.Mutex
 	var all []int64
+	claim := func() (left bool) {
+		at, err := s.Publication(t.Context())
+		if err != nil || at.Open() {
+			return err == nil
+		}
+		list, at, err := s.ClaimChanges(t.Context(), at, 3)
+		if err != nil || len(list) == 0 {
+			if err != nil && !busy(err) {
+				t.Error(err)
+			}
+			return busy(err)
+		}
+		mu.Lock()
+		for _, c := range list {
+			all = append(all, c.Seq)
+		}
+		mu.Unlock()
+		for { // nobody else writes while the claim is open
+			_, err := s.PublishedChanges(t.Context(), at, at.Claimed)
+			if err == nil {
+				return true
+			}
+			if !errors.Is(err, store.ErrBusy) {
+				t.Error(err)
+				return false
+			}
+		}
+	}
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			for last := int64(0); ; {
-				list, err := s.ClaimChanges(t.Context(), 3)
-				if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) {
-					continue
-				}
-				if err != nil {
-					t.Error(err)
-				}
-				if len(list) == 0 {
-					return
-				}
-				mu.Lock()
-				for _, c := range list {
-					if c.Seq <= last {
-						t.Errorf("change %d was claimed after %d", c.Seq, last)
-					}
-					last = c.Seq
-					all = append(all, c.Seq)
-				}
-				mu.Unlock()
+			for claim() {
 			}
 		})
 	}
 	wg.Wait()
-	slices.Sort(all)
+	if !slices.IsSorted(all) {
+		t.Errorf("claimed %v, which is not in order", all)
+	}
 	expect(t, "changes claimed", len(slices.Compact(slices.Clone(all))), changes)
 	expect(t, "claims", len(all), changes)
-	// What was left to nobody is not claimed; what was claimed stays so.
+	taken(t, s)
+}
+
+// taken: a claim can be taken from who has it, once, and he is told so.
+func taken(t *testing.T, s *store.Store) {
+	t.Helper()
+	was, err := s.Publication(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	Insert(t, s, numbered("later", 3)...)
 	numberAll(t, s)
-	for _, skip := range []int64{2, 2*changes + 4} {
-		if err := s.SkipClaims(t.Context(), skip); err != nil {
-			t.Fatal(err)
+	first, mine, err := s.ClaimChanges(t.Context(), was, 2)
+	if err != nil || len(first) != 2 || !mine.Open() || mine.Told != was.Told {
+		t.Fatalf("claimed %d changes after %+v: %+v, error %v", len(first), was, mine, err)
+	}
+	if found, err := s.Publication(t.Context()); err != nil || found != mine {
+		t.Errorf("the database says %+v, error %v, want %+v", found, err, mine)
+	}
+	second, theirs, err := s.ClaimChanges(t.Context(), mine, 10)
+	if err != nil || len(second) != 3 || second[0].Seq != first[0].Seq {
+		t.Fatalf("took %d changes, error %v, want all three", len(second), err)
+	}
+	for what, err := range map[string]error{
+		"who has lost his claim publishes": errOf(s.PublishedChanges(t.Context(), mine, mine.Claimed)),
+		"somebody claims after the others": func() error { _, _, err := s.ClaimChanges(t.Context(), mine, 1); return err }(),
+	} {
+		if !errors.Is(err, store.ErrConflict) {
+			t.Errorf("%s: %v, want a conflict", what, err)
 		}
 	}
-	list, err := s.ClaimChanges(t.Context(), 10)
-	if err != nil || len(list) != 1 || list[0].Seq != 2*changes+6 {
-		t.Errorf("claimed %d, error %v, want the last change", len(list), err)
+	// Part of it is done, the rest is anybody's.
+	done, err := s.PublishedChanges(t.Context(), theirs, second[1].Seq)
+	if err != nil || done.Open() {
+		t.Errorf("after two of three changes: %+v, error %v", done, err)
+	}
+	rest, _, err := s.ClaimChanges(t.Context(), done, 10)
+	if err != nil || len(rest) != 1 || rest[0].Seq != second[2].Seq {
+		t.Errorf("claimed %d, error %v, want the last change", len(rest), err)
 	}
 }
+
+func errOf[T any](_ T, err error) error { return err }

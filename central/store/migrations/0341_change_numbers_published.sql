@@ -1,1 +1,0 @@
-INSERT INTO change_numbers (name, newest, pruned) SELECT 'published', newest, 0 FROM change_numbers WHERE name = 'changes' ON CONFLICT (name) DO NOTHING
