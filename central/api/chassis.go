@@ -17,7 +17,7 @@ var chassisTable = fields.New("chassis",
 	fields.Text("description", 1, func(c *store.Chassis) *string { return &c.Description }).KeepEmpty(func(c *store.Chassis) fields.Empties { return &c.EmptyTexts }).Write().Max(255).List().Sort(),
 	fields.Object("extra", 1, func(c *store.Chassis) *map[string]any { return &c.Extra }).Write(),
 	fields.Time("updated_at", 1, func(c *store.Chassis) time.Time { return c.UpdatedAt }).Sort(),
-).Choices("created_at", "description", "extra", "links", "nodes", "updated_at", "uuid")
+).Order("uuid", "created_at", "updated_at", "description", "extra").Choices("created_at", "description", "extra", "links", "nodes", "updated_at", "uuid")
 
 func (s *Server) chassis() Resource {
 	const one = "chassis/{chassis}"

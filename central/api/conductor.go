@@ -30,7 +30,8 @@ var conductorTable = fields.New("conductor",
 	fields.Time("created_at", 49, func(c *conductor) time.Time { return c.created }).Sort(),
 	fields.Computed("drivers", 49, func(c *conductor) any { return c.drivers }),
 	fields.Time("updated_at", 49, func(c *conductor) time.Time { return c.updated }).Sort(),
-).Choices("alive", "conductor_group", "created_at", "drivers", "hostname", "links", "updated_at")
+).Order("created_at", "updated_at", "hostname", "conductor_group", "drivers", "links", "alive").
+	Choices("alive", "conductor_group", "created_at", "drivers", "hostname", "links", "updated_at")
 
 func (s *Server) conductors() Resource {
 	return Resource{Name: "conductors", Since: 49, Routes: []Route{
@@ -62,9 +63,9 @@ func (s *Server) everyConductor(ctx context.Context) ([]*conductor, error) {
 }
 
 func appendConductor(b []byte, r *Request, sel fields.Selection, c *conductor) []byte {
-	b = conductorTable.Append(append(b, '{'), sel, c)
+	b = conductorTable.AppendBefore(append(b, '{'), sel, c)
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "conductors/"+c.name)
-	return append(b, '}')
+	return append(conductorTable.AppendBehind(b, sel, c), '}')
 }
 
 func (s *Server) listConductors(r *Request) (Reply, error) {

@@ -460,7 +460,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("next %q does not repeat the question as Ironic does", next)
 	}
 	for path, says := range map[string]string{
-		"/v1/nodes?limit=2":                  "fields=uuid,name,instance_uuid,maintenance,power_state,provision_state&limit=2",
+		"/v1/nodes?limit=2":                  "fields=instance_uuid,maintenance,power_state,provision_state,uuid,name&limit=2",
 		"/v1/nodes?limit=2&sort_dir=desc":    "sort_dir=desc&sort_key=id",
 		"/v1/nodes/detail?limit=2":           "/v1/nodes/detail?limit=2",
 		"/v1/conductors?limit=1":             "fields=hostname,conductor_group,alive&limit=1",

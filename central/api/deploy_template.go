@@ -16,7 +16,8 @@ var deployTemplateTable = fields.New("deploy template",
 	fields.Object("extra", 55, func(d *store.DeployTemplate) *map[string]any { return &d.Extra }).Write(),
 	fields.Time("created_at", 55, func(d *store.DeployTemplate) time.Time { return d.CreatedAt }).Sort(),
 	fields.Time("updated_at", 55, func(d *store.DeployTemplate) time.Time { return d.UpdatedAt }).Sort(),
-).Called("template").Choices("created_at", "description", "extra", "links", "name", "steps", "updated_at", "uuid")
+).Called("template").Order("uuid", "created_at", "updated_at", "name", "extra", "links", "steps").
+	Choices("created_at", "description", "extra", "links", "name", "steps", "updated_at", "uuid")
 
 // traitName admits the name of a trait.
 func traitName(v any) error {

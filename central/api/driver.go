@@ -35,11 +35,12 @@ var driverTable = func() *fields.Table[driver] {
 	list := []fields.Field[driver]{
 		computed("name", 1, func(d *driver) any { return d.name }).List(),
 		computed("hosts", 1, func(d *driver) any { return d.hosts }).List(),
-		computed("type", driverTypeSince, func(*driver) any { return "dynamic" }).List(),
 		computed("properties", driverLinksSince, func(d *driver) any {
 			return json.RawMessage(wire.AppendLinks(nil, d.base, "drivers/"+d.name+"/properties"))
 		}).List(),
+		computed("type", driverTypeSince, func(*driver) any { return "dynamic" }).List(),
 	}
+	order := []string{"name", "hosts", "links", "properties", "type"}
 	for _, kind := range node.InterfaceKinds {
 		since := max(driverTypeSince, sinceOf(kind))
 		if kind == "network" || since == 31 {
@@ -54,7 +55,10 @@ var driverTable = func() *fields.Table[driver] {
 			}),
 			computed("enabled_"+kind+"_interfaces", since, func(d *driver) any { return d.interfaces[kind] }))
 	}
-	return fields.New("driver", list...)
+	for _, f := range list[len(order)-1:] {
+		order = append(order, f.Name)
+	}
+	return fields.New("driver", list...).Order(order...)
 }()
 
 func (s *Server) drivers() Resource {
@@ -93,9 +97,9 @@ func (s *Server) liveDrivers(base string) []*driver {
 }
 
 func appendDriver(b []byte, sel fields.Selection, d *driver) []byte {
-	b = driverTable.Append(append(b, '{'), sel, d)
+	b = driverTable.AppendBefore(append(b, '{'), sel, d)
 	b = wire.AppendLinks(wire.AppendName(b, "links"), d.base, "drivers/"+d.name)
-	return append(b, '}')
+	return append(driverTable.AppendBehind(b, sel, d), '}')
 }
 
 func (s *Server) listDrivers(r *Request) (Reply, error) {

@@ -45,6 +45,7 @@ type encodedNode struct {
 	driver, group string
 	conductor     string // that the fields name, which is not the database's to know
 	fields        alike.Packed
+	behind        int // bytes of the fields that come after the links
 }
 
 // overhead is about what an encodedNode takes besides its fields.
@@ -79,10 +80,11 @@ func (e *encodedNodes) packs() *alike.Packer {
 	return e.packer
 }
 
-// keep keeps the fields of a node as they were read, and returns the node as it is kept.
-func (e *encodedNodes) keep(v microversion.Version, n *store.Node, conductor string, fields []byte) *encodedNode {
+// keep keeps the fields of a node as they were read, the last bytes of which, behind, come after
+// the links, and returns the node as it is kept.
+func (e *encodedNodes) keep(v microversion.Version, n *store.Node, conductor string, fields []byte, behind int) *encodedNode {
 	kept := &encodedNode{stamp: n.Stamp(), driver: strings.Clone(n.Driver), group: strings.Clone(n.ConductorGroup),
-		conductor: conductor, fields: e.packs().Pack(fields)}
+		conductor: conductor, fields: e.packs().Pack(fields), behind: behind}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.young[encodedKey{strings.Clone(n.UUID), v}] = kept

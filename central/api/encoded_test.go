@@ -161,7 +161,7 @@ func TestKeptNodesAreBounded(t *testing.T) {
 	body := make([]byte, 1<<20)
 	rand.Read(body) // what cannot be packed
 	for i := range 100 {
-		e.keep(115, &store.Node{UUID: fmt.Sprint(i)}, "", body)
+		e.keep(115, &store.Node{UUID: fmt.Sprint(i)}, "", body, 0)
 	}
 	size := 0
 	for _, generation := range []map[encodedKey]*encodedNode{e.young, e.old} {

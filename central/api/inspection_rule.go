@@ -33,7 +33,8 @@ var inspectionRuleTable = fields.New("inspection rule",
 	ruleList("actions", func(i *store.InspectionRule) *[]any { return &i.Actions }, showAction).Must(),
 	fields.Time("created_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.CreatedAt }).Sort(),
 	fields.Time("updated_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.UpdatedAt }).Sort(),
-).Called("").Columns(map[string]string{"scope": "id"})
+).Called("").Order("uuid", "created_at", "updated_at", "description", "priority", "sensitive", "phase", "conditions", "actions").
+	Columns(map[string]string{"scope": "id"})
 
 func phaseWords() []string {
 	var words []string
@@ -70,21 +71,22 @@ func ruleList(name string, at func(*store.InspectionRule) *[]any, show func(any)
 
 func showCondition(v any) any {
 	m, _ := v.(map[string]any)
-	out := map[string]any{"op": m["op"], "args": m["args"]}
+	out := wire.Members{"op", m["op"], "args", m["args"]}
 	if looped(m["loop"]) {
-		out["loop"], out["multiple"] = m["loop"], "any"
-		if m["multiple"] != nil {
-			out["multiple"] = m["multiple"]
+		multiple := m["multiple"]
+		if multiple == nil {
+			multiple = "any"
 		}
+		out = append(out, "loop", m["loop"], "multiple", multiple)
 	}
 	return out
 }
 
 func showAction(v any) any {
 	m, _ := v.(map[string]any)
-	out := map[string]any{"op": m["op"], "args": m["args"]}
+	out := wire.Members{"op", m["op"], "args", m["args"]}
 	if looped(m["loop"]) {
-		out["loop"] = m["loop"]
+		out = append(out, "loop", m["loop"])
 	}
 	return out
 }

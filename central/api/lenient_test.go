@@ -35,7 +35,7 @@ func TestAccepted(t *testing.T) {
 		{200, "GET", "/v1/ports?description_contains=x&sort_key=uuid", "1.1", "", `"ports":[]`},
 		{200, "GET", "/v1/ports?conductor_groups=x", "1.98", "", `"ports":[]`},
 		{201, "POST", "/v1/portgroups", "1.23", `{"node_uuid":"` + nodeID + `","category":"c","physical_network":"net"}`, `"uuid":`},
-		{200, "GET", "/v1/portgroups?fields=category,physical_network&sort_key=category", "1.23", "", `"category":"c","physical_network":"net"`},
+		{200, "GET", "/v1/portgroups?fields=category,physical_network&sort_key=category", "1.23", "", `"physical_network":"net","category":"c"`},
 		{200, "GET", "/v1/portgroups?conductor_groups=x", "1.23", "", `"portgroups":[]`},
 		{200, "GET", "/v1/allocations?sort_key=owner", "1.59", "", `"allocations":[]`},
 		{200, "GET", "/v1/runbooks?sort_key=description", "1.111", "", `"runbooks":[]`},

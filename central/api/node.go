@@ -119,21 +119,24 @@ var subresources = []struct {
 
 // appendNode appends a node with its links.
 func (s *Server) appendNode(b []byte, r *Request, sel fields.Selection, n *store.Node) []byte {
-	b = nodeTable.Append(append(b, '{'), sel, s.view(r, n, sel))
-	return s.appendLinks(b, r, n.UUID, !sel.Chosen)
-}
-
-// appendLinks appends a node's links and its end.
-func (s *Server) appendLinks(b []byte, r *Request, uuid string, whole bool) []byte {
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/", uuid)
-	if whole {
-		for _, sub := range subresources {
-			if sub.since <= r.Version {
-				b = wire.AppendLinks(wire.AppendName(b, sub.name), r.Base, "nodes/", uuid, "/", sub.name)
-			}
-		}
+	v := s.view(r, n, sel)
+	b = nodeTable.AppendBefore(append(b, '{'), sel, v)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/", n.UUID)
+	b = nodeTable.AppendBehind(b, sel, v)
+	if !sel.Chosen {
+		b = appendSubresources(b, r, n.UUID)
 	}
 	return append(b, '}')
+}
+
+// appendSubresources appends the links that a whole node ends with.
+func appendSubresources(b []byte, r *Request, uuid string) []byte {
+	for _, sub := range subresources {
+		if sub.since <= r.Version {
+			b = wire.AppendLinks(wire.AppendName(b, sub.name), r.Base, "nodes/", uuid, "/", sub.name)
+		}
+	}
+	return b
 }
 
 func (s *Server) showNode(r *Request) (Reply, error) {
@@ -159,10 +162,10 @@ func (s *Server) showNode(r *Request) (Reply, error) {
 	keeps := r.keeps(sel)
 	if uuid, named := wire.UUID(r.Param(0)); named && keeps {
 		if kept := s.encodedNow(r.Context(), r.Version, uuid); kept != nil {
-			if b, err = kept.fields.Append(b); err != nil {
+			if b, err = kept.append(b, r, uuid); err != nil {
 				return Reply{}, err
 			}
-			return lent(s.appendLinks(b, r, uuid, true))
+			return lent(b)
 		}
 	}
 	n, err := s.shownNode(r, r.Param(0))
@@ -170,8 +173,8 @@ func (s *Server) showNode(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if keeps {
-		b, _ = s.encode(b, r, n)
-		return lent(s.appendLinks(b, r, n.UUID, true))
+		b, kept := s.encode(b, r, n)
+		return lent(kept.link(b, r, n.UUID))
 	}
 	return lent(s.appendNode(b, r, sel, n))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 )
 
@@ -17,14 +18,35 @@ func (r *Request) keeps(sel fields.Selection) bool {
 	return see.whole && !see.secrets && (r.may == nil || r.may.Decide(readNode).Always())
 }
 
-// encode appends the whole fields of a node for one who sees all but secrets, and keeps
-// them: kept is what is shared from now on.
+// encode appends the whole fields of a node, without links, for one who sees all but secrets,
+// and keeps them: kept is what is shared from now on.
 func (s *Server) encode(b []byte, r *Request, n *store.Node) (appended []byte, kept *encodedNode) {
 	begin := len(b)
 	all := nodeTable.All(r.Version)
 	v := s.view(r, n, all)
-	b = nodeTable.Append(append(b, '{'), all, v)
-	return b, s.encoded.keep(r.Version, n, v.owner, b[begin:])
+	b = nodeTable.AppendBefore(append(b, '{'), all, v)
+	before := len(b)
+	b = nodeTable.AppendBehind(b, all, v)
+	return b, s.encoded.keep(r.Version, n, v.owner, b[begin:], len(b)-before)
+}
+
+// append appends a node as answers show it.
+func (n *encodedNode) append(b []byte, r *Request, uuid string) ([]byte, error) {
+	b, err := n.fields.Append(b)
+	if err != nil {
+		return b, err
+	}
+	return n.link(b, r, uuid), nil
+}
+
+// link puts the links among the node's fields, with which b ends, and ends the node.
+func (n *encodedNode) link(b []byte, r *Request, uuid string) []byte {
+	var room [256]byte
+	before := len(b) - n.behind
+	behind := append(room[:0], b[before:]...)
+	b = wire.AppendLinks(wire.AppendName(b[:before], "links"), r.Base, "nodes/", uuid)
+	b = append(b, behind...)
+	return append(appendSubresources(b, r, uuid), '}')
 }
 
 // encodedBefore is what encode kept of the node; nil when that is not how it is

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -51,6 +50,17 @@ func sinceOf(kind string) microversion.Version {
 	}
 	return 31
 }
+
+// nodeOrder is how answers show a node.
+var nodeOrder = []string{"uuid", "created_at", "updated_at", "automated_clean", "bios_interface", "boot_interface", "boot_mode", "clean_step",
+	"conductor_group", "console_enabled", "console_interface", "disable_power_off", "deploy_interface", "deploy_step", "description",
+	"driver", "driver_info", "driver_internal_info", "extra", "fault", "firmware_interface", "health", "inspection_finished_at",
+	"inspection_started_at", "inspect_interface", "instance_info", "instance_name", "instance_uuid", "last_error", "lessee", "maintenance",
+	"maintenance_reason", "management_interface", "name", "network_data", "network_interface", "owner", "parent_node", "power_interface",
+	"power_state", "properties", "protected", "protected_reason", "provision_state", "provision_updated_at", "raid_config", "raid_interface",
+	"rescue_interface", "reservation", "resource_class", "retired", "retired_reason", "secure_boot", "service_step", "shard",
+	"storage_interface", "target_power_state", "target_provision_state", "target_raid_config", "traits", "vendor_interface", "links",
+	"conductor", "allocation_uuid", "chassis_uuid"}
 
 // nodeTable is every field of a node.
 var nodeTable = func() *fields.Table[nodeView] {
@@ -159,8 +169,8 @@ var nodeTable = func() *fields.Table[nodeView] {
 	for _, kind := range node.InterfaceKinds {
 		list = append(list, interfaceField(kind))
 	}
-	slices.SortStableFunc(list, func(a, b nodeField) int { return compareNames(a.Name, b.Name) })
-	return fields.New("node", list...).Columns(map[string]string{"chassis_id": "chassis_uuid", "conductor_affinity": "id", "version": "id"})
+	return fields.New("node", list...).Order(nodeOrder...).
+		AsAsked("instance_uuid", "maintenance", "power_state", "provision_state", "uuid", "name").Columns(map[string]string{"chassis_id": "chassis_uuid", "conductor_affinity": "id", "version": "id"})
 }()
 
 // putText appends an object as it lies in the database where the node has its text.
@@ -242,18 +252,4 @@ func orNull(s string) any {
 		return nil
 	}
 	return s
-}
-
-// compareNames orders the fields of an answer: who the node is comes first.
-func compareNames(a, b string) int {
-	rank := func(s string) int { return slices.Index([]string{"name", "uuid"}, s) }
-	switch {
-	case rank(a) != rank(b):
-		return rank(b) - rank(a)
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

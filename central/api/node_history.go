@@ -24,7 +24,7 @@ var historyTable = fields.New("history entry",
 	fields.Text("state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.State) }),
 	fields.Text("target_provision_state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.Target) }),
 	fields.Text("user", 78, func(h *store.HistoryEntry) *string { return &h.User }),
-)
+).Order("uuid", "created_at", "severity", "event_type", "event", "conductor", "user", "project", "state", "target_provision_state", "duration_seconds")
 
 // duration is how long what came before the entry took, null where nobody measured.
 func duration(h *store.HistoryEntry) any {

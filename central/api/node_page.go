@@ -55,11 +55,11 @@ func (p *nodePage) Size() int {
 
 // links is how long a node's links are.
 func (p *nodePage) links(n *place) int {
-	text, err := n.kept.fields.Append(nil)
+	whole, err := n.kept.append(nil, p.r, n.uuid)
 	if err != nil {
 		return 0 // WriteTo says so
 	}
-	return len(p.s.appendLinks(text, p.r, n.uuid, true)) - len(text)
+	return len(whole) - n.kept.fields.Len()
 }
 
 // WriteTo implements io.WriterTo.
@@ -70,10 +70,9 @@ func (p *nodePage) WriteTo(w io.Writer) (written int64, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = p.nodes[i].kept.fields.Append(b); err != nil {
+		if b, err = p.nodes[i].kept.append(b, p.r, p.nodes[i].uuid); err != nil {
 			return written, err
 		}
-		b = p.s.appendLinks(b, p.r, p.nodes[i].uuid, true)
 		if len(b) > pieceSize-pieceSize/8 {
 			n, err := w.Write(b)
 			if written += int64(n); err != nil {

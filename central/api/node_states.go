@@ -15,9 +15,9 @@ func (s *Server) nodeStates() Resource {
 	}}
 }
 
-// stateFields are the fields of a node that its states show.
-var stateFields = []string{"boot_mode", "console_enabled", "last_error", "power_state", "provision_state", "provision_updated_at",
-	"raid_config", "secure_boot", "target_power_state", "target_provision_state", "target_raid_config"}
+// stateFields are the fields of a node that its states show, in their order.
+var stateFields = []string{"console_enabled", "last_error", "power_state", "provision_state", "target_power_state", "target_provision_state",
+	"provision_updated_at", "raid_config", "target_raid_config", "boot_mode", "secure_boot"}
 
 func (s *Server) showStates(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {

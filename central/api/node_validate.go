@@ -4,8 +4,11 @@ import (
 	"net/http"
 
 	"github.com/ironyard/ironyard/central/api/wire"
-	"github.com/ironyard/ironyard/protocol/node"
 )
+
+// validatedKinds are the interfaces that a validation is about, in the order of its answer:
+// those that each hardware type has first.
+var validatedKinds = []string{"boot", "deploy", "management", "network", "power", "bios", "console", "firmware", "inspect", "raid", "rescue", "storage"}
 
 func (s *Server) validateNode(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
@@ -45,9 +48,9 @@ func (s *Server) validation(r *Request, ident string) (Reply, error) {
 		return Reply{}, err
 	}
 	b := []byte{'{'}
-	for _, kind := range node.InterfaceKinds {
+	for _, kind := range validatedKinds {
 		v, known := found[kind]
-		if !known || kind == "vendor" {
+		if !known {
 			continue
 		}
 		b = append(wire.AppendName(b, kind), `{"result":`...)

@@ -65,9 +65,9 @@ func appendPort(b []byte, r *Request, sel fields.Selection, p *store.Port) []byt
 		shown.LocalLinkConnection = map[string]any{}
 		p = &shown
 	}
-	b = portTable.Append(append(b, '{'), sel, p)
+	b = portTable.AppendBefore(append(b, '{'), sel, p)
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "ports/"+p.UUID)
-	return append(b, '}')
+	return append(portTable.AppendBehind(b, sel, p), '}')
 }
 
 func (s *Server) showPort(r *Request) (Reply, error) {

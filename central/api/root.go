@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -37,13 +38,26 @@ func (s *Server) v1(r *Request) (Reply, error) {
 	b := append([]byte(nil), `{"id":"v1","links":[{"href":`...)
 	b = wire.AppendString(b, r.Base+"/v1/")
 	b = append(b, `,"rel":"self"},{"href":"https://docs.openstack.org/ironic/latest/contributor/webapi.html","rel":"describedby","type":"text/html"}],`...)
-	b = append(b, `"media_types":{"base":"application/json","type":"application/vnd.openstack.ironic.v1+json"},"version":`...)
-	b = appendVersion(b, r.Base)
-	for _, resource := range s.resources {
-		if resource.Name != "" && resource.Since <= r.Version {
-			b = wire.AppendName(b, resource.Name)
-			b = wire.AppendLinks(b, r.Base, resource.Name+"/")
+	b = append(b, `"media_types":{"base":"application/json","type":"application/vnd.openstack.ironic.v1+json"}`...)
+	for _, name := range v1Order {
+		if name == "version" {
+			b = appendVersion(wire.AppendName(b, name), r.Base)
+		} else if since, known := s.since(name); known && since <= r.Version {
+			b = wire.AppendLinks(wire.AppendName(b, name), r.Base, name+"/")
 		}
 	}
 	return ok(append(b, '}'))
+}
+
+// v1Order is the order in which v1 names its resources.
+var v1Order = []string{"chassis", "nodes", "ports", "drivers", "version", "portgroups", "volume", "lookup", "heartbeat", "conductors", "allocations",
+	"events", "deploy_templates", "shards", "runbooks", "inspection_rules", "continue_inspection"}
+
+// since is the version that brought a resource.
+func (s *Server) since(name string) (v microversion.Version, known bool) {
+	i := slices.IndexFunc(s.resources, func(r Resource) bool { return r.Name == name })
+	if i < 0 {
+		return 0, false
+	}
+	return s.resources[i].Since, true
 }

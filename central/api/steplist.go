@@ -23,22 +23,25 @@ var steppedKinds = []string{"vendor", "power", "management", "firmware", "deploy
 // stepsField is the required list of steps of a resource; rank is what the steps call
 // their rank: "priority" or "order".
 func stepsField[T any](rank string, since microversion.Version, at func(*T) *[]store.ListedStep) fields.Field[T] {
-	show := func(hide func(map[string]any) map[string]any) func(t *T) any {
-		return func(t *T) any {
-			list := make([]any, len(*at(t)))
-			for i, s := range *at(t) {
-				list[i] = map[string]any{"interface": s.Interface, "step": s.Step, "args": hide(s.Args), rank: s.Rank}
+	get := func(t *T) any {
+		list := make([]any, len(*at(t)))
+		for i, s := range *at(t) {
+			list[i] = wire.Members{"interface", s.Interface, "step", s.Step, "args", mask(s.Args), rank, s.Rank}
+		}
+		return list
+	}
+	stored := func(t *T) any {
+		list := make([]any, len(*at(t)))
+		for i, s := range *at(t) {
+			args := s.Args
+			if args == nil {
+				args = map[string]any{}
 			}
-			return list
+			list[i] = map[string]any{"interface": s.Interface, "step": s.Step, "args": args, rank: s.Rank}
 		}
+		return list
 	}
-	whole := func(m map[string]any) map[string]any {
-		if m == nil {
-			m = map[string]any{}
-		}
-		return m
-	}
-	return fields.Field[T]{Name: "steps", Since: since, Get: show(mask), Stored: show(whole), Required: true,
+	return fields.Field[T]{Name: "steps", Since: since, Get: get, Stored: stored, Required: true,
 		Set:   func(t *T, v any) { *at(t), _ = readListedSteps(rank, v) },
 		Check: func(v any) (any, error) { _, err := readListedSteps(rank, v); return v, err },
 	}.Write()

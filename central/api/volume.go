@@ -21,7 +21,8 @@ var connectorTable = fields.New("volume connector",
 	fields.UUID("node_uuid", 32, func(v *store.VolumeConnector) *string { return &v.Node }).Write().Must().List(),
 	fields.Text("type", 32, func(v *store.VolumeConnector) *string { return &v.Type }).NeverNull().Write().Must().Max(32).List().Sort(),
 	fields.Time("updated_at", 32, func(v *store.VolumeConnector) time.Time { return v.UpdatedAt }).Sort(),
-).Called("connector").Columns(map[string]string{"node_id": "node"}).Choices("connector_id", "created_at", "extra", "links", "node_uuid", "type", "updated_at", "uuid")
+).Called("connector").Order("uuid", "created_at", "updated_at", "connector_id", "extra", "type", "links", "node_uuid").
+	Columns(map[string]string{"node_id": "node"}).Choices("connector_id", "created_at", "extra", "links", "node_uuid", "type", "updated_at", "uuid")
 
 // targetTable is every field of a volume target.
 var targetTable = fields.New("volume target",
@@ -35,7 +36,8 @@ var targetTable = fields.New("volume target",
 	fields.Time("updated_at", 32, func(v *store.VolumeTarget) time.Time { return v.UpdatedAt }).Sort(),
 	fields.Text("volume_id", 32, func(v *store.VolumeTarget) *string { return &v.VolumeID }).NeverNull().Write().Must().Max(36).List().Sort(),
 	fields.Text("volume_type", 32, func(v *store.VolumeTarget) *string { return &v.VolumeType }).NeverNull().Write().Must().Max(64).List().Sort(),
-).Called("target").Columns(map[string]string{"node_id": "node"}).Choices("boot_index", "created_at", "extra", "links", "node_uuid", "properties", "updated_at", "uuid", "volume_id", "volume_type")
+).Called("target").Order("uuid", "created_at", "updated_at", "boot_index", "extra", "properties", "volume_id", "volume_type", "links", "node_uuid").
+	Columns(map[string]string{"node_id": "node"}).Choices("boot_index", "created_at", "extra", "links", "node_uuid", "properties", "updated_at", "uuid", "volume_id", "volume_type")
 
 func (s *Server) volumes() Resource {
 	const read, below = "baremetal:volume:get", "nodes/{node}/volume"

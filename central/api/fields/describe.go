@@ -14,9 +14,9 @@ type Description struct {
 // Describe returns every field, in the order of answers.
 func (t *Table[T]) Describe() []Description {
 	list := make([]Description, len(t.fields))
-	for i := range t.fields {
+	for at, i := range t.order {
 		f := &t.fields[i]
-		list[i] = Description{f.Name, f.Since, f.Type, f.Format, f.CanPost, f.CanPatch, f.Required, f.InList, f.SortKey}
+		list[at] = Description{f.Name, f.Since, f.Type, f.Format, f.CanPost, f.CanPatch, f.Required, f.InList, f.SortKey}
 	}
 	return list
 }

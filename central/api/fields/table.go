@@ -8,7 +8,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/wire"
 )
 
-// Table is all fields of a resource, in the order of its answers.
+// Table is all fields of a resource.
 type Table[T any] struct {
 	resource string // "deploy template"
 	called   string // what errors about its values call it
@@ -17,6 +17,10 @@ type Table[T any] struct {
 	strict   bool
 	columns  map[string]string
 	choices  []string
+	// order is how answers show the fields, as indices; those from behind on come after the links.
+	order  []int
+	behind int
+	asked  []string // see AsAsked
 	// all and short are the selections by version.
 	all, short [microversion.Max + 1]Selection
 }
@@ -29,16 +33,58 @@ func New[T any](resource string, list ...Field[T]) *Table[T] {
 			panic("fields: " + resource + " has two fields " + f.Name)
 		}
 		t.index[f.Name] = i
+		t.order = append(t.order, i)
 	}
+	t.behind = len(list)
+	t.choose()
+	return t
+}
+
+// choose makes the selections by version.
+func (t *Table[T]) choose() {
 	for v := microversion.Min; v <= microversion.Max; v++ {
-		if slices.ContainsFunc(list, func(f Field[T]) bool { return f.Since == v }) || v == microversion.Min {
+		if slices.ContainsFunc(t.fields, func(f Field[T]) bool { return f.Since == v }) || v == microversion.Min {
 			t.all[v] = t.pick(v, func(*Field[T]) bool { return true })
 			t.short[v] = t.pick(v, func(f *Field[T]) bool { return f.InList })
 			t.short[v].Chosen = true
+			if t.asked != nil {
+				t.arrange(&t.short[v], t.asked)
+			}
 			continue
 		}
 		t.all[v], t.short[v] = t.all[v-1], t.short[v-1]
 	}
+}
+
+// Order names all fields in the order of answers, and with "links" the place of the links to
+// the item itself. Without it answers show the fields as New lists them, and links last.
+func (t *Table[T]) Order(names ...string) *Table[T] {
+	order := make([]int, 0, len(t.fields))
+	for _, name := range names {
+		i, known := t.index[name]
+		switch {
+		case name == "links":
+			t.behind = len(order)
+		case !known || slices.Contains(order, i):
+			panic("fields: the order of a " + t.resource + " names " + name + " twice, or without there being one")
+		default:
+			order = append(order, i)
+		}
+	}
+	if len(order) != len(t.fields) {
+		panic("fields: the order of a " + t.resource + " leaves fields out")
+	}
+	t.order = order
+	t.choose()
+	return t
+}
+
+// AsAsked shows fields that a request chooses as it names them, where they come neither
+// first in each answer, as the item's UUID and times do, nor after the links. Lists that ask
+// for no fields show theirs as if the request had named short.
+func (t *Table[T]) AsAsked(short ...string) *Table[T] {
+	t.asked = short
+	t.choose()
 	return t
 }
 
@@ -76,7 +122,9 @@ func (t *Table[T]) Lookup(name string) (*Field[T], bool) {
 
 // Selection is the fields of one answer, as indices into the table. It never changes.
 type Selection struct {
-	columns []int
+	columns []int // in the order of the answer
+	behind  int   // columns from here on come after the links
+	named   []int // as the request named them; nil: it named none
 	// Chosen: the request named fields, so links to sub-resources are left out, but for those
 	// that it named.
 	Chosen bool
@@ -102,8 +150,12 @@ func (t *Table[T]) Names(s Selection) []string {
 	if !s.Chosen {
 		return nil
 	}
-	names := make([]string, len(s.columns))
-	for i, at := range s.columns {
+	columns := s.columns
+	if s.named != nil {
+		columns = s.named
+	}
+	names := make([]string, len(columns))
+	for i, at := range columns {
 		names[i] = t.fields[at].Name
 	}
 	return names
@@ -111,9 +163,12 @@ func (t *Table[T]) Names(s Selection) []string {
 
 func (t *Table[T]) pick(v microversion.Version, want func(*Field[T]) bool) Selection {
 	var s Selection
-	for i := range t.fields {
+	for at, i := range t.order {
 		if f := &t.fields[i]; f.Since <= v && want(f) {
 			s.columns = append(s.columns, i)
+			if at < t.behind {
+				s.behind = len(s.columns)
+			}
 		}
 	}
 	return s
@@ -137,7 +192,34 @@ func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, er
 		}
 		s.columns = append(s.columns, i)
 	}
+	t.arrange(&s, names)
 	return s, nil
+}
+
+// arrange puts the columns of s, in whichever order, into the one of an answer to a request
+// that named them so.
+func (t *Table[T]) arrange(s *Selection, names []string) {
+	slices.SortFunc(s.columns, func(a, b int) int {
+		return slices.Index(names, t.fields[a].Name) - slices.Index(names, t.fields[b].Name)
+	})
+	s.named = slices.Clone(s.columns)
+	slices.SortStableFunc(s.columns, func(a, b int) int { return t.rank(a) - t.rank(b) })
+	s.behind = len(s.columns)
+	for s.behind > 0 && slices.Index(t.order, s.columns[s.behind-1]) >= t.behind {
+		s.behind--
+	}
+}
+
+// first are the fields that come first in answers, also in those that show chosen fields as asked.
+var first = []string{"uuid", "created_at", "updated_at"}
+
+// rank says where a chosen field stands. Those of one rank stand as the request names them.
+func (t *Table[T]) rank(i int) int {
+	at := slices.Index(t.order, i)
+	if t.asked != nil && at < t.behind && !slices.Contains(first, t.fields[i].Name) {
+		return t.behind - 1
+	}
+	return at
 }
 
 // links are what an answer shows of links, to itself and to sub-resources.
@@ -189,9 +271,23 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	return nil
 }
 
-// Append appends the selected fields of obj, without braces.
+// Append appends the selected fields of obj, without braces and links.
 func (t *Table[T]) Append(b []byte, s Selection, obj *T) []byte {
-	for _, i := range s.columns {
+	return t.AppendBehind(t.AppendBefore(b, s, obj), s, obj)
+}
+
+// AppendBefore appends those of the selected fields of obj that come before its links.
+func (t *Table[T]) AppendBefore(b []byte, s Selection, obj *T) []byte {
+	return t.append(b, s.columns[:s.behind], obj)
+}
+
+// AppendBehind appends those of the selected fields of obj that come after its links.
+func (t *Table[T]) AppendBehind(b []byte, s Selection, obj *T) []byte {
+	return t.append(b, s.columns[s.behind:], obj)
+}
+
+func (t *Table[T]) append(b []byte, columns []int, obj *T) []byte {
+	for _, i := range columns {
 		f := &t.fields[i]
 		b = wire.AppendName(b, f.Name)
 		if f.Put != nil {

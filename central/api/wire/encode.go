@@ -8,6 +8,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/jsontext"
 )
 
+// Members are those of a JSON object in their order: each name, a string, before its value.
+type Members []any
+
 // AppendValue appends v as JSON. A zero time is null, an empty map {} and an empty
 // list []. The types that resources are made of need no reflection.
 func AppendValue(b []byte, v any) []byte {
@@ -20,6 +23,13 @@ func appendOther(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case time.Time:
 		return AppendTime(b, v), nil
+	case Members:
+		b = append(b, '{')
+		for i := 1; i < len(v); i += 2 {
+			name, _ := v[i-1].(string)
+			b = AppendValue(AppendName(b, name), v[i])
+		}
+		return append(b, '}'), nil
 	case json.RawMessage:
 		if len(v) == 0 {
 			return append(b, "null"...), nil
