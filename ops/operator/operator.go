@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -29,11 +28,7 @@ const pollEvery = 250 * time.Millisecond
 // Operator is safe for concurrent use.
 type Operator struct {
 	client *gophercloud.ServiceClient
-	shown  atomic.Uint64
 }
-
-// Shown is how often this operator has looked at a node.
-func (o *Operator) Shown() uint64 { return o.shown.Load() }
 
 // New returns an operator of the API at endpoint, such as http://127.0.0.1:6385.
 func New(endpoint string) (*Operator, error) {
@@ -137,7 +132,6 @@ func (o *Operator) Power(ctx context.Context, node, target string) error {
 
 // Show returns the node.
 func (o *Operator) Show(ctx context.Context, node string) (*nodes.Node, error) {
-	o.shown.Add(1)
 	return nodes.Get(ctx, o.client, node).Extract()
 }
 

@@ -38,7 +38,6 @@ type Rackd struct {
 	from, to netip.Addr // of its leases
 
 	mu   sync.Mutex
-	env  []string
 	cmd  *exec.Cmd
 	done chan struct{}
 }
@@ -55,13 +54,6 @@ func after(a netip.Addr, n int) netip.Addr {
 		a = a.Next()
 	}
 	return a
-}
-
-// SetEnv sets variables, as in os.Environ, for the process that is started next.
-func (d *Rackd) SetEnv(env ...string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.env = env
 }
 
 // Start starts it, with more on its command line, and returns once it is healthy.
@@ -81,7 +73,6 @@ func (d *Rackd) Start(ctx context.Context, more ...string) error {
 	}
 	defer log.Close()
 	cmd := d.rack.ns.Command(context.WithoutCancel(ctx), d.rack.opts.Rackd, args...)
-	cmd.Env = append(os.Environ(), d.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	done, err := startOnOwnThread(cmd)

@@ -126,13 +126,3 @@ func enabled(known []driver.Type, want []string) (types []driver.Type, err error
 	}
 	return types, nil
 }
-
-// All is Open for callers that end with the process: sessions on BMCs are left
-// to the BMCs' own time-out.
-func All(o Options) (*driver.Registry, error) {
-	s, err := Open(o)
-	if err != nil {
-		return nil, err
-	}
-	return s.Registry, nil
-}

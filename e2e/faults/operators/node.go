@@ -72,12 +72,6 @@ func (c *Client) Show(ctx context.Context, node string) (*Node, error) {
 	return n, c.Read(ctx, "/v1/nodes/"+node, n)
 }
 
-// Nodes returns all nodes.
-func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	var list struct{ Nodes []Node }
-	return list.Nodes, c.Read(ctx, "/v1/nodes/detail?limit=1000", &list)
-}
-
 // SetImage tells the node what its next deploy writes.
 func (c *Client) SetImage(ctx context.Context, node string, image map[string]any) *Request {
 	return c.Send(ctx, node, "", "image", "PATCH", "/v1/nodes/"+node, []any{map[string]any{"op": "add", "path": "/instance_info", "value": image}})
