@@ -75,18 +75,12 @@ func (b *buses) of(site string) *nats.Conn {
 
 // away says why the bus cannot be reached, nil when it can.
 func (b *buses) away() error {
-	why := func(c *nats.Conn) error {
-		if c.IsConnected() {
-			return nil
-		}
-		return fmt.Errorf("%s (%v)", c.Status(), c.LastError())
-	}
 	if b.shared != nil {
-		return why(b.shared)
+		return bus.Away(b.shared)
 	}
 	var errs []error
 	for site, c := range b.sites {
-		if err := why(c); err != nil {
+		if err := bus.Away(c); err != nil {
 			errs = append(errs, fmt.Errorf("connection for site %s: %w", site, err))
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -138,9 +139,13 @@ func (c *Config) check() error {
 		return fmt.Errorf("central does not listen on %s without authentication: choose a strategy with --auth, use a loopback address, "+
 			"or --insecure-no-auth on a network where everybody may do everything", c.Listen)
 	}
+	shown, err := bus.ShowURLs(c.BusURL)
+	if err != nil && c.Conn == nil {
+		return err
+	}
 	if c.ownBus() {
 		if !strings.HasPrefix(c.BusURL, "tls://") {
-			return fmt.Errorf("the bus %s: members of a fleet are reached by tls://HOST:PORT, or give central credentials for it", c.BusURL)
+			return fmt.Errorf("the bus %s: members of a fleet are reached by tls://HOST:PORT, or give central credentials for it", shown)
 		}
 		for _, s := range c.Sites {
 			if s.Name == "" {

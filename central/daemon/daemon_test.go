@@ -263,6 +263,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"oracle":     func(c *daemon.Config) { c.Database = "oracle://u:hunter2@h/x" },
 		"secret key": func(c *daemon.Config) { c.Key = nil },
 		"bus":        func(c *daemon.Config) { c.BusURL = "" },
+		"URL 1":      func(c *daemon.Config) { c.BusURL = "nats://u:hunter2%@h:4222" },
 		"without authentication": func(c *daemon.Config) {
 			c.Listen = "0.0.0.0:0"
 		},

@@ -91,7 +91,7 @@ func (l *link) lose(err error) {
 
 // ask asks the site whether it is there.
 func (l *link) ask(ctx context.Context, b *bus.Site) error {
-	if err := connected(l.conn); err != nil {
+	if err := bus.Away(l.conn); err != nil {
 		return err
 	}
 	return b.Ping(ctx)

@@ -3,7 +3,6 @@ package sites
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -142,7 +141,7 @@ func (s *Set) once(ctx context.Context, site Site, f func(context.Context, *bus.
 func (s *Set) open(ctx context.Context, site Site, conn *nats.Conn) (*bus.Site, error) {
 	answering, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if err := connected(conn); err != nil {
+	if err := bus.Away(conn); err != nil {
 		return nil, err
 	}
 	if err := bus.Answers(answering, conn, site.Name); err != nil {
@@ -155,11 +154,4 @@ func (s *Set) open(ctx context.Context, site Site, conn *nats.Conn) (*bus.Site, 
 		return nil, err
 	}
 	return b, writeGroups(opening, s.Map, b, s.log)
-}
-
-func connected(conn *nats.Conn) error {
-	if conn.IsConnected() {
-		return nil
-	}
-	return fmt.Errorf("central is not connected to its bus: %v", conn.LastError())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/protocol/membership"
@@ -91,7 +92,7 @@ func Main() {
 		log.Error("rackd ends", "error", err)
 		os.Exit(1)
 	}
-	if err := run(ctx, f, log); err != nil {
+	if err := run(ctx, f, log); err != nil && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
 		log.Error("rackd ends", "error", err)
 		os.Exit(1)
 	}
@@ -229,12 +230,16 @@ func (f flags) connect(ctx context.Context, m *membership.Member, log *slog.Logg
 		}
 		opts = append(opts, nats.Token(strings.TrimSpace(string(token))))
 	}
+	shown, err := bus.ShowURLs(f.Bus)
+	if err != nil {
+		return nil, fmt.Errorf("--bus: %w", err)
+	}
 	for {
 		nc, err := nats.Connect(f.Bus, opts...)
 		if err == nil {
 			return nc, nil
 		}
-		log.Warn("bus not reached, trying again", "bus", f.Bus, "error", err)
+		log.Warn("bus not reached, trying again", "bus", shown, "error", err)
 		t := time.NewTimer(2 * time.Second)
 		select {
 		case <-ctx.Done():
