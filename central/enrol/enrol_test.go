@@ -37,6 +37,8 @@ type world struct {
 	front *enrol.Authority // makes the listeners' certificates, by the true time
 	url   string
 	asked atomic.Int64
+	// handler answers at url, and was made last.
+	handler http.Handler
 }
 
 func newWorld(t *testing.T, address string) *world {
@@ -69,6 +71,7 @@ func (w *world) open(key *seal.Key) *enrol.Authority {
 // serve listens for an authority.
 func (w *world) serve(a *enrol.Authority) string {
 	h := a.Handler(slog.New(slog.DiscardHandler))
+	w.handler = h
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)
 		h.ServeHTTP(rw, r)

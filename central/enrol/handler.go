@@ -26,17 +26,17 @@ func (a *Authority) Handler(log *slog.Logger) http.Handler {
 
 func handle[R any](slots chan struct{}, log *slog.Logger, done string, f func(context.Context, R) (join.Grant, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
+		var request R
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, join.MaxBody)).Decode(&request); err != nil {
+			answer(w, http.StatusBadRequest, join.Failure{Error: "the request is no JSON of its kind: " + err.Error()})
+			return
+		}
+		select { // not before all of the request is here: who sends it slowly keeps nobody out
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		default:
 			w.Header().Set("Retry-After", "1")
 			answer(w, http.StatusServiceUnavailable, join.Failure{Error: "too many are joining at once: try again"})
-			return
-		}
-		var request R
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, join.MaxBody)).Decode(&request); err != nil {
-			answer(w, http.StatusBadRequest, join.Failure{Error: "the request is no JSON of its kind: " + err.Error()})
 			return
 		}
 		grant, err := f(r.Context(), request)
