@@ -27,6 +27,10 @@ type front struct {
 	listeners       []net.Listener
 }
 
+// answerWithin bounds an answer from the end of its request's head to its last byte, which
+// the client takes: the longest page at some 20 kB/s. Streams have bounds of their own.
+const answerWithin = 5 * time.Minute
+
 // listen opens the listeners; serve must follow.
 func listen(cfg *Config, watch *observer, handler http.Handler, authority *enrol.Authority, g *gate) (*front, error) {
 	f := &front{}
@@ -122,7 +126,7 @@ func (f *front) add(address string, h http.Handler, config *tls.Config, log *slo
 	}
 	f.listeners = append(f.listeners, l)
 	f.servers = append(f.servers, &http.Server{Handler: h, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)})
+		WriteTimeout: answerWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)})
 	return scheme + "://" + l.Addr().String(), nil
 }
 

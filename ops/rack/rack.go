@@ -175,7 +175,8 @@ func (r *Rack) connect(ctx context.Context, g *errgroup.Group) (err error) {
 		return fmt.Errorf("listen for images inside the rack: %w", err)
 	}
 	g.Go(func() error {
-		srv := &http.Server{Handler: http.FileServer(http.Dir(r.opts.Images)), ReadHeaderTimeout: 5 * time.Second}
+		srv := &http.Server{Handler: http.FileServer(http.Dir(r.opts.Images)), ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 		stop := context.AfterFunc(ctx, func() { srv.Close() })
 		defer stop()
 		if err := srv.Serve(imagesIn); !errors.Is(err, http.ErrServerClosed) {

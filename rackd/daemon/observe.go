@@ -13,6 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// writeWithin bounds an answer that its client takes slowly: a large ramdisk, of 500 MB, at
+// some 280 kB/s. Images, which may be larger, have a bound of their own.
+const writeWithin = 30 * time.Minute
+
 // check is one reason why rackd may be unhealthy.
 type check struct {
 	Name string `json:"name"`
@@ -41,9 +45,11 @@ func observe(ctx context.Context, l net.Listener, reg *prometheus.Registry, chec
 	return serveHTTP(ctx, l, mux)
 }
 
-// serveHTTP serves h on l, which it closes, until ctx ends.
+// serveHTTP serves h on l, which it closes, until ctx ends. A handler does not look at its
+// request's context, which ends with the time for reading the request.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writeWithin,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
