@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -42,6 +43,9 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 		}
 		return db, nil
 	}
+	if err := makeSQLiteFile(path); err != nil {
+		return nil, err
+	}
 	_ = placePages() // an error costs memory only
 	if err := vfs.Register(); err != nil {
 		return nil, err
@@ -64,6 +68,17 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 		return nil, errors.Join(err, reader.Close(), writer.Close())
 	}
 	return &sqliteEngine{newSQLiteWriter(c, writer, log), &sqliteReader{counter: c, db: reader, log: log, known: map[string]*sqliteStmt{}}}, nil
+}
+
+// makeSQLiteFile makes the file of a database that is not there yet, for its owner's eyes
+// only: SQLite would let everybody on the machine read it, and gives its log the same mode.
+// One that is there keeps the mode that it has.
+func makeSQLiteFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("open SQLite database: %w", err)
+	}
+	return f.Close()
 }
 
 func (e *sqliteEngine) exec(ctx context.Context, stmt string, args ...any) (n int64, err error) {
