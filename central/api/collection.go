@@ -202,7 +202,12 @@ func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string
 		return Reply{}, err
 	}
 	for name, since := range c.filters {
-		if _, given := r.Query[name]; given && r.Version < since {
+		_, given := r.Query[name]
+		switch {
+		case !given || r.Version >= since:
+		case name == "shard":
+			return Reply{}, wire.NewFilter(name, since)
+		default:
 			return Reply{}, wire.NotAcceptable("The argument "+name, since)
 		}
 	}

@@ -111,11 +111,11 @@ func (s *Server) listDrivers(r *Request) (Reply, error) {
 	}
 	kind, given := r.Query["type"]
 	if _, detail := r.Query["detail"]; detail && r.Version < driverTypeSince {
-		return Reply{}, wire.NotAcceptable("The argument detail", driverTypeSince)
+		return Reply{}, wire.Needs(driverTypeSince, "the argument detail")
 	}
 	switch {
 	case given && r.Version < driverTypeSince:
-		return Reply{}, wire.NotAcceptable("The argument type", driverTypeSince)
+		return Reply{}, wire.Needs(driverTypeSince, "the argument type")
 	case given && kind != "classic" && kind != "dynamic":
 		return Reply{}, wire.Invalid("\"type\" filter must be one of \"classic\" or \"dynamic\", if specified.")
 	}

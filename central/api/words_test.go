@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -135,4 +136,28 @@ func TestWordsInUse(t *testing.T) {
 		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/name","value":"a b"}]`, 409, "Node n1 can not be updated while a state transition is in progress."},
 		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/description","value":1}]`, 409, "Node n1 can not be updated while a state transition is in progress."},
 	)
+}
+
+// TestWordsOfVersions holds what is said of filters that are newer than a request. Of most Ironic says
+// which version they need.
+func TestWordsOfVersions(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct{ path, version, words string }{
+		{"/v1/nodes?driver=x", "1.15", "Request not acceptable. The minimal required API version should be 1.16"},
+		{"/v1/nodes?conductor_group=x", "1.45", "Request not acceptable. The minimal required API version should be 1.46"},
+		{"/v1/nodes?shard=x", "1.81", "Request not acceptable. The minimal required API version should be 1.82"},
+		{"/v1/nodes/detail?include_children=true", "1.82", "Request not acceptable. The minimal required API version should be 1.83"},
+		{"/v1/nodes?instance_name=x", "1.103", "instance_name is not acceptable in this API version"},
+		{"/v1/nodes?provision_state=active", "1.8", "Request not acceptable."},
+		{"/v1/ports?shard=x", "1.81", "Request not acceptable. The minimal required API version should be 1.82"},
+		{"/v1/ports?portgroup=x", "1.23", "Request not acceptable."},
+		{"/v1/portgroups?shard=x", "1.105", "Request not acceptable. The minimal required API version should be 1.106"},
+		{"/v1/allocations?owner=x", "1.59", "Request not acceptable."},
+		{"/v1/drivers?type=dynamic", "1.29", "Request not acceptable. The minimal required API version should be 1.30"},
+		{"/v1/drivers?detail=true", "1.29", "Request not acceptable. The minimal required API version should be 1.30"},
+	} {
+		if said := b.want(406, "GET", c.path, c.version, "").fault(t); !strings.HasPrefix(said, c.words) || len(c.words) < 30 && strings.Contains(said, "minimal") {
+			t.Errorf("%s at %s: said %q, want %q", c.path, c.version, said, c.words)
+		}
+	}
 }
