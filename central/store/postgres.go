@@ -108,12 +108,16 @@ const beginSerializable = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 // small, or waits for each other's rows in a circle for the second after which the
 // server looks for such circles. The lock comes before the transaction's snapshot, so
 // whoever has waited for it sees what those before it have committed. It ends with the
-// transaction, also that of a replica that has stopped in the middle of it. CockroachDB
-// is not sent it.
-var inTurn = []string{beginSerializable, "SET LOCAL idle_in_transaction_session_timeout = '10s'", takeTurn}
+// transaction, also that of a replica that has stopped in the middle of it. And whoever has
+// the turn does not wait for rows of one that waits for it, having added them first: the
+// server would look for that circle after a second, here it is a conflict as any other.
+// CockroachDB is not sent it.
+var inTurn = []string{beginSerializable, takeTurn, boundTurn}
 
 const (
 	takeTurn = "LOCK TABLE write_turns IN EXCLUSIVE MODE"
+	// boundTurn comes after the wait for the turn, to which the second bound must not apply.
+	boundTurn = "SELECT set_config('idle_in_transaction_session_timeout', '10s', true), set_config('lock_timeout', '100ms', true)"
 	// beginLate begins a transaction that takes its turn later, and has read nothing by then.
 	beginLate = "BEGIN ISOLATION LEVEL READ COMMITTED"
 )
@@ -169,10 +173,11 @@ func (e *postgresEngine) away(err error) bool {
 	return pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// serializationFailure: SQLSTATE class 40, serialization_failure and deadlock_detected.
+// serializationFailure: SQLSTATE class 40, serialization_failure and deadlock_detected, and
+// lock_not_available (boundTurn).
 func serializationFailure(err error) bool {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01")
+	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01" || e.Code == "55P03")
 }
 
 func (e *postgresEngine) duplicate(err error) (string, bool) {

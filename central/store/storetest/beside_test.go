@@ -130,6 +130,66 @@ func TestGroupsBesideThatMeet(t *testing.T) {
 	}
 }
 
+// A replica that adds, in its turn, what another has added that waits for its own, lets that one
+// go first at once. It must not be the server that finds the circle: that takes it a second, in
+// which nobody writes, and longer where it is told to.
+func TestSameNameInTurnAndBeside(t *testing.T) {
+	if postgresErr != nil {
+		t.Fatal(postgresErr)
+	}
+	url := postgres.Database(t)
+	w := takeTurn(t, url)
+	patient(t, url)
+	errs := make(chan error, 2)
+	insert := func(s *store.Store, readFirst bool) {
+		go func() {
+			errs <- s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+				if readFirst {
+					if _, err := tx.Node(ctx, "another"); !errors.Is(err, store.ErrNotFound) {
+						return fmt.Errorf("a node that is not there: %w", err)
+					}
+				}
+				return tx.InsertNode(ctx, NewNode("same"))
+			})
+		}()
+	}
+	insert(Open(t, url), true)
+	w.awaited(t, 1)
+	insert(Open(t, url), false) // its row is there, and its turn comes after the other's
+	w.awaited(t, 2)
+	if err := w.tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for range cap(errs) {
+		var taken *store.DuplicateError
+		select {
+		case err := <-errs:
+			if err == nil {
+				made++
+			} else if !errors.As(err, &taken) || taken.Value != "same" {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("two that add the same name wait for each other")
+		}
+	}
+	expect(t, "nodes made", made, 1)
+}
+
+// patient has the server look for circles of those who wait after an hour only.
+func patient(t *testing.T, url string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{c.Config().Database}.Sanitize()+" SET deadlock_timeout = '1h'"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Replicas that add rows beside each other, of which some are the same, do each once, and
 // number what they did without gaps.
 func TestReplicasBesideEachOther(t *testing.T) {
