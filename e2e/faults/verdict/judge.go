@@ -2,7 +2,9 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/ironyard/ironyard/e2e/faults/witness"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -55,9 +57,9 @@ func (j *judge) newest(node string) *Work {
 }
 
 // owners holds what must be true of the versions of a node's work document: a work's
-// epoch never goes back and grows when the owner changes, giving it away excepted. A
-// version that was seen before is one that a server shows again which is catching up
-// after it had lost its disk.
+// epoch never goes back and grows when the owner changes, giving it away excepted. What
+// counts is the order in which they were written: a server that is catching up after it had lost its
+// disk shows them all again, those too that nobody saw when they were new.
 func (j *judge) owners() {
 	type last struct {
 		id, owner string
@@ -68,7 +70,9 @@ func (j *judge) owners() {
 		revision, epoch, seq uint64
 	}
 	seen, before := map[string]last{}, map[version]bool{}
-	for _, s := range j.Sights {
+	sights := slices.Clone(j.Sights)
+	slices.SortStableFunc(sights, func(a, b witness.Sight) int { return a.Written.Compare(b.Written) })
+	for _, s := range sights {
 		this := version{s.Node, s.Doc.ID, s.Doc.Owner, s.Revision, s.Doc.Epoch, s.Doc.Seq}
 		if s.Gone || s.Revision != 0 && before[this] {
 			continue

@@ -53,6 +53,26 @@ func TestSoundEvidence(t *testing.T) {
 	}
 }
 
+// A version that nobody saw when it was new, and that comes after newer ones from a server
+// that catches up, is nobody's fault; one that was written after them is.
+func TestLateSight(t *testing.T) {
+	written := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	e := sound()
+	for i := range e.Sights {
+		e.Sights[i].Written, e.Sights[i].Revision = written.Add(time.Duration(i)*time.Second), uint64(10*i+1)
+	}
+	late := e.Sights[0]
+	late.Revision, late.Written = 5, written.Add(time.Millisecond)
+	e.Sights = append(e.Sights, late)
+	if found := Judge(e); len(found) > 0 {
+		t.Errorf("blamed: %q", found)
+	}
+	e.Sights[3].Written = written.Add(time.Hour)
+	if found := strings.Join(Judge(e), "\n"); !strings.Contains(found, "went back from epoch 2") {
+		t.Errorf("an old epoch written anew was not found; blamed is %q", found)
+	}
+}
+
 // Each way of going wrong is found, and by its name.
 func TestEachViolationIsFound(t *testing.T) {
 	for _, c := range []struct {

@@ -27,6 +27,7 @@ type Sight struct {
 	Site     string        `json:"site"`
 	Node     string        `json:"node"`
 	Revision uint64        `json:"revision"`
+	Written  time.Time     `json:"written"`        // by the bus' clock; At may be much later
 	Gone     bool          `json:"gone,omitempty"` // the key was removed
 	Doc      work.Document `json:"doc,omitzero"`
 }
@@ -105,7 +106,7 @@ func (w *Witness) read(ctx context.Context, site string, watch jetstream.KeyWatc
 }
 
 func (w *Witness) note(site string, e jetstream.KeyValueEntry) {
-	s := Sight{At: time.Now(), Site: site, Node: bus.NodeOfKey(e.Key()), Revision: e.Revision(), Gone: e.Operation() != jetstream.KeyValuePut}
+	s := Sight{At: time.Now(), Site: site, Node: bus.NodeOfKey(e.Key()), Revision: e.Revision(), Written: e.Created(), Gone: e.Operation() != jetstream.KeyValuePut}
 	if !s.Gone && json.Unmarshal(e.Value(), &s.Doc) != nil {
 		return
 	}
