@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/agent/pid1"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
+	"github.com/ironyard/ironyard/protocol/release"
 )
 
 // Main runs the agent with these arguments and returns the exit status.
@@ -68,7 +69,7 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	if err != nil {
 		return end, err
 	}
-	log.Info("ironyard agent", "version", Version, "boot_id", bootID, "rackd", f.APIURL)
+	log.Info("ironyard agent", "version", release.Version, "boot_id", bootID, "rackd", f.APIURL)
 
 	urls, err := cmdline.ParseURLs(f.APIURL)
 	if err != nil {

@@ -17,9 +17,6 @@ import (
 	"github.com/ironyard/ironyard/agent/efiboot"
 )
 
-// Version is the agent's version, as heartbeats tell it.
-const Version = "0.1.0"
-
 // RamdiskFlag tells the agent that it owns the machine.
 const RamdiskFlag = "--ramdisk"
 

@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/release"
 )
 
 // parts is what serve puts together.
@@ -66,7 +67,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 		},
 	})...)
 	defer runner.Close()
-	api := &commandapi.Server{Runner: runner, Token: p.id.Token, Version: Version, StartedAt: time.Now().UTC(), Log: p.log}
+	api := &commandapi.Server{Runner: runner, Token: p.id.Token, Version: release.Version, StartedAt: time.Now().UTC(), Log: p.log}
 	server := &http.Server{
 		Handler: api.Handler(), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}},
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -79,7 +80,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 
 	beating, stopBeating := context.WithCancel(ctx)
 	heart := &session.Heart{Log: p.log, Rackd: p.client, Commands: runner, Identity: p.id, Beat: agentapi.Heartbeat{
-		CallbackURL: callback, AgentVersion: Version, AgentToken: p.id.Token, AgentVerifyCA: pem, BootID: p.bootID,
+		CallbackURL: callback, AgentVersion: release.Version, AgentToken: p.id.Token, AgentVerifyCA: pem, BootID: p.bootID,
 	}}
 	beat := make(chan struct{})
 	crew.Go(func() { defer close(beat); heart.Run(beating) })

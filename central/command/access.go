@@ -15,7 +15,7 @@ import (
 type access struct {
 	Auth          []string `help:"How callers say who they are, asked in order: noauth (everybody administers), http_basic, oidc, keystone; may be repeated." enum:"noauth,http_basic,oidc,keystone" default:"noauth" env:"CENTRAL_AUTH" group:"Access"`
 	Htpasswd      string   `help:"http_basic: file of users, bcrypt only, as 'htpasswd -B' writes it. All administer. Read again when it changes." type:"path" env:"CENTRAL_HTPASSWD" group:"Access"`
-	AuthCA        string   `help:"Authorities, PEM, of the issuer's and Keystone's certificates. Default: the system's." name:"auth-ca" type:"existingfile" env:"CENTRAL_AUTH_CA" group:"Access"`
+	AuthCA        string   `help:"Authorities, PEM, of the issuer's and Keystone's certificates. Default: the system's." name:"auth-ca" type:"existingfile" placeholder:"FILE" env:"CENTRAL_AUTH_CA" group:"Access"`
 	Policy        string   `help:"File that replaces default rules, YAML or JSON, with Ironic's names and oslo.policy's expressions. Read again when it changes." type:"path" env:"CENTRAL_POLICY" group:"Access"`
 	NoSelfService bool     `help:"Projects' administrators may not enrol and delete nodes of their own." env:"CENTRAL_NO_SELF_SERVICE" group:"Access"`
 
@@ -32,7 +32,7 @@ type access struct {
 	KeystonePublicURL     string        `help:"keystone: the URL that clients are told. Default: the same." name:"keystone-public-url" env:"CENTRAL_KEYSTONE_PUBLIC_URL" placeholder:"URL" group:"Access"`
 	KeystoneUser          string        `help:"keystone: account that may validate tokens." name:"keystone-user" default:"ironic" env:"CENTRAL_KEYSTONE_USER" group:"Access"`
 	KeystoneUserDomain    string        `help:"keystone: its domain." name:"keystone-user-domain" default:"Default" env:"CENTRAL_KEYSTONE_USER_DOMAIN" group:"Access"`
-	KeystonePasswordFile  string        `help:"keystone: file with its password." name:"keystone-password-file" type:"existingfile" env:"CENTRAL_KEYSTONE_PASSWORD_FILE" group:"Access"`
+	KeystonePasswordFile  string        `help:"keystone: file with its password." name:"keystone-password-file" type:"existingfile" placeholder:"FILE" env:"CENTRAL_KEYSTONE_PASSWORD_FILE" group:"Access"`
 	KeystoneProject       string        `help:"keystone: project that it acts in; empty: it acts on the system." name:"keystone-project" env:"CENTRAL_KEYSTONE_PROJECT" group:"Access"`
 	KeystoneProjectDomain string        `help:"keystone: the project's domain." name:"keystone-project-domain" default:"Default" env:"CENTRAL_KEYSTONE_PROJECT_DOMAIN" group:"Access"`
 	KeystoneRemember      time.Duration `help:"keystone: how long a token counts as good without asking again, and so how long a revoked one works." name:"keystone-remember" default:"5m" env:"CENTRAL_KEYSTONE_REMEMBER" group:"Access"`

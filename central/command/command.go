@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/heap"
+	"github.com/ironyard/ironyard/protocol/release"
 )
 
 const manual = `central is Ironyard's control plane.
@@ -38,21 +39,25 @@ Without --auth it serves everybody, and only on a loopback address:
 
   central serve … --listen :6385 --tls-cert api.pem --tls-key api.key --auth http_basic --htpasswd /etc/ironyard/users
 
-'ironyard dev' runs central, a bus and a rackd in one process, with nothing to prepare.`
+'ironyard dev' runs central, a bus and a rackd in one process, with nothing to prepare.
+
+Exit codes: 0 done, or ended by SIGTERM; 1 it failed, and standard error says why; 80 the command line is none.`
 
 type flags struct {
 	Serve   serve         `cmd:"" help:"Run central until SIGTERM."`
 	Migrate migrate       `cmd:"" help:"Bring the database's schema up to date, and end. 'serve' does so too when it starts."`
 	Key     keyCommand    `cmd:"" help:"Make a secret key, or bring the database under a new one."`
-	Token   tokenCommand  `cmd:"" help:"Make the tokens with which servers and rackds join the fleet."`
-	Member  memberCommand `cmd:"" help:"Put members out of the fleet."`
+	Token   tokenCommand  `cmd:"" help:"Make, list and revoke the tokens with which servers and rackds join the fleet."`
+	Member  memberCommand `cmd:"" help:"List the fleet's members, and put them out."`
 
 	LogJSON bool `help:"Log JSON." env:"CENTRAL_LOG_JSON" name:"log-json"`
 	Debug   bool `help:"Log more." env:"CENTRAL_DEBUG"`
+
+	Version kong.VersionFlag `help:"Print the version and end."`
 }
 
 type database struct {
-	Database string `help:"sqlite:PATH on one machine, or postgres://… for PostgreSQL and CockroachDB." required:"" env:"CENTRAL_DATABASE" placeholder:"URL"`
+	Database string `help:"sqlite:PATH on one machine, or postgres://… for PostgreSQL and CockroachDB. A command line can be read by all on the machine: give a password by the variable, or in PGPASSFILE's file." required:"" env:"CENTRAL_DATABASE" placeholder:"URL"`
 }
 
 type serve struct {
@@ -64,8 +69,8 @@ type serve struct {
 	access
 	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
 	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
-	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" env:"CENTRAL_TLS_CERT"`
-	TLSKey         string        `help:"Its key, PEM." type:"existingfile" env:"CENTRAL_TLS_KEY"`
+	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
+	TLSKey         string        `help:"Its key, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_KEY"`
 	EnrolListen    string        `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
 	InsecureNoAuth bool          `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
 	NoRamdisk      bool          `help:"Do not serve agents in ramdisks (lookup, heartbeat, continue_inspection): they get 403." name:"no-ramdisk-endpoints" env:"CENTRAL_NO_RAMDISK_ENDPOINTS"`
@@ -77,8 +82,8 @@ type serve struct {
 	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
 
 	Bus          string   `help:"URL of the hub, or of the only site's server." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222" group:"Bus"`
-	BusCreds     string   `help:"Credentials file for it." type:"existingfile" env:"CENTRAL_BUS_CREDS" group:"Bus"`
-	BusTokenFile string   `help:"File with a token for it." type:"existingfile" env:"CENTRAL_BUS_TOKEN_FILE" group:"Bus"`
+	BusCreds     string   `help:"Credentials file for it." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_CREDS" group:"Bus"`
+	BusTokenFile string   `help:"File with a token for it." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_TOKEN_FILE" group:"Bus"`
 	Site         []string `help:"A site, by its JetStream domain, and the conductor groups that it serves; may be repeated. One without groups serves all others. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
 	Failover     []string `help:"Conductor groups, of the same site, whose rackds serve a group's nodes while none of its own lives, in order; may be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
 	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
@@ -97,7 +102,7 @@ func Main() {
 		os.Exit(1)
 	}
 	var f flags
-	k := kong.Parse(&f, kong.Name("central"), kong.Description(manual), kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true}))
+	k := kong.Parse(&f, kong.Name("central"), kong.Description(manual), kong.Vars{"version": "central " + release.Text()}, kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true}))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	go heap.Keep(ctx)

@@ -17,7 +17,7 @@ import (
 const keyVariable = "CENTRAL_KEY"
 
 type keyFile struct {
-	KeyFile string `help:"File with the key that closes secrets in the database ('central key' makes one); further lines are older keys, which still open. Default: the variable CENTRAL_KEY." type:"existingfile" env:"CENTRAL_KEY_FILE"`
+	KeyFile string `help:"File with the key that closes secrets in the database ('central key' makes one); further lines are older keys, which still open. Default: the variable CENTRAL_KEY." type:"existingfile" placeholder:"FILE" env:"CENTRAL_KEY_FILE"`
 }
 
 // key reads the fleet's key from the file or the environment.

@@ -40,6 +40,7 @@ type tokenCommand struct {
 	Hub    hubTokens   `cmd:"" help:"Make tokens for the hub's servers, one each."`
 	Bus    busTokens   `cmd:"" help:"Make tokens for a site's NATS servers, one each: one server, or three."`
 	Rackd  rackdToken  `cmd:"" help:"Make a token for a rackd."`
+	List   listTokens  `cmd:"" help:"Show the tokens that can still be used; the secrets are in no list."`
 	Revoke revokeToken `cmd:"" help:"Make a token worthless that nobody has used."`
 }
 
@@ -47,7 +48,7 @@ type tokenCommand struct {
 type making struct {
 	authority
 	URL     string        `help:"Where joiners find central's --enrol-listen." required:"" env:"CENTRAL_ENROL_URL" placeholder:"https://HOST:6387"`
-	TLSCert string        `help:"The certificate that central shows there, if it is not the fleet's own; PEM. Joiners trust the last in the file." type:"existingfile" env:"CENTRAL_TLS_CERT"`
+	TLSCert string        `help:"The certificate that central shows there, if it is not the fleet's own; PEM. Joiners trust the last in the file." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
 	Life    time.Duration `help:"How long a token works." default:"24h"`
 }
 
@@ -155,7 +156,7 @@ func (c *rackdToken) Run(ctx context.Context, out io.Writer) error {
 
 type revokeToken struct {
 	authority
-	ID string `arg:"" help:"The token's id, as it was printed."`
+	ID string `arg:"" help:"The token's id, as it was printed and 'central token list' shows it."`
 }
 
 // Run is called by kong.
@@ -164,13 +165,14 @@ func (c *revokeToken) Run(ctx context.Context) error {
 }
 
 type memberCommand struct {
+	List   listMembers  `cmd:"" help:"Show who belongs to the fleet, and until when if it does not renew."`
 	Revoke revokeMember `cmd:"" help:"Put a member out: it renews nothing, and its site's servers refuse it from their next renewal on."`
 }
 
 type revokeMember struct {
 	authority
 	Role string `arg:"" enum:"hub,bus,rackd" help:"hub, bus or rackd."`
-	Name string `arg:"" help:"Its name."`
+	Name string `arg:"" help:"Its name, as 'central member list' shows it."`
 }
 
 // Run is called by kong.

@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/ironyard/ironyard/protocol/heap"
+	"github.com/ironyard/ironyard/protocol/release"
 )
 
 const manual = `ironyard is the operator's command of Ironyard, bare-metal provisioning with Ironic's API.
@@ -34,12 +35,14 @@ type commands struct {
 	Site siteCommand `cmd:"" help:"Join a fleet, and run the NATS servers of its hub and sites."`
 
 	Debug bool `help:"Log more."`
+
+	Version kong.VersionFlag `help:"Print the version and end."`
 }
 
 // Main runs ironyard and exits.
 func Main() {
 	var c commands
-	k := kong.Parse(&c, kong.Name("ironyard"), kong.Description(manual), kong.UsageOnError())
+	k := kong.Parse(&c, kong.Name("ironyard"), kong.Description(manual), kong.Vars{"version": "ironyard " + release.Text()}, kong.UsageOnError())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	go heap.Keep(ctx)

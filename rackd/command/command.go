@@ -24,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/protocol/membership"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/release"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/daemon"
 )
@@ -34,16 +35,18 @@ It connects to its site's bus, takes the nodes that the ring gives it, and serve
 scripts, images, and the agents that call from the ramdisk. It keeps no state of its own besides DHCP leases and the
 image cache: stop it, and another rackd of the conductor group goes on with its work.
 
-Machines are served on --interface at --address. Without --interface it runs nodes of fake-hardware only.`
+Machines are served on --interface at --address. Without --interface it runs nodes of fake-hardware only.
+
+Exit codes: 0 ended by SIGTERM; 1 it failed, and standard error says why; 80 the command line is none.`
 
 type flags struct {
 	Name    string   `help:"This rackd's name, unique in the fleet." default:"${hostname}" env:"RACKD_NAME"`
 	Group   string   `help:"Conductor group." env:"RACKD_GROUP"`
-	Member  string   `help:"Folder that 'ironyard site join' made: name, group, bus, certificates and keys come from there." env:"RACKD_MEMBER" type:"existingdir"`
+	Member  string   `help:"Folder that 'ironyard site join' made: name, group, bus, certificates and keys come from there." env:"RACKD_MEMBER" type:"existingdir" placeholder:"FOLDER"`
 	Bus     string   `help:"URL of the site's bus." env:"RACKD_BUS" placeholder:"nats://HOST:4222"`
-	BusAuth string   `help:"File with the bus's token." env:"RACKD_BUS_TOKEN_FILE" type:"existingfile" name:"bus-token-file"`
+	BusAuth string   `help:"File with the bus's token." env:"RACKD_BUS_TOKEN_FILE" type:"existingfile" placeholder:"FILE" name:"bus-token-file"`
 	Site    string   `help:"JetStream domain of the site; empty: the server's own." env:"RACKD_SITE"`
-	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it), and a line GROUP KEY for each group that this one stands in for." env:"RACKD_KEY_FILE" type:"existingfile" name:"key-file"`
+	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it), and a line GROUP KEY for each group that this one stands in for." env:"RACKD_KEY_FILE" type:"existingfile" placeholder:"FILE" name:"key-file"`
 	Data    string   `help:"Folder for leases and images." default:"/var/lib/rackd" env:"RACKD_DATA"`
 	Drivers []string `help:"Hardware types to enable; default: all." env:"RACKD_DRIVERS"`
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
@@ -58,14 +61,14 @@ type flags struct {
 	HTTPPort     int          `help:"Port of boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
 	AgentPort    int          `help:"Port where agents call." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
 	BootPrograms string       `help:"Folder with undionly.kpxe, snponly.efi and their kin." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
-	Kernel       string       `help:"Kernel of the ramdisk." env:"RACKD_KERNEL" group:"Machines"`
-	Ramdisk      string       `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" group:"Machines"`
+	Kernel       string       `help:"Kernel of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
+	Ramdisk      string       `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
 	KernelParams string       `help:"Kernel parameters added for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
 	Discovery    bool         `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
 	CacheGiB     float64      `name:"cache-gib" help:"Size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
-	ImageDirs    []string     `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" group:"Machines"`
+	ImageDirs    []string     `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER,…" group:"Machines"`
 
-	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline"`
+	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
 	HeartbeatTimeout time.Duration            `help:"Agents call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
 	PowerSync        time.Duration            `help:"How often idle nodes' power is read; 0: never." default:"120s" env:"RACKD_POWER_SYNC" group:"Work"`
 	PowerRecovery    time.Duration            `help:"How often the BMC of a node is tried again that is in maintenance because its power could not be read." default:"300s" env:"RACKD_POWER_RECOVERY" group:"Work"`
@@ -77,13 +80,15 @@ type flags struct {
 
 	LogJSON bool `help:"Log JSON." env:"RACKD_LOG_JSON" name:"log-json"`
 	Debug   bool `help:"Log more." env:"RACKD_DEBUG"`
+
+	Version kong.VersionFlag `help:"Print the version and end."`
 }
 
 // Main runs rackd and exits.
 func Main() {
 	host, _ := os.Hostname()
 	var f flags
-	kong.Parse(&f, kong.Name("rackd"), kong.Description(manual), kong.Vars{"hostname": host})
+	kong.Parse(&f, kong.Name("rackd"), kong.Description(manual), kong.Vars{"hostname": host, "version": "rackd " + release.Text()})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	go heap.Keep(ctx)

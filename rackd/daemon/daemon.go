@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/release"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/drivers"
@@ -33,9 +34,6 @@ import (
 	"github.com/ironyard/ironyard/rackd/powersync"
 	"github.com/ironyard/ironyard/rackd/view"
 )
-
-// Version is what ALIVE and the metrics show.
-const Version = "0.1.0"
 
 // rackd is what Run holds together.
 type rackd struct {
@@ -118,7 +116,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	self := bus.Member{Name: c.Name, Group: c.Group, Version: Version, Documents: node.Format, Drivers: hardware.Describe()}
+	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: hardware.Describe()}
 	if c.Rack != nil {
 		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
 		if r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
