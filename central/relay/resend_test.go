@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -226,12 +230,28 @@ func TestClaimedAndUnsentIsNew(t *testing.T) {
 			gone <- f.site.JS.DeleteStream(context.WithoutCancel(t.Context()), works.CachedInfo().Config.Name)
 		}
 	})
-	f.follow(relay.New(relay.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: discard,
+	counted := metrics.New(f.store.Statements)
+	f.follow(relay.New(relay.Config{Store: f.store, Key: f.key, Metrics: counted, Log: discard,
 		SiteOf: func(string) string { return "" }, Tick: 10 * time.Millisecond, Takeover: time.Nanosecond, Look: 50 * time.Millisecond,
 		Settle: time.Hour, Drained: func(context.Context, *bus.Site) error { return nil }}))
 	n := f.enroll("n", "")
 	key := bus.NodeKey("", n.UUID)
 	f.eventually("enrolled", f.site.Nodes, key, func(body []byte) bool { return body != nil })
+	failures := func() (sum float64) {
+		page := httptest.NewRecorder()
+		counted.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for line := range strings.Lines(page.Body.String()) {
+			var n float64
+			if name, value, _ := strings.Cut(line, "} "); strings.HasPrefix(name, "ironyard_central_relay_errors_total{") {
+				if _, err := fmt.Sscan(value, &n); err != nil {
+					t.Errorf("%q: %v", line, err)
+				}
+			}
+			sum += n
+		}
+		return sum
+	}
+	before := failures()
 	armed.Store(true)
 	w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
 	select {
@@ -245,7 +265,13 @@ func TestClaimedAndUnsentIsNew(t *testing.T) {
 	if claims, err := f.store.Claims(t.Context(), "", []string{w.ID}); err != nil || claims[w.ID] == 0 {
 		t.Errorf("the work is not claimed: %v, %v", claims, err)
 	}
-	time.Sleep(time.Second) // some attempts find nobody
+	// The attempt that has the claim finds nobody. Others seldom follow: without its bucket a site
+	// has to be opened again before anything is sent there.
+	for end := time.Now().Add(patience); failures() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the attempt to send the claimed work does not end")
+		}
+	}
 	if _, err := f.site.JS.CreateStream(t.Context(), works.CachedInfo().Config); err != nil {
 		t.Fatal(err)
 	}
