@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -90,27 +90,9 @@ func checkDriveObject(v microversion.Version, drive map[string]any) error {
 // drives are kept; before is what instance_info was, nil for a new node. Whether it is a
 // drive shows when the node is deployed, as in Ironic.
 func (s *Server) keepDrive(ctx context.Context, tx *store.Tx, n *store.Node, before map[string]any) error {
-	value := n.InstanceInfo[store.DriveKey]
-	switch {
-	case value == nil || value == "":
-		if before[store.DriveKey] == nil {
-			return nil
-		}
-		return tx.DropConfigDrive(ctx, n.UUID)
-	case value == store.DriveKept && before[store.DriveKey] == store.DriveKept:
-		return nil
-	case value == store.DriveKept:
-		return wire.Invalid("instance_info/configdrive is the mask that answers show for a config drive, not a config drive")
+	err := tx.KeepDrive(ctx, n, before[store.DriveKey], s.Key)
+	if errors.Is(err, store.ErrDriveMask) {
+		return wire.Invalid("%v", store.ErrDriveMask)
 	}
-	text, isText := value.(string)
-	if !isText {
-		encoded, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("config drive of node %s: %w", n.UUID, err)
-		}
-		text = string(encoded)
-	}
-	n.InstanceInfo = maps.Clone(n.InstanceInfo)
-	n.InstanceInfo[store.DriveKey] = store.DriveKept
-	return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: n.UUID, Drive: s.Key.Seal(n.UUID, text)})
+	return err
 }

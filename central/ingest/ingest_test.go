@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -31,11 +32,16 @@ type fixture struct {
 	store  *store.Store
 	site   *bus.Site
 	ingest *ingest.Ingest
+	key    *seal.Key
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), site: bustest.Open(t)}
-	f.ingest = ingest.New(ingest.Config{Store: f.store, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler)})
+	key, err := seal.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), site: bustest.Open(t), key: key}
+	f.ingest = ingest.New(ingest.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler)})
 	return f
 }
 

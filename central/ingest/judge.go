@@ -34,7 +34,11 @@ func (g *Ingest) judge(ctx context.Context, tx *store.Tx, nodes map[string]*stor
 		if err != nil {
 			return nil, err
 		}
+		drive := s.Node.InstanceInfo[store.DriveKey]
 		err = g.cfg.Inspection.Run(s, rules)
+		if err == nil {
+			err = g.keepDrive(ctx, tx, s, drive)
+		}
 		if failure, ok := errors.AsType[*inspection.Failure](err); ok {
 			disappoint(nodes[id], e, failure, fx)
 		} else if err = saveSubject(ctx, tx, s); err != nil {
@@ -104,6 +108,19 @@ func (g *Ingest) subject(ctx context.Context, tx *store.Tx, id string) (*inspect
 		}
 	}
 	return s, nil
+}
+
+// keepDrive puts a config drive that a rule has set where drives are kept; before is what stood
+// in its place.
+func (g *Ingest) keepDrive(ctx context.Context, tx *store.Tx, s *inspection.Subject, before any) error {
+	if !s.NodeChanged || g.cfg.Key == nil { // without a key no rule has touched instance_info
+		return nil
+	}
+	err := tx.KeepDrive(ctx, s.Node, before, g.cfg.Key)
+	if errors.Is(err, store.ErrDriveMask) {
+		return &inspection.Failure{Reason: store.ErrDriveMask.Error()}
+	}
+	return err
 }
 
 // disappoint makes a node's inspection one that has failed.

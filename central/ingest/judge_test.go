@@ -105,6 +105,35 @@ func TestInspectionIsProcessed(t *testing.T) {
 	}
 }
 
+// TestARulesConfigDriveIsSealed holds that a config drive that a rule sets is kept as one that a
+// client sets is, and that the mask of one is refused.
+func TestARulesConfigDriveIsSealed(t *testing.T) {
+	f := newFixture(t)
+	f.rule(1, nil, []any{op("set-attribute", "instance_info/configdrive", "words that nobody shall read")})
+	n, w := f.inspect("n")
+	f.follow()
+	e := about(w, work.WorkEnded, 1)
+	f.end(&e, machine())
+	if got := f.node(n.UUID); got.ProvisionState != provision.Manageable || got.InstanceInfo[store.DriveKey] != store.DriveKept {
+		t.Errorf("state %q, error %q, instance_info %v", got.ProvisionState, got.LastError, got.InstanceInfo)
+	}
+	kept, err := f.store.ConfigDrives(t.Context(), "", 2)
+	if err != nil || len(kept) != 1 || kept[0].Node != n.UUID {
+		t.Fatalf("drives %+v, error %v", kept, err)
+	}
+	if drive, err := f.key.Open(n.UUID, kept[0].Drive); err != nil || drive != "words that nobody shall read" || kept[0].Drive == drive {
+		t.Errorf("kept %q, which holds %q, error %v", kept[0].Drive, drive, err)
+	}
+
+	f.rule(0, nil, []any{op("set-attribute", "instance_info/configdrive", store.DriveKept)})
+	m, w := f.inspect("m")
+	e = about(w, work.WorkEnded, 1)
+	f.end(&e, machine())
+	if got := f.node(m.UUID); got.ProvisionState != provision.InspectFail || !strings.Contains(got.LastError, "mask") || got.InstanceInfo[store.DriveKey] != nil {
+		t.Errorf("state %q, error %q, instance_info %v", got.ProvisionState, got.LastError, got.InstanceInfo)
+	}
+}
+
 // TestWhatARamdiskSendsIsKept holds that an inventory is shown as it was sent, with what
 // nobody here knows, and that hooks find and keep what was sent beside it; until the next.
 func TestWhatARamdiskSendsIsKept(t *testing.T) {

@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 )
 
 // DriveKey is the key of a node's instance_info that stands for its config drive, DriveKept
@@ -64,6 +67,43 @@ func (tx *Tx) SetConfigDrive(ctx context.Context, d *ConfigDrive) error {
 		return fmt.Errorf("keep the config drive of node %s: %w", d.Node, err)
 	}
 	return nil
+}
+
+// ErrDriveMask says that what was to be kept as a config drive is what answers show for one.
+var ErrDriveMask = errors.New("instance_info/configdrive is the mask that answers show for a config drive, not a config drive")
+
+// Sealer makes of a node's secret what may be stored. A *seal.Key is one.
+type Sealer interface {
+	Seal(node, plain string) string
+}
+
+// KeepDrive puts the config drive that was written into n's instance_info where drives are
+// kept, sealed; before is what stood there, nil for nothing. The caller writes n in the same
+// transaction. ErrDriveMask: it is no drive, nothing has changed.
+func (tx *Tx) KeepDrive(ctx context.Context, n *Node, before any, sealer Sealer) error {
+	value := n.InstanceInfo[DriveKey]
+	switch {
+	case value == nil || value == "":
+		if before == nil {
+			return nil
+		}
+		return tx.DropConfigDrive(ctx, n.UUID)
+	case value == DriveKept && before == DriveKept:
+		return nil
+	case value == DriveKept:
+		return ErrDriveMask
+	}
+	text, isText := value.(string)
+	if !isText {
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("config drive of node %s: %w", n.UUID, err)
+		}
+		text = string(encoded)
+	}
+	n.InstanceInfo = maps.Clone(n.InstanceInfo)
+	n.InstanceInfo[DriveKey] = DriveKept
+	return tx.SetConfigDrive(ctx, &ConfigDrive{Node: n.UUID, Drive: sealer.Seal(n.UUID, text)})
 }
 
 // DropConfigDrive forgets a node's config drive; it is no error that there is none.
