@@ -23,7 +23,7 @@ var portTable = fields.New("port",
 	fields.Bool("is_smartnic", 53, false, func(p *store.Port) *bool { return &p.IsSmartNIC }).KeepNull(func(p *store.Port) fields.Empties { return &p.EmptyTexts }).Write().Sort(),
 	fields.Object("local_link_connection", 19, func(p *store.Port) *map[string]any { return &p.LocalLinkConnection }).Write().Where(checkLink),
 	fields.Text("name", 88, func(p *store.Port) *string { return &p.Name }).KeepEmpty(func(p *store.Port) fields.Empties { return &p.EmptyTexts }).Write().Early(fields.Patching).Max(255).Sort(),
-	fields.UUID("node_uuid", 1, func(p *store.Port) *string { return &p.Node }).Write().Must(),
+	fields.UUID("node_uuid", 1, func(p *store.Port) *string { return &p.Node }).Write().Must().Keep(), // which belongs to a node always
 	fields.Text("physical_network", 34, func(p *store.Port) *string { return &p.PhysicalNetwork }).Write().Max(64).Where(notEmpty).Sort(),
 	fields.UUID("portgroup_uuid", 24, func(p *store.Port) *string { return &p.PortgroupUUID }).Write(),
 	fields.Bool("pxe_enabled", 19, true, func(p *store.Port) *bool { return &p.PXEEnabled }).Write().Sort(),

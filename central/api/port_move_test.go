@@ -27,7 +27,6 @@ func TestPortMoves(t *testing.T) {
 		{400, "PATCH", one, "1.115", moveTo(nobodyID)},
 		{400, "PATCH", one, "1.115", moveTo("n2")},
 		{400, "PATCH", one, "1.115", moveTo(otherID)}, // its portgroup stays
-		{400, "PATCH", one, "1.115", `[{"op":"remove","path":"/node_uuid"}]`},
 	})
 	b.want(200, "PATCH", one, "1.115", `[{"op":"remove","path":"/portgroup_uuid"}]`)
 	b.move("n2", provision.Available, provision.NoState, nil)

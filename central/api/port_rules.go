@@ -15,7 +15,9 @@ import (
 var placedBy = []string{"node_uuid", "portgroup_uuid", "pxe_enabled", "physical_network"}
 
 // checkPort checks what the fields of a port cannot check alone. before is nil for a new one.
-func checkPort(ctx context.Context, tx *store.Tx, before, p *store.Port) error {
+// alone says that its portgroup must be one whose ports work by themselves: Ironic asks for that
+// where a new port says that it boots from the network, and where the network interface minds.
+func checkPort(ctx context.Context, tx *store.Tx, before, p *store.Port, alone bool) error {
 	if p.PortgroupUUID == "" {
 		return nil
 	}
@@ -27,7 +29,7 @@ func checkPort(ctx context.Context, tx *store.Tx, before, p *store.Port) error {
 		return err
 	case group.Node != p.Node:
 		return wire.Invalid("Port can not be added to a portgroup belonging to a different node.")
-	case p.PXEEnabled && !group.StandalonePortsSupported:
+	case alone && !group.StandalonePortsSupported:
 		return conflict("Port group %s doesn't support standalone ports. This port cannot be created as a member of that portgroup as the "+
 			"port's 'pxe_enabled' field was set to True.", group.UUID)
 	}

@@ -43,6 +43,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 			return err
 		}
 	}
+	_, asked := body["pxe_enabled"]
 	p := &store.Port{PXEEnabled: true, AvailableForDynamicPortgroup: true, Extra: map[string]any{}, LocalLinkConnection: map[string]any{}, InternalInfo: map[string]any{}}
 	if err := portTable.CreateBelow(r.Version, body, p, found); err != nil {
 		return Reply{}, err
@@ -61,7 +62,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkLinkVersion(r, p), checkPort(ctx, tx, nil, p)); err != nil {
+		if err := errors.Join(checkLinkVersion(r, p), checkPort(ctx, tx, nil, p, asked && p.PXEEnabled)); err != nil {
 			return err
 		}
 		if err := tx.InsertPort(ctx, p); err != nil {
@@ -120,11 +121,11 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 				return err
 			}
 		}
-		if err := checkPortChange(r, to, &before, p); err != nil {
-			return err
-		}
 		if p.PortgroupUUID != "" && p.PortgroupUUID == before.PortgroupUUID && r.Version >= portgroupNetworkSince && slices.Contains(touched, "physical_network") {
 			return wire.Invalid("physical_network cannot be changed while the port belongs to a portgroup.")
+		}
+		if err := checkPortChange(r, to, &before, p); err != nil {
+			return err
 		}
 		if slices.Contains(touched, "local_link_connection") || slices.Contains(touched, "is_smartnic") {
 			if err := checkLinkVersion(r, p); err != nil {
@@ -132,7 +133,7 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 			}
 		}
 		if slices.ContainsFunc(touched, func(name string) bool { return slices.Contains(placedBy, name) }) {
-			if err := checkPort(ctx, tx, &before, p); err != nil {
+			if err := checkPort(ctx, tx, &before, p, p.PXEEnabled && to.Interfaces["network"] != noopNetwork); err != nil {
 				return err
 			}
 		}

@@ -17,6 +17,8 @@ const (
 	// portgroupLinksSince brought the lists of ports below portgroups and of
 	// portgroups below nodes.
 	portgroupLinksSince microversion.Version = 24
+	// portgroupModeSince brought mode and properties.
+	portgroupModeSince = 26
 	// portgroupNetworkSince brought the physical network of portgroups, which is that of
 	// their ports.
 	portgroupNetworkSince microversion.Version = 102
@@ -34,10 +36,10 @@ var portgroupTable = fields.New("portgroup",
 	fields.Computed("dynamic_portgroup", 111, func(p *store.Portgroup) any { return p.Dynamic }).Sort(),
 	fields.Object("extra", 23, func(p *store.Portgroup) *map[string]any { return &p.Extra }).Write(),
 	fields.Computed("internal_info", 23, func(p *store.Portgroup) any { return mask(p.InternalInfo) }),
-	fields.Text("mode", 26, func(p *store.Portgroup) *string { return &p.Mode }).KeepEmpty(func(p *store.Portgroup) fields.Empties { return &p.EmptyTexts }).Write().Lenient().Max(255).Sort(),
-	fields.UUID("node_uuid", 23, func(p *store.Portgroup) *string { return &p.Node }).Write().Must(),
+	fields.Text("mode", portgroupModeSince, func(p *store.Portgroup) *string { return &p.Mode }).KeepEmpty(func(p *store.Portgroup) fields.Empties { return &p.EmptyTexts }).Write().Lenient().Max(255).Sort(),
+	fields.UUID("node_uuid", 23, func(p *store.Portgroup) *string { return &p.Node }).Write().Must().Keep(), // which belongs to a node always
 	fields.Text("physical_network", portgroupNetworkSince, func(p *store.Portgroup) *string { return &p.PhysicalNetwork }).KeepEmpty(func(p *store.Portgroup) fields.Empties { return &p.EmptyTexts }).Write().Early(fields.Posting|fields.Patching|fields.Asking|fields.Sorting).Max(64).Sort(),
-	fields.Object("properties", 26, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write().Lenient(),
+	fields.Object("properties", portgroupModeSince, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write().Lenient(),
 	fields.Bool("standalone_ports_supported", 23, true, func(p *store.Portgroup) *bool { return &p.StandalonePortsSupported }).Write().Sort(),
 	fields.Time("updated_at", 23, func(p *store.Portgroup) time.Time { return p.UpdatedAt }).Sort(),
 ).Strict().Order("uuid", "created_at", "updated_at", "address", "extra", "internal_info", "mode", "name", "properties",
@@ -73,7 +75,7 @@ func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 		},
 		id:    func(p *store.Portgroup) *string { return &p.UUID },
 		found: func(r *Request, p *store.Portgroup) error { return s.referenced(r, p.Node) },
-		check: s.checkPortgroup, mayRemove: s.mayRemovePortgroup,
+		check: s.checkPortgroup, mayPatch: mayPatchPortgroup, mayRemove: s.mayRemovePortgroup,
 		more: func(b []byte, r *Request, p *store.Portgroup) []byte {
 			return wire.AppendLinks(wire.AppendName(b, "ports"), r.Base, "portgroups/"+p.UUID+"/ports")
 		},

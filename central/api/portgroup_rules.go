@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
+	"github.com/ironyard/ironyard/central/api/patch"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
@@ -54,8 +56,6 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 		return wire.Invalid("Cannot create portgroup with invalid name '%.80s'", p.Name)
 	case !valid:
 		return wire.Invalid("Portgroup %s: Cannot change name to invalid name '%.80s'", r.Param(0), p.Name)
-	case p.Mode == "" && !p.EmptyTexts.Has("mode"):
-		return wire.Invalid("'mode' is a mandatory attribute and can not be removed")
 	}
 	if before != nil {
 		if before.Node != p.Node {
@@ -63,7 +63,7 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 				return err
 			}
 		}
-		if err := checkPortgroupChange(r, n, before, p); err != nil {
+		if err := checkPortgroupChange(r, n, p); err != nil {
 			return err
 		}
 		if err := checkMembers(ctx, tx, n, before, p); err != nil {
@@ -76,17 +76,25 @@ func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, b
 	return nil
 }
 
-// checkPortgroupChange refuses a change that the state of node n does not allow.
-func checkPortgroupChange(r *Request, n *store.Node, before, p *store.Portgroup) error {
-	switch {
-	case n.ProvisionState == provision.Inspecting && r.Version >= inspectWaitSince:
+// mayPatchPortgroup refuses to take the mode away. It may become null all the same.
+func mayPatchPortgroup(r *Request, ops []patch.Op, _ *store.Portgroup) error {
+	for _, op := range slices.Backward(ops) {
+		switch {
+		case op.Path != "/mode" || r.Version < portgroupModeSince:
+		case op.Kind == patch.Remove:
+			return wire.Invalid("'mode' is a mandatory attribute and can not be removed")
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// checkPortgroupChange refuses a change that the state of node n does not allow. Unlike those
+// of a port, address and physical network may change in every other state, as in Ironic.
+func checkPortgroupChange(r *Request, n *store.Node, p *store.Portgroup) error {
+	if n.ProvisionState == provision.Inspecting && r.Version >= inspectWaitSince {
 		return conflict("Cannot update portgroup %s on node %s while it is in state %q.", p.UUID, n.UUID, n.ProvisionState)
-	case before.Address != p.Address && inUse(n) && !n.Maintenance:
-		return conflict("Cannot update hardware address for portgroup %s as node %s is active or an instance UUID is associated, "+
-			"and it is not in maintenance mode.", p.UUID, n.UUID)
-	case before.PhysicalNetwork != p.PhysicalNetwork && !n.Maintenance && !n.ProvisionState.In(rewired):
-		return conflict("Portgroup %s can not have its physical_network updated unless node %s is in one of the states %s or in "+
-			"maintenance mode. Its state is %q.", p.UUID, n.UUID, words(rewired), n.ProvisionState)
 	}
 	return nil
 }

@@ -110,6 +110,12 @@ func TestPortgroup(t *testing.T) {
 		{400, "DELETE", one, "1.115", ""}, // it has a port
 		{400, "POST", one, "1.115", `{}`},
 	})
+	b.move(nodeID, provision.Active, provision.NoState, nil)
+	after := b.want(200, "PATCH", one, "1.115", `[{"op":"replace","path":"/mode","value":null},{"op":"remove","path":"/node_uuid"},`+
+		`{"op":"replace","path":"/address","value":"aa:bb:cc:dd:ee:77"},{"op":"replace","path":"/physical_network","value":"red"}]`).object(t)
+	if after["mode"] != nil || after["node_uuid"] != nodeID || after["address"] != "aa:bb:cc:dd:ee:77" || after["physical_network"] != "red" {
+		t.Errorf("patched to %v", after)
+	}
 	b.want(204, "DELETE", "/v1/ports/"+portID, "1.115", "")
 	b.want(204, "DELETE", "/v1/portgroups/bond0", "1.115", "")
 	b.want(404, "DELETE", one, "1.115", "")
@@ -129,7 +135,7 @@ func TestPortRules(t *testing.T) {
 	b.refused("/v1/ports?detail=true", []request{
 		{400, "POST", "/v1/ports", "1.115", made(`,"portgroup_uuid":"` + portID + `"`)},                       // no such group
 		{400, "POST", "/v1/ports", "1.115", made(`,"pxe_enabled":false,"portgroup_uuid":"` + nobodyID + `"`)}, // another node's
-		{409, "POST", "/v1/ports", "1.115", made(`,"portgroup_uuid":"` + groupID + `"`)},                      // pxe_enabled
+		{409, "POST", "/v1/ports", "1.115", made(`,"pxe_enabled":true,"portgroup_uuid":"` + groupID + `"`)},
 		{409, "POST", "/v1/ports", "1.115", made(`,"pxe_enabled":false,"physical_network":"red","portgroup_uuid":"` + groupID + `"`)},
 		{400, "POST", "/v1/ports", "1.115", made(`,"physical_network":""`)},
 		{400, "POST", "/v1/ports", "1.115", made(`,"is_smartnic":true,"local_link_connection":{"port_id":"1","switch_id":"aa:bb:cc:dd:ee:ff"}`)},
@@ -174,6 +180,7 @@ func TestPortRules(t *testing.T) {
 		`{"port_id":"1","hostname":"h"}`, `{"network_type":"unmanaged"}`, `{}`} {
 		b.want(200, "PATCH", one, "1.115", `[{"op":"replace","path":"/local_link_connection","value":`+link+`}]`)
 	}
+	b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+nodeID+`","address":"aa:bb:cc:dd:ee:22","physical_network":"blue","portgroup_uuid":"`+groupID+`"}`) // which does not say it
 	b.want(200, "PATCH", one, "1.104", `[{"op":"replace","path":"/local_link_connection","value":{"port_id":"1","vtep-logical-switch":"l","vtep-physical-switch":"p"}}]`)
 	if link := b.want(200, "GET", one, "1.115", "").object(t)["local_link_connection"].(map[string]any); len(link) != 0 {
 		t.Errorf("a version that knows of no VTEP gateways sees one: %v", link)
@@ -183,10 +190,14 @@ func TestPortRules(t *testing.T) {
 	b.refused(one, []request{
 		{409, "PATCH", one, "1.115", `[{"op":"replace","path":"/address","value":"aa:bb:cc:dd:ee:09"}]`},
 		{409, "PATCH", one, "1.115", `[{"op":"remove","path":"/portgroup_uuid"}]`},
-		{409, "PATCH", one, "1.115", `[{"op":"remove","path":"/physical_network"}]`},
+		{409, "PATCH", one, "1.101", `[{"op":"remove","path":"/physical_network"}]`},
+		{400, "PATCH", one, "1.115", `[{"op":"remove","path":"/physical_network"}]`}, // which is the portgroup's
 		{409, "PATCH", one, "1.115", `[{"op":"remove","path":"/local_link_connection"}]`},
 	})
 	b.want(200, "PATCH", one, "1.115", `[{"op":"add","path":"/extra/a","value":1}]`)
+	if got := b.want(200, "PATCH", one, "1.115", `[{"op":"remove","path":"/node_uuid"}]`).object(t)["node_uuid"]; got != nodeID {
+		t.Errorf("the port whose node was taken away belongs to %v, want the node that it did", got)
+	}
 	b.move(nodeID, provision.Active, provision.NoState, func(n *store.Node) { n.SetMaintenance(true, "") })
 	b.want(200, "PATCH", one, "1.115", `[{"op":"replace","path":"/address","value":"aa:bb:cc:dd:ee:09"},{"op":"remove","path":"/portgroup_uuid"}]`)
 	b.move(nodeID, provision.Inspecting, provision.Manageable, func(n *store.Node) { n.SetMaintenance(false, "") })

@@ -111,7 +111,7 @@ func TestWordsInUse(t *testing.T) {
 			" is already associated with a node, it cannot be associated with this other node " + nodeID},
 		refusal{"DELETE", "/v1/nodes/n1", "1.115", "", 409, `Can not delete node "` + nodeID + `" while it is in provision state "active". Valid provision states to perform deletion are: ` +
 			`"('manageable', 'enroll', 'adopt failed', 'available')", or set the node into maintenance mode`},
-		refusal{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:09","portgroup_uuid":"` + groupID + `"}`, 409, "Port group " + groupID +
+		refusal{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"aa:bb:cc:dd:ee:09","pxe_enabled":true,"portgroup_uuid":"` + groupID + `"}`, 409, "Port group " + groupID +
 			" doesn't support standalone ports. This port cannot be created as a member of that portgroup as the port's 'pxe_enabled' field was set to True."},
 		refusal{"POST", "/v1/allocations", "1.115", `{"node":"` + second + `","resource_class":"large"}`, 409, "Resource class None does not match the requested resource class large"},
 	)

@@ -48,6 +48,8 @@ type Field[T any] struct {
 	Silent bool
 	// Solid: null is refused. A request may leave the field out, or remove it, all the same.
 	Solid bool
+	// Stays: a PATCH that removes the field leaves it as it is.
+	Stays bool
 	early Use // see Early
 }
 
@@ -74,6 +76,9 @@ func (f Field[T]) Must() Field[T] { f.Required = true; return f }
 
 // NotNull sets Solid.
 func (f Field[T]) NotNull() Field[T] { f.Solid = true; return f }
+
+// Keep sets Stays.
+func (f Field[T]) Keep() Field[T] { f.Stays = true; return f }
 
 // Lenient sets FirstGuards.
 func (f Field[T]) Lenient() Field[T] { f.FirstGuards = true; return f }

@@ -134,6 +134,9 @@ func (t *Table[T]) Apply(ops []patch.Op, touched []string, obj *T) error {
 	}
 	for _, name := range touched {
 		f, _ := t.Lookup(name)
+		if doc[name] == nil && f.Stays && !becomesNull(ops, name) {
+			doc[name] = f.stored(obj)
+		}
 		value, rule, err := t.check(patched, f, doc[name])
 		if err := cmp.Or(err, rule); err != nil {
 			return err
