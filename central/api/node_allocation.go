@@ -25,10 +25,6 @@ func (s *Server) showNodeAllocation(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	c := s.allocationCollection()
-	sel, err := selectFields(r, allocationTable, true, allocationsSince, allocationsSince)
-	if err != nil {
-		return Reply{}, err
-	}
 	n, err := s.nodeAllocated(r)
 	if err != nil {
 		return Reply{}, err
@@ -36,6 +32,10 @@ func (s *Server) showNodeAllocation(r *Request) (Reply, error) {
 	a, err := s.Store.AllocationOf(r.Context(), n.UUID)
 	if err != nil {
 		return Reply{}, noAllocation(r, err)
+	}
+	sel, err := selectFields(r, allocationTable, true, allocationsSince, allocationsSince) // what is not there has no fields
+	if err != nil {
+		return Reply{}, err
 	}
 	return ok(c.append(nil, r, sel, a))
 }

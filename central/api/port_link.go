@@ -36,23 +36,8 @@ func checkLink(v any) error {
 	if len(link) == 0 {
 		return nil
 	}
-	for _, key := range slices.Sorted(maps.Keys(link)) {
-		if !slices.Contains(linkKeys, key) {
-			return fmt.Errorf("additional properties are not allowed (%.40q was unexpected)", key)
-		}
-		if _, isText := link[key].(string); !isText {
-			return fmt.Errorf("%s is not of type 'string'", key)
-		}
-	}
-	if hasVTEP(link) && !hasAll(link, vtepKeys) {
-		return fmt.Errorf("%s depend on each other", strings.Join(vtepKeys, " and "))
-	}
-	switch kind := link["network_type"]; kind {
-	case nil, "managed":
-	case "unmanaged":
-		return nil
-	default:
-		return fmt.Errorf("network_type %.40q is not one of ['managed', 'unmanaged']", kind)
+	if cause := unlikeLink(link); cause != "" {
+		return wire.Invalid("Schema error for local_link_connection: %s is not valid under any of the given schemas. Possible root cause: %s", wire.Repr(v), cause)
 	}
 	if id, given := link["switch_id"].(string); given {
 		if !validSwitch(id) {
@@ -60,12 +45,33 @@ func checkLink(v any) error {
 		}
 		link["switch_id"] = strings.ToLower(id)
 	}
-	for _, form := range linkForms {
-		if hasAll(link, form) {
-			return nil
+	return nil
+}
+
+// unlikeLink says what a local_link_connection lacks, or has too much; empty: nothing.
+func unlikeLink(link map[string]any) string {
+	for _, key := range slices.Sorted(maps.Keys(link)) {
+		if !slices.Contains(linkKeys, key) {
+			return fmt.Sprintf("Additional properties are not allowed ('%.40s' was unexpected)", key)
+		}
+		if _, isText := link[key].(string); !isText {
+			return wire.Repr(link[key]) + " is not of type 'string'"
 		}
 	}
-	return fmt.Errorf("it needs port_id and switch_id, or port_id and hostname, or network_type 'unmanaged'")
+	if hasVTEP(link) && !hasAll(link, vtepKeys) {
+		return strings.Join(vtepKeys, " and ") + " depend on each other"
+	}
+	switch kind, given := link["network_type"]; {
+	case kind == "unmanaged":
+		return ""
+	case given && kind != "managed":
+		return wire.Repr(kind) + " is not one of ['managed', 'unmanaged']"
+	case slices.ContainsFunc(linkForms, func(form []string) bool { return hasAll(link, form) }):
+		return ""
+	case link["port_id"] == nil:
+		return "'port_id' is a required property"
+	}
+	return "'switch_id' is a required property"
 }
 
 // checkLinkVersion checks what depends on the version of the request.

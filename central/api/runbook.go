@@ -121,9 +121,6 @@ func (s *Server) replaceRunbookTraits(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if len(traits) > maxTraits {
-		return Reply{}, wire.Invalid("Runbook %s can have %d traits at most", r.Param(0), maxTraits)
-	}
 	return s.changeRunbookTraits(r, func([]string) []string { return traits })
 }
 
