@@ -77,6 +77,9 @@ func (s *Server) beat(r *Request, ident string, hb agentapi.Heartbeat, tokened b
 	if hb.Status != "" && !slices.Contains(installerStates, hb.Status) {
 		return Reply{}, wire.Invalid("Agent status is invalid. Valid states are %s.", strings.Join(installerStates, ","))
 	}
+	if hb.AgentVersion == "" && hb.Status == "" { // an installer that is no agent has none
+		return Reply{}, wire.Invalid("Agent did not transmit a version, and a version is required. Please update the agent being used.")
+	}
 	if err := s.askHolder(r, n, ask.RamdiskHeartbeat, hb, nil); err != nil {
 		return Reply{}, err
 	}
@@ -104,7 +107,7 @@ func readHeartbeat(r *Request, body map[string]any) (hb agentapi.Heartbeat, toke
 		}
 		*into[name] = text
 	}
-	if _, given := body["callback_url"].(string); !given {
+	if _, given := body["callback_url"]; !given {
 		return hb, false, wire.Invalid("Missing mandatory parameter: callback_url")
 	}
 	_, tokened = body["agent_token"].(string)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -89,6 +90,9 @@ func readLegacyLookup(body map[string]any) (id string, macs []string, err error)
 	return id, addresses(list), nil
 }
 
+// unsaidVersion is the last agent that did not say its version.
+const unsaidVersion = "3.0.0"
+
 // legacyHeartbeat is a heartbeat whose callback URL is called agent_url. Such agents send
 // more than is known of here, which is passed over.
 func (s *Server) legacyHeartbeat(r *Request) (Reply, error) {
@@ -111,6 +115,7 @@ func (s *Server) legacyHeartbeat(r *Request) (Reply, error) {
 	if _, given := body["agent_url"].(string); !given {
 		return Reply{}, wire.Invalid("Missing mandatory parameter agent_url")
 	}
+	hb.AgentVersion = cmp.Or(hb.AgentVersion, unsaidVersion)
 	_, tokened := body["agent_token"].(string)
 	return s.beat(r, r.Param(0), hb, tokened)
 }
