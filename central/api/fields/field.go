@@ -83,6 +83,9 @@ func (f Field[T]) Keep() Field[T] { f.Stays = true; return f }
 // Lenient sets FirstGuards.
 func (f Field[T]) Lenient() Field[T] { f.FirstGuards = true; return f }
 
+// Of says of which type of JSON Schema the values of a computed field are.
+func (f Field[T]) Of(kind string) Field[T] { f.Type = kind; return f }
+
 // Show replaces what answers show, leaving what a PATCH starts from.
 func (f Field[T]) Show(get func(*T) any) Field[T] {
 	f.Stored, f.Get, f.Put = f.Get, get, nil

@@ -263,7 +263,7 @@ func (t *Table[T]) CheckSort(v microversion.Version, key string) error {
 	}
 	switch {
 	case f.SortKey:
-	case f.Type == "object":
+	case f.Type == "object" || f.Type == "array":
 		return wire.Invalid("The sort_key value %s is an invalid field for sorting", key)
 	default:
 		return wire.Invalid("The sort_key value \"%s\" is an invalid field for sorting", key)
