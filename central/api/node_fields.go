@@ -169,7 +169,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 	for _, kind := range node.InterfaceKinds {
 		list = append(list, interfaceField(kind))
 	}
-	return fields.New("node", list...).Order(nodeOrder...).
+	return fields.New("node", list...).Singly().Order(nodeOrder...).
 		AsAsked("instance_uuid", "maintenance", "power_state", "provision_state", "uuid", "name").Columns(map[string]string{"chassis_id": "chassis_uuid", "conductor_affinity": "id", "version": "id"})
 }()
 

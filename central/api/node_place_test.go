@@ -25,7 +25,8 @@ func TestChildren(t *testing.T) {
 		golden(t, "shards@"+version, b.do("GET", "/v1/shards", version, "").body)
 	}
 	for query, want := range map[string]int{"": 1, "?include_children=true": 3, "?parent_node=" + nodeID: 1, "?parent_node=" + thirdID: 0, "?include_children=true&parent_node=" + nodeID: 3,
-		"?include_children=true&shard=s1": 2, "?include_children=true&sharded=false": 1, "?include_children=true&shard=s2,s3": 0} {
+		"?include_children=true&shard=s1": 2, "?include_children=true&sharded=false": 1, "?include_children=true&shard=s2,s3": 0,
+		"?shard=": 0, "?include_children=true&shard=s1,": 2} {
 		if list := b.want(200, "GET", "/v1/nodes"+query, "1.115", "").object(t)["nodes"].([]any); len(list) != want {
 			t.Errorf("%s: %d nodes, want %d", query, len(list), want)
 		}

@@ -37,6 +37,7 @@ func TestWords(t *testing.T) {
 		{400, "PATCH", "/v1/ports/" + portID, `[{"op":"replace","path":"/address","value":1}]`, "Schema error for patch: 1 is not of type 'string' in address"},
 		{400, "PATCH", "/v1/ports/" + portID, `[{"op":"replace","path":"/address","value":null}]`, "Schema error for patch: None is not of type 'string' in address"},
 		{400, "PATCH", "/v1/ports/" + portID, `[{"op":"remove","path":"/address"}]`, "Schema error for patch: 'address' is a required property"},
+		{400, "GET", n + "?fields=name,bogus,nothing", "", "Field bogus is not a valid field."},
 		{400, "GET", "/v1/nodes?sort_key=traits", "", "The sort_key value traits is an invalid field for sorting"},
 		{400, "GET", "/v1/nodes?sort_key=clean_step", "", "The sort_key value clean_step is an invalid field for sorting"},
 		{400, "GET", "/v1/nodes?sort_key=chassis_uuid", "", `The sort_key value "chassis_uuid" is an invalid field for sorting`},

@@ -160,7 +160,7 @@ func nodesFilter(q NodeQuery) *filter {
 	f.set("n.owner", q.Owner)
 	f.set("n.lessee", q.Lessee)
 	f.equal("n.chassis_uuid", q.ChassisUUID)
-	f.in("n.shard", q.Shards)
+	f.inShards(q.Shards)
 	f.contains("n.description", q.DescriptionContains)
 	if q.Project != "" {
 		f.add("(n.owner = ? AND n.owner <> '' OR n.lessee = ? AND n.lessee <> '')", q.Project, q.Project)

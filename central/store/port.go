@@ -121,7 +121,7 @@ func portsStatement(q PortQuery) (string, []any, error) {
 	join := ""
 	if len(q.Shards) > 0 || len(q.ConductorGroups) > 0 {
 		join = " JOIN nodes n ON n.uuid = p.node"
-		f.in("n.shard", q.Shards)
+		f.inShards(q.Shards)
 		f.in("n.conductor_group", q.ConductorGroups)
 	}
 	tail := f.page(q.Page, "ports", "p", q.SortKey)

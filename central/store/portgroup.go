@@ -73,7 +73,7 @@ type PortgroupQuery struct {
 func (q PortgroupQuery) filter(f *filter) {
 	f.in("t.node", q.Nodes)
 	f.set("t.address", q.Address)
-	f.in("n.shard", q.Shards)
+	f.inShards(q.Shards)
 	f.in("n.conductor_group", q.ConductorGroups)
 }
 

@@ -132,6 +132,15 @@ func (f *filter) in(column string, values []string) {
 	}
 }
 
+// inShards admits nodes in one of shards. What is in none has an empty shard, which none of
+// them can be.
+func (f *filter) inShards(shards []string) {
+	f.in("n.shard", shards)
+	if slices.Contains(shards, "") {
+		f.conds = append(f.conds, "n.shard <> ''")
+	}
+}
+
 func (f *filter) contains(column, part string) {
 	if part != "" {
 		escaped := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(part))

@@ -15,6 +15,7 @@ type Table[T any] struct {
 	fields   []Field[T]
 	index    map[string]int
 	strict   bool
+	singly   bool
 	columns  map[string]string
 	choices  []string
 	// order is how answers show the fields, as indices; those from behind on come after the links.
@@ -93,6 +94,10 @@ func (t *Table[T]) Called(name string) *Table[T] { t.called = name; return t }
 
 // Strict lets no PATCH take away a field that is newer than it, and no POST say that it is null.
 func (t *Table[T]) Strict() *Table[T] { t.strict = true; return t }
+
+// Singly says of the first only of the fields that a request asks for and nobody has that it is
+// none.
+func (t *Table[T]) Singly() *Table[T] { t.singly = true; return t }
 
 // Columns names what Ironic's database has besides the fields, and what a list is sorted by
 // whose sort key it is: its own numbers, which no answer shows, become the order in which
@@ -241,6 +246,9 @@ func (t *Table[T]) checkNames(v microversion.Version, names []string) error {
 		return nil
 	case t.choices != nil && !slices.Contains(t.choices, unknown[0]):
 		return wire.Invalid("Schema error: '%.80s' is not one of ['%s']", unknown[0], strings.Join(t.choices, "', '"))
+	}
+	if t.singly {
+		return wire.Invalid("Field %.80s is not a valid field.", unknown[0])
 	}
 	return wire.Invalid("Field(s) \"%.400s\" are not valid", strings.Join(unknown, ", "))
 }
