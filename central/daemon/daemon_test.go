@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,19 +95,43 @@ type rackd struct {
 	site *bus.Site
 }
 
-func (r rackd) announce() {
+// announce says that the rackd is alive, and renews its lease as one does, until gone or the end of the test.
+func (r rackd) announce() (gone func()) {
 	r.t.Helper()
-	impl := map[string][]string{}
+	me := bus.Member{Name: "r", Instance: "1", Drivers: map[string]map[string][]string{"fake-hardware": {}}}
 	for _, kind := range node.InterfaceKinds {
-		impl[kind] = []string{"fake"}
+		me.Drivers["fake-hardware"][kind] = []string{"fake"}
 	}
-	_, rev, err := r.site.Announced(r.t.Context(), "", "r")
-	if err != nil {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	renew := func() error {
+		_, rev, err := r.site.Announced(ctx, "", me.Name)
+		if err == nil {
+			_, err = r.site.Announce(ctx, me, rev)
+		}
+		return err
+	}
+	if err := renew(); err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := r.site.Announce(r.t.Context(), bus.Member{Name: "r", Instance: "1", Drivers: map[string]map[string][]string{"fake-hardware": impl}}, rev); err != nil {
-		r.t.Fatal(err)
-	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(bus.LeaseTTL / 6)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := renew(); err != nil && ctx.Err() == nil {
+				r.t.Logf("renew the lease: %v", err)
+			}
+		}
+	}()
+	gone = sync.OnceFunc(func() { cancel(); <-ended })
+	r.t.Cleanup(gone)
+	return gone
 }
 
 // next returns the next open work of a node.
@@ -196,7 +221,7 @@ func TestRequestsCrossTheBusAndSurviveARestart(t *testing.T) {
 	}
 	info, site, stop := start(t, dir, key)
 	rack := rackd{t, site}
-	rack.announce()
+	gone := rack.announce()
 	wait, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := info.Roster.WaitFor(wait, func(m []bus.Member) bool { return len(m) == 1 }); err != nil {
@@ -229,17 +254,19 @@ func TestRequestsCrossTheBusAndSurviveARestart(t *testing.T) {
 		t.Fatalf("provide: %d %s", status, text)
 	}
 	d, rev = rack.next(created.UUID)
+	gone()
 	stop()
 
 	info, site, stop = start(t, dir, key)
 	rack = rackd{t, site}
-	rack.announce()
+	gone = rack.announce()
 	again, rev2 := rack.next(created.UUID)
 	if again.ID != d.ID || rev2 != rev {
 		t.Errorf("work %s at %d before the restart, %s at %d after it", d.ID, rev, again.ID, rev2)
 	}
 	rack.end(again, rev2, "available", "")
 	until(t, info.Endpoint+"/v1/nodes/n", `"provision_state":"available"`)
+	gone()
 	stop()
 
 	data, err := os.ReadFile(filepath.Join(dir, "central.db"))
