@@ -51,22 +51,23 @@ type flags struct {
 	Drivers []string `help:"Hardware types to enable; default: all." env:"RACKD_DRIVERS"`
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
 
-	Interface    string       `help:"Network interface of the machines." env:"RACKD_INTERFACE" group:"Machines"`
-	Address      netip.Addr   `help:"This rackd's address on it." env:"RACKD_ADDRESS" group:"Machines"`
-	Prefix       int          `help:"Length of the network's prefix." default:"24" env:"RACKD_PREFIX" group:"Machines"`
-	DHCP         string       `help:"serve: give addresses; proxy: beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
-	DHCPRange    string       `help:"First and last address to give. Give the rackds of one network ranges of their own." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
-	Router       netip.Addr   `help:"Router told to machines." env:"RACKD_ROUTER" group:"Machines"`
-	DNS          []netip.Addr `help:"Name servers told to machines." env:"RACKD_DNS" group:"Machines"`
-	HTTPPort     int          `help:"Port of boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
-	AgentPort    int          `help:"Port where agents call." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
-	BootPrograms string       `help:"Folder with undionly.kpxe, snponly.efi and their kin." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
-	Kernel       string       `help:"Kernel of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
-	Ramdisk      string       `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
-	KernelParams string       `help:"Kernel parameters added for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
-	Discovery    bool         `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
-	CacheGiB     float64      `name:"cache-gib" help:"Size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
-	ImageDirs    []string     `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER,…" group:"Machines"`
+	Interface    string         `help:"Network interface of the machines." env:"RACKD_INTERFACE" group:"Machines"`
+	Address      netip.Addr     `help:"This rackd's address on it." env:"RACKD_ADDRESS" group:"Machines"`
+	Prefix       int            `help:"Length of the network's prefix." default:"24" env:"RACKD_PREFIX" group:"Machines"`
+	DHCP         string         `help:"serve: give addresses; proxy: beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
+	DHCPRange    string         `help:"First and last address to give. Give the rackds of one network ranges of their own." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
+	Router       netip.Addr     `help:"Router told to machines." env:"RACKD_ROUTER" group:"Machines"`
+	DNS          []netip.Addr   `help:"Name servers told to machines." env:"RACKD_DNS" group:"Machines"`
+	HTTPPort     int            `help:"Port of boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
+	AgentPort    int            `help:"Port where agents call." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
+	BootPrograms string         `help:"Folder with undionly.kpxe, snponly.efi and their kin." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
+	Kernel       string         `help:"Kernel of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
+	Ramdisk      string         `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
+	KernelParams string         `help:"Kernel parameters added for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
+	Discovery    bool           `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
+	CacheGiB     float64        `name:"cache-gib" help:"Size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
+	ImageDirs    []string       `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
+	NoFetchFrom  []netip.Prefix `help:"Networks that the URLs of images, checksums and config drives may not lead to, such as the BMCs' and 169.254.0.0/16; not the rack's own, where other rackds have copies." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
 
 	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
 	HeartbeatTimeout time.Duration            `help:"Agents call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
@@ -122,7 +123,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
-		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout}
+		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, NoFetchFrom: f.NoFetchFrom, BMCTimeout: f.BMCTimeout}
 	if cfg.Keys, err = f.keys(m); err != nil {
 		return err
 	}

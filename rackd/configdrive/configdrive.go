@@ -1,6 +1,6 @@
 // Package configdrive makes the config drive that an instance finds on its disk.
 //
-// It imports nothing of the project. Input is what the API took: a drive that is
+// It may import rackd/outbound. Input is what the API took: a drive that is
 // ready (base64 of a gzipped image), the URL of one, or an object to build one
 // from. Output is base64 of a gzipped image, as agents take it. Invariants: equal
 // objects give equal drives, to the byte; every size is bounded; user data, which
@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 )
 
@@ -43,10 +44,10 @@ type Defaults struct {
 	Name string // name and hostname
 }
 
-// Build returns the drive for input, which it fetches if it is a URL; an empty
+// Build returns the drive for input, which client fetches if it is a URL; an empty
 // input gives an empty drive. Errors wrap ErrInvalid or ErrUnavailable. Safe for
 // concurrent use.
-func Build(ctx context.Context, input string, d Defaults) (string, error) {
+func Build(ctx context.Context, client *http.Client, input string, d Defaults) (string, error) {
 	input = strings.TrimSpace(input)
 	switch {
 	case input == "":
@@ -54,7 +55,7 @@ func Build(ctx context.Context, input string, d Defaults) (string, error) {
 	case strings.HasPrefix(input, "{"):
 		return fromObject(input, d)
 	case strings.Contains(input, "://"): // not in the alphabet of base64
-		text, err := Fetch(ctx, input)
+		text, err := fetch(ctx, client, input)
 		if err != nil {
 			return "", err
 		}

@@ -8,8 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // encode packs an image as clients do.
@@ -51,7 +54,7 @@ func TestObject(t *testing.T) {
 		"user data as object": {`{"meta_data":{"hostname":"h","name":"n","uuid":"u"},"user_data":{"k":[1]}}`, Defaults{},
 			map[string]string{"meta_data.json": `{"hostname":"h","name":"n","uuid":"u"}`, "user_data": `{"k":[1]}`}},
 	} {
-		drive, err := Build(t.Context(), c.input, c.defaults)
+		drive, err := Build(t.Context(), http.DefaultClient, c.input, c.defaults)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -70,11 +73,11 @@ func TestObject(t *testing.T) {
 
 func TestDeterministic(t *testing.T) {
 	const input = `{"meta_data":{"b":1,"a":2},"user_data":"x"}`
-	first, err := Build(t.Context(), input, Defaults{UUID: "u", Name: "n"})
+	first, err := Build(t.Context(), http.DefaultClient, input, Defaults{UUID: "u", Name: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := Build(t.Context(), " "+input+"\n", Defaults{UUID: "u", Name: "n"}); err != nil || second != first {
+	if second, err := Build(t.Context(), http.DefaultClient, " "+input+"\n", Defaults{UUID: "u", Name: "n"}); err != nil || second != first {
 		t.Errorf("equal objects gave different drives, or %v", err)
 	}
 }
@@ -82,11 +85,11 @@ func TestDeterministic(t *testing.T) {
 func TestReadyDrive(t *testing.T) {
 	drive := encode(t, bytes.Repeat([]byte("image"), 1000))
 	for name, in := range map[string]string{"plain": drive, "in lines": drive[:40] + "\r\n" + drive[40:] + "\n"} {
-		if got, err := Build(t.Context(), in, Defaults{}); err != nil || got != drive {
+		if got, err := Build(t.Context(), http.DefaultClient, in, Defaults{}); err != nil || got != drive {
 			t.Errorf("%s: changed, or: %v", name, err)
 		}
 	}
-	if got, err := Build(t.Context(), "", Defaults{}); got != "" || err != nil {
+	if got, err := Build(t.Context(), http.DefaultClient, "", Defaults{}); got != "" || err != nil {
 		t.Errorf("no input: %q, %v", got, err)
 	}
 }
@@ -98,7 +101,7 @@ func TestInvalid(t *testing.T) {
 		"more behind": `{} {}`, "unfinished": `{"user_data":"`, "too large": `{"user_data":"` + strings.Repeat("x", MaxBytes) + `"}`,
 		"wrong scheme": "ftp://host/drive", "no host": "http:///drive", "file": "file:///etc/passwd",
 	} {
-		if _, err := Build(t.Context(), in, Defaults{}); !errors.Is(err, ErrInvalid) {
+		if _, err := Build(t.Context(), http.DefaultClient, in, Defaults{}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}
@@ -122,18 +125,28 @@ func TestURL(t *testing.T) {
 	})
 	srv := httptest.NewServer(mux)
 	defer srv.Close()
-	if got, err := Build(t.Context(), srv.URL+"/drive", Defaults{}); err != nil || got != drive {
+	if got, err := Build(t.Context(), http.DefaultClient, srv.URL+"/drive", Defaults{}); err != nil || got != drive {
 		t.Errorf("fetched drive changed, or: %v", err)
 	}
 	for path, want := range map[string]error{"/missing": ErrInvalid, "/large": ErrInvalid, "/busy": ErrUnavailable, "/cut": ErrUnavailable} {
-		_, err := Build(t.Context(), srv.URL+path+"?signature=secret", Defaults{})
+		_, err := Build(t.Context(), http.DefaultClient, srv.URL+path+"?signature=secret", Defaults{})
 		if !errors.Is(err, want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %v without the query", path, err, want)
 		}
 	}
 	srv.Close()
-	if _, err := Build(t.Context(), srv.URL+"/drive?signature=secret", Defaults{}); !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "secret") {
+	if _, err := Build(t.Context(), http.DefaultClient, srv.URL+"/drive?signature=secret", Defaults{}); !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("no server: %v", err)
+	}
+}
+
+// A URL that leads where nothing is fetched from is a mistake of the request's, not of a
+// server's: it is not tried again.
+func TestRefusedNetworkIsInvalid(t *testing.T) {
+	client := outbound.Client([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	if _, err := Build(t.Context(), client, "http://127.0.0.1:1/drive?signature=secret", Defaults{}); !errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnavailable) ||
+		!strings.Contains(err.Error(), "--no-fetch-from") || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
 	}
 }
 
@@ -145,7 +158,7 @@ func FuzzBuild(f *testing.F) {
 		if strings.Contains(in, "://") && !strings.HasPrefix(strings.TrimSpace(in), "{") {
 			return // nothing is to be fetched
 		}
-		drive, err := Build(t.Context(), in, Defaults{Name: "n"})
+		drive, err := Build(t.Context(), http.DefaultClient, in, Defaults{Name: "n"})
 		switch {
 		case err != nil && !errors.Is(err, ErrInvalid):
 			t.Errorf("%v, want ErrInvalid", err)

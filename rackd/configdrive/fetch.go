@@ -8,15 +8,17 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // fetchTimeout bounds a whole fetch.
 const fetchTimeout = 2 * time.Minute
 
-// Fetch gets the text at an http or https URL, bounded in size and time. Errors
+// fetch gets the text at an http or https URL, bounded in size and time. Errors
 // wrap ErrInvalid or ErrUnavailable and leave out user and query of the URL, which
 // may be, or sign, a permission.
-func Fetch(ctx context.Context, raw string) (string, error) {
+func fetch(ctx context.Context, client *http.Client, raw string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", fmt.Errorf("%w: its URL must be http or https, with a host", ErrInvalid)
@@ -28,13 +30,17 @@ func Fetch(ctx context.Context, raw string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: its URL %s cannot be asked for", ErrInvalid, from)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		var ue *url.Error
 		if errors.As(err, &ue) {
 			err = ue.Err
 		}
-		return "", fmt.Errorf("%w: GET %s: %w", ErrUnavailable, from, err)
+		kind := ErrUnavailable
+		if _, refused := errors.AsType[*outbound.RefusedError](err); refused {
+			kind = ErrInvalid
+		}
+		return "", fmt.Errorf("%w: GET %s: %w", kind, from, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

@@ -55,6 +55,9 @@ type Config struct {
 	CacheBytes int64
 	// ImageDirs are the folders that file:// images may come from.
 	ImageDirs []string
+	// NoFetchFrom are networks that the URLs of images, checksums and config drives may not
+	// lead to. Neighbours' copies of images are fetched too: the rack's network is none.
+	NoFetchFrom []netip.Prefix
 	// BMCTimeout bounds one request to a BMC; 0: the driver's default.
 	BMCTimeout time.Duration
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/powersync"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -116,11 +117,13 @@ func (r *rackd) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	fetching := outbound.Client(c.NoFetchFrom)
+	defer fetching.CloseIdleConnections()
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: hardware.Describe()}
 	if c.Rack != nil {
 		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
 		if r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
-			AllowedDirs: c.ImageDirs, Log: c.Log, Registerer: r.registry}); err != nil {
+			AllowedDirs: c.ImageDirs, Client: fetching, Log: c.Log, Registerer: r.registry}); err != nil {
 			return err
 		}
 	}
@@ -137,7 +140,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		m.Reread(bucket)
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
-		Keys: c.Keys, NewAgent: newAgent, BuildDrive: buildDrive, Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		Keys: c.Keys, NewAgent: newAgent, BuildDrive: drives(fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), r.partners}

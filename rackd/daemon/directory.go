@@ -136,6 +136,9 @@ func agentStatus(err error) int {
 	return http.StatusBadRequest
 }
 
-func buildDrive(ctx context.Context, input, uuid, name string) (string, error) {
-	return configdrive.Build(ctx, input, configdrive.Defaults{UUID: uuid, Name: name})
+// drives builds config drives, with what client fetches.
+func drives(client *http.Client) func(ctx context.Context, input, uuid, name string) (string, error) {
+	return func(ctx context.Context, input, uuid, name string) (string, error) {
+		return configdrive.Build(ctx, client, input, configdrive.Defaults{UUID: uuid, Name: name})
+	}
 }

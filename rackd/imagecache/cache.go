@@ -2,7 +2,7 @@
 // per site however many machines want it. It owns its folder, the fetching and the
 // serving of what is in it.
 //
-// It imports nothing of the project, and needs nothing from it. Invariants:
+// It may import rackd/outbound, and nothing else of the project. Invariants:
 //
 //   - A file of the cache is complete and has the checksum that its name says:
 //     content is verified while it streams into a .part file, synced, then renamed.
@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 const (
@@ -47,7 +49,7 @@ type Config struct {
 	// AllowedDirs are the folders that file:// images may come from; none: no such
 	// images.
 	AllowedDirs []string
-	Client      *http.Client // nil: one with timeouts and without an overall limit
+	Client      *http.Client // nil: outbound.Client, which fetches from everywhere
 	Log         *slog.Logger // nil: the default logger
 	Registerer  prometheus.Registerer
 }
@@ -101,7 +103,7 @@ func Open(cfg Config) (*Cache, error) {
 		c.max = DefaultMaxBytes
 	}
 	if c.client == nil {
-		c.client = newClient()
+		c.client = outbound.Client(nil)
 	}
 	if c.log == nil {
 		c.log = slog.Default()

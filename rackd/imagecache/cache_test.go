@@ -20,6 +20,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,7 +99,7 @@ func openCache(t *testing.T, cfg Config) *Cache {
 		cfg.Dir = t.TempDir()
 	}
 	cfg.Log = slog.New(slog.DiscardHandler)
-	client := newClient()
+	client := outbound.Client(nil)
 	cfg.Client = client
 	t.Cleanup(client.CloseIdleConnections)
 	c, err := Open(cfg)

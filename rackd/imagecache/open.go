@@ -6,25 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
-)
 
-// newClient bounds everything but the length of a transfer, which the stall watch
-// bounds.
-func newClient() *http.Client {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
-	t.TLSHandshakeTimeout = 10 * time.Second
-	t.ResponseHeaderTimeout = 30 * time.Second
-	t.MaxResponseHeaderBytes = 64 << 10
-	return &http.Client{Transport: t}
-}
+	"github.com/ironyard/ironyard/rackd/outbound"
+)
 
 // open opens an address; size is -1 if it is not known. Given what is known of the
 // address, it returns no body when that has not changed, and else tells known the
@@ -57,7 +46,11 @@ func (c *Cache) open(ctx context.Context, raw string, known *address) (body io.R
 		if errors.As(err, &ue) {
 			err = ue.Err // without the address, which may hold secrets
 		}
-		return nil, 0, fmt.Errorf("%w: GET %s: %w", ErrUnavailable, show(raw), err)
+		kind := ErrUnavailable
+		if _, refused := errors.AsType[*outbound.RefusedError](err); refused {
+			kind = ErrSource
+		}
+		return nil, 0, fmt.Errorf("%w: GET %s: %w", kind, show(raw), err)
 	}
 	if res.StatusCode == http.StatusOK {
 		if known != nil {
