@@ -11,7 +11,6 @@ var everywhere = []difference{
 	{regexp.MustCompile(`a~1b`), 400, 200, "names of extra fields may have escapes, as since 1.98"},
 	{regexp.MustCompile(`sharded=x?$`), 400, 406, "a version is looked at before what an argument says"},
 	{regexp.MustCompile(`sort_key=(owner|name|description|category|physical_network)|allocation\?fields=owner|fields=(owner|description)`), 0, 406, "a field that is newer than the request is not sorted by or shown"},
-	{regexp.MustCompile(`"path":"/mode","value":(null|"")`), 200, 400, "a portgroup has a mode"},
 	{regexp.MustCompile(`GET /v1/nodes/nope/volume$`), 200, 404, "a node that is not there has no volumes"},
 }
 
