@@ -184,7 +184,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
 	if t.Event == provision.EventAbort {
 		// At once: clients that see the state tell an abort from a failure by this.
-		text := provision.Aborted(t.To)
+		text := provision.Aborted(t.To, n.ObservedStep)
 		n.AcceptedError, n.LastError = text, text
 	}
 	if p.RescuePassword != "" {

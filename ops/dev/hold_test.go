@@ -52,7 +52,7 @@ func TestAbortsOfACleaning(t *testing.T) {
 		want string
 	}{
 		{namedStep("raid", "delete_configuration", nil), "after step raid.delete_configuration"},
-		{namedStep("deploy", "erase_devices_metadata", nil), "The node was in step deploy.erase_devices_metadata"},
+		{namedStep("deploy", "erase_devices_metadata", nil), `aborted during or after the completion of step "deploy.erase_devices_metadata"`},
 	} {
 		began := time.Now()
 		request(t, o, id, map[string]any{"target": "clean", "clean_steps": steps{c.step, namedStep("bios", "factory_reset", nil)}}, provision.CleanWait)

@@ -276,10 +276,7 @@ func (r *runner) finish(ctx context.Context) error {
 	}
 	res := work.Result{OK: true}
 	if r.doc.Verb == work.Abort {
-		res.Error = provision.Aborted(aborted)
-		if step := r.doc.Args.AbortedStep; step != "" {
-			res.Error += fmt.Sprintf(" The node was in step %s.", step)
-		}
+		res.Error = provision.Aborted(aborted, r.doc.Args.AbortedStep)
 	}
 	return r.end(ctx, res)
 }
