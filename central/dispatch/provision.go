@@ -204,6 +204,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk}
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
 		n.Lease()
+		nameImageType(n)
 		if w.Args.Steps, err = withTemplates(ctx, tx, n, p.Steps); err != nil {
 			return err
 		}
