@@ -64,10 +64,10 @@ func (d *Dispatcher) Adjust(ctx context.Context, a Adjustment) error {
 
 func adjustable(n *store.Node, a *Adjustment) error {
 	switch {
+	case a.Resting && provision.Transient(n.ProvisionState): // the end of the work is not waited for
+		return refuse(http.StatusConflict, "Node %s can not be changed so (%s) while it is in the transitional state %q.", n.UUID, a.What, n.ProvisionState)
 	case n.WorkID != "":
 		return Locked(n)
-	case a.Resting && provision.Transient(n.ProvisionState):
-		return refuse(http.StatusConflict, "Node %s can not be changed so (%s) while it is in the transitional state %q.", n.UUID, a.What, n.ProvisionState)
 	}
 	return nil
 }
