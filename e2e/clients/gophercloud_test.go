@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -24,9 +23,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 	"github.com/gophercloud/gophercloud/v2/pagination"
-	"golang.org/x/crypto/bcrypt"
-
-	central "github.com/ironyard/ironyard/central/daemon"
 )
 
 // gopher drives a fleet with gophercloud.
@@ -254,15 +250,7 @@ func (g *gopher) end() {
 
 // TestGophercloudWithPasswords has the users' file decide who gets an answer.
 func TestGophercloudWithPasswords(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	users := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(users, []byte("ann:"+string(hash)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	endpoint := guardedFleet(t, central.Access{Strategies: []string{"http_basic"}, Htpasswd: users})
+	endpoint := passwordFleet(t)
 	for password, right := range map[string]bool{"secret": true, "wrong": false} {
 		client, err := httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{IronicEndpoint: endpoint + "/v1/", IronicUser: "ann", IronicUserPassword: password})
 		if err != nil {
