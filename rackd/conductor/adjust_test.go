@@ -166,3 +166,45 @@ func TestVendorCalls(t *testing.T) {
 func busy(s *shelf) *view.Work {
 	return &view.Work{Doc: work.Document{ID: "other", Node: nodeA, Verb: work.Deploy, Owner: "z", Epoch: 1}, Revision: s.rev}
 }
+
+// What work has told of a machine is not told again when the machine is idle, and what it
+// has become since is, also when it was so before the work.
+func TestIdleMachineAfterWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, fakeHardware(t, s))
+		defer kill()
+		n := s.Node(nodeA)
+		hw, err := c.cfg.Hardware.Resolve(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look := func(told int, mode string) {
+			t.Helper()
+			if err := c.SawHardware(t.Context(), n, hw); err != nil {
+				t.Fatal(err)
+			}
+			if seen := s.observed(); len(seen) != told || *seen[told-1].Hardware.BootMode != mode {
+				t.Errorf("told %d times, not %d, the last time %+v", len(seen), told, seen[len(seen)-1].Hardware)
+			}
+		}
+		adjust := func() {
+			s.request(nodeA, work.Adjust, provision.Active, work.Args{Change: &work.Change{BootMode: "bios"}})
+			synctest.Wait()
+		}
+		behindUs := func() {
+			if err := hw.Management().SetBootMode(t.Context(), idleFence{c: c, n: n}, n, "uefi"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		look(1, "uefi")
+		look(1, "uefi")
+		adjust()
+		look(2, "bios")
+		behindUs()
+		look(3, "uefi")
+		adjust()
+		behindUs()
+		look(5, "uefi")
+	})
+}

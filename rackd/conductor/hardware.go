@@ -99,11 +99,21 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 	}
 	err := c.tellHardware(ctx, n, &o)
 	if err == nil {
-		c.mu.Lock()
-		c.seen[n.UUID] = seen
-		c.mu.Unlock()
+		c.noteHardware(n.UUID, &o)
 	}
 	return err
+}
+
+// noteHardware remembers what was reported of a machine, when it was idle or by work: it need not be
+// said again, and what differs from it has to be.
+func (c *Conductor) noteHardware(id string, o *hardware.Observation) {
+	seen := seenOf(*o)
+	if seen == (bootSeen{}) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[id] = seen
 }
 
 // bootSeen is what was last reported of a machine, for comparison.

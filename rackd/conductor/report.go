@@ -257,6 +257,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 		if err := r.publish(ctx, e); err != nil {
 			return false, err
 		}
+		r.c.noteHardware(r.node.UUID, &observed)
 	}
 	return first || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
 }

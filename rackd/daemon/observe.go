@@ -45,8 +45,8 @@ func observe(ctx context.Context, l net.Listener, reg *prometheus.Registry, chec
 	return serveHTTP(ctx, l, mux)
 }
 
-// serveHTTP serves h on l, which it closes, until ctx ends. A handler does not look at its
-// request's context, which ends with the time for reading the request.
+// serveHTTP serves h on l, which it closes, until ctx ends. A handler that may take longer
+// than the time for reading a request does not look at its request's context, which ends then.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writeWithin,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
