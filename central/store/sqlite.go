@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -72,10 +73,14 @@ func openSQLite(ctx context.Context, path string, c *counter) (*sqliteEngine, er
 
 // makeSQLiteFile makes the file of a database that is not there yet, for its owner's eyes
 // only: SQLite would let everybody on the machine read it, and gives its log the same mode.
-// One that is there keeps the mode that it has.
+// One that is there keeps the mode that it has, and is not opened here: to close it again
+// would take away the locks that this process has on it.
 func makeSQLiteFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
 		return fmt.Errorf("open SQLite database: %w", err)
 	}
 	return f.Close()

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,6 +46,7 @@ type rackd struct {
 	view      *view.View
 	conductor *conductor.Conductor
 	hardware  *drivers.Set
+	fetching  *http.Client // of what requests name
 	cache     *imagecache.Cache
 	stock     images
 	mirror    *imagemirror.Mirror
@@ -73,6 +75,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	if err := r.build(ctx); err != nil {
 		return err
 	}
+	defer r.fetching.CloseIdleConnections()
 	defer r.closeSessions()
 	l, err := r.listen(ctx)
 	if err != nil {
@@ -117,13 +120,12 @@ func (r *rackd) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	fetching := outbound.Client(c.NoFetchFrom)
-	defer fetching.CloseIdleConnections()
+	r.fetching = outbound.Client(c.NoFetchFrom)
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: hardware.Describe()}
 	if c.Rack != nil {
 		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
 		if r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
-			AllowedDirs: c.ImageDirs, Client: fetching, Log: c.Log, Registerer: r.registry}); err != nil {
+			AllowedDirs: c.ImageDirs, Client: r.fetching, Log: c.Log, Registerer: r.registry}); err != nil {
 			return err
 		}
 	}
@@ -140,7 +142,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		m.Reread(bucket)
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
-		Keys: c.Keys, NewAgent: newAgent, BuildDrive: drives(fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		Keys: c.Keys, NewAgent: newAgent, BuildDrive: drives(r.fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), r.partners}
