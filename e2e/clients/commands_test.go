@@ -191,7 +191,7 @@ func portGroups(s *session) {
 	id := brief(s.object("port", "group", "create", "--node", node, "--name", "bond0", "--address", "52:54:00:00:00:10", "--mode", "802.3ad", "--property", "miimon=100")["uuid"])
 	s.run("port", "group", "set", "bond0", "--unsupport-standalone-ports", "--extra", "a=1", "--mode", "active-backup")
 	s.want([]string{"mode=active-backup", "standalone_ports_supported=false", "name=bond0"}, "port", "group", "show", id)
-	s.refused("standalone", "port", "create", portMAC, "--node", node, "--port-group", id)
+	s.refused("standalone", "port", "create", portMAC, "--node", node, "--pxe-enabled", "true", "--port-group", id)
 	s.run("port", "group", "set", "bond0", "--support-standalone-ports")
 	port := brief(s.object("port", "create", portMAC, "--node", node, "--port-group", id)["uuid"])
 	if l := s.list("port", "list", "--port-group", id); len(l) != 1 {
