@@ -206,7 +206,7 @@ func (c *collection[T]) answerPage(r *Request, sel fields.Selection, path string
 		switch {
 		case !given || r.Version >= since:
 		case name == "shard":
-			return Reply{}, wire.NewFilter(name, since)
+			return Reply{}, newFilter(name, since)
 		default:
 			return Reply{}, wire.NotAcceptable("The argument "+name, since)
 		}

@@ -111,7 +111,7 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	}
 	for name, since := range nodeFilters {
 		if _, given := r.Query[name]; given && r.Version < since {
-			return q, p, wire.NewFilter(name, since)
+			return q, p, newFilter(name, since)
 		}
 	}
 	if err := nodeTable.CheckSort(r.Version, p.SortKey); err != nil {

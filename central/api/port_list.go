@@ -87,7 +87,7 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	}
 	for name, since := range portFilters {
 		if _, given := r.Query[name]; given && r.Version < since {
-			return q, p, wire.NewFilter(name, since)
+			return q, p, newFilter(name, since)
 		}
 	}
 	if err := portTable.CheckSort(r.Version, p.SortKey); err != nil {

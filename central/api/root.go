@@ -39,25 +39,32 @@ func (s *Server) v1(r *Request) (Reply, error) {
 	b = wire.AppendString(b, r.Base+"/v1/")
 	b = append(b, `,"rel":"self"},{"href":"https://docs.openstack.org/ironic/latest/contributor/webapi.html","rel":"describedby","type":"text/html"}],`...)
 	b = append(b, `"media_types":{"base":"application/json","type":"application/vnd.openstack.ironic.v1+json"}`...)
-	for _, name := range v1Order {
+	names := []string{"version"}
+	for _, resource := range s.resources {
+		if resource.Name != "" && resource.Since <= r.Version {
+			names = append(names, resource.Name)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return v1Place(a) - v1Place(b) })
+	for _, name := range names {
+		b = wire.AppendName(b, name)
 		if name == "version" {
-			b = appendVersion(wire.AppendName(b, name), r.Base)
-		} else if since, known := s.since(name); known && since <= r.Version {
-			b = wire.AppendLinks(wire.AppendName(b, name), r.Base, name+"/")
+			b = appendVersion(b, r.Base)
+		} else {
+			b = wire.AppendLinks(b, r.Base, name+"/")
 		}
 	}
 	return ok(append(b, '}'))
 }
 
-// v1Order is the order in which v1 names its resources.
+// v1Order is the order in which Ironic's v1 names its resources.
 var v1Order = []string{"chassis", "nodes", "ports", "drivers", "version", "portgroups", "volume", "lookup", "heartbeat", "conductors", "allocations",
 	"events", "deploy_templates", "shards", "runbooks", "inspection_rules", "continue_inspection"}
 
-// since is the version that brought a resource.
-func (s *Server) since(name string) (v microversion.Version, known bool) {
-	i := slices.IndexFunc(s.resources, func(r Resource) bool { return r.Name == name })
-	if i < 0 {
-		return 0, false
+// v1Place is where v1 names a resource: behind Ironic's if it is none of them.
+func v1Place(name string) int {
+	if i := slices.Index(v1Order, name); i >= 0 {
+		return i
 	}
-	return s.resources[i].Since, true
+	return len(v1Order)
 }

@@ -70,18 +70,6 @@ func Needs(since microversion.Version, what string) *Error {
 	return Errorf(http.StatusNotAcceptable, "Request not acceptable. The minimal required API version should be %s", since).Detailed("for %s", what)
 }
 
-// NewFilter is the 406 for an argument that filters a list of nodes, ports or port groups and is newer
-// than the request's version.
-func NewFilter(name string, since microversion.Version) *Error {
-	switch name {
-	case "instance_name":
-		return Errorf(http.StatusNotAcceptable, "%s is not acceptable in this API version", name).Detailed("it needs API version %s or newer", since)
-	case "provision_state", "portgroup":
-		return NotAcceptable("The argument "+name, since)
-	}
-	return Needs(since, "the argument "+name)
-}
-
 // FrameworkError makes an error of the framework's shape; an empty text gives
 // the status's usual one.
 func FrameworkError(status int, text string) *Error {
