@@ -153,9 +153,7 @@ func (c *collection[T]) append(b []byte, r *Request, sel fields.Selection, item 
 	if c.shown != nil {
 		item = c.shown(r, item)
 	}
-	b = c.table.AppendBefore(append(b, '{'), sel, item)
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, c.path+"/"+*c.id(item))
-	b = c.table.AppendBehind(b, sel, item)
+	b = c.table.AppendLinked(append(b, '{'), sel, item, r.Base, c.path, "/", *c.id(item))
 	if c.more != nil && (!sel.Chosen || sel.Below) {
 		b = c.more(b, r, item)
 	}

@@ -63,9 +63,7 @@ func (s *Server) everyConductor(ctx context.Context) ([]*conductor, error) {
 }
 
 func appendConductor(b []byte, r *Request, sel fields.Selection, c *conductor) []byte {
-	b = conductorTable.AppendBefore(append(b, '{'), sel, c)
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "conductors/"+c.name)
-	return append(conductorTable.AppendBehind(b, sel, c), '}')
+	return append(conductorTable.AppendLinked(append(b, '{'), sel, c, r.Base, "conductors/", c.name), '}')
 }
 
 func (s *Server) listConductors(r *Request) (Reply, error) {

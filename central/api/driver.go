@@ -97,9 +97,7 @@ func (s *Server) liveDrivers(base string) []*driver {
 }
 
 func appendDriver(b []byte, sel fields.Selection, d *driver) []byte {
-	b = driverTable.AppendBefore(append(b, '{'), sel, d)
-	b = wire.AppendLinks(wire.AppendName(b, "links"), d.base, "drivers/"+d.name)
-	return append(driverTable.AppendBehind(b, sel, d), '}')
+	return append(driverTable.AppendLinked(append(b, '{'), sel, d, d.base, "drivers/", d.name), '}')
 }
 
 func (s *Server) listDrivers(r *Request) (Reply, error) {

@@ -119,10 +119,7 @@ var subresources = []struct {
 
 // appendNode appends a node with its links.
 func (s *Server) appendNode(b []byte, r *Request, sel fields.Selection, n *store.Node) []byte {
-	v := s.view(r, n, sel)
-	b = nodeTable.AppendBefore(append(b, '{'), sel, v)
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/", n.UUID)
-	b = nodeTable.AppendBehind(b, sel, v)
+	b = nodeTable.AppendLinked(append(b, '{'), sel, s.view(r, n, sel), r.Base, "nodes/", n.UUID)
 	if !sel.Chosen {
 		b = appendSubresources(b, r, n.UUID)
 	}

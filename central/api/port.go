@@ -65,9 +65,7 @@ func appendPort(b []byte, r *Request, sel fields.Selection, p *store.Port) []byt
 		shown.LocalLinkConnection = map[string]any{}
 		p = &shown
 	}
-	b = portTable.AppendBefore(append(b, '{'), sel, p)
-	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "ports/"+p.UUID)
-	return append(portTable.AppendBehind(b, sel, p), '}')
+	return append(portTable.AppendLinked(append(b, '{'), sel, p, r.Base, "ports/", p.UUID), '}')
 }
 
 func (s *Server) showPort(r *Request) (Reply, error) {

@@ -284,6 +284,14 @@ func (t *Table[T]) Append(b []byte, s Selection, obj *T) []byte {
 	return t.AppendBehind(t.AppendBefore(b, s, obj), s, obj)
 }
 
+// AppendLinked appends the selected fields of obj without braces, and in their place the links
+// to it, at path below base (wire.AppendLinks).
+func (t *Table[T]) AppendLinked(b []byte, s Selection, obj *T, base string, path ...string) []byte {
+	b = t.AppendBefore(b, s, obj)
+	b = wire.AppendLinks(wire.AppendName(b, "links"), base, path...)
+	return t.AppendBehind(b, s, obj)
+}
+
 // AppendBefore appends those of the selected fields of obj that come before its links.
 func (t *Table[T]) AppendBefore(b []byte, s Selection, obj *T) []byte {
 	return t.append(b, s.columns[:s.behind], obj)
