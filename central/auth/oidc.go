@@ -5,15 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"golang.org/x/sync/singleflight"
+	"github.com/go-jose/go-jose/v4"
 )
 
 // OIDCConfig is what OIDC needs. Issuer and Audience are required.
@@ -31,17 +28,20 @@ type OIDCConfig struct {
 // Authorization: Bearer, or in X-Auth-Token, as OpenStack's clients send what they take
 // for a token of Keystone's.
 type OIDC struct {
-	cfg OIDCConfig
-
-	mu   sync.Mutex
-	keys oidc.KeySet // nil: not discovered yet
-	// discovery is shared by the requests that come meanwhile: an issuer that does not
-	// answer must not make them wait one after the other.
-	discovery singleflight.Group
+	cfg  OIDCConfig
+	keys *issuerKeys
 }
 
 // algorithms are those by which a token may be signed: none with a shared secret.
-var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512, jose.EdDSA}
+
+func algorithmNames() []string {
+	names := make([]string, len(algorithms))
+	for i, a := range algorithms {
+		names[i] = string(a)
+	}
+	return names
+}
 
 // NewOIDC makes the strategy. The issuer is asked for its keys when the first token comes.
 func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
@@ -57,16 +57,7 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	o := &OIDC{cfg: cfg}
-	if cfg.KeysURL != "" {
-		o.keys = oidc.NewRemoteKeySet(o.background(), cfg.KeysURL)
-	}
-	return o, nil
-}
-
-// background is the context in which keys are fetched: for all requests, not for one.
-func (o *OIDC) background() context.Context {
-	return oidc.ClientContext(context.Background(), o.cfg.Client)
+	return &OIDC{cfg: cfg, keys: &issuerKeys{issuer: cfg.Issuer, url: cfg.KeysURL, client: cfg.Client}}, nil
 }
 
 // Authenticate implements Strategy.
@@ -75,15 +66,11 @@ func (o *OIDC) Authenticate(r *http.Request) (*Caller, error) {
 	if token == "" {
 		return nil, ErrNone
 	}
-	keys, err := o.issuersKeys()
-	if err != nil {
-		return nil, o.unreachable(err)
-	}
-	checked := &signature{keys: keys}
-	verifier := oidc.NewVerifier(o.cfg.Issuer, checked, &oidc.Config{ClientID: o.cfg.Audience, SupportedSigningAlgs: algorithms, Now: o.cfg.Now})
+	checked := &signature{keys: o.keys}
+	verifier := oidc.NewVerifier(o.cfg.Issuer, checked, &oidc.Config{ClientID: o.cfg.Audience, SupportedSigningAlgs: algorithmNames(), Now: o.cfg.Now})
 	verified, err := verifier.Verify(r.Context(), token)
-	if _, away := errors.AsType[*url.Error](checked.err); away {
-		return nil, o.unreachable(checked.err)
+	if away, ok := errors.AsType[unreachable](checked.err); ok {
+		return nil, o.unreachable(away)
 	}
 	if err != nil {
 		return nil, o.bad(err)
@@ -121,42 +108,9 @@ func (o *OIDC) token(r *http.Request) string {
 	return token
 }
 
-func (o *OIDC) issuersKeys() (oidc.KeySet, error) {
-	o.mu.Lock()
-	keys := o.keys
-	o.mu.Unlock()
-	if keys != nil {
-		return keys, nil
-	}
-	found, err, _ := o.discovery.Do("", func() (any, error) { return o.discover() })
-	if err != nil {
-		return nil, err
-	}
-	return found.(oidc.KeySet), nil
-}
-
-// discover asks the issuer where its keys are.
-func (o *OIDC) discover() (oidc.KeySet, error) {
-	provider, err := oidc.NewProvider(o.background(), o.cfg.Issuer)
-	if err != nil {
-		return nil, fmt.Errorf("read the discovery document of %s: %w", o.cfg.Issuer, err)
-	}
-	var doc struct {
-		KeysURL string `json:"jwks_uri"`
-	}
-	if err := provider.Claims(&doc); err != nil || doc.KeysURL == "" {
-		return nil, fmt.Errorf("the discovery document of %s names no keys", o.cfg.Issuer)
-	}
-	keys := oidc.NewRemoteKeySet(o.background(), doc.KeysURL)
-	o.mu.Lock()
-	o.keys = keys
-	o.mu.Unlock()
-	return keys, nil
-}
-
 // signature checks signatures and keeps why one could not be checked.
 type signature struct {
-	keys oidc.KeySet
+	keys *issuerKeys
 	err  error
 }
 
