@@ -72,12 +72,13 @@ var asJSON = []string{"application/json"}
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	h := w.Header()
 	if req.URL.Path == healthcheckPath {
+		s.writeCORS(h, req)
 		s.healthcheck(w, req)
 		return
 	}
 	r := &Request{Request: req, ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
-	h := w.Header()
 	id := []string{r.ID}
 	h["Openstack-Request-Id"], h["X-Openstack-Request-Id"] = id, id
 	microversion.WriteRange(h)

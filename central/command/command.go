@@ -68,7 +68,8 @@ type serve struct {
 	records
 	access
 	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
-	CORSOrigin     []string      `help:"Origin whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
+	Host           []string      `help:"Name by which clients may address an API that serves everybody; may be repeated; '*': every name. Addresses, localhost and the public endpoint's host always may. On loopback others are refused, elsewhere if a name is given." env:"CENTRAL_HOSTS" placeholder:"NAME"`
+	CORSOrigin     []string      `help:"Origin, SCHEME://HOST[:PORT], whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
 	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
 	TLSKey         string        `help:"Its key, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_KEY"`
 	EnrolListen    string        `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
@@ -140,7 +141,7 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
-	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, CORSOrigins: s.CORSOrigin,
+	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, Hosts: s.Host, CORSOrigins: s.CORSOrigin,
 		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, NoRamdiskEndpoints: s.NoRamdisk, LookupAnyState: s.LookupAnyState, DisallowedSteps: s.DisallowStep, MaxRequests: s.MaxRequests, LockWait: cmp.Or(s.LockWait, -1),
 		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
 	s.records.set(&cfg)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -39,7 +40,12 @@ type Config struct {
 	// PublicEndpoint is what links in answers begin with; empty: the host that the
 	// request names.
 	PublicEndpoint string
-	CORSOrigins    []string
+	// CORSOrigins are those, SCHEME://HOST[:PORT], whose pages may use the API from a browser.
+	CORSOrigins []string
+	// Hosts are names by which clients may address an API that serves everybody, besides
+	// addresses, localhost and the public endpoint's; "*": every name. On loopback others
+	// are refused; elsewhere only if there are any.
+	Hosts []string
 	// Access says who may use the API; its zero value lets everybody do everything.
 	Access Access
 	// TLSCert and TLSKey are PEM files, read again when they change; empty: plain HTTP.
@@ -130,6 +136,16 @@ func (c *Config) check() error {
 		return fmt.Errorf("audit kept for %s: it cannot be negative", c.AuditKeep)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key")
+	}
+	for _, origin := range c.CORSOrigins {
+		if err := new(http.CrossOriginProtection).AddTrustedOrigin(origin); err != nil {
+			return fmt.Errorf("origin of pages %q: %w; it is SCHEME://HOST[:PORT], as browsers send it", origin, err)
+		}
+	}
+	for _, name := range c.Hosts {
+		if err := checkHost(name); err != nil {
+			return err
+		}
 	}
 	local, err := loopback(c.Listen)
 	if err != nil {

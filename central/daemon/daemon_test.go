@@ -294,7 +294,11 @@ func TestConfigIsChecked(t *testing.T) {
 		"without authentication": func(c *daemon.Config) {
 			c.Listen = "0.0.0.0:0"
 		},
-		"TLS": func(c *daemon.Config) { c.TLSCert = "x" },
+		"TLS":            func(c *daemon.Config) { c.TLSCert = "x" },
+		`host "a.b:80"`:  func(c *daemon.Config) { c.Hosts = []string{"a.b:80"} },
+		`host ""`:        func(c *daemon.Config) { c.Hosts = []string{""} },
+		`pages "*"`:      func(c *daemon.Config) { c.CORSOrigins = []string{"*"} },
+		`pages "ui.lab"`: func(c *daemon.Config) { c.CORSOrigins = []string{"ui.lab"} },
 	} {
 		cfg := good
 		spoil(&cfg)

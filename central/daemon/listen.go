@@ -49,6 +49,7 @@ func (f *front) open(cfg *Config, watch *observer, handler http.Handler, authori
 	if cfg.Observe == "" {
 		all = beside(watch, handler)
 	}
+	all = guardHosts(cfg, all)
 	config, err := serverTLS(cfg, authority, g)
 	if err != nil {
 		return err
