@@ -1,0 +1,65 @@
+package lint
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// asks is how a test asks whether it shall run whole; this file does not.
+var asks = []byte("Getenv(" + `"IRONYARD_E2E")`)
+
+// make e2e names the packages it runs: one that it left out would be skipped for ever,
+// one that does not look for IRONYARD_E2E would do again what unit has done.
+func TestMakefileKnowsWhatWaitsForE2E(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, ok := strings.Cut(string(makefile), "\nE2E := ")
+	if !ok {
+		t.Fatal("the Makefile has no list E2E")
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	listed := strings.Fields(line)
+	slices.Sort(listed)
+	waiting := packagesThatWait(t)
+	if !slices.Equal(listed, waiting) {
+		t.Errorf("E2E of the Makefile is\n%s\nwhat looks for IRONYARD_E2E is\n%s", strings.Join(listed, "\n"), strings.Join(waiting, "\n"))
+	}
+}
+
+// packagesThatWait are the folders whose tests look for IRONYARD_E2E, sorted.
+func packagesThatWait(t *testing.T) (list []string) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages(t) {
+		files, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := slices.ContainsFunc(files, func(name string) bool {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return bytes.Contains(text, asks)
+		})
+		if !waits {
+			continue
+		}
+		folder, err := filepath.Rel(root, p.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, folder)
+	}
+	slices.Sort(list)
+	return list
+}
