@@ -96,7 +96,7 @@ func (r *rig) killEverywhere(t *testing.T, flows []flow) {
 	t.Logf("%d rackds were killed", died.Load())
 }
 
-// undisturbed runs each flow without a kill and returns the places that it passed.
+// undisturbed runs each flow without a kill, each in a lane, and returns the places that they passed.
 func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 	t.Helper()
 	var all []string
@@ -105,22 +105,20 @@ func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 			all = append(all, name+"=print")
 		}
 	}
+	logs := make([][]byte, len(flows))
+	done := t.Run("undisturbed", func(t *testing.T) {
+		for i, f := range flows {
+			t.Run(f.name, func(t *testing.T) {
+				t.Parallel()
+				logs[i] = r.witnessed(t, lane(i), f, strings.Join(all, ";"))
+			})
+		}
+	})
+	if !done {
+		t.FailNow()
+	}
 	for i, f := range flows {
-		group := lane(i % lanes)
-		id := r.enrol(t, group, f.way)
-		c := r.start(t, "witness-"+strings.ReplaceAll(f.name, " ", "-"), group, strings.Join(all, ";"))
-		r.request(t, id, f.ask)
-		n := r.rest(t, id)
-		if n.ProvisionState != f.end || n.LastError != nil {
-			t.Fatalf("%s, undisturbed: %s", f.name, n)
-		}
-		c.cmd.Process.Kill()
-		c.cmd.Wait()
-		text, err := os.ReadFile(c.log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range passed.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range passed.FindAllStringSubmatch(string(logs[i]), -1) {
 			p := place{f, m[1], m[2]}
 			if !slices.ContainsFunc(list, func(o place) bool { return o.String() == p.String() }) {
 				list = append(list, p)
@@ -128,6 +126,25 @@ func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 		}
 	}
 	return list
+}
+
+// witnessed runs a flow in a group and returns what its rackd logged.
+func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byte {
+	t.Helper()
+	id := r.enrol(t, group, f.way)
+	c := r.start(t, "witness-"+f.name, group, points)
+	r.request(t, id, f.ask)
+	n := r.rest(t, id)
+	if n.ProvisionState != f.end || n.LastError != nil {
+		t.Fatalf("%s, undisturbed: %s", f.name, n)
+	}
+	c.cmd.Process.Kill()
+	c.cmd.Wait()
+	text, err := os.ReadFile(c.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // kill runs the flow with an owner that dies at the place.

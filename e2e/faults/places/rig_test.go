@@ -26,8 +26,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
-// lanes are conductor groups in which rackds are killed side by side.
-const lanes = 12
+// lanes are conductor groups in which rackds are killed side by side; there are more than flows.
+const lanes = 24
 
 // spare is the group whose rackd stands in for every lane.
 const spare = "spare"
