@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -30,13 +31,22 @@ var allocationTable = fields.New("allocation",
 	fields.Computed("state", allocationsSince, func(a *store.Allocation) any { return string(a.State) }).Sort(),
 	fields.Said("last_error", allocationsSince, func(a *store.Allocation) string { return a.LastError }).Sort(),
 	fields.Strings("traits", allocationsSince, func(a *store.Allocation) *[]string { return &a.Traits }).Post().Each(checkTrait),
-	fields.Strings("candidate_nodes", allocationsSince, func(a *store.Allocation) *[]string { return &a.Candidates }).Post(),
+	fields.Strings("candidate_nodes", allocationsSince, func(a *store.Allocation) *[]string { return &a.Candidates }).Post().Each(checkNodeIdent),
 	fields.Object("extra", allocationsSince, func(a *store.Allocation) *map[string]any { return &a.Extra }).Write(),
 	fields.Text("owner", allocationOwnerSince, func(a *store.Allocation) *string { return &a.Owner }).Post().Max(255).Sort().Early(fields.Sorting),
 	fields.Time("created_at", allocationsSince, func(a *store.Allocation) time.Time { return a.CreatedAt }).Sort(),
 	fields.Time("updated_at", allocationsSince, func(a *store.Allocation) time.Time { return a.UpdatedAt }).Sort(),
 ).Called("").Order("uuid", "created_at", "updated_at", "candidate_nodes", "extra", "last_error", "name", "owner", "resource_class", "state",
 	"traits", "links", "node_uuid").Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"}).Choices("candidate_nodes", "created_at", "extra", "last_error", "links", "name", "node_uuid", "resource_class", "state", "traits", "updated_at", "uuid", "owner")
+
+// checkNodeIdent admits what can be the UUID or the name of a node.
+func checkNodeIdent(ident string) error {
+	if _, isUUID := wire.UUID(ident); isUUID || wire.Logical(ident) {
+		return nil
+	}
+	text := wire.Repr(ident)
+	return fmt.Errorf("%.100s is not valid under any of the given schemas. Possible root cause: %.100s is not a 'uuid'", text, text)
+}
 
 // allocationName admits the name of an allocation.
 func allocationName(v any) error {

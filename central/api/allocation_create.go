@@ -21,14 +21,21 @@ func (s *Server) createAllocation(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	target, err := backfillTarget(r, body)
-	if err != nil {
-		return Reply{}, err
+	target := body["node"]
+	if r.Version >= allocationBackfillSince { // before, nobody knows it
+		delete(body, "node")
 	}
 	c := s.allocationCollection()
 	a := c.fresh()
 	if err := allocationTable.Create(r.Version, body, a); err != nil {
 		return Reply{}, err
+	}
+	ident, isText := target.(string)
+	if target != nil && !isText {
+		return Reply{}, wire.Invalid("Schema error: %s is not of type 'string', 'null'", wire.Repr(target)).Detailed("in node")
+	}
+	if ident == "" && a.ResourceClass == "" {
+		return Reply{}, wire.Invalid("The resource_class field is mandatory when not backfilling")
 	}
 	if err := claimAllocation(r, a); err != nil {
 		return Reply{}, err
@@ -37,8 +44,8 @@ func (s *Server) createAllocation(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	shown := *a
-	if target != "" {
-		err = s.backfill(r, a, target)
+	if ident != "" {
+		err = s.backfill(r, a, ident)
 		shown = *a
 	} else {
 		err = s.allocate(r, a)
@@ -49,23 +56,6 @@ func (s *Server) createAllocation(r *Request) (Reply, error) {
 	}
 	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/allocations/" + a.UUID,
 		Body: c.append(nil, r, allocationTable.All(r.Version), &shown)}, nil
-}
-
-// backfillTarget takes the node out of a body whose allocation is for one in use; empty
-// for none.
-func backfillTarget(r *Request, body map[string]any) (string, error) {
-	v := body["node"]
-	delete(body, "node")
-	ident, isText := v.(string)
-	switch {
-	case v == nil || ident == "" && isText:
-		return "", nil
-	case !isText:
-		return "", wire.Invalid("Schema error: %s is not of type 'string', 'null'", wire.Repr(v)).Detailed("in node")
-	case r.Version < allocationBackfillSince:
-		return "", wire.Invalid("Cannot set node when creating an allocation in this API version")
-	}
-	return ident, nil
 }
 
 // resolveCandidates replaces names of candidate nodes by UUIDs.
@@ -89,9 +79,6 @@ func (s *Server) resolveCandidates(r *Request, a *store.Allocation) error {
 }
 
 func (s *Server) allocate(r *Request, a *store.Allocation) error {
-	if a.ResourceClass == "" {
-		return wire.Invalid("The resource_class field is mandatory when not backfilling")
-	}
 	if a.UUID == "" {
 		a.UUID = store.NewID()
 	}

@@ -91,7 +91,7 @@ func TestAllocationRefusals(t *testing.T) {
 		refusal{"POST", all, "1.52", `{"resource_class":"small","candidate_nodes":[7]}`, 400, "string"},
 		refusal{"POST", all, "1.52", `{"resource_class":"small","state":"active"}`, 400, "state"},
 		refusal{"POST", all, "1.59", `{"resource_class":"small","owner":"p"}`, 406, "owner"},
-		refusal{"POST", all, "1.57", `{"node":"n1"}`, 400, "Cannot set node"},
+		refusal{"POST", all, "1.57", `{"node":"n1"}`, 400, "Additional properties are not allowed ('node' was unexpected)"},
 		refusal{"POST", all, "1.58", `{"node":"nope"}`, 400, "Node nope could not be found"},
 		refusal{"POST", all, "1.58", `{"node":7}`, 400, "node"},
 		refusal{"POST", all, "1.58", `{"node":"n1"}`, 409, `must be in the "active" state`},

@@ -103,11 +103,10 @@ func claimed(e *store.DuplicateError) string {
 	return strings.ReplaceAll(e.Field, "_", " ") + " " + e.Value
 }
 
-// below returns c as it is listed below another resource: without filters, and with
-// the items that page gives.
+// below returns c as it is listed below another resource: with the items that page gives.
 func (c *collection[T]) below(page func(*Request, store.Page) ([]*T, error)) *collection[T] {
 	nested := *c
-	nested.filters, nested.page = nil, page
+	nested.page = page
 	return &nested
 }
 

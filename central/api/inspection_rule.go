@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -27,26 +28,30 @@ var inspectionRuleTable = fields.New("inspection rule",
 	fields.Text("description", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Description }).KeepEmpty(func(i *store.InspectionRule) fields.Empties { return &i.EmptyTexts }).Write().Max(255).List().Sort(),
 	fields.Whole("priority", inspectionRulesSince, 0, maxRulePriority, func(i *store.InspectionRule) *int64 { return &i.Priority }).Write().NotNull().List().Sort(),
 	fields.Text("phase", inspectionRulesSince, func(i *store.InspectionRule) *string { return &i.Phase }).Write().NotNull().List().Sort().
-		OneOf(phaseWords()...),
+		Where(phase),
 	fields.Bool("sensitive", inspectionRulesSince, false, func(i *store.InspectionRule) *bool { return &i.Sensitive }).Write().Plain().Sort(),
-	ruleList("conditions", func(i *store.InspectionRule) *[]any { return &i.Conditions }, showCondition),
-	ruleList("actions", func(i *store.InspectionRule) *[]any { return &i.Actions }, showAction).Must(),
+	ruleList("conditions", func(i *store.InspectionRule) *[]any { return &i.Conditions }, showCondition, func(list []any) error { _, err := inspection.Parse(list, nil); return err }),
+	ruleList("actions", func(i *store.InspectionRule) *[]any { return &i.Actions }, showAction, func(list []any) error { _, err := inspection.Parse(nil, list); return err }).Must(),
 	fields.Time("created_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.CreatedAt }).Sort(),
 	fields.Time("updated_at", inspectionRulesSince, func(i *store.InspectionRule) time.Time { return i.UpdatedAt }).Sort(),
 ).Called("").Order("uuid", "created_at", "updated_at", "description", "priority", "sensitive", "phase", "conditions", "actions").
 	Columns(map[string]string{"scope": "id"})
 
-func phaseWords() []string {
+// phase admits the phases of an inspection.
+func phase(v any) error {
 	var words []string
 	for _, p := range inspection.Phases {
+		if v == string(p) {
+			return nil
+		}
 		words = append(words, string(p))
 	}
-	return words
+	return wire.Invalid("Invalid phase: %.80s. Valid phases are: %s", v, strings.Join(words, ", "))
 }
 
 // ruleList is the conditions or actions of a rule, which answers hide where the rule is
-// sensitive. What they are is checked together (checkInspectionRule).
-func ruleList(name string, at func(*store.InspectionRule) *[]any, show func(any) any) fields.Field[store.InspectionRule] {
+// sensitive. What their arguments are is checked together (checkInspectionRule).
+func ruleList(name string, at func(*store.InspectionRule) *[]any, show func(any) any, parse func([]any) error) fields.Field[store.InspectionRule] {
 	return fields.Field[store.InspectionRule]{Name: name, Since: inspectionRulesSince, Type: "array",
 		Get: func(i *store.InspectionRule) any {
 			if i.Sensitive {
@@ -61,8 +66,15 @@ func ruleList(name string, at func(*store.InspectionRule) *[]any, show func(any)
 		Stored: func(i *store.InspectionRule) any { return slices.Clone(*at(i)) },
 		Set:    func(i *store.InspectionRule, v any) { *at(i), _ = v.([]any) },
 		Check: func(v any) (any, error) {
-			if _, isList := v.([]any); !isList && v != nil {
+			list, isList := v.([]any)
+			if !isList && v != nil {
 				return nil, fmt.Errorf("%s is not of type 'array'", wire.Repr(v))
+			}
+			if isList && len(list) == 0 && name == "actions" {
+				return nil, errors.New("[] should be non-empty")
+			}
+			if form, bad := errors.AsType[*inspection.FormError](parse(list)); bad {
+				return nil, fields.Inside(form.Where, errors.New(form.Text))
 			}
 			return v, nil
 		},
@@ -135,13 +147,6 @@ func checkInspectionRule(_ context.Context, _ *Request, _ *store.Tx, before, i *
 		return wire.Invalid("Inspection rules cannot have the sensitive flag unset.")
 	}
 	_, err := inspection.Parse(i.Conditions, i.Actions)
-	if form, ok := errors.AsType[*inspection.FormError](err); ok {
-		called := ""
-		if before != nil {
-			called = " for patch"
-		}
-		return wire.Invalid("Schema error%s: %s", called, form.Text).Detailed("in %s", form.Where)
-	}
 	if err != nil {
 		return wire.Invalid("Validation failed for inspection rule: %v", err)
 	}

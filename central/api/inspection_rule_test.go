@@ -66,7 +66,7 @@ func TestInspectionRuleRefusals(t *testing.T) {
 		refusal{"DELETE", one, "1.95", "", 405, ""},
 		refusal{"POST", all, "1.96", ruleBody, 409, "already exists"},
 		refusal{"POST", all, "1.96", `{}`, 400, "'actions' is a required property"},
-		refusal{"POST", all, "1.96", `{"actions":[]}`, 400, "too short"},
+		refusal{"POST", all, "1.96", `{"actions":[]}`, 400, "[] should be non-empty"},
 		refusal{"POST", all, "1.96", `{"actions":{}}`, 400, "array"},
 		refusal{"POST", all, "1.96", `{"actions":[{"op":"explode","args":{}}]}`, 400, "is not one of"},
 		refusal{"POST", all, "1.96", `{"actions":[{"op":"fail","args":{}}]}`, 400, "missing required argument(s): msg"},

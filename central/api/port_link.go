@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
@@ -37,11 +38,11 @@ func checkLink(v any) error {
 		return nil
 	}
 	if cause := unlikeLink(link); cause != "" {
-		return wire.Invalid("Schema error for local_link_connection: %s is not valid under any of the given schemas. Possible root cause: %s", wire.Repr(v), cause)
+		return fields.Unreadable("Schema error for local_link_connection: %s is not valid under any of the given schemas. Possible root cause: %s", wire.Repr(v), cause)
 	}
 	if id, given := link["switch_id"].(string); given {
 		if !validSwitch(id) {
-			return wire.Invalid("Expected a MAC address or OpenFlow datapath ID but received %.80s.", id)
+			return fields.Unreadable("Expected a MAC address or OpenFlow datapath ID but received %.80s.", id)
 		}
 		link["switch_id"] = strings.ToLower(id)
 	}

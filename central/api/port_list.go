@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -32,25 +33,22 @@ func (s *Server) listPorts(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.portPage(r, sel, nil)
+	return s.portPage(r, sel, r)
 }
 
 func (s *Server) listPortsDetail(r *Request) (Reply, error) {
 	if err := r.Query.Allow(portArguments()...); err != nil {
 		return Reply{}, err
 	}
-	return s.portPage(r, portTable.All(r.Version), nil)
+	return s.portPage(r, portTable.All(r.Version), r)
 }
 
-// portPage answers a page of the ports that the request's filters, narrowed by narrow
-// (nil: not at all), admit.
-func (s *Server) portPage(r *Request, sel fields.Selection, narrow func(*store.PortQuery)) (Reply, error) {
-	q, p, err := s.portQuery(r)
+// portPage answers r with a page of the ports that the filters of asked admit: r itself, or what
+// r means as a request to /v1/ports.
+func (s *Server) portPage(r *Request, sel fields.Selection, asked *Request) (Reply, error) {
+	q, p, err := s.portQuery(asked)
 	if err != nil {
 		return Reply{}, err
-	}
-	if narrow != nil {
-		narrow(&q)
 	}
 	ports, err := s.Store.Ports(r.Context(), q)
 	if errors.Is(err, store.ErrNotFound) {
@@ -163,7 +161,7 @@ func (s *Server) nodePorts() Resource {
 }
 
 func (s *Server) listNodePorts(r *Request) (Reply, error) {
-	if err := r.Query.Allow(append(wire.PageArguments, "fields", "detail", "address")...); err != nil {
+	if err := r.Query.Allow(portArguments("fields", "detail")...); err != nil {
 		return Reply{}, err
 	}
 	sel, err := selectFields(r, portTable, false, 8, 43)
@@ -174,7 +172,7 @@ func (s *Server) listNodePorts(r *Request) (Reply, error) {
 }
 
 func (s *Server) listNodePortsDetail(r *Request) (Reply, error) {
-	if err := r.Query.Allow(append(wire.PageArguments, "address")...); err != nil {
+	if err := r.Query.Allow(portArguments()...); err != nil {
 		return Reply{}, err
 	}
 	return s.portsOfNode(r, portTable.All(r.Version))
@@ -185,5 +183,20 @@ func (s *Server) portsOfNode(r *Request, sel fields.Selection) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.portPage(r, sel, func(q *store.PortQuery) { q.Nodes = []string{n.UUID} })
+	if _, err := r.Query.UUID("node_uuid"); err != nil {
+		return Reply{}, err
+	}
+	return s.portPage(r, sel, r.filtered("node", n.UUID, "node_uuid"))
+}
+
+// filtered is r as if its argument name were value, and without those that would stand for it: a
+// list below something else is that of everything, filtered by what the path names.
+func (r *Request) filtered(name, value string, instead ...string) *Request {
+	asked := *r
+	asked.Query = maps.Clone(r.Query)
+	for _, other := range instead {
+		delete(asked.Query, other)
+	}
+	asked.Query[name] = value
+	return &asked
 }

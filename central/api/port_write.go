@@ -30,11 +30,11 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 	ident, named := body["node_ident"]
 	if named {
 		if _, twice := body["node_uuid"]; twice {
-			return Reply{}, wire.Invalid("Schema error for port: either node_uuid or node_ident says which node it is, not both")
+			return Reply{}, wire.Invalid("Schema error for port: %s is valid under each of {'required': ['node_uuid']}, {'required': ['node_ident']}", wire.Repr(body))
 		}
 		name, isText := ident.(string)
 		if !isText {
-			return Reply{}, wire.Invalid("Schema error for port: node_ident: %s is not of type 'string'", wire.Repr(ident))
+			return Reply{}, wire.Invalid("Schema error for port: %s is not of type 'string'", wire.Repr(ident)).Detailed("in node_ident")
 		}
 		delete(body, "node_ident")
 		body["node_uuid"] = unnamed
@@ -42,6 +42,9 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 			p.Node, err = s.uuidOf(r, name)
 			return err
 		}
+	}
+	if _, below := body["node_uuid"]; !below && body["address"] != nil {
+		return Reply{}, wire.Invalid("Schema error for port: %s is not valid under any of the given schemas. Possible root cause: 'node_ident' is a required property", wire.Repr(body))
 	}
 	_, asked := body["pxe_enabled"]
 	p := &store.Port{PXEEnabled: true, AvailableForDynamicPortgroup: true, Extra: map[string]any{}, LocalLinkConnection: map[string]any{}, InternalInfo: map[string]any{}}

@@ -131,7 +131,7 @@ func (s *Server) portgroupsOfNode(r *Request, p store.Page) ([]*store.Portgroup,
 	if err != nil {
 		return nil, err
 	}
-	return s.Store.Portgroups(r.Context(), store.PortgroupQuery{Page: p, Nodes: []string{n.UUID}})
+	return s.portgroupPage(r.filtered("node", n.UUID), p)
 }
 
 // given counts the arguments among names that say something.
@@ -194,7 +194,7 @@ func (s *Server) portgroupOf(r *Request, ident string) (*store.Portgroup, error)
 }
 
 func (s *Server) listPortgroupPorts(r *Request) (Reply, error) {
-	if err := r.Query.Allow(append(wire.PageArguments, "fields", "detail")...); err != nil {
+	if err := r.Query.Allow(portArguments("fields", "detail")...); err != nil {
 		return Reply{}, err
 	}
 	sel, err := selectFields(r, portTable, false, 8, 43)
@@ -205,7 +205,7 @@ func (s *Server) listPortgroupPorts(r *Request) (Reply, error) {
 }
 
 func (s *Server) listPortgroupPortsDetail(r *Request) (Reply, error) {
-	if err := r.Query.Allow(wire.PageArguments...); err != nil {
+	if err := r.Query.Allow(portArguments()...); err != nil {
 		return Reply{}, err
 	}
 	return s.portsOfPortgroup(r, portTable.All(r.Version))
@@ -216,5 +216,5 @@ func (s *Server) portsOfPortgroup(r *Request, sel fields.Selection) (Reply, erro
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.portPage(r, sel, func(q *store.PortQuery) { q.Portgroups = []string{p.UUID} })
+	return s.portPage(r, sel, r.filtered("portgroup", p.UUID))
 }

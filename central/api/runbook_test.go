@@ -118,7 +118,7 @@ func TestRunbookRefusals(t *testing.T) {
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[]}`, 400, "Schema error for runbook: [] should be non-empty"},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X"}`, 400, "'steps' is a required property"},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[` + eraseStep + `,` + eraseStep + `]}`, 400, "Duplicate"},
-		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[` + raidStep + `]}`, 400, "priority"},
+		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","steps":[` + raidStep + `]}`, 400, "'order' is a required property"},
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","disable_ramdisk":7,"steps":[` + eraseStep + `]}`, 400, "disable_ramdisk"},
 		refusal{"PATCH", one, "1.92", `[{"op":"remove","path":"/name"}]`, 400, "required"},
 		refusal{"PATCH", one, "1.92", `[{"op":"replace","path":"/name","value":"CUSTOM_ALL"}]`, 409, "already exists"},

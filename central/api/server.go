@@ -30,6 +30,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -173,6 +174,9 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 			return Reply{}, err
 		}
 		r.Caller = *caller
+	}
+	if !utf8.ValidString(r.URL.Path) {
+		return Reply{}, wire.FrameworkError(http.StatusBadRequest, "")
 	}
 	if versionErr != nil {
 		return Reply{}, versionErr

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,16 +67,26 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 	}
 	steps := make([]store.ListedStep, len(list))
 	seen, twice := map[string]bool{}, []string(nil)
+	var misshapen, wrong error // of the last step that is so, which Ironic names
 	for i, item := range list {
 		s := &steps[i]
+		step := fmt.Sprintf("step %d", i+1)
+		if err := checkListedStep(rank, item); err != nil {
+			misshapen = fields.Inside(step, err)
+			continue
+		}
 		if err := readListedStep(s, rank, item); err != nil {
-			return nil, err
+			wrong = fields.Inside(step, err)
+			continue
 		}
 		name := fmt.Sprintf("interface: %s, step: %s", s.Interface, s.Step)
 		if seen[name] && !slices.Contains(twice, name) {
 			twice = append(twice, name)
 		}
 		seen[name] = true
+	}
+	if err := cmp.Or(misshapen, wrong); err != nil {
+		return nil, err
 	}
 	if twice != nil {
 		return nil, wire.Invalid("Deploy template invalid: Duplicate deploy steps. A template cannot have multiple deploy steps with the same "+
@@ -82,53 +95,71 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 	return steps, nil
 }
 
-func readListedStep(s *store.ListedStep, rank string, item any) error {
+// checkListedStep says whether a step has what it must have, and nothing else.
+func checkListedStep(rank string, item any) error {
 	m, ok := item.(map[string]any)
 	if !ok {
 		return fmt.Errorf("%s is not of type 'object'", wire.Repr(item))
 	}
-	for name := range m {
-		if !slices.Contains([]string{"interface", "step", "args", rank}, name) {
-			return fmt.Errorf("%s ('%.80s' was unexpected)", "Additional properties are not allowed", name)
-		}
-	}
-	for _, name := range []string{"interface", "step", "args", rank} {
+	known := []string{"interface", "step", "args", rank}
+	for _, name := range known {
 		if _, given := m[name]; !given && (name != "args" || rank != runbookRank) {
 			return fmt.Errorf("'%s' is a required property", name)
 		}
 	}
-	for _, name := range []string{"interface", "step"} {
-		if _, isText := m[name].(string); !isText {
-			return fmt.Errorf("%s is not of type 'string'", wire.Repr(m[name]))
-		}
+	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(name string) bool { return slices.Contains(known, name) })
+	if len(unknown) > 0 {
+		return errors.New(fields.NotAllowed(unknown))
 	}
-	if s.Interface, _ = m["interface"].(string); !slices.Contains(steppedKinds, s.Interface) {
+	return nil
+}
+
+// readListedStep reads a step that checkListedStep has passed. Of several wrong values it names
+// the last by name.
+func readListedStep(s *store.ListedStep, rank string, item any) error {
+	m, _ := item.(map[string]any)
+	var isText, ok bool
+	if s.Step, isText = m["step"].(string); !isText {
+		return fmt.Errorf("%s is not of type 'string'", wire.Repr(m["step"]))
+	}
+	if s.Step == "" {
+		return errors.New("'' should be non-empty")
+	}
+	n, err := readRank(m[rank])
+	if err != nil {
+		return err
+	}
+	s.Rank = n
+	if s.Interface, isText = m["interface"].(string); !isText {
+		return fmt.Errorf("%s is not of type 'string'", wire.Repr(m["interface"]))
+	}
+	if !slices.Contains(steppedKinds, s.Interface) {
 		return fmt.Errorf("%s is not one of ['%s']", wire.Repr(s.Interface), strings.Join(steppedKinds, "', '"))
-	}
-	if s.Step, _ = m["step"].(string); s.Step == "" {
-		return fmt.Errorf("'' should be non-empty")
 	}
 	args, given := m["args"]
 	if s.Args, ok = args.(map[string]any); !ok && given {
 		return fmt.Errorf("%s is not of type 'object'", wire.Repr(args))
 	}
-	n, isInt := m[rank].(int) // as stored
-	if !isInt {
-		n, isInt = whole(m[rank])
-		if number, isNumber := m[rank].(json.Number); isNumber && !isInt {
-			i, is := fields.Integer(number)
-			n, isInt = int(i), is
-		}
-	}
-	switch {
-	case !isInt:
-		if text, isText := m[rank].(string); isText {
-			return fmt.Errorf("%s does not match '^[0-9]+$'", wire.Repr(text))
-		}
-		return fmt.Errorf("%s is not valid under any of the given schemas. Possible root cause: %[1]s is not of type 'integer'", wire.Repr(m[rank]))
-	case n < 0:
-		return fmt.Errorf("%d is less than the minimum of 0", n)
-	}
-	s.Rank = n
 	return nil
+}
+
+// readRank reads the rank of a step, which may be a text of digits.
+func readRank(v any) (int, error) {
+	n, isInt := v.(int) // as stored
+	if !isInt {
+		n, isInt = whole(v)
+	}
+	if number, isNumber := v.(json.Number); isNumber && !isInt {
+		i, is := fields.Integer(number)
+		n, isInt = int(i), is
+	}
+	switch text, isText := v.(string); {
+	case !isInt && isText:
+		return 0, fmt.Errorf("%s does not match '^[0-9]+$'", wire.Repr(text))
+	case !isInt:
+		return 0, fmt.Errorf("%s is not valid under any of the given schemas. Possible root cause: %[1]s is not of type 'integer'", wire.Repr(v))
+	case n < 0:
+		return 0, fmt.Errorf("%d is less than the minimum of 0", n)
+	}
+	return n, nil
 }

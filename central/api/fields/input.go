@@ -3,7 +3,6 @@ package fields
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,18 +20,60 @@ func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) e
 	return t.CreateBelow(v, body, obj, nil)
 }
 
-// CreateBelow is Create for what belongs to something else. Where a field is too new, found
-// is asked before that is said whether what it belongs to is there, as Ironic looks at values
-// first, then at that, and at versions last; nil: there is nothing to ask for.
+// CreateBelow is Create for what belongs to something else. Where a field is too new, or a rule
+// speaks against its value, found is asked before that is said whether what it belongs to is
+// there, as Ironic looks at values first, then at that, and at versions last; nil: there is
+// nothing to ask for.
 func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj *T, found func(*T) error) error {
 	names := sortedKeys(body)
-	for i := range t.fields {
+	values := make(map[int]any, len(body))
+	tooNew, wrong := -1, faults{first: t.called == "", outer: t.admit(v, names, body)}
+	for _, name := range names {
+		i, known := t.index[name]
+		if !known || !t.fields[i].CanPost {
+			continue // admit has seen it
+		}
 		f := &t.fields[i]
-		if value, given := body[f.Name]; f.Required && value == nil {
-			if given {
-				return t.null(t.called, f)
+		if tooNew < 0 && f.Since > v && (body[name] != nil || t.strict) && !f.Admits(Posting) {
+			tooNew = i
+		}
+		if body[name] == nil && (f.Solid || f.Required) {
+			wrong.schema(name, t.null(t.called, f), false)
+			continue
+		}
+		if value, ok := t.check(&wrong, t.called, f, body[name]); ok {
+			values[i] = value
+		}
+	}
+	if err := wrong.told(); err != nil {
+		return err
+	}
+	filled := *obj
+	for i, value := range values {
+		t.fields[i].Set(&filled, value)
+	}
+	if found != nil && (tooNew >= 0 || wrong.rule.err != nil) {
+		if err := found(&filled); err != nil {
+			return err
+		}
+	}
+	if tooNew >= 0 {
+		return wire.NotAcceptable("Field "+t.fields[tooNew].Name, t.fields[tooNew].Since)
+	}
+	if wrong.rule.err != nil {
+		return wrong.rule.err
+	}
+	*obj = filled
+	return nil
+}
+
+// admit refuses a body that lacks what it must have, or has what it may not.
+func (t *Table[T]) admit(v microversion.Version, names []string, body map[string]any) error {
+	for i := range t.fields {
+		if f := &t.fields[i]; f.Required {
+			if _, given := body[f.Name]; !given {
+				return t.invalid("'%s' is a required property", f.Name)
 			}
-			return t.invalid("'%s' is a required property", f.Name)
 		}
 	}
 	var unexpected []string
@@ -41,50 +82,10 @@ func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj 
 			unexpected = append(unexpected, name)
 		}
 	}
-	if len(unexpected) > 0 {
-		return t.invalid("%s", notAllowed(unexpected))
+	if unexpected == nil {
+		return nil
 	}
-	values := make(map[int]any, len(body))
-	tooNew, rule := -1, error(nil) // what is said last
-	for _, name := range names {
-		i := t.index[name]
-		f := &t.fields[i]
-		if tooNew < 0 && f.Since > v && (body[name] != nil || t.strict) && !f.Admits(Posting) {
-			tooNew = i
-		}
-		if body[name] == nil && f.Solid {
-			return t.null(t.called, f)
-		}
-		value, broken, err := t.check(t.called, f, body[name])
-		if err != nil {
-			return err
-		}
-		if broken != nil {
-			rule = cmp.Or(rule, broken)
-			continue
-		}
-		if f.Required && value == nil {
-			return t.invalid("'%s' is a required property", name)
-		}
-		values[i] = value
-	}
-	filled := *obj
-	for i, value := range values {
-		t.fields[i].Set(&filled, value)
-	}
-	if tooNew >= 0 {
-		if found != nil {
-			if err := found(&filled); err != nil {
-				return err
-			}
-		}
-		return wire.NotAcceptable("Field "+t.fields[tooNew].Name, t.fields[tooNew].Since)
-	}
-	if rule != nil {
-		return rule
-	}
-	*obj = filled
-	return nil
+	return t.invalid("%s", NotAllowed(unexpected))
 }
 
 // Update applies the operations of a PATCH to obj and returns the names of the
@@ -132,22 +133,25 @@ func (t *Table[T]) Apply(ops []patch.Op, touched []string, obj *T) error {
 			return err
 		}
 	}
+	var wrong faults
 	for _, name := range touched {
 		f, _ := t.Lookup(name)
 		if doc[name] == nil && f.Stays && !becomesNull(ops, name) {
 			doc[name] = f.stored(obj)
 		}
-		value, rule, err := t.check(patched, f, doc[name])
-		if err := cmp.Or(err, rule); err != nil {
-			return err
-		}
-		if f.Required && value == nil {
-			if becomesNull(ops, name) {
-				return t.null(patched, f)
+		if f.Required && doc[name] == nil {
+			if !becomesNull(ops, name) {
+				return wire.Invalid("Schema error for patch: '%s' is a required property", name)
 			}
-			return wire.Invalid("Schema error for patch: '%s' is a required property", name)
+			wrong.schema(name, t.null(patched, f), false)
+			continue
 		}
-		doc[name] = value
+		if value, ok := t.check(&wrong, patched, f, doc[name]); ok {
+			doc[name] = value
+		}
+	}
+	if err := cmp.Or(wrong.told(), wrong.rule.err); err != nil {
+		return err
 	}
 	for _, name := range touched {
 		f, _ := t.Lookup(name)
@@ -193,27 +197,13 @@ func (t *Table[T]) null(called string, f *Field[T]) error {
 	return wire.Invalid("%s: None is not of type '%s'", against(called), cmp.Or(f.Type, "array")).Detailed("in %s", f.Name) // lists name none
 }
 
-// check reads a value of an item that errors call so. rule is what speaks against a value
-// that can be read.
-func (t *Table[T]) check(called string, f *Field[T], v any) (value any, rule, err error) {
-	value, err = f.Check(v)
-	if err == nil {
-		return value, nil, nil
-	}
-	if own, isRule := errors.AsType[*wire.Error](err); isRule {
-		return value, own, nil
-	}
-	if no, isText := errors.AsType[*unreadable](err); isText {
-		return nil, nil, wire.Invalid("%s", no.text)
-	}
-	if no, isText := errors.AsType[*notBoolean](err); isText {
-		return nil, nil, wire.Invalid("Invalid %s: %v", f.Name, no)
-	}
+// unlike says that the value of a field is not as the schema has it.
+func (t *Table[T]) unlike(called string, f *Field[T], err error) *wire.Error {
 	text := err.Error()
 	if f.Required { // null would be none of the kinds
 		text = strings.TrimSuffix(text, ", 'null'")
 	}
-	return nil, nil, wire.Invalid("%s: %s", against(called), text).Detailed("in %s", f.Name)
+	return wire.Invalid("%s: %s", against(called), text)
 }
 
 // unheard reports whether requests of version v do not know the field.
@@ -243,8 +233,8 @@ func against(called string) string {
 	return "Schema error for " + called
 }
 
-// notAllowed says which fields of a body nobody knows.
-func notAllowed(names []string) string {
+// NotAllowed says which of the names in an object nobody knows.
+func NotAllowed(names []string) string {
 	var b strings.Builder
 	for i, name := range names {
 		if i > 0 {

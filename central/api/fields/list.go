@@ -73,8 +73,11 @@ func Whole[T any](name string, since microversion.Version, least, most int64, at
 			if !ok || !isWhole {
 				return nil, fmt.Errorf("%s is not of type 'integer'", wire.Repr(v))
 			}
-			if n < least || n > most {
-				return nil, fmt.Errorf("%d is not between %d and %d", n, least, most)
+			if n < least {
+				return nil, fmt.Errorf("%d is less than the minimum of %d", n, least)
+			}
+			if n > most {
+				return nil, fmt.Errorf("%d is greater than the maximum of %d", n, most)
 			}
 			return n, nil
 		},

@@ -2,10 +2,12 @@ package wire
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // MaxLimit is the default and the largest length of a page.
@@ -35,7 +37,10 @@ func ParseQuery(raw string) (Query, error) {
 		if strings.ContainsRune(v[0], 0) || strings.ContainsRune(name, 0) {
 			return nil, Invalid("Argument %q holds a NUL character", name)
 		}
-		q[name] = strings.ToValidUTF8(v[0], "\uFFFD")
+		if !utf8.ValidString(name) || !utf8.ValidString(v[0]) {
+			return nil, FrameworkError(http.StatusBadRequest, "")
+		}
+		q[name] = v[0]
 	}
 	return q, nil
 }
