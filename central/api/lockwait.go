@@ -50,13 +50,15 @@ func (s *Server) carryOut(r *Request, handle Handler) (Reply, error) {
 	}
 }
 
-// waitFor reports whether the node is free before end.
+// waitFor reports whether the node is free before end: its work has ended or, having been
+// busy, does nothing but wait.
 func (s *Server) waitFor(ctx context.Context, node string, end time.Time) bool {
 	w := &s.lockWaits
 	defer w.now.Add(-1)
 	if now := w.now.Add(1); w.max > 0 && now > w.max {
 		return false
 	}
+	busy := false
 	for pause := shortestLook; ; pause = min(2*pause, longestLook) {
 		left := time.Until(end)
 		if left <= 0 {
@@ -71,9 +73,11 @@ func (s *Server) waitFor(ctx context.Context, node string, end time.Time) bool {
 		if err != nil {
 			return true // the handler will say why
 		}
-		if n.WorkID == "" {
+		now := dispatch.Busy(n) || n.TargetPowerState != ""
+		if n.WorkID == "" || busy && !now {
 			return true
 		}
+		busy = now
 	}
 }
 

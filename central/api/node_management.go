@@ -137,11 +137,11 @@ func (s *Server) injectNMI(r *Request) (Reply, error) {
 	return noContent()
 }
 
-// idleNode reads the node of the path and refuses one that has open work, which may wait: a
-// BMC is written to by a node's work or, while it has none, by others, never by both.
+// idleNode reads the node of the path and refuses one that a rackd works on: a BMC is written
+// to by a node's work or, while it has none or that waits, by others, never by both.
 func (s *Server) idleNode(r *Request) (*store.Node, error) {
 	n, err := s.node(r, r.Param(0))
-	if err == nil && n.WorkID != "" {
+	if err == nil && dispatch.Busy(n) {
 		return nil, dispatch.Locked(n)
 	}
 	return n, err

@@ -55,7 +55,8 @@ func TestWhatIsLookedAtFirst(t *testing.T) {
 }
 
 // TestNobodyHoldsWhatWaits holds that a node whose work waits shows no reservation, refuses
-// what its state does not have as a node at rest would, and takes what no rackd is asked for.
+// what its state does not have as a node at rest would, and takes what one at rest would
+// take of its machine: one thing at a time.
 func TestNobodyHoldsWhatWaits(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
@@ -76,7 +77,15 @@ func TestNobodyHoldsWhatWaits(t *testing.T) {
 	}
 	b.refuse([]string{node},
 		refusal{"PUT", node + "/states/provision", "1.115", `{"target":"manage"}`, 400, `in state "service hold"`},
-		refusal{"PUT", node + "/states/provision", "1.115", `{"target":"dance"}`, 400, `in state "service hold"`},
-		refusal{"PUT", node + "/management/boot_device", "1.115", `{"boot_device":"pxe"}`, 409, "is locked by host"})
+		refusal{"PUT", node + "/states/provision", "1.115", `{"target":"dance"}`, 400, `in state "service hold"`})
 	b.want(204, "PUT", node+"/traits", "1.115", `{"traits":["CUSTOM_A"]}`)
+	b.want(204, "PUT", node+"/management/boot_device", "1.115", `{"boot_device":"pxe"}`)
+	b.want(202, "PUT", node+"/states/power", "1.115", `{"target":"power on"}`)
+	n := b.want(200, "GET", node, "1.115", "").object(t)
+	if n["target_power_state"] != "power on" || n["provision_state"] != "service hold" || n["target_provision_state"] != "active" || n["reservation"] != nil {
+		t.Errorf("after a power request in a hold: %v", n)
+	}
+	b.refuse([]string{node},
+		refusal{"PUT", node + "/states/power", "1.115", `{"target":"power off"}`, 409, "is locked by host"},
+		refusal{"PUT", node + "/states/provision", "1.115", `{"target":"unhold"}`, 409, "is locked by host"})
 }

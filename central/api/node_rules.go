@@ -57,8 +57,8 @@ func checkHardwareChange(before, n *store.Node) error {
 	if !hardware && !reclassified && before.ConductorGroup == n.ConductorGroup {
 		return nil
 	}
-	if before.WorkID != "" {
-		return dispatch.Locked(before)
+	if before.WorkID != "" && (hardware || before.ConductorGroup != n.ConductorGroup || dispatch.Busy(before)) {
+		return dispatch.Locked(before) // also beside work that waits: it was planned for the hardware as it is described
 	}
 	allowed := before.ProvisionState.In(provision.InterfaceChangeAllowed)
 	if hardware && !allowed && !before.Maintenance {

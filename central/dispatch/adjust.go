@@ -46,15 +46,13 @@ func (d *Dispatcher) Adjust(ctx context.Context, a Adjustment) error {
 		if err := adjustable(n, &a); err != nil {
 			return err
 		}
-		owner, err := d.workOwner(n)
+		w, err := d.asked(ctx, tx, n, work.Adjust, work.Args{Change: &a.Change}, a.Caller,
+			func() { n.Accept(n.ProvisionState, n.TargetProvisionState, d.Now()) })
 		if err != nil {
 			return err
 		}
-		n.Accept(n.ProvisionState, n.TargetProvisionState, d.Now())
-		w := d.newWork(n, owner.Name, a.Caller)
-		w.Verb, w.Args = work.Adjust, work.Args{Change: &a.Change}
 		return d.write(ctx, tx, &acceptance{node: n, verb: a.What, work: w, history: store.HistoryEntry{EventType: "management",
-			Event: a.What + " accepted", Conductor: owner.Name, User: a.User}})
+			Event: a.What + " accepted", Conductor: w.Owner, User: a.User}})
 	})
 	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
 		return locked
@@ -66,7 +64,7 @@ func adjustable(n *store.Node, a *Adjustment) error {
 	switch {
 	case a.Resting && provision.Transient(n.ProvisionState): // the end of the work is not waited for
 		return refuse(http.StatusConflict, "Node %s can not be changed so (%s) while it is in the transitional state %q.", n.UUID, a.What, n.ProvisionState)
-	case n.WorkID != "":
+	case Busy(n):
 		return Locked(n)
 	}
 	return nil

@@ -85,3 +85,79 @@ func (b *bench) observe(state, target provision.State, info string) {
 		b.t.Fatal(err)
 	}
 }
+
+// What is asked of a machine while its flow waits goes before that goes on; until it is
+// done nothing else goes on with the flow.
+func TestAskedBesideAFlowThatWaits(t *testing.T) {
+	on := true
+	ask := map[string]func(b *bench) error{
+		"power": func(b *bench) error {
+			return b.Power(b.t.Context(), Power{Node: b.node(), Target: PowerOff, TimeoutSeconds: 7})
+		},
+		"console": func(b *bench) error {
+			return b.Adjust(b.t.Context(), Adjustment{Node: b.node(), Change: work.Change{Console: &on}, What: "console on"})
+		},
+	}
+	is := map[string]func(n *store.Node, a work.Args) bool{
+		"power": func(n *store.Node, a work.Args) bool {
+			return a.PowerTarget == PowerOff && a.TimeoutSeconds == 7 && a.Change == nil && n.TargetPowerState == PowerOff
+		},
+		"console": func(n *store.Node, a work.Args) bool {
+			return a.PowerTarget == "" && a.Change != nil && *a.Change.Console && n.TargetPowerState == ""
+		},
+	}
+	for _, state := range []provision.State{provision.DeployWait, provision.DeployHold, provision.InspectWait, provision.CleanHold} {
+		for name, ask := range ask {
+			b := newBench(t)
+			b.put(state, provision.Active, nil)
+			b.open(&store.Work{Verb: work.Deploy, Args: work.Args{Steps: []work.Step{{Interface: "deploy", Step: "hold"}}, LetGo: "before"}})
+			open := b.node()
+			if err := ask(b); err != nil {
+				t.Errorf("%s in %q: %v", name, state, err)
+				continue
+			}
+			n := b.node()
+			w, err := b.Store.Work(t.Context(), n.WorkID)
+			if err != nil || n.ProvisionState != state || n.TargetProvisionState != provision.Active || !n.ProvisionUpdatedAt.Equal(open.ProvisionUpdatedAt) ||
+				w.Verb != work.Deploy || w.Args.Continues != open.WorkID || w.Args.LetGo != "before" || len(w.Args.Steps) != 1 || !is[name](n, w.Args) {
+				t.Errorf("%s in %q: node in %q, work %+v, %v", name, state, n.ProvisionState, w, err)
+			}
+			if err := ask(b); status(err) != http.StatusConflict {
+				t.Errorf("%s in %q, again before it is done: %v, want 409", name, state, err)
+			}
+			b.ranErrand()
+			if err := ask(b); err != nil {
+				t.Errorf("%s in %q, again when it is done: %v", name, state, err)
+			}
+			if n := b.node(); n.WorkID == w.ID {
+				t.Errorf("%s in %q: nothing new was accepted", name, state)
+			}
+		}
+	}
+	b := newBench(t)
+	b.put(provision.Deploying, provision.Active, nil)
+	b.open(&store.Work{Verb: work.Deploy})
+	for name, ask := range ask {
+		if err := ask(b); status(err) != http.StatusConflict {
+			t.Errorf("%s while a rackd works: %v, want 409", name, err)
+		}
+	}
+}
+
+// ranErrand reports that what was asked beside the node's flow is done, as ingest does.
+func (b *bench) ranErrand() {
+	b.t.Helper()
+	err := b.Store.Update(b.t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		all, err := tx.Observed(ctx, []string{node})
+		if err != nil {
+			return err
+		}
+		n := all[node]
+		n.Observe(n.Generation)
+		n.PowerObservedGeneration = n.Generation
+		return tx.SaveObserved(ctx, []*store.Node{n})
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -37,7 +37,7 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 	if !slices.Contains(PowerTargets, p.Target) {
 		return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q: it is no power target.", p.Target, p.Node.UUID)
 	}
-	if m, err := d.workOwner(p.Node); err == nil && p.Node.WorkID == "" {
+	if m, err := d.workOwner(p.Node); err == nil && !Busy(p.Node) {
 		if kind, reason := d.outOfOrder(ctx, p.Node, m, []string{"power"}); kind != "" {
 			return refuse(http.StatusBadRequest, "Failed to validate power info for node %s before %s. Error: %s", p.Node.UUID, p.Target, reason)
 		}
@@ -53,22 +53,19 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		case n.ProvisionState.In(provision.PowerRefused): // whoever holds it
 			return refuse(http.StatusBadRequest, "The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".",
 				p.Target, n.UUID, n.ProvisionState)
-		case n.WorkID != "":
+		case Busy(n):
 			return locked
 		case n.DisablePowerOff && (p.Target == PowerOff || p.Target == SoftPowerOff):
 			return refuse(http.StatusConflict, "Failed to set node power state to %s.", p.Target).
 				detailed("node %s must not be powered off (disable_power_off)", n.UUID)
 		}
-		owner, err := d.workOwner(n)
+		w, err := d.asked(ctx, tx, n, work.Power, work.Args{PowerTarget: p.Target, TimeoutSeconds: p.TimeoutSeconds}, p.Caller,
+			func() { n.AcceptPower(p.Target, d.Now()) })
 		if err != nil {
 			return err
 		}
-		n.AcceptPower(p.Target, d.Now())
-		w := d.newWork(n, owner.Name, p.Caller)
-		w.Verb = work.Power
-		w.Args = work.Args{PowerTarget: p.Target, TimeoutSeconds: p.TimeoutSeconds}
 		return d.write(ctx, tx, &acceptance{node: n, verb: p.Target, work: w, history: store.HistoryEntry{EventType: "power",
-			Event: fmt.Sprintf("%s accepted", p.Target), Conductor: owner.Name, User: p.User, Project: p.Project}})
+			Event: fmt.Sprintf("%s accepted", p.Target), Conductor: w.Owner, User: p.User, Project: p.Project}})
 	})
 	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
 		return locked

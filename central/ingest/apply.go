@@ -70,6 +70,8 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 		end(n, e, fx)
 	case work.PowerObserved:
 		power(n, e)
+	case work.ErrandEnded:
+		errand(n, e, fx)
 	case work.PhaseEntered:
 		n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
 	case work.InventoryFound:
@@ -130,6 +132,25 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 		text, kind = "power request ended", "power"
 	case work.Adjust:
 		text, kind = "the change was made", "management"
+	}
+	if e.Error != "" {
+		severity, text = "ERROR", e.Error
+	}
+	fx.add(e, severity, kind, text)
+}
+
+// errand takes in what became of a request that was carried out beside the flow.
+func errand(n *store.Node, e *work.Event, fx *effects) {
+	enter(n, e)
+	n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
+	n.PowerObservedGeneration = e.Generation
+	if n.PowerGeneration <= e.Generation {
+		n.TargetPowerState = ""
+	}
+	kind, text, severity := "management", "the change was made", "INFO"
+	if e.Power != "" {
+		power(n, e)
+		kind, text = "power", "power request ended"
 	}
 	if e.Error != "" {
 		severity, text = "ERROR", e.Error

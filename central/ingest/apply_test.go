@@ -216,3 +216,32 @@ func TestSitesAreWrittenToWhenTheirDocumentsChange(t *testing.T) {
 		}
 	}
 }
+
+// What was asked beside a flow that waits ends its power request and tells its failure; the
+// state, its time and the step that waits stay.
+func TestEndOfErrand(t *testing.T) {
+	for _, c := range []struct {
+		power, fails    string
+		state, severity string
+	}{{"power on", "", "power on", "INFO"}, {"power off", "stuck", "power off", "ERROR"}, {"", "", "power off", "INFO"}} {
+		n, fx := deploying(), newEffects()
+		n.ProvisionState, n.AcceptedState, n.PowerState = provision.DeployHold, provision.DeployHold, "power off"
+		n.PowerGeneration, n.PowerTarget, n.TargetPowerState = 3, "power on", "power on"
+		e := event(work.ErrandEnded, 1, 1)
+		e.State, e.Target, e.Power, e.Error = provision.DeployHold, provision.Active, c.power, c.fails
+		e.Step, e.StepInfo = "deploy.hold", json.RawMessage(`{"step":"hold"}`)
+		since := n.ProvisionUpdatedAt
+		if why := apply(n, e, fx); why != applied {
+			t.Fatalf("dropped: %s", why)
+		}
+		if n.WorkID != "w" || n.TargetPowerState != "" || n.PowerObservedGeneration != 3 || n.PowerState != c.state || n.LastError != c.fails {
+			t.Errorf("%+v: work %q, target %q, power %q, error %q", c, n.WorkID, n.TargetPowerState, n.PowerState, n.LastError)
+		}
+		if n.ProvisionState != provision.DeployHold || !n.ProvisionUpdatedAt.Equal(since) || n.ObservedStepInfo != `{"step":"hold"}` {
+			t.Errorf("%+v: state %q since %s, step %s", c, n.ProvisionState, n.ProvisionUpdatedAt, n.ObservedStepInfo)
+		}
+		if len(fx.ended) != 0 || len(fx.history) != 1 || fx.history[0].Severity != c.severity {
+			t.Errorf("%+v: ended %v, history %+v", c, fx.ended, fx.history)
+		}
+	}
+}

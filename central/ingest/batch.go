@@ -224,7 +224,7 @@ func parse(data []byte) (*work.Event, error) {
 		return nil, errors.New("event has no kind")
 	case e.Time.IsZero():
 		return nil, errors.New("event has no time")
-	case (e.Kind == work.StateChanged || e.Kind == work.WorkEnded) && (e.Work == "" || e.State == ""):
+	case (e.Kind == work.StateChanged || e.Kind == work.WorkEnded || e.Kind == work.ErrandEnded) && (e.Work == "" || e.State == ""):
 		return nil, fmt.Errorf("event %q names no work or no state", e.Kind)
 	}
 	if e.Epoch > 1<<62 || e.Seq > 1<<62 {

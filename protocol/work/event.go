@@ -26,6 +26,9 @@ const (
 	PhaseEntered EventKind = "phase"
 	// InventoryFound: the agent's inventory.
 	InventoryFound EventKind = "inventory"
+	// ErrandEnded: what was asked of the machine while its flow waits is done, or has failed
+	// with Error; the flow goes on.
+	ErrandEnded EventKind = "errand"
 	// HardwareObserved: what Hardware says was read from the machine; of a work or not.
 	HardwareObserved EventKind = "hardware"
 )

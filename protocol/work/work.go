@@ -88,8 +88,11 @@ type Args struct {
 	// AbortedStep is what was running when an abort was asked for.
 	AbortedStep string `json:"aborted_step,omitempty"`
 	// Continues is the id of the work whose flow this one goes on with, where that
-	// stands: an operator has let it go from a hold, or wants it to end soon.
+	// stands: an operator has let it go from a hold, wants it to end soon, or asks
+	// something of the machine meanwhile (see Errand).
 	Continues string `json:"continues,omitempty"`
+	// LetGo is the id of the work by which an operator let the flow go from its last hold.
+	LetGo string `json:"let_go,omitempty"`
 	// Supersedes is the id of the open work whose place this one takes.
 	Supersedes string `json:"supersedes,omitempty"`
 	// AbortAfter: the flow ends after the step that runs.
@@ -163,6 +166,8 @@ type Checkpoint struct {
 	Progress json.RawMessage `json:"progress,omitempty"`
 	// Facts learnt by earlier steps (for instance the disk written).
 	Facts map[string]string `json:"facts,omitempty"`
+	// Errand is how far the work's errand has come; empty: nothing was done yet.
+	Errand Phase `json:"errand,omitempty"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
 }
@@ -222,6 +227,22 @@ func (d *Document) Root() string {
 
 // Fresh reports whether no rackd has ever taken the work.
 func (d *Document) Fresh() bool { return d.Owner == "" && d.Seq == 0 }
+
+// Errand is what is asked of the machine before the flow that waits goes on: Power or
+// Adjust, with their arguments, empty for nothing. The work has another verb, the flow's.
+func (d *Document) Errand() Verb { return d.Args.errand(d.Verb) }
+
+func (a *Args) errand(flow Verb) Verb {
+	switch {
+	case flow.Rests():
+		return ""
+	case a.PowerTarget != "":
+		return Power
+	case a.Change != nil:
+		return Adjust
+	}
+	return ""
+}
 
 // Open reports whether the work has not ended.
 func (d *Document) Open() bool { return d.Result == nil }

@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,11 +21,15 @@ func arguments[T any](q ask.Request) (args T, err error) {
 	return args, err
 }
 
-// writes runs a write to a machine that has no work, and reports what its drivers are
-// to keep.
+// writes runs a write to a machine that has no work, or whose work waits, and reports
+// what its drivers are to keep.
 func (c *Conductor) writes(ctx context.Context, n *node.Document, hw *driver.Hardware, do func(driver.Fence) error) (any, error) {
-	f := idleFence{c: c, n: n}
-	if err := cmp.Or(c.locked(n), f.Check()); err != nil {
+	f, done, err := c.beside(n)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := f.Check(); err != nil {
 		return nil, err
 	}
 	if err := do(f); err != nil {

@@ -74,7 +74,15 @@ func (r *runner) take(ctx context.Context) error {
 	pointTaken.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
 	r.c.cfg.Metrics.WorkTaken(r.doc.Verb)
 	r.log.Info("work taken", "from", from, "epoch", r.doc.Epoch, "step", r.doc.Checkpoint.Step, "state", string(r.doc.State))
-	// A new owner says where the work stands: events of the one before may be lost.
+	return nil
+}
+
+// tellTaken says where the work stands that was taken from another, empty for none, and which
+// of its steps runs: events of the one before may be lost. Without steps none is named.
+func (r *runner) tellTaken(ctx context.Context, from string, steps []flowStep) error {
+	if cp := &r.doc.Checkpoint; cp.Index < len(steps) && steps[cp.Index].id() == cp.Step {
+		r.show(steps, cp.Index)
+	}
 	r.told = time.Now()
 	if err := r.publish(ctx, r.stateEvent("")); err != nil {
 		return err

@@ -186,22 +186,22 @@ func secondsOf(t *driver.Task) (length time.Duration, given bool, err error) {
 	return min(time.Duration(seconds*float64(time.Second)), longestWait), true, nil
 }
 
-// holding is the handle of a hold: the work under which it began.
+// holding is the handle of a hold: by which work the flow had been let go before.
 type holding struct {
-	Work string `json:"work"`
+	LetGo string `json:"let_go"`
 }
 
 // hold parks the node until an operator lets it go: then the flow goes on under
-// another piece of work.
+// another piece of work, which says so.
 func hold(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	var h holding
 	if raw := t.Record.Handle(); raw == nil {
-		if err := t.Record.SaveHandle(ctx, holding{Work: t.Fence.Work()}); err != nil {
+		if err := t.Record.SaveHandle(ctx, holding{LetGo: t.LetGo}); err != nil {
 			return driver.Outcome{}, err
 		}
 	} else if err := json.Unmarshal(raw, &h); err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a hold cannot be read: %w", t.Node.Label(), raw, err)
-	} else if h.Work != t.Fence.Work() {
+	} else if h.LetGo != t.LetGo {
 		return driver.Done(), nil
 	}
 	return driver.Hold(), nil

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -33,13 +34,21 @@ func (f idleFence) Check() error {
 	return nil
 }
 
-// locked refuses what would have to go beside a node's open work, before any of it is done.
-func (c *Conductor) locked(n *node.Document) error {
+// beside returns the fence for a write that is not part of the node's open work, and what
+// is to be called after it. Work that does nothing but wait, for the machine or for an
+// operator, stands aside for as long; other work is in the way.
+func (c *Conductor) beside(n *node.Document) (driver.Fence, func(), error) {
 	w := c.cfg.Documents.Work(n.UUID)
 	if w == nil || !w.Doc.Open() {
-		return nil
+		return idleFence{c: c, n: n}, func() {}, nil
 	}
-	return &ask.Error{Status: http.StatusConflict, Locked: true,
+	if r := c.runner(n.UUID); r != nil && r.turn.TryLock() {
+		if in, _ := provision.Describe(r.doc.State); r.parked && (in.Kind == provision.Waiting || in.Kind == provision.Held) {
+			return r, r.turn.Unlock, nil
+		}
+		r.turn.Unlock()
+	}
+	return nil, nil, &ask.Error{Status: http.StatusConflict, Locked: true,
 		Message: fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", n.UUID, w.Doc.Owner)}
 }
 

@@ -42,6 +42,11 @@ type runner struct {
 	told     time.Time // when the state was last reported
 	shown    shown     // what the fields of the node tell of the flow
 
+	// turn is held by run, except while its flow does nothing but wait: then others may write
+	// to the machine (beside). parked says that it does.
+	turn   sync.Mutex
+	parked bool
+
 	mu        sync.Mutex
 	epoch     uint64
 	lost      error
@@ -132,11 +137,21 @@ func (r *runner) lose(err error) {
 // run takes the work, runs its flow and ends it. It returns early, leaving the
 // document as it is, when the node is lost or the context ends.
 func (r *runner) run(ctx context.Context) {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	from := r.doc.Owner
 	if err := r.take(ctx); err != nil {
 		r.log.Info("work not taken", "error", err)
 		return
 	}
 	steps, err := r.prepare()
+	if err := r.tellTaken(ctx, from, steps); err != nil {
+		r.log.Info("work taken and not told of", "error", err)
+		return
+	}
+	if err == nil {
+		err = r.errand(ctx)
+	}
 	if err == nil {
 		err = r.runSteps(ctx, steps)
 	}
@@ -166,7 +181,7 @@ func (r *runner) prepare() ([]flowStep, error) {
 		return nil, err
 	}
 	token := r.c.cfg.Keys.Of(n.Group).Token(n.UUID, r.root)
-	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, Images: r.c.cfg.Images, Record: r,
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
 		Agent: listened{r.c.cfg.NewAgent(n.UUID, token, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
 	return r.c.flow(&r.doc, r.task)
 }
@@ -337,17 +352,12 @@ func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) erro
 		if left <= 0 {
 			return fmt.Errorf("step %s: %w", s.id(), r.late(s))
 		}
-		end := time.NewTimer(left)
-		select {
-		case <-ctx.Done():
-			end.Stop()
+		switch r.park(ctx, timer, left) {
+		case byEnd:
 			return ctx.Err()
-		case <-timer:
-			end.Stop()
+		case byPoll:
 			return nil
-		case <-end.C:
-		case <-r.woken:
-			end.Stop()
+		case byNudge:
 			if err := r.flush(ctx); err != nil {
 				return err
 			}
@@ -358,6 +368,38 @@ func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) erro
 				return nil
 			}
 		}
+	}
+}
+
+// What ends a pause of a runner.
+type waker int
+
+const (
+	byEnd   waker = iota // the context's
+	byPoll               // it is time to look again
+	byLimit              // the time that was given is over
+	byNudge
+)
+
+// park waits without holding the turn.
+func (r *runner) park(ctx context.Context, poll <-chan time.Time, limit time.Duration) waker {
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	r.parked = true
+	r.turn.Unlock()
+	defer func() {
+		r.turn.Lock()
+		r.parked = false
+	}()
+	select {
+	case <-ctx.Done():
+		return byEnd
+	case <-poll:
+		return byPoll
+	case <-end.C:
+		return byLimit
+	case <-r.woken:
+		return byNudge
 	}
 }
 

@@ -39,6 +39,9 @@ func (s *shelf) goOn(id string, entry provision.State, abort bool) {
 	d := work.Document{ID: old.ID + "+", Node: id, Generation: n.Generation, Verb: old.Verb, Args: old.Args, Requested: time.Now(),
 		Entry: entry, EntryTarget: old.Target, Owner: old.Owner, Epoch: old.Epoch + 1, Checkpoint: old.Checkpoint}
 	d.Args.Continues, d.Args.AbortAfter = old.Root(), abort
+	if !abort {
+		d.Args.LetGo = d.ID
+	}
 	s.rev++
 	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
 	s.mu.Unlock()

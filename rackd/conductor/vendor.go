@@ -73,9 +73,14 @@ func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Docum
 		return nil, err
 	}
 	reply := ask.VendorReply{Async: m.Async, Attach: m.Attach}
-	f := idleFence{c: c, n: n, shared: m.Shared}
-	if err := c.locked(n); !m.Shared && err != nil {
-		return nil, err
+	var f driver.Fence = idleFence{c: c, n: n, shared: m.Shared}
+	if !m.Shared {
+		beside, done, err := c.beside(n)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		f = beside
 	}
 	if m.Async && !m.Shared {
 		reply.Work = true

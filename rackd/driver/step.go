@@ -120,6 +120,8 @@ type Task struct {
 	// WorkID names the work; with the step's name it makes command ids that a
 	// successor finds again.
 	WorkID string
+	// LetGo changes when an operator lets the flow go from a hold.
+	LetGo string
 	// Entered is when the running step began (the first time, not this run).
 	Entered time.Time
 	Agent   Agent

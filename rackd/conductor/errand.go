@@ -1,0 +1,107 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// errand does what the request asks of the machine before the flow that waited goes on
+// where it stands. Whatever becomes of it is told, and the flow goes on: an
+// error of errand's own means that the node is lost.
+func (r *runner) errand(ctx context.Context) error {
+	verb, cp := r.doc.Errand(), &r.doc.Checkpoint
+	if verb == "" || cp.Errand == work.Ended {
+		return nil
+	}
+	again := cp.Errand == work.Begun
+	cp.Errand = work.Begun
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	cause := r.runErrand(ctx, verb, again)
+	if err := r.Check(); err != nil {
+		return errors.Join(err, cause)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	cp.Errand = work.Ended
+	if err := errors.Join(r.takeIn(ctx), r.save(ctx)); err != nil {
+		return err
+	}
+	e := r.stateEvent("")
+	e.Kind = work.ErrandEnded
+	if cause != nil {
+		r.log.Warn("request beside the flow failed", "request", string(verb), "error", cause)
+		e.Error = cause.Error()
+	}
+	if verb == work.Power {
+		if state, err := r.task.Hardware.Power().PowerState(ctx, r.task.Node); err == nil {
+			e.Power = string(state)
+		}
+	}
+	return r.publish(ctx, e)
+}
+
+// runErrand runs the steps of the errand. again: a rackd that is gone had begun them.
+func (r *runner) runErrand(ctx context.Context, verb work.Verb, again bool) error {
+	d := r.doc
+	d.Verb = verb
+	steps, err := r.c.flow(&d, r.task)
+	if err != nil {
+		return err
+	}
+	if verb == work.Power {
+		if err := r.ramdiskAgain(ctx, driver.PowerState(d.Args.PowerTarget)); err != nil {
+			return err
+		}
+	}
+	for _, s := range steps {
+		if again && s.Kind == driver.Neither {
+			return fmt.Errorf("node %s: step %s was running when its rackd was lost and cannot be repeated: check the machine, then ask again", r.node.Label(), s.id())
+		}
+		if err := r.runErrandStep(ctx, s); err != nil {
+			return fmt.Errorf("step %s: %w", s.id(), err)
+		}
+	}
+	return nil
+}
+
+// runErrandStep runs s, again where that may help. Steps of errands end by themselves.
+func (r *runner) runErrandStep(ctx context.Context, s flowStep) error {
+	for left := s.Retries; ; left-- {
+		if err := r.Check(); err != nil {
+			return err
+		}
+		_, err := s.Run(ctx, r.task)
+		if err == nil || left <= 0 || !errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrUnknown) {
+			return err
+		}
+		r.log.Warn("step failed, trying again", "step", s.id(), "left", left, "error", err)
+		if err := pause(ctx, s.Pause); err != nil {
+			return err
+		}
+	}
+}
+
+// ramdiskAgain prepares a machine whose flow runs in the ramdisk for another boot of it: it
+// was asked for one boot, which is behind it, and the agent of before is gone with its power.
+func (r *runner) ramdiskAgain(ctx context.Context, target driver.PowerState) error {
+	if r.task.Facts[driver.FactBoot] != driver.BootRamdisk {
+		return nil
+	}
+	if target != driver.PowerOn {
+		r.AgentGone()
+	}
+	if target == driver.PowerOff || target == driver.SoftPowerOff {
+		return nil
+	}
+	if err := r.task.Hardware.Boot().PrepareRamdisk(ctx, r.task); err != nil {
+		return fmt.Errorf("prepare another boot of the ramdisk: %w", err)
+	}
+	return nil
+}

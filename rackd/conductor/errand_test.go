@@ -1,0 +1,141 @@
+package conductor
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
+)
+
+// errand puts work in the place of the node's that does what args ask before it goes on.
+func (s *shelf) errand(id string, args work.Args) {
+	s.mu.Lock()
+	n, old := *s.nodes[id], s.works[id].Doc
+	n.Generation++
+	s.nodes[id] = &n
+	d := work.Document{ID: old.ID + "!", Node: id, Generation: n.Generation, Verb: old.Verb, Args: old.Args, Requested: time.Now(),
+		Entry: old.State, EntryTarget: old.Target, Owner: old.Owner, Epoch: old.Epoch + 1, Checkpoint: old.Checkpoint}
+	d.Args.Continues, d.Args.PowerTarget, d.Args.Change, d.Checkpoint.Errand = old.Root(), args.PowerTarget, args.Change, ""
+	s.rev++
+	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
+	s.mu.Unlock()
+	s.tell(id)
+}
+
+// errands are the ends of errands that were published.
+func (s *shelf) errands() (out []work.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.Kind == work.ErrandEnded {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// inHold brings the shelf's node of fake hardware to a hold.
+func inHold(t *testing.T, s *shelf) {
+	t.Helper()
+	s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "hold"}, {Interface: "deploy", Step: "erase_devices"}}})
+	time.Sleep(time.Second)
+	if d := s.Work(nodeA).Doc; d.State != provision.CleanHold {
+		t.Fatalf("state %q, %+v", d.State, d.Result)
+	}
+}
+
+// A hold stays one while the machine is switched, adjusted and written to beside it, also
+// when that fails; let go, the flow goes on.
+func TestErrandsBesideAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, on := newShelf(), true
+		hw := fakeHardware(t, s)
+		s.nodes[nodeA].DriverInfo = map[string]any{"fake_start_console_fail": "stuck"}
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, hw)
+		defer kill()
+		inHold(t, s)
+		for i, e := range []struct {
+			args  work.Args
+			power string
+			fails string
+		}{
+			{work.Args{PowerTarget: string(driver.PowerOn)}, "power on", ""},
+			{work.Args{PowerTarget: string(driver.Rebooting)}, "power on", ""},
+			{work.Args{PowerTarget: string(driver.SoftPowerOff)}, "power off", ""},
+			{work.Args{PowerTarget: "sideways"}, "power off", "unknown power target"},
+			{work.Args{Change: &work.Change{BootMode: "bios"}}, "", ""},
+			{work.Args{Change: &work.Change{Console: &on}}, "", "stuck"},
+		} {
+			s.errand(nodeA, e.args)
+			time.Sleep(time.Minute)
+			d, told := s.Work(nodeA).Doc, s.errands()
+			if d.State != provision.CleanHold || !d.Open() || d.Checkpoint.Errand != work.Ended || len(told) != i+1 {
+				t.Fatalf("%+v: state %q, %+v, told %d times", e.args, d.State, d.Result, len(told))
+			}
+			last := told[i]
+			if last.Work != d.ID || last.State != provision.CleanHold || last.Power != e.power || (last.Error == "") != (e.fails == "") || !strings.Contains(last.Error, e.fails) || last.StepInfo == nil {
+				t.Errorf("%+v: told as %+v", e.args, last)
+			}
+		}
+		if seen := s.observed(); len(seen) == 0 || *seen[0].Hardware.BootMode != "bios" {
+			t.Errorf("the change was seen as %+v", seen)
+		}
+		raw, err := json.Marshal(ask.BootDevice{Device: "disk"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := c.Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: raw}); r.Error != nil {
+			t.Errorf("boot device beside a hold: %v", r.Error)
+		}
+		s.goOn(nodeA, provision.CleanWait, false)
+		time.Sleep(time.Minute)
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || d.State != provision.Manageable {
+			t.Errorf("let go: state %q, %+v", d.State, d.Result)
+		}
+	})
+}
+
+// What a rackd that died had begun is done by its successor; what it had ended is not done
+// again.
+func TestErrandIsTakenOver(t *testing.T) {
+	for phase, want := range map[work.Phase][]string{work.Begun: {"power on"}, work.Ended: nil} {
+		t.Run(string(phase), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf()
+				hw := fakeHardware(t, s)
+				owner := owned("a")
+				_, _, kill := conductorOn(t, s, "a", owner, &machine{}, hw)
+				inHold(t, s)
+				kill()
+				s.mu.Lock()
+				d := s.works[nodeA].Doc
+				d.Args.PowerTarget, d.Checkpoint.Errand = string(driver.PowerOn), phase
+				s.rev++
+				s.works[nodeA] = &view.Work{Doc: d, Revision: s.rev}
+				s.mu.Unlock()
+				owner.Store("b")
+				_, _, kill = conductorOn(t, s, "b", owner, &machine{}, hw)
+				defer kill()
+				time.Sleep(time.Minute)
+				if d := s.Work(nodeA).Doc; d.State != provision.CleanHold || d.Owner != "b" || d.Checkpoint.Errand != work.Ended {
+					t.Fatalf("state %q of %q, errand %q, %+v", d.State, d.Owner, d.Checkpoint.Errand, d.Result)
+				}
+				var told []string
+				for _, e := range s.errands() {
+					told = append(told, e.Power+e.Error)
+				}
+				if !slices.Equal(told, want) {
+					t.Errorf("told %q, want %q", told, want)
+				}
+			})
+		})
+	}
+}
