@@ -85,7 +85,13 @@ func checkLinkVersion(r *Request, p *store.Port) error {
 		return wire.Errorf(http.StatusNotAcceptable, "Request not acceptable.").Detailed("A VTEP gateway as local_link_connection needs an API version from %s to below %s",
 			vtepSince, vtepUntil)
 	}
-	if p.IsSmartNIC && len(link) > 0 && !hasAll(link, []string{"port_id", "hostname"}) {
+	return nil
+}
+
+// checkSmartNIC checks what a new smart NIC's port lacks. As in Ironic, one that is there may
+// become a smart NIC's before its link is complete.
+func checkSmartNIC(p *store.Port) error {
+	if link := p.LocalLinkConnection; p.IsSmartNIC && len(link) > 0 && !hasAll(link, []string{"port_id", "hostname"}) {
 		return wire.Invalid("Smart NIC port must have port_id and hostname in local_link_connection")
 	}
 	return nil

@@ -104,7 +104,8 @@ func TestPartsMoveOnlyToNodesThatTheCallerMayChange(t *testing.T) {
 	b.wantAs(201, "system "+adminRoles, "POST", "/v1/nodes", `{"uuid":"`+mine+`","driver":"fake-hardware","owner":"`+ownerProject+`"}`)
 	for _, path := range []string{"/v1/ports/" + ownPort, "/v1/portgroups/" + ownGroup} {
 		b.wantAs(400, ownerProject+" "+adminRoles, "PATCH", path, moveTo(elsewhere)) // not there, for all that they may see
-		b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", path, moveTo(lent))
+		b.wantAs(400, ownerProject+" "+adminRoles, "PATCH", path, moveTo(lent))      // another's, though lent to them
+		b.wantAs(400, "system "+adminRoles, "PATCH", path, moveTo(lent))
 		b.wantAs(200, ownerProject+" "+adminRoles, "PATCH", path, moveTo(mine))
 	}
 	const connector = "/v1/volume/connectors/" + connectorID
@@ -117,5 +118,52 @@ func TestPartsMoveOnlyToNodesThatTheCallerMayChange(t *testing.T) {
 	b.wantAs(400, ownerProject+" "+adminRoles, "PATCH", connector, moveTo(elsewhere))
 	if got := b.wantAs(200, ownerProject+" "+adminRoles, "PATCH", connector, moveTo(mine)).object(t); got["node_uuid"] != mine {
 		t.Errorf("moved: %v", got)
+	}
+}
+
+// A node is named by its UUID or its name, but for volumes. What is none is refused in the same
+// words as one that must not be known.
+func TestMovesNameTheirNode(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+otherID+`","name":"n2","driver":"fake-hardware"}`)
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"foreign","driver":"fake-hardware","owner":"others"}`)
+	b.want(201, "POST", "/v1/portgroups", "1.115", `{"uuid":"`+groupID+`","node_uuid":"`+nodeID+`"}`)
+	b.addPort(portID, "aa:bb:cc:dd:ee:01", "")
+	b.want(201, "POST", "/v1/volume/connectors", "1.115", `{"uuid":"`+connectorID+`","node_uuid":"`+nodeID+`","type":"iqn","connector_id":"c"}`)
+	const port, group, connector = "/v1/ports/" + portID, "/v1/portgroups/" + groupID, "/v1/volume/connectors/" + connectorID
+	for value, shown := range map[string]string{`"none-such"`: "none-such", `"` + nobodyID + `"`: nobodyID, `"foreign"`: "foreign", `""`: "", "1": "1", "null": "None", `["n2"]`: "['n2']"} {
+		body := `[{"op":"replace","path":"/node_uuid","value":` + value + `}]`
+		for _, path := range []string{port, group} {
+			b.refuse([]string{path}, refusal{"PATCH", path, "1.115", body, 400, "Unable to apply the requested node_uuid '" + shown + "'. Requested value was invalid."})
+		}
+		want := "Expected a UUID for node_uuid, but received " + shown + "."
+		if shown == nobodyID {
+			want = "Unable to apply the requested node_uuid '" + shown + "'. Requested value was invalid."
+		}
+		b.refuse([]string{connector}, refusal{"PATCH", connector, "1.115", body, 400, want})
+	}
+	b.refuse([]string{connector}, refusal{"PATCH", connector, "1.115", moveTo("n2"), 400, "Expected a UUID for node_uuid, but received n2."})
+	for value, shown := range map[string]string{`"bond"`: "bond", "1": "1"} {
+		b.refuse([]string{port}, refusal{"PATCH", port, "1.115", `[{"op":"replace","path":"/portgroup_uuid","value":` + value + `}]`, 400, "Portgroup " + shown + " could not be found."})
+	}
+	for _, path := range []string{port, group} {
+		for _, name := range []string{"n1", "n2"} {
+			if got := b.want(200, "PATCH", path, "1.115", moveTo(name)).object(t); got["node_uuid"] != b.node(name).UUID {
+				t.Errorf("%s moved to %s: %v", path, name, got)
+			}
+		}
+	}
+}
+
+// Only a new port has to be complete to be a smart NIC's, as in Ironic.
+func TestPortBecomesASmartNICs(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	const link = `"local_link_connection":{"port_id":"1","switch_id":"aa:bb:cc:dd:ee:ff"}`
+	b.want(400, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+nodeID+`","address":"aa:bb:cc:dd:ee:02","is_smartnic":true,`+link+`}`)
+	b.addPort(portID, "aa:bb:cc:dd:ee:01", ","+link)
+	if got := b.want(200, "PATCH", "/v1/ports/"+portID, "1.115", `[{"op":"replace","path":"/is_smartnic","value":true}]`).object(t); got["is_smartnic"] != true {
+		t.Errorf("port: %v", got)
 	}
 }

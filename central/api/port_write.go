@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -65,7 +66,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkLinkVersion(r, p), checkPort(ctx, tx, nil, p, asked && p.PXEEnabled)); err != nil {
+		if err := errors.Join(checkLinkVersion(r, p), checkSmartNIC(p), checkPort(ctx, tx, nil, p, asked && p.PXEEnabled)); err != nil {
 			return err
 		}
 		if err := tx.InsertPort(ctx, p); err != nil {
@@ -112,6 +113,9 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 	}
 	var changed *store.Port
 	_, err = s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, n *store.Node, p *store.Port) error {
+		if err := cmp.Or(s.relink(ctx, r, tx, ops, n), joinsNone(ops)); err != nil {
+			return err
+		}
 		before := *p
 		touched, err := portTable.Update(r.Version, ops, p)
 		if err != nil {
@@ -130,7 +134,7 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		if err := checkPortChange(r, to, &before, p); err != nil {
 			return err
 		}
-		if slices.Contains(touched, "local_link_connection") || slices.Contains(touched, "is_smartnic") {
+		if slices.Contains(touched, "local_link_connection") {
 			if err := checkLinkVersion(r, p); err != nil {
 				return err
 			}
@@ -158,4 +162,21 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	return ok(appendPort(nil, r, portTable.All(r.Version), changed))
+}
+
+// joinsNone refuses to put a port into what cannot be a portgroup. Names count as none.
+func joinsNone(ops []patch.Op) error {
+	for _, op := range ops {
+		if op.Root() != "portgroup_uuid" || !op.Whole() || op.Kind == patch.Remove || op.Value == nil || op.Value == "" {
+			continue
+		}
+		text, isText := op.Value.(string)
+		if !isText {
+			text = wire.Repr(op.Value)
+		}
+		if _, isUUID := wire.UUID(text); !isUUID {
+			return wire.Invalid("Portgroup %.80s could not be found.", text)
+		}
+	}
+	return nil
 }

@@ -75,7 +75,7 @@ func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 		},
 		id:    func(p *store.Portgroup) *string { return &p.UUID },
 		found: func(r *Request, p *store.Portgroup) error { return s.referenced(r, p.Node) },
-		check: s.checkPortgroup, mayPatch: mayPatchPortgroup, mayRemove: s.mayRemovePortgroup,
+		check: s.checkPortgroup, mayPatch: mayPatchPortgroup, relink: relinks(s, func(p *store.Portgroup) string { return p.Node }), mayRemove: s.mayRemovePortgroup,
 		more: func(b []byte, r *Request, p *store.Portgroup) []byte {
 			return wire.AppendLinks(wire.AppendName(b, "ports"), r.Base, "portgroups/"+p.UUID+"/ports")
 		},

@@ -10,7 +10,7 @@ import (
 func TestRacksAreToldOfWhatTheySee(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
-	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+otherID+`","name":"n2","driver":"fake-hardware"}`)
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+otherID+`","name":"n2","driver":"fake-hardware","owner":"o"}`)
 	b.addPort(portID, "aa:bb:cc:dd:ee:01", "")
 	b.observe("n1", func(n *store.Node) { n.PowerState = poweredOff })
 	const node, port, group = "/v1/nodes/n1", "/v1/ports/" + portID, "/v1/portgroups/" + groupID

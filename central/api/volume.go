@@ -94,7 +94,7 @@ func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 		remove: (*store.Tx).DeleteVolumeConnector,
 		fresh:  func() *store.VolumeConnector { return &store.VolumeConnector{Extra: map[string]any{}} },
 		id:     func(v *store.VolumeConnector) *string { return &v.UUID },
-		check:  s.checkConnector, mayRemove: s.mayRemoveConnector,
+		check:  s.checkConnector, mayPatch: byUUID[store.VolumeConnector], relink: relinks(s, func(v *store.VolumeConnector) string { return v.Node }), mayRemove: s.mayRemoveConnector,
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 			return &store.VolumeTarget{Properties: map[string]any{}, Extra: map[string]any{}}
 		},
 		id:    func(v *store.VolumeTarget) *string { return &v.UUID },
-		check: s.checkTarget, mayRemove: s.mayRemoveTarget,
+		check: s.checkTarget, mayPatch: byUUID[store.VolumeTarget], relink: relinks(s, func(v *store.VolumeTarget) string { return v.Node }), mayRemove: s.mayRemoveTarget,
 	}
 }
 

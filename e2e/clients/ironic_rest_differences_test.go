@@ -36,6 +36,7 @@ var deliberateRest = append([]difference{
 	{regexp.MustCompile(`"portgroup_uuid":"00000901`), 201, 409, "a portgroup keeps to the physical network of its first port, as in newer releases"},
 	{regexp.MustCompile(`"local_link_connection":\{\},"is_smartnic":true`), 400, 201, "a smart NIC may be connected later"},
 	{regexp.MustCompile(`00000901111142228333444444444444`), 400, 0, "a UUID without hyphens is one"},
+	{regexp.MustCompile(`PATCH /v1/portgroups/\S+ \[\{"op":"replace","path":"/node_uuid","value":"n2"`), 400, 200, "a node may be named by its name, as since Ironic 39"},
 }, everywhere...)
 
 // deliberateRest39 are those from a running Ironic 39.
