@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -53,22 +54,53 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 // usualSize is what most node documents take, in bytes.
 const usualSize = 768
 
-// putNode writes the node's document unless the site has a newer one.
-func (w *writer) putNode(ctx context.Context, o *order, row *store.Snapshot) error {
-	if o.node.value != nil {
-		if old, err := node.RevisionOf(o.id, o.node.value); err == nil && old >= row.Node.Revision {
-			return nil
+// putNodes writes the documents of the nodes that the site serves, all at once, and leaves in each order how
+// that went.
+func (w *writer) putNodes(ctx context.Context, orders []*order, rows map[string]*store.Snapshot) {
+	var due []*order
+	var writes []bus.Write
+	for _, o := range orders {
+		row := rows[o.id]
+		if o.unread {
+			row = &store.Snapshot{Node: o.left}
 		}
+		if o.lost, o.open, o.first = false, "", nil; o.err != nil || row == nil || !w.serves(o.target, row) || o.shows(row) {
+			continue
+		}
+		body, err := w.document(row)
+		if err != nil {
+			o.err = fmt.Errorf("make the document of node %s: %w", o.id, err)
+			continue
+		}
+		due, writes = append(due, o), append(writes, bus.Write{Key: o.key(), Value: body, Revision: o.node.revision})
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	for i, r := range w.site.UpdateAll(ctx, w.site.Nodes, writes) {
+		o := due[i]
+		if r.Err != nil {
+			o.err = fmt.Errorf("write the document of node %s: %w", o.id, r.Err)
+			continue
+		}
+		w.memory.nodes.wrote(r.Revision, o.node.revision == 0)
+	}
+}
+
+// shows reports whether the site has a document of a node that is as new as its row.
+func (o *order) shows(row *store.Snapshot) bool {
+	if o.node.value == nil {
+		return false
+	}
+	old, err := node.RevisionOf(o.id, o.node.value)
+	return err == nil && old >= row.Node.Revision
+}
+
+func (w *writer) document(row *store.Snapshot) ([]byte, error) {
 	doc, err := render(w.Key, row)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	body, err := doc.Append(make([]byte, 0, usualSize))
-	if err != nil {
-		return err
-	}
-	return o.node.put(ctx, w.site, w.site.Nodes, &w.memory.nodes, o.key(), body)
+	return doc.Append(make([]byte, 0, usualSize))
 }
 
 // holds is the work document that an order's key holds, nil for none.

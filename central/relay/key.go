@@ -61,17 +61,25 @@ func (h held) purge(ctx context.Context, site *bus.Site, kv jetstream.KeyValue, 
 	if h.value == nil {
 		return nil
 	}
+	return h.mark(ctx, site, kv, key)
+}
+
+// forbid purges key, and leaves a marker there also if it never held anything: who still takes
+// the node for new, on another replica, must find that he comes too late.
+func (h held) forbid(ctx context.Context, site *bus.Site, kv jetstream.KeyValue, key string) error {
+	if h.value == nil && h.revision > 0 {
+		return nil
+	}
+	return h.mark(ctx, site, kv, key)
+}
+
+func (h held) mark(ctx context.Context, site *bus.Site, kv jetstream.KeyValue, key string) error {
 	if err := site.Purge(ctx, kv, key, h.revision); err != nil {
 		return fmt.Errorf("purge %s of %s: %w", key, kv.Bucket(), err)
 	}
 	return nil
 }
 
-// errUnread: what a key holds has to be read after all.
-var errUnread = errors.New("the node is not as it was created")
-
 // isRace reports whether a write failed because the key was not as it was read, or was
-// taken for empty and may not be.
-func isRace(err error) bool {
-	return errors.Is(err, errUnread) || bus.Conflict(err)
-}
+// taken for empty and was not.
+func isRace(err error) bool { return bus.Conflict(err) }

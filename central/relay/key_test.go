@@ -20,7 +20,6 @@ func TestRaces(t *testing.T) {
 	}{
 		{coded(jetstream.JSErrCodeStreamWrongLastSequence), true},
 		{coded(jetstream.JSErrCodeStreamWrongLastSequenceConstant), true},
-		{fmt.Errorf("n: %w", errUnread), true},
 		{coded(jetstream.JSErrCodeStreamNotFound), false},
 		{errors.New("timeout"), false},
 		{nil, false},

@@ -2,7 +2,12 @@ package relay_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
@@ -91,4 +96,41 @@ func TestDocumentsAfterUnseenChanges(t *testing.T) {
 	f.eventually("written again", f.site.Nodes, key, shows(n.UUID, func(d *node.Document) bool {
 		return d.Revision == last.Revision+1 && d.Updated.Equal(last.Updated) && d.Name == "seen"
 	}))
+}
+
+// A node is deleted by another replica before the one that created it has sent its first document:
+// that must not come afterwards, though it is sent without a look at the row.
+func TestDeletedBeforeItWasSent(t *testing.T) {
+	f := newFixture(t)
+	stands, goes, done := make(chan struct{}), make(chan struct{}), make(chan struct{}, 100)
+	var armed atomic.Bool
+	point(t, "relay.publish", func(string) {
+		if armed.CompareAndSwap(true, false) {
+			close(stands)
+			<-goes
+		}
+	})
+	point(t, "relay.published", func(string) { done <- struct{}{} })
+	f.follow(f.relay)
+	f.create(storetest.NewNode("first")) // after it the relay is handed what is committed, and reads no entries
+	receive(t, done)
+	armed.Store(true)
+	n := storetest.NewNode("n")
+	f.create(n)
+	receive(t, stands)
+
+	other := storetest.Open(t, f.address)
+	f.follow(f.newRelay(other, time.Hour))
+	err := other.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.DeleteNode(ctx, n.UUID), tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive(t, done)
+	close(goes)
+	receive(t, done)
+	if e, err := f.site.Nodes.Get(t.Context(), bus.NodeKey("", n.UUID)); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Errorf("the document of a node that was deleted: %v, error %v", e, err)
+	}
 }

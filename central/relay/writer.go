@@ -55,9 +55,10 @@ type order struct {
 	// repair: the site may have lost documents that it had.
 	repair bool
 	left   *store.Node // as the newest entry that says so has left it
+	told   int         // entries that gave the order
 	// What the keys held before the rows were read.
 	node, work held
-	unread     bool           // they were not read: nobody can have written them
+	unread     bool           // neither keys nor row were read: nobody has written them
 	hadWork    bool           // the work's key has held something, or a marker, in an earlier attempt
 	open       string         // the open work, when the rows were read
 	first      *work.Document // to be sent out
@@ -105,6 +106,7 @@ func (w *writer) publish(ctx context.Context, batch []*store.Outbox, blocked map
 			byTarget[t] = &order{target: t}
 			orders = append(orders, byTarget[t])
 		}
+		byTarget[t].told++
 		if o.Object != "" {
 			if byTarget[t].sends == nil {
 				byTarget[t].sends = map[string]string{}
@@ -159,24 +161,22 @@ func (w *writer) sync(ctx context.Context, orders []*order) error {
 	for attempt := range attempts {
 		var known []*order
 		for _, o := range orders {
-			if o.unread, o.err = attempt == 0 && o.isFirst(), nil; !o.unread {
+			if o.unread, o.err = attempt == 0 && w.isFirst(o), nil; !o.unread {
 				known = append(known, o)
 			}
 		}
 		w.each(ctx, known, w.read)
-		rows, err := w.Store.SnapshotsWith(ctx, nodesOf(orders), leftOf(orders))
+		rows, err := w.Store.SnapshotsWith(ctx, nodesOf(known), leftOf(known))
 		if err != nil {
 			return err
 		}
-		waiting, err := w.waiting(ctx, orders, rows)
+		waiting, err := w.waiting(ctx, known, rows)
 		if err != nil {
 			return err
 		}
-		w.each(ctx, orders, func(ctx context.Context, o *order) error {
-			if o.lost, o.open, o.first = false, "", nil; o.err != nil {
-				return o.err // its keys could not be read
-			}
-			return w.syncOne(ctx, o, rows[o.id], waiting)
+		w.putNodes(ctx, orders, rows)
+		w.each(ctx, slices.DeleteFunc(known, func(o *order) bool { return o.err != nil }), func(ctx context.Context, o *order) error {
+			return w.syncRest(ctx, o, rows[o.id], waiting)
 		})
 		if err := w.sendOut(ctx, orders); err != nil {
 			return err
@@ -199,11 +199,13 @@ func (w *writer) sync(ctx context.Context, orders []*order) error {
 	return nil
 }
 
-// isFirst reports whether an order is for a node that has just been created: its keys never
-// held anything, and its first document is written only if that is so. Reading them costs
-// a site's bus as much as writing.
-func (o *order) isFirst() bool {
-	return o.left != nil && o.left.IsNew() && !o.repair && len(o.sends) == 0
+// isFirst reports whether an order is for a node that this replica has created a moment ago: its
+// keys never held anything, and what is written is how it was created, only if that is so. Whatever became
+// of it since has an entry of its own, and leaves something in the key, be it a marker: to read keys and
+// rows costs as much as to write.
+func (w *writer) isFirst(o *order) bool {
+	n := o.left
+	return n != nil && n.IsNew() && o.told == 1 && len(o.sends) == 0 && time.Since(n.CreatedAt) < w.Takeover && w.serves(o.target, &store.Snapshot{Node: n})
 }
 
 // each calls f for many orders at once and leaves its error in each.
@@ -282,16 +284,11 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 	return waiting, nil
 }
 
-func (w *writer) syncOne(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
-	if o.unread && (row == nil || row.Work != nil || !w.serves(o.target, row)) {
-		return errUnread
-	}
+// syncRest makes fit what is not the document of a node that its site serves.
+func (w *writer) syncRest(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
 	if row == nil || !w.serves(o.target, row) {
 		// Deleted, or moved to a group whose own entry puts it there.
-		return errors.Join(o.work.purge(ctx, w.site, w.site.Work, o.key()), o.node.purge(ctx, w.site, w.site.Nodes, o.key()))
-	}
-	if err := w.putNode(ctx, o, row); err != nil {
-		return fmt.Errorf("write the document of node %s: %w", o.id, err)
+		return errors.Join(o.work.purge(ctx, w.site, w.site.Work, o.key()), o.node.forbid(ctx, w.site, w.site.Nodes, o.key()))
 	}
 	pointHalf.Hit(w.site.Name)
 	if err := w.syncWork(ctx, o, row, waiting); err != nil {

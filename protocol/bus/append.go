@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,77 +16,87 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 )
 
 // Update writes value under key of the bucket, NODES or WORK, if the key still is at
-// revision, and returns the new one. Its errors are those of jetstream.KeyValue's Update;
-// Conflict says of one that the key was not.
+// revision (0: it never held anything), and returns the new one. Of an error Conflict says that the key
+// was not, jetstream.ErrNoStreamResponse that nothing was written; after any other it may have been.
 // Updates that come at the same time may share one write of the server to its disk.
 func (b *Site) Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
-	return b.write(ctx, kv, b.message(kv, key, value, revision), func(ctx context.Context) (uint64, error) { return kv.Update(ctx, key, value, revision) })
+	r := b.UpdateAll(ctx, kv, []Write{{key, value, revision}})[0]
+	return r.Revision, r.Err
 }
 
-// Purge puts a marker in place of key, as Update does.
+// Write is what a key is to hold, if it still is at Revision.
+type Write struct {
+	Key      string
+	Value    []byte
+	Revision uint64
+}
+
+// Written is what became of a Write: the key's new revision, or an error.
+type Written struct {
+	Revision uint64
+	Err      error
+}
+
+// UpdateAll writes many keys, each as Update does, whatever becomes of the others.
+func (b *Site) UpdateAll(ctx context.Context, kv jetstream.KeyValue, writes []Write) []Written {
+	list := make([]*nats.Msg, len(writes))
+	for i, w := range writes {
+		list[i] = b.message(kv, w)
+	}
+	return b.write(ctx, kv, list...)
+}
+
+// Purge puts a marker in place of key, as Update does; also of one that never held anything.
 func (b *Site) Purge(ctx context.Context, kv jetstream.KeyValue, key string, revision uint64) error {
-	m := b.message(kv, key, nil, revision)
+	m := b.message(kv, Write{Key: key, Revision: revision})
 	m.Header.Set("KV-Operation", "PURGE")
 	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-	_, err := b.write(ctx, kv, m, func(ctx context.Context) (uint64, error) {
-		return 0, kv.Purge(ctx, key, jetstream.LastRevision(revision))
-	})
-	return err
+	return b.write(ctx, kv, m)[0].Err
 }
 
-func (b *Site) message(kv jetstream.KeyValue, key string, value []byte, revision uint64) *nats.Msg {
+func (b *Site) message(kv jetstream.KeyValue, w Write) *nats.Msg {
 	prefix := "" // leads to the buckets of the site's domain
 	if b.Name != "" {
 		prefix = "$JS." + b.Name + ".API."
 	}
-	return &nats.Msg{Subject: prefix + "$KV." + kv.Bucket() + "." + key, Data: value, Header: nats.Header{
-		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(revision, 10)}}}
+	return &nats.Msg{Subject: prefix + "$KV." + kv.Bucket() + "." + w.Key, Data: w.Value, Header: nats.Header{
+		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.Revision, 10)}}}
 }
 
-func (b *Site) write(ctx context.Context, kv jetstream.KeyValue, m *nats.Msg, alone func(context.Context) (uint64, error)) (uint64, error) {
-	switch kv.Bucket() {
-	case NodesBucket:
-		return b.nodes.append(ctx, m, alone)
-	case WorkBucket:
-		return b.work.append(ctx, m, alone)
+func (b *Site) write(ctx context.Context, kv jetstream.KeyValue, list ...*nats.Msg) []Written {
+	if kv.Bucket() == NodesBucket {
+		return b.nodes.append(ctx, list...)
 	}
-	return alone(ctx)
+	return b.work.append(ctx, list...)
 }
 
 // Publish puts an event into EVENTS, as Update does; the bus drops it when it has one
 // with that id already. An empty id: it never does.
 func (b *Site) Publish(ctx context.Context, subject, id string, body []byte) error {
 	m := &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}}
-	var opts []jetstream.PublishOpt
 	if id != "" {
 		m.Header.Set(jetstream.MsgIDHeader, id)
-		opts = append(opts, jetstream.WithMsgID(id))
 	}
-	_, err := b.event.append(ctx, m, func(ctx context.Context) (uint64, error) {
-		ack, err := b.JS.Publish(ctx, subject, body, opts...)
-		if err != nil {
-			return 0, err
-		}
-		return ack.Sequence, nil
-	})
-	return err
+	return b.event.append(ctx, m)[0].Err
 }
 
 // appender appends messages to one stream for many callers at once. A message on its
 // own is a sync of the server's disk; so those that come while others are on their way
 // are sent together, as one atomic batch, which is synced once. A batch that the server
-// refuses, because one of its messages is not to be, is sent again one by one, so that
+// refuses, because one of its messages is not to be, is sent again in halves, so that
 // each caller hears what it would have heard alone. Safe for concurrent use.
 type appender struct {
 	conn *nats.Conn
+	js   jetstream.JetStream
 	// plain: the stream takes no batches.
 	plain atomic.Bool
 
 	mu      sync.Mutex
-	waiting []*appending
+	waiting []appending
 	busy    int // batches that are on their way
 }
 
@@ -95,6 +106,7 @@ const (
 	batchWorth     = 8 // messages: a batch costs the server a file of its own, and some five syncs
 	batchBytes     = 4 << 20
 	batchesAtOnce  = 1               // the fewer, the larger
+	aloneAtOnce    = 128             // messages that are sent one by one
 	batchWithin    = 5 * time.Second // an answer
 	messageOnWire  = 256             // bytes, besides its content
 	atomicDisabled = 10174           // the server's error code
@@ -104,34 +116,74 @@ const (
 type appending struct {
 	ctx     context.Context
 	message *nats.Msg
-	alone   func(context.Context) (uint64, error)
-	done    chan appended
+	call    *call
+	at      int // in the call
 }
 
-type appended struct {
-	sequence uint64
-	err      error
+func (p appending) told(sequence uint64, err error) { p.call.told(p.at, Written{sequence, err}) }
+
+// call is one of append, whose messages may go with different batches.
+type call struct {
+	all chan struct{} // closed when all have been told
+
+	mu      sync.Mutex
+	results []Written
+	known   []bool
+	left    int
 }
 
-// append appends m and returns its sequence number in the stream; alone does so without
-// company.
-func (a *appender) append(ctx context.Context, m *nats.Msg, alone func(context.Context) (uint64, error)) (uint64, error) {
-	if a.plain.Load() {
-		return alone(ctx)
+func newCall(n int) *call {
+	return &call{all: make(chan struct{}), results: make([]Written, n), known: make([]bool, n), left: n}
+}
+
+func (c *call) told(at int, w Written) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.results[at], c.known[at] = w, true
+	if c.left--; c.left == 0 {
+		close(c.all)
 	}
-	p := &appending{ctx, m, alone, make(chan appended, 1)}
+}
+
+// leave returns what is known; of the others, which may be appended all the same, err.
+func (c *call) leave(err error) []Written {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	results := slices.Clone(c.results)
+	for i := range results {
+		if !c.known[i] {
+			results[i].Err = err
+		}
+	}
+	return results
+}
+
+// append appends messages and returns their sequence numbers in the stream.
+func (a *appender) append(ctx context.Context, list ...*nats.Msg) []Written {
+	if len(list) == 0 {
+		return nil
+	}
+	c := newCall(len(list))
+	sent := make([]appending, len(list))
+	for i, m := range list {
+		sent[i] = appending{ctx, m, c, i}
+	}
+	if a.plain.Load() {
+		a.each(sent)
+		return c.results
+	}
 	a.mu.Lock()
-	a.waiting = append(a.waiting, p)
+	a.waiting = append(a.waiting, sent...)
 	if a.busy < batchesAtOnce {
 		a.busy++
 		go a.lead()
 	}
 	a.mu.Unlock()
 	select {
-	case r := <-p.done:
-		return r.sequence, r.err
+	case <-c.all:
+		return c.results
 	case <-ctx.Done():
-		return 0, ctx.Err() // it may be appended all the same, as ever
+		return c.leave(ctx.Err())
 	}
 }
 
@@ -147,35 +199,43 @@ func (a *appender) lead() {
 }
 
 // send sends messages, together where that is worth it.
-func (a *appender) send(list []*appending) {
+func (a *appender) send(list []appending) {
 	if len(list) < batchWorth {
-		each(list)
+		a.each(list)
 	} else {
 		a.together(list)
 	}
 }
 
-// each sends messages one by one.
-func each(list []*appending) {
+// each sends messages one by one, many at once.
+func (a *appender) each(list []appending) {
 	if len(list) == 1 {
-		list[0].send()
+		a.alone(list[0])
 		return
 	}
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(aloneAtOnce)
 	for _, p := range list {
-		all.Go(p.send)
+		all.Go(func() error { a.alone(p); return nil })
 	}
-	all.Wait()
+	all.Wait() // nil: each has told its error
 }
 
-// send sends the message by itself.
-func (p *appending) send() {
-	sequence, err := p.alone(p.ctx)
-	p.done <- appended{sequence, err}
+// alone sends a message by itself.
+func (a *appender) alone(p appending) {
+	for _, name := range []string{batchIDHeader, batchSequence, batchCommit} { // of a batch that was refused
+		p.message.Header.Del(name)
+	}
+	ack, err := a.js.PublishMsg(p.ctx, p.message)
+	if err != nil {
+		p.told(0, err)
+		return
+	}
+	p.told(ack.Sequence, nil)
 }
 
 // next takes a batch of those that wait for an answer.
-func (a *appender) next() (list []*appending) {
+func (a *appender) next() (list []appending) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	size, taken := 0, 0
@@ -183,28 +243,31 @@ func (a *appender) next() (list []*appending) {
 		if size += len(p.message.Data) + messageOnWire; len(list) > 0 && size > batchBytes || len(list) == batchMessages {
 			break
 		}
-		if taken++; p.ctx.Err() == nil {
-			list = append(list, p)
+		taken++
+		if err := p.ctx.Err(); err != nil {
+			p.told(0, err)
+			continue
 		}
+		list = append(list, p)
 	}
-	if a.waiting = a.waiting[taken:]; len(list) == 0 {
+	if a.waiting = slices.Delete(a.waiting, 0, taken); len(list) == 0 {
 		a.busy--
 	}
 	return list
 }
 
 // together sends a batch.
-func (a *appender) together(list []*appending) {
+func (a *appender) together(list []appending) {
 	last, err := a.commit(list)
 	switch api := (*jetstream.APIError)(nil); {
 	case err == nil:
 		for i, p := range list {
-			p.done <- appended{sequence: last - uint64(len(list)-1-i)}
+			p.told(last-uint64(len(list)-1-i), nil)
 		}
 	case errors.As(err, &api):
 		if api.ErrorCode == atomicDisabled {
 			a.plain.Store(true)
-			each(list)
+			a.each(list)
 			return
 		}
 		half := len(list) / 2
@@ -212,29 +275,29 @@ func (a *appender) together(list []*appending) {
 		a.send(list[half:])
 	default:
 		for _, p := range list {
-			p.done <- appended{err: err}
+			p.told(0, err)
 		}
 	}
 }
 
 // commit sends a batch and returns the sequence number of its last message. Those
 // before it, in their order, have the numbers before it.
-func (a *appender) commit(list []*appending) (last uint64, err error) {
+func (a *appender) commit(list []appending) (last uint64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchWithin)
 	defer cancel()
 	id := batchID()
 	for i, p := range list {
 		m := p.message
-		m.Header.Set("Nats-Batch-Id", id)
-		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
-		m.Header.Del("Nats-Batch-Commit") // of a batch that was refused
+		m.Header.Set(batchIDHeader, id)
+		m.Header.Set(batchSequence, strconv.Itoa(i+1))
+		m.Header.Del(batchCommit) // of a batch that was refused
 		if i < len(list)-1 {
 			if err := a.conn.PublishMsg(m); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		m.Header.Set("Nats-Batch-Commit", "1")
+		m.Header.Set(batchCommit, "1")
 		answer, err := a.conn.RequestMsgWithContext(ctx, m)
 		if err != nil {
 			return 0, cmp.Or(noStream(err), err)
@@ -243,6 +306,13 @@ func (a *appender) commit(list []*appending) (last uint64, err error) {
 	}
 	return 0, nil
 }
+
+// The server's names of what it goes by.
+const (
+	batchIDHeader = "Nats-Batch-Id"
+	batchSequence = "Nats-Batch-Sequence"
+	batchCommit   = "Nats-Batch-Commit"
+)
 
 // batchID is a name for a batch that no other has while it is on its way. It is kept with each
 // message, so it is short: 72 random bits.

@@ -162,7 +162,7 @@ func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, e
 	}
 	b := &Site{Name: site, Conn: nc, JS: js}
 	for _, a := range []*appender{&b.nodes, &b.work, &b.event} {
-		a.conn = nc
+		a.conn, a.js = nc, js
 	}
 	if err := b.open(ctx, s); err != nil {
 		return nil, fmt.Errorf("site %q: %w", site, err)
