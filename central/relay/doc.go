@@ -16,6 +16,9 @@
 //     do so at once, in any order: a NODES document never replaces one of a higher
 //     revision. Keys are read before the rows, and every write is compare-and-set, so a
 //     replica that stood still in between does not bring back what has ended.
+//   - Only of a node that this replica has created a moment ago neither keys nor row are read: it is
+//     written as it was created, if its key never held anything. Who deletes a node, or moves it to another
+//     group, leaves a marker in its key, also where there was nothing (decision 49).
 //   - A work is sent out by its own entry, by whoever has claimed it in the database before, or
 //     can see that nothing came of the claim, and after that only by restore: what the
 //     site has lost comes back when every rackd has noticed the loss or lost its lease,

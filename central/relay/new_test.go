@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,18 +120,37 @@ func TestDeletedBeforeItWasSent(t *testing.T) {
 	f.create(n)
 	receive(t, stands)
 
-	other := storetest.Open(t, f.address)
+	other, deleted := storetest.Open(t, f.address), &store.Outbox{Kind: store.OutboxNode, Node: n.UUID}
 	f.follow(f.newRelay(other, time.Hour))
 	err := other.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
-		return errors.Join(tx.DeleteNode(ctx, n.UUID), tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID}))
+		return errors.Join(tx.DeleteNode(ctx, n.UUID), tx.Enqueue(ctx, deleted))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	receive(t, done)
+	f.forgotten(deleted)
+	for len(done) > 0 {
+		receive(t, done)
+	}
 	close(goes)
 	receive(t, done)
 	if e, err := f.site.Nodes.Get(t.Context(), bus.NodeKey("", n.UUID)); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("the document of a node that was deleted: %v, error %v", e, err)
+	}
+}
+
+// forgotten waits until an entry is published and deleted.
+func (f *fixture) forgotten(o *store.Outbox) {
+	f.Helper()
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		left, err := f.store.OldOutbox(f.Context(), "", "", 0, 100)
+		switch {
+		case err != nil:
+			f.Fatal(err)
+		case !slices.ContainsFunc(left, func(e *store.Outbox) bool { return e.ID == o.ID }):
+			return
+		case time.Since(began) > patience:
+			f.Fatalf("the entry about node %s stays", o.Node)
+		}
 	}
 }

@@ -133,6 +133,89 @@ func TestTogetherInHalves(t *testing.T) {
 	}
 }
 
+// Many writes of one caller are as few batches as they fit in, and each has its own result.
+func TestUpdateAll(t *testing.T) {
+	s := openSite(t)
+	const n, wrong = batchMessages + batchWorth, 5
+	writes := make([]Write, n)
+	for i := range writes {
+		writes[i] = Write{Key: NodeKey("g", fmt.Sprint("n", i)), Value: fmt.Append(nil, i)}
+	}
+	batches := func() map[string]int {
+		ids, stream := map[string]int{}, s.stream(t)
+		info := stream.CachedInfo().State
+		for seq := info.FirstSeq; seq <= info.LastSeq; seq++ {
+			if m, err := stream.GetMsg(t.Context(), seq); err == nil { // else another has taken its place
+				ids[m.Header.Get(batchIDHeader)]++
+			}
+		}
+		return ids
+	}
+	first := s.UpdateAll(t.Context(), s.Work, writes)
+	if ids := batches(); len(ids) != 2 || ids[""] != 0 {
+		t.Errorf("%d messages came in these batches: %v, want two", n, ids)
+	}
+	for i, w := range first {
+		if writes[i].Revision = w.Revision; w.Err != nil || w.Revision != first[0].Revision+uint64(i) {
+			t.Fatalf("write %d: %+v after %+v", i, w, first[0])
+		}
+	}
+	writes[wrong].Revision--
+	for i, w := range s.UpdateAll(t.Context(), s.Work, writes) {
+		if refused := Conflict(w.Err); refused != (i == wrong) || !refused && w.Err != nil {
+			t.Errorf("write %d again: %+v", i, w)
+		}
+	}
+	if got := s.UpdateAll(t.Context(), s.Work, nil); len(got) != 0 {
+		t.Errorf("nothing was written as %v", got)
+	}
+}
+
+// A stream that takes no batches gets the writes one by one.
+func TestUpdateAllOfAPlainStream(t *testing.T) {
+	s := openSite(t)
+	s.work.plain.Store(true)
+	got := s.UpdateAll(t.Context(), s.Work, []Write{{Key: NodeKey("g", "a"), Value: []byte("x")}, {Key: NodeKey("g", "b"), Revision: 7}})
+	if got[0].Err != nil || got[0].Revision == 0 || !Conflict(got[1].Err) {
+		t.Errorf("written as %+v", got)
+	}
+}
+
+// Who leaves while a part of what he writes is on its way is told of the rest that he left.
+func TestLeftWhileWriting(t *testing.T) {
+	c := newCall(3)
+	c.told(1, Written{Revision: 7})
+	left := c.leave(context.Canceled)
+	c.told(0, Written{Revision: 8})
+	if left[1] != (Written{Revision: 7}) || left[0].Err != context.Canceled || left[2].Err != context.Canceled {
+		t.Errorf("told %+v", left)
+	}
+	select {
+	case <-c.all:
+		t.Error("it counts as told of all")
+	default:
+	}
+	if c.told(2, Written{Revision: 9}); c.results[0].Revision != 8 {
+		t.Errorf("results %+v", c.results)
+	}
+	<-c.all
+}
+
+// A purge of a key that never held anything leaves a marker, for which a write of a new key is too late.
+func TestPurgeOfNothing(t *testing.T) {
+	s := openSite(t)
+	key := NodeKey("g", "n")
+	if err := s.Purge(t.Context(), s.Nodes, key, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Update(t.Context(), s.Nodes, key, []byte("x"), 0); !Conflict(err) {
+		t.Errorf("the key was written as new: error %v", err)
+	}
+	if err := s.Purge(t.Context(), s.Nodes, key, 0); !Conflict(err) {
+		t.Errorf("the marker was replaced as nothing: error %v", err)
+	}
+}
+
 // An event that is there already is no error and is not there twice.
 func TestEventsTogether(t *testing.T) {
 	s := openSite(t)
