@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
@@ -172,23 +174,24 @@ func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
 	}
 }
 
-// refusing is a bucket that refuses updates as a server does.
-type refusing struct {
-	jetstream.KeyValue
-	code jetstream.ErrorCode
-}
-
-func (refusing) Bucket() string { return "" } // none whose writes are put together
-
-func (r refusing) Update(context.Context, string, []byte, uint64) (uint64, error) {
-	return 0, &jetstream.APIError{ErrorCode: r.code}
-}
-
 // The fence holds, whichever way the bus says that somebody else was faster.
 func TestEveryConflictFences(t *testing.T) {
-	for code, want := range map[jetstream.ErrorCode]bool{jetstream.JSErrCodeStreamWrongLastSequence: true,
+	s := bustest.Open(t)
+	if err := s.JS.DeleteKeyValue(t.Context(), bus.WorkBucket); err != nil {
+		t.Fatal(err)
+	}
+	var code jetstream.ErrorCode // what a server in the bucket's place refuses with
+	sub, err := s.Conn.Subscribe("$KV."+bus.WorkBucket+".>", func(m *nats.Msg) {
+		m.Respond(fmt.Appendf(nil, `{"error":{"code":400,"err_code":%d,"description":"refused"}}`, code))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	v := New(s, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler))
+	for refusal, want := range map[jetstream.ErrorCode]bool{jetstream.JSErrCodeStreamWrongLastSequence: true,
 		jetstream.JSErrCodeStreamWrongLastSequenceConstant: true, jetstream.JSErrCodeStreamNotFound: false} {
-		v := New(&bus.Site{Work: refusing{code: code}}, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler))
+		code = refusal
 		if _, err := v.UpdateWork(t.Context(), work.Document{ID: "w", Node: "n", Group: "g"}, 7); err == nil || errors.Is(err, ErrConflict) != want {
 			t.Errorf("code %d: %v, a conflict: want %v", code, err, want)
 		}
