@@ -155,7 +155,7 @@ func take(ctx context.Context, tx *store.Tx, a *store.Allocation, n *store.Node)
 // whyNone says why no node was found.
 func (l *Allocator) whyNone(ctx context.Context, a *store.Allocation, q store.CandidateQuery, tried int) (string, error) {
 	if tried > 0 {
-		return fmt.Sprintf("could not reserve any of %d suitable nodes, others were faster", tried), nil
+		return "all nodes were filtered out during reservation", nil // others were faster
 	}
 	if len(a.Traits) > 0 {
 		q.Traits, q.From, q.Limit = nil, "", 1

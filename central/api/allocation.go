@@ -36,7 +36,7 @@ var allocationTable = fields.New("allocation",
 	fields.Text("owner", allocationOwnerSince, func(a *store.Allocation) *string { return &a.Owner }).Post().Max(255).Sort().Early(fields.Sorting),
 	fields.Time("created_at", allocationsSince, func(a *store.Allocation) time.Time { return a.CreatedAt }).Sort(),
 	fields.Time("updated_at", allocationsSince, func(a *store.Allocation) time.Time { return a.UpdatedAt }).Sort(),
-).Called("").Order("uuid", "created_at", "updated_at", "candidate_nodes", "extra", "last_error", "name", "owner", "resource_class", "state",
+).Called("").Later("extra").Order("uuid", "created_at", "updated_at", "candidate_nodes", "extra", "last_error", "name", "owner", "resource_class", "state",
 	"traits", "links", "node_uuid").Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"}).Choices("candidate_nodes", "created_at", "extra", "last_error", "links", "name", "node_uuid", "resource_class", "state", "traits", "updated_at", "uuid", "owner")
 
 // checkNodeIdent admits what can be the UUID or the name of a node.

@@ -1,6 +1,9 @@
 package api
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestWhichFaultIsNamed holds what is said of bodies in which more than one thing is wrong, as
 // heard from a running Ironic.
@@ -43,6 +46,26 @@ func TestWhichFaultIsNamed(t *testing.T) {
 		post("inspection_rules", "1.115", `{"actions":[{"op":"fail","args":{"msg":"x"}}],"phase":"x"}`, 400, "Invalid phase: x. Valid phases are: "),
 		refusal{"PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/extra","value":5},{"op":"add","path":"/shard","value":6},{"op":"add","path":"/description","value":7}]`, 400, "Schema error for patch: 6 is not of type 'string', 'null'"},
 	)
+}
+
+// TestWhatCanBePatched holds the order in which a refusal names what a PATCH may change.
+func TestWhatCanBePatched(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/ports", "1.115", `{"uuid":"`+portID+`","node_uuid":"`+nodeID+`","address":"52:54:00:00:00:01"}`)
+	b.want(201, "POST", "/v1/portgroups", "1.115", `{"uuid":"`+groupID+`","node_uuid":"`+nodeID+`"}`)
+	b.want(201, "POST", "/v1/allocations", "1.115", `{"name":"a1","resource_class":"none"}`)
+	b.want(201, "POST", "/v1/runbooks", "1.115", runbookBody)
+	for path, want := range map[string]string{
+		"ports/" + portID:       "pxe_enabled, name, description, vendor, category, available_for_dynamic_portgroup",
+		"portgroups/" + groupID: "standalone_ports_supported, physical_network, category",
+		"allocations/a1":        "updated: name, extra",
+		"runbooks/CUSTOM_WASH":  "disable_ramdisk, extra, name, owner, public, steps, description",
+	} {
+		if said := b.want(400, "PATCH", "/v1/"+path, "1.115", `[{"op":"add","path":"/bogus","value":1}]`).fault(t); !strings.Contains(said, want) {
+			t.Errorf("%s: said %q, want %q", path, said, want)
+		}
+	}
 }
 
 // TestFiltersBelow holds which of the filters of a list its parts below a node or a port group take.

@@ -29,7 +29,7 @@ var portTable = fields.New("port",
 	fields.Bool("pxe_enabled", 19, true, func(p *store.Port) *bool { return &p.PXEEnabled }).Write().Sort(),
 	fields.Time("updated_at", 1, func(p *store.Port) time.Time { return p.UpdatedAt }).Sort(),
 	fields.Text("vendor", 100, func(p *store.Port) *string { return &p.Vendor }).KeepEmpty(func(p *store.Port) fields.Empties { return &p.EmptyTexts }).Write().Early(fields.Patching).Max(32).Sort(),
-).Strict().Order("uuid", "created_at", "updated_at", "address", "extra", "internal_info", "is_smartnic", "local_link_connection",
+).Strict().Later("name", "description", "vendor", "category", "available_for_dynamic_portgroup").Order("uuid", "created_at", "updated_at", "address", "extra", "internal_info", "is_smartnic", "local_link_connection",
 	"physical_network", "pxe_enabled", "node_uuid", "name", "description", "vendor", "category", "available_for_dynamic_portgroup", "links",
 	"portgroup_uuid").Columns(map[string]string{"node_id": "node", "portgroup_id": "portgroup_uuid"})
 

@@ -42,7 +42,7 @@ var portgroupTable = fields.New("portgroup",
 	fields.Object("properties", portgroupModeSince, func(p *store.Portgroup) *map[string]any { return &p.Properties }).Write().Lenient(),
 	fields.Bool("standalone_ports_supported", 23, true, func(p *store.Portgroup) *bool { return &p.StandalonePortsSupported }).Write().Sort(),
 	fields.Time("updated_at", 23, func(p *store.Portgroup) time.Time { return p.UpdatedAt }).Sort(),
-).Strict().Order("uuid", "created_at", "updated_at", "address", "extra", "internal_info", "mode", "name", "properties",
+).Strict().Later("physical_network", "category").Order("uuid", "created_at", "updated_at", "address", "extra", "internal_info", "mode", "name", "properties",
 	"standalone_ports_supported", "node_uuid", "physical_network", "category", "dynamic_portgroup").Columns(map[string]string{"node_id": "node"}).Choices("address", "category", "created_at", "dynamic_portgroup", "extra", "internal_info", "links", "mode", "name", "node_uuid", "physical_network", "ports", "properties", "standalone_ports_supported", "updated_at", "uuid")
 
 func (s *Server) portgroups() Resource {

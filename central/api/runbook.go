@@ -29,7 +29,7 @@ var runbookTable = fields.New("runbook",
 	fields.Object("extra", runbookSince, func(b *store.Runbook) *map[string]any { return &b.Extra }).Write(),
 	fields.Time("created_at", runbookSince, func(b *store.Runbook) time.Time { return b.CreatedAt }).Sort(),
 	fields.Time("updated_at", runbookSince, func(b *store.Runbook) time.Time { return b.UpdatedAt }).Sort(),
-).Order("uuid", "created_at", "updated_at", "name", "extra", "public", "owner", "disable_ramdisk", "description", "links", "steps", "traits")
+).Later("description").Order("uuid", "created_at", "updated_at", "name", "extra", "public", "owner", "disable_ramdisk", "description", "links", "steps", "traits")
 
 func (s *Server) runbooks() Resource {
 	const all, one, late = "runbooks", "runbooks/{runbook}", http.StatusMethodNotAllowed

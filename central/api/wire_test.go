@@ -129,11 +129,12 @@ func TestNesting(t *testing.T) {
 	if a := b.do("PATCH", "/v1/nodes/n1", "1.115", nested(26)); a.StatusCode != 400 || !strings.HasPrefix(a.body, `{"faultcode"`) {
 		t.Errorf("depth 26: %d %s", a.StatusCode, a.body)
 	}
-	for _, body := range []string{"", "{", "null", "[]", `"x"`, "{}{}", "\xff", "\xef\xbb\xbf{}"} {
+	for _, body := range []string{"", "{", "null", "[]", `"x"`, "{}{}", "\xff", "\xef\xbb\xbf\xef\xbb\xbf{}"} {
 		if a := b.do("POST", "/v1/nodes", "1.115", body); a.StatusCode != 400 {
 			t.Errorf("body %q: %d %s", body, a.StatusCode, a.body)
 		}
 	}
+	b.want(201, "POST", "/v1/chassis", "1.115", "\xef\xbb\xbf{}") // with a byte order mark
 }
 
 // The older paths of detailed lists show what "?detail=True" shows.

@@ -216,7 +216,9 @@ func (t *Table[T]) patchable(v microversion.Version) []string {
 			names = append(names, f.Name)
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(slices.Index(t.later, a)-slices.Index(t.later, b), strings.Compare(a, b))
+	})
 	return names
 }
 

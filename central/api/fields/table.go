@@ -22,6 +22,7 @@ type Table[T any] struct {
 	order  []int
 	behind int
 	asked  []string // see AsAsked
+	later  []string // see Later
 	// all and short are the selections by version.
 	all, short [microversion.Max + 1]Selection
 }
@@ -91,6 +92,10 @@ func (t *Table[T]) AsAsked(short ...string) *Table[T] {
 
 // Called gives an item the name that it has in Ironic's errors about values; empty: none.
 func (t *Table[T]) Called(name string) *Table[T] { t.called = name; return t }
+
+// Later names fields that a refusal of a PATCH lists behind the others, in this order: those that
+// Ironic got later.
+func (t *Table[T]) Later(names ...string) *Table[T] { t.later = names; return t }
 
 // Strict lets no PATCH take away a field that is newer than it, and no POST say that it is null.
 func (t *Table[T]) Strict() *Table[T] { t.strict = true; return t }

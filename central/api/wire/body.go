@@ -57,8 +57,11 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if !utf8.Valid(raw) {
 		return nil, FrameworkError(http.StatusBadRequest, "The request's body is not UTF-8.")
 	}
-	return bytes.TrimSpace(raw), nil
+	return bytes.TrimSpace(bytes.TrimPrefix(raw, byteOrderMark)), nil
 }
+
+// byteOrderMark is what some programs begin a text in UTF-8 with.
+var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // Decode reads raw as exactly one JSON value, as ReadJSON does.
 func Decode(raw []byte) (any, error) {
