@@ -3,12 +3,13 @@ package command
 import (
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/daemon"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 // access is who may use the API.
@@ -39,7 +40,7 @@ type access struct {
 	ServiceProject        string        `help:"Name of the project whose role 'service' acts on the system, such as Nova's; empty: none." env:"CENTRAL_SERVICE_PROJECT" group:"Access"`
 }
 
-func (a *access) config() (daemon.Access, error) {
+func (a *access) config(log *slog.Logger) (daemon.Access, error) {
 	out := daemon.Access{Strategies: a.Auth, Htpasswd: a.Htpasswd, CAFile: a.AuthCA, PolicyFile: a.Policy, ServiceProject: a.ServiceProject, NoSelfService: a.NoSelfService,
 		OIDC: auth.OIDCConfig{Issuer: a.OIDCIssuer, Audience: a.OIDCAudience, KeysURL: a.OIDCKeys,
 			Claims: auth.Claims{User: a.OIDCUser, Project: a.OIDCProject, System: a.OIDCSystem, Roles: a.OIDCRoles}},
@@ -56,7 +57,7 @@ func (a *access) config() (daemon.Access, error) {
 		return out, errors.New("keystone-remember cannot be negative")
 	}
 	if a.KeystonePasswordFile != "" {
-		text, err := os.ReadFile(a.KeystonePasswordFile)
+		text, err := secretfile.Read(a.KeystonePasswordFile, log)
 		if err != nil {
 			return out, fmt.Errorf("password for Keystone: %w", err)
 		}

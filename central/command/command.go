@@ -24,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/protocol/release"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 const manual = `central is Ironyard's control plane.
@@ -31,7 +32,7 @@ const manual = `central is Ironyard's control plane.
 It serves the Ironic-compatible API, keeps what operators asked for and what racks observed in its database, and
 exchanges both with the sites over the bus. It has no state beside the database: run as many replicas as you like.
 
-  central key > /etc/ironyard/key
+  (umask 077; central key generate > /etc/ironyard/key)
   central migrate --database postgres://ironyard@db/ironyard
   central serve --database postgres://ironyard@db/ironyard --key-file /etc/ironyard/key --bus nats://hub:4222
 
@@ -146,21 +147,24 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
 	s.records.set(&cfg)
 	var err error
-	if cfg.Key, err = s.key(); err != nil {
+	if cfg.Key, err = s.key(log); err != nil {
 		return cfg, err
 	}
 	if cfg.Inspection, err = s.processor(); err != nil {
 		return cfg, err
 	}
-	if cfg.Access, err = s.access.config(); err != nil {
+	if cfg.Access, err = s.access.config(log); err != nil {
 		return cfg, err
 	}
 	if s.BusTokenFile != "" {
-		token, err := os.ReadFile(s.BusTokenFile)
+		token, err := secretfile.Read(s.BusTokenFile, log)
 		if err != nil {
 			return cfg, fmt.Errorf("token of the bus: %w", err)
 		}
 		cfg.BusToken = strings.TrimSpace(string(token))
+	}
+	for _, path := range []string{s.TLSKey, s.BusCreds} { // read elsewhere
+		secretfile.Check(path, log)
 	}
 	for _, text := range s.Site {
 		site, err := sites.Parse(text)

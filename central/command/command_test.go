@@ -15,7 +15,7 @@ import (
 
 func TestFlagsBecomeAConfig(t *testing.T) {
 	var text bytes.Buffer
-	if err := (newKey{}).Run(&text); err != nil {
+	if err := (keyGenerate{}).Run(&text); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := seal.ParseKey(text.String()); err != nil {
@@ -42,6 +42,13 @@ func TestFlagsBecomeAConfig(t *testing.T) {
 		len(cfg.Failover) != 2 || cfg.Failover[0].Group != "rack1" || strings.Join(cfg.Failover[0].To, " ") != "rack2" ||
 		cfg.Sites[0].Settings.Replicas != 3 || cfg.Key == nil || cfg.Listen != "127.0.0.1:6385" {
 		t.Errorf("config %+v", cfg)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	if _, err := f.Serve.config(slog.New(slog.NewTextHandler(&said, nil))); err != nil || !strings.Contains(said.String(), file) {
+		t.Errorf("a key that everybody may read: %v, it said %q", err, said.String())
 	}
 }
 

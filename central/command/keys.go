@@ -11,20 +11,21 @@ import (
 	"github.com/ironyard/ironyard/central/reseal"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 // keyVariable is the environment's variable that may hold the key itself.
 const keyVariable = "CENTRAL_KEY"
 
 type keyFile struct {
-	KeyFile string `help:"File with the key that closes secrets in the database ('central key' makes one); further lines are older keys, which still open. Default: the variable CENTRAL_KEY." type:"existingfile" placeholder:"FILE" env:"CENTRAL_KEY_FILE"`
+	KeyFile string `help:"File with the key that closes secrets in the database ('central key generate' makes one); further lines are older keys, which still open. Default: the variable CENTRAL_KEY." type:"existingfile" placeholder:"FILE" env:"CENTRAL_KEY_FILE"`
 }
 
 // key reads the fleet's key from the file or the environment.
-func (k keyFile) key() (*seal.Key, error) {
+func (k keyFile) key(log *slog.Logger) (*seal.Key, error) {
 	text, where := os.Getenv(keyVariable), keyVariable
 	if k.KeyFile != "" {
-		raw, err := os.ReadFile(k.KeyFile)
+		raw, err := secretfile.Read(k.KeyFile, log)
 		if err != nil {
 			return nil, fmt.Errorf("secret key: %w", err)
 		}
@@ -40,14 +41,14 @@ func (k keyFile) key() (*seal.Key, error) {
 }
 
 type keyCommand struct {
-	New    newKey    `cmd:"" default:"1" help:"Print a new secret key. Keep it: without it the secrets in the database are lost."`
-	Rotate rotateKey `cmd:"" help:"Seal everything in the database with the first key of the file; run it again when it was interrupted."`
+	Generate keyGenerate `cmd:"" help:"Print a new key of the fleet, as 'ironyard key generate' does. Keep it: without it the secrets in the database are lost."`
+	Rotate   rotateKey   `cmd:"" help:"Seal everything in the database with the first key of the file; run it again when it was interrupted."`
 }
 
-type newKey struct{}
+type keyGenerate struct{}
 
 // Run is called by kong.
-func (newKey) Run(out io.Writer) error {
+func (keyGenerate) Run(out io.Writer) error {
 	key, err := seal.GenerateKey()
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ type rotateKey struct {
 
 // Run is called by kong.
 func (r *rotateKey) Run(ctx context.Context, log *slog.Logger) error {
-	key, err := r.key()
+	key, err := r.key(log)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func startProgram(t *testing.T, bus string) *program {
 	keyFile := filepath.Join(dir, "fleet.key")
 	out, err := os.Create(keyFile)
 	if err == nil {
-		err = (newKey{}).Run(out)
+		err = (keyGenerate{}).Run(out)
 		out.Close()
 	}
 	if err != nil {

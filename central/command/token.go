@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
@@ -21,7 +22,7 @@ type authority struct {
 }
 
 func (a authority) with(ctx context.Context, f func(*enrol.Authority) error) error {
-	key, err := a.key()
+	key, err := a.key(slog.Default())
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,10 @@ package command
 
 import (
 	"fmt"
-	"os"
+	"log/slog"
 
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 type keyCommand struct {
@@ -29,7 +30,7 @@ type keyGroup struct {
 }
 
 func (k keyGroup) Run() error {
-	text, err := os.ReadFile(k.File)
+	text, err := secretfile.Read(k.File, slog.Default())
 	if err != nil {
 		return err
 	}

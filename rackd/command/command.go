@@ -26,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/release"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 	"github.com/ironyard/ironyard/rackd/daemon"
 )
 
@@ -124,7 +125,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, NoFetchFrom: f.NoFetchFrom, BMCTimeout: f.BMCTimeout}
-	if cfg.Keys, err = f.keys(m); err != nil {
+	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err
 	}
 	cfg.OpenOnly = m != nil
@@ -199,11 +200,12 @@ func (f *flags) member() (*membership.Member, error) {
 }
 
 // keys reads the keys of the conductor groups.
-func (f flags) keys(m *membership.Member) (*seal.Keyring, error) {
+func (f flags) keys(m *membership.Member, log *slog.Logger) (*seal.Keyring, error) {
 	if m != nil && f.Key == "" {
+		secretfile.Check(m.Path(membership.KeysFile), log)
 		return m.Keyring()
 	}
-	text, err := os.ReadFile(f.Key)
+	text, err := secretfile.Read(f.Key, log)
 	if err != nil {
 		return nil, fmt.Errorf("key of the conductor group: %w", err)
 	}
@@ -230,7 +232,7 @@ func (f flags) connect(ctx context.Context, m *membership.Member, log *slog.Logg
 		opts = append(opts, own...)
 	}
 	if f.BusAuth != "" {
-		token, err := os.ReadFile(f.BusAuth)
+		token, err := secretfile.Read(f.BusAuth, log)
 		if err != nil {
 			return nil, fmt.Errorf("token of the bus: %w", err)
 		}
