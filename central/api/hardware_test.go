@@ -118,6 +118,10 @@ func TestAdjustmentsBecomeWork(t *testing.T) {
 			t.Errorf("%s: work %+v", path, w)
 		}
 		b.want(409, "PUT", "/v1/nodes/n1/states/"+path, "1.115", c.body)
+		b.want(202, "PUT", "/v1/nodes/n1/states/console", "1.115", `{"enabled":false}`) // as it is
+		if now := b.work("n1"); now.ID != w.ID {
+			t.Errorf("%s: a console that is off was switched off by work %+v", path, now)
+		}
 		b.want(409, "POST", "/v1/nodes/n1/vmedia", "1.115", `{"device_type":"cdrom","image_url":"http://i/a"}`)
 		b.want(409, "PUT", "/v1/nodes/n1/states/raid", "1.115", `{}`)
 	}
@@ -192,7 +196,7 @@ func TestTargetRAIDOfANodeThatWaits(t *testing.T) {
 	if n := b.node("n1"); len(n.TargetRAIDConfig) != 1 || n.WorkID == "" {
 		t.Errorf("target %v, work %q", n.TargetRAIDConfig, n.WorkID)
 	}
-	b.want(409, "PUT", "/v1/nodes/n1/management/boot_device", "1.115", `{"boot_device":"disk"}`) // that is the BMC's
+	b.want(204, "PUT", "/v1/nodes/n1/management/boot_device", "1.115", `{"boot_device":"disk"}`)
 }
 
 // refusing is a rack that refuses everything.

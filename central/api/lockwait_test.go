@@ -30,8 +30,8 @@ func TestRequestsWaitForALockedNode(t *testing.T) {
 	}{
 		{200, "PATCH", "/v1/nodes/n1", `[{"op":"add","path":"/resource_class","value":"gold"}]`},
 		{204, "PUT", "/v1/nodes/n1/traits", `{"traits":["CUSTOM_GOLD"]}`},
-		{201, "POST", "/v1/ports", `{"node_uuid":"` + nodeID + `","address":"52:54:00:00:00:01"}`},
-		{201, "POST", "/v1/volume/connectors", `{"node_uuid":"` + nodeID + `","type":"iqn","connector_id":"iqn.2026-01.example:a"}`},
+		{400, "POST", "/v1/nodes/n1/vifs", `{"id":"a"}`}, // there is no port for it, which is said once the node is free
+		{204, "PUT", "/v1/nodes/n1/management/boot_device", `{"boot_device":"pxe"}`},
 		{202, "PUT", "/v1/nodes/n1/states/provision", `{"target":"provide"}`},
 		{202, "PUT", "/v1/nodes/n1/states/power", `{"target":"power off"}`},
 		{204, "DELETE", "/v1/nodes/n1", ""},

@@ -62,7 +62,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		p.UUID = store.NewID()
 	}
 	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
-		n, err := s.linkedNode(ctx, r, tx, p.Node)
+		n, err := s.namedNode(ctx, r, tx, p.Node)
 		if err != nil {
 			return err
 		}

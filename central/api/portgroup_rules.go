@@ -16,14 +16,20 @@ import (
 // rewired are the states in which it may change how a node is connected.
 var rewired = []provision.State{provision.Enroll, provision.Inspecting, provision.InspectWait, provision.Manageable}
 
-// linkedNode reads the node that a port-like object or a volume is about to belong to,
-// for a write: the request is wrong when there is none, or while a rackd works on it.
-func (s *Server) linkedNode(ctx context.Context, r *Request, tx *store.Tx, id string) (*store.Node, error) {
+// namedNode reads the node that a new port-like object or volume is to belong to, for a
+// write: the request is wrong when there is none. Work on it does not look at what is new.
+func (s *Server) namedNode(ctx context.Context, r *Request, tx *store.Tx, id string) (*store.Node, error) {
 	n, err := s.nodeForWrite(ctx, r, tx, id)
+	return n, asReference(err)
+}
+
+// linkedNode is namedNode for what is there already: not while a rackd works on the node.
+func (s *Server) linkedNode(ctx context.Context, r *Request, tx *store.Tx, id string) (*store.Node, error) {
+	n, err := s.namedNode(ctx, r, tx, id)
 	if err == nil && dispatch.Busy(n) {
 		err = dispatch.Locked(n)
 	}
-	return n, asReference(err)
+	return n, err
 }
 
 // referenced refuses a request about what is to belong to a node that is not there.
@@ -43,7 +49,11 @@ func asReference(err error) error {
 // checkPortgroup checks what the fields of a portgroup cannot check alone. before is nil
 // for a new one. Its rack sees nothing of it.
 func (s *Server) checkPortgroup(ctx context.Context, r *Request, tx *store.Tx, before, p *store.Portgroup) error {
-	n, err := s.linkedNode(ctx, r, tx, p.Node)
+	read := s.linkedNode
+	if before == nil {
+		read = s.namedNode
+	}
+	n, err := read(ctx, r, tx, p.Node)
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,15 @@ func (s *Server) volumeNode(ctx context.Context, r *Request, tx *store.Tx, kind,
 	if after == "" {
 		action = kind + " deletion"
 	}
+	read := s.linkedNode
+	if before == "" {
+		read = s.namedNode
+	}
 	for _, id := range []string{before, after} {
 		if id == "" {
 			continue
 		}
-		n, err := s.linkedNode(ctx, r, tx, id)
+		n, err := read(ctx, r, tx, id)
 		if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusBadRequest && before == "" {
 			return wire.Invalid("Invalid input for field/attribute node_uuid. Value: '%s'. ", id).Detailed("%s", e.Text)
 		}

@@ -99,7 +99,8 @@ func TestVolumes(t *testing.T) {
 	b.want(204, "DELETE", connector, "1.32", "") // nobody uses such a node
 	b.want(404, "DELETE", target, "1.32", "")
 	b.want(202, "PUT", "/v1/nodes/n1/states/provision", "1.115", `{"target":"manage"}`)
-	b.refused("/v1/nodes/n1", []request{{409, "POST", "/v1/volume/connectors", "1.32", `{"node_uuid":"` + nodeID + `","type":"iqn","connector_id":"x"}`}})
+	c := b.want(201, "POST", "/v1/volume/connectors", "1.32", `{"node_uuid":"`+nodeID+`","type":"iqn","connector_id":"x"}`).object(t)["uuid"].(string)
+	b.refused("/v1/nodes/n1", []request{{409, "DELETE", "/v1/volume/connectors/" + c, "1.32", ""}})
 	b.move(nodeID, provision.Manageable, provision.NoState, nil)
 }
 

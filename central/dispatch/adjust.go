@@ -26,8 +26,12 @@ type Adjustment struct {
 }
 
 // Adjust accepts the request or says why not. Unless the change is a vendor's method,
-// the node's rackd is asked first whether the hardware can be changed so.
+// the node's rackd is asked first whether the hardware can be changed so. A console that is
+// as the request wants it stays so, without work.
 func (d *Dispatcher) Adjust(ctx context.Context, a Adjustment) error {
+	if on := a.Change.Console; on != nil && *on == a.Node.ConsoleEnabled {
+		return d.checkChange(ctx, a.Node, a.Change) // it is so, whatever else is done to the node
+	}
 	if err := adjustable(a.Node, &a); err != nil {
 		return err
 	}
