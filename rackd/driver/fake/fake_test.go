@@ -100,6 +100,27 @@ func TestOneShotBootDeviceIsUsedUp(t *testing.T) {
 	}
 }
 
+func TestLights(t *testing.T) {
+	f, r := New(Options{}), drivertest.NewRig()
+	lights := f.Interface("management").(driver.Indicators)
+	for _, at := range []struct{ component, name string }{{"chassis", "led-0"}, {"system", "led"}} {
+		if light, err := lights.Indicator(t.Context(), r.Node, at.component, at.name); light != "on" || err != nil {
+			t.Errorf("%s of the %s: %q, %v; want on", at.name, at.component, light, err)
+		}
+	}
+	if err := lights.SetIndicator(t.Context(), r, r.Node, "system", "led", "blinking"); err != nil {
+		t.Fatal(err)
+	}
+	if light, err := lights.Indicator(t.Context(), r.Node, "system", "led"); light != "blinking" || err != nil {
+		t.Errorf("%q, %v; want what was set", light, err)
+	}
+	for _, at := range [][3]string{{"chassis", "led-0", "off"}, {"chassis", "led", "on"}, {"system", "led", "purple"}} {
+		if err := lights.SetIndicator(t.Context(), r, r.Node, at[0], at[1], at[2]); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%v: %v, want it refused", at, err)
+		}
+	}
+}
+
 func TestLostFenceChangesNothing(t *testing.T) {
 	f, r := New(Options{}), drivertest.NewRig()
 	r.Lose()

@@ -73,11 +73,11 @@ func (m management) Health(ctx context.Context, n *node.Document) (health string
 	return health, err
 }
 
-// indicators are the lights of a fake machine. Nobody can switch that of the power.
+// indicators are the lights of a fake machine, by the names that Ironic's has. They are on until
+// somebody switches them; nobody can switch that of the chassis.
 var indicators = []hardware.Indicator{
-	{Name: "led", Component: "chassis", States: []string{"on", "off", "blinking"}},
-	{Name: "led", Component: "system", States: []string{"on", "off", "blinking"}},
-	{Name: "led", Component: "power", ReadOnly: true, States: []string{"on", "off"}},
+	{Name: "led-0", Component: "chassis", ReadOnly: true, States: []string{"off", "on"}},
+	{Name: "led", Component: "system", States: []string{"blinking", "off", "on"}},
 }
 
 func indicator(n *node.Document, component, name string) (hardware.Indicator, error) {
@@ -94,16 +94,10 @@ func (m management) Indicators(ctx context.Context, n *node.Document) ([]hardwar
 }
 
 func (m management) Indicator(ctx context.Context, n *node.Document, component, name string) (light string, err error) {
-	led, err := indicator(n, component, name)
-	if err != nil {
+	if _, err := indicator(n, component, name); err != nil {
 		return "", err
 	}
-	err = m.use(ctx, n, "indicator", func(k *machine) {
-		light = cmp.Or(k.Indicators[name+"@"+component], "off")
-		if led.ReadOnly && k.power == driver.PowerOn {
-			light = "on"
-		}
-	})
+	err = m.use(ctx, n, "indicator", func(k *machine) { light = cmp.Or(k.Indicators[name+"@"+component], "on") })
 	return light, err
 }
 
