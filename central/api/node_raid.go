@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/hardware"
 )
 
 func (s *Server) nodeRAID() Resource {
@@ -33,7 +35,7 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 	}
 	config, isObject := body.(map[string]any)
 	if !isObject && (body != nil || r.ContentLength > 0) { // no body at all takes the target back, as an empty one does
-		return Reply{}, wire.Invalid("Expected types <class 'dict'> for target_raid_config: %s", wire.Repr(body))
+		return Reply{}, wire.Invalid("Expected types <class 'dict'> for target_raid_config: %s", said(body))
 	}
 	n, err := s.node(r, r.Param(0))
 	if err == nil && dispatch.Busy(n) { // nothing of it concerns work that waits
@@ -44,7 +46,7 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 	}
 	if len(config) > 0 {
 		if err := s.ask(r, n, ask.CheckRAID, config, nil); err != nil {
-			return Reply{}, noRAID(err)
+			return Reply{}, cmp.Or(misconfigured(err, config), noRAID(err))
 		}
 	}
 	err = s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {
@@ -65,6 +67,18 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 		return Reply{}, storeError(err)
 	}
 	return noContent()
+}
+
+// misconfigured says in Ironic's words what is wrong with a RAID configuration that a rack refused
+// with err; nil where no RAID at all is what it refused, or nothing is wrong in general.
+func misconfigured(err error, config map[string]any) error {
+	if e, isAsk := errors.AsType[*ask.Error](err); !isAsk || e.Unsupported {
+		return nil
+	}
+	if wrong := hardware.CheckRAID(config); wrong != nil {
+		return wire.Invalid("%v", wrong)
+	}
+	return nil
 }
 
 // noRAID turns "not supported" into 404: RAID is a part of the API that some nodes have.

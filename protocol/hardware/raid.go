@@ -2,6 +2,7 @@ package hardware
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,89 +30,133 @@ var (
 )
 
 // CheckRAID says what is wrong with a target RAID configuration, {"logical_disks":
-// [...]}, as a client sent it; nil: nothing.
+// [...]}, as a client sent it; nil: nothing. It says so as Ironic does, what concerns the form of
+// disks before what concerns their values.
 func CheckRAID(config map[string]any) error {
+	if _, given := config["logical_disks"]; !given {
+		return invalidRAID("'logical_disks' is a required property")
+	}
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		if key != "logical_disks" {
-			return fmt.Errorf("unknown property %.60q: there is logical_disks", key)
+			return invalidRAID("Additional properties are not allowed ('%.60s' was unexpected)", key)
 		}
 	}
 	disks, isList := config["logical_disks"].([]any)
-	if !isList || len(disks) == 0 {
-		return fmt.Errorf("logical_disks is missing, or not a list with at least one disk")
+	if !isList {
+		return invalidRAID("%s is not of type 'array'", shown(config["logical_disks"]))
 	}
-	roots := 0
+	if len(disks) == 0 {
+		return invalidRAID("[] should be non-empty")
+	}
 	for i, item := range disks {
 		disk, isObject := item.(map[string]any)
 		if !isObject {
-			return fmt.Errorf("logical disk %d is not an object", i+1)
+			return invalidRAID("%s is not of type 'object' in logical disk %d", shown(item), i+1)
 		}
-		if err := checkDisk(disk); err != nil {
-			return fmt.Errorf("logical disk %d: %w", i+1, err)
+		if err := checkDiskForm(disk); err != nil {
+			return invalidRAID("%w in logical disk %d", err, i+1)
+		}
+	}
+	roots := 0
+	for i, item := range disks {
+		disk := item.(map[string]any)
+		for _, property := range diskProperties {
+			if value, given := disk[property.name]; given {
+				if err := property.check(value); err != nil {
+					return invalidRAID("%w in %s of logical disk %d", err, property.name, i+1)
+				}
+			}
 		}
 		if disk["is_root_volume"] == true {
 			roots++
 		}
 	}
 	if roots > 1 {
-		return fmt.Errorf("%d logical disks are marked as the root volume: there can be one", roots)
+		return fmt.Errorf("Raid config cannot have more than one root volume. %d root volumes were specified", roots)
 	}
 	return nil
 }
 
-func checkDisk(disk map[string]any) error {
+func invalidRAID(format string, args ...any) error {
+	return fmt.Errorf("RAID config validation error: "+format, args...)
+}
+
+// checkDiskForm checks which properties a logical disk has.
+func checkDiskForm(disk map[string]any) error {
 	for _, needed := range []string{"raid_level", "size_gb"} {
-		if disk[needed] == nil {
-			return fmt.Errorf("%s is a required property", needed)
+		if _, given := disk[needed]; !given {
+			return fmt.Errorf("'%s' is a required property", needed)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(disk)) {
-		check, known := diskChecks[key]
-		if !known {
-			return fmt.Errorf("unknown property %.60q: there are %s", key, strings.Join(slices.Sorted(maps.Keys(RAIDProperties)), ", "))
+		if RAIDProperties[key] == "" {
+			return fmt.Errorf("Additional properties are not allowed ('%.60s' was unexpected)", key)
 		}
-		if err := check(disk[key]); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
+	}
+	_, named := disk["physical_disks"]
+	if _, given := disk["controller"]; named && !given {
+		return errors.New("'controller' is a dependency of 'physical_disks'")
 	}
 	return nil
 }
 
-var diskChecks = map[string]func(any) error{
-	"raid_level":               oneOf(raidLevels),
-	"disk_type":                oneOf(diskTypes),
-	"interface_type":           oneOf(diskInterfaces),
-	"volume_name":              aText,
-	"controller":               aText,
-	"is_root_volume":           aBool,
-	"share_physical_disks":     aBool,
-	"number_of_physical_disks": positive,
-	"size_gb": func(v any) error {
-		if v == "MAX" {
-			return nil
-		}
-		return positive(v)
-	},
-	"physical_disks": func(v any) error {
-		list, isList := v.([]any)
-		if !isList || len(list) == 0 {
-			return fmt.Errorf("it is not a list with at least one disk")
-		}
-		for _, item := range list {
-			_, isText := item.(string)
-			_, isHint := item.(map[string]any)
-			if !isText && !isHint {
-				return fmt.Errorf("a disk is a name or an object of hints")
-			}
-		}
+// diskProperties are the checks of a logical disk's values, in the order in which they are made.
+var diskProperties = []struct {
+	name  string
+	check func(any) error
+}{
+	{"raid_level", oneOf(raidLevels)},
+	{"size_gb", size},
+	{"volume_name", aText},
+	{"is_root_volume", aBool},
+	{"share_physical_disks", aBool},
+	{"disk_type", oneOf(diskTypes)},
+	{"interface_type", oneOf(diskInterfaces)},
+	{"number_of_physical_disks", positive},
+	{"controller", aText},
+	{"physical_disks", physicalDisks},
+}
+
+// size admits MAX, and whole numbers of GiB; 0 leaves the size to whoever makes the disk.
+func size(v any) error {
+	n, isWhole := whole(v)
+	_, isText := v.(string)
+	switch {
+	case v == "MAX", isWhole && n >= 0:
 		return nil
-	},
+	case isText:
+		return fmt.Errorf("%s is not one of ['MAX']", shown(v))
+	case isWhole:
+		return fmt.Errorf("%d is less than the minimum of 0", n)
+	}
+	return fmt.Errorf("%s is not valid under any of the given schemas", shown(v))
+}
+
+// physicalDisks admits a list of names or of hints.
+func physicalDisks(v any) error {
+	list, isList := v.([]any)
+	wrong := fmt.Errorf("%s is not valid under any of the given schemas", shown(v))
+	if !isList {
+		return wrong
+	}
+	for _, item := range list {
+		_, isText := item.(string)
+		_, isHint := item.(map[string]any)
+		if !isText && !isHint {
+			return wrong
+		}
+	}
+	return nil
 }
 
 func oneOf(words []string) func(any) error {
 	return func(v any) error {
-		if s, _ := v.(string); !slices.Contains(words, s) {
-			return fmt.Errorf("%.40q is not one of %v", fmt.Sprint(v), words)
+		s, isText := v.(string)
+		if !isText {
+			return fmt.Errorf("%s is not of type 'string'", shown(v))
+		}
+		if !slices.Contains(words, s) {
+			return fmt.Errorf("%s is not one of ['%s']", shown(s), strings.Join(words, "', '"))
 		}
 		return nil
 	}
@@ -119,29 +164,57 @@ func oneOf(words []string) func(any) error {
 
 func aText(v any) error {
 	if _, ok := v.(string); !ok {
-		return fmt.Errorf("it is not a text")
+		return fmt.Errorf("%s is not of type 'string'", shown(v))
 	}
 	return nil
 }
 
 func aBool(v any) error {
 	if _, ok := v.(bool); !ok {
-		return fmt.Errorf("it is neither true nor false")
+		return fmt.Errorf("%s is not of type 'boolean'", shown(v))
 	}
 	return nil
 }
 
-// positive admits whole numbers above 0, from either way of reading JSON.
+// positive admits whole numbers above 0.
 func positive(v any) error {
+	n, isWhole := whole(v)
+	if !isWhole {
+		return fmt.Errorf("%s is not of type 'integer'", shown(v))
+	}
+	if n <= 0 {
+		return fmt.Errorf("%d is less than or equal to the minimum of 0", n)
+	}
+	return nil
+}
+
+// whole reads a whole number, from either way of reading JSON.
+func whole(v any) (int64, bool) {
 	switch n := v.(type) {
 	case json.Number:
-		if i, err := n.Int64(); err == nil && i > 0 {
-			return nil
-		}
+		i, err := n.Int64()
+		return i, err == nil
 	case float64:
-		if n > 0 && n == float64(int64(n)) {
-			return nil
-		}
+		return int64(n), n == float64(int64(n))
 	}
-	return fmt.Errorf("%.40q is not a whole number above 0", fmt.Sprint(v))
+	return 0, false
+}
+
+// shown is a value of a configuration as errors repeat it, cut where it is long.
+func shown(v any) string {
+	text, isText := v.(string)
+	switch {
+	case isText:
+		text = "'" + text + "'"
+	case v == nil:
+		return "None"
+	case v == true:
+		return "True"
+	case v == false:
+		return "False"
+	default:
+		raw, _ := json.Marshal(v) // it was read from JSON
+		text = string(raw)
+	}
+	return fmt.Sprintf("%.80s", text)
 }
