@@ -314,6 +314,8 @@ func TestSecretsAreShownToWhomTheRulesName(t *testing.T) {
 
 func TestFieldsHaveTheirOwnRules(t *testing.T) {
 	b := newGuarded(t)
+	const sibling = "77777777-2222-4333-8444-555555555555"
+	b.wantAs(201, "system "+adminRoles, "POST", "/v1/nodes", `{"uuid":"`+sibling+`","driver":"fake-hardware","owner":"`+ownerProject+`"}`)
 	patch := func(field, value string) string {
 		return `[{"op":"replace","path":"/` + field + `","value":` + value + `}]`
 	}
@@ -323,7 +325,7 @@ func TestFieldsHaveTheirOwnRules(t *testing.T) {
 	}{
 		{"extra", `{}`, "AMaomln"}, {"instance_info", `{}`, "AMaoml"}, {"driver_info", `{}`, "AMaom"}, {"properties", `{}`, "AMaom"},
 		{"name", `"x"`, "AMaom"}, {"lessee", `"` + lesseeProject + `"`, "AMaom"}, {"owner", `"` + ownerProject + `"`, "AM"},
-		{"shard", `"s"`, "A"}, {"disable_power_off", `true`, "A"}, {"conductor_group", `""`, "AM"}, {"parent_node", `null`, "AM"},
+		{"shard", `"s"`, "A"}, {"disable_power_off", `true`, "A"}, {"conductor_group", `""`, "AM"}, {"parent_node", `"` + sibling + `"`, "AM"},
 		{"automated_clean", `false`, "A"}, {"automated_clean", `"off"`, "A"}, {"automated_clean", `true`, "AMaomln"},
 		{"boot_interface", `"fake"`, "AMao"}, {"driver", `"fake-hardware"`, "AMao"}, {"retired_reason", `""`, "AMaom"},
 		{"description", `"d"`, "AMaomln"}, {"chassis_uuid", `null`, "A"}, {"instance_uuid", `null`, "AMaom"},

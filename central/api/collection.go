@@ -402,7 +402,7 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 }
 
 func (c *collection[T]) delete(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	ident, err := c.named(r)

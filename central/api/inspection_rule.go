@@ -155,7 +155,7 @@ func checkInspectionRule(_ context.Context, _ *Request, _ *store.Tx, before, i *
 
 // deleteInspectionRules removes all rules.
 func (s *Server) deleteInspectionRules(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	err := s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInspectionRules(ctx) })

@@ -102,6 +102,9 @@ func refuseNested(method string, parts []string, v microversion.Version) error {
 	if len(parts) == 3 && parts[2] == "detail" && method == http.MethodGet && slices.Contains(detailed, parts[0]) {
 		return wire.Errorf(http.StatusNotFound, "Resource could not be found.")
 	}
+	if len(parts) == 3 && parts[1] == "detail" && method == http.MethodGet && slices.Contains(detailed[:3], parts[0]) {
+		return wire.Errorf(http.StatusNotFound, "%s detail could not be found.", strings.ToUpper(parts[0][:1])+parts[0][1:len(parts[0])-1])
+	}
 	if len(parts) == 5 && parts[0] == "nodes" && parts[2] == "portgroups" && parts[4] == "ports" && method == http.MethodGet && v >= 24 {
 		return notTogether
 	}

@@ -29,7 +29,17 @@ func checkNetworkData(v any) error {
 	if len(data) == 0 {
 		return nil
 	}
+	return checkNetwork(data)
+}
+
+// checkNetwork checks network_data that there is.
+func checkNetwork(data map[string]any) error {
 	var c dataChecker
+	for _, key := range []string{"links", "networks", "services"} {
+		if _, given := data[key]; !given {
+			c.fail("", "'%s' is a required property", key)
+		}
+	}
 	c.each(data, "links", "", c.link)
 	c.each(data, "networks", "", c.network)
 	c.each(data, "services", "", func(at string, service map[string]any) { c.service(at, service, "") })
@@ -38,7 +48,10 @@ func checkNetworkData(v any) error {
 
 func (c *dataChecker) fail(at, format string, args ...any) {
 	if c.err == nil {
-		c.err = fmt.Errorf(at+": "+format, args...)
+		c.err = fmt.Errorf(format, args...)
+		if at != "" {
+			c.err = fmt.Errorf("%w in %s", c.err, at)
+		}
 	}
 }
 
@@ -47,13 +60,13 @@ func (c *dataChecker) each(of map[string]any, key, at string, check func(at stri
 	at = strings.TrimPrefix(at+"/"+key, "/")
 	list, isList := of[key].([]any)
 	if !isList {
-		c.fail(at, "a list is required")
+		c.fail(at, "%s is not of type 'array'", wire.Repr(of[key]))
 		return
 	}
 	for i, item := range list {
 		object, isObject := item.(map[string]any)
 		if !isObject {
-			c.fail(fmt.Sprintf("%s/%d", at, i), "is not of type 'object'")
+			c.fail(fmt.Sprintf("%s/%d", at, i), "%s is not of type 'object'", wire.Repr(item))
 			return
 		}
 		check(fmt.Sprintf("%s/%d", at, i), object)
@@ -62,12 +75,15 @@ func (c *dataChecker) each(of map[string]any, key, at string, check func(at stri
 
 // text returns a field that must be a text, one of words if there are any.
 func (c *dataChecker) text(of map[string]any, at, key string, words ...string) string {
-	s, isText := of[key].(string)
+	v, given := of[key]
+	s, isText := v.(string)
 	switch {
-	case !isText:
-		c.fail(at, "'%s' is a required property, a text", key)
+	case given && !isText:
+		c.fail(at, "%s is not of type 'string'", wire.Repr(v))
+	case !given:
+		c.fail(at, "'%s' is a required property", key)
 	case words != nil && !slices.Contains(words, s):
-		c.fail(at, "%s %.40q is not one of ['%s']", key, s, strings.Join(words, "', '"))
+		c.fail(at, "%s is not one of ['%s']", wire.Repr(s), strings.Join(words, "', '"))
 	}
 	return s
 }

@@ -41,7 +41,7 @@ func (s *Server) showNodeAllocation(r *Request) (Reply, error) {
 }
 
 func (s *Server) deleteNodeAllocation(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *Server) deleteNode(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {

@@ -25,7 +25,7 @@ func (s *Server) setMaintenance(r *Request) (Reply, error) {
 }
 
 func (s *Server) clearMaintenance(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	return s.changeMaintenance(r, false, "", false)

@@ -26,7 +26,7 @@ func TestChildren(t *testing.T) {
 	}
 	for query, want := range map[string]int{"": 1, "?include_children=true": 3, "?parent_node=" + nodeID: 1, "?parent_node=" + thirdID: 0, "?include_children=true&parent_node=" + nodeID: 3,
 		"?include_children=true&shard=s1": 2, "?include_children=true&sharded=false": 1, "?include_children=true&shard=s2,s3": 0,
-		"?shard=": 0, "?include_children=true&shard=s1,": 2} {
+		"?shard=": 0, "?include_children=true&shard=%20s1%20,s2": 2, "?include_children=true&shard=s1,": 2} {
 		if list := b.want(200, "GET", "/v1/nodes"+query, "1.115", "").object(t)["nodes"].([]any); len(list) != want {
 			t.Errorf("%s: %d nodes, want %d", query, len(list), want)
 		}
@@ -49,6 +49,14 @@ func TestChildren(t *testing.T) {
 	})
 	b.want(200, "PATCH", "/v1/nodes/n2", "1.115", `[{"op":"remove","path":"/parent_node"}]`)
 	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", parent(thirdID))
+	// Who owns the node before the request is what counts, and only a removal takes a parent away.
+	owned := `[{"op":"replace","path":"/owner","value":"o"},{"op":"replace","path":"/parent_node","value":"` + thirdID + `"}]`
+	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", owned)
+	b.want(400, "PATCH", "/v1/nodes/n1", "1.115", owned)
+	b.want(400, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"replace","path":"/parent_node","value":null}]`)
+	if shown := b.want(200, "GET", "/v1/nodes/n1", "1.115", "").object(t); shown["parent_node"] != thirdID {
+		t.Errorf("a PATCH that is refused has changed the parent to %v", shown["parent_node"])
+	}
 }
 
 // TestChassisOfNodes holds the rules for a node's chassis_uuid.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -51,18 +52,19 @@ func counts(v any) bool {
 	return false
 }
 
-// checkNewNetworkData refuses a PATCH that replaces network_data by nothing: to take it
-// away is to remove it. Versions that do not know the field are refused for that.
+// checkNewNetworkData refuses a PATCH that replaces network_data by what is none, such as nothing:
+// to take it away is to remove it. Versions that do not know the field are refused for that.
 func checkNewNetworkData(r *Request, ops []patch.Op) error {
 	for _, op := range ops {
 		if r.Version < networkDataSince || op.Root() != "network_data" || !op.Whole() || op.Kind == patch.Remove {
 			continue
 		}
-		if op.Value == nil {
-			return wire.Invalid("Invalid network_data: None is not of type 'object' ")
+		err := fmt.Errorf("%s is not of type 'object'", wire.Repr(op.Value))
+		if data, isObject := op.Value.(map[string]any); isObject {
+			err = checkNetwork(data)
 		}
-		if data, isObject := op.Value.(map[string]any); isObject && len(data) == 0 {
-			return wire.Invalid("Invalid network_data: 'links' is a required property ")
+		if err != nil {
+			return wire.Invalid("Invalid network_data: %v ", err) // with a space, as in Ironic
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func (s *Server) removeTrait(r *Request) (Reply, error) {
 
 // changeTraits replaces a node's traits by what change makes of them.
 func (s *Server) changeTraits(r *Request, change func(*store.Node) ([]string, error)) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {

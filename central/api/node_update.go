@@ -133,16 +133,17 @@ func (c *nodeChange) touches(names ...string) bool {
 }
 
 // change applies c to n, or says why it must not be.
-func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nodeChange) (err error) {
+func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nodeChange) error {
 	if n.Interfaces == nil {
 		n.Interfaces = map[string]string{}
 	}
 	before := *n
 	before.Interfaces = maps.Clone(n.Interfaces)
-	if err := cmp.Or(patchable(n, c), checkNewNames(c.r, c.ops)); err != nil {
+	ops, err := s.withParent(ctx, tx, n, c)
+	if err := cmp.Or(err, patchable(n, c), checkNewNames(c.r, c.ops)); err != nil {
 		return err
 	}
-	if err := nodeTable.Apply(c.ops, c.touched, &nodeView{Node: n, version: c.r.Version}); err != nil {
+	if err := nodeTable.Apply(ops, c.touched, &nodeView{Node: n, version: c.r.Version}); err != nil {
 		return err
 	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
@@ -150,7 +151,7 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		n.ProtectedReason = ""
 		n.EmptyTexts.Set("protected_reason", false)
 	}
-	if before.Retired && !n.Retired {
+	if !n.Retired && (before.Retired || before.EmptyTexts.Has("retired") && !n.EmptyTexts.Has("retired")) { // null is not false
 		n.RetiredReason = ""
 		n.EmptyTexts.Set("retired_reason", false)
 	}

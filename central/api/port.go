@@ -88,7 +88,7 @@ func (s *Server) showPort(r *Request) (Reply, error) {
 }
 
 func (s *Server) deletePort(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	ident, err := portIdent(r, false)

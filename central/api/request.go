@@ -1,7 +1,10 @@
 package api
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,6 +102,23 @@ func (r *Request) Arguments(limit int64, mandatory string, names ...string) (map
 	return args, nil
 }
 
+// noArguments refuses arguments where none are taken. Those of a DELETE may also be the members
+// of a body of JSON, which Ironic looks at alike; any other body of one is not looked at.
+func (r *Request) noArguments() error {
+	given := maps.Clone(r.Query)
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method == http.MethodDelete && kind == "application/json" {
+		body, err := r.JSON(wire.MaxBody)
+		if e, isRefusal := errors.AsType[*wire.Error](err); isRefusal && e.Shape == wire.Bare {
+			return err // it is too large, or too deep
+		}
+		members, _ := body.(map[string]any)
+		for name := range members {
+			given[name] = ""
+		}
+	}
+	return given.Allow()
+}
+
 // JSON reads the body as any JSON value of at most limit bytes.
 func (r *Request) JSON(limit int64) (any, error) { return wire.ReadJSON(r.writer, r.Request, limit) }
 
@@ -130,6 +150,8 @@ var insideNode = []string{"states", "management", "vendor_passthru", "maintenanc
 func (r *Request) misnamed(ident string) error {
 	parts := split(r.listPath())
 	switch {
+	case len(parts) == 2 && parts[0] == "nodes" && slices.Contains(insideNode, ident):
+		return wire.Invalid("Missing mandatory parameter: node_ident") // the node was left out
 	case len(parts) > 1 && parts[0] == "nodes" && parts[1] == ident && (len(parts) == 2 || !slices.Contains(insideNode, parts[2])):
 		return wire.FrameworkError(http.StatusBadRequest, fmt.Sprintf("Expected UUID or name for node: %.80s", ident))
 	case len(parts) > 1 && parts[1] == ident:

@@ -173,7 +173,7 @@ func (s *Server) removeRunbookTrait(r *Request) (Reply, error) {
 
 // changeRunbookTraits replaces a runbook's traits by what change makes of them.
 func (s *Server) changeRunbookTraits(r *Request, change func(old []string) []string) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	c := s.runbookCollection()

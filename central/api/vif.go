@@ -217,7 +217,7 @@ func (s *Server) attachVIF(r *Request) (Reply, error) {
 }
 
 func (s *Server) detachVIF(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
+	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
 	vif, err := nameOrUUID(r, r.Param(1))

@@ -50,7 +50,11 @@ type Field[T any] struct {
 	Solid bool
 	// Stays: a PATCH that removes the field leaves it as it is.
 	Stays bool
-	early Use // see Early
+	// Loose: a text that is no value of the field is refused behind versions, as to Ironic any text is one.
+	Loose bool
+	// NullSays: to post null for the field needs its version, too.
+	NullSays bool
+	early    Use // see Early
 }
 
 // Unheard sets Silent.
@@ -79,6 +83,12 @@ func (f Field[T]) NotNull() Field[T] { f.Solid = true; return f }
 
 // Keep sets Stays.
 func (f Field[T]) Keep() Field[T] { f.Stays = true; return f }
+
+// AnyText sets Loose.
+func (f Field[T]) AnyText() Field[T] { f.Loose = true; return f }
+
+// TellingNull sets NullSays.
+func (f Field[T]) TellingNull() Field[T] { f.NullSays = true; return f }
 
 // Lenient sets FirstGuards.
 func (f Field[T]) Lenient() Field[T] { f.FirstGuards = true; return f }
@@ -220,12 +230,13 @@ func (f Field[T]) KeepNull(of func(*T) Empties) Field[T] {
 // NeverNull makes a text that is null when it is empty one that is just empty then.
 func (f Field[T]) NeverNull() Field[T] {
 	get := f.Get
-	return f.Show(func(t *T) any {
+	f.Put, f.Get = nil, func(t *T) any {
 		if v := get(t); v != nil {
 			return v
 		}
 		return ""
-	})
+	}
+	return f
 }
 
 // Said is a string that requests never set, null when it is empty.

@@ -14,7 +14,7 @@ import (
 
 // Create fills obj from the body of a POST. Unknown fields and wrong values are
 // 400, fields that are newer than v 406, unless they are null, which says nothing (in a
-// strict table it does).
+// strict table, and where NullSays, it does).
 // Nothing is set unless everything passes.
 func (t *Table[T]) Create(v microversion.Version, body map[string]any, obj *T) error {
 	return t.CreateBelow(v, body, obj, nil)
@@ -28,31 +28,37 @@ func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj 
 	names := sortedKeys(body)
 	values := make(map[int]any, len(body))
 	tooNew, wrong := -1, faults{first: t.called == "", outer: t.admit(v, names, body)}
+	var loose faults
 	for _, name := range names {
 		i, known := t.index[name]
 		if !known || !t.fields[i].CanPost {
 			continue // admit has seen it
 		}
 		f := &t.fields[i]
-		if tooNew < 0 && f.Since > v && (body[name] != nil || t.strict) && !f.Admits(Posting) {
+		if tooNew < 0 && f.Since > v && (body[name] != nil || t.strict || f.NullSays) && !f.Admits(Posting) {
 			tooNew = i
 		}
 		if body[name] == nil && (f.Solid || f.Required) {
 			wrong.schema(name, t.null(t.called, f), false)
 			continue
 		}
-		if value, ok := t.check(&wrong, t.called, f, body[name]); ok {
+		about := &wrong
+		if _, isText := body[name].(string); isText && f.Loose {
+			about = &loose
+		}
+		if value, ok := t.check(about, t.called, f, body[name]); ok {
 			values[i] = value
 		}
 	}
 	if err := wrong.told(); err != nil {
 		return err
 	}
+	rule := cmp.Or(wrong.rule.err, loose.told(), loose.rule.err)
 	filled := *obj
 	for i, value := range values {
 		t.fields[i].Set(&filled, value)
 	}
-	if found != nil && (tooNew >= 0 || wrong.rule.err != nil) {
+	if found != nil && (tooNew >= 0 || rule != nil) {
 		if err := found(&filled); err != nil {
 			return err
 		}
@@ -60,8 +66,8 @@ func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj 
 	if tooNew >= 0 {
 		return wire.NotAcceptable("Field "+t.fields[tooNew].Name, t.fields[tooNew].Since)
 	}
-	if wrong.rule.err != nil {
-		return wrong.rule.err
+	if rule != nil {
+		return rule
 	}
 	*obj = filled
 	return nil
@@ -99,16 +105,20 @@ func (t *Table[T]) Update(v microversion.Version, ops []patch.Op, obj *T) (touch
 }
 
 // Admit refuses operations that are wrong whatever the item is like, because of what they are
-// about, and returns the names of the fields that the others touch. What only removes a field may
-// be older than the field, unless the table is strict.
+// about, and returns the names of the fields that the others touch: first those about what nobody
+// may change, then those about fields that are newer than v. What only removes a field, or is about
+// something inside of it, may be older than the field, unless the table is strict.
 func (t *Table[T]) Admit(v microversion.Version, ops []patch.Op) (touched []string, err error) {
 	for i := range ops {
-		root := ops[i].Root()
-		f, known := t.Lookup(root)
-		switch {
-		case !known || !f.CanPatch || f.unheard(v):
+		if f, known := t.Lookup(ops[i].Root()); !known || !f.CanPatch || f.unheard(v) {
 			return nil, wire.Invalid("Cannot patch %.200s. Only the following can be updated: %s", ops[i].Path, strings.Join(t.patchable(v), ", "))
-		case f.Since > v && !f.Admits(Patching) && (t.strict || ops[i].Kind != patch.Remove || !ops[i].Whole()) && (i == 0 || !f.FirstGuards):
+		}
+	}
+	for i := range ops {
+		root := ops[i].Root()
+		f, _ := t.Lookup(root)
+		switch {
+		case f.Since > v && !f.Admits(Patching) && (t.strict || ops[i].Kind != patch.Remove && ops[i].Whole()) && (i == 0 || !f.FirstGuards):
 			return nil, wire.NotAcceptable("Field "+root, f.Since)
 		case f.Solid && ops[i].Whole() && ops[i].Kind != patch.Remove && ops[i].Value == nil:
 			return nil, t.null(patched, f)

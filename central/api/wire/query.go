@@ -92,7 +92,7 @@ func (q Query) UUID(name string) (string, error) {
 // MaxWords bounds the words of one argument.
 const MaxWords = 1000
 
-// Words reads a comma-separated list as it is, without repeats; nil when the
+// Words reads a comma-separated list without repeats and the space around words; nil when the
 // argument is missing. An empty word stands for itself.
 func (q Query) Words(name string) ([]string, error) {
 	text, given := q[name]
@@ -102,7 +102,7 @@ func (q Query) Words(name string) ([]string, error) {
 	var list []string
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {
-		if !seen[word] {
+		if word = strings.TrimSpace(word); !seen[word] {
 			seen[word] = true
 			list = append(list, word)
 		}
