@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,9 +181,9 @@ func TestEveryConflictFences(t *testing.T) {
 	if err := s.JS.DeleteKeyValue(t.Context(), bus.WorkBucket); err != nil {
 		t.Fatal(err)
 	}
-	var code jetstream.ErrorCode // what a server in the bucket's place refuses with
+	var code atomic.Uint32 // what a server in the bucket's place refuses with
 	sub, err := s.Conn.Subscribe("$KV."+bus.WorkBucket+".>", func(m *nats.Msg) {
-		m.Respond(fmt.Appendf(nil, `{"error":{"code":400,"err_code":%d,"description":"refused"}}`, code))
+		m.Respond(fmt.Appendf(nil, `{"error":{"code":400,"err_code":%d,"description":"refused"}}`, code.Load()))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -191,9 +192,9 @@ func TestEveryConflictFences(t *testing.T) {
 	v := New(s, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler))
 	for refusal, want := range map[jetstream.ErrorCode]bool{jetstream.JSErrCodeStreamWrongLastSequence: true,
 		jetstream.JSErrCodeStreamWrongLastSequenceConstant: true, jetstream.JSErrCodeStreamNotFound: false} {
-		code = refusal
+		code.Store(uint32(refusal))
 		if _, err := v.UpdateWork(t.Context(), work.Document{ID: "w", Node: "n", Group: "g"}, 7); err == nil || errors.Is(err, ErrConflict) != want {
-			t.Errorf("code %d: %v, a conflict: want %v", code, err, want)
+			t.Errorf("code %d: %v, a conflict: want %v", refusal, err, want)
 		}
 	}
 }
