@@ -22,7 +22,7 @@ var (
 )
 
 // batchSize bounds what is read of the outbox, and rendered, at once.
-const batchSize = 256
+const batchSize = 512
 
 // told takes in what this replica has committed for the writer's site.
 func (w *writer) told(entries []*store.Outbox) {

@@ -102,7 +102,7 @@ type appender struct {
 
 // The bounds of batches: the server takes 1,000 messages and 50 batches at a time.
 const (
-	batchMessages  = 256
+	batchMessages  = 512
 	batchWorth     = 8 // messages: a batch costs the server a file of its own, and some five syncs
 	batchBytes     = 4 << 20
 	batchesAtOnce  = 1               // the fewer, the larger
