@@ -92,10 +92,10 @@ func TestQueueAfterACut(t *testing.T) {
 	f := newFixture(t)
 	works := deploys(t, f.store, nodes)
 	events := cut(t, f.site, works, phases)
-	before := f.store.Statements()
+	before, began := f.store.Statements(), time.Now()
 	f.follow()
 	f.drained()
-	statements := f.store.Statements() - before
+	statements, took := f.store.Statements()-before, time.Since(began)
 	for _, w := range works {
 		list, err := f.store.History(t.Context(), store.HistoryQuery{Node: w.Node})
 		if err != nil || len(list) != phases+2 {
@@ -110,11 +110,12 @@ func TestQueueAfterACut(t *testing.T) {
 			t.Errorf("node %s is %s, work %q", w.Node, n.ProvisionState, n.WorkID)
 		}
 	}
-	// Batches of 256: five statements each, and what is read to see how far it is.
-	if most := uint64(6 * (events/256 + 2)); statements > most {
-		t.Errorf("%d events took %d statements, want %d at most", events, statements, most)
+	// Batches of 256, or of what comes within 25 ms, which on a busy machine is less: five
+	// statements each, and what is read to see how far it is.
+	if most := uint64(6 * (events/256 + 2 + int(took/(25*time.Millisecond)))); statements > most {
+		t.Errorf("%d events took %d statements in %v, want %d at most", events, statements, took, most)
 	}
-	t.Logf("%d events took %d statements", events, statements)
+	t.Logf("%d events took %d statements in %v", events, statements, took)
 }
 
 // BenchmarkDrain applies the events that queued during a WAN cut: 1,000, of 50 deploys.
