@@ -225,7 +225,7 @@ func succeed(fresh, old *work.Document) {
 	switch {
 	case fresh.Args.Continues != "" && fresh.Args.Continues == old.Root():
 		fresh.Checkpoint, fresh.Lost = old.Checkpoint, old.Lost
-		fresh.Checkpoint.Errand = "" // that was the old one's
+		fresh.Checkpoint.Errand = work.Errand{} // that was the old one's
 	case fresh.Verb == work.Abort:
 		fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
 		fresh.Args.AbortedBoot = old.Checkpoint.Facts[work.FactBoot]

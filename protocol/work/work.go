@@ -166,10 +166,19 @@ type Checkpoint struct {
 	Progress json.RawMessage `json:"progress,omitempty"`
 	// Facts learnt by earlier steps (for instance the disk written).
 	Facts map[string]string `json:"facts,omitempty"`
-	// Errand is how far the work's errand has come; empty: nothing was done yet.
-	Errand Phase `json:"errand,omitempty"`
+	// Errand is how far the work's errand has come.
+	Errand Errand `json:"errand,omitzero"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
+}
+
+// Errand is how far a work's errand (Document.Errand) has come.
+type Errand struct {
+	Phase Phase `json:"phase,omitempty"` // empty: nothing was done yet
+	// Error is why it failed, of one that has ended.
+	Error string `json:"error,omitempty"`
+	// Told: central has been told of its end. Whoever finds one that was not tells of it.
+	Told bool `json:"told,omitempty"`
 }
 
 // FactBoot is the fact that says what the machine gets when it boots from the network.

@@ -13,12 +13,37 @@ import (
 // where it stands. Whatever becomes of it is told, and the flow goes on: an
 // error of errand's own means that the node is lost.
 func (r *runner) errand(ctx context.Context) error {
-	verb, cp := r.doc.Errand(), &r.doc.Checkpoint
-	if verb == "" || cp.Errand == work.Ended {
+	verb, progress := r.doc.Errand(), &r.doc.Checkpoint.Errand
+	if verb == "" {
 		return nil
 	}
-	again := cp.Errand == work.Begun
-	cp.Errand = work.Begun
+	if progress.Phase != work.Ended {
+		if err := r.doErrand(ctx, verb); err != nil {
+			return err
+		}
+	}
+	if progress.Told {
+		return nil
+	}
+	e := r.stateEvent("")
+	e.Kind, e.Error = work.ErrandEnded, progress.Error
+	if verb == work.Power {
+		if state, err := r.task.Hardware.Power().PowerState(ctx, r.task.Node); err == nil {
+			e.Power = string(state)
+		}
+	}
+	if err := r.publish(ctx, e); err != nil {
+		return err
+	}
+	progress.Told = true
+	return r.save(ctx)
+}
+
+// doErrand does it, and saves what became of it.
+func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
+	progress := &r.doc.Checkpoint.Errand
+	again := progress.Phase == work.Begun
+	progress.Phase = work.Begun
 	if err := r.save(ctx); err != nil {
 		return err
 	}
@@ -29,22 +54,11 @@ func (r *runner) errand(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	cp.Errand = work.Ended
-	if err := errors.Join(r.takeIn(ctx), r.save(ctx)); err != nil {
-		return err
-	}
-	e := r.stateEvent("")
-	e.Kind = work.ErrandEnded
-	if cause != nil {
+	if progress.Phase = work.Ended; cause != nil {
 		r.log.Warn("request beside the flow failed", "request", string(verb), "error", cause)
-		e.Error = cause.Error()
+		progress.Error = cause.Error()
 	}
-	if verb == work.Power {
-		if state, err := r.task.Hardware.Power().PowerState(ctx, r.task.Node); err == nil {
-			e.Power = string(state)
-		}
-	}
-	return r.publish(ctx, e)
+	return errors.Join(r.takeIn(ctx), r.save(ctx))
 }
 
 // runErrand runs the steps of the errand. again: a rackd that is gone had begun them.

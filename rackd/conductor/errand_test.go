@@ -23,7 +23,7 @@ func (s *shelf) errand(id string, args work.Args) {
 	s.nodes[id] = &n
 	d := work.Document{ID: old.ID + "!", Node: id, Generation: n.Generation, Verb: old.Verb, Args: old.Args, Requested: time.Now(),
 		Entry: old.State, EntryTarget: old.Target, Owner: old.Owner, Epoch: old.Epoch + 1, Checkpoint: old.Checkpoint}
-	d.Args.Continues, d.Args.PowerTarget, d.Args.Change, d.Checkpoint.Errand = old.Root(), args.PowerTarget, args.Change, ""
+	d.Args.Continues, d.Args.PowerTarget, d.Args.Change, d.Checkpoint.Errand = old.Root(), args.PowerTarget, args.Change, work.Errand{}
 	s.rev++
 	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
 	s.mu.Unlock()
@@ -77,7 +77,7 @@ func TestErrandsBesideAHold(t *testing.T) {
 			s.errand(nodeA, e.args)
 			time.Sleep(time.Minute)
 			d, told := s.Work(nodeA).Doc, s.errands()
-			if d.State != provision.CleanHold || !d.Open() || d.Checkpoint.Errand != work.Ended || len(told) != i+1 {
+			if d.State != provision.CleanHold || !d.Open() || d.Checkpoint.Errand.Phase != work.Ended || len(told) != i+1 {
 				t.Fatalf("%+v: state %q, %+v, told %d times", e.args, d.State, d.Result, len(told))
 			}
 			last := told[i]
@@ -104,10 +104,17 @@ func TestErrandsBesideAHold(t *testing.T) {
 }
 
 // What a rackd that died had begun is done by its successor; what it had ended is not done
-// again.
+// again, but told of if it was not.
 func TestErrandIsTakenOver(t *testing.T) {
-	for phase, want := range map[work.Phase][]string{work.Begun: {"power on"}, work.Ended: nil} {
-		t.Run(string(phase), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   work.Errand
+		want []string
+	}{
+		"begun": {work.Errand{Phase: work.Begun}, []string{"power on"}},
+		"ended": {work.Errand{Phase: work.Ended, Error: ", stuck"}, []string{"power off, stuck"}},
+		"told":  {work.Errand{Phase: work.Ended, Told: true}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShelf()
 				hw := fakeHardware(t, s)
@@ -117,7 +124,7 @@ func TestErrandIsTakenOver(t *testing.T) {
 				kill()
 				s.mu.Lock()
 				d := s.works[nodeA].Doc
-				d.Args.PowerTarget, d.Checkpoint.Errand = string(driver.PowerOn), phase
+				d.Args.PowerTarget, d.Checkpoint.Errand = string(driver.PowerOn), c.at
 				s.rev++
 				s.works[nodeA] = &view.Work{Doc: d, Revision: s.rev}
 				s.mu.Unlock()
@@ -125,15 +132,15 @@ func TestErrandIsTakenOver(t *testing.T) {
 				_, _, kill = conductorOn(t, s, "b", owner, &machine{}, hw)
 				defer kill()
 				time.Sleep(time.Minute)
-				if d := s.Work(nodeA).Doc; d.State != provision.CleanHold || d.Owner != "b" || d.Checkpoint.Errand != work.Ended {
-					t.Fatalf("state %q of %q, errand %q, %+v", d.State, d.Owner, d.Checkpoint.Errand, d.Result)
+				if d := s.Work(nodeA).Doc; d.State != provision.CleanHold || d.Owner != "b" || d.Checkpoint.Errand.Phase != work.Ended || !d.Checkpoint.Errand.Told {
+					t.Fatalf("state %q of %q, errand %+v, %+v", d.State, d.Owner, d.Checkpoint.Errand, d.Result)
 				}
 				var told []string
 				for _, e := range s.errands() {
 					told = append(told, e.Power+e.Error)
 				}
-				if !slices.Equal(told, want) {
-					t.Errorf("told %q, want %q", told, want)
+				if !slices.Equal(told, c.want) {
+					t.Errorf("told %q, want %q", told, c.want)
 				}
 			})
 		})
