@@ -77,7 +77,7 @@ var errSignature = errors.New("it is signed by none of the issuer's keys")
 // to be asked and did not answer.
 func (k *issuerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	came := time.Now()
-	signed, err := jose.ParseSigned(token, algorithms)
+	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func TestHardware(t *testing.T) {
 	})
 	c.field(node, "reservation", nil)
 
-	c.want(204, "PUT", node+"/management/indicators/led@chassis", map[string]any{"state": "blinking"})
+	c.want(204, "PUT", node+"/management/indicators/led@system", map[string]any{"state": "blinking"})
 	c.want(400, "PUT", node+"/management/indicators/led@power", map[string]any{"state": "on"})
 	c.want(204, "PUT", node+"/management/boot_device", map[string]any{"boot_device": "cdrom", "persistent": true})
 	c.want(204, "PUT", node+"/management/inject_nmi", map[string]any{})
@@ -129,7 +129,7 @@ func TestHardware(t *testing.T) {
 	defer stop()
 	c.base = s.Endpoint
 	c.shows("/v1/conductors/"+conductorOf(c, node), "alive", func(m map[string]any) bool { return m["alive"] == true })
-	if led := c.want(200, "GET", node+"/management/indicators/led@chassis", nil); !reflect.DeepEqual(led, map[string]any{"state": "blinking"}) {
+	if led := c.want(200, "GET", node+"/management/indicators/led@system", nil); !reflect.DeepEqual(led, map[string]any{"state": "blinking"}) {
 		t.Errorf("indicator after a restart: %v", led)
 	}
 	if d := c.want(200, "GET", node+"/management/boot_device", nil); !reflect.DeepEqual(d, map[string]any{"boot_device": "cdrom", "persistent": true}) {

