@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,20 @@ func sound() *Evidence {
 func TestSoundEvidence(t *testing.T) {
 	if found := Judge(sound()); len(found) > 0 {
 		t.Errorf("blamed: %q", found)
+	}
+}
+
+// The end of what was asked of a machine beside the flow is a line, too.
+func TestErrand(t *testing.T) {
+	e := sound()
+	errand := &e.Sites[0].Events[1]
+	errand.Kind, errand.State, errand.Target = work.ErrandEnded, provision.DeployWait, provision.Active
+	if found := Judge(e); len(found) != 1 || !strings.Contains(found[0], "line 2 of history") && !strings.Contains(found[0], "lacks") {
+		t.Errorf("without its line: blamed %q", found)
+	}
+	e.History = slices.Insert(e.History, 2, Entry{Node: "n", Work: "w", Conductor: "r-1", At: errand.Time})
+	if found := Judge(e); len(found) > 0 {
+		t.Errorf("with its line: blamed %q", found)
 	}
 }
 

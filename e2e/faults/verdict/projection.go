@@ -55,7 +55,7 @@ func (j *judge) history(w *Work, events []work.Event, entries []Entry) {
 			told.Time, told.Phase = l.Time, l.Phase
 			want = append(want, told)
 		}
-		if e.Kind == work.StateChanged || e.Kind == work.WorkEnded {
+		if reportsState(e) {
 			want = append(want, e)
 		}
 	}
@@ -84,7 +84,7 @@ func (j *judge) observation(n Node, reports map[string][]work.Event) {
 	events := effective(reports[last.ID])
 	for i := len(events) - 1; i >= 0; i-- {
 		e := events[i]
-		if e.Kind != work.StateChanged && e.Kind != work.WorkEnded {
+		if !reportsState(e) {
 			continue
 		}
 		if n.ObservedState != e.State || n.ObservedTarget != e.Target || n.ObservedError != e.Error {
@@ -93,6 +93,11 @@ func (j *judge) observation(n Node, reports map[string][]work.Event) {
 		}
 		return
 	}
+}
+
+// reportsState reports whether an event says in which state its node is, which is kept in the history.
+func reportsState(e work.Event) bool {
+	return e.Kind == work.StateChanged || e.Kind == work.WorkEnded || e.Kind == work.ErrandEnded
 }
 
 // power holds a node's power state to what was reported last.
