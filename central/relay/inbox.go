@@ -10,9 +10,9 @@ import (
 const (
 	inboxEntries = 4096
 	inboxBytes   = 16 << 20 // of config drives
-	// inboxNodes are kept as their entries left them, more than 10 kB each. Those of later
-	// entries are read from their rows, when they are sent.
-	inboxNodes = batchSize
+	// inboxNodes are kept as their entries left them, more than 10 kB each, or twice as many that are
+	// new, which are smaller and whose rows are not looked at. Those of later entries are read from their rows, when they are sent.
+	inboxNodes = batchSize / 2
 )
 
 // inbox holds the entries for one site that this replica has committed and not yet
@@ -25,7 +25,7 @@ type inbox struct {
 	mu      sync.Mutex
 	entries []*store.Outbox
 	bytes   int
-	nodes   int  // those kept
+	nodes   int  // those kept, each new one counted once, others twice
 	missed  bool // there may be more in the outbox
 }
 
@@ -45,19 +45,21 @@ func (b *inbox) add(entries []*store.Outbox) {
 		b.bytes += len(o.Payload)
 		switch {
 		case o.Left == nil:
-		case b.nodes == inboxNodes:
+		case b.nodes >= 2*inboxNodes:
 			without := *o // others are told of it too
 			without.Left = nil
 			o = &without
-		default:
+		case o.Left.IsNew():
 			b.nodes++
+		default:
+			b.nodes += 2
 		}
 		b.entries = append(b.entries, o)
 	}
 	if len(b.entries) > inboxEntries || b.bytes > inboxBytes {
 		b.entries, b.bytes, b.nodes, b.missed = nil, 0, 0, true
 	}
-	full := len(b.entries) >= batchSize
+	full := len(b.entries) >= batchSize || b.nodes >= 2*inboxNodes
 	b.mu.Unlock()
 	signal(b.wake)
 	if sends {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/central/store"
 )
@@ -49,17 +50,30 @@ func TestInbox(t *testing.T) {
 // TestInboxKeepsABatchOfNodes holds that nodes which wait for a slow site do not fill the
 // memory, and that what others were told stays as it is.
 func TestInboxKeepsABatchOfNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		left store.Node
+		most int
+	}{
+		"new":     {store.Node{Revision: 1, CreatedAt: time.UnixMicro(1)}, batchSize},
+		"changed": {store.Node{Revision: 2, CreatedAt: time.UnixMicro(1)}, batchSize / 2},
+	} {
+		t.Run(name, func(t *testing.T) { keepsABatch(t, c.left, c.most) })
+	}
+}
+
+func keepsABatch(t *testing.T, left store.Node, most int) {
 	b := newInbox()
 	b.take()
-	told := make([]*store.Outbox, inboxNodes+3)
+	told := make([]*store.Outbox, most+3)
 	for i := range told {
-		told[i] = &store.Outbox{ID: strconv.Itoa(i), Node: "n", Left: &store.Node{}}
+		n := left
+		told[i] = &store.Outbox{ID: strconv.Itoa(i), Node: "n", Left: &n}
 	}
-	b.add(told[:batchSize-1])
+	b.add(told[:most-1])
 	if len(b.full) != 0 {
 		t.Error("it is full before there is a batch")
 	}
-	b.add(told[batchSize-1:])
+	b.add(told[most-1:])
 	if len(b.full) != 1 {
 		t.Error("a batch does not make it full")
 	}
@@ -71,7 +85,7 @@ func TestInboxKeepsABatchOfNodes(t *testing.T) {
 		t.Error("emptied, it is full")
 	}
 	for i, o := range entries {
-		if o.ID != told[i].ID || o.Node != told[i].Node || (o.Left != nil) != (i < inboxNodes) {
+		if o.ID != told[i].ID || o.Node != told[i].Node || (o.Left != nil) != (i < most) {
 			t.Errorf("entry %d: %+v", i, o)
 		}
 		if told[i].Left == nil {
