@@ -42,12 +42,18 @@ func (r *runner) errand(ctx context.Context) error {
 // doErrand does it, and saves what became of it.
 func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
 	progress := &r.doc.Checkpoint.Errand
-	again := progress.Phase == work.Begun
+	var doubt string // why it may have been done already, empty for no doubt
+	switch {
+	case progress.Phase == work.Begun:
+		doubt = "was running when its rackd was lost"
+	case r.doc.Lost:
+		doubt = "may have run, for the bus had lost how far it was,"
+	}
 	progress.Phase = work.Begun
 	if err := r.save(ctx); err != nil {
 		return err
 	}
-	cause := r.runErrand(ctx, verb, again)
+	cause := r.runErrand(ctx, verb, doubt)
 	if err := r.Check(); err != nil {
 		return errors.Join(err, cause)
 	}
@@ -61,8 +67,9 @@ func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
 	return errors.Join(r.takeIn(ctx), r.save(ctx))
 }
 
-// runErrand runs the steps of the errand. again: a rackd that is gone had begun them.
-func (r *runner) runErrand(ctx context.Context, verb work.Verb, again bool) error {
+// runErrand runs the steps of the errand. In doubt whether they have run before, what can
+// not be repeated is not.
+func (r *runner) runErrand(ctx context.Context, verb work.Verb, doubt string) error {
 	d := r.doc
 	d.Verb = verb
 	steps, err := r.c.flow(&d, r.task)
@@ -75,8 +82,8 @@ func (r *runner) runErrand(ctx context.Context, verb work.Verb, again bool) erro
 		}
 	}
 	for _, s := range steps {
-		if again && s.Kind == driver.Neither {
-			return fmt.Errorf("node %s: step %s was running when its rackd was lost and cannot be repeated: check the machine, then ask again", r.node.Label(), s.id())
+		if doubt != "" && s.Kind == driver.Neither {
+			return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then ask again", r.node.Label(), s.id(), doubt)
 		}
 		if err := r.runErrandStep(ctx, s); err != nil {
 			return fmt.Errorf("step %s: %w", s.id(), err)
@@ -92,7 +99,7 @@ func (r *runner) runErrandStep(ctx context.Context, s flowStep) error {
 			return err
 		}
 		_, err := s.Run(ctx, r.task)
-		if err == nil || left <= 0 || !errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrUnknown) {
+		if err == nil || left <= 0 || !mayPass(err) {
 			return err
 		}
 		r.log.Warn("step failed, trying again", "step", s.id(), "left", left, "error", err)

@@ -293,7 +293,7 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		}
 		poll, waiting := out.Waiting()
 		switch {
-		case err != nil && retries > 0 && (errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)):
+		case err != nil && retries > 0 && mayPass(err):
 			retries--
 			r.log.Warn("step failed, trying again", "step", s.id(), "left", retries, "error", err)
 			poll = s.Pause
@@ -314,6 +314,11 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 			return err
 		}
 	}
+}
+
+// mayPass reports whether a step that failed with err may succeed when it is run again.
+func mayPass(err error) bool {
+	return errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)
 }
 
 // attempt runs s once; it may not outlast the state's deadline.

@@ -1,8 +1,10 @@
 package places
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/e2e/fleet/audit"
 	"github.com/ironyard/ironyard/e2e/fleet/journal"
@@ -64,6 +67,48 @@ func TestEveryPlaceOnMachines(t *testing.T) {
 	t.Logf("the machines' journals: %v", counts)
 	if counts[journal.WriteEnded] == 0 || counts[journal.BMCWrite] == 0 {
 		t.Error("nothing was written")
+	}
+}
+
+// TestOnceOnlyMethod kills the owner while it runs a vendor method that must not be done
+// twice: the successor does not do it, and the node says that it may have been done.
+func TestOnceOnlyMethod(t *testing.T) {
+	r := newRig(t)
+	r.start(t, "spare-1", spare, "")
+	for i, c := range []struct {
+		point string
+		calls string // that central has been told of
+	}{{"conductor.begun", ""}, {"conductor.ran", ""}, {"conductor.end", `{"log_passthrough":1}`}} {
+		t.Run(c.point, func(t *testing.T) {
+			t.Parallel()
+			name := fmt.Sprintf("victim-%d", i)
+			id := r.enrol(t, lane(i), []request{manage})
+			victim := r.start(t, name, lane(i), c.point+"@adjust/vendor.log_passthrough=kill")
+			r.until(t, 10*time.Second, "the method is called", func() (bool, string) {
+				text, status, err := r.do("POST", "/v1/nodes/"+id+"/vendor_passthru/log_passthrough", "{}")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return status == http.StatusAccepted, fmt.Sprintf("%d %s", status, text)
+			})
+			n := r.rest(t, id)
+			if !victim.killed() {
+				t.Errorf("%s did not die there: %s", name, victim.cmd.ProcessState)
+			}
+			if n.LastError == nil || !strings.Contains(*n.LastError, "vendor.log_passthrough was running when its rackd was lost") || n.ProvisionState != "manageable" {
+				t.Errorf("the caller is told %s", n)
+			}
+			var machine struct {
+				Info struct {
+					State struct {
+						Calls json.RawMessage `json:"vendor_calls"`
+					} `json:"driver_state"`
+				} `json:"driver_internal_info"`
+			}
+			if err := r.get("/v1/nodes/"+id, &machine); err != nil || string(machine.Info.State.Calls) != c.calls {
+				t.Errorf("called %s, want %s: %v", machine.Info.State.Calls, c.calls, err)
+			}
+		})
 	}
 }
 

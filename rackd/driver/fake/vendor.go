@@ -17,7 +17,7 @@ func (v vendor) VendorMethods() []driver.VendorMethod {
 		v.compares("third_method_sync", "meow", false, false),
 		v.compares("fourth_method_shared_lock", "woof", true, true),
 		{Method: driver.Method{Name: "log_passthrough", HTTPMethods: []string{"POST"}, Async: true,
-			Description: "Notes in the node's driver_internal_info that it was called."}, Call: v.count("log_passthrough", nil)},
+			Description: "Notes in the node's driver_internal_info that it was called."}, Once: true, Call: v.count("log_passthrough", nil)},
 	}
 }
 
