@@ -82,7 +82,7 @@ func (s *Server) callDriverMethod(r *Request) (Reply, error) {
 	}
 	var answer ask.VendorReply
 	if err := s.askDriver(r, ask.CallDriver, call, &answer); err != nil {
-		return Reply{}, err
+		return Reply{}, callError(call, err)
 	}
 	return vendorReply(answer)
 }

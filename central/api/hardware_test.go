@@ -298,6 +298,29 @@ func TestVendorMethods(t *testing.T) {
 	}
 }
 
+// A call that a rackd may have done, which has died since, is not answered with the 503
+// after which clients repeat it by themselves; one that reads is.
+func TestVendorMethodInDoubt(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.ask[ask.CallVendor], b.ask[ask.CallDriver] = diesAnswering, diesAnswering
+	for _, path := range []string{"/v1/nodes/n1/vendor_passthru/x", "/v1/drivers/fake-hardware/vendor_passthru/x"} {
+		for _, verb := range vendorVerbs {
+			want := http.StatusGatewayTimeout
+			if verb == http.MethodGet {
+				want = http.StatusServiceUnavailable
+			}
+			a := b.want(want, verb, path, "1.115", "")
+			if strings.Contains(a.body, "look at the machine") != (want == http.StatusGatewayTimeout) {
+				t.Errorf("%s %s: %s", verb, path, a.body)
+			}
+		}
+	}
+	if b.node("n1").WorkID != "" {
+		t.Error("it has become work")
+	}
+}
+
 func TestBootScript(t *testing.T) {
 	b := newBench(t)
 	b.addNode()

@@ -40,19 +40,24 @@ func (f fakeRoster) Owner(_, driver, group string) (bus.Member, bool) {
 	return bus.Member{}, false
 }
 
-// fakeAsker answers by method, with an error where there is no answer.
+// fakeAsker answers by method, with an error where there is no answer, or where that is
+// diesAnswering.
 type fakeAsker map[ask.Method]string
 
 func (f fakeAsker) Ask(_ context.Context, m bus.Member, q ask.Request) (json.RawMessage, error) {
 	body, known := f[q.Method]
-	if !known {
-		return nil, &silent{}
+	if !known || body == diesAnswering {
+		return nil, &silent{sent: known}
 	}
 	return json.RawMessage(body), nil
 }
 
-type silent struct{}
+// diesAnswering is the answer of a rackd that has got the question and dies.
+const diesAnswering = ""
 
+type silent struct{ sent bool }
+
+func (s *silent) Sent() bool    { return s.sent }
 func (*silent) Error() string   { return "conductor rack-1 did not answer" }
 func (*silent) HTTPStatus() int { return http.StatusServiceUnavailable }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -87,7 +88,7 @@ func (s *Server) callNodeMethod(r *Request) (Reply, error) {
 	}
 	var answer ask.VendorReply
 	if err := s.ask(r, n, ask.CallVendor, call, &answer); err != nil {
-		return Reply{}, err
+		return Reply{}, callError(call, err)
 	}
 	if answer.Work {
 		change, err := s.dispatch.VendorCall(n, call.Method, call.HTTPMethod, call.Data)
@@ -100,6 +101,17 @@ func (s *Server) callNodeMethod(r *Request) (Reply, error) {
 		}
 	}
 	return vendorReply(answer)
+}
+
+// callError is what a call is refused with that failed with err. One that may have been
+// done, by a rackd that has died before it could say so, is not called as safe to repeat.
+func callError(call ask.VendorCall, err error) error {
+	silent := interface{ Sent() bool }(nil)
+	if call.HTTPMethod == http.MethodGet || !errors.As(err, &silent) || !silent.Sent() {
+		return err
+	}
+	doubt := call.InDoubt(err)
+	return &dispatch.Refusal{Status: doubt.Status, Text: doubt.Message}
 }
 
 // vendorReply is the answer to the call of a method.

@@ -30,13 +30,19 @@ type Client struct {
 // conductor group. An error of it that says its own HTTP status is returned as it is.
 func New(conn func(group string) (*nats.Conn, error)) *Client { return &Client{conn} }
 
-// SilentError means that a rackd gave no answer: HTTP 503, worth a retry.
+// SilentError means that a rackd gave no answer: HTTP 503, worth a retry unless what was
+// asked must not be done twice.
 type SilentError struct {
 	Conductor string
 	Method    ask.Method
 	Node      string
 	Cause     error
+	sent      bool
 }
+
+// Sent reports whether the question may have reached the rackd, so that it may have done
+// what was asked.
+func (e *SilentError) Sent() bool { return e.sent }
 
 func (e *SilentError) Error() string {
 	about := ""
@@ -77,13 +83,13 @@ func (e *AnswerError) HTTPStatus() int {
 func (c *Client) Ask(ctx context.Context, m bus.Member, q ask.Request) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, ask.Timeout)
 	defer cancel()
-	silent := func(cause error) error { return &SilentError{m.Name, q.Method, q.Node, cause} }
+	silent := func(sent bool, cause error) error { return &SilentError{m.Name, q.Method, q.Node, cause, sent} }
 	conn, err := c.conn(m.Group)
 	if own := interface{ HTTPStatus() int }(nil); errors.As(err, &own) {
 		return nil, fmt.Errorf("ask conductor %s %s: %w", m.Name, q.Method, err) // its site is away
 	}
 	if err != nil {
-		return nil, silent(err)
+		return nil, silent(false, err)
 	}
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -92,11 +98,11 @@ func (c *Client) Ask(ctx context.Context, m bus.Member, q ask.Request) (json.Raw
 	msg, err := conn.RequestWithContext(ctx, bus.AskSubject(m.Group, m.Name), body)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, silent(errors.New("it is not connected to the bus"))
+		return nil, silent(false, errors.New("it is not connected to the bus"))
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, silent(errors.New("no answer in time"))
+		return nil, silent(true, errors.New("no answer in time"))
 	case err != nil:
-		return nil, silent(err)
+		return nil, silent(true, err)
 	}
 	return read(m.Name, msg.Data)
 }

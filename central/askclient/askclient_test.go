@@ -83,15 +83,15 @@ func TestSilence(t *testing.T) {
 	conn := connect(t)
 	m := bus.Member{Name: "rack-1"}
 	c := New(func(string) (*nats.Conn, error) { return conn, nil })
-	check := func(ctx context.Context, c *Client, text string) {
+	check := func(ctx context.Context, c *Client, sent bool, text string) {
 		t.Helper()
 		_, err := c.Ask(ctx, m, ask.Request{Method: ask.Validate, Node: "n1"})
 		e, ok := errors.AsType[*SilentError](err)
-		if !ok || e.HTTPStatus() != http.StatusServiceUnavailable || !strings.Contains(err.Error(), text) {
-			t.Errorf("got %v, want a 503 with %q", err, text)
+		if !ok || e.HTTPStatus() != http.StatusServiceUnavailable || e.Sent() != sent || !strings.Contains(err.Error(), text) {
+			t.Errorf("got %v, want a 503 with %q, sent %t", err, text, sent)
 		}
 	}
-	check(t.Context(), c, "Conductor rack-1 did not answer the question validate about node n1: it is not connected to the bus")
+	check(t.Context(), c, false, "Conductor rack-1 did not answer the question validate about node n1: it is not connected to the bus")
 
 	sub, err := conn.SubscribeSync(bus.AskSubject("", "rack-1")) // hears and never answers
 	if err != nil {
@@ -100,8 +100,8 @@ func TestSilence(t *testing.T) {
 	defer sub.Unsubscribe()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	check(ctx, c, "no answer in time")
-	check(t.Context(), New(func(string) (*nats.Conn, error) { return nil, errors.New("site unknown") }), "site unknown")
+	check(ctx, c, true, "no answer in time")
+	check(t.Context(), New(func(string) (*nats.Conn, error) { return nil, errors.New("site unknown") }), false, "site unknown")
 }
 
 // What says its own status is not made into silence: the site's error tells more.

@@ -1,6 +1,10 @@
 package ask
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
 
 // Indicator is a light of a machine, with its state where one is told or asked for.
 type Indicator struct {
@@ -24,6 +28,12 @@ type VendorCall struct {
 	Method     string         `json:"method"`
 	HTTPMethod string         `json:"http_method"`
 	Data       map[string]any `json:"data,omitempty"`
+}
+
+// InDoubt says that nobody knows whether the call was done: its answer is 504 then, for
+// clients repeat by themselves what is answered with 503.
+func (c VendorCall) InDoubt(cause error) *Error {
+	return &Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("Whether the vendor method %s was done is not known: look at the machine before you call it again. Cause: %v", c.Method, cause)}
 }
 
 // VendorReply is what came of a call.

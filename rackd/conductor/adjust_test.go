@@ -162,6 +162,29 @@ func TestVendorCalls(t *testing.T) {
 	})
 }
 
+// A method of which nobody knows whether it was done is answered with 504.
+func TestVendorCallInDoubt(t *testing.T) {
+	for name, c := range map[string]struct {
+		cause  error
+		status int
+	}{"the write's outcome is unknown": {driver.ErrUnknown, 504}, "the BMC cannot be reached": {driver.ErrUnreachable, 503}, "it is refused": {driver.ErrDenied, 500}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf()
+				method := driver.VendorMethod{Method: driver.Method{Name: "poke", HTTPMethods: []string{"POST"}},
+					Call: func(context.Context, driver.Fence, *node.Document, map[string]any) (any, error) { return nil, c.cause }}
+				hw, _ := withVendor(t, s, vendor{&machine{}, method}, provision.Active)
+				a, _, kill := conductorOn(t, s, "a", owned("a"), nil, hw)
+				defer kill()
+				r := a.Answer(t.Context(), ask.Request{Method: ask.CallVendor, Node: nodeA, Args: json.RawMessage(`{"method":"poke","http_method":"POST"}`)})
+				if r.Error == nil || r.Error.Status != c.status || strings.Contains(r.Error.Message, "look at the machine") != (c.status == 504) {
+					t.Errorf("answered %s, %+v", r.Body, r.Error)
+				}
+			})
+		})
+	}
+}
+
 // busy is open work of another rackd.
 func busy(s *shelf) *view.Work {
 	return &view.Work{Doc: work.Document{ID: "other", Node: nodeA, Verb: work.Deploy, Owner: "z", Epoch: 1}, Revision: s.rev}

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -90,6 +91,9 @@ func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Docum
 		return nil, err
 	}
 	result, err := m.Call(ctx, f, n, call.Data)
+	if !m.Shared && (errors.Is(err, driver.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)) {
+		return nil, call.InDoubt(err)
+	}
 	if err != nil {
 		return nil, err
 	}
