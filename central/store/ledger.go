@@ -81,10 +81,9 @@ func (e *sharedError) Unwrap() error { return e.err }
 
 // additions are rows of one ledger that are kept back.
 type additions struct {
-	to    *ledger
-	parts [][]any // as they came
-	args  []any   // all of them, once they are taken out
-	from  []*adder
+	to   *ledger
+	rows [][]any
+	from []*adder // of each row
 }
 
 // insertions returns the statements that add the rows.
@@ -95,7 +94,7 @@ func (a *additions) insertions() (list []insertion) {
 			size-- // the largest that is not too large
 		}
 		end := row + addedAtOnce[size]
-		list = append(list, insertion{a.to.texts[size], a.to.orFail[size], a.args[row*a.to.width : end*a.to.width], a.from[row:end]})
+		list = append(list, insertion{a.to.texts[size], a.to.orFail[size], slices.Concat(a.rows[row:end]...), a.from[row:end]})
 		row = end
 	}
 	return list
@@ -112,9 +111,8 @@ func (k *kept) add(to *ledger, check func(int64, error) error, args []any) {
 		*k = append(*k, &additions{to: to})
 	}
 	a, from := (*k)[i], &adder{check}
-	a.parts = append(a.parts, args)
-	for range len(args) / to.width {
-		a.from = append(a.from, from)
+	for row := range slices.Chunk(args, to.width) {
+		a.rows, a.from = append(a.rows, row), append(a.from, from)
 	}
 }
 
@@ -125,7 +123,6 @@ func (k *kept) before(stmt string) (list []*additions) {
 		if stmt != "" && !strings.Contains(stmt, a.to.table) {
 			return false
 		}
-		a.args = slices.Concat(a.parts...)
 		list = append(list, a)
 		return true
 	})

@@ -37,9 +37,9 @@ var errNoCounter = errors.New("the database has no counter of changes: its migra
 // count numbers the rows of changes that are kept back, those of nobody before them being
 // after, and returns the last number.
 func (a *additions) count(after int64) int64 {
-	for row := 0; row < len(a.args); row += a.to.width {
-		after += numbersOf(a.args[row+changePhases].(string))
-		a.args[row+changeSeq] = after
+	for _, row := range a.rows {
+		after += numbersOf(row[changePhases].(string))
+		row[changeSeq] = after
 	}
 	return after
 }
@@ -82,7 +82,7 @@ func (a *additions) numberedAtOnce() heldWrite {
 	total := a.count(0)
 	args := make([]any, 0, a.to.width+1)
 	for i := range a.to.width {
-		if _, text := a.args[i].(string); text {
+		if _, text := a.rows[0][i].(string); text {
 			args = append(args, columnOf[string](a, i))
 		} else {
 			args = append(args, columnOf[int64](a, i))
@@ -95,9 +95,9 @@ func (a *additions) numberedAtOnce() heldWrite {
 
 // columnOf is a column of all rows.
 func columnOf[T any](a *additions, column int) []T {
-	list := make([]T, 0, len(a.from))
-	for i := column; i < len(a.args); i += a.to.width {
-		list = append(list, a.args[i].(T))
+	list := make([]T, len(a.rows))
+	for i, row := range a.rows {
+		list[i] = row[column].(T)
 	}
 	return list
 }

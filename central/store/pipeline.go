@@ -58,7 +58,7 @@ func (t *pgTx) addLater(_ context.Context, to *ledger, check func(int64, error) 
 // transaction that takes its turn late numbers them there.
 func (t *pgTx) release(stmt string) {
 	var numbered []heldWrite
-	for _, a := range t.kept.before(stmt) {
+	for _, a := range inOneOrder(t.kept.before(stmt)) {
 		if t.turn && a.to == changeLedger {
 			numbered = append(numbered, a.numberedAtOnce())
 			continue

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/ironyard/ironyard/central/store"
 )
@@ -175,6 +177,103 @@ func TestSameNameInTurnAndBeside(t *testing.T) {
 		}
 	}
 	expect(t, "nodes made", made, 1)
+}
+
+// Two replicas that add the same names in opposite order do not wait for each other in a
+// circle. Each is stopped between the two by a row of somebody else's, so that, in the order in
+// which they were asked, each would have its first name before it came to its second.
+func TestSameNamesInOppositeOrder(t *testing.T) {
+	if postgresErr != nil {
+		t.Fatal(postgresErr)
+	}
+	for name, unusual := range map[string]string{"nodes of a kind": "", "one that says more than usual": "a project"} {
+		t.Run(name, func(t *testing.T) {
+			url := postgres.Database(t)
+			patient(t, url)
+			replicas := []*store.Store{Open(t, url), Open(t, url)}
+			between := holdNames(t, url, "m0", "m1")
+			errs := make(chan error, len(replicas))
+			for i, s := range replicas {
+				names := []string{"a", fmt.Sprintf("m%d", i), "z"}
+				if i > 0 {
+					slices.Reverse(names)
+				}
+				go func() {
+					errs <- s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+						for _, name := range names {
+							n := NewNode(name)
+							if name == "a" {
+								n.Lessee = unusual
+							}
+							if err := tx.InsertNode(ctx, n); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+				}()
+			}
+			between.release(t, len(replicas))
+			made := 0
+			for range replicas {
+				select {
+				case err := <-errs:
+					var refused *pgconn.PgError
+					if err == nil {
+						made++
+					} else if !errors.As(err, &refused) || refused.ConstraintName != "nodes_name" {
+						t.Error(err)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatal("the two wait for each other")
+				}
+			}
+			expect(t, "transactions that were committed", made, 1)
+		})
+	}
+}
+
+// held are names of nodes that somebody has added and not committed.
+type held struct{ tx pgx.Tx }
+
+func holdNames(t *testing.T, url string, names ...string) *held {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
+	tx, err := c.Begin(t.Context())
+	for _, name := range names {
+		if err == nil {
+			_, err = tx.Exec(t.Context(), "INSERT INTO nodes (uuid, name) VALUES ($1, $1)", name)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &held{tx}
+}
+
+// release gives the names up once so many transactions wait for others' rows.
+func (h *held) release(t *testing.T, want int) {
+	t.Helper()
+	const waiting = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'transactionid'"
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		var n int
+		if err := h.tx.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n == want {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d transactions wait for a row, want %d", n, want)
+		}
+	}
+	if err := h.tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // patient has the server look for circles of those who wait after an hour only.
