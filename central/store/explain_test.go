@@ -108,7 +108,7 @@ func TestListsReadWhatTheyReturn(t *testing.T) {
 	}
 	fill(manyNodes)
 	t.Run("without statistics", func(t *testing.T) { explainUnknown(t, c) })
-	for name, want := range map[string]string{"jit": "off", "random_page_cost": "1.1"} {
+	for name, want := range map[string]string{"jit": "off", "random_page_cost": "1"} {
 		if value, err := s.Setting(t.Context(), name); err != nil || value != want {
 			t.Errorf("the store's connections have %s = %q, not %q: %v", name, value, want, err)
 		}

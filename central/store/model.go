@@ -103,8 +103,10 @@ type Node struct {
 	MaintenanceReason    string
 	Fault                string
 
+	// Traits are sorted once they are in the database. SetTraits writes them.
+	Traits []string
+
 	// From other tables: read only.
-	Traits []string // sorted
 	// WorkID, WorkVerb and Reservation (the rackd that holds the node, or that
 	// the request was meant for) are those of the node's open work.
 	WorkID      string

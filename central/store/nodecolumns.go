@@ -6,6 +6,7 @@ import "time"
 var nodeColumns = []column[Node]{
 	{"uuid", key, func(n *Node) any { return &n.UUID }},
 	{"created_at", key, func(n *Node) any { return &n.CreatedAt }},
+	{"traits", key, func(n *Node) any { return (*traitList)(&n.Traits) }},
 
 	{"updated_at", intent, func(n *Node) any { return &n.UpdatedAt }},
 	{"name", intent, func(n *Node) any { return &n.Name }},
@@ -99,7 +100,7 @@ var nodeSorts = func() map[string]bool {
 	m := map[string]bool{"revision": false}
 	for _, c := range nodeColumns {
 		switch c.field(new(Node)).(type) {
-		case *map[string]any, *map[string]string, **bool:
+		case *map[string]any, *map[string]string, **bool, *traitList:
 		default:
 			m[c.name] = true
 		}

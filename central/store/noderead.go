@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -11,12 +10,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// nodeTraits is a node's traits as one text.
-const nodeTraits = "COALESCE((SELECT string_agg(t.trait, ',') FROM node_traits t WHERE t.node = n.uuid), '')"
-
-// selectNodes reads nodes with their traits and open work, in the order of scanNode.
+// selectNodes reads nodes with their open work, in the order of scanNode.
 var selectNodes = "SELECT n.revision, " + names(nodeColumns, "n.") +
-	", " + nodeTraits + ", COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')" +
+	", COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')" +
 	" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open'"
 
 var (
@@ -28,11 +24,7 @@ var (
 )
 
 // finish fills in what other tables say.
-func (n *Node) finish(traits, verb, owner string) {
-	if traits != "" {
-		n.Traits = strings.Split(traits, ",")
-		slices.Sort(n.Traits)
-	}
+func (n *Node) finish(verb, owner string) {
 	if n.WorkID == "" {
 		return
 	}

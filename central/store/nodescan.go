@@ -12,7 +12,7 @@ import (
 // ready once.
 type nodeScanner struct {
 	row                  Node
-	traits, verb, owner  string
+	verb, owner          string
 	dest                 []any
 	texts                *Texts // nil: no column is left as it lies
 	interfaces           string // the text that row.Interfaces was read from
@@ -22,7 +22,7 @@ type nodeScanner struct {
 func newNodeScanner(columns []column[Node]) *nodeScanner {
 	sc := new(nodeScanner)
 	sc.dest = append([]any{&sc.row.Revision}, fields(columns, &sc.row)...)
-	sc.dest = append(sc.dest, &sc.traits, &sc.row.WorkID, &sc.verb, &sc.owner)
+	sc.dest = append(sc.dest, &sc.row.WorkID, &sc.verb, &sc.owner)
 	return sc
 }
 
@@ -37,11 +37,11 @@ func (sc *nodeScanner) giveBack() {
 
 // scan reads a row, which holds until the next.
 func (sc *nodeScanner) scan(r rows) error {
-	sc.row, sc.traits, sc.verb, sc.owner = Node{}, "", "", ""
+	sc.row, sc.verb, sc.owner = Node{}, "", ""
 	if err := r.Scan(sc.dest...); err != nil {
 		return fmt.Errorf("read node: %w", err)
 	}
-	sc.row.finish(sc.traits, sc.verb, sc.owner)
+	sc.row.finish(sc.verb, sc.owner)
 	sc.row.read = sc.row.shown()
 	return nil
 }

@@ -28,7 +28,7 @@ var shownColumns = func() (list []column[Node]) {
 }()
 
 var selectShown = "SELECT n.revision, " + names(shownColumns, "n.") +
-	", " + nodeTraits + ", COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')" +
+	", COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')" +
 	" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open'"
 
 func newShownScanner() *nodeScanner {

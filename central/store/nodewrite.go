@@ -10,6 +10,7 @@ import (
 var (
 	advanceNode = register(updateOneNode + " WHERE uuid = $1")
 	touchNode   = register(updateOneNode + ", updated_at = $2 WHERE uuid = $1")
+	writeTraits = register(updateOneNode + ", updated_at = $2, traits = $3 WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
 		register("DELETE FROM ports WHERE node = $1"),
@@ -167,7 +168,8 @@ func (tx *Tx) SetTraits(ctx context.Context, node string, traits []string) error
 	}
 	tx.rackSees(node)
 	tx.noteRow("node", node, node, "update")
-	return tx.Touch(ctx, node)
+	list := traitList(traits)
+	return tx.moveOn(ctx, writeTraits, node, toMicros(tx.s.now()), list.text())
 }
 
 func (tx *Tx) insertTraits(ctx context.Context, node string, traits []string) error {

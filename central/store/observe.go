@@ -52,7 +52,7 @@ func (tx *Tx) Observed(ctx context.Context, nodes []string) (map[string]*Node, e
 		if err := r.Scan(append(dest, fields(nodeColumns, n, observedClasses...)...)...); err != nil {
 			return err
 		}
-		n.finish("", verb, owner)
+		n.finish(verb, owner)
 		n.read = n.shown()
 		out[n.UUID] = n
 		return nil

@@ -45,14 +45,14 @@ func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine,
 // planned has PostgreSQL plan as our statements want it, on each connection. It compiles none (JIT):
 // they end after milliseconds, and to compile that of a page takes seconds, each time, which the server
 // does where it thinks that it has much to read, as it does of tables that it has no statistics
-// of. And a page that it finds by an index costs it little more than one that comes next on the disk: by
+// of. And a page that it finds by an index costs it no more than one that comes next on the disk: by
 // its own preset, four times as much, it reads a table of some thousand nodes from end to end and sorts
 // it for a page of a third of them, which takes longer on any disk that keeps up with the writes.
 func planned(ctx context.Context, c *pgx.Conn) error {
 	if c.PgConn().ParameterStatus("crdb_version") != "" {
 		return nil // CockroachDB plans by other things
 	}
-	if _, err := c.Exec(ctx, "SET jit = off; SET random_page_cost = 1.1", pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := c.Exec(ctx, "SET jit = off; SET random_page_cost = 1", pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("tell the database how to plan: %w", err)
 	}
 	return nil

@@ -16,7 +16,7 @@ type Snapshot struct {
 
 func snapshotsOf(nodes []string) (string, []any) {
 	list, args := inList(1, nodes)
-	return "SELECT n.revision, " + names(nodeColumns, "n.") + ", " + nodeTraits + ", " + outer(workColumns, "w.") + ", " + outer(portColumns, "p.") +
+	return "SELECT n.revision, " + names(nodeColumns, "n.") + ", " + outer(workColumns, "w.") + ", " + outer(portColumns, "p.") +
 		" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid" +
 		" WHERE n.uuid IN (" + list + ") ORDER BY n.uuid, p.uuid", args
 }
@@ -99,16 +99,15 @@ func (s *Store) SnapshotsWith(ctx context.Context, nodes []string, held map[stri
 // scanSnapshot reads a row, which is a node with one of its ports, into out.
 func scanSnapshot(r rows, out map[string]*Snapshot) error {
 	n, w, p := new(Node), new(Work), new(Port)
-	var traits string
 	dest := append([]any{&n.Revision}, fields(nodeColumns, n)...)
-	dest = append(append(append(dest, &traits), fields(workColumns, w)...), fields(portColumns, p)...)
+	dest = append(append(dest, fields(workColumns, w)...), fields(portColumns, p)...)
 	if err := r.Scan(dest...); err != nil {
 		return err
 	}
 	row := out[n.UUID]
 	if row == nil {
 		n.WorkID = w.ID
-		n.finish(traits, string(w.Verb), w.Owner)
+		n.finish(string(w.Verb), w.Owner)
 		row = &Snapshot{Node: n}
 		if w.ID != "" {
 			row.Work = w
