@@ -167,7 +167,6 @@ func TestClaimedIsTakenForSent(t *testing.T) {
 func TestInPlaceOfClaimedWork(t *testing.T) {
 	d := newDying(t, "relay.claimed", false, false)
 	began := time.Now()
-	d.successor(settle)
 	d.store = storetest.Open(t, d.address)
 	var w *store.Work
 	d.update(func(ctx context.Context, tx *store.Tx) error {
@@ -189,6 +188,7 @@ func TestInPlaceOfClaimedWork(t *testing.T) {
 		}
 		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Object: w.ID})
 	})
+	d.successor(settle) // not before, lest it send what is replaced first
 	d.madeAnew(w, began)
 }
 
