@@ -55,7 +55,7 @@ type Config struct {
 	// that died. So each is published at least once, while it is kept.
 	Publish func(ctx context.Context, changes []*store.Change) error
 	// Patience is after how long a replica that has not said how far it has published counts as
-	// dead; 0: 10 s.
+	// dead; 0: 5 s.
 	Patience time.Duration
 }
 
@@ -101,7 +101,7 @@ func New(c Config) *Feed {
 		c.Followers = 256
 	}
 	if c.Patience == 0 {
-		c.Patience = 10 * time.Second
+		c.Patience = 5 * time.Second
 	}
 	return &Feed{cfg: c, wake: make(chan struct{}, 1), news: make(chan struct{})}
 }

@@ -140,7 +140,7 @@ func (f *Feed) leave(ctx context.Context, newest int64) error {
 		return err
 	}
 	p := &f.publishing
-	if p.standing(at, newest) < 6*f.cfg.Patience {
+	if p.standing(at, newest) < 12*f.cfg.Patience {
 		return nil
 	}
 	if p.newest > at.Told {
