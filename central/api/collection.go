@@ -48,6 +48,9 @@ type collection[T any] struct {
 	bySchema []string
 	// stamps: a PATCH that changes nothing moves updated_at all the same, as Ironic's of a chassis.
 	stamps bool
+	// node is the UUID of the node that an item belongs to: a PATCH that changes nothing moves
+	// the node's updated_at all the same, as in Ironic, which locks it; nil: items have none.
+	node func(*T) string
 	// misnamed says that a path names an item by what can be none's name; nil: the usual words.
 	misnamed func(ident string) error
 	// pathBySchema are the methods for which Ironic checks UUIDs in the path by a schema.
@@ -390,7 +393,10 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 			}
 		}
 		changed = item
-		if !c.stamps && c.table.Same(&before, item) {
+		switch same := c.table.Same(&before, item); {
+		case same && c.node != nil:
+			return tx.Touch(ctx, c.node(item))
+		case same && !c.stamps:
 			return nil
 		}
 		return c.update(tx, ctx, item)

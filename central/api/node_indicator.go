@@ -95,8 +95,5 @@ func (s *Server) setIndicator(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := s.ask(r, n, ask.SetIndicator, led, nil); err != nil {
-		return Reply{}, err
-	}
-	return noContent()
+	return s.order(r, n, ask.SetIndicator, led)
 }

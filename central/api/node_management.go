@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,24 @@ func (s *Server) ask(r *Request, n *store.Node, method ask.Method, args, out any
 	return nil
 }
 
+// order has a node's rackd do something to its machine at once. The node's updated_at moves
+// first: if that fails nothing was done, and whatever the machine answers, it was asked.
+func (s *Server) order(r *Request, n *store.Node, method ask.Method, args any) (Reply, error) {
+	if err := s.touch(r.Context(), n); err != nil {
+		return Reply{}, storeError(err)
+	}
+	if err := s.ask(r, n, method, args, nil); err != nil {
+		return Reply{}, err
+	}
+	return noContent()
+}
+
+// touch moves the updated_at of a node on to whose machine something is done that its row does
+// not show: Ironic locks the node for that, and clients look whether that time moves.
+func (s *Server) touch(ctx context.Context, n *store.Node) error {
+	return s.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.Touch(ctx, n.UUID) })
+}
+
 func (s *Server) getBootDevice(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
@@ -102,10 +121,7 @@ func (s *Server) setBootDevice(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := s.ask(r, n, ask.SetBootDevice, ask.BootDevice{Device: device, Persistent: &persistent}, nil); err != nil {
-		return Reply{}, err
-	}
-	return noContent()
+	return s.order(r, n, ask.SetBootDevice, ask.BootDevice{Device: device, Persistent: &persistent})
 }
 
 func (s *Server) supportedBootDevices(r *Request) (Reply, error) {
@@ -131,10 +147,7 @@ func (s *Server) injectNMI(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := s.ask(r, n, ask.InjectNMI, nil, nil); err != nil {
-		return Reply{}, err
-	}
-	return noContent()
+	return s.order(r, n, ask.InjectNMI, nil)
 }
 
 // idleNode reads the node of the path and refuses one that a rackd works on: a BMC is written

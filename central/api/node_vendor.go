@@ -90,7 +90,8 @@ func (s *Server) callNodeMethod(r *Request) (Reply, error) {
 	if err := s.ask(r, n, ask.CallVendor, call, &answer); err != nil {
 		return Reply{}, callError(call, err)
 	}
-	if answer.Work {
+	switch {
+	case answer.Work:
 		change, err := s.dispatch.VendorCall(n, call.Method, call.HTTPMethod, call.Data)
 		if err != nil {
 			return Reply{}, err
@@ -98,6 +99,10 @@ func (s *Server) callNodeMethod(r *Request) (Reply, error) {
 		a := dispatch.Adjustment{Node: n, Change: change, What: "vendor method " + call.Method, Caller: caller(r)}
 		if err := s.dispatch.Adjust(r.Context(), a); err != nil {
 			return Reply{}, storeError(err)
+		}
+	case answer.Exclusive:
+		if err := s.touch(r.Context(), n); err != nil { // the call was made: its answer is worth more than that time
+			s.Log.WarnContext(r.Context(), "updated_at stays as it is after a call of a vendor method", "node", n.UUID, "method", call.Method, "error", err)
 		}
 	}
 	return vendorReply(answer)

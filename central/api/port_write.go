@@ -145,7 +145,7 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 			}
 		}
 		if portTable.Same(&before, p) {
-			return nil
+			return tx.Touch(ctx, n.UUID) // Ironic has locked it all the same
 		}
 		if err := tx.UpdatePort(ctx, p); err != nil {
 			return err

@@ -75,12 +75,14 @@ func (s *Server) portgroupCollection() *collection[store.Portgroup] {
 		},
 		id:    func(p *store.Portgroup) *string { return &p.UUID },
 		found: func(r *Request, p *store.Portgroup) error { return s.referenced(r, p.Node) },
-		check: s.checkPortgroup, mayPatch: mayPatchPortgroup, relink: relinks(s, func(p *store.Portgroup) string { return p.Node }), mayRemove: s.mayRemovePortgroup,
+		check: s.checkPortgroup, mayPatch: mayPatchPortgroup, relink: relinks(s, nodeOfPortgroup), node: nodeOfPortgroup, mayRemove: s.mayRemovePortgroup,
 		more: func(b []byte, r *Request, p *store.Portgroup) []byte {
 			return wire.AppendLinks(wire.AppendName(b, "ports"), r.Base, "portgroups/"+p.UUID+"/ports")
 		},
 	}
 }
+
+func nodeOfPortgroup(p *store.Portgroup) string { return p.Node }
 
 // portgroupPage returns the portgroups that the request's filter admits.
 func (s *Server) portgroupPage(r *Request, p store.Page) ([]*store.Portgroup, error) {

@@ -252,7 +252,7 @@ func (s *Server) changeVIFs(r *Request, change func(*store.Node, []*socket) erro
 			return err
 		}
 		if n.Interfaces["network"] == noopNetwork {
-			return nil
+			return tx.Touch(ctx, n.UUID)
 		}
 		list, err := sockets(ctx, tx, n.UUID)
 		if err != nil {

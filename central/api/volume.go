@@ -94,7 +94,7 @@ func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 		remove: (*store.Tx).DeleteVolumeConnector,
 		fresh:  func() *store.VolumeConnector { return &store.VolumeConnector{Extra: map[string]any{}} },
 		id:     func(v *store.VolumeConnector) *string { return &v.UUID },
-		check:  s.checkConnector, mayPatch: byUUID[store.VolumeConnector], relink: relinks(s, func(v *store.VolumeConnector) string { return v.Node }), mayRemove: s.mayRemoveConnector,
+		check:  s.checkConnector, mayPatch: byUUID[store.VolumeConnector], relink: relinks(s, nodeOfConnector), node: nodeOfConnector, mayRemove: s.mayRemoveConnector,
 	}
 }
 
@@ -117,9 +117,13 @@ func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 			return &store.VolumeTarget{Properties: map[string]any{}, Extra: map[string]any{}}
 		},
 		id:    func(v *store.VolumeTarget) *string { return &v.UUID },
-		check: s.checkTarget, mayPatch: byUUID[store.VolumeTarget], relink: relinks(s, func(v *store.VolumeTarget) string { return v.Node }), mayRemove: s.mayRemoveTarget,
+		check: s.checkTarget, mayPatch: byUUID[store.VolumeTarget], relink: relinks(s, nodeOfTarget), node: nodeOfTarget, mayRemove: s.mayRemoveTarget,
 	}
 }
+
+func nodeOfConnector(v *store.VolumeConnector) string { return v.Node }
+
+func nodeOfTarget(v *store.VolumeTarget) string { return v.Node }
 
 func (s *Server) connectorsOfNode(r *Request, p store.Page) ([]*store.VolumeConnector, error) {
 	n, err := s.node(r, r.Param(0))

@@ -101,14 +101,21 @@ func (tx *Tx) InsertVolumeConnector(ctx context.Context, v *VolumeConnector) err
 	return volumeConnectors.insert(ctx, tx, v)
 }
 
-// UpdateVolumeConnector writes all of v. Errors: those of InsertVolumeConnector, and ErrNotFound.
+// UpdateVolumeConnector writes all of v and moves its node's revision on. Errors: those of
+// InsertVolumeConnector, and ErrNotFound.
 func (tx *Tx) UpdateVolumeConnector(ctx context.Context, v *VolumeConnector) error {
-	return volumeConnectors.update(ctx, tx, v)
+	if err := volumeConnectors.update(ctx, tx, v); err != nil {
+		return err
+	}
+	return tx.Touch(ctx, v.Node)
 }
 
-// DeleteVolumeConnector removes v, or fails with ErrNotFound.
+// DeleteVolumeConnector removes v and moves its node's revision on, or fails with ErrNotFound.
 func (tx *Tx) DeleteVolumeConnector(ctx context.Context, v *VolumeConnector) error {
-	return volumeConnectors.remove(ctx, tx, v.UUID)
+	if err := volumeConnectors.remove(ctx, tx, v.UUID); err != nil {
+		return err
+	}
+	return tx.Touch(ctx, v.Node)
 }
 
 // VolumeTarget returns the target with that UUID, or ErrNotFound.
@@ -133,12 +140,19 @@ func (tx *Tx) InsertVolumeTarget(ctx context.Context, v *VolumeTarget) error {
 	return volumeTargets.insert(ctx, tx, v)
 }
 
-// UpdateVolumeTarget writes all of v. Errors: those of InsertVolumeTarget, and ErrNotFound.
+// UpdateVolumeTarget writes all of v and moves its node's revision on. Errors: those of
+// InsertVolumeTarget, and ErrNotFound.
 func (tx *Tx) UpdateVolumeTarget(ctx context.Context, v *VolumeTarget) error {
-	return volumeTargets.update(ctx, tx, v)
+	if err := volumeTargets.update(ctx, tx, v); err != nil {
+		return err
+	}
+	return tx.Touch(ctx, v.Node)
 }
 
-// DeleteVolumeTarget removes v, or fails with ErrNotFound.
+// DeleteVolumeTarget removes v and moves its node's revision on, or fails with ErrNotFound.
 func (tx *Tx) DeleteVolumeTarget(ctx context.Context, v *VolumeTarget) error {
-	return volumeTargets.remove(ctx, tx, v.UUID)
+	if err := volumeTargets.remove(ctx, tx, v.UUID); err != nil {
+		return err
+	}
+	return tx.Touch(ctx, v.Node)
 }

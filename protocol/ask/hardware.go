@@ -40,10 +40,12 @@ func (c VendorCall) InDoubt(cause error) *Error {
 type VendorReply struct {
 	// Async: the client does not wait for the end. Work: nothing was done yet; the call
 	// is to become a piece of work.
-	Async  bool            `json:"async"`
-	Work   bool            `json:"work,omitempty"`
-	Attach bool            `json:"attach,omitempty"`
-	Return json.RawMessage `json:"return,omitempty"`
+	Async bool `json:"async"`
+	Work  bool `json:"work,omitempty"`
+	// Exclusive: nothing else was done to the node meanwhile.
+	Exclusive bool            `json:"exclusive,omitempty"`
+	Attach    bool            `json:"attach,omitempty"`
+	Return    json.RawMessage `json:"return,omitempty"`
 }
 
 // BootScript says which machine wants its boot script: Address is a MAC, and empty when

@@ -73,7 +73,7 @@ func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Docum
 	if err != nil {
 		return nil, err
 	}
-	reply := ask.VendorReply{Async: m.Async, Attach: m.Attach}
+	reply := ask.VendorReply{Async: m.Async, Exclusive: !m.Shared, Attach: m.Attach}
 	var f driver.Fence = idleFence{c: c, n: n, shared: m.Shared}
 	if !m.Shared {
 		beside, done, err := c.beside(n)

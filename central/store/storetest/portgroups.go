@@ -103,6 +103,16 @@ func volumes(t *testing.T, s *store.Store) {
 			t.Errorf("%+v: connectors %+v, targets %+v, error %v", q, connectors, targets, err)
 		}
 	}
+	for name, change := range map[string]func(context.Context, *store.Tx) error{
+		"connector": func(ctx context.Context, tx *store.Tx) error { return tx.UpdateVolumeConnector(ctx, c) },
+		"target":    func(ctx context.Context, tx *store.Tx) error { return tx.UpdateVolumeTarget(ctx, v) },
+	} {
+		before := read(t, s, n.UUID)
+		update(t, s, change)
+		if after := read(t, s, n.UUID); after.Revision <= before.Revision || !after.UpdatedAt.After(before.UpdatedAt) {
+			t.Errorf("a change of its volume %s leaves node at revision %d of %v, as before (%d)", name, after.Revision, after.UpdatedAt, before.Revision)
+		}
+	}
 	update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteNode(ctx, n.UUID) })
 	if _, err := s.VolumeTarget(t.Context(), v.UUID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("target of a node that was deleted: %v, want ErrNotFound", err)
