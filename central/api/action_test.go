@@ -126,6 +126,10 @@ func TestSecretsAreSealedMaskedAndKept(t *testing.T) {
 	if info["image_source"] != "http://i" || info["image_url"] != hidden || info["configdrive"] != hidden || info["deep"].(map[string]any)["api_token"] != hidden {
 		t.Errorf("instance_info %v", info)
 	}
+	shown := b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/instance_info/image_url","value":""}]`).object(t)
+	if info := shown["instance_info"].(map[string]any); info["image_url"] != "" {
+		t.Errorf("an empty image_url is shown as %q", info["image_url"])
+	}
 }
 
 func TestPatch(t *testing.T) {

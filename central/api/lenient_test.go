@@ -55,6 +55,8 @@ func TestAccepted(t *testing.T) {
 		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/instance_info/display_name","value":"web"}]`, `"instance_name":"web"`},
 		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/instance_info/display_name","value":"db"}]`, `"instance_name":"web"`},
 		// Filters that came without a version.
+		{200, "GET", "/v1/nodes?description_contains=", "1.115", "", `{"nodes":[]}`}, // those that have one
+		{200, "GET", "/v1/ports?description_contains=", "1.115", "", `"ports":[{`},
 		{200, "GET", "/v1/nodes?description_contains=x&retired=false&project=p", "1.1", "", `"nodes":[]`},
 		{200, "GET", "/v1/nodes?maintenance=off&associated=NO", "1.1", "", `"nodes":[{`},
 		{200, "GET", "/v1/nodes?driver=", "1.115", "", `{"nodes":[]}`},

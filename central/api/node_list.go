@@ -148,7 +148,7 @@ func (s *Server) nodeQuery(r *Request) (store.NodeQuery, wire.Page, error) {
 	}
 	q.Driver, q.ResourceClass, q.InstanceName = r.Query["driver"], r.Query["resource_class"], r.Query["instance_name"]
 	q.Owner, q.Lessee, q.Project = r.Query["owner"], r.Query["lessee"], r.Query["project"]
-	if q.DescriptionContains = r.Query["description_contains"]; !q.IncludeChildren { // which says more than whose children
+	if q.DescriptionContains = r.Query.Text("description_contains"); !q.IncludeChildren { // which says more than whose children
 		q.ParentNode = r.Query["parent_node"]
 	}
 	if q.Shards, err = r.Query.Words("shard"); err != nil {

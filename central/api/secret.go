@@ -48,7 +48,7 @@ func mask(m map[string]any) map[string]any {
 func maskInstance(m map[string]any) map[string]any {
 	out, copied := mask(m), false
 	for _, key := range instanceSecrets {
-		if v, there := out[key]; there && v != nil {
+		if v, there := out[key]; there && v != nil && v != "" {
 			if !copied {
 				out, copied = maps.Clone(out), true
 			}

@@ -228,6 +228,8 @@ func (s *Server) route(r *Request, parts []string, methods map[string]*Route) (*
 	switch {
 	case namesPart(parts):
 		return nil, wire.FrameworkError(http.StatusNotFound, "")
+	case route != nil && strings.HasSuffix(route.Path, "/detail") && strings.HasSuffix(r.URL.Path, "/"): // only there does Ironic mind the slash
+		return nil, wire.Errorf(http.StatusNotFound, "Resource could not be found.")
 	case route == nil:
 		err := s.astray(r.Method, parts, r.Version, methods)
 		if wire.AsError(err).Status == http.StatusMethodNotAllowed && len(methods) > 0 {

@@ -56,6 +56,8 @@ func TestWords(t *testing.T) {
 		{400, "PATCH", n, `[{"op":"add","path":"/parent_node","value":true}]`, "Unable to apply the requested parent_node 'True'. Requested value was invalid."},
 		{400, "PATCH", n, `[{"op":"replace","path":"/network_data","value":{"networks":[]}}]`, "Invalid network_data: 'links' is a required property "},
 		{400, "PATCH", n, `[{"op":"replace","path":"/network_data","value":[1]}]`, "Invalid network_data: [1] is not of type 'object' "},
+		{404, "GET", "/v1/nodes/detail/", "", "Resource could not be found."},
+		{404, "GET", n + "/ports/detail/", "", "Resource could not be found."},
 		{404, "GET", "/v1/nodes/detail/x", "", "Node detail could not be found."},
 		{404, "GET", "/v1/portgroups/detail/x", "", "Portgroup detail could not be found."},
 		{400, "GET", "/v1/nodes/states", "", "Missing mandatory parameter: node_ident"},

@@ -153,7 +153,9 @@ func nodesFilter(q NodeQuery) *filter {
 	f.set("n.lessee", q.Lessee)
 	f.equal("n.chassis_uuid", q.ChassisUUID)
 	f.inShards(q.Shards)
-	f.contains("n.description", q.DescriptionContains)
+	if q.DescriptionContains != nil {
+		f.contains("n.description", *q.DescriptionContains)
+	}
 	if q.Project != "" {
 		f.add("(n.owner = ? AND n.owner <> '' OR n.lessee = ? AND n.lessee <> '')", q.Project, q.Project)
 	}
@@ -203,7 +205,7 @@ func init() {
 				stmt, _, err := nodesStatement(selectNodes, NodeQuery{Page: Page{Marker: "m", SortKey: sort, Desc: desc, Project: "p"}, UUIDs: []string{"a", "b", "c"},
 					InstanceUUID: "i", InstanceName: "i", Associated: &yes, Maintenance: &yes, Retired: &yes, ProvisionState: &text,
 					Driver: "d", ResourceClass: "r", Fault: &text, ConductorGroup: &text, Owner: "o", Lessee: "l", Project: "p",
-					DescriptionContains: "d", Shards: []string{"s"}, Sharded: &yes, ChassisUUID: "c", ParentNode: "p"})
+					DescriptionContains: &text, Shards: []string{"s"}, Sharded: &yes, ChassisUUID: "c", ParentNode: "p"})
 				if err != nil {
 					panic(err)
 				}

@@ -117,7 +117,9 @@ func portsStatement(q PortQuery) (string, []any, error) {
 	f.in("p.node", q.Nodes)
 	f.equal("p.address", strings.ToLower(q.Address))
 	f.in("p.portgroup_uuid", q.Portgroups)
-	f.contains("p.description", q.DescriptionContains)
+	if q.DescriptionContains != "" {
+		f.contains("p.description", q.DescriptionContains)
+	}
 	join := ""
 	if len(q.Shards) > 0 || len(q.ConductorGroups) > 0 {
 		join = " JOIN nodes n ON n.uuid = p.node"

@@ -27,8 +27,8 @@ type NodeQuery struct {
 	ConductorGroup      *string
 	Owner               string
 	Lessee              string
-	Project             string // owner or lessee
-	DescriptionContains string
+	Project             string  // owner or lessee
+	DescriptionContains *string // in any case; the empty text: any description
 	Shards              []string
 	Sharded             *bool
 	ChassisUUID         string

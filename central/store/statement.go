@@ -142,10 +142,11 @@ func (f *filter) inShards(shards []string) {
 }
 
 func (f *filter) contains(column, part string) {
+	pattern := "_%" // something
 	if part != "" {
-		escaped := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(part))
-		f.add("lower("+column+`) LIKE ? ESCAPE '\'`, "%"+escaped+"%")
+		pattern = "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(part)) + "%"
 	}
+	f.add("lower("+column+`) LIKE ? ESCAPE '\'`, pattern)
 }
 
 func (f *filter) where() string {

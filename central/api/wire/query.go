@@ -63,6 +63,15 @@ func (q Query) Allow(names ...string) error {
 // Has reports whether the argument is there and not empty.
 func (q Query) Has(name string) bool { return q[name] != "" }
 
+// Text is the argument, also when it is empty; nil when it is missing.
+func (q Query) Text(name string) *string {
+	s, given := q[name]
+	if !given {
+		return nil
+	}
+	return &s
+}
+
 // Bool reads a yes or no; nil when the argument is missing.
 func (q Query) Bool(name string) (*bool, error) {
 	s, given := q[name]

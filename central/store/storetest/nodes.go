@@ -152,7 +152,7 @@ func filters(t *testing.T, s *store.Store) {
 	b.Lessee, b.Retired, b.Description, b.Driver = "p1", true, "100%_SURE", "redfish"
 	c.ParentNode, c.AcceptedState, c.MaintenanceSet = a.UUID, provision.Enroll, true
 	Insert(t, s, a, b, c)
-	yes, no, enroll, rack, none := true, false, "enroll", "RACK1", ""
+	yes, no, enroll, rack, none, sure, odd := true, false, "enroll", "RACK1", "", "0%_sure", "1%e"
 	for _, f := range []struct {
 		name string
 		q    store.NodeQuery
@@ -175,8 +175,9 @@ func filters(t *testing.T, s *store.Store) {
 		{"group", store.NodeQuery{ConductorGroup: &rack}, []string{"a"}},
 		{"no group", store.NodeQuery{ConductorGroup: &none}, []string{"b"}},
 		{"driver", store.NodeQuery{Driver: "redfish"}, []string{"b"}},
-		{"description", store.NodeQuery{DescriptionContains: "0%_sure"}, []string{"b"}},
-		{"description without wildcards", store.NodeQuery{DescriptionContains: "1%e"}, nil},
+		{"description", store.NodeQuery{DescriptionContains: &sure}, []string{"b"}},
+		{"description without wildcards", store.NodeQuery{DescriptionContains: &odd}, nil},
+		{"any description", store.NodeQuery{DescriptionContains: &none}, []string{"b"}},
 		{"uuids", store.NodeQuery{UUIDs: []string{a.UUID, b.UUID, c.UUID}}, []string{"a", "b"}},
 		{"none", store.NodeQuery{Fault: &enroll}, nil},
 	} {
