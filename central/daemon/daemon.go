@@ -75,7 +75,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 			return err
 		}
 		if site := siteMap.SiteOf(group); !members.Read(site) {
-			return &sites.AwayError{Site: site, Since: began, Cause: errors.New("central has just started and not yet read its conductors")}
+			return &sites.AwayError{Site: site, Since: began, Why: "central has just started and not yet read its conductors"}
 		}
 		return nil
 	}

@@ -17,6 +17,9 @@ import (
 type AwayError struct {
 	Site  string
 	Since time.Time
+	// Why, if not empty, is told to callers, whom the addresses in Cause do not concern: that is
+	// in the log.
+	Why   string
 	Cause error
 }
 
@@ -25,8 +28,12 @@ func (e *AwayError) Error() string {
 	if e.Site == "" {
 		name = "The site"
 	}
-	return fmt.Sprintf("%s has been unreachable since %s (%v). Requests that change its nodes are accepted and wait for it; "+
-		"what needs its answer works again when the link is back.", name, e.Since.UTC().Format(time.RFC3339), e.Cause)
+	why := ""
+	if e.Why != "" {
+		why = ": " + e.Why
+	}
+	return fmt.Sprintf("%s has been unreachable since %s%s. Requests that change its nodes are accepted and wait for it; "+
+		"what needs its answer works again when the link is back. Central's log says what is in the way.", name, e.Since.UTC().Format(time.RFC3339), why)
 }
 
 func (e *AwayError) Unwrap() error { return e.Cause }

@@ -3,6 +3,7 @@ package sites
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,4 +105,16 @@ func TestAwaySinceItWasLastHeard(t *testing.T) {
 			t.Errorf("open %v, since %s (heard %s), %v", open, since, heard, err)
 		}
 	})
+}
+
+// Callers are not told where a site's bus is; whoever looks at the error itself is.
+func TestAwayErrorNamesNoAddress(t *testing.T) {
+	cause := errors.New("no connection to the bus at nats://10.1.2.3:4222")
+	err := error(&AwayError{Site: "par1", Since: time.Unix(0, 0), Cause: cause})
+	if text := err.Error(); strings.Contains(text, "10.1.2.3") || !strings.HasPrefix(text, `Site "par1" has been unreachable since 1970-01-01T00:00:00Z. `) || !errors.Is(err, cause) {
+		t.Errorf("callers are told %q", text)
+	}
+	if text := (&AwayError{Why: "central has just started"}).Error(); !strings.Contains(text, "Z: central has just started. ") {
+		t.Errorf("callers are told %q", text)
+	}
 }
