@@ -21,8 +21,8 @@ type authority struct {
 	keyFile
 }
 
-func (a authority) with(ctx context.Context, f func(*enrol.Authority) error) error {
-	key, err := a.key(slog.Default())
+func (a authority) with(ctx context.Context, log *slog.Logger, f func(*enrol.Authority) error) error {
+	key, err := a.key(log)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ type making struct {
 }
 
 // make makes tokens and prints what to run on the joiners' machines.
-func (m making) make(ctx context.Context, out io.Writer, scopes ...join.Scope) error {
+func (m making) make(ctx context.Context, out io.Writer, log *slog.Logger, scopes ...join.Scope) error {
 	at := join.Central{URL: m.URL}
 	if m.TLSCert != "" {
 		var err error
@@ -62,7 +62,7 @@ func (m making) make(ctx context.Context, out io.Writer, scopes ...join.Scope) e
 			return err
 		}
 	}
-	return m.with(ctx, func(a *enrol.Authority) error {
+	return m.with(ctx, log, func(a *enrol.Authority) error {
 		tokens, err := a.NewTokens(ctx, at, m.Life, scopes...)
 		if err != nil {
 			return err
@@ -114,8 +114,8 @@ type hubTokens struct {
 }
 
 // Run is called by kong.
-func (c *hubTokens) Run(ctx context.Context, out io.Writer) error {
-	return c.make(ctx, out, servers(join.Scope{Role: join.Hub}, c.Address)...)
+func (c *hubTokens) Run(ctx context.Context, out io.Writer, log *slog.Logger) error {
+	return c.make(ctx, out, log, servers(join.Scope{Role: join.Hub}, c.Address)...)
 }
 
 type busTokens struct {
@@ -125,8 +125,8 @@ type busTokens struct {
 }
 
 // Run is called by kong.
-func (c *busTokens) Run(ctx context.Context, out io.Writer) error {
-	return c.make(ctx, out, servers(join.Scope{Role: join.Bus, Site: c.Site}, c.Address)...)
+func (c *busTokens) Run(ctx context.Context, out io.Writer, log *slog.Logger) error {
+	return c.make(ctx, out, log, servers(join.Scope{Role: join.Bus, Site: c.Site}, c.Address)...)
 }
 
 // servers returns the scopes of the servers of one cluster.
@@ -151,8 +151,8 @@ type rackdToken struct {
 }
 
 // Run is called by kong.
-func (c *rackdToken) Run(ctx context.Context, out io.Writer) error {
-	return c.make(ctx, out, join.Scope{Role: join.Rackd, Site: c.Site, Group: c.Group, FailoverOf: c.FailoverOf, Name: c.Name})
+func (c *rackdToken) Run(ctx context.Context, out io.Writer, log *slog.Logger) error {
+	return c.make(ctx, out, log, join.Scope{Role: join.Rackd, Site: c.Site, Group: c.Group, FailoverOf: c.FailoverOf, Name: c.Name})
 }
 
 type revokeToken struct {
@@ -161,8 +161,8 @@ type revokeToken struct {
 }
 
 // Run is called by kong.
-func (c *revokeToken) Run(ctx context.Context) error {
-	return c.with(ctx, func(a *enrol.Authority) error { return a.RevokeToken(ctx, c.ID) })
+func (c *revokeToken) Run(ctx context.Context, log *slog.Logger) error {
+	return c.with(ctx, log, func(a *enrol.Authority) error { return a.RevokeToken(ctx, c.ID) })
 }
 
 type memberCommand struct {
@@ -177,6 +177,6 @@ type revokeMember struct {
 }
 
 // Run is called by kong.
-func (c *revokeMember) Run(ctx context.Context) error {
-	return c.with(ctx, func(a *enrol.Authority) error { return a.RevokeMember(ctx, join.Role(c.Role), c.Name) })
+func (c *revokeMember) Run(ctx context.Context, log *slog.Logger) error {
+	return c.with(ctx, log, func(a *enrol.Authority) error { return a.RevokeMember(ctx, join.Role(c.Role), c.Name) })
 }

@@ -29,8 +29,8 @@ type keyGroup struct {
 	Group string `arg:"" optional:"" help:"Conductor group; none: nodes without a group."`
 }
 
-func (k keyGroup) Run() error {
-	text, err := secretfile.Read(k.File, slog.Default())
+func (k keyGroup) Run(log *slog.Logger) error {
+	text, err := secretfile.Read(k.File, log)
 	if err != nil {
 		return err
 	}
