@@ -26,9 +26,6 @@ func free(name string) *store.Node {
 // TestManyAtOnce lets 200 clients ask three replicas for 120 nodes at the same time:
 // each node serves one of them, and those who come too late are told so.
 func TestManyAtOnce(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	const clients, nodes = 200, 120
 	address := postgres.Database(t)
 	var replicas []*store.Store
@@ -88,10 +85,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // TestWhatSuits holds which nodes an allocation may get, on both engines.
 func TestWhatSuits(t *testing.T) {
-	engines := map[string]func(testing.TB) string{"sqlite": storetest.SQLite}
-	if postgresErr == nil {
-		engines["postgresql"] = postgres.Database
-	}
+	engines := map[string]func(testing.TB) string{"sqlite": storetest.SQLite, "postgresql": postgres.Database}
 	for engine, address := range engines {
 		t.Run(engine, func(t *testing.T) { whatSuits(t, storetest.Open(t, address(t))) })
 	}

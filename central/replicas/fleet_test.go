@@ -31,9 +31,6 @@ type fleet struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	f := &fleet{T: t, database: postgres.Database(t)}
 	f.store = storetest.Open(t, f.database)
 	var err error

@@ -23,10 +23,7 @@ const (
 	envKey      = "IRONYARD_TEST_KEY"
 )
 
-var (
-	postgres    *storetest.Postgres
-	postgresErr error
-)
+var postgres storetest.Cluster
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envDatabase) != "" {
@@ -36,17 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	postgres, postgresErr = storetest.StartPostgres(ctx)
-	cancel()
-	code := m.Run()
-	if postgres != nil {
-		if err := postgres.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(postgres.Run(m))
 }
 
 // serve is a replica: central as it ships, with its endpoint on standard output.

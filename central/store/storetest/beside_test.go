@@ -57,9 +57,6 @@ func (w *turn) awaited(t *testing.T, want int) {
 // kind, of as many, comes along beside it: the one's rows are written while the disk works for
 // the other. Numbers of changes come in the order of the turns all the same.
 func TestGroupsBesideEachOther(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	url := postgres.Database(t)
 	s := Open(t, url)
 	w := takeTurn(t, url)
@@ -92,9 +89,6 @@ func TestGroupsBesideEachOther(t *testing.T) {
 // A group that has to read waits until the one that only adds rows has ended, and sees them; one
 // that adds what that has added is told so, and the others of it are done.
 func TestGroupsBesideThatMeet(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	url := postgres.Database(t)
 	s := Open(t, url)
 	w := takeTurn(t, url)
@@ -136,9 +130,6 @@ func TestGroupsBesideThatMeet(t *testing.T) {
 // go first at once. It must not be the server that finds the circle: that takes it a second, in
 // which nobody writes, and longer where it is told to.
 func TestSameNameInTurnAndBeside(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	url := postgres.Database(t)
 	w := takeTurn(t, url)
 	patient(t, url)
@@ -183,9 +174,6 @@ func TestSameNameInTurnAndBeside(t *testing.T) {
 // circle. Each is stopped between the two by a row of somebody else's, so that, in the order in
 // which they were asked, each would have its first name before it came to its second.
 func TestSameNamesInOppositeOrder(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	for name, unusual := range map[string]string{"nodes of a kind": "", "one that says more than usual": "a project"} {
 		t.Run(name, func(t *testing.T) {
 			url := postgres.Database(t)
@@ -292,9 +280,6 @@ func patient(t *testing.T, url string) {
 // Replicas that add rows beside each other, of which some are the same, do each once, and
 // number what they did without gaps.
 func TestReplicasBesideEachOther(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	url := postgres.Database(t)
 	const replicas, callers, names = 3, 8, 60
 	stores := make([]*store.Store, replicas)

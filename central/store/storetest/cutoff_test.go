@@ -12,9 +12,6 @@ import (
 // A transaction whose connection the server ends before it commits has changed nothing,
 // although its writes and its commit were sent in one piece: it is run again, and done once.
 func TestCutOffBeforeTheCommit(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	url := postgres.Database(t)
 	s := Open(t, url)
 	Insert(t, s, NewNode("n"))

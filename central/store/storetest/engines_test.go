@@ -1,38 +1,17 @@
 package storetest
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 )
 
-var (
-	postgres    *Postgres
-	postgresErr error
-)
+var postgres Cluster
 
-func TestMain(m *testing.M) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	postgres, postgresErr = StartPostgres(ctx)
-	cancel()
-	code := m.Run()
-	if postgres != nil {
-		if err := postgres.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
 
 func TestSQLite(t *testing.T) { Suite(t, SQLite, EmptySQLite) }
 
 func TestPostgreSQL(t *testing.T) {
-	if postgresErr != nil {
-		t.Fatal(postgresErr)
-	}
 	Suite(t, postgres.Database, postgres.Empty)
 }
 
