@@ -149,13 +149,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	}
 	parts := split(r.URL.Path)
 	if len(parts) == 0 {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return Reply{}, wire.FrameworkError(http.StatusMethodNotAllowed, "")
-		}
-		if versionErr != nil {
-			return Reply{}, versionErr
-		}
-		return s.root(r)
+		return s.top(r, versionErr)
 	}
 	r.Version = version
 	if parts[0] == "v1" {
@@ -168,12 +162,8 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if len(methods) == 0 && r.Method == http.MethodGet {
 		methods, params, field = s.router.fieldOf(parts)
 	}
-	if !public(methods) { // before anything is said about what there is
-		caller, err := s.Auth.Authenticate(r.Request)
-		if err != nil {
-			return Reply{}, err
-		}
-		r.Caller = *caller
+	if err := s.identify(r, methods); err != nil { // before anything is said about what there is
+		return Reply{}, err
 	}
 	if !utf8.ValidString(r.URL.Path) {
 		return Reply{}, wire.FrameworkError(http.StatusBadRequest, "")
@@ -216,6 +206,29 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		return Reply{}, denied(route.Policy)
 	}
 	return reply, err
+}
+
+// top answers what is asked of "/".
+func (s *Server) top(r *Request, versionErr error) (Reply, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return Reply{}, wire.FrameworkError(http.StatusMethodNotAllowed, "")
+	}
+	if versionErr != nil {
+		return Reply{}, versionErr
+	}
+	return s.root(r)
+}
+
+// identify finds out who asks, unless everybody may.
+func (s *Server) identify(r *Request, methods map[string]*Route) error {
+	if public(methods) {
+		return nil
+	}
+	caller, err := s.Auth.Authenticate(r.Request)
+	if err == nil {
+		r.Caller = *caller
+	}
+	return err
 }
 
 // route finds the route for a request.

@@ -40,16 +40,11 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, cfg.Database, store.Options{SiteOf: siteMap.SiteOf})
+	db, err := openDatabase(ctx, &cfg, siteMap)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if n, err := db.Migrate(ctx); err != nil {
-		return fmt.Errorf("bring the database's schema up to date: %w", err)
-	} else if n > 0 {
-		cfg.Log.Info("database schema is up to date", "migrations", n)
-	}
 	var authority *enrol.Authority
 	if cfg.EnrolListen != "" {
 		if authority, err = enrol.Open(ctx, db, cfg.Key, nil); err != nil {
@@ -69,16 +64,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Key: cfg.Key, Inspection: cfg.Inspection})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
-	began := time.Now()
-	away := func(group string) error {
-		if err := open.Away(group); err != nil {
-			return err
-		}
-		if site := siteMap.SiteOf(group); !members.Read(site) {
-			return &sites.AwayError{Site: site, Since: began, Why: "central has just started and not yet read its conductors"}
-		}
-		return nil
-	}
+	away := awayOf(open, members, siteMap.SiteOf)
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
 	changes, told := newFeed(&cfg, db, buses)
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
@@ -120,6 +106,37 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	}
 	cfg.Log.Info("central is ready", "endpoint", front.endpoint, "database", db.Engine())
 	return g.Wait()
+}
+
+// openDatabase opens the database, with the schema of this program.
+func openDatabase(ctx context.Context, cfg *Config, m *sites.Map) (*store.Store, error) {
+	db, err := store.Open(ctx, cfg.Database, store.Options{SiteOf: m.SiteOf})
+	if err != nil {
+		return nil, err
+	}
+	n, err := db.Migrate(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("bring the database's schema up to date: %w", err), db.Close())
+	}
+	if n > 0 {
+		cfg.Log.Info("database schema is up to date", "migrations", n)
+	}
+	return db, nil
+}
+
+// awayOf returns what says of a conductor group why its site cannot be asked, nil if it can: it
+// is away, or its conductors are not known yet to a central that has begun now.
+func awayOf(open *sites.Set, members *roster.Roster, siteOf func(group string) string) func(group string) error {
+	began := time.Now()
+	return func(group string) error {
+		if err := open.Away(group); err != nil {
+			return err
+		}
+		if site := siteOf(group); !members.Read(site) {
+			return &sites.AwayError{Site: site, Since: began, Why: "central has just started and not yet read its conductors"}
+		}
+		return nil
+	}
 }
 
 // beside puts observation beside the API on one listener. The API sees every other
