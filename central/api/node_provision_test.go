@@ -40,8 +40,8 @@ func TestWhatIsLookedAtFirst(t *testing.T) {
 			{"PUT", path, "1.115", `{"target":"rescue"}`, 400, "rescue_password"},
 			{"PUT", path, "1.86", `{"target":"service","service_steps":[{"interface":"deploy","step":"x"}]}`, 406, "1.87"},
 			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"network","step":"x"}]}`, 400, "'network' is not one of ['vendor'"},
-			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":-1}]}`, 400, "'order' must be a whole number"},
-			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":"a"}]}`, 400, "'order' must be a whole number"},
+			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":-1}]}`, 400, "-1 is less than the minimum of 0"},
+			{"PUT", path, "1.115", `{"target":"service","service_steps":[{"interface":"deploy","step":"x","order":"a"}]}`, 400, "'a' does not match '^[0-9]+$'"},
 			{"PUT", path, "1.107", `{"target":"service","service_steps":[{}],"disable_ramdisk":true}`, 406, "1.108"},
 			{"PUT", path, "1.115", `{"target":"rebuild","runbook":"CUSTOM_NONE"}`, 404, "Runbook CUSTOM_NONE"},
 		}},
@@ -52,6 +52,27 @@ func TestWhatIsLookedAtFirst(t *testing.T) {
 		b.move("n1", in.state, in.target, nil)
 		b.refuse([]string{"/v1/nodes/n1"}, in.tests...)
 	}
+}
+
+// TestInterfacesBesideAnInspection: while an inspection waits for its ramdisk, interfaces that it has no use for
+// may be chosen.
+func TestInterfacesBesideAnInspection(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	const node = "/v1/nodes/n1"
+	change := func(kind, to string) string {
+		return `[{"op":"replace","path":"/` + kind + `_interface","value":"` + to + `"}]`
+	}
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	b.want(202, "PUT", node+"/states/provision", "1.115", `{"target":"inspect"}`)
+	b.refuse([]string{node}, refusal{"PATCH", node, "1.115", change("raid", "no-raid"), 409, ""})
+	b.observe("n1", func(n *store.Node) {
+		n.ObservedState, n.ObservedTarget, n.ObservedGeneration, n.ObservedOwner = provision.InspectWait, provision.Manageable, n.Generation, "rack-1"
+	})
+	if got := b.want(200, "PATCH", node, "1.115", change("raid", "no-raid")).object(t)["raid_interface"]; got != "no-raid" {
+		t.Errorf("raid_interface %v", got)
+	}
+	b.refuse([]string{node}, refusal{"PATCH", node, "1.115", change("inspect", "no-inspect"), 409, "is locked by host"})
 }
 
 // TestNobodyHoldsWhatWaits holds that a node whose work waits shows no reservation, refuses

@@ -57,7 +57,7 @@ func checkHardwareChange(before, n *store.Node) error {
 	if !hardware && !reclassified && before.ConductorGroup == n.ConductorGroup {
 		return nil
 	}
-	if before.WorkID != "" && (hardware || before.ConductorGroup != n.ConductorGroup || dispatch.Busy(before)) {
+	if before.WorkID != "" && (hardware && !besideInspection(before, n) || before.ConductorGroup != n.ConductorGroup || dispatch.Busy(before)) {
 		return dispatch.Locked(before) // also beside work that waits: it was planned for the hardware as it is described
 	}
 	allowed := before.ProvisionState.In(provision.InterfaceChangeAllowed)
@@ -73,6 +73,14 @@ func checkHardwareChange(before, n *store.Node) error {
 		return conflict("Node %s can not update the driver while the console is enabled. Please stop the console first.", n.UUID)
 	}
 	return nil
+}
+
+// besideInspection reports whether the change is of nothing that the node's inspection, which waits for
+// the ramdisk, makes use of.
+func besideInspection(before, n *store.Node) bool {
+	same := func(kind string) bool { return before.Interfaces[kind] == n.Interfaces[kind] }
+	return before.ProvisionState == provision.InspectWait && before.Driver == n.Driver &&
+		same("boot") && same("inspect") && same("management") && same("power")
 }
 
 // patchable says why a node may not be patched at all in its state, nil when it may.

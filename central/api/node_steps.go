@@ -1,9 +1,13 @@
 package api
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -76,65 +80,68 @@ func parseSteps(name string, v any, rule stepRule) ([]work.Step, error) {
 func parseStep(s *work.Step, item any, rule stepRule) error {
 	m, ok := item.(map[string]any)
 	if !ok {
-		return wire.Invalid("it must be an object")
+		return fmt.Errorf("%s is not of type 'object'", wire.Repr(item))
 	}
-	allowed := []string{"interface", "step", "args"}
+	known := []string{"interface", "step", "args"}
 	if rule.priority {
-		allowed = append(allowed, "priority")
+		known = append(known, "priority")
 	} else {
 		// "order" is that of a runbook's steps. In a request it means nothing.
-		allowed = append(allowed, "order", "execute_on_child_nodes", "limit_child_node_execution")
+		known = append(known, "order", "execute_on_child_nodes", "limit_child_node_execution")
 	}
-	if err := only(m, allowed...); err != nil {
+	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(name string) bool { return slices.Contains(known, name) })
+	if len(unknown) > 0 {
+		return errors.New(fields.NotAllowed(unknown))
+	}
+	required := known[:2]
+	if rule.priority {
+		required = known
+	}
+	for _, name := range required {
+		if _, given := m[name]; !given {
+			return fmt.Errorf("'%s' is a required property", name)
+		}
+	}
+	if s.Interface, _ = m["interface"].(string); !slices.Contains(rule.kinds, s.Interface) {
+		return fmt.Errorf("%s is not one of ['%s']", wire.Repr(m["interface"]), strings.Join(rule.kinds, "', '"))
+	}
+	if s.Step, ok = m["step"].(string); !ok {
+		return fmt.Errorf("%s is not of type 'string'", wire.Repr(m["step"]))
+	}
+	if s.Step == "" {
+		return errors.New("'' should be non-empty")
+	}
+	args, given := m["args"]
+	if s.Args, ok = args.(map[string]any); given && !ok {
+		return fmt.Errorf("%s is not of type 'object'", wire.Repr(args))
+	}
+	if rule.priority {
+		n, err := readRank(m["priority"])
+		s.Priority = n
 		return err
 	}
-	s.Interface, _ = m["interface"].(string)
-	if !slices.Contains(rule.kinds, s.Interface) {
-		if m["interface"] == nil {
-			return wire.Invalid("'interface' is a required property")
-		}
-		return wire.Invalid("%s is not one of ['%s']", wire.Repr(m["interface"]), strings.Join(rule.kinds, "', '"))
-	}
-	if s.Step, _ = m["step"].(string); s.Step == "" {
-		return wire.Invalid("'step' is a required property")
-	}
-	if m["args"] != nil {
-		if s.Args, ok = m["args"].(map[string]any); !ok {
-			return wire.Invalid("'args' must be an object")
+	if v, given := m["order"]; given {
+		if _, err := readRank(v); err != nil {
+			return err
 		}
 	}
-	if !rule.priority {
-		if v, given := m["order"]; given {
-			if n, isWhole := whole(v); !isWhole || n < 0 {
-				return wire.Invalid("'order' must be a whole number, 0 or more")
-			}
-		}
-		return parseChildren(s, m)
-	}
-	if m["args"] == nil {
-		return wire.Invalid("'args' is a required property")
-	}
-	n, isWhole := whole(m["priority"])
-	if !isWhole || n < 0 {
-		return wire.Invalid("'priority' must be a whole number, 0 or more")
-	}
-	s.Priority = n
-	return nil
+	return parseChildren(s, m)
 }
 
 // parseChildren reads whether the step is to run on child nodes instead, and on which.
 func parseChildren(s *work.Step, m map[string]any) (err error) {
-	if v := m["execute_on_child_nodes"]; v != nil {
+	if v, given := m["execute_on_child_nodes"]; given {
 		on, isBool := v.(bool)
 		if !isBool {
 			return wire.Invalid("'execute_on_child_nodes' must be true or false")
 		}
 		s.OnChildren = on
 	}
-	if m["limit_child_node_execution"] == nil {
+	named, given := m["limit_child_node_execution"]
+	if !given {
 		return nil
 	}
-	limit, ok := m["limit_child_node_execution"].([]any)
+	limit, ok := named.([]any)
 	if !ok || len(limit) > maxSteps {
 		return wire.Invalid("'limit_child_node_execution' must be a list of at most %d UUIDs", maxSteps)
 	}
