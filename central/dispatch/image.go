@@ -14,7 +14,7 @@ const wholeDisk = "whole-disk"
 
 // nameImageType writes into a node's instance_info that its image holds a whole disk, where
 // that can be told from how the request describes the image: Ironic's clients read it there
-// from a deploy's beginning. Images that only an image service can describe, those that come with
+// from the beginning of a deploy or an adoption. Images that only an image service can describe, those that come with
 // a kernel of their own, and paths stay as they are.
 func nameImageType(n *store.Node) {
 	source, _ := n.InstanceInfo["image_source"].(string)

@@ -7,7 +7,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// A deploy says that its image holds a whole disk where nobody else has said what it holds.
+// A deploy, and an adoption, says that its image holds a whole disk where nobody else has said what it holds.
 func TestDeploysNameTheTypeOfTheirImage(t *testing.T) {
 	for what, tt := range map[string]struct {
 		info map[string]any
@@ -21,12 +21,9 @@ func TestDeploysNameTheTypeOfTheirImage(t *testing.T) {
 		"a service's":   {map[string]any{"image_source": node}, nil},
 		"no image":      {map[string]any{"boot_iso": "http://h/i.iso"}, nil},
 	} {
-		for _, verb := range []string{"active", "rebuild"} {
+		for _, verb := range []string{"active", "rebuild", "adopt"} {
 			b := newBench(t)
-			from := provision.Available
-			if verb == "rebuild" {
-				from = provision.Active
-			}
+			from := map[string]provision.State{"active": provision.Available, "rebuild": provision.Active, "adopt": provision.Manageable}[verb]
 			b.put(from, provision.NoState, func(n *store.Node) { n.InstanceInfo = tt.info })
 			if err := b.verb(verb, nil); err != nil {
 				t.Fatal(err)

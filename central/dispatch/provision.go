@@ -195,6 +195,9 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		info["rescue_password"] = d.Key.Seal(n.UUID, p.RescuePassword)
 		n.InstanceInfo = info
 	}
+	if p.Verb.Event == provision.EventAdopt {
+		nameImageType(n)
+	}
 	a := &acceptance{node: n, verb: p.Verb.Name, history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User, Project: p.Project}}
 	if !needsRack(t) {
 		return d.write(ctx, tx, a)
