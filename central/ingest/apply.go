@@ -135,6 +135,9 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	}
 	if e.Error != "" {
 		severity, text = "ERROR", e.Error
+		if kind == "provisioning" {
+			kind = store.FailureType(e.State)
+		}
 	}
 	fx.add(e, severity, kind, text)
 }

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // historyColumns is node_history in the order in which it is read.
@@ -115,3 +118,13 @@ func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error
 	return tx.write(ctx, func(err error) error { return fmt.Errorf("append history of node %s: %w", entries[0].Node, err) },
 		insertHistory(len(entries)), args...)
 }
+
+// failureTypes are what Ironic's history calls the failures that leave a node in a state.
+var failureTypes = map[provision.State]string{
+	provision.Enroll: "verify", provision.InspectFail: "introspection", provision.CleanFail: "cleaning", provision.DeployFail: "deploying",
+	provision.ServiceFail: "servicing", provision.RescueFail: "rescue", provision.UnrescueFail: "rescue", provision.AdoptFail: "adoption",
+	provision.Error: "unprovision",
+}
+
+// FailureType is the event type of a failure that has left a node in a state.
+func FailureType(s provision.State) string { return cmp.Or(failureTypes[s], "provisioning") }

@@ -32,7 +32,7 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 		if err := tx.EndWork(ctx, u.ID, store.WorkEnded, text); err != nil {
 			return err
 		}
-		err = tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, CreatedAt: w.Now().UTC(), Severity: "ERROR", EventType: "provisioning",
+		err = tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, CreatedAt: w.Now().UTC(), Severity: "ERROR", EventType: store.FailureType(n.ProvisionState),
 			Event: text, Conductor: n.Reservation, Work: u.ID})
 		if err != nil {
 			return err
