@@ -26,7 +26,6 @@ var deliberateNodes39 = slices.Concat([]difference{
 	{regexp.MustCompile(`^power 1\.115 \S+ /v1/nodes/(nonesuch|3fa85f64)`), 0, 0, "what a request says is looked at before its node, and a volume's node before the volumes"},
 	{regexp.MustCompile(`/v1/shards(/\w+)?$`), 404, 404, "a path that is not there is refused in one shape"},
 	{regexp.MustCompile(`"rescue","runbook"`), 404, 400, "a rescue without a password is refused before its runbook is looked for"},
-	{regexp.MustCompile(`^n-service-life .*"abort"`), 0, 0, "a step that nobody has is refused before it begins, which takes no node into maintenance"},
 	{regexp.MustCompile(`^n-service-life .*"/network_interface"`), 200, 409, "the network interface was flat, and not noop"},
 	{regexp.MustCompile(`"image_download_source":"swift"`), 204, 400, "a BMC loads its image from the URL it is given"},
 	{regexp.MustCompile(`^n-poweroff .*"manage"`), 400, 202, "steps for the power of a node are not skipped without saying so"},

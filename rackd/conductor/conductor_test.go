@@ -357,6 +357,29 @@ func TestFailedCleanAsksForMaintenance(t *testing.T) {
 	})
 }
 
+// A list with a step that nobody has leaves the machine as it was. Only a service whose steps no ramdisk
+// is asked for is Ironic's to begin all the same.
+func TestUnknownStepsAskForMaintenanceInServiceOnly(t *testing.T) {
+	for verb, want := range map[work.Verb]work.Result{
+		work.Clean:   {},
+		work.Service: {SetMaintenance: true, Fault: "service failure"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf()
+			oneNode(s)
+			_, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOn}, nil)
+			defer kill()
+			from := map[work.Verb]provision.State{work.Clean: provision.Cleaning, work.Service: provision.Servicing}[verb]
+			s.request(nodeA, verb, from, work.Args{Steps: []work.Step{{Interface: "bios", Step: "nobodys"}}})
+			synctest.Wait()
+			r := s.Work(nodeA).Doc.Result
+			if r == nil || !strings.Contains(r.Error, "bios.nobodys") || r.SetMaintenance != want.SetMaintenance || r.Fault != want.Fault {
+				t.Errorf("%s: %+v", verb, r)
+			}
+		})
+	}
+}
+
 func TestNewerRequestTakesThePlaceOfWaitingWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{power: driver.PowerOff}

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/plan"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -293,6 +294,8 @@ func (r *runner) fail(ctx context.Context, cause error) {
 		switch {
 		case errors.Is(cause, errAborted):
 			// As was asked for.
+		case t.To == provision.ServiceFail && r.findsOut(cause):
+			res.SetMaintenance, res.Fault = true, "service failure"
 		case r.shown.stepInfo() == nil:
 			// None of the flow's steps has begun, so that the machine is as it was.
 		case t.To == provision.CleanFail:
@@ -304,6 +307,17 @@ func (r *runner) fail(ctx context.Context, cause error) {
 	if err := r.end(ctx, res); err != nil {
 		r.log.Warn("failure not written; the next owner runs the step again", "error", err)
 	}
+}
+
+// findsOut reports whether cause is what Ironic finds out only when it runs the steps of a service: it
+// looks at them before where a ramdisk is booted for them, whose agent may have some of them.
+func (r *runner) findsOut(cause error) bool {
+	var wrong *plan.StepError
+	if r.task == nil || !errors.As(cause, &wrong) {
+		return false
+	}
+	_, ramdisk := r.task.Hardware.Deploy().(driver.InBand)
+	return !ramdisk
 }
 
 // powerOffAfter turns a machine off whose deploy or cleaning failed, as Ironic does

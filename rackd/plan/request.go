@@ -169,8 +169,14 @@ func (r *Request) fits(f driver.Flows, s driver.Step) error {
 	return nil
 }
 
+// StepError says what is wrong with the steps that were asked for. It is a driver.ErrInvalid.
+type StepError struct{ err error }
+
+func (e *StepError) Error() string { return e.err.Error() }
+func (e *StepError) Unwrap() error { return e.err }
+
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", fmt.Errorf(format, args...), driver.ErrInvalid)
+	return &StepError{fmt.Errorf("%w: %w", fmt.Errorf(format, args...), driver.ErrInvalid)}
 }
 
 // unknown is the error about steps that nobody has.
