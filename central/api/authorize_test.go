@@ -444,6 +444,8 @@ func TestRunbooksAreOfTheirProjectOrPublic(t *testing.T) {
 	b.wantAs(400, ownerProject+" "+adminRoles, "POST", "/v1/runbooks", book("CUSTOM_X", `,"public":true`))
 	b.wantAs(400, ownerProject+" "+adminRoles, "POST", "/v1/runbooks", book("CUSTOM_X", `,"owner":"`+foreignProject+`"`))
 	b.wantAs(201, "system "+memberRoles, "POST", "/v1/runbooks", book("CUSTOM_ALL", `,"public":true`))
+	b.wantAs(201, "system "+memberRoles, "POST", "/v1/runbooks", book("CUSTOM_LENT", `,"owner":"`+ownerProject+`"`))
+	b.wantAs(204, "system "+memberRoles, "DELETE", "/v1/runbooks/CUSTOM_LENT", "")
 	for who, want := range map[string]int{ownerProject + " reader": 2, "system reader": 2, foreignProject + " reader": 1} {
 		if got := len(b.wantAs(200, who, "GET", "/v1/runbooks", "").object(t)["runbooks"].([]any)); got != want {
 			t.Errorf("%s sees %d runbooks, want %d", who, got, want)

@@ -63,15 +63,17 @@ func mayPatchRunbook(r *Request, ops []patch.Op, b *store.Runbook) error {
 	return nil
 }
 
-// claimRunbook gives a project's new runbook to that project.
+// claimRunbook gives a project's new runbook to that project. Callers of whom nobody has said in which
+// scope they act, without authentication or with a password only, are of no project to Ironic: theirs
+// belong to nobody, until a PATCH gives them an owner.
 func claimRunbook(r *Request, b *store.Runbook) error {
-	if r.may == nil || r.Caller.System {
+	if r.Caller.System && !r.Caller.Unscoped {
 		return nil
 	}
 	switch {
 	case b.Owner != "" && b.Owner != r.Caller.Project:
 		return wire.Invalid("Cannot create a runbook as a project scoped admin with an owner other than your own project.")
-	case b.Public:
+	case b.Public && r.Caller.Project != "":
 		return wire.Invalid("Cannot create a public runbook as a project scoped admin.")
 	}
 	b.Owner = r.Caller.Project

@@ -97,6 +97,7 @@ func TestRunbookRefusals(t *testing.T) {
 		refusal{"PATCH", one, "1.91", `[]`, 405, ""},
 		refusal{"DELETE", one, "1.91", "", 405, ""},
 		refusal{"POST", all, "1.92", runbookBody, 409, "already exists"},
+		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","owner":"p1","steps":[` + eraseStep + `]}`, 400, "with an owner other than your own project"},
 		refusal{"POST", all, "1.92", `{"name":"wash","steps":[` + eraseStep + `]}`, 400, "'wash' does not match"},
 		refusal{"POST", all, "1.112", `{"name":"w/ash","steps":[` + eraseStep + `]}`, 400, "Schema error for runbook: 'w/ash' does not match"},
 		refusal{"POST", all, "1.112", `{"name":"` + nodeID + `","steps":[` + eraseStep + `]}`, 400, "invalid name"},

@@ -23,6 +23,8 @@ type Caller struct {
 	Domain, ProjectDomain string
 	// System: the caller acts on the whole installation, not within a project.
 	System bool
+	// Unscoped: the system is what the caller acts on for want of anything that names a scope.
+	Unscoped bool
 	// Roles in lower case.
 	Roles []string
 }

@@ -103,7 +103,7 @@ func (b *Basic) caller(name string) *Caller {
 	defer b.mu.Unlock()
 	c := b.callers[name]
 	if c == nil {
-		c = &Caller{User: name, UserID: name, System: true, Roles: implied([]string{"admin"})}
+		c = &Caller{User: name, UserID: name, System: true, Unscoped: true, Roles: implied([]string{"admin"})}
 		b.callers[name] = c
 	}
 	return c

@@ -52,11 +52,14 @@ func appendIdentity(b []byte, c *auth.Caller) []byte {
 	one := func(text string) {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
+	var kind byte
 	if c.System {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
+		kind |= 1
 	}
+	if c.Unscoped {
+		kind |= 2
+	}
+	b = append(b, kind)
 	for _, text := range [...]string{c.Project, c.ProjectName, c.User, c.UserID, c.Domain, c.ProjectDomain} {
 		one(text)
 	}
