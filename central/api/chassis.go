@@ -64,7 +64,7 @@ func removeChassis(tx *store.Tx, ctx context.Context, c *store.Chassis) error {
 
 // listChassisNodes answers a page of the nodes of a chassis.
 func (s *Server) listChassisNodes(r *Request) (Reply, error) {
-	sel, err := selectFields(r, nodeTable, false, 8, 43)
+	sel, err := selectListed(r)
 	if err != nil {
 		return Reply{}, err
 	}

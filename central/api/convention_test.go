@@ -151,6 +151,8 @@ func TestRefusals(t *testing.T) {
 		{"POST", n + "/portgroups", "1.23", "{}", 404, ""},
 		{"POST", "/v1/portgroups/" + nodeID + "/ports", "1.24", "{}", 400, "Malformed request URI."},
 		{"GET", n + "/portgroups/" + nodeID + "/ports", "1.24", "", 403, "Operation not permitted."},
+		{"GET", "/v1/nodes?fields=uuid,conductor", "1.115", "", 400, "conductor cannot be asked for in a list"},
+		{"GET", "/v1/nodes?fields=conductor", "1.48", "", 406, ""},
 		// Not the field "detail" of an item.
 		{"GET", n + "/detail", "1.1", "", 404, "Resource could not be found."},
 		{"GET", "/v1/ports/" + nodeID + "/detail", "1.115", "", 404, "Resource could not be found."},

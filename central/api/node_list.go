@@ -33,14 +33,28 @@ func (s *Server) listNodes(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	sel, err := selectFields(r, nodeTable, false, 8, 43)
+	if watch {
+		sel, err := selectFields(r, nodeTable, false, 8, 43)
+		if err != nil {
+			return Reply{}, err
+		}
+		return s.watchNodes(r, sel)
+	}
+	sel, err := selectListed(r)
 	if err != nil {
 		return Reply{}, err
 	}
-	if watch {
-		return s.watchNodes(r, sel)
-	}
 	return s.nodePage(r, sel, "nodes")
+}
+
+// selectListed is selectFields for a list of nodes. Their conductors are shown in details
+// only; Ironic answers with status 500 who asks for them among other fields.
+func selectListed(r *Request) (fields.Selection, error) {
+	sel, err := selectFields(r, nodeTable, false, 8, 43)
+	if err == nil && slices.Contains(r.Query.List("fields"), "conductor") {
+		err = wire.Invalid("Field conductor cannot be asked for in a list of nodes. Ask for their details, or for one of them.")
+	}
+	return sel, err
 }
 
 func (s *Server) listNodesDetail(r *Request) (Reply, error) {
