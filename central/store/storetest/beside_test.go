@@ -38,17 +38,23 @@ func takeTurn(t *testing.T, url string) *turn {
 // awaited waits until so many transactions wait for the turn.
 func (w *turn) awaited(t *testing.T, want int) {
 	t.Helper()
-	const waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'write_turns'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+	counted(t, w.tx, want, "transactions wait for their turn",
+		"SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'write_turns'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+}
+
+// counted waits until the server counts so many, whom what names.
+func counted(t *testing.T, tx pgx.Tx, want int, what, count string) {
+	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		var n int
-		if err := w.tx.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
+		if err := tx.QueryRow(t.Context(), count).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		if n == want {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d transactions wait for their turn, want %d", n, want)
+			t.Fatalf("%d %s, want %d", n, what, want)
 		}
 	}
 }
@@ -246,19 +252,8 @@ func holdNames(t *testing.T, url string, names ...string) *held {
 // release gives the names up once so many transactions wait for others' rows.
 func (h *held) release(t *testing.T, want int) {
 	t.Helper()
-	const waiting = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'transactionid'"
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		var n int
-		if err := h.tx.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		if n == want {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d transactions wait for a row, want %d", n, want)
-		}
-	}
+	counted(t, h.tx, want, "transactions wait for a row",
+		"SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'transactionid'")
 	if err := h.tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
