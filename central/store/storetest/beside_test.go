@@ -20,19 +20,26 @@ type turn struct{ tx pgx.Tx }
 
 func takeTurn(t *testing.T, url string) *turn {
 	t.Helper()
+	tx := begun(t, url)
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE write_turns IN EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	return &turn{tx}
+}
+
+// begun is a transaction on a connection of its own.
+func begun(t *testing.T, url string) pgx.Tx {
+	t.Helper()
 	c, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
 	tx, err := c.Begin(t.Context())
-	if err == nil {
-		_, err = tx.Exec(t.Context(), "LOCK TABLE write_turns IN EXCLUSIVE MODE")
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &turn{tx}
+	return tx
 }
 
 // awaited waits until so many transactions wait for the turn.
@@ -232,19 +239,11 @@ type held struct{ tx pgx.Tx }
 
 func holdNames(t *testing.T, url string, names ...string) *held {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
-	tx, err := c.Begin(t.Context())
+	tx := begun(t, url)
 	for _, name := range names {
-		if err == nil {
-			_, err = tx.Exec(t.Context(), "INSERT INTO nodes (uuid, name) VALUES ($1, $1)", name)
+		if _, err := tx.Exec(t.Context(), "INSERT INTO nodes (uuid, name) VALUES ($1, $1)", name); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 	return &held{tx}
 }
