@@ -25,7 +25,6 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ironyard/ironyard/central/daemon"
-	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -90,10 +89,8 @@ func TestUsersAndCertificatesAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, stopServer := bustest.Server(t, filepath.Join(dir, "bus"))
-	defer stopServer()
-	conn := bustest.Connect(t, srv)
-	defer conn.Close()
+	conn, _, stopBus := busIn(t, dir)
+	defer stopBus()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Info, 1), make(chan error, 1)
 	go func() {

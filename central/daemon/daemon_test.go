@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/central/daemon"
@@ -30,15 +31,23 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// start runs central on a bus and a database in dir until stop.
-func start(t *testing.T, dir string, key *seal.Key) (info daemon.Info, site *bus.Site, stop func()) {
+// busIn runs a bus in dir until stop. Its streams are made before anything uses it: a
+// server that is stopped while it makes one leaves the goroutines of that stream behind.
+func busIn(t *testing.T, dir string) (conn *nats.Conn, site *bus.Site, stop func()) {
 	t.Helper()
 	srv, stopServer := bustest.Server(t, filepath.Join(dir, "bus"))
-	conn := bustest.Connect(t, srv)
+	conn = bustest.Connect(t, srv)
 	site, err := bus.Open(t.Context(), conn, "", bus.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return conn, site, func() { conn.Close(); stopServer() }
+}
+
+// start runs central on a bus and a database in dir until stop.
+func start(t *testing.T, dir string, key *seal.Key) (info daemon.Info, site *bus.Site, stop func()) {
+	t.Helper()
+	conn, site, stopBus := busIn(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Info, 1), make(chan error, 1)
 	go func() {
@@ -55,8 +64,7 @@ func start(t *testing.T, dir string, key *seal.Key) (info daemon.Info, site *bus
 		if err := <-ended; err != nil {
 			t.Errorf("central ended: %v", err)
 		}
-		conn.Close()
-		stopServer()
+		stopBus()
 	}
 	t.Cleanup(stop)
 	select {
@@ -337,10 +345,8 @@ func TestBusIsAway(t *testing.T) {
 // Notifications are on the bus when that is asked for, and streams end with central.
 func TestNotificationsOnTheBus(t *testing.T) {
 	dir := t.TempDir()
-	srv, stopServer := bustest.Server(t, filepath.Join(dir, "bus"))
-	defer stopServer()
-	conn := bustest.Connect(t, srv)
-	defer conn.Close()
+	conn, _, stopBus := busIn(t, dir)
+	defer stopBus()
 	heard, err := conn.SubscribeSync(bus.NotificationSubject("baremetal.chassis.>"))
 	if err != nil {
 		t.Fatal(err)
