@@ -33,10 +33,11 @@ type wanted[T any] struct {
 const (
 	// gatherers is how many statements run at once, maxGathered how many nodes one reads.
 	// Another one is begun only while so many wait as crowded says: few long statements
-	// cost less than many short ones.
-	gatherers   = 4
+	// cost less than many short ones, but while only one runs either the database or
+	// whoever decodes what it has read is idle.
+	gatherers   = 2
 	maxGathered = 32
-	crowded     = maxGathered / 2
+	crowded     = maxGathered / 4
 )
 
 // read returns what fetch reads of the node, or ErrNotFound.
