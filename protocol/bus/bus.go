@@ -344,9 +344,12 @@ func persist[T any](ctx context.Context, s Settings, f func(context.Context) (T,
 
 // unanswered reports whether a request may be answered when it is made again.
 func unanswered(err error) bool {
+	if errors.Is(err, errNotMade) { // whose cause may be the server's answer that it has none
+		return true
+	}
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
 		return api.Code == 503 && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabled && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
 	}
-	return errors.Is(err, errNotMade) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }

@@ -155,6 +155,44 @@ func TestOpenWaitsForAnAnswer(t *testing.T) {
 	}
 }
 
+// Who only opens waits for whatever central has not made yet.
+func TestOpenOnlyWaitsForCentral(t *testing.T) {
+	s := openSite(t)
+	names, err := streamNames(t.Context(), s.JS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) != 6 {
+		t.Fatalf("a site has the streams %q, want six", names)
+	}
+	for _, name := range names {
+		if err := s.JS.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		made := false
+		_, err := Open(t.Context(), s.Conn, "", Settings{OpenOnly: true, Waiting: func(err error) {
+			if errors.Is(err, errNotMade) && !made {
+				made = true
+				if _, err := Open(t.Context(), s.Conn, "", Settings{}); err != nil {
+					t.Error(err)
+				}
+			}
+		}})
+		if err != nil || !made {
+			t.Errorf("stream %s: opened with error %v, after it was waited for: %t", name, err, made)
+		}
+	}
+}
+
+// streamNames returns the names of all streams there are.
+func streamNames(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
+	list := js.StreamNames(ctx)
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	return names, list.Err()
+}
+
 // A bucket that is made anew begins above all revisions of the lost one: what was read
 // of that does not fit. Its settings are those that nats.go gives a bucket.
 func TestRevisionsDoNotComeBack(t *testing.T) {
