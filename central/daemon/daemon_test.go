@@ -70,6 +70,7 @@ func start(t *testing.T, dir string, key *seal.Key) (info daemon.Info, site *bus
 	select {
 	case info = <-ready:
 	case err := <-ended:
+		ended <- nil
 		t.Fatalf("central ended at once: %v", err)
 	}
 	return info, site, stop

@@ -185,6 +185,7 @@ func runFleet(b *testing.B, database string) *stack.Stack {
 	case s := <-up:
 		return s
 	case err := <-done:
+		done <- nil
 		b.Fatalf("the fleet did not start: %v", err)
 	}
 	return nil

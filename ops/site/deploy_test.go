@@ -83,6 +83,7 @@ func run(t *testing.T, failover ...sites.Failover) *running {
 	select {
 	case r.info = <-up:
 	case err := <-done:
+		done <- nil // for the clean-up, which waits for it
 		t.Fatalf("central: %v", err)
 	}
 	r.fleet = &fleet{t: t, key: key, store: r.info.Store, authority: r.info.Authority, central: join.Central{URL: r.info.EnrolEndpoint}, log: log}
@@ -119,6 +120,7 @@ func (r *running) rackd(s join.Scope) (stop func()) {
 	select {
 	case <-up:
 	case err := <-done:
+		done <- nil
 		r.t.Fatalf("rackd %s: %v", s.Name, err)
 	case <-time.After(20 * time.Second):
 		r.t.Fatalf("rackd %s is not ready; what the bus said: %q", s.Name, r.lines.with("Permissions Violation"))
