@@ -10,7 +10,7 @@ import (
 const (
 	corsExposed = microversion.Header + ", " + microversion.MinHeader + ", " + microversion.MaxHeader +
 		", Openstack-Request-Id, X-Openstack-Request-Id, Location"
-	corsMethods = "GET, PUT, POST, DELETE, PATCH, HEAD"
+	corsMethods = "GET, PUT, POST, DELETE, PATCH"
 	// corsHeaders are those that pages may send: what Ironic lets them, the credentials of
 	// all strategies, and what a stream goes on with.
 	corsHeaders = "Accept, Accept-Language, Content-Type, Cache-Control, Content-Language, Expires, Last-Modified, Pragma, X-Auth-Token, Authorization, " +

@@ -66,8 +66,7 @@ func (s *Server) deleteNodeAllocation(r *Request) (Reply, error) {
 // missing like one that they may not read.
 func (s *Server) nodeAllocated(r *Request) (*store.Node, error) {
 	n, err := s.node(r, r.Param(0))
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound && reads && r.allowed(readNode, nobodys) == nil {
+	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound && r.Method == http.MethodGet && r.allowed(readNode, nobodys) == nil {
 		return nil, wire.Invalid("%s", e.Text)
 	}
 	return n, err

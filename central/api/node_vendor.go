@@ -41,9 +41,6 @@ func (s *Server) listNodeMethods(r *Request) (Reply, error) {
 // "method", its arguments are the body, and for who can send none, the query.
 func (r *Request) vendorCall() (call ask.VendorCall, err error) {
 	call.HTTPMethod = r.Method
-	if r.Method == http.MethodHead {
-		call.HTTPMethod = http.MethodGet
-	}
 	body, err := r.JSON(wire.MaxBody)
 	if err != nil {
 		return call, err

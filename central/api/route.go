@@ -122,6 +122,11 @@ func (r *Route) aloof() bool {
 // Public is the policy of routes that need no authentication.
 const Public = "public"
 
+// heads reports whether the route answers HEAD, too: the documents that everybody may read
+// do, for those who look whether a server is there. Resources are read with GET only, as in
+// Ironic.
+func (r *Route) heads() bool { return r.Method == http.MethodGet && r.Policy == Public }
+
 // public reports whether a path is one that needs no authentication, whatever the method.
 func public(methods map[string]*Route) bool {
 	for _, route := range methods {
@@ -275,9 +280,9 @@ func (r *router) below(parts []string, method string) *Route {
 
 func allow(methods map[string]*Route) string {
 	var names []string
-	for m := range methods {
+	for m, route := range methods {
 		names = append(names, m)
-		if m == http.MethodGet {
+		if route.heads() {
 			names = append(names, http.MethodHead)
 		}
 	}

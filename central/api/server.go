@@ -118,7 +118,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.Set("Content-Length", strconv.Itoa(reply.Long.Size()))
 	}
 	w.WriteHeader(reply.Status)
-	if reply.Long != nil && req.Method != http.MethodHead {
+	if reply.Long != nil {
 		reply.Long.WriteTo(w) // the client is gone when it fails
 	}
 	if reply.Body != nil && req.Method != http.MethodHead {
@@ -233,11 +233,10 @@ func (s *Server) identify(r *Request, methods map[string]*Route) error {
 
 // route finds the route for a request.
 func (s *Server) route(r *Request, parts []string, methods map[string]*Route) (*Route, error) {
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
+	route := methods[r.Method]
+	if get := methods[http.MethodGet]; r.Method == http.MethodHead && get != nil && get.heads() {
+		route = get
 	}
-	route := methods[method]
 	switch {
 	case namesPart(parts):
 		return nil, wire.FrameworkError(http.StatusNotFound, "")

@@ -49,9 +49,6 @@ func (s *Server) serve(r *Request, client context.Context, run func(context.Cont
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // a proxy's
 	r.writer.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return
-	}
 	_ = out.flush.SetReadDeadline(time.Time{}) // the server's bounds reading a request; a recorder of tests has none
 	ctx, cancel := context.WithTimeout(client, streamFor)
 	defer cancel()

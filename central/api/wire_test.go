@@ -32,10 +32,14 @@ func TestWire(t *testing.T) {
 		{"GET", "/v2/nodes", "1.115", 404, "", ""},
 		{"GET", "/v1/nothing", "1.115", 404, "X-Openstack-Ironic-Api-Minimum-Version", "1.1"},
 		// Methods.
-		{"HEAD", "/v1/nodes/n1", "1.115", 200, "Content-Type", "application/json"},
-		{"HEAD", "/v1/nodes/nobody", "1.115", 404, "Content-Type", "application/json"},
-		{"PUT", "/v1/nodes", "1.115", 405, "Allow", "GET, HEAD, POST"},
-		{"TRACE", "/v1/nodes", "1.115", 405, "Allow", "GET, HEAD, POST"},
+		{"HEAD", "/v1/openapi.json", "1.115", 200, "Content-Type", "application/json"},
+		{"HEAD", "/v1/nodes", "1.115", 405, "Allow", "GET, POST"},
+		{"HEAD", "/v1/nodes/n1", "1.115", 405, "Allow", "DELETE, GET, PATCH"},
+		{"HEAD", "/v1/nodes/n1/vendor_passthru", "1.115", 405, "Content-Type", "application/json"},
+		{"HEAD", "/v1/notifications", "1.115", 405, "Allow", "GET"},
+		{"HEAD", "/v1/nothing", "1.115", 404, "Content-Type", "application/json"},
+		{"PUT", "/v1/nodes", "1.115", 405, "Allow", "GET, POST"},
+		{"TRACE", "/v1/nodes", "1.115", 405, "Allow", "GET, POST"},
 		// Versions.
 		{"GET", "/v1/nodes", "1.115", 200, "X-Openstack-Ironic-Api-Version", "1.115"},
 		{"GET", "/v1/nodes", "1.116", 406, "X-Openstack-Ironic-Api-Maximum-Version", "1.115"},
