@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -14,6 +15,9 @@ func (s *Server) base(req *http.Request) string {
 		return strings.TrimRight(s.PublicEndpoint, "/")
 	}
 	scheme, host, prefix := "http", req.Host, ""
+	if here, ok := req.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0
+		host = here.String()
+	}
 	if req.TLS != nil {
 		scheme = "https"
 	}

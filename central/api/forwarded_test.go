@@ -1,10 +1,30 @@
 package api
 
 import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
 )
+
+// Who does not say for whom the request is (HTTP/1.0) gets links to the address that was connected to.
+func TestLinksWithoutAHost(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.server.PublicEndpoint = ""
+	here := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.7:6385"))
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(here)), "GET", "/v1/nodes/n1?fields=uuid", nil)
+	r.Host = ""
+	r.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
+	w := httptest.NewRecorder()
+	b.server.ServeHTTP(w, r)
+	if want := `"href":"http://192.0.2.7:6385/v1/nodes/` + nodeID + `"`; !strings.Contains(w.Body.String(), want) {
+		t.Errorf("answered %s, want %s", w.Body, want)
+	}
+}
 
 // Links begin with what the client has asked its proxy for, if that is one to be believed.
 func TestLinksBehindAProxy(t *testing.T) {

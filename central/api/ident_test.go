@@ -52,6 +52,12 @@ func TestMisnamed(t *testing.T) {
 		refusal{"DELETE", "/v1/inspection_rules/a@b", "1.115", "", 400, schema},
 		refusal{"PATCH", "/v1/inspection_rules/a@b", "1.115", "[]", 400, "Expected UUID for inspection_rule_uuid: a@b"},
 		refusal{"GET", "/v1/portgroups?address=a@b", "1.115", "", 400, "Schema error: 'a@b' is not a 'mac-address'"},
+		// An escaped slash is no end of a name.
+		refusal{"GET", "/v1/nodes/n1%2Fstates", "1.115", "", 400, "Expected UUID or name for node: n1%2Fstates"},
+		refusal{"DELETE", "/v1/nodes%2fn1", "1.115", "", 404, ""},
+		refusal{"PATCH", "/v1/nodes/n1%2F", "1.115", "[]", 400, "Expected UUID or name for node: n1%2F"},
+		refusal{"GET", "/v1/nodes/n%31%2fvifs/vifs", "1.115", "", 400, "Expected UUID or name for node: n1%2fvifs"},
+		refusal{"GET", "/v1/ports/%252F", "1.115", "", 400, "Expected UUID or name for port_ident: %2F"},
 		// Markers.
 		refusal{"GET", "/v1/nodes?marker=a@b", "1.115", "", 400, "Expected UUID for marker: a@b"},
 		refusal{"GET", "/v1/ports?marker=", "1.115", "", 400, "Expected UUID for marker: "},

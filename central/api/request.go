@@ -61,7 +61,7 @@ func (r *Request) Param(i int) string { return r.params[i] }
 
 // listPath is the path of the request below /v1, for "next" links.
 func (r *Request) listPath() string {
-	parts := split(r.URL.Path)
+	parts := pathParts(r.URL)
 	if len(parts) > 0 && parts[0] == "v1" {
 		parts = parts[1:]
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -288,6 +289,23 @@ func allow(methods map[string]*Route) string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
+}
+
+// escapedSlashes keeps escaped slashes escaped when the path around them is unescaped.
+var escapedSlashes = strings.NewReplacer("%2F", "%252F", "%2f", "%252f")
+
+// pathParts cuts a URL's path at its slashes. An escaped slash is not one of them: whoever
+// decides by the path before central does, a proxy, takes it for part of a name, too. It
+// stays escaped, so that no name is found that has it.
+func pathParts(u *url.URL) []string {
+	if u.RawPath == "" { // nothing is escaped that need not be
+		return split(u.Path)
+	}
+	path, err := url.PathUnescape(escapedSlashes.Replace(u.RawPath))
+	if err != nil {
+		path = u.Path // RawPath is not that of Path, says net/url
+	}
+	return split(path)
 }
 
 // split cuts a path at its slashes; a slash at either end does not count.

@@ -147,7 +147,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if err := s.crossSite.Check(r.Request); err != nil {
 		return Reply{}, wire.Errorf(http.StatusForbidden, "A browser sent this request for another site: %v", err)
 	}
-	parts := split(r.URL.Path)
+	parts := pathParts(r.URL)
 	if len(parts) == 0 {
 		return s.top(r, versionErr)
 	}
