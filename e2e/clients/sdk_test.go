@@ -16,10 +16,13 @@ var sdkProgram []byte
 //go:embed cloud.py
 var cloudProgram []byte
 
+//go:embed nova.py
+var novaProgram []byte
+
 // TestOpenStackSDK calls each method of openstacksdk's bare metal proxy, and each of its
-// cloud layer's for bare metal.
+// cloud layer's for bare metal; and repeats what Nova's driver does with it.
 func TestOpenStackSDK(t *testing.T) {
-	for name, program := range map[string][]byte{"sdk.py": sdkProgram, "cloud.py": cloudProgram} {
+	for name, program := range map[string][]byte{"sdk.py": sdkProgram, "cloud.py": cloudProgram, "nova.py": novaProgram} {
 		t.Run(name, func(t *testing.T) {
 			s := debian.New(t)
 			cmd := s.Command(t, "python3", s.Put(t, name, program), fleet(t))
