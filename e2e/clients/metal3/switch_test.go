@@ -30,9 +30,9 @@ func (h *host) whole() map[string]ports.Port {
 // switches that they lead to and how these are to be set; and the ramdisk's network.
 func TestPortsOfSwitches(t *testing.T) {
 	o := newOperator(t)
-	h := o.host(t, "switched", "52:54:00:3a:00:70", fake())
+	h := o.host(t, "switched", "52:54:00:3a:00:80", fake())
 	h.until("register", h.register(false))
-	const second = "52:54:00:3a:00:71"
+	const second = "52:54:00:3a:00:81"
 	link := map[string]any{"switch_id": "00:11:22:33:44:55", "port_id": "Ethernet1/7", "switch_info": "leaf-1"}
 	off := false
 	if _, err := ports.Create(t.Context(), o.client, ports.CreateOpts{NodeUUID: h.node, Address: second, PXEEnabled: &off,
