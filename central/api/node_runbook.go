@@ -60,6 +60,10 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 	if p.Verb.Event != provision.EventClean && p.Verb.Event != provision.EventService {
 		return wire.Invalid("\"runbook\" is only valid when setting target provision state to clean or service")
 	}
+	if p.Verb.Event == provision.EventService && r.Version < serviceRamdiskSince {
+		// Each runbook says whether it needs the ramdisk; Ironic takes that for the argument, true or not.
+		return wire.NotAcceptable("For a service the disable_ramdisk of runbook "+b.Name, serviceRamdiskSince)
+	}
 	steps := slices.Clone(b.Steps)
 	slices.SortStableFunc(steps, func(a, b store.ListedStep) int { return cmp.Compare(a.Rank, b.Rank) })
 	p.Steps = make([]work.Step, len(steps))

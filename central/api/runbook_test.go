@@ -166,6 +166,10 @@ func TestRunningARunbook(t *testing.T) {
 	b.want(204, "PUT", "/v1/nodes/n1/traits/CUSTOM_C", "1.92", "")
 	run("1.112")
 	run("1.111") // for older requests the name counts
+	b.move("n1", provision.Active, provision.NoState, nil)
+	const service = `{"target":"service","runbook":"CUSTOM_WASH"}`
+	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.107", service, 406, "1.108"})
+	b.want(202, "PUT", path, "1.108", service)
 	b.move("n1", provision.Manageable, provision.NoState, nil)
 	b.want(204, "PUT", "/v1/nodes/n1/traits", "1.115", `{"traits":["CUSTOM_B"]}`)
 	b.refuse([]string{"/v1/nodes/n1"}, refusal{"PUT", path, "1.111", clean, 400, "has not been approved"})
