@@ -14,24 +14,25 @@ import (
 // historyTable is every field of an entry of a node's history.
 var historyTable = fields.New("history entry",
 	fields.Text("uuid", 78, func(h *store.HistoryEntry) *string { return &h.UUID }).List().Sort(), // grows with the time
-	fields.Text("conductor", 78, func(h *store.HistoryEntry) *string { return &h.Conductor }),
+	fields.Text("conductor", 78, func(h *store.HistoryEntry) *string { return &h.Conductor }).Sort(),
 	fields.Time("created_at", 78, func(h *store.HistoryEntry) time.Time { return h.CreatedAt }).List().Sort(),
-	fields.Text("event", 78, func(h *store.HistoryEntry) *string { return &h.Event }).List(),
-	fields.Computed("duration_seconds", 115, duration),
-	fields.Text("event_type", 78, func(h *store.HistoryEntry) *string { return &h.EventType }),
-	fields.Text("project", 113, func(h *store.HistoryEntry) *string { return &h.Project }),
-	fields.Text("severity", 78, func(h *store.HistoryEntry) *string { return &h.Severity }).List(),
-	fields.Text("state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.State) }),
-	fields.Text("target_provision_state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.Target) }),
-	fields.Text("user", 78, func(h *store.HistoryEntry) *string { return &h.User }),
+	fields.Text("event", 78, func(h *store.HistoryEntry) *string { return &h.Event }).List().Sort(),
+	fields.Computed("duration_seconds", 115, duration).Sort(),
+	fields.Text("event_type", 78, func(h *store.HistoryEntry) *string { return &h.EventType }).Sort(),
+	fields.Text("project", 113, func(h *store.HistoryEntry) *string { return &h.Project }).Sort(),
+	fields.Text("severity", 78, func(h *store.HistoryEntry) *string { return &h.Severity }).List().Sort(),
+	fields.Text("state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.State) }).Sort(),
+	fields.Text("target_provision_state", 115, func(h *store.HistoryEntry) *string { return (*string)(&h.Target) }).Sort(),
+	fields.Text("user", 78, func(h *store.HistoryEntry) *string { return &h.User }).Sort(),
 ).Order("uuid", "created_at", "severity", "event_type", "event", "conductor", "user", "project", "state", "target_provision_state", "duration_seconds")
 
-// duration is how long what came before the entry took, null where nobody measured.
+// duration is how many whole seconds, as in Ironic, what came before the entry took, null
+// where nobody measured.
 func duration(h *store.HistoryEntry) any {
 	if h.Seconds == 0 {
 		return nil
 	}
-	return h.Seconds
+	return int64(h.Seconds)
 }
 
 // maxShortEvent bounds the text of an entry in a list that does not ask for details.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,9 +196,19 @@ func TestHistoryFields(t *testing.T) {
 		{404, "GET", path + "/x", "1.78", ""},
 		{404, "GET", path + "?marker=" + nobodyID, "1.78", ""},
 		{400, "GET", path + "?limit=0", "1.78", ""},
-		{400, "GET", path + "?sort_key=event", "1.78", ""},
+		{400, "GET", path + "?sort_key=links", "1.78", ""},
+		{406, "GET", path + "?sort_key=state", "1.114", ""},
 		{405, "POST", path, "1.78", `{}`},
 	})
+	if err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return tx.AppendHistory(ctx, &store.HistoryEntry{Node: nodeID, Severity: "ERROR", Event: "long", Seconds: 61.9})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	page := b.want(200, "GET", path+"?detail=true&sort_key=severity&limit=1", "1.115", "").object(t)["history"].([]any)[0].(map[string]any)
+	if page["event"] != "long" || page["duration_seconds"] != 61.0 {
+		t.Errorf("the first by severity is %v, want the error, with whole seconds", page)
+	}
 }
 
 // TestNodeRefusals holds what speaks against creating and changing a node, besides its

@@ -72,7 +72,8 @@ func TestInterfacesBesideAnInspection(t *testing.T) {
 	if got := b.want(200, "PATCH", node, "1.115", change("raid", "no-raid")).object(t)["raid_interface"]; got != "no-raid" {
 		t.Errorf("raid_interface %v", got)
 	}
-	b.refuse([]string{node}, refusal{"PATCH", node, "1.115", change("inspect", "no-inspect"), 409, "is locked by host"})
+	b.refuse([]string{node}, refusal{"PATCH", node, "1.115", change("inspect", "no-inspect"), 409, "is locked by host"},
+		refusal{"PATCH", node, "1.115", `[{"op":"replace","path":"/conductor_group","value":"west"}]`, 400, "No valid host"}) // nobody serves it
 }
 
 // TestNobodyHoldsWhatWaits holds that a node whose work waits shows no reservation, refuses

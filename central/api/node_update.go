@@ -164,7 +164,7 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	if err := checkGroup(n); err != nil {
 		return err
 	}
-	if before.Driver != n.Driver { // one that nobody has is said to be wrong whatever the node does
+	if before.Driver != n.Driver || before.ConductorGroup != n.ConductorGroup { // one that nobody serves is said to be wrong whatever the node does
 		if _, err := s.dispatch.Owner(n, http.StatusBadRequest); err != nil {
 			return err
 		}

@@ -109,6 +109,10 @@ func enter(n *store.Node, e *work.Event) {
 }
 
 func end(n *store.Node, e *work.Event, fx *effects) {
+	told := *e
+	if e.Error != "" { // the history has the state in which work failed, as Ironic's does
+		told.State, told.Target = n.ProvisionState, n.TargetProvisionState
+	}
 	enter(n, e)
 	n.ObservedStep, n.ObservedStepInfo = "", ""
 	n.PowerObservedGeneration = e.Generation
@@ -139,7 +143,7 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 			kind = store.FailureType(e.State)
 		}
 	}
-	fx.add(e, severity, kind, text)
+	fx.add(&told, severity, kind, text)
 }
 
 // errand takes in what became of a request that was carried out beside the flow.

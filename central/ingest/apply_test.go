@@ -69,7 +69,7 @@ func TestEndOfWork(t *testing.T) {
 	if len(fx.ended) != 1 || fx.ended[0].ID != "w" || fx.ended[0].Error != "checksum differs" || !fx.dirty["n"] {
 		t.Errorf("effects %+v", fx)
 	}
-	if h := fx.history[0]; h.Severity != "ERROR" || h.EventType != "deploying" {
+	if h := fx.history[0]; h.Severity != "ERROR" || h.EventType != "deploying" || h.State != provision.Deploying || h.Target != provision.Active {
 		t.Errorf("history %+v", fx.history[0])
 	}
 	if why := apply(n, event(work.PhaseEntered, 1, 2), fx); why != closedWork {

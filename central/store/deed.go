@@ -121,8 +121,12 @@ func init() {
 }
 
 // Story returns a page of a node's history together with what requests have changed of it,
-// oldest first unless Desc. A marker that is in neither is ErrNotFound.
+// oldest first unless Desc or by the field that SortKey names. A marker that is in neither
+// is ErrNotFound.
 func (s *Store) Story(ctx context.Context, node string, p Page) ([]*HistoryEntry, error) {
+	if order := storyOrders[p.SortKey]; order != nil {
+		return s.storyBy(ctx, node, p, order)
+	}
 	var marker *instant
 	if p.Marker != "" {
 		at, err := s.instantOf(ctx, node, p.Marker)

@@ -24,7 +24,7 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 		if n.WorkID != u.ID || n.Generation != u.Generation || n.ProvisionState != u.State || !n.ProvisionUpdatedAt.Equal(u.Since) {
 			return nil
 		}
-		text := w.explain(n, orphaned)
+		text, state, target := w.explain(n, orphaned), n.ProvisionState, n.TargetProvisionState
 		fail(n, text, w.Now())
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
@@ -33,7 +33,7 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 			return err
 		}
 		err = tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, CreatedAt: w.Now().UTC(), Severity: "ERROR", EventType: store.FailureType(n.ProvisionState),
-			Event: text, Conductor: n.Reservation, Work: u.ID})
+			Event: text, Conductor: n.Reservation, Work: u.ID, State: state, Target: target})
 		if err != nil {
 			return err
 		}

@@ -76,6 +76,28 @@ func story(t *testing.T, s *store.Store) {
 			}
 		}
 	}
+	for _, desc := range []bool{false, true} {
+		var got []string
+		for page := (store.Page{Limit: 3, Desc: desc, SortKey: "event_type"}); ; {
+			list, err := s.Story(t.Context(), n.UUID, page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range list {
+				got = append(got, name(h))
+				page.Marker = h.UUID
+			}
+			if len(list) < page.Limit {
+				break
+			}
+		}
+		if desc {
+			slices.Reverse(got)
+		}
+		if want := []string{"zero", "two", "two, late", "four", "port:create", "set_maintenance", "traits:set", "update"}; !slices.Equal(got, want) {
+			t.Errorf("by event_type, descending %t: %s", desc, strings.Join(got, ", "))
+		}
+	}
 	h, err := s.StoryEntry(t.Context(), n.UUID, id(1, 1))
 	if err != nil || h.User != "k" || h.Project != "p" || h.Severity != "INFO" || h.Event != "update by PATCH v1/x" || !h.CreatedAt.Equal(at) {
 		t.Errorf("what was done: %+v, %v", h, err)
@@ -84,8 +106,10 @@ func story(t *testing.T, s *store.Store) {
 		if _, err := s.StoryEntry(t.Context(), n.UUID, hidden); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("entry %s: %v, want ErrNotFound", hidden, err)
 		}
-		if _, err := s.Story(t.Context(), n.UUID, store.Page{Marker: hidden}); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("marker %s: %v, want ErrNotFound", hidden, err)
+		for _, key := range []string{"", "severity"} {
+			if _, err := s.Story(t.Context(), n.UUID, store.Page{Marker: hidden, SortKey: key}); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("marker %s by %q: %v, want ErrNotFound", hidden, key, err)
+			}
 		}
 	}
 }
