@@ -3,24 +3,29 @@ package clients
 import (
 	"encoding/base64"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/allocations"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/conductors"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 )
 
-// TestTerraform makes the requests of Terraform's provider for Ironic, whose resources
-// are nodes, ports, allocations and deployments: at the oldest version that it has for a
-// default, whose config drives are images, and at one that takes them as JSON.
+// TestTerraform makes the requests of Terraform's providers for Ironic, whose resources
+// are nodes, ports, allocations and deployments: at the oldest version that one has for a
+// default, whose config drives are images, at one that takes them as JSON, and at the newer
+// provider's, which reads what inspection found, too.
 func TestTerraform(t *testing.T) {
 	endpoint := fleet(t)
+	asJSON := nodes.ConfigDrive{UserData: "{}", NetworkData: map[string]any{}, MetaData: map[string]any{"name": "master-0"}}
 	for version, drive := range map[string]any{
 		"1.52": base64.StdEncoding.EncodeToString([]byte("a compressed image")),
-		"1.60": nodes.ConfigDrive{UserData: "{}", NetworkData: map[string]any{}, MetaData: map[string]any{"name": "master-0"}},
+		"1.60": asJSON,
+		"1.99": asJSON,
 	} {
 		client, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: endpoint + "/v1"})
 		if err != nil {
@@ -29,6 +34,10 @@ func TestTerraform(t *testing.T) {
 		client.Microversion = version
 		g := &gopher{T: t, ctx: t.Context(), client: client}
 		g.terraformNode()
+		if version == "1.99" {
+			g.introspection()
+		}
+		g.noAllocation()
 		g.deployment(drive)
 		g.destroy()
 	}
@@ -60,6 +69,33 @@ func (g *gopher) terraformNode() {
 		g.Errorf("a clean without steps: %v", err)
 	}
 	g.provision(nodes.TargetProvide, nodes.Available)
+}
+
+// introspection is the newer provider's check that the API is up, and its data source of the same name.
+func (g *gopher) introspection() {
+	for _, c := range pages(g, conductors.List(g.client, conductors.ListOpts{Detail: true}), conductors.ExtractConductors) {
+		if !c.Alive || len(c.Drivers) == 0 {
+			g.Errorf("conductor %+v", c)
+		}
+	}
+	found := value(nodes.GetInventory(g.ctx, g.client, g.node).Extract())(g).Inventory
+	if found.CPU.Count == 0 || found.Memory.PhysicalMb == 0 || len(found.Disks) == 0 || len(found.Interfaces) != 1 || found.Interfaces[0].MACAddress != "52:54:00:00:0f:01" {
+		g.Errorf("inventory %+v", found)
+	}
+}
+
+// noAllocation is ironic_allocation_v1 when no node suits: the provider tells why and takes the allocation away.
+func (g *gopher) noAllocation() {
+	a := value(allocations.Create(g.ctx, g.client, allocations.CreateOpts{Name: "worker-0", ResourceClass: "nobody-has-it"}).Extract())(g)
+	for end := time.Now().Add(20 * time.Second); a.State != string(allocations.Error); a = value(allocations.Get(g.ctx, g.client, a.UUID).Extract())(g) {
+		if a.State == string(allocations.Active) || time.Now().After(end) {
+			g.Fatalf("allocation %+v", a)
+		}
+	}
+	if !strings.Contains(a.LastError, "nobody-has-it") || a.NodeUUID != "" {
+		g.Errorf("allocation %+v", a)
+	}
+	g.must(allocations.Delete(g.ctx, g.client, a.UUID).ExtractErr())
 }
 
 // deployment is the resources ironic_allocation_v1 and ironic_deployment.
