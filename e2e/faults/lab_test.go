@@ -166,7 +166,7 @@ func (l *lab) enrol(ctx context.Context) error {
 		for i, m := range machines {
 			e, group := m.Enrolment, s.GroupOf(i)
 			known := operators.Machine{Name: e.Name, Group: group, Driver: e.Driver, DriverInfo: e.DriverInfo, Properties: e.Properties,
-				MACs: e.MACs, Clean: i%2 == 0}
+				Interfaces: map[string]string{"inspect_interface": e.Interfaces["inspect"]}, MACs: e.MACs, Clean: i%2 == 0}
 			l.machines = append(l.machines, known)
 			id, err := l.ops.Enrol(ctx, known)
 			if err != nil {

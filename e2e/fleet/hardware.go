@@ -13,9 +13,11 @@ const (
 	diskBytes = 960 << 30
 )
 
-// Enrolment is what an operator tells Ironic's API about the machine.
+// Enrolment is what an operator tells Ironic's API about the machine. Its agent inspects it: its
+// BMC knows nothing of hardware.
 func (f *Fleet) Enrolment(m *Member) operator.Machine {
 	return operator.Machine{Name: m.Name, Driver: "redfish", MACs: []string{m.MAC}, Properties: map[string]any{"capabilities": "boot_mode:uefi"},
+		Interfaces: map[string]string{"inspect": "agent"},
 		DriverInfo: map[string]any{"redfish_address": m.bmcURL, "redfish_username": f.cfg.User, "redfish_password": f.cfg.Password, "redfish_verify_ca": false}}
 }
 

@@ -97,7 +97,7 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 		"management": {{Name: "redfish", Impl: bmc}},
 		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.Interface{}}},
 		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
-		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, {Name: "redfish", Impl: redfish.Inspection{Driver: bmc}}, no("inspect")},
+		"inspect":    {{Name: "redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":       {no("bios")},
 		"console":    {no("console")},
 		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc}}, no("firmware")},

@@ -20,7 +20,7 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 	}()
 	have := s.Describe()
 	for name, first := range map[string]map[string]string{
-		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "network": "flat", "rescue": "no-rescue"},
+		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "redfish", "network": "flat", "rescue": "no-rescue"},
 		"fake-hardware": {"power": "fake", "vendor": "fake", "network": "flat", "storage": "noop"},
 	} {
 		for _, kind := range node.InterfaceKinds {
@@ -34,8 +34,8 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if inspect := have["redfish"]["inspect"]; !slices.Contains(inspect, "redfish") {
-		t.Errorf("redfish has the inspect interfaces %v, and not redfish's", inspect)
+	if inspect := have["redfish"]["inspect"]; !slices.Contains(inspect, "agent") {
+		t.Errorf("redfish has the inspect interfaces %v, and not the agent's", inspect)
 	}
 	if p, err := s.Properties("redfish"); err != nil || p["redfish_address"] == "" {
 		t.Errorf("properties of redfish: %v, %v", p, err)

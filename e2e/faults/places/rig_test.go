@@ -262,7 +262,8 @@ func (r *rig) enrol(t *testing.T, group string, way []request) string {
 	var macs []string
 	if r.machines != nil {
 		e := r.machines.Enrolment(r.machines.Members[r.used.Add(1)-1])
-		body, macs = map[string]any{"driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "name": e.Name}, e.MACs
+		body, macs = map[string]any{"driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "name": e.Name,
+			"inspect_interface": e.Interfaces["inspect"]}, e.MACs
 	}
 	body["conductor_group"], body["automated_clean"] = group, true
 	body["instance_info"] = map[string]any{"image_source": r.image.URL, "image_checksum": r.image.SHA256, "image_disk_format": "raw"}
