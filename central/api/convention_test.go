@@ -310,6 +310,11 @@ func TestRefusals(t *testing.T) {
 		{"PUT", n + "/management/boot_device", "1.115", `{"boot_device":"tape"}`, 400, "tape"},
 		{"PUT", n + "/maintenance", "1.115", `{"reason":5}`, 400, "reason"},
 		{"PUT", n + "/traits", "1.115", `{"traits":["bad"]}`, 400, "CUSTOM_"},
+		{"PUT", n + "/traits", "1.115", `[]`, 400, "Schema error for body: [] is not of type 'object'"},
+		{"PUT", n + "/traits", "1.115", `null`, 400, "or all node traits may be replaced via PUT"},
+		{"PUT", n + "/traits/CUSTOM_A", "1.115", `{"traits":[]}`, 400, "A single node trait may be added via PUT"},
+		{"PUT", n + "/traits/CUSTOM_A", "1.115", `{"a":1}`, 400, "Schema error for body: Additional properties are not allowed ('a' was unexpected)"},
+		{"PUT", "/v1/nodes/nobody/traits", "1.115", `{}`, 404, "Node nobody could not be found"},
 		{"PUT", n + "/traits/bad", "1.115", ``, 400, "CUSTOM_"},
 		{"DELETE", n + "/traits/CUSTOM_NOPE", "1.115", ``, 404, "CUSTOM_NOPE"},
 	}

@@ -46,21 +46,38 @@ func (s *Server) replaceTraits(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changeTraits(r, func(*store.Node) ([]string, error) { return traits, nil })
+	return s.changeTraits(r, func(*store.Node) ([]string, error) {
+		if traits == nil {
+			return nil, eitherTraits("node")
+		}
+		return traits, nil
+	})
 }
 
-// readTraits reads the body of a request that replaces all traits; one too many is kept,
-// for whoever bounds them.
+// eitherTraits refuses a body that says all traits where the path names one, and one that
+// says nothing where it does not: of is whose traits they are. Ironic says so only of what is
+// there.
+func eitherTraits(of string) error {
+	return wire.Invalid("A single %[1]s trait may be added via PUT /v1/%[1]ss/<%[1]s identifier>/traits/<trait> with no body, or all %[1]s traits may be "+
+		"replaced via PUT /v1/%[1]ss/<%[1]s identifier>/traits with the list of traits specified in the request body.", of)
+}
+
+// readTraits reads the traits of a body, nil when it says nothing; one too many is kept, for
+// whoever bounds them.
 func readTraits(r *Request) ([]string, error) {
-	body, err := r.Object()
+	said, err := r.JSON(wire.MaxBody)
 	if err != nil {
 		return nil, err
+	}
+	body, isObject := said.(map[string]any)
+	if said != nil && !isObject {
+		return nil, wire.Invalid("Schema error for body: %s is not of type 'object'", wire.Repr(said))
 	}
 	if err := onlyOf("body", body, "traits"); err != nil {
 		return nil, err
 	}
 	if _, given := body["traits"]; !given {
-		return nil, wire.Invalid("Schema error for body: 'traits' is a required property")
+		return nil, nil
 	}
 	list, isList := body["traits"].([]any)
 	if !isList {
@@ -93,13 +110,15 @@ func (s *Server) addTrait(r *Request) (Reply, error) {
 	if err := checkTrait(name); err != nil {
 		return Reply{}, wire.Invalid("Schema error for trait: %v", err)
 	}
-	if body, err := r.JSON(wire.MaxBody); err != nil {
+	all, err := readTraits(r)
+	if err != nil {
 		return Reply{}, err
-	} else if empty, isObject := body.(map[string]any); body != nil && !(isObject && len(empty) == 0) {
-		return Reply{}, wire.Invalid("No body should be provided when adding a trait")
 	}
 	reply, err := s.changeTraits(r, func(n *store.Node) ([]string, error) {
-		if slices.Contains(n.Traits, name) {
+		switch {
+		case all != nil:
+			return nil, eitherTraits("node")
+		case slices.Contains(n.Traits, name):
 			return n.Traits, nil
 		}
 		return append(slices.Clone(n.Traits), name), nil

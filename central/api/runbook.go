@@ -114,32 +114,20 @@ func (s *Server) listRunbookTraits(r *Request) (Reply, error) {
 }
 
 func (s *Server) replaceRunbookTraits(r *Request) (Reply, error) {
-	if err := s.runbookThere(r); err != nil {
-		return Reply{}, err
-	}
 	traits, err := readTraits(r)
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changeRunbookTraits(r, func([]string) []string { return traits })
-}
-
-// runbookThere says whether there is what the path names, which clients hear before what
-// is wrong with their bodies.
-func (s *Server) runbookThere(r *Request) error {
-	c := s.runbookCollection()
-	ident, err := c.named(r)
-	if err != nil {
-		return err
-	}
-	if _, err := c.find(r.Context(), ident); err != nil {
-		return c.missing(ident, err)
-	}
-	return nil
+	return s.changeRunbookTraits(r, func([]string) ([]string, error) {
+		if traits == nil {
+			return nil, eitherTraits("runbook")
+		}
+		return traits, nil
+	})
 }
 
 func (s *Server) clearRunbookTraits(r *Request) (Reply, error) {
-	return s.changeRunbookTraits(r, func([]string) []string { return nil })
+	return s.changeRunbookTraits(r, func([]string) ([]string, error) { return nil, nil })
 }
 
 func (s *Server) addRunbookTrait(r *Request) (Reply, error) {
@@ -147,32 +135,29 @@ func (s *Server) addRunbookTrait(r *Request) (Reply, error) {
 	if err := checkTrait(name); err != nil {
 		return Reply{}, wire.Invalid("Schema error for trait: %v", err)
 	}
-	if err := s.runbookThere(r); err != nil {
+	all, err := readTraits(r)
+	if err != nil {
 		return Reply{}, err
 	}
-	if body, err := r.JSON(wire.MaxBody); err != nil || !saysNothing(body) {
-		return Reply{}, wire.Invalid("No body should be provided when adding a trait")
-	}
-	reply, err := s.changeRunbookTraits(r, func(old []string) []string { return append(slices.Clone(old), name) })
+	reply, err := s.changeRunbookTraits(r, func(old []string) ([]string, error) {
+		if all != nil {
+			return nil, eitherTraits("runbook")
+		}
+		return append(slices.Clone(old), name), nil
+	})
 	reply.Location = r.Base + "/v1/runbooks/" + r.Param(0) + "/traits/" + name
 	return reply, err
 }
 
-// saysNothing reports whether a body could as well be left out.
-func saysNothing(body any) bool {
-	object, isObject := body.(map[string]any)
-	return body == nil || isObject && len(object) == 0
-}
-
 // removeRunbookTrait takes a trait away; one that is not there is as good as gone.
 func (s *Server) removeRunbookTrait(r *Request) (Reply, error) {
-	return s.changeRunbookTraits(r, func(old []string) []string {
-		return slices.DeleteFunc(slices.Clone(old), func(t string) bool { return t == r.Param(1) })
+	return s.changeRunbookTraits(r, func(old []string) ([]string, error) {
+		return slices.DeleteFunc(slices.Clone(old), func(t string) bool { return t == r.Param(1) }), nil
 	})
 }
 
 // changeRunbookTraits replaces a runbook's traits by what change makes of them.
-func (s *Server) changeRunbookTraits(r *Request, change func(old []string) []string) (Reply, error) {
+func (s *Server) changeRunbookTraits(r *Request, change func(old []string) ([]string, error)) (Reply, error) {
 	if err := r.noArguments(); err != nil {
 		return Reply{}, err
 	}
@@ -186,7 +171,9 @@ func (s *Server) changeRunbookTraits(r *Request, change func(old []string) []str
 		if err != nil {
 			return c.missing(ident, err)
 		}
-		b.Traits = change(b.Traits)
+		if b.Traits, err = change(b.Traits); err != nil {
+			return err
+		}
 		slices.Sort(b.Traits)
 		b.Traits = slices.Compact(b.Traits)
 		return tx.UpdateRunbook(ctx, b)
