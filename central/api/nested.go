@@ -51,6 +51,28 @@ var unborn = map[string]microversion.Version{"volume": volumesSince}
 // the version that brought them. Of others only the methods are refused.
 var unbornParts = []string{"portgroups", "vifs", "bios", "allocation", "history", "inventory", "children", "firmware", "vmedia", "traits"}
 
+// idents are the names of what routes' paths end with, where those are not the word in the
+// path with "_ident": what has no name is told by its UUID.
+var idents = map[string]string{
+	"chassis/{chassis}":                              "chassis_uuid",
+	"inspection_rules/{rule}":                        "inspection_rule_uuid",
+	"volume/connectors/{volume}":                     "connector_uuid",
+	"volume/targets/{volume}":                        "target_uuid",
+	"nodes/{node}/vifs/{vif}":                        "vif_id",
+	"nodes/{node}/management/indicators/{indicator}": "indicator",
+}
+
+// named is what the last part of the route's path is called.
+func (r *Route) named() string {
+	if name := idents[r.Path]; name != "" {
+		return name
+	}
+	if r.Method == http.MethodDelete && r.Path == "ports/{port}" { // which a port's name does not do for
+		return "port_uuid"
+	}
+	return strings.Trim(r.Path[strings.LastIndex(r.Path, "/")+1:], "{}") + "_ident"
+}
+
 // astray is the answer to a request for whose method and path there is no route; methods
 // are those that the path has. Ironic looks at a request's arguments before it finds that
 // nobody takes them, so that some are told of those.
@@ -74,7 +96,7 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 		if late := of.late(v); late != nil && of.Late == http.StatusMethodNotAllowed {
 			return late
 		}
-		return wire.Invalid("Missing mandatory parameter: %s_ident", strings.Trim(of.Path[strings.LastIndex(of.Path, "/")+1:], "{}"))
+		return wire.Invalid("Missing mandatory parameter: %s", of.named())
 	}
 	strange := len(methods) == 0 && ofNode && s.router.root.literal["nodes"].param.literal[parts[2]] == nil
 	switch above, _ := s.router.find(parts[:last]); {
