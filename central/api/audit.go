@@ -37,7 +37,7 @@ var auditArguments = []string{"object", "node", "user", "action", "result", "req
 
 // auditRecords is ours: Ironic writes its audit to a message bus.
 func (s *Server) auditRecords() Resource {
-	return Resource{Routes: []Route{{Method: http.MethodGet, Path: "audit", Policy: "ironyard:audit:get", Handle: s.listAudit}}}
+	return Resource{Routes: []Route{{Method: http.MethodGet, Path: "audit", Summary: "List who did what to which object, and with which result", Policy: "ironyard:audit:get", Handle: s.listAudit}}}
 }
 
 // listAudit answers a page of the audit, newest first unless sort_dir says otherwise.

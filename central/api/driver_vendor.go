@@ -18,13 +18,13 @@ const ipxeConfig = "ipxe_config"
 func (s *Server) driverVendor() Resource {
 	const path, policy = "drivers/{driver}/vendor_passthru", "baremetal:driver:vendor_passthru"
 	routes := []Route{
-		{Method: http.MethodGet, Path: path + "/methods", Policy: policy, Handle: s.listDriverMethods},
+		{Method: http.MethodGet, Path: path + "/methods", Summary: "List the vendor methods of a driver", Policy: policy, Handle: s.listDriverMethods},
 		// Firmware has no credentials.
-		{Method: http.MethodGet, Path: path + "/" + ipxeConfig, Policy: Public, Handle: s.bootScript},
+		{Method: http.MethodGet, Path: path + "/" + ipxeConfig, Summary: "Show the boot script of a machine", Policy: Public, Handle: s.bootScript},
 	}
 	for _, verb := range vendorVerbs {
-		routes = append(routes, Route{Method: verb, Path: path, Policy: policy, Handle: s.callDriverMethod, Success: http.StatusOK},
-			Route{Method: verb, Path: path + "/{method}", Policy: policy, Handle: s.callDriverMethod, Success: http.StatusOK})
+		routes = append(routes, Route{Method: verb, Path: path, Summary: "Call the vendor method of a driver that an argument names", Policy: policy, Handle: s.callDriverMethod, Success: http.StatusOK},
+			Route{Method: verb, Path: path + "/{method}", Summary: "Call a vendor method of a driver", Policy: policy, Handle: s.callDriverMethod, Success: http.StatusOK})
 	}
 	return Resource{Routes: routes}
 }

@@ -131,7 +131,7 @@ func (s *Server) inspectionRules() Resource {
 	return Resource{Name: all, Since: inspectionRulesSince, Routes: []Route{
 		{Method: http.MethodGet, Path: all, Policy: "baremetal:inspection_rule:get", Handle: c.list},
 		{Method: http.MethodPost, Path: all, Late: late, Policy: "baremetal:inspection_rule:create", Handle: c.create},
-		{Method: http.MethodDelete, Path: all, Late: late, Policy: "baremetal:inspection_rule:delete", Handle: s.deleteInspectionRules},
+		{Method: http.MethodDelete, Path: all, Summary: "Delete all inspection rules", Late: late, Policy: "baremetal:inspection_rule:delete", Handle: s.deleteInspectionRules},
 		{Method: http.MethodGet, Path: one, Policy: "baremetal:inspection_rule:get", Handle: c.show},
 		{Method: http.MethodPatch, Path: one, Late: late, Policy: "baremetal:inspection_rule:update", Handle: c.change},
 		{Method: http.MethodDelete, Path: one, Late: late, Policy: "baremetal:inspection_rule:delete", Handle: c.delete},

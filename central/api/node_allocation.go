@@ -15,8 +15,8 @@ import (
 func (s *Server) nodeAllocation() Resource {
 	const path = "nodes/{node}/allocation"
 	return Resource{Since: allocationsSince, Routes: []Route{
-		{Method: http.MethodGet, Path: path, Policy: "baremetal:allocation:get", Handle: s.showNodeAllocation},
-		{Method: http.MethodDelete, Path: path, Policy: "baremetal:allocation:delete", Handle: s.deleteNodeAllocation},
+		{Method: http.MethodGet, Path: path, Summary: "Show the allocation of a node", Policy: "baremetal:allocation:get", Handle: s.showNodeAllocation},
+		{Method: http.MethodDelete, Path: path, Summary: "Delete the allocation of a node", Policy: "baremetal:allocation:delete", Handle: s.deleteNodeAllocation},
 	}}
 }
 

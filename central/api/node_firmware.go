@@ -44,7 +44,7 @@ var firmwareTable = fields.New("firmware component",
 
 func (s *Server) nodeFirmware() Resource {
 	return Resource{Since: firmwareSince, Routes: []Route{{Method: http.MethodGet, Path: "nodes/{node}/firmware",
-		Policy: "baremetal:node:firmware:get", Handle: s.listFirmware}}}
+		Summary: "List the components of a machine that have firmware", Policy: "baremetal:node:firmware:get", Handle: s.listFirmware}}}
 }
 
 func (s *Server) listFirmware(r *Request) (Reply, error) {

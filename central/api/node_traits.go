@@ -23,10 +23,10 @@ func (s *Server) nodeTraits() Resource {
 	const late = http.StatusMethodNotAllowed
 	return Resource{Since: 37, Routes: []Route{
 		{Method: http.MethodGet, Path: all, Late: http.StatusNotAcceptable, Policy: "baremetal:node:traits:list", Handle: s.listTraits},
-		{Method: http.MethodPut, Path: all, Late: late, Policy: set, Handle: s.replaceTraits},
-		{Method: http.MethodDelete, Path: all, Policy: clear, Handle: s.clearTraits},
-		{Method: http.MethodPut, Path: one, Late: late, Policy: set, Handle: s.addTrait},
-		{Method: http.MethodDelete, Path: one, Policy: clear, Handle: s.removeTrait},
+		{Method: http.MethodPut, Path: all, Summary: "Replace the traits of a node", Late: late, Policy: set, Handle: s.replaceTraits},
+		{Method: http.MethodDelete, Path: all, Summary: "Remove all traits of a node", Policy: clear, Handle: s.clearTraits},
+		{Method: http.MethodPut, Path: one, Summary: "Add a trait to a node", Late: late, Policy: set, Handle: s.addTrait},
+		{Method: http.MethodDelete, Path: one, Summary: "Remove a trait from a node", Policy: clear, Handle: s.removeTrait},
 	}}
 }
 

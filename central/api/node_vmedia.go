@@ -17,10 +17,10 @@ import (
 func (s *Server) nodeMedia() Resource {
 	const path = "nodes/{node}/vmedia"
 	return Resource{Since: 89, Routes: []Route{
-		{Method: http.MethodGet, Path: path, Since: 93, Policy: "baremetal:node:vmedia:get", Handle: s.listMedia},
-		{Method: http.MethodPost, Path: path, Policy: "baremetal:node:vmedia:attach", Handle: s.attachMedia, Success: http.StatusNoContent},
-		{Method: http.MethodDelete, Path: path, Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
-		{Method: http.MethodDelete, Path: path + "/{device_types}", Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
+		{Method: http.MethodGet, Path: path, Summary: "List the virtual media of a machine", Since: 93, Policy: "baremetal:node:vmedia:get", Handle: s.listMedia},
+		{Method: http.MethodPost, Path: path, Summary: "Put an image into a virtual drive of a machine", Policy: "baremetal:node:vmedia:attach", Handle: s.attachMedia, Success: http.StatusNoContent},
+		{Method: http.MethodDelete, Path: path, Summary: "Take images out of the virtual drives of a machine", Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
+		{Method: http.MethodDelete, Path: path + "/{device_types}", Summary: "Take the image out of a virtual drive of a machine", Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
 	}}
 }
 

@@ -26,7 +26,7 @@ type Notification struct {
 
 // notifications is ours: Ironic sends its notifications to a message bus.
 func (s *Server) notifications() Resource {
-	return Resource{Routes: []Route{{Method: http.MethodGet, Path: "notifications", Policy: "ironyard:notification:get", Handle: s.streamNotifications}}}
+	return Resource{Routes: []Route{{Method: http.MethodGet, Path: "notifications", Summary: "Follow what happens", Policy: "ironyard:notification:get", Handle: s.streamNotifications}}}
 }
 
 // notificationFilter is which of them somebody wants.

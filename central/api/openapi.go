@@ -17,8 +17,8 @@ import (
 func (s *Server) openAPI() Resource {
 	show := func(*Request) (Reply, error) { return ok(s.document) }
 	return Resource{Routes: []Route{
-		{Method: http.MethodGet, Path: "openapi.json", Policy: Public, Handle: show},
-		{Method: http.MethodGet, Path: "openapi", Policy: Public, Handle: show}, // what older versions make of it
+		{Method: http.MethodGet, Path: "openapi.json", Summary: "Show this description", Policy: Public, Handle: show},
+		{Method: http.MethodGet, Path: "openapi", Summary: "Show this description", Policy: Public, Handle: show}, // what older versions make of it
 	}}
 }
 
@@ -85,7 +85,7 @@ func shape(route *Route) (name string, list bool) {
 
 // describe builds the OpenAPI document.
 func (s *Server) describe(resources []Resource) []byte {
-	paths := map[string]document{}
+	paths, creates := map[string]document{}, map[string]bool{}
 	for _, resource := range resources {
 		for i := range resource.Routes {
 			route := resource.Routes[i]
@@ -95,19 +95,27 @@ func (s *Server) describe(resources []Resource) []byte {
 				paths[path] = document{}
 			}
 			paths[path][strings.ToLower(route.Method)] = s.operation(&route)
+			if name, list := shape(&route); list && route.Method == http.MethodPost {
+				creates[name] = true
+			}
 		}
 	}
 	schemas := document{"Error": errorSchema, "Patch": patchSchema, "Links": document{"type": "array", "items": document{"type": "object"}}}
 	for name, table := range described {
-		schemas[name], schemas[name+".create"] = itemSchema(table.Describe()), bodySchema(table.Describe())
+		schemas[name] = itemSchema(table.Describe())
+		if creates[name] {
+			schemas[name+".create"] = bodySchema(table.Describe())
+		}
 	}
 	all := document{
 		"openapi": "3.1.0",
 		"info": document{"title": "Ironyard", "version": microversion.Max.String(),
 			"description": "Bare metal provisioning, compatible with OpenStack Ironic's API. x-since is the API version that brought something; " +
 				"a request asks for a version with the header " + microversion.Header + "."},
+		"servers":    []document{{"url": "/", "description": "The server that this description comes from."}},
+		"security":   anyStrategy,
 		"paths":      paths,
-		"components": document{"schemas": schemas},
+		"components": document{"schemas": schemas, "securitySchemes": securitySchemes},
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -128,11 +136,15 @@ func (s *Server) operation(route *Route) document {
 	if route.Method == http.MethodGet {
 		params = append(params, s.query(route, name, list)...)
 	}
-	o := document{"operationId": operationID(route), "x-since": route.Since.String(), "x-policy": route.Policy, "parameters": params,
+	o := document{"operationId": operationID(route), "summary": route.summary(), "x-since": route.Since.String(), "x-policy": route.Policy, "parameters": params,
 		"responses": document{
 			strconv.Itoa(route.success()): s.response(route, name, list),
-			"default":                     document{"description": "Refused, or failed.", "content": inJSON(ref("Error"))},
+			"4XX":                         document{"description": "Refused: nothing has changed.", "content": inJSON(ref("Error"))},
+			"default":                     document{"description": "Failed.", "content": inJSON(ref("Error"))},
 		}}
+	if route.Policy == Public {
+		o["security"] = []document{}
+	}
 	switch {
 	case route.Method == http.MethodPatch:
 		o["requestBody"] = document{"required": true, "content": inJSON(ref("Patch"))}
@@ -143,6 +155,18 @@ func (s *Server) operation(route *Route) document {
 	}
 	return o
 }
+
+// securitySchemes are how callers may say who they are. Which of them a server takes, or that it asks
+// nobody, is configured (docs/authentication.md).
+var (
+	securitySchemes = document{
+		"basic":  document{"type": "http", "scheme": "basic", "description": "A user of the server's htpasswd file."},
+		"bearer": document{"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A token of the OpenID Connect issuer that the server trusts."},
+		"token": document{"type": "apiKey", "in": "header", "name": "X-Auth-Token",
+			"description": "A token of the Keystone that the server asks, or of the OpenID Connect issuer that it trusts."},
+	}
+	anyStrategy = []document{{"basic": []string{}}, {"bearer": []string{}}, {"token": []string{}}, {}}
+)
 
 // query are the arguments of a GET.
 func (s *Server) query(route *Route, name string, list bool) (params []document) {

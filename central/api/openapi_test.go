@@ -47,6 +47,9 @@ func TestOpenAPI(t *testing.T) {
 				t.Errorf("operationId %s is there twice", id)
 			}
 			ids[id] = true
+			if summary := op["summary"].(string); summary == "" || strings.HasSuffix(summary, ".") {
+				t.Errorf("%s %s: summary %q", method, path, summary)
+			}
 			if len(op["responses"].(map[string]any)) < 2 {
 				t.Errorf("%s %s: responses %v", method, path, op["responses"])
 			}
@@ -129,6 +132,28 @@ func fits(doc, schema map[string]any, v any, where string) string {
 		}
 	}
 	return ""
+}
+
+// Callers say who they are by a scheme that is described, but for what everybody may read.
+func TestOpenAPISecurity(t *testing.T) {
+	b := newBench(t)
+	doc := b.document()
+	schemes := resolve(doc, "#/components/securitySchemes")
+	for _, s := range doc["security"].([]any) {
+		for name := range s.(map[string]any) {
+			if schemes[name] == nil {
+				t.Errorf("scheme %s is not described", name)
+			}
+		}
+	}
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, o := range item.(map[string]any) {
+			op := o.(map[string]any)
+			if own, has := op["security"].([]any); has != (op["x-policy"] == Public) || len(own) != 0 {
+				t.Errorf("%s %s: policy %v, security %v", method, path, op["x-policy"], op["security"])
+			}
+		}
+	}
 }
 
 func types(v any) (list []string) {

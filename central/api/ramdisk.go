@@ -25,14 +25,14 @@ const tokenSince microversion.Version = 62
 func (s *Server) ramdisk() []Resource {
 	return []Resource{
 		s.legacyRamdisk(),
-		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup)}}},
+		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Summary: "Find the node of a machine that runs an agent", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup)}}},
 		{Name: "heartbeat", Since: 22, Routes: []Route{
-			{Method: http.MethodPost, Path: "heartbeat/{node}", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
-			{Method: http.MethodPost, Path: "heartbeat", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
+			{Method: http.MethodPost, Path: "heartbeat/{node}", Summary: "Say that the agent of a node is alive", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
+			{Method: http.MethodPost, Path: "heartbeat", Summary: "Say that the agent of a node is alive; the body names the node", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
 		}},
 		// Inspection data of old ramdisks comes without a version.
 		{Name: "continue_inspection", Since: inspectionSince},
-		{Routes: []Route{{Method: http.MethodPost, Path: "continue_inspection", Policy: "baremetal:driver:ipa_continue_inspection",
+		{Routes: []Route{{Method: http.MethodPost, Path: "continue_inspection", Summary: "Take what an agent has found of its machine", Policy: "baremetal:driver:ipa_continue_inspection",
 			Handle: s.enabled(s.continueInspection), Success: http.StatusAccepted}}},
 	}
 }

@@ -18,9 +18,9 @@ const legacyPayload = "2"
 // node's state and the token, guards these.
 func (s *Server) legacyRamdisk() Resource {
 	return Resource{Routes: []Route{
-		{Method: http.MethodPost, Path: "drivers/{driver}/vendor_passthru/lookup", Policy: "baremetal:driver:ipa_lookup",
+		{Method: http.MethodPost, Path: "drivers/{driver}/vendor_passthru/lookup", Summary: "Find the node of a machine, as old agents ask for it", Policy: "baremetal:driver:ipa_lookup",
 			Handle: s.enabled(s.legacyLookup), Success: http.StatusOK},
-		{Method: http.MethodPost, Path: "nodes/{node}/vendor_passthru/heartbeat", Policy: "baremetal:node:ipa_heartbeat",
+		{Method: http.MethodPost, Path: "nodes/{node}/vendor_passthru/heartbeat", Summary: "Say that the agent of a node is alive, as old agents do", Policy: "baremetal:node:ipa_heartbeat",
 			Handle: s.enabled(s.legacyHeartbeat), Success: http.StatusAccepted},
 	}}
 }

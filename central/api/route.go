@@ -27,6 +27,9 @@ type Route struct {
 	Method string
 	// Path is below /v1, parts in braces are parameters: "nodes/{node}/states".
 	Path string
+	// Summary says what the route is for; empty: what its method usually does with what its
+	// path names, which is in usualSummaries.
+	Summary string
 	// Since is the version that brought the route, 0: with its resource. Late is
 	// the status that older requests get, 0: 404.
 	Since microversion.Version
