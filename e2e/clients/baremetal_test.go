@@ -48,8 +48,9 @@ func guardedFleet(t *testing.T, access central.Access) string {
 	select {
 	case s := <-up:
 		return s.Endpoint
-	case <-time.After(20 * time.Second):
-		t.Fatal("the fleet was not ready within 20 s")
+	case err := <-done:
+		done <- nil
+		t.Fatalf("the fleet did not start: %v", err)
 	}
 	return ""
 }
