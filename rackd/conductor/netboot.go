@@ -18,7 +18,7 @@ type BootOrder struct {
 	// Ramdisk: boot the ramdisk, by Via. Local: boot from the disk. Neither: Reason
 	// says to the person at the console why there is nothing to boot.
 	Ramdisk, Local bool
-	// Later: ask again, because this rackd may not know the newest.
+	// Later: ask again, because this rackd may not know the newest; Reason says why.
 	Later  bool
 	Via    driver.Transport
 	Reason string
@@ -66,7 +66,7 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 		}
 	}
 	if age := c.cfg.Members.Age(); c.cfg.Members.Check() != nil && age < trustAgain {
-		o.Later = true
+		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that has lost its site's bus.", n.Label())
 		return o, true
 	}
 	switch {
@@ -75,6 +75,9 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	case open && fact == driver.BootInstance, state == provision.Active, state == provision.Rescue:
 		o.Local = true
 	case open:
+		// The owner may have written more than has come here. A machine that started again would
+		// lose a boot device that was set for one boot, and never call.
+		o.Later = true
 		o.Reason = fmt.Sprintf("Node %s is in state %q, which does not boot from the network now.", n.Label(), state)
 	default:
 		o.Reason = fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)

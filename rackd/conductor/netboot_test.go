@@ -3,8 +3,10 @@ package conductor
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -37,6 +39,30 @@ func TestAnyRackdBootsTheMachine(t *testing.T) {
 		o, ok := b.BootByMAC("52:54:00:00:00:01")
 		if want := (BootFile{URL: "http://x/k", ID: "sha256-k"}); !ok || !o.Ramdisk || o.Kernel != want || o.Initramfs != (BootFile{URL: "tftp://x/r"}) {
 			t.Errorf("order %+v", o)
+		}
+	})
+}
+
+// A machine that is quicker than the news of its work asks again: if it started again instead, it
+// would boot its disk, and its agent would never call.
+func TestMachineAsksAgainWhileItsNodeHasWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{{Interface: "deploy", Name: "idle", Priority: 100, Kind: driver.Reattachable, Run: func(context.Context, *driver.Task) (driver.Outcome, error) {
+			return driver.Wait(time.Hour), nil
+		}}}
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		const mac = "52:54:00:00:00:01"
+		if o, ok := c.BootByMAC(mac); !ok || o.Later || !strings.Contains(o.Reason, "nothing to boot") {
+			t.Errorf("without work: %+v", o)
+		}
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		if o, ok := c.BootByMAC(mac); !ok || !o.Later || o.Ramdisk || o.Local || !strings.Contains(o.Reason, "does not boot from the network now") {
+			t.Errorf("with work: %+v", o)
 		}
 	})
 }

@@ -38,7 +38,7 @@ const (
 	Ramdisk
 	// LocalDisk: boot what is installed.
 	LocalDisk
-	// Later: ask again, another rackd first; this one may not know the newest.
+	// Later: print Reason, and ask again, another rackd first; this one may not know the newest.
 	Later
 )
 

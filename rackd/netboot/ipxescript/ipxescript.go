@@ -83,9 +83,10 @@ func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	chain(b, m, mac, append([]Server{r.Server}, r.Others...))
 }
 
-// later sends the machine to another rackd of the group, and back here when none answers.
+// later sends the machine, in a while, to another rackd of the group, and back here when
+// none answers.
 func later(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
-	fmt.Fprintf(b, "echo Ironyard: %s asked a rackd that has lost its site's bus; asking again in %d s\nsleep %d\n", line(label(m)), RetrySeconds, RetrySeconds)
+	fmt.Fprintf(b, "echo Ironyard: the boot waits.\necho Reason: %s\necho Asking again in %d s.\nsleep %d\n", line(m.Reason), RetrySeconds, RetrySeconds)
 	chain(b, m, mac, append(r.Others[:len(r.Others):len(r.Others)], r.Server))
 }
 

@@ -17,7 +17,7 @@ func TestGolden(t *testing.T) {
 	for name, change := range map[string]func(*netboot.Machine){
 		"ramdisk-http": func(m *netboot.Machine) { m.Order = netboot.Ramdisk },
 		"ramdisk-tftp": func(m *netboot.Machine) { m.Order, m.OverTFTP = netboot.Ramdisk, true },
-		"later":        func(m *netboot.Machine) { m.Order = netboot.Later },
+		"later":        func(m *netboot.Machine) { m.Order, m.Reason = netboot.Later, "Node m1 asked too early." },
 		"local-uefi":   func(m *netboot.Machine) { m.Order = netboot.LocalDisk },
 		"local-bios":   func(m *netboot.Machine) { m.Order, m.BootMode = netboot.LocalDisk, "bios" },
 		"ramdisk-own": func(m *netboot.Machine) {
