@@ -66,6 +66,11 @@ func run(t *testing.T, failover ...sites.Failover) *running {
 		t.Fatal(err)
 	}
 	r := &running{lines: &lines{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what everybody said:\n%s", strings.Join(r.lines.with(""), "\n"))
+		}
+	})
 	log := slog.New(slog.NewTextHandler(r.lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	hub := loopback()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,7 +140,8 @@ func TestAFleetWorksUnderItsPermissions(t *testing.T) {
 	stop := r.rackd(join.Scope{Role: join.Rackd, Site: "east", Name: "a1", Group: "rack-a"})
 	stopToo := r.rackd(join.Scope{Role: join.Rackd, Site: "east", Name: "a2", Group: "rack-a"})
 	r.rackd(join.Scope{Role: join.Rackd, Site: "east", Name: "b1", Group: "rack-b", FailoverOf: []string{"rack-a"}})
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	// Under the race detector, with a tenth of a processor, it takes a minute.
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := r.info.Roster.WaitFor(ctx, func(live []bus.Member) bool { return len(live) == 3 }); err != nil {
 		t.Fatalf("central does not see the rackds: %v\n%q", err, r.lines.with("Permissions Violation"))

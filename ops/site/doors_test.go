@@ -71,7 +71,7 @@ func TestWhoIsNotLetOntoASitesBus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nc, err := nats.Connect(m.BusURL(), append(append(own, quiet), more...)...)
+		nc, err := nats.Connect(m.BusURL(), append(append(own, quiet, patient), more...)...)
 		if err == nil {
 			nc.Close()
 		}

@@ -163,7 +163,7 @@ func (f *fleet) connect(m *membership.Member, more ...nats.Option) *nats.Conn {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	nc, err := nats.Connect(m.BusURL(), append(append(own, quiet), more...)...)
+	nc, err := nats.Connect(m.BusURL(), append(append(own, quiet, patient), more...)...)
 	if err != nil {
 		f.t.Fatalf("%s: %v", m.Scope, err)
 	}
@@ -184,6 +184,10 @@ func startFile(t *testing.T, path string, log *slog.Logger) *embeddedbus.Bus {
 
 // quiet keeps refusals, which these tests are about, off the console.
 var quiet = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+
+// patient has a connection last for as long as TLS takes on a busy machine; without it nats.go gives up
+// after 2 s.
+var patient = nats.Timeout(20 * time.Second)
 
 // open opens a rackd's or central's bus, trying as both do.
 func (f *fleet) open(nc *nats.Conn, site string, s bus.Settings) *bus.Site {
