@@ -74,7 +74,7 @@ func TestEveryPlaceOnMachines(t *testing.T) {
 // twice: the successor does not do it, and the node says that it may have been done.
 func TestOnceOnlyMethod(t *testing.T) {
 	r := newRig(t)
-	r.start(t, "spare-1", spare, "")
+	r.start(t, spareName, spare, "")
 	for i, c := range []struct {
 		point string
 		calls string // that central has been told of
@@ -114,7 +114,7 @@ func TestOnceOnlyMethod(t *testing.T) {
 
 func (r *rig) killEverywhere(t *testing.T, flows []flow) {
 	t.Helper()
-	r.start(t, "spare-1", spare, "")
+	r.start(t, spareName, spare, "")
 	list := r.undisturbed(t, flows)
 	t.Logf("%d flows pass %d places", len(flows), len(list))
 	if len(list) < 10*len(flows) {

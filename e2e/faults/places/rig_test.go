@@ -29,8 +29,11 @@ import (
 // lanes are conductor groups in which rackds are killed side by side; there are more than flows.
 const lanes = 24
 
-// spare is the group whose rackd stands in for every lane.
-const spare = "spare"
+// spare is the group whose rackd stands in for every lane, and spareName that rackd.
+const (
+	spare     = "spare"
+	spareName = "spare-1"
+)
 
 func lane(i int) string { return fmt.Sprintf("lane-%02d", i) }
 
@@ -109,7 +112,8 @@ type conductor struct {
 	log  string
 }
 
-// start starts a rackd and waits until central knows it.
+// start starts a rackd and waits until central knows it, and the spare one if there is one: that would
+// take the work of its lane until then.
 func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 	t.Helper()
 	c := &conductor{name: name, log: filepath.Join(r.dir, name+".log")}
@@ -174,12 +178,30 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 		}
 		return false, fmt.Sprint(list)
 	})
+	if group != spare {
+		r.until(t, 30*time.Second, "the spare rackd knows "+name, func() (bool, string) {
+			said, err := os.ReadFile(filepath.Join(r.dir, spareName+".log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return bytes.Contains(said, []byte(`"rackd joined" rackd=`+name+" ")), "it has not said so"
+		})
+	}
 	return c
 }
 
-// killed waits for the end of the process and reports whether SIGKILL ended it.
+// killed waits for the end of the process, whose work is done, and reports whether its failpoint ended it.
+// One that lives has not come by its place.
 func (c *conductor) killed() bool {
-	c.cmd.Wait()
+	ended := make(chan struct{})
+	go func() { c.cmd.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		c.cmd.Process.Kill()
+		<-ended
+		return false
+	}
 	ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
 }
