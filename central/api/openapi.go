@@ -109,7 +109,7 @@ func (s *Server) describe(resources []Resource) []byte {
 	}
 	all := document{
 		"openapi": "3.1.0",
-		"info": document{"title": "Ironyard", "version": microversion.Max.String(),
+		"info": document{"title": "Ironyard", "version": microversion.Max.String(), "license": document{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 			"description": "Bare metal provisioning, compatible with OpenStack Ironic's API. x-since is the API version that brought something; " +
 				"a request asks for a version with the header " + microversion.Header + "."},
 		"servers":    []document{{"url": "/", "description": "The server that this description comes from."}},
