@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/wire"
 )
 
 // openAPI is ours: the description of the API that the routes and the tables of fields
@@ -30,32 +31,62 @@ var described = map[string]interface {
 	"nodes": nodeTable, "ports": portTable, "portgroups": portgroupTable, "chassis": chassisTable, "connectors": connectorTable,
 	"targets": targetTable, "allocations": allocationTable, "deploy_templates": deployTemplateTable, "runbooks": runbookTable,
 	"conductors": conductorTable, "drivers": driverTable, "history": historyTable, "bios": biosTable, "firmware": firmwareTable,
-	"audit": auditTable,
+	"audit": auditTable, "inspection_rules": inspectionRuleTable,
 }
 
-// filtersOf are the arguments that filter a list, with the version that brought each.
-func (s *Server) filtersOf(path string) map[string]microversion.Version {
-	switch path {
-	case "nodes", "nodes/detail":
-		return nodeFilters
-	case "ports", "ports/detail":
-		return portFilters
-	case "portgroups", "portgroups/detail":
-		return map[string]microversion.Version{"address": 23, "node": 23, "conductor_groups": portgroupsSince, "shard": 106}
-	case "allocations":
-		return map[string]microversion.Version{"node": 52, "resource_class": 52, "state": 52, "owner": 60}
-	case "volume/connectors", "volume/targets":
-		return map[string]microversion.Version{"node": 32}
-	case "drivers":
-		return map[string]microversion.Version{"type": 30}
-	case "audit", "notifications":
-		list := map[string]microversion.Version{}
-		for _, name := range map[string][]string{"audit": auditArguments, "notifications": {"event_type", "node", "level", "last_event_id"}}[path] {
-			list[name] = 1
-		}
-		return list
+// filtersOf are the arguments that filter what a route shows, or say what it is about, with the
+// version that brought each.
+func filtersOf(route *Route) map[string]microversion.Version {
+	switch route.Method + " " + route.Path {
+	case "GET lookup":
+		return since(1, "addresses", "node_uuid")
+	case "POST continue_inspection":
+		return since(1, "node_uuid")
+	case "GET nodes/validate":
+		return since(1, "node", "node_uuid")
+	case "GET drivers/{driver}/vendor_passthru/" + ipxeConfig:
+		return since(1, "node_uuid", "port_address")
+	case "PATCH nodes/{node}":
+		return since(resetInterfacesSince, "reset_interfaces")
+	case "PUT nodes/{node}/management/indicators/{indicator}":
+		return since(1, "state")
+	case "GET audit":
+		return since(1, auditArguments...)
+	case "GET notifications":
+		return since(1, "event_type", "node", "level", "last_event_id")
+	}
+	if name, list := shape(route); list && route.Method == http.MethodGet {
+		return listFilters[name]
 	}
 	return nil
+}
+
+// listFilters are what lists of a resource are filtered by, also of those that belong to one other.
+var listFilters = map[string]map[string]microversion.Version{
+	"nodes":       nodeFilters,
+	"ports":       portFilters,
+	"portgroups":  {"address": 23, "node": 23, "conductor_groups": portgroupsSince, "shard": 106},
+	"allocations": {"node": 52, "resource_class": 52, "state": 52, "owner": 60},
+	"connectors":  {"node": 32},
+	"targets":     {"node": 32},
+	"drivers":     {"type": 30},
+	"runbooks":    {"project": runbookSince},
+}
+
+// unpaged are lists that are shown whole; withoutFields and withoutDetail are those of which
+// that cannot be asked.
+var (
+	unpaged       = []string{"bios", "drivers", "firmware"}
+	withoutFields = []string{"history"}
+	withoutDetail = []string{"allocations"}
+)
+
+func since(v microversion.Version, names ...string) map[string]microversion.Version {
+	list := map[string]microversion.Version{}
+	for _, name := range names {
+		list[name] = v
+	}
+	return list
 }
 
 type document = map[string]any
@@ -133,9 +164,7 @@ func (s *Server) operation(route *Route) document {
 		}
 	}
 	name, list := shape(route)
-	if route.Method == http.MethodGet {
-		params = append(params, s.query(route, name, list)...)
-	}
+	params = append(params, query(route, name, list)...)
 	o := document{"operationId": operationID(route), "summary": route.summary(), "x-since": route.Since.String(), "x-policy": route.Policy, "parameters": params,
 		"responses": document{
 			strconv.Itoa(route.success()): s.response(route, name, list),
@@ -168,27 +197,34 @@ var (
 	anyStrategy = []document{{"basic": []string{}}, {"bearer": []string{}}, {"token": []string{}}, {}}
 )
 
-// query are the arguments of a GET.
-func (s *Server) query(route *Route, name string, list bool) (params []document) {
+// query are the arguments that a route takes behind a question mark.
+func query(route *Route, name string, list bool) (params []document) {
 	add := func(name string, since microversion.Version) {
-		params = append(params, document{"name": name, "in": "query", "schema": document{"type": "string"}, "x-since": since.String()})
+		params = append(params, document{"name": name, "in": "query", "schema": document{"type": "string"}, "x-since": max(since, route.Since).String()})
 	}
-	filters := s.filtersOf(route.Path)
+	filters := filtersOf(route)
 	for _, arg := range slices.Sorted(maps.Keys(filters)) {
-		add(arg, max(filters[arg], route.Since))
+		add(arg, filters[arg])
+	}
+	if route.Method != http.MethodGet || name == "" || route.Path == "audit" {
+		return params
 	}
 	if route.Path == "nodes" || route.Path == "nodes/{node}" {
 		add("watch", microversion.Min)
 	}
-	if name == "" || route.Path == "audit" {
-		return params
-	}
-	add("fields", max(8, route.Since))
-	if list {
-		for _, arg := range []string{"limit", "marker", "sort_key", "sort_dir"} {
+	if list && !slices.Contains(unpaged, name) {
+		for _, arg := range wire.PageArguments {
 			add(arg, route.Since)
 		}
-		add("detail", max(43, route.Since))
+	}
+	if strings.HasSuffix(route.Path, "/detail") {
+		return params
+	}
+	if !slices.Contains(withoutFields, name) {
+		add("fields", 8)
+	}
+	if list && !slices.Contains(withoutDetail, name) {
+		add("detail", 43)
 	}
 	return params
 }

@@ -223,3 +223,50 @@ func (b *bench) checkDescribed(route *Route, a answer, method string) {
 		b.t.Errorf("%s %s does not fit its description: %s", route.Method, route.Path, why)
 	}
 }
+
+// Each argument that is described is taken, and each that is taken is described.
+func TestOpenAPIArguments(t *testing.T) {
+	doc := described31()
+	known, described := map[string]bool{}, map[string]map[string]bool{}
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, o := range item.(map[string]any) {
+			of := map[string]bool{}
+			for _, p := range o.(map[string]any)["parameters"].([]any) {
+				if param := p.(map[string]any); param["in"] == "query" {
+					known[param["name"].(string)], of[param["name"].(string)] = true, true
+				}
+			}
+			described[strings.ToUpper(method)+" "+path] = of
+		}
+	}
+	b, routes := newGuarded(t), 0
+	for _, resource := range b.server.resources {
+		for i := range resource.Routes {
+			route := &resource.Routes[i]
+			if strings.Contains(route.Path, "vendor_passthru") || route.Path == "openapi" { // methods have arguments of their own; the other is openapi.json
+				continue
+			}
+			key := route.Method + " " + strings.TrimSuffix("/v1/"+route.Path, "/")
+			path, body := route.sample()
+			taken := func(name string) (bool, answer) {
+				a := b.as("system "+adminRoles+",service", route.Method, path+"?"+name+"=1", body)
+				return !strings.Contains(a.body, "Unexpected arguments"), a
+			}
+			if anything, _ := taken("nonsense"); anything { // as Ironic's does
+				continue
+			}
+			routes++
+			for name := range known {
+				if name == "watch" { // which begins a stream
+					continue
+				}
+				if taken, a := taken(name); taken != described[key][name] {
+					t.Errorf("%s: argument %s is taken: %t, is described: %t; status %d %.150s", key, name, taken, described[key][name], a.StatusCode, a.body)
+				}
+			}
+		}
+	}
+	if routes < 40 {
+		t.Errorf("only %d routes refuse arguments that nobody knows", routes)
+	}
+}
