@@ -14,7 +14,6 @@ var deliberateNodes39 = slices.Concat([]difference{
 	{regexp.MustCompile(`^n-(bios|firmware|runbook) .*"(manage|clean|inspect|provide)"`), 0, 0, "fake hardware looks at what its steps are given, has RAID, and needs no ramdisk for its BIOS"},
 	{regexp.MustCompile(`"path":"/parent_node"`), 200, 400, "no node is its own parent, and the owner it is given counts"},
 	{regexp.MustCompile(`/firmware\?fields=links`), 400, 200, "links are always shown"},
-	{regexp.MustCompile(`/history\?sort_key=`), 200, 0, "history is sorted by time"},
 	{regexp.MustCompile(`fields=default_firmware_interface`), 400, 406, "a field of a newer version is told as such"},
 	{regexp.MustCompile(`^n-methods .*"name":"(firmware|children|vmedia)"`), 0, 400, "a node named as a part of a node could not be asked for"},
 	{regexp.MustCompile(`/continue_inspection/x|/nodes/vendor_passthru/x`), 0, 0, "what nobody takes has no arguments to miss"},
