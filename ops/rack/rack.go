@@ -228,13 +228,14 @@ func (r *Rack) Serial(name string, offset int64) (*machine.SerialLog, error) {
 }
 
 // Enrolment describes a machine of the lab as an operator enrols it. The disks of
-// the lab are smaller than what is usual, so the least size is lowered.
+// the lab are smaller than what is usual, so the least size is lowered. Its agent inspects
+// it: its BMC knows nothing of hardware.
 func (r *Rack) Enrolment(name string) (operator.Machine, error) {
 	m, err := r.Machine(name)
 	if err != nil {
 		return operator.Machine{}, err
 	}
-	return operator.Machine{Name: name, Driver: "redfish", MACs: []string{m.MAC},
+	return operator.Machine{Name: name, Driver: "redfish", MACs: []string{m.MAC}, Interfaces: map[string]string{"inspect": "agent"},
 		DriverInfo: map[string]any{"redfish_address": m.BMCURL(), "redfish_username": m.BMCUser, "redfish_password": m.BMCPassword,
 			"redfish_verify_ca": false, "ironyard_min_disk_bytes": 16 << 20},
 		Properties: map[string]any{"capabilities": "boot_mode:" + string(m.Firmware)},

@@ -109,7 +109,7 @@ func enrolled(ctx context.Context, t *testing.T, name string, params ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Clean, m.Interfaces = true, map[string]string{"inspect": "agent"}
+	m.Clean = true
 	m.DriverInfo["kernel_append_params"] = strings.Join(append(params, "ipa-insecure=1", "ipa-debug=1"), " ")
 	id, err := theRack.Operator.Enrol(ctx, m)
 	if err != nil {
