@@ -42,60 +42,41 @@ func story(t *testing.T, s *store.Store) {
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
 		return tx.AppendHistory(ctx, line(0, 999, "zero"), line(2, 0, "two"), line(2, 999, "two, late"), line(4, 1, "four"))
 	})
-	want := []string{"zero", "update", "two", "two, late", "set_maintenance", "traits:set", "four", "port:create"}
 	name := func(h *store.HistoryEntry) string {
 		if h.EventType != "" {
 			return h.EventType
 		}
 		return h.Event
 	}
-	for limit := 1; limit <= 3; limit++ {
-		for _, desc := range []bool{false, true} {
-			var got []string
-			for page := (store.Page{Limit: limit, Desc: desc}); ; {
-				list, err := s.Story(t.Context(), n.UUID, page)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, h := range list {
-					got = append(got, name(h))
-					page.Marker = h.UUID
-					if one, err := s.StoryEntry(t.Context(), n.UUID, h.UUID); err != nil || *one != *h {
-						t.Errorf("entry %s is %+v, error %v, want %+v", h.UUID, one, err, h)
+	byTime := []string{"zero", "update", "two", "two, late", "set_maintenance", "traits:set", "four", "port:create"}
+	byType := []string{"zero", "two", "two, late", "four", "port:create", "set_maintenance", "traits:set", "update"}
+	for key, want := range map[string][]string{"": byTime, "event_type": byType} {
+		for limit := 1; limit <= 3; limit++ {
+			for _, desc := range []bool{false, true} {
+				var got []string
+				for page := (store.Page{Limit: limit, Desc: desc, SortKey: key}); ; {
+					list, err := s.Story(t.Context(), n.UUID, page)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, h := range list {
+						got = append(got, name(h))
+						page.Marker = h.UUID
+						if one, err := s.StoryEntry(t.Context(), n.UUID, h.UUID); err != nil || *one != *h {
+							t.Errorf("entry %s is %+v, error %v, want %+v", h.UUID, one, err, h)
+						}
+					}
+					if len(list) < limit {
+						break
 					}
 				}
-				if len(list) < limit {
-					break
+				if desc {
+					slices.Reverse(got)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("by %q, pages of %d, descending %t: %s", key, limit, desc, strings.Join(got, ", "))
 				}
 			}
-			if desc {
-				slices.Reverse(got)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("pages of %d, descending %t: %s", limit, desc, strings.Join(got, ", "))
-			}
-		}
-	}
-	for _, desc := range []bool{false, true} {
-		var got []string
-		for page := (store.Page{Limit: 3, Desc: desc, SortKey: "event_type"}); ; {
-			list, err := s.Story(t.Context(), n.UUID, page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, h := range list {
-				got = append(got, name(h))
-				page.Marker = h.UUID
-			}
-			if len(list) < page.Limit {
-				break
-			}
-		}
-		if desc {
-			slices.Reverse(got)
-		}
-		if want := []string{"zero", "two", "two, late", "four", "port:create", "set_maintenance", "traits:set", "update"}; !slices.Equal(got, want) {
-			t.Errorf("by event_type, descending %t: %s", desc, strings.Join(got, ", "))
 		}
 	}
 	h, err := s.StoryEntry(t.Context(), n.UUID, id(1, 1))
