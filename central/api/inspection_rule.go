@@ -115,8 +115,20 @@ func looped(v any) bool {
 
 func (s *Server) inspectionRules() Resource {
 	const all, one, late = "inspection_rules", "inspection_rules/{rule}", http.StatusMethodNotAllowed
-	c := &collection[store.InspectionRule]{
-		path: all, noun: "Rule", another: "A rule", item: "inspection_rule_uuid", pathBySchema: []string{http.MethodGet, http.MethodDelete}, markers: anyMarker, table: inspectionRuleTable, fieldsSince: inspectionRulesSince, detailSince: inspectionRulesSince, bySchema: []string{"sort_dir"},
+	c := s.inspectionRuleCollection()
+	return Resource{Name: all, Since: inspectionRulesSince, Routes: []Route{
+		{Method: http.MethodGet, Path: all, Policy: "baremetal:inspection_rule:get", Handle: c.list},
+		{Method: http.MethodPost, Path: all, Late: late, Policy: "baremetal:inspection_rule:create", Handle: c.create},
+		{Method: http.MethodDelete, Path: all, Summary: "Delete all inspection rules", Late: late, Policy: "baremetal:inspection_rule:delete", Handle: s.deleteInspectionRules},
+		{Method: http.MethodGet, Path: one, Policy: "baremetal:inspection_rule:get", Handle: c.show},
+		{Method: http.MethodPatch, Path: one, Late: late, Policy: "baremetal:inspection_rule:update", Handle: c.change},
+		{Method: http.MethodDelete, Path: one, Late: late, Policy: "baremetal:inspection_rule:delete", Handle: c.delete},
+	}}
+}
+
+func (s *Server) inspectionRuleCollection() *collection[store.InspectionRule] {
+	return &collection[store.InspectionRule]{
+		path: "inspection_rules", noun: "Rule", another: "A rule", item: "inspection_rule_uuid", pathBySchema: []string{http.MethodGet, http.MethodDelete}, markers: anyMarker, table: inspectionRuleTable, fieldsSince: inspectionRulesSince, detailSince: inspectionRulesSince, bySchema: []string{"sort_dir"},
 		filters: map[string]microversion.Version{"phase": inspectionRulesSince},
 		store:   s.Store, find: s.Store.InspectionRule,
 		page: func(r *Request, p store.Page) ([]*store.InspectionRule, error) {
@@ -128,14 +140,6 @@ func (s *Server) inspectionRules() Resource {
 		id:    func(i *store.InspectionRule) *string { return &i.UUID },
 		check: checkInspectionRule,
 	}
-	return Resource{Name: all, Since: inspectionRulesSince, Routes: []Route{
-		{Method: http.MethodGet, Path: all, Policy: "baremetal:inspection_rule:get", Handle: c.list},
-		{Method: http.MethodPost, Path: all, Late: late, Policy: "baremetal:inspection_rule:create", Handle: c.create},
-		{Method: http.MethodDelete, Path: all, Summary: "Delete all inspection rules", Late: late, Policy: "baremetal:inspection_rule:delete", Handle: s.deleteInspectionRules},
-		{Method: http.MethodGet, Path: one, Policy: "baremetal:inspection_rule:get", Handle: c.show},
-		{Method: http.MethodPatch, Path: one, Late: late, Policy: "baremetal:inspection_rule:update", Handle: c.change},
-		{Method: http.MethodDelete, Path: one, Late: late, Policy: "baremetal:inspection_rule:delete", Handle: c.delete},
-	}}
 }
 
 // checkInspectionRule admits a rule that can be applied.

@@ -36,7 +36,7 @@ var described = map[string]interface {
 
 // filtersOf are the arguments that filter what a route shows, or say what it is about, with the
 // version that brought each.
-func filtersOf(route *Route) map[string]microversion.Version {
+func (s *Server) filtersOf(route *Route) map[string]microversion.Version {
 	switch route.Method + " " + route.Path {
 	case "GET lookup":
 		return since(1, "addresses", "node_uuid")
@@ -56,21 +56,34 @@ func filtersOf(route *Route) map[string]microversion.Version {
 		return since(1, "event_type", "node", "level", "last_event_id")
 	}
 	if name, list := shape(route); list && route.Method == http.MethodGet {
-		return listFilters[name]
+		return s.listFilters(name)
 	}
 	return nil
 }
 
 // listFilters are what lists of a resource are filtered by, also of those that belong to one other.
-var listFilters = map[string]map[string]microversion.Version{
-	"nodes":       nodeFilters,
-	"ports":       portFilters,
-	"portgroups":  {"address": 23, "node": 23, "conductor_groups": portgroupsSince, "shard": 106},
-	"allocations": {"node": 52, "resource_class": 52, "state": 52, "owner": 60},
-	"connectors":  {"node": 32},
-	"targets":     {"node": 32},
-	"drivers":     {"type": 30},
-	"runbooks":    {"project": runbookSince},
+func (s *Server) listFilters(name string) map[string]microversion.Version {
+	switch name {
+	case "nodes":
+		return nodeFilters
+	case "ports":
+		return portFilters
+	case "portgroups":
+		return s.portgroupCollection().filters
+	case "allocations":
+		return s.allocationCollection().filters
+	case "connectors":
+		return s.volumeConnectors().filters
+	case "targets":
+		return s.volumeTargets().filters
+	case "runbooks":
+		return s.runbookCollection().filters
+	case "inspection_rules":
+		return s.inspectionRuleCollection().filters
+	case "drivers":
+		return since(30, "type")
+	}
+	return nil
 }
 
 // unpaged are lists that are shown whole; withoutFields and withoutDetail are those of which
@@ -164,7 +177,7 @@ func (s *Server) operation(route *Route) document {
 		}
 	}
 	name, list := shape(route)
-	params = append(params, query(route, name, list)...)
+	params = append(params, s.query(route, name, list)...)
 	o := document{"operationId": operationID(route), "summary": route.summary(), "x-since": route.Since.String(), "x-policy": route.Policy, "parameters": params,
 		"responses": document{
 			strconv.Itoa(route.success()): s.response(route, name, list),
@@ -198,11 +211,11 @@ var (
 )
 
 // query are the arguments that a route takes behind a question mark.
-func query(route *Route, name string, list bool) (params []document) {
+func (s *Server) query(route *Route, name string, list bool) (params []document) {
 	add := func(name string, since microversion.Version) {
 		params = append(params, document{"name": name, "in": "query", "schema": document{"type": "string"}, "x-since": max(since, route.Since).String()})
 	}
-	filters := filtersOf(route)
+	filters := s.filtersOf(route)
 	for _, arg := range slices.Sorted(maps.Keys(filters)) {
 		add(arg, filters[arg])
 	}
