@@ -221,13 +221,5 @@ func succeed(fresh, old *work.Document) {
 		// it away, so nobody acts beside an owner who has not seen this yet.
 		fresh.Owner, fresh.Lease = old.Owner, old.Lease
 	}
-	fresh.Checkpoint.Agent = old.Checkpoint.Agent
-	switch {
-	case fresh.Args.Continues != "" && fresh.Args.Continues == old.Root():
-		fresh.Checkpoint, fresh.Lost = old.Checkpoint, old.Lost
-		fresh.Checkpoint.Errand = work.Errand{} // that was the old one's
-	case fresh.Verb == work.Abort:
-		fresh.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
-		fresh.Args.AbortedBoot = old.Checkpoint.Facts[work.FactBoot]
-	}
+	fresh.Inherit(old)
 }

@@ -27,6 +27,7 @@ type lab struct {
 	// nodes are the UUIDs of the enrolled nodes by conductor group.
 	nodes    map[string][]string
 	machines []operators.Machine
+	blamed   map[string]bool // what an earlier test has failed for
 	ends     []func()
 }
 
@@ -90,7 +91,7 @@ func rackdArgs() []string {
 func newLab() (l *lab, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	l = &lab{nodes: map[string][]string{}}
+	l = &lab{nodes: map[string][]string{}, blamed: map[string]bool{}}
 	if l.dir, err = os.MkdirTemp("", "ironyard-faults-"); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package faults
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 const settle = 2 * time.Minute
 
 // judge waits until the records show no violation and fails the test with what they
-// show in the end.
+// show in the end. What an earlier test has failed for is not said again.
 func (l *lab) judge(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), settle+time.Minute)
@@ -24,7 +26,7 @@ func (l *lab) judge(t *testing.T) {
 		e, err := l.gather(ctx)
 		var found []string
 		if err == nil {
-			found = verdict.Judge(e)
+			found = slices.DeleteFunc(verdict.Judge(e), func(f string) bool { return l.blamed[f] })
 		}
 		if err == nil && len(found) == 0 {
 			t.Logf("at rest and in order after %v: %d requests, %d pieces of work, %d lines of history, %d events", time.Since(began).Round(time.Second),
@@ -35,8 +37,11 @@ func (l *lab) judge(t *testing.T) {
 			if err != nil {
 				t.Fatalf("the records could not be read: %v", err)
 			}
-			if err := e.Save(l.dir); err != nil {
+			if err := l.save(ctx, e); err != nil {
 				t.Error(err)
+			}
+			for _, f := range found {
+				l.blamed[f] = true
 			}
 			for i, f := range found {
 				if i == 30 {
@@ -49,6 +54,18 @@ func (l *lab) judge(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	}
+}
+
+// save writes the evidence and the machines' journals into the lab's folder.
+func (l *lab) save(ctx context.Context, e *verdict.Evidence) error {
+	for i, s := range l.Sites {
+		j, err := s.Machines.Client.Journal(ctx, 0)
+		if err != nil {
+			return fmt.Errorf("the journal of site %s: %w", s.Name, err)
+		}
+		e.Sites[i].Journal = j
+	}
+	return e.Save(l.dir)
 }
 
 // gatherWithin bounds one reading of all records.

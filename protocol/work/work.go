@@ -222,6 +222,26 @@ func (d *Document) Supersedes(old *Document) bool {
 	return old == nil || d.Generation > old.Generation
 }
 
+// Inherit puts into d, which nobody has begun, what it takes over from the work whose place it
+// takes: the agent that is there; where the flow stands, if d goes on with it; and for an
+// abort, what was cut short.
+func (d *Document) Inherit(old *Document) {
+	d.Checkpoint.Agent = old.Checkpoint.Agent
+	switch {
+	case d.Continues(old):
+		d.Checkpoint, d.Lost = old.Checkpoint, d.Lost || old.Lost
+		d.Checkpoint.Errand = Errand{} // that was the old one's
+	case d.Verb == Abort:
+		d.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
+		d.Args.AbortedBoot = old.Checkpoint.Facts[FactBoot]
+	}
+}
+
+// Continues reports whether d goes on with the flow that old is or goes on with.
+func (d *Document) Continues(old *Document) bool {
+	return d.Args.Continues != "" && d.Args.Continues == old.Root()
+}
+
 // LostEpochs is by how much the epoch grows when a document is written anew that the
 // bus had lost: more than the changes of owner that the writer may not know of.
 const LostEpochs = 1 << 16

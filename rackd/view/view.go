@@ -131,13 +131,20 @@ func (v *View) readWork(id string, body []byte) (d work.Document, err error) {
 }
 
 // remember puts into d, a document as central makes it, where the same piece of work
-// stood: the bus had lost it, and central does not know that. Its epoch is above all
-// that were.
+// stood, or what d takes over from the one whose place it takes: the bus had lost it, and
+// central does not know that. Its epoch is above all that were.
 func remember(d, old *work.Document) bool {
-	if d.ID != old.ID || !d.Fresh() || old.Fresh() {
+	switch {
+	case !d.Fresh() || old.Fresh():
+		return false
+	case d.ID == old.ID:
+		d.State, d.Target, d.Seq, d.Checkpoint, d.Result = old.State, old.Target, max(old.Seq, 1), old.Checkpoint, old.Result
+	case d.Lost && d.Generation > old.Generation && (d.Args.Supersedes == old.ID || d.Continues(old)):
+		d.Inherit(old)
+		d.Seq = 1 // not fresh any more: it is known where it begins
+	default:
 		return false
 	}
-	d.State, d.Target, d.Seq, d.Checkpoint, d.Result = old.State, old.Target, max(old.Seq, 1), old.Checkpoint, old.Result
 	d.Epoch = max(d.Epoch, old.Epoch)
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -157,13 +158,17 @@ func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
 	if _, err := v.UpdateWork(ctx, taken, rev); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.JS.DeleteKeyValue(ctx, bus.WorkBucket); err != nil {
-		t.Fatal(err)
+	lose := func() {
+		t.Helper()
+		if err := s.JS.DeleteKeyValue(ctx, bus.WorkBucket); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bus.Open(ctx, s.Conn, "", bus.Settings{}); err != nil {
+			t.Fatal(err)
+		}
+		until("the loss is known", func() bool { w := v.Work("n1"); return w != nil && w.Lost })
 	}
-	if _, err := bus.Open(ctx, s.Conn, "", bus.Settings{}); err != nil {
-		t.Fatal(err)
-	}
-	until("the loss is known", func() bool { w := v.Work("n1"); return w != nil && w.Lost })
+	lose()
 	if w := v.Work("n1"); w.Revision != 0 || w.Doc.Checkpoint.Step != "deploy.write_image" {
 		t.Errorf("remembered %+v", w)
 	}
@@ -172,6 +177,64 @@ func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
 	until("central made it anew", func() bool { return !v.Work("n1").Lost })
 	if w := v.Work("n1"); w.Revision == 0 || w.Doc.Checkpoint.Step != "deploy.write_image" || w.Doc.State != "wait call-back" || w.Doc.Epoch != 1<<16 || w.Doc.Owner != "" || !w.Remembered || w.Doc.Fresh() {
 		t.Errorf("made anew: %+v", w)
+	}
+	lose()
+	next := work.Document{ID: "next", Node: "n1", Group: "h", Generation: 1, Entry: "wait call-back", Epoch: 3 << 16, Lost: true,
+		Args: work.Args{PowerTarget: "power off", Supersedes: "w", Continues: "w"}}
+	create(next)
+	until("central made what goes on with it", func() bool { return !v.Work("n1").Lost })
+	if w := v.Work("n1"); w.Doc.ID != "next" || w.Doc.Checkpoint.Step != "deploy.write_image" || w.Doc.Owner != "" || !w.Remembered || w.Doc.Fresh() {
+		t.Errorf("made anew to go on with it: %+v", w)
+	}
+}
+
+// What central makes in place of lost work takes over what is remembered of that one, as it
+// would have from the document itself.
+func TestRemember(t *testing.T) {
+	stood := work.Checkpoint{Step: "deploy.write_image", Index: 3, Agent: &work.Agent{URL: "a"}, Facts: map[string]string{work.FactBoot: "ramdisk"}}
+	busy := stood
+	busy.Errand = work.Errand{Phase: work.Ended, Told: true}
+	old := work.Document{ID: "old", Generation: 2, Epoch: 5, Owner: "r", Seq: 7, State: "wait call-back", Checkpoint: stood}
+	errand := old
+	errand.ID, errand.Args.Continues, errand.Checkpoint = "errand", "old", busy
+	unbegun := work.Document{ID: "old", Generation: 2}
+	ended := old
+	ended.Result = &work.Result{OK: true}
+	anew := func(id string, generation int64, args work.Args) work.Document {
+		return work.Document{ID: id, Generation: generation, Verb: work.Deploy, Epoch: 9 << 16, Lost: true, Args: args}
+	}
+	abort := anew("next", 3, work.Args{Supersedes: "old"})
+	abort.Verb = work.Abort
+	taken := anew("next", 3, work.Args{Supersedes: "old", Continues: "old"})
+	taken.Owner, taken.Seq = "r", 1
+	first := anew("next", 3, work.Args{Supersedes: "old", Continues: "old"})
+	first.Lost = false
+	agent := work.Checkpoint{Agent: stood.Agent}
+	for name, c := range map[string]struct {
+		old, made work.Document
+		want      bool
+		stands    work.Checkpoint
+	}{
+		"the same work":                         {old, anew("old", 2, work.Args{}), true, stood},
+		"it goes on with the work":              {old, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), true, stood},
+		"it goes on with work that has ended":   {ended, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), true, stood},
+		"it goes on with work that had gone on": {errand, anew("next", 3, work.Args{Supersedes: "errand", Continues: "old"}), true, stood},
+		"nobody has seen the one between":       {old, anew("next", 4, work.Args{Supersedes: "between", Continues: "old"}), true, stood},
+		"it takes the place of the work":        {old, anew("next", 3, work.Args{Supersedes: "old"}), true, agent},
+		"it aborts the work":                    {old, abort, true, agent},
+		"other work":                            {old, anew("next", 3, work.Args{Supersedes: "other"}), false, work.Checkpoint{}},
+		"the work had not begun":                {unbegun, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), false, work.Checkpoint{}},
+		"it is newer than what central made":    {old, anew("next", 2, work.Args{Supersedes: "old", Continues: "old"}), false, work.Checkpoint{}},
+		"somebody has taken it":                 {old, taken, false, work.Checkpoint{}},
+		"nothing was lost":                      {old, first, false, work.Checkpoint{}},
+	} {
+		d := c.made
+		if got := remember(&d, &c.old); got != c.want || !reflect.DeepEqual(d.Checkpoint, c.stands) || d.ID != c.made.ID || d.Owner != c.made.Owner || got && (d.Fresh() || !d.Lost) {
+			t.Errorf("%s: remembered %t: %+v", name, got, d)
+		}
+		if aborts := d.Verb == work.Abort; aborts != (d.Args.AbortedStep == stood.Step) || aborts != (d.Args.AbortedBoot == "ramdisk") {
+			t.Errorf("%s: cut short %q, the machine ran %q", name, d.Args.AbortedStep, d.Args.AbortedBoot)
+		}
 	}
 }
 

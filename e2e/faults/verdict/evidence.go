@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/e2e/faults/witness"
 	"github.com/ironyard/ironyard/e2e/fleet/audit"
 	"github.com/ironyard/ironyard/e2e/fleet/control"
+	"github.com/ironyard/ironyard/e2e/fleet/journal"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -41,6 +42,8 @@ type Site struct {
 	// Machines are the site's, and Audit what their journal proves to be wrong.
 	Machines []control.Machine
 	Audit    []audit.Finding
+	// Journal is theirs, read only to be saved.
+	Journal []journal.Record
 	// Expected are the groups as central was configured, by key.
 	Expected map[string]bus.Group
 }
@@ -89,6 +92,9 @@ func (e *Evidence) Save(dir string) error {
 			return err
 		}
 		if err := save(dir, "machines-"+s.Name, s.Machines); err != nil {
+			return err
+		}
+		if err := save(dir, "journal-"+s.Name, s.Journal); err != nil {
 			return err
 		}
 	}
