@@ -206,7 +206,7 @@ func TestWriteWithoutAnswerIsUnknown(t *testing.T) {
 		}
 		return false
 	}
-	d := newDriver(t, Options{ReadTimeout: 300 * time.Millisecond})
+	d := newDriver(t, Options{ReadTimeout: 2 * time.Second})
 	err := d.SetPower(t.Context(), &drivertest.Fence{}, e.node(nil), driver.PowerOn)
 	if !errors.Is(err, driver.ErrUnknown) {
 		t.Fatalf("%v, want ErrUnknown", err)
