@@ -65,7 +65,7 @@ func (s *Server) drivers() Resource {
 	return Resource{Name: "drivers", Routes: []Route{
 		{Method: http.MethodGet, Path: "drivers", Policy: "baremetal:driver:get", Handle: s.listDrivers},
 		{Method: http.MethodGet, Path: "drivers/{driver}", Policy: "baremetal:driver:get", Handle: s.showDriver},
-		{Method: http.MethodGet, Path: "drivers/{driver}/properties", Summary: "List what a driver has to know of a node", Policy: "baremetal:driver:get_properties", Handle: s.driverProperties},
+		{Method: http.MethodGet, Path: "drivers/{driver}/properties", Summary: "List what a driver has to know of a node", Policy: "baremetal:driver:get_properties", Handle: s.driverProperties, Shows: propertiesAnswer},
 	}}
 }
 

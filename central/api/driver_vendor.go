@@ -18,7 +18,7 @@ const ipxeConfig = "ipxe_config"
 func (s *Server) driverVendor() Resource {
 	const path, policy = "drivers/{driver}/vendor_passthru", "baremetal:driver:vendor_passthru"
 	routes := []Route{
-		{Method: http.MethodGet, Path: path + "/methods", Summary: "List the vendor methods of a driver", Policy: policy, Handle: s.listDriverMethods},
+		{Method: http.MethodGet, Path: path + "/methods", Summary: "List the vendor methods of a driver", Policy: policy, Handle: s.listDriverMethods, Shows: vendorMethodsAnswer},
 		// Firmware has no credentials.
 		{Method: http.MethodGet, Path: path + "/" + ipxeConfig, Summary: "Show the boot script of a machine", Policy: Public, Handle: s.bootScript},
 	}

@@ -36,7 +36,7 @@ func isUUID(s string) bool { _, valid := wire.UUID(s); return valid }
 // events takes in what other services report.
 func (s *Server) events() Resource {
 	return Resource{Name: "events", Since: 54, Routes: []Route{
-		{Method: http.MethodPost, Path: "events", Summary: "Take what other services tell of networks", Policy: "baremetal:events:post", Handle: s.postEvents, Success: http.StatusNoContent},
+		{Method: http.MethodPost, Path: "events", Summary: "Take what other services tell of networks", Policy: "baremetal:events:post", Handle: s.postEvents, Takes: eventsBody, Success: http.StatusNoContent},
 	}}
 }
 

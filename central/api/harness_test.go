@@ -146,7 +146,7 @@ func (b *bench) do(method, path, version, body string, headers ...string) answer
 	a := answer{resp, string(raw)}
 	if b.route != nil {
 		covered.add(b.route, b.t.Name())
-		b.checkDescribed(b.route, a, method)
+		b.checkDescribed(b.route, a, method, body)
 	}
 	return a
 }

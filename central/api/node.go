@@ -26,9 +26,9 @@ func (s *Server) nodes() Resource {
 		{Method: http.MethodGet, Path: "nodes/{node}", Policy: read, Handle: s.showNode},
 		{Method: http.MethodPatch, Path: "nodes/{node}", Policy: write, ByField: true, Handle: s.updateNode},
 		{Method: http.MethodDelete, Path: "nodes/{node}", Policy: "baremetal:node:delete", Own: deleteOwn, Handle: s.deleteNode},
-		{Method: http.MethodGet, Path: "nodes/{node}/validate", Summary: "Check what the interfaces of a node have to know", Policy: "baremetal:node:validate", Handle: s.validateNode},
-		{Method: http.MethodGet, Path: "nodes/validate", Summary: "Check what the interfaces of the node have to know that an argument names", Policy: "baremetal:node:validate", Handle: s.validateNodeByQuery},
-		{Method: http.MethodPut, Path: "nodes/{node}/maintenance", Summary: "Take a node into maintenance", Policy: "baremetal:node:set_maintenance", Handle: s.setMaintenance, Success: http.StatusAccepted},
+		{Method: http.MethodGet, Path: "nodes/{node}/validate", Summary: "Check what the interfaces of a node have to know", Policy: "baremetal:node:validate", Handle: s.validateNode, Shows: validationAnswer},
+		{Method: http.MethodGet, Path: "nodes/validate", Summary: "Check what the interfaces of the node have to know that an argument names", Policy: "baremetal:node:validate", Handle: s.validateNodeByQuery, Shows: validationAnswer},
+		{Method: http.MethodPut, Path: "nodes/{node}/maintenance", Summary: "Take a node into maintenance", Policy: "baremetal:node:set_maintenance", Handle: s.setMaintenance, Takes: maintenanceBody, Success: http.StatusAccepted},
 		{Method: http.MethodDelete, Path: "nodes/{node}/maintenance", Summary: "End the maintenance of a node", Policy: "baremetal:node:clear_maintenance", Handle: s.clearMaintenance, Success: http.StatusAccepted},
 	}}
 }

@@ -16,11 +16,11 @@ func (s *Server) nodeAdjust() Resource {
 	const console = "nodes/{node}/states/console"
 	return Resource{Routes: []Route{
 		{Method: http.MethodPut, Path: "nodes/{node}/states/boot_mode", Summary: "Set in which mode a machine starts", Since: 76, Policy: "baremetal:node:set_boot_mode",
-			Handle: s.setBootMode, Success: http.StatusAccepted, AfterPolicy: true},
+			Handle: s.setBootMode, Takes: bootModeBody, Success: http.StatusAccepted, AfterPolicy: true},
 		{Method: http.MethodPut, Path: "nodes/{node}/states/secure_boot", Summary: "Switch the secure boot of a machine", Since: 76, Policy: "baremetal:node:set_secure_boot",
-			Handle: s.setSecureBoot, Success: http.StatusAccepted, AfterPolicy: true},
-		{Method: http.MethodGet, Path: console, Summary: "Show the console of a node", Policy: "baremetal:node:get_console", Handle: s.showConsole},
-		{Method: http.MethodPut, Path: console, Summary: "Switch the console of a node", Policy: "baremetal:node:set_console_state", Handle: s.setConsole, Success: http.StatusAccepted},
+			Handle: s.setSecureBoot, Takes: secureBootBody, Success: http.StatusAccepted, AfterPolicy: true},
+		{Method: http.MethodGet, Path: console, Summary: "Show the console of a node", Policy: "baremetal:node:get_console", Handle: s.showConsole, Shows: consoleAnswer},
+		{Method: http.MethodPut, Path: console, Summary: "Switch the console of a node", Policy: "baremetal:node:set_console_state", Handle: s.setConsole, Takes: consoleBody, Success: http.StatusAccepted},
 	}}
 }
 

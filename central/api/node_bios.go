@@ -62,7 +62,7 @@ func (s *Server) nodeBIOS() Resource {
 	const all, policy = "nodes/{node}/bios", "baremetal:node:bios:get"
 	return Resource{Since: 40, Routes: []Route{
 		{Method: http.MethodGet, Path: all, Policy: policy, Handle: s.listBIOS},
-		{Method: http.MethodGet, Path: all + "/{setting}", Policy: policy, Handle: s.showBIOS},
+		{Method: http.MethodGet, Path: all + "/{setting}", Policy: policy, Handle: s.showBIOS, Shows: biosSettingAnswer},
 	}}
 }
 

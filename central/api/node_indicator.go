@@ -15,9 +15,9 @@ func (s *Server) nodeIndicators() Resource {
 	const all, get = "nodes/{node}/management/indicators", "baremetal:node:get_indicator_state"
 	// They came with 1.63, but Ironic has always answered at any version.
 	return Resource{Routes: []Route{
-		{Method: http.MethodGet, Path: all, Summary: "List the lights of a machine", Policy: get, Handle: s.listIndicators},
-		{Method: http.MethodGet, Path: all + "/{indicator}", Summary: "Show a light of a machine", Policy: get, Handle: s.showIndicator},
-		{Method: http.MethodPut, Path: all + "/{indicator}", Summary: "Switch a light of a machine", Policy: "baremetal:node:set_indicator_state", Handle: s.setIndicator},
+		{Method: http.MethodGet, Path: all, Summary: "List the lights of a machine", Policy: get, Handle: s.listIndicators, Shows: indicatorsAnswer},
+		{Method: http.MethodGet, Path: all + "/{indicator}", Summary: "Show a light of a machine", Policy: get, Handle: s.showIndicator, Shows: indicatorAnswer},
+		{Method: http.MethodPut, Path: all + "/{indicator}", Summary: "Switch a light of a machine", Policy: "baremetal:node:set_indicator_state", Handle: s.setIndicator, Takes: indicatorBody},
 	}}
 }
 

@@ -11,7 +11,7 @@ import (
 
 func (s *Server) nodeInventory() Resource {
 	return Resource{Since: 81, Routes: []Route{{Method: http.MethodGet, Path: "nodes/{node}/inventory",
-		Summary: "Show what a machine was found to consist of", Policy: "baremetal:node:inventory:get", Handle: s.showInventory}}}
+		Summary: "Show what a machine was found to consist of", Policy: "baremetal:node:inventory:get", Handle: s.showInventory, Shows: inventoryAnswer}}}
 }
 
 func (s *Server) showInventory(r *Request) (Reply, error) {

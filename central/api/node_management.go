@@ -19,10 +19,10 @@ func (s *Server) nodeManagement() Resource {
 	const get, set = "baremetal:node:get_boot_device", "baremetal:node:set_boot_device"
 	const device = "nodes/{node}/management/boot_device"
 	return Resource{Routes: []Route{
-		{Method: http.MethodGet, Path: device, Summary: "Show from what a machine starts", Policy: get, Handle: s.getBootDevice},
-		{Method: http.MethodPut, Path: device, Summary: "Set from what a machine starts", Policy: set, Handle: s.setBootDevice},
-		{Method: http.MethodGet, Path: device + "/supported", Summary: "List from what a machine can start", Policy: get, Handle: s.supportedBootDevices},
-		{Method: http.MethodPut, Path: "nodes/{node}/management/inject_nmi", Summary: "Send a machine a non-maskable interrupt", Since: 29, Policy: "baremetal:node:inject_nmi", Handle: s.injectNMI},
+		{Method: http.MethodGet, Path: device, Summary: "Show from what a machine starts", Policy: get, Handle: s.getBootDevice, Shows: bootDeviceAnswer},
+		{Method: http.MethodPut, Path: device, Summary: "Set from what a machine starts", Policy: set, Handle: s.setBootDevice, Takes: bootDeviceBody},
+		{Method: http.MethodGet, Path: device + "/supported", Summary: "List from what a machine can start", Policy: get, Handle: s.supportedBootDevices, Shows: bootDevicesAnswer},
+		{Method: http.MethodPut, Path: "nodes/{node}/management/inject_nmi", Summary: "Send a machine a non-maskable interrupt", Since: 29, Policy: "baremetal:node:inject_nmi", Handle: s.injectNMI, Takes: nothing},
 	}}
 }
 

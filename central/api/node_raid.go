@@ -17,9 +17,9 @@ func (s *Server) nodeRAID() Resource {
 	const since = 12
 	return Resource{Routes: []Route{
 		{Method: http.MethodPut, Path: "nodes/{node}/states/raid", Summary: "Set how the disks of a node are to be arranged", Since: since, Late: http.StatusNotAcceptable, AfterPolicy: true,
-			Policy: "baremetal:node:set_raid_state", Handle: s.setTargetRAID},
+			Policy: "baremetal:node:set_raid_state", Handle: s.setTargetRAID, Takes: raidBody},
 		{Method: http.MethodGet, Path: "drivers/{driver}/raid/logical_disk_properties", Summary: "List what may be said of a logical disk", Since: since, Late: http.StatusNotAcceptable, AfterPolicy: true,
-			Policy: "baremetal:driver:get_raid_logical_disk_properties", Handle: s.logicalDiskProperties},
+			Policy: "baremetal:driver:get_raid_logical_disk_properties", Handle: s.logicalDiskProperties, Shows: propertiesAnswer},
 	}}
 }
 

@@ -22,10 +22,10 @@ func (s *Server) nodeTraits() Resource {
 	// that came later, a method that a node does not have.
 	const late = http.StatusMethodNotAllowed
 	return Resource{Since: 37, Routes: []Route{
-		{Method: http.MethodGet, Path: all, Late: http.StatusNotAcceptable, Policy: "baremetal:node:traits:list", Handle: s.listTraits},
-		{Method: http.MethodPut, Path: all, Summary: "Replace the traits of a node", Late: late, Policy: set, Handle: s.replaceTraits},
+		{Method: http.MethodGet, Path: all, Late: http.StatusNotAcceptable, Policy: "baremetal:node:traits:list", Handle: s.listTraits, Shows: traitsAnswer},
+		{Method: http.MethodPut, Path: all, Summary: "Replace the traits of a node", Late: late, Policy: set, Handle: s.replaceTraits, Takes: traitsBody},
 		{Method: http.MethodDelete, Path: all, Summary: "Remove all traits of a node", Policy: clear, Handle: s.clearTraits},
-		{Method: http.MethodPut, Path: one, Summary: "Add a trait to a node", Late: late, Policy: set, Handle: s.addTrait},
+		{Method: http.MethodPut, Path: one, Summary: "Add a trait to a node", Late: late, Policy: set, Handle: s.addTrait, Takes: nothing},
 		{Method: http.MethodDelete, Path: one, Summary: "Remove a trait from a node", Policy: clear, Handle: s.removeTrait},
 	}}
 }

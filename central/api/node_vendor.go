@@ -14,7 +14,7 @@ var vendorVerbs = []string{http.MethodGet, http.MethodPost, http.MethodPut, http
 
 func (s *Server) nodeVendor() Resource {
 	const path, policy = "nodes/{node}/vendor_passthru", "baremetal:node:vendor_passthru"
-	routes := []Route{{Method: http.MethodGet, Path: path + "/methods", Summary: "List the vendor methods of a node", Policy: policy, Handle: s.listNodeMethods}}
+	routes := []Route{{Method: http.MethodGet, Path: path + "/methods", Summary: "List the vendor methods of a node", Policy: policy, Handle: s.listNodeMethods, Shows: vendorMethodsAnswer}}
 	for _, verb := range vendorVerbs {
 		routes = append(routes, Route{Method: verb, Path: path, Summary: "Call the vendor method of a node that an argument names", Policy: policy, Handle: s.callNodeMethod, Success: http.StatusOK},
 			Route{Method: verb, Path: path + "/{method}", Summary: "Call a vendor method of a node", Policy: policy, Handle: s.callNodeMethod, Success: http.StatusOK})

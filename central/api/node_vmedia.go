@@ -17,8 +17,8 @@ import (
 func (s *Server) nodeMedia() Resource {
 	const path = "nodes/{node}/vmedia"
 	return Resource{Since: 89, Routes: []Route{
-		{Method: http.MethodGet, Path: path, Summary: "List the virtual media of a machine", Since: 93, Policy: "baremetal:node:vmedia:get", Handle: s.listMedia},
-		{Method: http.MethodPost, Path: path, Summary: "Put an image into a virtual drive of a machine", Policy: "baremetal:node:vmedia:attach", Handle: s.attachMedia, Success: http.StatusNoContent},
+		{Method: http.MethodGet, Path: path, Summary: "List the virtual media of a machine", Since: 93, Policy: "baremetal:node:vmedia:get", Handle: s.listMedia, Shows: mediaAnswer},
+		{Method: http.MethodPost, Path: path, Summary: "Put an image into a virtual drive of a machine", Policy: "baremetal:node:vmedia:attach", Handle: s.attachMedia, Takes: attachMediaBody, Success: http.StatusNoContent},
 		{Method: http.MethodDelete, Path: path, Summary: "Take images out of the virtual drives of a machine", Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
 		{Method: http.MethodDelete, Path: path + "/{device_types}", Summary: "Take the image out of a virtual drive of a machine", Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},
 	}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/schema"
 	"github.com/ironyard/ironyard/central/api/wire"
 )
 
@@ -129,7 +130,7 @@ func shape(route *Route) (name string, list bool) {
 
 // describe builds the OpenAPI document.
 func (s *Server) describe(resources []Resource) []byte {
-	paths, creates := map[string]document{}, map[string]bool{}
+	paths, creates := map[string]document{}, map[string]schema.Schema{}
 	for _, resource := range resources {
 		for i := range resource.Routes {
 			route := resource.Routes[i]
@@ -140,15 +141,17 @@ func (s *Server) describe(resources []Resource) []byte {
 			}
 			paths[path][strings.ToLower(route.Method)] = s.operation(&route)
 			if name, list := shape(&route); list && route.Method == http.MethodPost {
-				creates[name] = true
+				creates[name] = route.Takes
 			}
 		}
 	}
 	schemas := document{"Error": errorSchema, "Patch": patchSchema, "Links": document{"type": "array", "items": document{"type": "object"}}}
 	for name, table := range described {
 		schemas[name] = itemSchema(table.Describe())
-		if creates[name] {
+		if takes, has := creates[name]; has && takes == nil {
 			schemas[name+".create"] = bodySchema(table.Describe())
+		} else if has {
+			schemas[name+".create"] = takes
 		}
 	}
 	all := document{
@@ -181,19 +184,21 @@ func (s *Server) operation(route *Route) document {
 	o := document{"operationId": operationID(route), "summary": route.summary(), "x-since": route.Since.String(), "x-policy": route.Policy, "parameters": params,
 		"responses": document{
 			strconv.Itoa(route.success()): s.response(route, name, list),
-			"4XX":                         document{"description": "Refused: nothing has changed.", "content": inJSON(ref("Error"))},
-			"default":                     document{"description": "Failed.", "content": inJSON(ref("Error"))},
+			"4XX":                         document{"description": "Refused: nothing has changed.", "content": inJSON(schema.Component("Error"))},
+			"default":                     document{"description": "Failed.", "content": inJSON(schema.Component("Error"))},
 		}}
 	if route.Policy == Public {
 		o["security"] = []document{}
 	}
 	switch {
-	case route.Method == http.MethodPatch:
-		o["requestBody"] = document{"required": true, "content": inJSON(ref("Patch"))}
+	case route.Method == http.MethodPatch && name != "":
+		o["requestBody"] = document{"required": true, "content": inJSON(schema.Component("Patch"))}
 	case route.Method == http.MethodPost && list:
-		o["requestBody"] = document{"required": true, "content": inJSON(ref(name + ".create"))}
-	case route.Method == http.MethodPost || route.Method == http.MethodPut:
-		o["requestBody"] = document{"content": inJSON(document{})}
+		o["requestBody"] = document{"required": true, "content": inJSON(schema.Component(name + ".create"))}
+	case route.Takes != nil:
+		o["requestBody"] = document{"required": route.Takes["required"] != nil, "content": inJSON(route.Takes)}
+	case route.Method == http.MethodPatch || route.Method == http.MethodPost || route.Method == http.MethodPut:
+		o["requestBody"] = document{"content": inJSON(schema.Any)}
 	}
 	return o
 }
@@ -249,13 +254,15 @@ func (s *Server) response(route *Route, name string, list bool) document {
 	case status == http.StatusAccepted || status == http.StatusNoContent:
 	case route.Path == "notifications":
 		o["content"] = document{"text/event-stream": document{"schema": document{"type": "string"}}, "application/x-ndjson": document{"schema": document{"type": "string"}}}
+	case route.Shows != nil:
+		o["content"] = inJSON(route.Shows)
 	case name == "":
-		o["content"] = inJSON(document{})
+		o["content"] = inJSON(schema.Any)
 	case list && route.Method == http.MethodGet:
 		o["content"] = inJSON(document{"type": "object", "required": []string{name}, "properties": document{
-			name: document{"type": "array", "items": ref(name)}, "next": document{"type": "string", "format": "uri"}}})
+			name: document{"type": "array", "items": schema.Component(name)}, "next": document{"type": "string", "format": "uri"}}})
 	default:
-		o["content"] = inJSON(ref(name))
+		o["content"] = inJSON(schema.Component(name))
 	}
 	return o
 }
@@ -273,14 +280,12 @@ func operationID(route *Route) string {
 	}, "/"+route.Path)
 }
 
-func ref(name string) document { return document{"$ref": "#/components/schemas/" + name} }
-
-func inJSON(schema document) document {
-	return document{"application/json": document{"schema": schema}}
+func inJSON(s schema.Schema) document {
+	return document{"application/json": document{"schema": s}}
 }
 
-func property(f fields.Description) document {
-	p := document{"x-since": f.Since.String()}
+func property(f fields.Description) schema.Schema {
+	p := schema.Schema{"x-since": f.Since.String()}
 	if f.Type != "" {
 		p["type"] = []string{f.Type, "null"}
 	}
@@ -295,9 +300,9 @@ func property(f fields.Description) document {
 func itemSchema(list []fields.Description) document {
 	props := document{}
 	for _, name := range []string{"links", "ports", "states", "portgroups", "volume", "connectors", "targets", "properties", "traits"} {
-		props[name] = ref("Links")
+		props[name] = schema.Component("Links")
 	}
-	props["nodes"] = document{"type": "array", "items": ref("Links")} // of a chassis
+	props["nodes"] = document{"type": "array", "items": schema.Component("Links")} // of a chassis
 	for _, f := range list {
 		p := property(f)
 		if !f.Post && !f.Patch {
@@ -309,8 +314,8 @@ func itemSchema(list []fields.Description) document {
 }
 
 // bodySchema is what a POST takes.
-func bodySchema(list []fields.Description) document {
-	props, required := document{}, []string{}
+func bodySchema(list []fields.Description) schema.Schema {
+	props, required := schema.Members{}, []string{}
 	for _, f := range list {
 		if f.Post {
 			p := property(f)
@@ -323,7 +328,7 @@ func bodySchema(list []fields.Description) document {
 			}
 		}
 	}
-	return document{"type": "object", "properties": props, "required": required}
+	return props.Open(required...)
 }
 
 var errorSchema = document{"type": "object", "description": "error_message is itself a JSON text, of an object with faultstring, or with message.",

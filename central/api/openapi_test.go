@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ironyard/ironyard/central/api/schema"
 )
 
 // document is the API's description as clients get it.
@@ -97,41 +99,67 @@ func resolve(doc map[string]any, ref string) map[string]any {
 	return at
 }
 
-// fits says how a value does not fit a schema; empty: it fits. It knows the words of
-// JSON Schema that the document uses.
-func fits(doc, schema map[string]any, v any, where string) string {
-	if ref, ok := schema["$ref"].(string); ok {
-		return fits(doc, resolve(doc, ref), v, where)
+// fitting compares values with schemas of doc. It knows the words of JSON Schema that the
+// document uses.
+type fitting struct {
+	doc map[string]any
+	// lenient: a text may say what is to be a flag or a number, and the other way round.
+	lenient bool
+}
+
+// fits says how a value does not fit a schema; empty: it fits.
+func (f fitting) fits(described map[string]any, v any, where string) string {
+	if ref, ok := described["$ref"].(string); ok {
+		return f.fits(resolve(f.doc, ref), v, where)
 	}
-	if want := types(schema["type"]); want != nil && !slices.Contains(want, typeOf(v)) {
+	if want := types(described["type"]); want != nil && !f.isOf(want, v) {
 		return fmt.Sprintf("%s is of type %s, want %v", where, typeOf(v), want)
+	}
+	if values := types(described["enum"]); values != nil && !slices.Contains(values, fmt.Sprint(v)) {
+		return fmt.Sprintf("%s is %v, want one of %v", where, v, values)
+	}
+	if either, _ := described["oneOf"].([]any); either != nil {
+		fitting := slices.DeleteFunc(slices.Clone(either), func(s any) bool { return f.fits(s.(map[string]any), v, "") != "" })
+		if len(fitting) != 1 {
+			return fmt.Sprintf("%s fits %d of %v", where, len(fitting), either)
+		}
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		props, _ := schema["properties"].(map[string]any)
+		props, _ := described["properties"].(map[string]any)
+		others, _ := described["additionalProperties"].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			p, known := props[name].(map[string]any)
-			if !known && schema["additionalProperties"] == false {
+			if !known && described["additionalProperties"] == false {
 				return where + " has " + name + ", which is not described"
 			}
-			if why := fits(doc, p, v[name], where+"."+name); known && why != "" {
+			if !known {
+				p, known = others, others != nil
+			}
+			if why := f.fits(p, v[name], where+"."+name); known && why != "" {
 				return why
 			}
 		}
-		for _, name := range types(schema["required"]) {
+		for _, name := range types(described["required"]) {
 			if _, given := v[name]; !given {
 				return where + " lacks " + name
 			}
 		}
 	case []any:
-		items, _ := schema["items"].(map[string]any)
+		items, _ := described["items"].(map[string]any)
 		for i, item := range v {
-			if why := fits(doc, items, item, fmt.Sprintf("%s[%d]", where, i)); items != nil && why != "" {
+			if why := f.fits(items, item, fmt.Sprintf("%s[%d]", where, i)); items != nil && why != "" {
 				return why
 			}
 		}
 	}
 	return ""
+}
+
+func (f fitting) isOf(types []string, v any) bool {
+	is := typeOf(v)
+	plain := func(kind string) bool { return kind != "object" && kind != "array" }
+	return slices.Contains(types, is) || is == "integer" && slices.Contains(types, "number") || f.lenient && plain(is) && slices.ContainsFunc(types, plain)
 }
 
 // Callers say who they are by a scheme that is described, but for what everybody may read.
@@ -197,15 +225,23 @@ var described31 = sync.OnceValue(func() map[string]any {
 	return doc
 })
 
-// checkDescribed holds an answer against the description of its route.
-func (b *bench) checkDescribed(route *Route, a answer, method string) {
+// checkDescribed holds an answer, and the body of the request that it accepts, against the
+// description of its route.
+func (b *bench) checkDescribed(route *Route, a answer, method, sent string) {
 	b.t.Helper()
 	if a.StatusCode >= 300 || method == "HEAD" || method == "OPTIONS" {
 		return
 	}
 	doc := described31()
 	item := doc["paths"].(map[string]any)[strings.TrimSuffix("/v1/"+route.Path, "/")].(map[string]any)
-	responses := item[strings.ToLower(route.Method)].(map[string]any)["responses"].(map[string]any)
+	op := item[strings.ToLower(route.Method)].(map[string]any)
+	var body any
+	if taken, _ := op["requestBody"].(map[string]any); taken != nil && json.Unmarshal([]byte(sent), &body) == nil {
+		if why := (fitting{doc: doc, lenient: true}).fits(schemaOf(taken), body, "the body"); why != "" {
+			b.t.Errorf("%s %s accepted a body that does not fit its description: %s: %.300s", route.Method, route.Path, why, sent)
+		}
+	}
+	responses := op["responses"].(map[string]any)
 	response, known := responses[fmt.Sprint(a.StatusCode)].(map[string]any)
 	if !known {
 		if !strings.Contains(route.Path, "vendor_passthru") { // whose methods say their status
@@ -213,14 +249,61 @@ func (b *bench) checkDescribed(route *Route, a answer, method string) {
 		}
 		return
 	}
-	content, _ := response["content"].(map[string]any)
-	media, _ := content["application/json"].(map[string]any)
-	var body any
-	if media == nil || json.Unmarshal([]byte(a.body), &body) != nil {
+	shown := schemaOf(response)
+	body = nil
+	if shown == nil || json.Unmarshal([]byte(a.body), &body) != nil {
 		return
 	}
-	if why := fits(doc, media["schema"].(map[string]any), body, "the answer"); why != "" {
+	if why := (fitting{doc: doc}).fits(shown, body, "the answer"); why != "" {
 		b.t.Errorf("%s %s does not fit its description: %s", route.Method, route.Path, why)
+	}
+}
+
+// schemaOf is what describes the JSON of a body that is described; nil: it has none.
+func schemaOf(described map[string]any) map[string]any {
+	content, _ := described["content"].(map[string]any)
+	media, _ := content["application/json"].(map[string]any)
+	described, _ = media["schema"].(map[string]any)
+	return described
+}
+
+// Each member of an action's body that is described is taken, and others are refused.
+func TestOpenAPIBodies(t *testing.T) {
+	b, members := newGuarded(t), 0
+	for _, resource := range b.server.resources {
+		for i := range resource.Routes {
+			route := &resource.Routes[i]
+			if route.Takes["additionalProperties"] != false {
+				continue
+			}
+			known := route.Takes["properties"].(schema.Members)
+			path, _ := route.sample()
+			taken := func(name string) (bool, answer) {
+				body := map[string]any{name: "x"}
+				needed, _ := route.Takes["required"].([]string)
+				for _, needed := range needed {
+					body[needed] = "x"
+				}
+				text, err := json.Marshal(body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := b.as("system "+adminRoles+",service", route.Method, path, string(text))
+				return !strings.Contains(a.body, "Unexpected arguments") && !strings.Contains(a.body, "unexpected)"), a
+			}
+			for name := range known {
+				if taken, a := taken(name); !taken {
+					t.Errorf("%s %s: %s is described, and refused: %d %.200s", route.Method, route.Path, name, a.StatusCode, a.body)
+				}
+				members++
+			}
+			if taken, a := taken("nonsense"); taken && a.StatusCode < 400 {
+				t.Errorf("%s %s takes anything: %d %.200s", route.Method, route.Path, a.StatusCode, a.body)
+			}
+		}
+	}
+	if members < 25 {
+		t.Errorf("only %d members are described", members)
 	}
 }
 

@@ -16,7 +16,7 @@ func (s *Server) ports() Resource {
 	return Resource{Name: "ports", Routes: []Route{
 		{Method: http.MethodGet, Path: "ports", Policy: list, Handle: s.listPorts},
 		{Method: http.MethodGet, Path: "ports/detail", Policy: list, Handle: s.listPortsDetail},
-		{Method: http.MethodPost, Path: "ports", Policy: "baremetal:port:create", Handle: s.createPort},
+		{Method: http.MethodPost, Path: "ports", Policy: "baremetal:port:create", Handle: s.createPort, Takes: portBody},
 		{Method: http.MethodGet, Path: one, Policy: "baremetal:port:get", Handle: s.showPort},
 		{Method: http.MethodPatch, Path: one, Policy: "baremetal:port:update", Handle: s.updatePort},
 		{Method: http.MethodDelete, Path: one, Policy: "baremetal:port:delete", Handle: s.deletePort},

@@ -25,10 +25,10 @@ const tokenSince microversion.Version = 62
 func (s *Server) ramdisk() []Resource {
 	return []Resource{
 		s.legacyRamdisk(),
-		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Summary: "Find the node of a machine that runs an agent", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup)}}},
+		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Summary: "Find the node of a machine that runs an agent", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup), Shows: lookedUpAnswer}}},
 		{Name: "heartbeat", Since: 22, Routes: []Route{
-			{Method: http.MethodPost, Path: "heartbeat/{node}", Summary: "Say that the agent of a node is alive", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
-			{Method: http.MethodPost, Path: "heartbeat", Summary: "Say that the agent of a node is alive; the body names the node", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Success: http.StatusAccepted},
+			{Method: http.MethodPost, Path: "heartbeat/{node}", Summary: "Say that the agent of a node is alive", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Takes: heartbeatBody, Success: http.StatusAccepted},
+			{Method: http.MethodPost, Path: "heartbeat", Summary: "Say that the agent of a node is alive; the body names the node", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Takes: namedBeatBody, Success: http.StatusAccepted},
 		}},
 		// Inspection data of old ramdisks comes without a version.
 		{Name: "continue_inspection", Since: inspectionSince},

@@ -19,7 +19,7 @@ const legacyPayload = "2"
 func (s *Server) legacyRamdisk() Resource {
 	return Resource{Routes: []Route{
 		{Method: http.MethodPost, Path: "drivers/{driver}/vendor_passthru/lookup", Summary: "Find the node of a machine, as old agents ask for it", Policy: "baremetal:driver:ipa_lookup",
-			Handle: s.enabled(s.legacyLookup), Success: http.StatusOK},
+			Handle: s.enabled(s.legacyLookup), Shows: lookedUpAnswer, Success: http.StatusOK},
 		{Method: http.MethodPost, Path: "nodes/{node}/vendor_passthru/heartbeat", Summary: "Say that the agent of a node is alive, as old agents do", Policy: "baremetal:node:ipa_heartbeat",
 			Handle: s.enabled(s.legacyHeartbeat), Success: http.StatusAccepted},
 	}}

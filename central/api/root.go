@@ -30,7 +30,7 @@ func appendVersion(b []byte, base string) []byte {
 }
 
 func (s *Server) v1Resource() Resource {
-	return Resource{Routes: []Route{{Method: http.MethodGet, Path: "", Summary: "Show what this version of the API has", Policy: Public, Handle: s.v1}}}
+	return Resource{Routes: []Route{{Method: http.MethodGet, Path: "", Summary: "Show what this version of the API has", Policy: Public, Handle: s.v1, Shows: versionAnswer}}}
 }
 
 // v1 answers GET /v1: the resources that the request's version knows.

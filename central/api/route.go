@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/schema"
 	"github.com/ironyard/ironyard/central/api/wire"
 )
 
@@ -45,6 +46,9 @@ type Route struct {
 	// before it runs only what the caller may not read is kept back.
 	ByField bool
 	Handle  Handler
+	// Takes describes the body of an action, Shows an answer; nil: the tables of fields do,
+	// or it may be any.
+	Takes, Shows schema.Schema
 	// Success is the status of a request that is carried out; 0: the usual one of Method.
 	Success int
 }

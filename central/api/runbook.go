@@ -42,10 +42,10 @@ func (s *Server) runbooks() Resource {
 		{Method: http.MethodGet, Path: one, Policy: read, Handle: c.show},
 		{Method: http.MethodPatch, Path: one, Late: late, Policy: write, Handle: c.change},
 		{Method: http.MethodDelete, Path: one, Late: late, Policy: "baremetal:runbook:delete", Handle: c.delete},
-		{Method: http.MethodGet, Path: traits, Since: runbookTraitsSince, Policy: read, Handle: s.listRunbookTraits},
-		{Method: http.MethodPut, Path: traits, Summary: "Replace the traits of a runbook", Since: runbookTraitsSince, Policy: write, Handle: s.replaceRunbookTraits},
+		{Method: http.MethodGet, Path: traits, Since: runbookTraitsSince, Policy: read, Handle: s.listRunbookTraits, Shows: traitsAnswer},
+		{Method: http.MethodPut, Path: traits, Summary: "Replace the traits of a runbook", Since: runbookTraitsSince, Policy: write, Handle: s.replaceRunbookTraits, Takes: traitsBody},
 		{Method: http.MethodDelete, Path: traits, Summary: "Remove all traits of a runbook", Since: runbookTraitsSince, Policy: write, Handle: s.clearRunbookTraits},
-		{Method: http.MethodPut, Path: trait, Summary: "Add a trait to a runbook", Since: runbookTraitsSince, Policy: write, Handle: s.addRunbookTrait},
+		{Method: http.MethodPut, Path: trait, Summary: "Add a trait to a runbook", Since: runbookTraitsSince, Policy: write, Handle: s.addRunbookTrait, Takes: nothing},
 		{Method: http.MethodDelete, Path: trait, Summary: "Remove a trait from a runbook", Since: runbookTraitsSince, Policy: write, Handle: s.removeRunbookTrait},
 	}}
 }

@@ -10,7 +10,7 @@ import (
 // shards has no route for one shard: nothing is known of a shard but its nodes.
 func (s *Server) shards() Resource {
 	return Resource{Name: "shards", Since: 82, Routes: []Route{
-		{Method: http.MethodGet, Path: "shards", Summary: "Count the nodes of each shard", Policy: "baremetal:shards:get", Handle: s.listShards},
+		{Method: http.MethodGet, Path: "shards", Summary: "Count the nodes of each shard", Policy: "baremetal:shards:get", Handle: s.listShards, Shows: shardsAnswer},
 	}}
 }
 
@@ -39,7 +39,7 @@ func (s *Server) listShards(r *Request) (Reply, error) {
 
 func (s *Server) nodeChildren() Resource {
 	return Resource{Since: 83, Routes: []Route{
-		{Method: http.MethodGet, Path: "nodes/{node}/children", Summary: "List the children of a node", Policy: "baremetal:node:get", Handle: s.listChildren},
+		{Method: http.MethodGet, Path: "nodes/{node}/children", Summary: "List the children of a node", Policy: "baremetal:node:get", Handle: s.listChildren, Shows: childrenAnswer},
 	}}
 }
 

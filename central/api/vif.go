@@ -24,8 +24,8 @@ const noopNetwork = "noop"
 func (s *Server) nodeVIFs() Resource {
 	const all = "nodes/{node}/vifs"
 	return Resource{Since: 28, Routes: []Route{
-		{Method: http.MethodGet, Path: all, Summary: "List the virtual interfaces of a node", Policy: "baremetal:node:vif:list", Handle: s.listVIFs},
-		{Method: http.MethodPost, Path: all, Summary: "Attach a virtual interface to a node", Policy: "baremetal:node:vif:attach", Handle: s.attachVIF, Success: http.StatusNoContent},
+		{Method: http.MethodGet, Path: all, Summary: "List the virtual interfaces of a node", Policy: "baremetal:node:vif:list", Handle: s.listVIFs, Shows: vifsAnswer},
+		{Method: http.MethodPost, Path: all, Summary: "Attach a virtual interface to a node", Policy: "baremetal:node:vif:attach", Handle: s.attachVIF, Takes: attachVIFBody, Success: http.StatusNoContent},
 		{Method: http.MethodDelete, Path: all + "/{vif}", Summary: "Detach a virtual interface from a node", Policy: "baremetal:node:vif:detach", Handle: s.detachVIF},
 	}}
 }

@@ -43,8 +43,8 @@ func (s *Server) volumes() Resource {
 	const read, below = "baremetal:volume:get", "nodes/{node}/volume"
 	connectors, targets := s.volumeConnectors(), s.volumeTargets()
 	routes := []Route{
-		{Method: http.MethodGet, Path: "volume", Summary: "Show where volume connectors and targets are", Policy: "baremetal:volume:list", Handle: s.volumeRoot},
-		{Method: http.MethodGet, Path: below, Summary: "Show where the volume connectors and targets of a node are", Policy: "baremetal:volume:list", Handle: s.volumeRootOfNode},
+		{Method: http.MethodGet, Path: "volume", Summary: "Show where volume connectors and targets are", Policy: "baremetal:volume:list", Handle: s.volumeRoot, Shows: volumesAnswer},
+		{Method: http.MethodGet, Path: below, Summary: "Show where the volume connectors and targets of a node are", Policy: "baremetal:volume:list", Handle: s.volumeRootOfNode, Shows: volumesAnswer},
 		{Method: http.MethodGet, Path: below + "/connectors", Policy: "baremetal:volume:list", Handle: connectors.below(s.connectorsOfNode).list},
 		{Method: http.MethodGet, Path: below + "/targets", Policy: "baremetal:volume:list", Handle: targets.below(s.targetsOfNode).list},
 	}
