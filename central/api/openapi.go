@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -93,6 +94,13 @@ var (
 	unpaged       = []string{"bios", "drivers", "firmware"}
 	withoutFields = []string{"history"}
 	withoutDetail = []string{"allocations"}
+)
+
+// fieldsSince and detailSince are the lists of which fields, or details, could be asked
+// since another version than of most.
+var (
+	fieldsSince = map[string]microversion.Version{"drivers": driverFieldsSince}
+	detailSince = map[string]microversion.Version{"drivers": driverTypeSince, "connectors": volumesSince, "targets": volumesSince}
 )
 
 func since(v microversion.Version, names ...string) map[string]microversion.Version {
@@ -239,10 +247,10 @@ func (s *Server) query(route *Route, name string, list bool) (params []document)
 		return params
 	}
 	if !slices.Contains(withoutFields, name) {
-		add("fields", 8)
+		add("fields", cmp.Or(fieldsSince[name], 8))
 	}
 	if list && !slices.Contains(withoutDetail, name) {
-		add("detail", 43)
+		add("detail", cmp.Or(detailSince[name], 43))
 	}
 	return params
 }

@@ -267,6 +267,57 @@ func schemaOf(described map[string]any) map[string]any {
 	return described
 }
 
+// Each argument is taken since the version that is described, and not before.
+func TestOpenAPIVersions(t *testing.T) {
+	doc := described31()
+	b, newer := newGuarded(t), 0
+	minor := func(described any) (n int) {
+		if _, err := fmt.Sscanf(described.(string), "1.%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, resource := range b.server.resources {
+		for i := range resource.Routes {
+			route := &resource.Routes[i]
+			if strings.Contains(route.Path, "vendor_passthru") || route.Path == "openapi" { // as in TestOpenAPIArguments
+				continue
+			}
+			op := doc["paths"].(map[string]any)[strings.TrimSuffix("/v1/"+route.Path, "/")].(map[string]any)[strings.ToLower(route.Method)].(map[string]any)
+			path, body := route.sample()
+			path, _, _ = strings.Cut(path, "?")
+			for _, p := range op["parameters"].([]any) {
+				param := p.(map[string]any)
+				name := param["name"].(string)
+				if param["in"] != "query" || name == "watch" { // which begins a stream
+					continue
+				}
+				value := "1"
+				if strings.HasPrefix(name, "node") {
+					value = nodeID
+				}
+				at := func(minor int) answer {
+					return b.do(route.Method, path+"?"+name+"="+value, fmt.Sprintf("1.%d", minor), body, "X-Who", "system "+adminRoles+",service")
+				}
+				since := minor(param["x-since"])
+				if a := at(since); a.StatusCode == 406 || strings.Contains(a.body, "Unexpected") {
+					t.Errorf("%s %s: %s is described since 1.%d: status %d %.200s", route.Method, route.Path, name, since, a.StatusCode, a.body)
+				}
+				if since == minor(op["x-since"]) {
+					continue
+				}
+				if a := at(since - 1); a.StatusCode < 400 {
+					t.Errorf("%s %s: %s is described since 1.%d, and taken before: status %d %.200s", route.Method, route.Path, name, since, a.StatusCode, a.body)
+				}
+				newer++
+			}
+		}
+	}
+	if newer < 20 {
+		t.Errorf("only %d arguments are newer than their routes", newer)
+	}
+}
+
 // Each member of an action's body that is described is taken, and others are refused.
 func TestOpenAPIBodies(t *testing.T) {
 	b, members := newGuarded(t), 0
