@@ -170,7 +170,7 @@ func TestPhases(t *testing.T) {
 	}
 	s = newSubject(t)
 	err = Default().Run(s, []Rule{rule(Preprocess, `[{"op":"set-attribute","args":["extra/pre","{plugin_data[macs]}"]}]`)})
-	if err != nil || s.Node.Extra["pre"] != "['52:54:00:aa:bb:01']" {
+	if err != nil || s.Node.Extra["pre"] != "['52:54:00:AA:BB:01']" {
 		t.Errorf("extra %v, error %v", s.Node.Extra, err)
 	}
 }

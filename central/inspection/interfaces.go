@@ -36,15 +36,19 @@ func (s *Subject) nics() []nic {
 			continue
 		}
 		n := nic{name: name, mac: mac, pxe: mac == pxe}
+		n.fields, _ = clone(found).(map[string]any)
+		if text, isText := found["ipv6_address"].(string); isText {
+			n.fields["ipv6_address"], _, _ = strings.Cut(text, "%") // the scope of a link-local address
+		} else {
+			n.fields["ipv6_address"] = found["ipv6_address"]
+		}
+		n.fields["pxe_enabled"] = n.pxe
 		for _, key := range []string{"ipv4_address", "ipv6_address"} {
-			text, _ := found[key].(string)
-			text, _, _ = strings.Cut(text, "%") // the scope of a link-local address
+			text, _ := n.fields[key].(string)
 			if ip, err := netip.ParseAddr(text); err == nil && !n.ip.IsValid() {
 				n.ip = ip
 			}
 		}
-		n.fields, _ = clone(found).(map[string]any)
-		n.fields["pxe_enabled"] = n.pxe
 		out = append(out, n)
 	}
 	return out
@@ -100,7 +104,7 @@ func validateInterfaces(p *Processor, s *Subject) error {
 	}
 	macs := make([]any, len(valid))
 	for i, n := range valid {
-		macs[i] = n.mac
+		macs[i] = n.fields["mac_address"]
 	}
 	s.Plugin["all_interfaces"], s.Plugin["valid_interfaces"], s.Plugin["macs"] = byName(all), byName(valid), macs
 	return nil
@@ -138,7 +142,7 @@ func (s *Subject) addPort(n nic, pxe bool) {
 	if slices.ContainsFunc(s.Ports, func(p *store.Port) bool { return p.Address == n.mac }) {
 		return
 	}
-	port := &store.Port{UUID: uuid.NewString(), Node: s.Node.UUID, Address: n.mac, PXEEnabled: pxe, Extra: map[string]any{}}
+	port := &store.Port{UUID: uuid.NewString(), Node: s.Node.UUID, Address: n.mac, PXEEnabled: pxe, AvailableForDynamicPortgroup: true, Extra: map[string]any{}}
 	if id, ok := n.fields["client_id"].(string); ok && id != "" {
 		port.Extra["client-id"] = id
 	}
