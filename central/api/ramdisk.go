@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -96,32 +95,6 @@ func (s *Server) lookupNode(r *Request, id string, macs []string) (*store.Node, 
 		return nil, none, err
 	}
 	return n, reply.Config, nil
-}
-
-// machine finds the node with a UUID, or else the one that all the addresses belong to.
-func (s *Server) machine(ctx context.Context, id string, macs []string) (*store.Node, error) {
-	if id == "" {
-		for _, mac := range macs {
-			ports, err := s.Store.Ports(ctx, store.PortQuery{Address: mac})
-			if err != nil {
-				return nil, storeError(err)
-			}
-			for _, p := range ports {
-				if id != "" && id != p.Node {
-					return nil, notFound() // of several nodes
-				}
-				id = p.Node
-			}
-		}
-	}
-	if id == "" {
-		return nil, notFound()
-	}
-	n, err := s.Store.Node(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, notFound()
-	}
-	return n, err
 }
 
 // token asks the rackd that runs the node's work for the agent's token, which it gives

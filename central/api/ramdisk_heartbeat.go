@@ -47,7 +47,7 @@ func beatsFor(r *Request, body map[string]any) (string, error) {
 	}
 	v, given := body["node_ident"]
 	if !given || v == nil {
-		return "", wire.Invalid("Missing mandatory parameter node_ident")
+		return "", wire.Invalid("Missing mandatory parameter: node_ident")
 	}
 	ident, isText := v.(string)
 	if !isText {
@@ -86,6 +86,17 @@ func (s *Server) beat(r *Request, ident string, hb agentapi.Heartbeat, tokened b
 	return Reply{Status: http.StatusAccepted}, nil
 }
 
+// tooNew refuses a field of a heartbeat in Ironic's words, which differ.
+func tooNew(field string) error {
+	switch field {
+	case "agent_status", "agent_status_message":
+		return wire.Invalid("Fields \"agent_status\" and \"agent_status_message\" not recognised.")
+	case "agent_version":
+		return wire.Invalid("Field %q not recognised", field)
+	}
+	return wire.Invalid("Field %q not recognised in this version", field)
+}
+
 // readHeartbeat reads what can be judged without the node; tokened: it has a token,
 // which may be empty.
 func readHeartbeat(r *Request, body map[string]any) (hb agentapi.Heartbeat, tokened bool, err error) {
@@ -99,7 +110,7 @@ func readHeartbeat(r *Request, body map[string]any) (hb agentapi.Heartbeat, toke
 		case v == nil:
 			continue
 		case r.Version < since:
-			return hb, false, wire.Invalid("Field %q not recognised in this version", name)
+			return hb, false, tooNew(name)
 		}
 		text, isText := v.(string)
 		if !isText {

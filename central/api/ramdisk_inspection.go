@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
-	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // inspectionSince is the version that brought continue_inspection; 1.1 is served too,
@@ -33,10 +33,6 @@ func (s *Server) continueInspection(r *Request) (Reply, error) {
 	if err := r.Query.Allow("node_uuid"); err != nil {
 		return Reply{}, err
 	}
-	id, err := r.Query.UUID("node_uuid")
-	if err != nil {
-		return Reply{}, err
-	}
 	body, err := wire.Object(r.writer, r.Request, maxInspection)
 	if err != nil {
 		return Reply{}, err
@@ -45,21 +41,23 @@ func (s *Server) continueInspection(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	id, err := r.Query.UUID("node_uuid")
+	if err != nil {
+		return Reply{}, err
+	}
 	modern := r.Version >= inspectionSince
 	if !modern && (r.Version != microversion.Min || r.Query.Has("node_uuid")) {
 		return Reply{}, wire.Errorf(http.StatusNotFound, "API version %s or newer is required", inspectionSince)
 	}
-	if id == "" && len(macs) == 0 && inv.BMCAddress == "" && inv.BMCV6Address == "" {
+	bmcs := slices.DeleteFunc([]string{inv.BMCAddress, inv.BMCV6Address}, func(a string) bool { return a == "" })
+	if id == "" && len(macs) == 0 && len(bmcs) == 0 {
 		return Reply{}, wire.Invalid("No lookup information provided")
 	}
-	n, err := s.machine(r.Context(), id, macs)
+	n, err := s.inspectedMachine(r.Context(), id, macs, bmcs)
 	if err != nil {
 		return Reply{}, err
 	}
 	r.concerns(n)
-	if n.ProvisionState != provision.InspectWait {
-		return Reply{}, notFound()
-	}
 	return s.inspected(r, n, inv, modern)
 }
 
@@ -81,23 +79,12 @@ func (s *Server) inspected(r *Request, n *store.Node, inv agentapi.Inventory, mo
 	return Reply{Status: http.StatusAccepted, Body: s.appendLookup([]byte{'{'}, r, n, reply.Config)}, nil
 }
 
-// readInspection reads the inventory and the addresses in it, which tell whose it is.
+// readInspection reads the inventory and the addresses in it, which tell whose it is. What
+// nothing here looks at may be anything: it is the hooks' to judge.
 func readInspection(body map[string]any) (inv agentapi.Inventory, macs []string, err error) {
-	asked, given := body["inventory"]
-	raw, isObject := asked.(map[string]any)
-	nics, listed := raw["interfaces"]
-	list, isList := nics.([]any)
-	switch {
-	case !given:
-		return inv, nil, wire.Invalid("Schema error for data: 'inventory' is a required property")
-	case !isObject:
-		return inv, nil, wire.Invalid("Schema error for data: %s is not of type 'object'", wire.Repr(asked)).Detailed("in inventory")
-	case !listed:
-		return inv, nil, wire.Invalid("Schema error for data: 'interfaces' is a required property").Detailed("in inventory")
-	case !isList:
-		return inv, nil, wire.Invalid("Schema error for data: %s is not of type 'array'", wire.Repr(nics)).Detailed("in inventory/interfaces")
-	case len(list) == 0:
-		return inv, nil, wire.Invalid("Schema error for data: [] should be non-empty").Detailed("in inventory/interfaces")
+	raw, macs, err := checkInventory(body)
+	if err != nil {
+		return inv, nil, err
 	}
 	plugin := maps.Clone(body)
 	for _, beside := range notPluginData {
@@ -115,14 +102,52 @@ func readInspection(body map[string]any) (inv agentapi.Inventory, macs []string,
 		return inv, nil, &wire.Error{Status: http.StatusRequestEntityTooLarge, Shape: wire.Bare,
 			Text: fmt.Sprintf("The inspection data takes %d bytes without the ramdisk's logs, more than the %d that a rack can be sent.", size, maxCarried)}
 	}
-	if err := inv.Read(text, besides); err != nil {
-		return inv, nil, wire.Invalid("Schema error for data: the inventory cannot be read: %v", err)
+	return inv, addresses(macs), inv.Read(text, besides)
+}
+
+// checkInventory returns the inventory of a body and the MAC addresses in it, when it has
+// the least that an inventory must have.
+func checkInventory(body map[string]any) (raw map[string]any, macs []string, err error) {
+	wrong := func(at string, v any, types string) error {
+		return wire.Invalid("Schema error for data: %s is not of type %s", wire.Repr(v), types).Detailed("in %s", at)
 	}
-	for i, nic := range inv.Interfaces {
-		if item, _ := list[i].(map[string]any); item["mac_address"] == nil {
-			return inv, nil, wire.Invalid("Schema error for data: interface %d has no 'mac_address'", i+1)
+	asked, given := body["inventory"]
+	raw, isObject := asked.(map[string]any)
+	nics, listed := raw["interfaces"]
+	list, isList := nics.([]any)
+	switch {
+	case !given:
+		return nil, nil, wire.Invalid("Schema error for data: 'inventory' is a required property")
+	case !isObject:
+		return nil, nil, wrong("inventory", asked, "'object'")
+	case !listed:
+		return nil, nil, wire.Invalid("Schema error for data: 'interfaces' is a required property").Detailed("in inventory")
+	}
+	for _, name := range []string{"bmc_address", "bmc_v6address"} {
+		if _, isText := raw[name].(string); raw[name] != nil && !isText {
+			return nil, nil, wrong("inventory/"+name, raw[name], "'string', 'null'")
 		}
-		macs = append(macs, nic.MACAddress)
 	}
-	return inv, addresses(macs), nil
+	switch {
+	case !isList:
+		return nil, nil, wrong("inventory/interfaces", nics, "'array'")
+	case len(list) == 0:
+		return nil, nil, wire.Invalid("Schema error for data: [] should be non-empty").Detailed("in inventory/interfaces")
+	}
+	for i, item := range list {
+		at := fmt.Sprintf("inventory/interfaces/%d", i)
+		nic, isObject := item.(map[string]any)
+		address, given := nic["mac_address"]
+		mac, isText := address.(string)
+		switch {
+		case !isObject:
+			return nil, nil, wrong(at, item, "'object'")
+		case !given:
+			return nil, nil, wire.Invalid("Schema error for data: 'mac_address' is a required property").Detailed("in %s", at)
+		case !isText:
+			return nil, nil, wrong(at+"/mac_address", address, "'string'")
+		}
+		macs = append(macs, mac)
+	}
+	return raw, macs, nil
 }

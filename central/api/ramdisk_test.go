@@ -117,7 +117,7 @@ func TestHeartbeat(t *testing.T) {
 		path, version string
 		body, want    string
 	}{
-		"no node":              {400, "/v1/heartbeat", "1.68", whole, "Missing mandatory parameter node_ident"},
+		"no node":              {400, "/v1/heartbeat", "1.68", whole, "Missing mandatory parameter: node_ident"},
 		"a strange node":       {400, "/v1/heartbeat", "1.68", `{"node_ident":7,` + whole[1:], "node_ident"},
 		"another node too":     {400, path, "1.68", `{"node_ident":"n1",` + whole[1:], "Unexpected"},
 		"too old, no path":     {404, "/v1/heartbeat", "1.21", `{"node_ident":"n1",` + whole[1:], ""},
@@ -178,13 +178,68 @@ func TestContinueInspection(t *testing.T) {
 	b.want(404, "POST", "/v1/continue_inspection?node_uuid="+nodeID, "1.1", data)
 	b.want(404, "POST", "/v1/continue_inspection", "1.84", other)
 	for _, bad := range []string{`{}`, `{"inventory":{}}`, `{"inventory":{"interfaces":[]}}`, `{"inventory":{"interfaces":[{"name":"eth0"}]}}`,
-		`{"inventory":{"interfaces":[{"mac_address":"nonsense"}]}}`, `{"inventory":{"interfaces":[7]}}`} {
+		`{"inventory":{"interfaces":[{"mac_address":"nonsense"}]}}`, `{"inventory":{"interfaces":[7]}}`,
+		strings.Replace(data, `"bmc_address":null`, `"bmc_address":7`, 1), strings.Replace(data, `"52:54:00:00:00:01"`, `null`, 1)} {
 		b.want(400, "POST", "/v1/continue_inspection", "1.84", bad)
 	}
+	// Hooks judge what is odd, and all of it is kept.
+	b.want(202, "POST", "/v1/continue_inspection", "1.84", strings.Replace(data, `{"count":4}`, `"x86"`, 1))
+	if err := json.Unmarshal(k.last, &inv); err != nil || !strings.Contains(string(inv.Sent), `"cpu":"x86"`) {
+		t.Errorf("the rackd heard %s, %v", inv.Sent, err)
+	}
+	k.asked = nil
 	b.move("n1", provision.DeployWait, provision.Active, nil)
 	b.want(404, "POST", "/v1/continue_inspection", "1.84", data)
 	if len(k.asked) != 0 {
 		t.Errorf("refused, and yet asked %v", k.asked)
+	}
+}
+
+// Data goes to the one node that UUID, MAC addresses and BMC's addresses agree upon.
+func TestWhoseInspectionItIs(t *testing.T) {
+	b, k := ramdiskBench(t, provision.InspectWait, nil)
+	second := func(name, mac, bmc string) string {
+		b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"`+name+`","driver":"fake-hardware","driver_info":{`+bmc+`}}`)
+		id := b.node(name).UUID
+		if mac != "" {
+			b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+id+`","address":"`+mac+`"}`)
+		}
+		b.move(name, provision.InspectWait, provision.Manageable, nil)
+		return id
+	}
+	n2 := second("n2", "52:54:00:00:00:02", `"redfish_address":"https://[2001:db8::1]:8443"`)
+	n3 := second("n3", "", `"ipmi_address":"192.0.2.3"`)
+	second("n4", "", `"ipmi_address":"192.0.2.4"`)
+	second("n5", "", `"redfish_address":"192.0.2.4"`)
+	second("n6", "", `"redfish_address":"bmc.example"`)
+	const mac1, mac2, stranger = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:77"
+	for name, c := range map[string]struct{ query, mac, bmc, want string }{
+		"its addresses":              {"", mac1, "", nodeID},
+		"its UUID":                   {nodeID, stranger, "", nodeID},
+		"both":                       {nodeID, mac1, "", nodeID},
+		"another's address":          {nodeID, mac2, "", ""},
+		"nobody's UUID":              {"99999999-2222-4333-8444-555555555555", mac1, "", ""},
+		"its BMC":                    {"", stranger, "192.0.2.3", n3},
+		"its BMC, in other letters":  {"", stranger, "2001:DB8:0::1", n2},
+		"its BMC and its address":    {"", mac2, "2001:db8::1", n2},
+		"its address, no node's BMC": {"", mac1, "192.0.2.9", nodeID},
+		"its address, another's BMC": {"", mac1, "192.0.2.3", ""},
+		"the BMC of two":             {"", stranger, "192.0.2.4", ""},
+		"nobody's BMC":               {"", stranger, "192.0.2.9", ""},
+	} {
+		k.asked = nil
+		path := "/v1/continue_inspection"
+		if c.query != "" {
+			path += "?node_uuid=" + c.query
+		}
+		status := 202
+		if c.want == "" {
+			status = 404
+		}
+		b.want(status, "POST", path, "1.84", `{"inventory":{"interfaces":[{"mac_address":"`+c.mac+`"}],"bmc_address":"`+c.bmc+`"}}`)
+		if len(k.asked) > 0 != (c.want != "") || c.want != "" && !strings.HasSuffix(k.asked[len(k.asked)-1], c.want) {
+			t.Errorf("%s: asked %v, want %q", name, k.asked, c.want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ package agentapi
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 )
@@ -233,10 +234,15 @@ func (i *Inventory) Carried() *Inventory {
 	return &Inventory{Sent: i.Sent, PluginData: i.PluginData}
 }
 
-// Read reads an inventory as a ramdisk has sent it, and what it sent beside it.
+// Read reads an inventory as a ramdisk has sent it, and what it sent beside it. A field that
+// is of another type than here stays empty, for ramdisks differ and the whole is kept in Sent;
+// but an inventory is an object, and its interfaces are a list.
 func (i *Inventory) Read(sent, plugin json.RawMessage) error {
 	*i = Inventory{}
 	err := json.Unmarshal(sent, i)
+	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && odd.Field != "" && odd.Field != "interfaces" {
+		err = nil
+	}
 	i.Sent, i.PluginData = sent, plugin
 	return err
 }

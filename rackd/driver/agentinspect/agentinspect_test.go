@@ -40,7 +40,7 @@ func TestInventoriesThatAreNone(t *testing.T) {
 		`{"cpu":{"count":2},"inventory":null}`: "",
 		`{}`:                                   "neither",
 		`[]`:                                   "read",
-		`{"cpu":"many"}`:                       "read",
+		`{"cpu":"many"}`:                       "neither",
 		`"` + strings.Repeat("x", maxInventory) + `"`: "bytes",
 	} {
 		_, err := parse(json.RawMessage(raw))

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// machine finds the node with a UUID, or else the one that all the addresses belong to.
+func (s *Server) machine(ctx context.Context, id string, macs []string) (*store.Node, error) {
+	var err error
+	if id == "" {
+		id, err = s.ownerOf(ctx, macs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, notFound()
+	}
+	n, err := s.Store.Node(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound()
+	}
+	return n, err
+}
+
+// ownerOf returns the UUID of the node that the addresses of ports belong to, empty for
+// none. It is an error when they belong to several.
+func (s *Server) ownerOf(ctx context.Context, macs []string) (id string, err error) {
+	for _, mac := range macs {
+		ports, err := s.Store.Ports(ctx, store.PortQuery{Address: mac})
+		if err != nil {
+			return "", storeError(err)
+		}
+		for _, p := range ports {
+			if id != "" && id != p.Node {
+				return "", notFound()
+			}
+			id = p.Node
+		}
+	}
+	return id, nil
+}
+
+// inspectedMachine finds the node that waits for the data of an inspection: by the UUID
+// that the ramdisk says, by its MAC addresses and by its BMC's addresses. Those that say
+// something must say the same: what was found in one machine is never taken for another's.
+func (s *Server) inspectedMachine(ctx context.Context, id string, macs, bmcs []string) (*store.Node, error) {
+	owner, err := s.ownerOf(ctx, macs)
+	if err != nil {
+		return nil, err
+	}
+	if id != "" && owner != "" && id != owner {
+		return nil, notFound()
+	}
+	var n *store.Node
+	if id != "" || owner != "" {
+		if n, err = s.machine(ctx, cmp.Or(id, owner), nil); err != nil {
+			return nil, err
+		}
+		if n.ProvisionState != provision.InspectWait {
+			return nil, notFound()
+		}
+	}
+	if len(bmcs) == 0 || n != nil && hasBMC(n, bmcs) {
+		if n == nil {
+			return nil, notFound()
+		}
+		return n, nil
+	}
+	return s.byBMC(ctx, n, bmcs)
+}
+
+// byBMC finds the node whose BMC has one of the addresses among those that wait for data.
+// One that was found otherwise stays the one when no BMC speaks against it.
+func (s *Server) byBMC(ctx context.Context, known *store.Node, bmcs []string) (*store.Node, error) {
+	state, page := string(provision.InspectWait), store.Page{SortKey: "uuid"}
+	var found []*store.Node
+	for more := true; more; {
+		waiting, err := s.Store.Nodes(ctx, store.NodeQuery{Page: page, ProvisionState: &state, IncludeChildren: true})
+		if err != nil {
+			return nil, storeError(err)
+		}
+		if more = len(waiting) > 0; more {
+			page.Marker = waiting[len(waiting)-1].UUID
+		}
+		found = append(found, slices.DeleteFunc(waiting, func(n *store.Node) bool { return !hasBMC(n, bmcs) })...)
+	}
+	switch {
+	case known != nil && len(found) == 0:
+		return known, nil
+	case known == nil && len(found) == 1:
+		return found[0], nil
+	}
+	return nil, notFound()
+}
+
+// bmcFields are the fields of driver_info that say where a BMC is.
+var bmcFields = []string{"redfish_address", "ipmi_address"}
+
+// hasBMC reports whether driver_info says that n's BMC has one of the IP addresses. Names
+// are not resolved: central need not know what racks call their BMCs.
+func hasBMC(n *store.Node, addresses []string) bool {
+	for _, field := range bmcFields {
+		text, _ := n.DriverInfo[field].(string)
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			text = u.Hostname()
+		}
+		at, err := netip.ParseAddr(text)
+		if err == nil && slices.ContainsFunc(addresses, func(a string) bool {
+			b, err := netip.ParseAddr(a)
+			return err == nil && at.Unmap() == b.Unmap()
+		}) {
+			return true
+		}
+	}
+	return false
+}
