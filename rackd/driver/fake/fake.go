@@ -1,5 +1,5 @@
 // Package fake is the hardware type fake-hardware: every kind of interface, named
-// "fake" (and deploys also as clients name them, ramdisk and custom-agent), with machines that exist in memory only. Tests, demonstrations and load
+// "fake" (and what clients ask for by name: the deploys ramdisk and custom-agent, the inspection agent), with machines that exist in memory only. Tests, demonstrations and load
 // runs use it as they use real hardware.
 //
 // It may import rackd/driver, rackd/driver/none and protocol. A machine's power lives as long as the
@@ -55,6 +55,9 @@ func (f *Fleet) Type() driver.Type {
 		switch kind {
 		case "bios", "console", "firmware", "inspect", "raid", "rescue", "vendor":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}})
+			if kind == "inspect" {
+				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "agent", Impl: inBand{base{f, kind}}})
+			}
 		case "deploy":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "ramdisk", Impl: liveDeploy{deploy{base{f, kind}}}},
 				driver.Named{Name: "custom-agent", Impl: customDeploy{deploy{base{f, kind}}}})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
@@ -143,6 +144,49 @@ func TestInspectRescueAndNamedSteps(t *testing.T) {
 	}
 	if r.Inv == nil || len(r.Inv.Interfaces) != 1 || r.Inv.Boot.PXEInterface != r.Node.Ports[0].Address {
 		t.Errorf("inventory %+v", r.Inv)
+	}
+}
+
+// In-band inspection switches the machine on, waits for what its ramdisk sends, and off.
+func TestInBandInspectionWaits(t *testing.T) {
+	f, r := New(Options{}), drivertest.NewRig()
+	var steps []driver.Step
+	for _, named := range f.Type().Interfaces["inspect"] {
+		if named.Name == "agent" {
+			steps = named.Impl.(driver.Inspect).InspectSteps(r.Node)
+		}
+	}
+	power := func() driver.PowerState {
+		s, err := f.Interface("power").(driver.Power).PowerState(t.Context(), r.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	run := func(s driver.Step, sent *agentapi.Inventory) driver.Outcome {
+		task := r.Task(f.Interface("boot"))
+		task.Inspected = func() *agentapi.Inventory { return sent }
+		out, err := s.Run(t.Context(), task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if out := run(steps[0], nil); out != driver.Done() || power() != driver.PowerOn {
+		t.Errorf("booting: %+v, %s", out, power())
+	}
+	if _, waits := run(steps[1], nil).Waiting(); !waits || r.Inv != nil {
+		t.Errorf("nothing was sent, and the inspection does not wait; inventory %+v", r.Inv)
+	}
+	if out := run(steps[1], &agentapi.Inventory{Hostname: "h"}); out != driver.Done() || r.Inv == nil || r.Inv.Hostname != "h" {
+		t.Errorf("sent: %+v, inventory %+v", out, r.Inv)
+	}
+	if run(steps[2], nil); power() != driver.PowerOff {
+		t.Errorf("in the end the machine is %s", power())
+	}
+	r.Node.DisablePowerOff = true
+	if run(steps[2], nil); power() != driver.PowerOn {
+		t.Errorf("a machine that may not be switched off is %s", power())
 	}
 }
 
