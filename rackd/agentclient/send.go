@@ -128,7 +128,8 @@ func (c *Client) fault(body []byte) string {
 }
 
 // pinned returns a transport that talks to the agent with the heartbeat's
-// certificate and to nobody else.
+// certificate and to nobody else; where the heartbeat gave none, to one whom this
+// rackd's system trusts.
 func pinned(a *work.Agent) (*http.Transport, error) {
 	if !strings.HasPrefix(a.URL, "https://") {
 		return nil, fmt.Errorf("it called back with a URL that is not https: %w", driver.ErrInvalid)
@@ -152,7 +153,10 @@ func pinned(a *work.Agent) (*http.Transport, error) {
 					}
 				}
 				_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: s.ServerName})
-				if err != nil {
+				switch {
+				case err != nil && roots == nil:
+					return fmt.Errorf("its heartbeat gave no certificate, and the one that it shows is not trusted here: %w", err)
+				case err != nil:
 					return fmt.Errorf("it shows another certificate than its heartbeat gave: %w", err)
 				}
 				return nil
@@ -162,7 +166,11 @@ func pinned(a *work.Agent) (*http.Transport, error) {
 	}, nil
 }
 
+// certificates reads those of a heartbeat; without a text there are none, and roots is nil.
 func certificates(text string) (known []*x509.Certificate, roots *x509.CertPool, err error) {
+	if text == "" {
+		return nil, nil, nil
+	}
 	roots = x509.NewCertPool()
 	for rest := []byte(text); ; {
 		var block *pem.Block

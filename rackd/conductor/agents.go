@@ -98,8 +98,8 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 		r.Phase("installer", strings.TrimSuffix(hb.Status+": "+hb.StatusMessage, ": "))
 		return nil
 	}
-	if !strings.HasPrefix(hb.CallbackURL, "https://") || hb.AgentVerifyCA == "" {
-		return fmt.Errorf("%w: %q must be https and come with agent_verify_ca", ErrBadCallback, hb.CallbackURL)
+	if !strings.HasPrefix(hb.CallbackURL, "https://") {
+		return fmt.Errorf("%w: %q must be https", ErrBadCallback, hb.CallbackURL)
 	}
 	r.mu.Lock()
 	if r.agent == nil {
