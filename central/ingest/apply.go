@@ -65,6 +65,9 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 	case work.StateChanged:
 		enter(n, e)
 		n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
+		if e.Power != "" {
+			power(n, e)
+		}
 		fx.add(e, "INFO", "provisioning", entered(e))
 	case work.WorkEnded:
 		end(n, e, fx)

@@ -77,6 +77,22 @@ func TestEndOfWork(t *testing.T) {
 	}
 }
 
+// Work that waits may tell how it has left the machine meanwhile.
+func TestPowerWhileWorkWaits(t *testing.T) {
+	n := deploying()
+	n.PowerState = "power off"
+	e := event(work.StateChanged, 1, 1)
+	e.State, e.Target, e.Power = provision.DeployWait, provision.Active, "power on"
+	if why := apply(n, e, newEffects()); why != applied || n.PowerState != "power on" {
+		t.Errorf("%q, power state %q", why, n.PowerState)
+	}
+	e = event(work.StateChanged, 1, 2)
+	e.State, e.Target = provision.Deploying, provision.Active
+	if why := apply(n, e, newEffects()); why != applied || n.PowerState != "power on" {
+		t.Errorf("an event that tells no power state: %q, power state %q", why, n.PowerState)
+	}
+}
+
 // An event also tells of the phases before it, and the end of work in which power state
 // it leaves the machine.
 func TestWhatAnEventTellsBesides(t *testing.T) {

@@ -378,6 +378,16 @@ func (c *Conductor) noteReported(e work.Event) {
 	}
 }
 
+// notePower remembers which power state was told last, if e tells one.
+func (c *Conductor) notePower(e work.Event) {
+	if e.Power == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.powers[e.Node] = driver.PowerState(e.Power)
+}
+
 // Share is what this rackd has of its conductor groups.
 type Share struct {
 	Nodes int // in memory

@@ -130,6 +130,9 @@ func TestWaitsForTheAgentAndGoesOn(t *testing.T) {
 		if o, ok := c.BootByMAC("52:54:00:00:00:01"); !ok || !o.Ramdisk {
 			t.Errorf("boot order %+v, want the ramdisk", o)
 		}
+		if e := s.events[len(s.events)-1]; e.State != provision.DeployWait || e.Power != string(driver.PowerOn) {
+			t.Errorf("the wait is told as %+v, want with the power on", e)
+		}
 		if err := c.Heartbeat(nodeA, agentapi.Heartbeat{CallbackURL: "https://x", AgentVerifyCA: "c", AgentToken: "guess"}); !errors.Is(err, ErrBadToken) {
 			t.Errorf("heartbeat with a wrong token: %v", err)
 		}

@@ -143,7 +143,16 @@ func (r *runner) move(ctx context.Context, ev provision.Event, lastError string)
 	if err := r.save(ctx); err != nil {
 		return err
 	}
-	return r.publish(ctx, r.stateEvent(lastError))
+	e := r.stateEvent(lastError)
+	if ev == provision.EventWait {
+		// The wait may be long, and in some states nobody else looks meanwhile.
+		e.Power = string(r.observePower(ctx))
+	}
+	if err := r.publish(ctx, e); err != nil {
+		return err
+	}
+	r.c.notePower(e)
+	return nil
 }
 
 // leaveStep writes that s has ended and makes the transition that it leads to.
@@ -333,7 +342,7 @@ func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
 	}
 }
 
-// observePower reads how the work leaves the machine, empty for not known. It is an
+// observePower reads how the work leaves the machine when it waits or ends, empty for not known. It is an
 // observation like those of the power sync: when it does not come about, the next of
 // those does it.
 func (r *runner) observePower(ctx context.Context) driver.PowerState {
@@ -344,7 +353,7 @@ func (r *runner) observePower(ctx context.Context) driver.PowerState {
 	defer cancel()
 	state, err := r.task.Hardware.Power().PowerState(ctx, r.task.Node)
 	if err != nil {
-		r.log.Debug("power state not read at the end of the work", "error", err)
+		r.log.Debug("power state of the node's machine not read", "error", err)
 		return ""
 	}
 	return state
