@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
 )
 
 // feed hands the events of a site on in the order of its stream.
@@ -160,22 +162,23 @@ func (f *feed) missed(ctx context.Context, seq uint64) bool {
 	return f.next < seq
 }
 
-// fill reads from the stream what lies from next to before end, and applies it.
+// fill reads from the stream what lies from next to before end, and applies it. What the
+// stream has and does not hand over is an error: it is not passed over.
 func (f *feed) fill(ctx context.Context, end uint64) error {
-	info, err := f.stream.Info(ctx)
+	info, err := f.stored(ctx, end)
 	if err != nil {
 		return err
 	}
-	// The stream may have dropped what is too old, or lost its end.
-	f.next = max(f.next, info.State.FirstSeq)
-	last := min(end-1, info.State.LastSeq)
+	f.next = max(f.next, info.FirstSeq) // it may have dropped what is too old
+	last := min(end-1, info.LastSeq)
 	for f.next <= last {
 		part, err := f.read(ctx, last)
-		if err != nil {
-			return fmt.Errorf("read events %d to %d again: %w", f.next, last, err)
-		}
 		if len(part) == 0 {
-			break // the rest has been deleted
+			held, asked := f.holds(ctx, last)
+			if asked == nil && !held {
+				break // the rest has been deleted
+			}
+			return fmt.Errorf("read events %d to %d again, of which nothing comes: %w", f.next, last, cmp.Or(asked, err, errUnread))
 		}
 		if err := f.apply(ctx, part); err != nil {
 			return err
@@ -190,7 +193,47 @@ func (f *feed) fill(ctx context.Context, end uint64) error {
 	return nil
 }
 
-// read returns the events from next to last, a batch of them at most.
+// errUnread: the site has events that it did not hand over.
+var errUnread = errors.New("the site is slow, and is asked once more")
+
+// stored is what the stream says that it has; end-1 is known to have been in it. It may have
+// lost its end. But a server that led the stream until it was held up does not know what came
+// meanwhile, and goes on answering for a moment: it is given settled to hear of it.
+func (f *feed) stored(ctx context.Context, end uint64) (jetstream.StreamState, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	for began := time.Now(); ; {
+		info, err := f.stream.Info(ctx)
+		if err != nil {
+			return jetstream.StreamState{}, err
+		}
+		if info.State.LastSeq+1 >= end || time.Since(began) >= settled {
+			return info.State, nil
+		}
+		select {
+		case <-time.After(settled / 10):
+		case <-ctx.Done():
+			return jetstream.StreamState{}, ctx.Err()
+		}
+	}
+}
+
+const settled = 2 * time.Second
+
+// holds reports whether the stream has an event from next to last.
+func (f *feed) holds(ctx context.Context, last uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	m, err := f.stream.GetMsg(ctx, f.next, jetstream.WithGetMsgSubject(bus.AllEvents))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	return err == nil && m.Sequence <= last, err
+}
+
+// read returns events from next on, up to last, a batch of them at most, without a gap. That
+// it returns fewer, or none, proves nothing: the client library waits a while for the site and
+// then says that this was all. With an error it may still return some.
 func (f *feed) read(ctx context.Context, last uint64) ([]jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -199,7 +242,7 @@ func (f *feed) read(ctx context.Context, last uint64) ([]jetstream.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	fetched, err := consumer.FetchNoWait(int(min(last-f.next+1, batchEvents)))
+	fetched, err := consumer.Fetch(int(min(last-f.next+1, batchEvents)), jetstream.FetchContext(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -209,9 +252,10 @@ func (f *feed) read(ctx context.Context, last uint64) ([]jetstream.Msg, error) {
 		if err != nil {
 			return nil, err
 		}
-		if meta.Sequence.Stream <= last {
-			part = append(part, m)
+		if meta.Sequence.Stream > last || meta.Sequence.Consumer != uint64(len(part)+1) {
+			break // one before it was lost on its way
 		}
+		part = append(part, m)
 	}
 	return part, fetched.Error()
 }

@@ -26,6 +26,8 @@ const (
 	GroupsBucket = "GROUPS"
 	ConfigDrives = "CONFIGDRIVES" // object store
 	EventsStream = "EVENTS"
+	// AllEvents are the subjects of EVENTS.
+	AllEvents = EventsStream + ".>"
 	// IngestConsumer is central's durable consumer of EVENTS.
 	IngestConsumer = "central-ingest"
 )
@@ -96,7 +98,9 @@ func NodeOfKey(key string) string { return key[strings.LastIndexByte(key, '.')+1
 func MemberKey(group, rackd string) string { return GroupToken(group) + "." + GroupToken(rackd) }
 
 // EventSubject is where a rackd publishes an event about a node.
-func EventSubject(group, node string) string { return "EVENTS." + GroupToken(group) + "." + node }
+func EventSubject(group, node string) string {
+	return EventsStream + "." + GroupToken(group) + "." + node
+}
 
 // AskSubject is where a rackd answers central's questions (protocol/ask).
 func AskSubject(group, rackd string) string {
@@ -206,7 +210,7 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 	}
 	// Like a bucket, a stream that is made anew goes on above all numbers that were:
 	// central knows by its number which event it has applied.
-	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{"EVENTS.>"}, Storage: jetstream.FileStorage,
+	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{AllEvents}, Storage: jetstream.FileStorage,
 		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute, AllowAtomicPublish: true}
 	b.Events, err = ensure(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
 		func(ctx context.Context, replicas int) (jetstream.Stream, error) {
