@@ -145,8 +145,7 @@ func (r *runner) move(ctx context.Context, ev provision.Event, lastError string)
 	}
 	e := r.stateEvent(lastError)
 	if ev == provision.EventWait {
-		// The wait may be long, and in some states nobody else looks meanwhile.
-		e.Power = string(r.observePower(ctx))
+		e.Power = string(r.observeBoot(ctx))
 	}
 	if err := r.publish(ctx, e); err != nil {
 		return err
@@ -342,9 +341,9 @@ func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
 	}
 }
 
-// observePower reads how the work leaves the machine when it waits or ends, empty for not known. It is an
-// observation like those of the power sync: when it does not come about, the next of
-// those does it.
+// observePower reads how the work leaves the machine when it waits or ends, empty for not
+// known. It is an observation like those of the power sync: when it does not come about,
+// the next of those does it.
 func (r *runner) observePower(ctx context.Context) driver.PowerState {
 	if r.task == nil || r.doc.Verb.Rests() || r.doc.Verb == work.Manage {
 		return "" // these have reported it
@@ -357,6 +356,19 @@ func (r *runner) observePower(ctx context.Context) driver.PowerState {
 		return ""
 	}
 	return state
+}
+
+// observeBoot does so when the work begins to wait, which may be long, and in some states
+// nobody else looks meanwhile: once for each boot, for a BMC takes its time to answer.
+func (r *runner) observeBoot(ctx context.Context) driver.PowerState {
+	r.mu.Lock()
+	boot := r.marked
+	r.mu.Unlock()
+	if r.toldBoot != nil && r.toldBoot.Equal(boot) {
+		return ""
+	}
+	r.toldBoot = &boot
+	return r.observePower(ctx)
 }
 
 func (r *runner) end(ctx context.Context, res work.Result) error {

@@ -41,6 +41,8 @@ type runner struct {
 	saved    time.Time
 	told     time.Time // when the state was last reported
 	shown    shown     // what the fields of the node tell of the flow
+	// toldBoot is the boot, by marked, after which the machine's power was told in a wait.
+	toldBoot *time.Time
 
 	// turn is held by run, except while its flow does nothing but wait: then others may write
 	// to the machine (beside). parked says that it does.
