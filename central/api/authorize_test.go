@@ -461,7 +461,13 @@ func TestRunbooksAreOfTheirProjectOrPublic(t *testing.T) {
 	same := `[{"op":"replace","path":"/owner","value":"` + ownerProject + `"}]` // nothing would change
 	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", same)
 	b.move("n1", provision.Manageable, provision.NoState, nil)
-	b.wantAs(403, lesseeProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_MINE"}`)
+	use := func(name string) string { return `{"target":"clean","runbook":"` + name + `"}` }
+	b.wantAs(403, lesseeProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", use("CUSTOM_MINE"))
+	b.wantAs(403, ownerProject+" "+memberRoles, "PUT", "/v1/nodes/n1/states/provision", use("CUSTOM_MINE"))
+	b.wantAs(403, ownerProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", use("CUSTOM_ALL"))
+	for who, name := range map[string]string{ownerProject + " manager,member,reader": "CUSTOM_MINE", ownerProject + " service": "CUSTOM_ALL", "system " + memberRoles: "CUSTOM_ALL"} {
+		b.wantAs(400, who, "PUT", "/v1/nodes/n1/states/provision", use(name)) // it is not one of the runbook's nodes
+	}
 	b.wantAs(200, "system "+memberRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public)
 	b.wantAs(404, foreignProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_ALL"}`)
 }

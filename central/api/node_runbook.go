@@ -46,10 +46,8 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 	if err != nil {
 		return err
 	}
-	if !b.Public {
-		if err := r.allowed("baremetal:runbook:use", runbookTarget(b)); err != nil {
-			return err
-		}
+	if err := r.allowed("baremetal:runbook:use", runbookTarget(b)); err != nil {
+		return err
 	}
 	if r.Version >= runbookTraitsSince && len(b.Traits) == 0 {
 		return wire.Invalid("Runbook %s has no traits configured, so that it is for no node: give it a trait of the nodes that it is for.", b.UUID)

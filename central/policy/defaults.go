@@ -41,7 +41,6 @@ const (
 	allocationReader         = "(" + systemReader + ") or (role:reader and " + ofAllocation + ")"
 	allocationCreator        = "(" + systemMember + ") or role:member"
 	runbookManager           = "(" + systemMember + ") or role:service or (role:manager and " + ofRunbook + ")"
-	runbookUser              = "(" + systemMember + ") or role:service or (role:member and " + ofRunbook + ")"
 	runbookReader            = "(" + systemReader + ") or role:service or (role:reader and " + ofRunbook + ")"
 )
 
@@ -65,7 +64,7 @@ var levels = map[string][]string{
 	systemReader: {"baremetal:node:list_all", "baremetal:node:get:filter_threshold", "baremetal:port:list_all", "baremetal:portgroup:list_all",
 		"baremetal:volume:list_all", "baremetal:allocation:list_all", "baremetal:runbook:list_all", "baremetal:shards:get", "baremetal:chassis:get",
 		"baremetal:driver:get", "baremetal:driver:get_properties", "baremetal:driver:get_raid_logical_disk_properties",
-		"baremetal:conductor:get", "baremetal:deploy_template:get", "baremetal:inspection_rule:get",
+		"baremetal:conductor:get", "baremetal:deploy_template:get", "baremetal:inspection_rule:get", "baremetal:inspection_rule:list_all",
 		"ironyard:audit:get", "ironyard:notification:get"},
 	projectReader: {"baremetal:node:get", "baremetal:node:get_states", "baremetal:node:get_indicator_state", "baremetal:node:vif:list",
 		"baremetal:node:traits:list", "baremetal:node:bios:get", "baremetal:node:firmware:get", "baremetal:node:vmedia:get", "baremetal:port:get",
@@ -91,8 +90,7 @@ var levels = map[string][]string{
 	allocationMember:                       {"baremetal:allocation:delete", "baremetal:allocation:update"},
 	allocationCreator:                      {"baremetal:allocation:create"},
 	runbookReader:                          {"baremetal:runbook:get"},
-	runbookUser:                            {"baremetal:runbook:use"},
-	runbookManager:                         {"baremetal:runbook:update", "baremetal:runbook:delete"},
+	runbookManager:                         {"baremetal:runbook:update", "baremetal:runbook:delete", "baremetal:runbook:use"},
 	"(" + systemMember + ") or role:manager or role:service": {"baremetal:runbook:create"},
 
 	"(rule:is_member and role:baremetal_admin) or (is_admin_project:True and role:admin)": {"baremetal:allocation:create_pre_rbac"},
@@ -108,6 +106,15 @@ var levels = map[string][]string{
 	"rule:is_member and (role:observer or role:baremetal_observer)":                                           {"is_observer"},
 	"rule:admin_api or (rule:is_member and role:baremetal_admin)":                                             {"is_admin"},
 }
+
+// forEverybody are the rules of what ramdisks ask, who bring no token.
+var forEverybody = func() map[string]bool {
+	all := map[string]bool{}
+	for _, name := range levels[everybody] {
+		all[name] = true
+	}
+	return all
+}()
 
 // defaults is every rule by its name.
 var defaults = func() map[string]string {

@@ -27,7 +27,7 @@ var (
 // to another.
 func TestDefaults(t *testing.T) {
 	rules := Default("service")
-	node := &Target{NodeOwner: own, NodeLessee: lent}
+	node := &Target{NodeOwner: own, NodeLessee: lent, AllocationOwner: own, RunbookOwner: own}
 	callers := []struct {
 		letter byte
 		caller *auth.Caller
@@ -35,7 +35,8 @@ func TestDefaults(t *testing.T) {
 		{'a', project(own, admin...)}, {'g', project(own, manager...)}, {'m', project(own, member...)}, {'r', project(own, reader...)}, {'s', project(own, service...)},
 		{'b', project(lent, admin...)}, {'h', project(lent, manager...)}, {'n', project(lent, member...)}, {'q', project(lent, reader...)},
 		{'x', project(foreign, admin...)}, {'y', project(foreign, service...)},
-		{'V', &auth.Caller{Project: "p", ProjectName: "service", Roles: service}}}
+		{'V', &auth.Caller{Project: "p", ProjectName: "service", Roles: service}},
+		{'d', &auth.Caller{Domain: "d", Roles: append(service, admin...)}}} // of a domain
 	for rule, want := range map[string]string{
 		"baremetal:node:create":                   "AS",
 		"baremetal:node:create:self_owned_node":   "ASasbxyV",
@@ -56,9 +57,12 @@ func TestDefaults(t *testing.T) {
 		"baremetal:port:create":                   "ASags",
 		"baremetal:volume:create":                 "AMSagsbhV",
 		"baremetal:volume:view_target_properties": "AMRSabxV",
-		"baremetal:chassis:get":                   "AMRSV",
+		"baremetal:chassis:get":                   "AMRS",
 		"baremetal:allocation:create":             "AMagmbhnxV",
-		"baremetal:driver:ipa_lookup":             "AMRSagmrsbhnqxyV",
+		"baremetal:driver:ipa_lookup":             "AMRSagmrsbhnqxyVd",
+		"baremetal:allocation:get":                "AMRSagmrV",
+		"baremetal:runbook:create":                "AMSagsbhxyV",
+		"baremetal:runbook:use":                   "AMSagsyV",
 		"show_password":                           "",
 		"baremetal:no:such":                       "A",
 	} {
@@ -70,6 +74,28 @@ func TestDefaults(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q pass, want %q", rule, got, want)
+		}
+	}
+}
+
+// A file brought from Ironic says nothing of scopes: there, rules are registered for some.
+func TestAFileDoesNotOpenTheSystemsRulesToProjects(t *testing.T) {
+	rules, err := Default("").With([]byte(`{"baremetal:chassis:create": "role:admin", "baremetal:conductor:get": "role:reader", "baremetal:runbook:create": ""}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofDomain := &auth.Caller{Domain: "d", Roles: admin}
+	for _, row := range []struct {
+		rule   string
+		caller *auth.Caller
+		want   bool
+	}{
+		{"baremetal:chassis:create", system(admin...), true}, {"baremetal:chassis:create", project(own, admin...), false},
+		{"baremetal:conductor:get", project(own, reader...), true}, {"baremetal:conductor:get", ofDomain, false},
+		{"baremetal:runbook:create", project(own, reader...), true}, {"baremetal:runbook:create", ofDomain, false},
+	} {
+		if got := rules.For(row.caller).Allows(row.rule, &Target{}); got != row.want {
+			t.Errorf("%s by %+v: %t", row.rule, row.caller, got)
 		}
 	}
 }

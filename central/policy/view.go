@@ -82,7 +82,9 @@ func (v *View) Decide(name string) Decision {
 	if e == nil {
 		return Decision{v.reduce(unknown, 0)}
 	}
-	d = Decision{v.reduce(e, 0)}
+	if d = (Decision{no}); v.inScope(name) {
+		d = Decision{v.reduce(e, 0)}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.decisions[name] = d
