@@ -109,7 +109,16 @@ func (s *Server) allocationPage(r *Request, p store.Page) ([]*store.Allocation, 
 	if len(nodes) > 0 {
 		q.Node = nodes[0]
 	}
-	return s.Store.Allocations(r.Context(), q)
+	list, err := s.Store.Allocations(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range list { // who may list need not be one who may read: a project's service
+		if err := r.allowed(readAllocations, allocationTarget(a)); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // asInvalid turns the 404 of something that a request refers to into a 400.

@@ -30,23 +30,30 @@ func (s *Server) authorize(r *Request, route *Route) error {
 	}
 	r.may = s.Policy().For(&r.Caller)
 	d := s.decide(r, route)
-	if what, ok := strings.CutSuffix(route.Policy, ":list"); ok && r.may.Known(what+":list_all") {
-		if err := r.limit(what); err != nil {
-			return err
-		}
-	}
+	what, list := strings.CutSuffix(route.Policy, ":list")
+	list = list && r.may.Known(what+":list_all")
 	find := subjectOf(route)
 	if find == nil {
+		if list {
+			if err := r.limit(what); err != nil {
+				return err
+			}
+		}
 		return s.authorizeBody(r, route, d)
 	}
-	if r.scope == "" && d.Always() && r.may.Decide(find.read).Always() {
+	if d.Always() && r.may.Decide(find.read).Always() && (!list || r.may.Allows(what+":list_all", nobodys)) {
 		return nil // and a missing object is the handler's to report
 	}
 	target, err := find.target(s, r)
 	if err != nil {
 		return err
 	}
-	r.scope = "" // what is listed below an object is as visible as that
+	if list {
+		if err := r.limit(what); err != nil {
+			return err
+		}
+		r.scope = "" // what is listed below an object is as visible as that
+	}
 	if !route.ByField && !d.Allows(target) {
 		return denied(route.Policy)
 	}
@@ -74,9 +81,12 @@ func (r *Request) limit(what string) error {
 	if !r.may.Decide(all).Never() && r.may.Allows(all, nobodys) {
 		return nil
 	}
-	asked := r.Query["project"]
-	if what == "baremetal:allocation" {
+	var asked string
+	switch what { // the others have no such argument, which their handlers say
+	case "baremetal:allocation":
 		asked = r.Query["owner"]
+	case "baremetal:node", "baremetal:runbook":
+		asked = r.Query["project"]
 	}
 	if r.Caller.Project == "" || asked != "" && asked != r.Caller.Project {
 		return denied(all)

@@ -63,6 +63,24 @@ func TestListsShowProjectsWhatIsTheirs(t *testing.T) {
 	}
 }
 
+// What is below something that a caller may not read is not found, before it is said that lists are not theirs.
+func TestListsBelowWhatIsHiddenAreNotFound(t *testing.T) {
+	b := newListed(t)
+	for _, path := range []string{"ports", "ports/detail", "portgroups", "volume/connectors", "volume/targets"} {
+		for _, who := range []string{"system none", foreignProject + " none", foreignProject + " " + adminRoles} {
+			b.wantAs(404, who, "GET", "/v1/nodes/"+nodeID+"/"+path, "")
+		}
+	}
+	b.wantAs(404, "system none", "GET", "/v1/portgroups/"+ownGroup+"/ports", "")
+	b.wantAs(403, "system none", "GET", "/v1/ports", "")
+	for _, path := range []string{"ports", "portgroups", "volume/targets"} { // which projects cannot ask for
+		b.wantAs(400, ownerProject+" reader", "GET", "/v1/"+path+"?project="+foreignProject, "")
+	}
+	for _, path := range []string{"nodes?project=", "allocations?owner="} {
+		b.wantAs(403, ownerProject+" reader", "GET", "/v1/"+path+foreignProject, "")
+	}
+}
+
 // The role "service" in the project that the operator names is one of the system; in another
 // project, or where none is named, it is what it is in any project.
 func TestTheServiceProjectActsOnTheSystem(t *testing.T) {

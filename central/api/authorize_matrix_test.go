@@ -159,6 +159,10 @@ func TestProjectsAllocateWhatTheySee(t *testing.T) {
 		b.wantAs(404, foreignProject+" "+adminRoles, method, "/v1/allocations/theirs", body)
 	}
 	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/nodes/n1", `[{"op":"replace","path":"/parent_node","value":"`+nodeID+`"}]`)
+	// A project's service may list, and may not read: its list is empty or forbidden.
+	b.wantAs(403, ownerProject+" service", "GET", "/v1/allocations", "")
+	b.wantAs(200, ownerProject+" service", "GET", "/v1/allocations?state=error&resource_class=y", "")
+	b.wantAs(200, lesseeProject+" service", "GET", "/v1/allocations", "")
 }
 
 // ofSystem is who of the system may do what, and after a slash, who may not. Source: the tests
