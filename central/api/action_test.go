@@ -258,6 +258,11 @@ func TestPorts(t *testing.T) {
 	if p["address"] != "aa:bb:cc:dd:ee:03" {
 		t.Errorf("port %v", p)
 	}
+	if old := b.want(200, "GET", "/v1/ports/p1", "1.1", "").object(t); old["uuid"] != p["uuid"] || old["name"] != nil {
+		t.Errorf("by its name, at a version that shows none: %v", old)
+	}
+	b.want(200, "PATCH", "/v1/ports/p1", "1.87", `[{"op":"add","path":"/extra/b","value":1}]`)
+	b.want(404, "GET", "/v1/ports/p2", "1.1", "")
 	b.want(409, "PATCH", "/v1/ports/p1", "1.115", `[{"op":"replace","path":"/address","value":"aa:bb:cc:dd:ee:02"}]`)
 	b.want(400, "PATCH", "/v1/ports/p1", "1.115", `[{"op":"replace","path":"/node_uuid","value":"88888888-2222-4333-8444-555555555555"}]`)
 	list := b.want(200, "GET", "/v1/nodes/n1/ports?limit=1&sort_key=address", "1.115", "").object(t)

@@ -111,3 +111,13 @@ func TestNobodyHoldsWhatWaits(t *testing.T) {
 		refusal{"PUT", node + "/states/power", "1.115", `{"target":"power off"}`, 409, "is locked by host"},
 		refusal{"PUT", node + "/states/provision", "1.115", `{"target":"unhold"}`, 409, "is locked by host"})
 }
+
+// Words of versions that came later are refused before, but undeploy, which Ironic's API
+// takes at any.
+func TestUndeployAtAnyVersion(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.move("n1", provision.Active, provision.NoState, nil)
+	b.want(406, "PUT", "/v1/nodes/n1/states/provision", "1.72", `{"target":"deploy"}`)
+	b.want(202, "PUT", "/v1/nodes/n1/states/provision", "1.11", `{"target":"undeploy"}`)
+}

@@ -23,10 +23,8 @@ func (s *Server) ports() Resource {
 	}}
 }
 
-// portNameSince is the version from which a port may be called by its name.
-const portNameSince = 88
-
-// portIdent checks the UUID, or name, of a port as a request gives it.
+// portIdent checks the UUID, or name, of a port as a request gives it. Versions that do not
+// show names understand them all the same.
 func portIdent(r *Request, names bool) (string, error) {
 	ident := r.Param(0)
 	if id, ok := wire.UUID(ident); ok {
@@ -37,9 +35,6 @@ func portIdent(r *Request, names bool) (string, error) {
 	}
 	if !wire.Logical(ident) {
 		return "", wire.Invalid("Expected UUID or name for port_ident: %.80s", ident)
-	}
-	if r.Version < portNameSince { // no port has a name there
-		return "", portMissing(ident, store.ErrNotFound)
 	}
 	return ident, nil
 }

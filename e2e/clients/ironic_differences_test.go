@@ -21,7 +21,6 @@ var deliberateNodes = []difference{
 	{regexp.MustCompile(`^(ramdisk|drivers|management|power|traits|methods|show) -? ?(1\.(1|11|21|36) )?`), 400, 404, "what a version does not have is not there, whatever is asked of it"},
 	{regexp.MustCompile(`^management - PUT \S+/states/raid`), 400, 406, "a version is looked at before a body"},
 	{regexp.MustCompile(`^(list|drivers|power) `), 400, 406, "a version is looked at before what an argument says"},
-	{regexp.MustCompile(`"undeploy"`), 400, 406, "undeploy came with 1.73, which Ironic forgets to ask about"},
 	{regexp.MustCompile(`(\?|&)fields=($|&| )|fields=links|fields=foo`), 0, 0, "an empty list of fields is none; links are always shown"},
 	{regexp.MustCompile(`node_ident=|driver_name=|\?foo=`), 0, 0, "arguments that name what the path should are unknown, as are others"},
 	{regexp.MustCompile(`/history\?limit=1$`), 200, 200, "a node's history tells of changed fields, too"},

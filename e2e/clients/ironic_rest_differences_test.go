@@ -46,7 +46,6 @@ var deliberateRest39 = append([]difference{
 	{regexp.MustCompile(`/v1/events/x`), 0, 0, "below events there is nothing"},
 	{regexp.MustCompile(`/traits/CUSTOM_A/x$`), 405, 404, "below a trait there is nothing"},
 	{regexp.MustCompile(`"path":"/extra/l","value":\[`), 400, 200, "extra fields may be lists, in allocations too"},
-	{regexp.MustCompile(`/v1/ports/p1`), 200, 404, "a port has a name since 1.88"},
 	{regexp.MustCompile(`"path":"/node_uuid"`), 200, 400, "what belongs to a node goes on doing so"},
 	{regexp.MustCompile(`"path":"/extra/( |a b)?"`), 200, 400, "a path has names in it, everywhere"},
 	{regexp.MustCompile(`runbooks\?project=`), 400, 200, "project is a project's ID"},

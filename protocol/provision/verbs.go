@@ -16,7 +16,7 @@ var Verbs = []Verb{
 	{"deploy", EventDeploy, 73},
 	{"rebuild", EventRebuild, 1},
 	{"deleted", EventDelete, 1},
-	{"undeploy", EventDelete, 73},
+	{"undeploy", EventDelete, 1}, // 73 by Ironic's documents, which its API does not ask about
 	{"manage", EventManage, 4},
 	{"provide", EventProvide, 4},
 	{"inspect", EventInspect, 6},
