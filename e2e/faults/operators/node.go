@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -88,7 +89,7 @@ func (c *Client) Ask(ctx context.Context, node, seen, verb string) *Request {
 
 // Power asks for a power state.
 func (c *Client) Power(ctx context.Context, node, seen, target string) *Request {
-	return c.Send(ctx, node, seen, "power "+target, "PUT", "/v1/nodes/"+node+"/states/power", map[string]any{"target": target})
+	return c.Send(ctx, node, seen, "power "+strings.TrimPrefix(target, "power "), "PUT", "/v1/nodes/"+node+"/states/power", map[string]any{"target": target})
 }
 
 // Maintain sets or ends maintenance.

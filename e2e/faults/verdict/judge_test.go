@@ -68,6 +68,22 @@ func TestErrand(t *testing.T) {
 	}
 }
 
+// A machine is switched while its flow waits: the request begins work that goes on with the flow.
+func TestRequestThatGoesOnWithAFlow(t *testing.T) {
+	e := sound()
+	e.Requests[0].What = "power off"
+	before := e.Works[0]
+	before.ID, before.RequestID, before.Generation, before.State = "v", "req-0", e.Works[0].Generation-1, superseded
+	e.Works = slices.Insert(e.Works, 0, before)
+	if found := strings.Join(Judge(e), "\n"); strings.Contains(found, "began work") {
+		t.Errorf("blamed: %s", found)
+	}
+	e.Works[0].Verb = work.Clean
+	if found := strings.Join(Judge(e), "\n"); !strings.Contains(found, "began work w, a deploy") {
+		t.Errorf("work that goes on with another's flow was not found; blamed is %q", found)
+	}
+}
+
 // A version that nobody saw when it was new, and that comes after newer ones from a server
 // that catches up, is nobody's fault; one that was written after them is.
 func TestLateSight(t *testing.T) {
@@ -94,6 +110,7 @@ func TestEachViolationIsFound(t *testing.T) {
 		want  string
 		spoil func(*Evidence)
 	}{
+		{"began work w, a deploy", func(e *Evidence) { e.Requests[0].What = "power off" }},
 		{"was answered 500", func(e *Evidence) { e.Requests[0].Status = 500 }},
 		{"was accepted with 202 and no work was recorded", func(e *Evidence) { e.Works[0].RequestID = "req-2" }},
 		{"was refused with 409 and yet began work", func(e *Evidence) { e.Requests[0].Status = 409 }},

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -34,7 +35,7 @@ func (j *judge) requests() {
 			j.blame("request %s (%s of node %s) was refused with %d and yet began work %s", r.ID, r.What, r.Node, r.Status, works[0].ID)
 		case r.Accepted() && len(works) == 0:
 			j.blame("request %s (%s of node %s) was accepted with %d and no work was recorded", r.ID, r.What, r.Node, r.Status)
-		case r.Accepted() && works[0].Verb != verb:
+		case r.Accepted() && works[0].Verb != verb && (verb != work.Power || !j.continues(works[0])):
 			j.blame("request %s (%s of node %s) began work %s, a %s", r.ID, r.What, r.Node, works[0].ID, works[0].Verb)
 		}
 	}
@@ -43,4 +44,12 @@ func (j *judge) requests() {
 			j.blame("request %s began %d pieces of work: %s and %s", id, len(works), works[0].ID, works[1].ID)
 		}
 	}
+}
+
+// continues reports whether w took the place of a flow of its verb, as one does that does something
+// for the flow while that waits.
+func (j *judge) continues(w *Work) bool {
+	list := j.byNode[w.Node]
+	i := slices.Index(list, w)
+	return i > 0 && list[i-1].Verb == w.Verb && list[i-1].State == superseded
 }

@@ -1,0 +1,64 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// A site that is cut off loses the documents of its work, for so long that no rackd is sure any more of
+// what it held, and an operator has machines restarted that central believes to wait for
+// their agents. The work that does so goes on where the rackds remember that the deploys stood:
+// no image is written twice, which the machines' audit holds.
+func TestRequestWhileTheSiteForgets(t *testing.T) {
+	const cutFor = 25 * time.Second // longer than bus.LossSettled and a lease
+	l, ctx := theLab(t), within(t, 5*time.Minute)
+	site, nodes := l.Sites[0], l.nodes["alpha"][:8]
+	l.available(ctx, t, nodes)
+	l.deploy(ctx, t, nodes)
+	l.working(ctx, t, "", len(nodes)/2, writing)
+	written := func() (ids []string) {
+		for _, s := range l.see.Owned("") {
+			if step := s.Doc.Checkpoint.Step; step == "deploy.prepare_instance_boot" || step == "deploy.tear_down_agent" {
+				ids = append(ids, s.Doc.Node)
+			}
+		}
+		return ids
+	}
+	if err := site.WAN.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { site.WAN.Join() })
+	cut := time.Now()
+	if err := l.see.Await(ctx, func() bool { return len(written()) > 0 }); err != nil {
+		t.Fatalf("no image was written: %v", err)
+	}
+	forgotten := written()
+	if err := site.JetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+		return js.DeleteStream(ctx, "KV_"+bus.WorkBucket)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, id := range forgotten {
+		switch r := l.ops.Power(ctx, id, string(provision.DeployWait), "rebooting"); {
+		case r.Accepted():
+			asked++
+		case !strings.Contains(r.Fault, "deploying"): // central has heard that it waits no more
+			t.Errorf("restart of node %s: %d: %s", id, r.Status, r.Fault)
+		}
+	}
+	t.Logf("the bus forgot where %d deploys stood whose images were written; %d restarts were accepted meanwhile", len(forgotten), asked)
+	time.Sleep(time.Until(cut.Add(cutFor))) // it is the length of the cut that matters
+	if err := site.WAN.Join(); err != nil {
+		t.Fatal(err)
+	}
+	l.active(ctx, t, nodes)
+	l.judge(t)
+}
