@@ -378,14 +378,15 @@ func (c *Conductor) noteReported(e work.Event) {
 	}
 }
 
-// notePower remembers which power state was told last, if e tells one.
-func (c *Conductor) notePower(e work.Event) {
+// forgetPower forgets which power state was told last when e, which does not end work, tells
+// one: central may drop it, and then whoever looks next must be heard.
+func (c *Conductor) forgetPower(e work.Event) {
 	if e.Power == "" {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.powers[e.Node] = driver.PowerState(e.Power)
+	delete(c.powers, e.Node)
 }
 
 // Share is what this rackd has of its conductor groups.

@@ -52,5 +52,13 @@ func TestIdleNodesAreThoseThatAreOursAndWithoutWork(t *testing.T) {
 		if len(told) != 2 || told[0] != "power on" || told[1] != "power off" {
 			t.Errorf("reported %q, want each change once", told)
 		}
+		// What work told on its way may have been dropped.
+		c.forgetPower(work.Event{Node: nodeA, Power: string(driver.PowerOff)})
+		if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if e := s.events[len(s.events)-1]; len(s.events) != 3 || e.Kind != work.PowerObserved || e.Power != string(driver.PowerOff) {
+			t.Errorf("after work has told: %+v", s.events)
+		}
 	})
 }

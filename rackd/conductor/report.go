@@ -150,7 +150,7 @@ func (r *runner) move(ctx context.Context, ev provision.Event, lastError string)
 	if err := r.publish(ctx, e); err != nil {
 		return err
 	}
-	r.c.notePower(e)
+	r.c.forgetPower(e)
 	return nil
 }
 

@@ -84,6 +84,18 @@ func TestRequestThatGoesOnWithAFlow(t *testing.T) {
 	}
 }
 
+// A report that comes too late, and is dropped by its place, says nothing of a machine's power.
+func TestLatePower(t *testing.T) {
+	e := sound()
+	late := e.Sites[0].Events[0]
+	late.ID, late.State, late.Power = "w/0/9", provision.DeployWait, "power off"
+	late.Epoch, late.Seq = 0, 9
+	e.Sites[0].Events = append(e.Sites[0].Events, late)
+	if found := Judge(e); len(found) > 0 {
+		t.Errorf("blamed: %q", found)
+	}
+}
+
 // A version that nobody saw when it was new, and that comes after newer ones from a server
 // that catches up, is nobody's fault; one that was written after them is.
 func TestLateSight(t *testing.T) {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -100,15 +101,21 @@ func reportsState(e work.Event) bool {
 	return e.Kind == work.StateChanged || e.Kind == work.WorkEnded || e.Kind == work.ErrandEnded
 }
 
-// power holds a node's power state to what was reported last.
+// power holds a node's power state to what was reported last, fenced reports left out.
 func (j *judge) power() {
 	type report struct {
 		work.Event
 		sure bool
 	}
-	last := map[string]report{}
+	last, newest := map[string]report{}, map[string]work.Event{}
 	for _, s := range j.Sites {
 		for _, e := range s.Events {
+			if e.Work != "" {
+				if old, known := newest[e.Node]; known && cmp.Or(cmp.Compare(e.Generation, old.Generation), cmp.Compare(e.Epoch, old.Epoch), cmp.Compare(e.Seq, old.Seq)) <= 0 {
+					continue
+				}
+				newest[e.Node] = e
+			}
 			if e.Power != "" {
 				w := j.works[e.Work]
 				last[e.Node] = report{e, e.Work == "" || w != nil && w.State == ended}
