@@ -29,16 +29,14 @@ func (s *Server) namedAllocation(r *Request) (*policy.Target, error) {
 	return allocationTarget(a), nil
 }
 
-// allocationOfNode says whose the allocation is that holds the node of the path.
+// allocationOfNode says whose the allocation is that holds the node of the path. Who may read the node knows of
+// the allocation, so that one of somebody else is forbidden, not hidden.
 func (s *Server) allocationOfNode(r *Request) (*policy.Target, error) {
 	n, err := s.nodeAllocated(r)
 	if err != nil {
 		return nil, err
 	}
 	a, err := s.Store.AllocationOf(r.Context(), n.UUID)
-	if err == nil && r.allowed(readAllocations, allocationTarget(a)) != nil {
-		err = store.ErrNotFound
-	}
 	if err != nil {
 		return nil, noAllocation(r, err)
 	}

@@ -408,6 +408,22 @@ func TestAllocationsAreOfTheirProject(t *testing.T) {
 	b.wantAs(204, ownerProject+" "+memberRoles, "DELETE", "/v1/allocations/a1", "")
 }
 
+// Who may read a node knows that it is allocated: to whom is another project's affair.
+func TestTheAllocationOfANodeIsItsOwners(t *testing.T) {
+	b := newGuarded(t)
+	b.wantAs(200, "system "+adminRoles, "PATCH", "/v1/nodes/n1", `[{"op":"add","path":"/resource_class","value":"rc"},{"op":"add","path":"/instance_uuid","value":"`+allocationID+`"}]`)
+	b.move("n1", provision.Active, provision.NoState, nil)
+	b.wantAs(201, lesseeProject+" "+adminRoles, "POST", "/v1/allocations", `{"uuid":"`+allocationID+`","node":"n1"}`)
+	const path = "/v1/nodes/n1/allocation"
+	for who, want := range map[string]int{lesseeProject + " reader": 200, ownerProject + " " + adminRoles: 403, foreignProject + " " + adminRoles: 404, "system reader": 200} {
+		b.wantAs(want, who, "GET", path, "")
+	}
+	b.wantAs(403, ownerProject+" "+adminRoles, "DELETE", path, "")
+	b.wantAs(403, lesseeProject+" reader", "DELETE", path, "")
+	b.wantAs(404, foreignProject+" "+adminRoles, "DELETE", path, "")
+	b.wantAs(409, lesseeProject+" "+memberRoles, "DELETE", path, "") // the node is active
+}
+
 func TestVolumesAreOfTheirNode(t *testing.T) {
 	b := newGuarded(t)
 	target := func(node, id string) string {
@@ -421,6 +437,10 @@ func TestVolumesAreOfTheirNode(t *testing.T) {
 		if got := len(b.wantAs(200, who, "GET", "/v1/volume/targets", "").object(t)["targets"].([]any)); got != want {
 			t.Errorf("%s sees %d targets, want %d", who, got, want)
 		}
+	}
+	const more = "12345678-2222-4333-8444-555555555555"
+	if a := b.wantAs(201, ownerProject+" manager,member,reader", "POST", "/v1/volume/targets", strings.Replace(target(nodeID, more), `"boot_index":0`, `"boot_index":1`, 1)); !strings.Contains(a.body, "target_portal") {
+		t.Errorf("who makes one sees %s", a.body)
 	}
 	b.wantAs(404, foreignProject+" "+adminRoles, "DELETE", "/v1/volume/targets/"+id, "")
 	if a := b.wantAs(200, lesseeProject+" reader", "GET", "/v1/volume/targets/"+id, ""); strings.Contains(a.body, "target_portal") || !strings.Contains(a.body, "redacted_contents") {
@@ -457,7 +477,10 @@ func TestRunbooksAreOfTheirProjectOrPublic(t *testing.T) {
 	b.wantAs(403, foreignProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", `[{"op":"add","path":"/extra/a","value":1}]`)
 	b.wantAs(403, foreignProject+" "+adminRoles, "DELETE", "/v1/runbooks/CUSTOM_ALL", "")
 	public := `[{"op":"replace","path":"/public","value":true}]`
-	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public)
+	if a := b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public); !strings.Contains(a.body, "baremetal:runbook:update:public") {
+		t.Errorf("refused by %s", a.body)
+	}
+	b.wantAs(403, "system reader", "PATCH", "/v1/runbooks/CUSTOM_ALL", `[{"op":"replace","path":"/extra","value":{}}]`)
 	same := `[{"op":"replace","path":"/owner","value":"` + ownerProject + `"}]` // nothing would change
 	b.wantAs(403, ownerProject+" "+adminRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", same)
 	b.move("n1", provision.Manageable, provision.NoState, nil)
@@ -470,4 +493,13 @@ func TestRunbooksAreOfTheirProjectOrPublic(t *testing.T) {
 	}
 	b.wantAs(200, "system "+memberRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", public)
 	b.wantAs(404, foreignProject+" "+adminRoles, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_ALL"}`)
+	// Whoever says whether it is public takes it from its owner, unless they name one.
+	hidden := `{"op":"replace","path":"/public","value":false}`
+	for patch, want := range map[string]any{`[` + hidden + `]`: nil, `[` + hidden + `,` + same[1:]: ownerProject} {
+		b.wantAs(200, "system "+memberRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", `[`+hidden+`,`+same[1:])
+		b.wantAs(200, "system "+memberRoles, "PATCH", "/v1/runbooks/CUSTOM_MINE", patch)
+		if got := b.wantAs(200, "system reader", "GET", "/v1/runbooks/CUSTOM_MINE", "").object(t)["owner"]; got != want {
+			t.Errorf("after %s its owner is %v, want %v", patch, got, want)
+		}
+	}
 }

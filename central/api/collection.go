@@ -71,7 +71,9 @@ type collection[T any] struct {
 	check func(ctx context.Context, r *Request, tx *store.Tx, before, item *T) error
 	// mayRemove says what speaks against removing an item; nil: nothing.
 	mayRemove func(ctx context.Context, r *Request, tx *store.Tx, item *T) error
-	// shown is what a request sees of an item; nil: all of it.
+	// begin is what a PATCH does to an item before its operations; nil: nothing.
+	begin func(ops []patch.Op, item *T)
+	// shown is what a request sees of an item that is there already; nil: all of it.
 	shown func(r *Request, item *T) *T
 	// more appends what a whole item shows besides its fields and links; nil: nothing.
 	more func(b []byte, r *Request, item *T) []byte
@@ -157,6 +159,11 @@ func (c *collection[T]) append(b []byte, r *Request, sel fields.Selection, item 
 	if c.shown != nil {
 		item = c.shown(r, item)
 	}
+	return c.appendWhole(b, r, sel, item)
+}
+
+// appendWhole appends an item as who has just made it sees it, who knows what is in it.
+func (c *collection[T]) appendWhole(b []byte, r *Request, sel fields.Selection, item *T) []byte {
 	b = c.table.AppendLinked(append(b, '{'), sel, item, r.Base, c.path, "/", *c.id(item))
 	if c.more != nil && (!sel.Chosen || sel.Below) {
 		b = c.more(b, r, item)
@@ -352,7 +359,7 @@ func (c *collection[T]) create(r *Request) (Reply, error) {
 		return Reply{}, c.refusal(err)
 	}
 	return Reply{Status: http.StatusCreated, Location: r.Base + "/v1/" + c.path + "/" + *c.id(made),
-		Body: c.append(nil, r, c.table.All(r.Version), made)}, nil
+		Body: c.appendWhole(nil, r, c.table.All(r.Version), made)}, nil
 }
 
 func (c *collection[T]) change(r *Request) (Reply, error) {
@@ -384,6 +391,9 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 			}
 		}
 		before := *item
+		if c.begin != nil {
+			c.begin(ops, item)
+		}
 		if _, err := c.table.Update(r.Version, ops, item); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (s *Server) runbooks() Resource {
 		{Method: http.MethodGet, Path: all, Policy: "baremetal:runbook:list", Handle: c.list},
 		{Method: http.MethodPost, Path: all, Late: late, Policy: "baremetal:runbook:create", Handle: c.create},
 		{Method: http.MethodGet, Path: one, Policy: read, Handle: c.show},
-		{Method: http.MethodPatch, Path: one, Late: late, Policy: write, Handle: c.change},
+		{Method: http.MethodPatch, Path: one, Late: late, Policy: write, ByField: true, Handle: c.change},
 		{Method: http.MethodDelete, Path: one, Late: late, Policy: "baremetal:runbook:delete", Handle: c.delete},
 		{Method: http.MethodGet, Path: traits, Since: runbookTraitsSince, Policy: read, Handle: s.listRunbookTraits, Shows: traitsAnswer},
 		{Method: http.MethodPut, Path: traits, Summary: "Replace the traits of a runbook", Since: runbookTraitsSince, Policy: write, Handle: s.replaceRunbookTraits, Takes: traitsBody},
@@ -61,7 +61,7 @@ func (s *Server) runbookCollection() *collection[store.Runbook] {
 		read: (*store.Tx).Runbook, insert: (*store.Tx).InsertRunbook, update: (*store.Tx).UpdateRunbook, remove: (*store.Tx).DeleteRunbook,
 		fresh: func() *store.Runbook { return &store.Runbook{} },
 		id:    func(b *store.Runbook) *string { return &b.UUID },
-		check: checkRunbook, mayPatch: mayPatchRunbook,
+		check: checkRunbook, mayPatch: mayPatchRunbook, begin: releaseRunbook,
 	}
 }
 
@@ -86,13 +86,9 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 			return wire.Invalid("Cannot create or update runbook with invalid name '%.80s'", b.Name)
 		}
 	}
-	switch {
-	case before == nil:
+	if before == nil {
 		b.EmptyTexts.Set("owner", false)
 		return claimRunbook(r, b)
-	case b.Public && !before.Public:
-		b.Owner = ""
-		b.EmptyTexts.Set("owner", false)
 	}
 	return nil
 }

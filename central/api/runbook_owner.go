@@ -36,15 +36,25 @@ func (s *Server) namedRunbook(r *Request) (*policy.Target, error) {
 	return runbookTarget(b), nil
 }
 
-// mayPatchRunbook lets the system's members only touch whose a runbook is, even where
-// nothing changes. A public runbook is given no owner, not even the one it has.
+// mayPatchRunbook asks for the rules of the fields that a PATCH names, even where nothing changes: whose
+// a runbook is has its own. A public runbook is given no owner, not even the one it has.
 func mayPatchRunbook(r *Request, ops []patch.Op, b *store.Runbook) error {
+	var rules []string
+	others := len(ops) == 0
 	for _, op := range ops {
 		switch root := op.Root(); root {
 		case "owner", "public":
-			if err := r.allowed("baremetal:runbook:update:"+root, runbookTarget(b)); err != nil {
-				return err
-			}
+			rules = append(rules, "baremetal:runbook:update:"+root)
+		default:
+			others = true
+		}
+	}
+	if others {
+		rules = append(rules, "baremetal:runbook:update") // the last that Ironic asks for
+	}
+	for _, rule := range rules {
+		if err := r.allowed(rule, runbookTarget(b)); err != nil {
+			return err
 		}
 	}
 	public, owner := b.Public, false
@@ -61,6 +71,17 @@ func mayPatchRunbook(r *Request, ops []patch.Op, b *store.Runbook) error {
 		return wire.Invalid("There cannot be an owner for a public runbook")
 	}
 	return nil
+}
+
+// releaseRunbook takes a runbook from its owner where a PATCH says whether it is public, whichever it says, as
+// in Ironic; the same PATCH may give it another.
+func releaseRunbook(ops []patch.Op, b *store.Runbook) {
+	for _, op := range ops {
+		if op.Root() == "public" && op.Kind != patch.Remove {
+			b.Owner = ""
+			b.EmptyTexts.Set("owner", false)
+		}
+	}
 }
 
 // claimRunbook gives a project's new runbook to that project. Callers of whom nobody has said in which
