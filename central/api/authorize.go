@@ -23,7 +23,8 @@ func denied(rule string) error {
 // the caller may not read is not found; only then is anything forbidden.
 //
 // Routes whose policy ends in ":list" are for everybody who may read something: who may
-// not list all gets the list of their project, for which the handler asks Request.Scope.
+// not list all gets the list of their project, for which the handler asks Request.Scope. Who
+// may list all is not asked whether they may list.
 func (s *Server) authorize(r *Request, route *Route) error {
 	if route.Policy == Public {
 		return nil
@@ -32,8 +33,12 @@ func (s *Server) authorize(r *Request, route *Route) error {
 	d := s.decide(r, route)
 	what, list := strings.CutSuffix(route.Policy, ":list")
 	list = list && r.may.Known(what+":list_all")
+	all := list && r.listsAll(what)
 	find := subjectOf(route)
 	if find == nil {
+		if all {
+			return nil
+		}
 		if list {
 			if err := r.limit(what); err != nil {
 				return err
@@ -41,12 +46,15 @@ func (s *Server) authorize(r *Request, route *Route) error {
 		}
 		return s.authorizeBody(r, route, d)
 	}
-	if d.Always() && r.may.Decide(find.read).Always() && (!list || r.may.Allows(what+":list_all", nobodys)) {
+	if (all || !list && d.Always()) && r.may.Decide(find.read).Always() {
 		return nil // and a missing object is the handler's to report
 	}
 	target, err := find.target(s, r)
 	if err != nil {
 		return err
+	}
+	if all {
+		return nil
 	}
 	if list {
 		if err := r.limit(what); err != nil {
@@ -75,10 +83,12 @@ func (s *Server) selfService(r *Request, rule string) bool {
 	return rule != "" && !s.NoSelfService && r.may != nil && !r.Caller.System && !r.may.Decide(rule).Never()
 }
 
+// listsAll reports whether the caller may see all that there is of a kind.
+func (r *Request) listsAll(what string) bool { return r.may.Allows(what+":list_all", nobodys) }
+
 // limit limits a list to what the caller's project may see, unless the caller may see all.
 func (r *Request) limit(what string) error {
-	all := what + ":list_all"
-	if !r.may.Decide(all).Never() && r.may.Allows(all, nobodys) {
+	if r.listsAll(what) {
 		return nil
 	}
 	var asked string
@@ -89,7 +99,7 @@ func (r *Request) limit(what string) error {
 		asked = r.Query["project"]
 	}
 	if r.Caller.Project == "" || asked != "" && asked != r.Caller.Project {
-		return denied(all)
+		return denied(what + ":list_all")
 	}
 	r.scope, r.unlimited = r.Caller.Project, true
 	return nil

@@ -81,6 +81,23 @@ func TestListsBelowWhatIsHiddenAreNotFound(t *testing.T) {
 	}
 }
 
+// An operator's rule about who may list all need not be met by who may list.
+func TestWhoMayListAllNeedNotBeAskedWhetherTheyMayList(t *testing.T) {
+	b := newListed(t)
+	rules, err := policy.Default("").With([]byte(`{"baremetal:node:list_all": "role:auditor", "baremetal:port:list_all": "role:auditor", "baremetal:node:get": "role:auditor"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.server.Policy = func() *policy.Rules { return rules }
+	for path, want := range map[string]int{"nodes": 3, "ports": 3, "nodes/" + nodeID + "/ports": 1} {
+		key := path[strings.LastIndex(path, "/")+1:]
+		if got := len(b.wantAs(200, foreignProject+" auditor", "GET", "/v1/"+path, "").object(t)[key].([]any)); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+	b.wantAs(403, foreignProject+" auditor", "GET", "/v1/portgroups", "")
+}
+
 // The role "service" in the project that the operator names is one of the system; in another
 // project, or where none is named, it is what it is in any project.
 func TestTheServiceProjectActsOnTheSystem(t *testing.T) {

@@ -43,6 +43,7 @@ func (r *Rules) With(text []byte) (*Rules, error) {
 		lines[name.Value] = name.Line
 		out.exprs[name.Value] = e
 	}
+	out.inherit(lines)
 	for name, line := range lines {
 		if err := out.refers(name, out.exprs[name], nil); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)

@@ -100,6 +100,32 @@ func TestAFileDoesNotOpenTheSystemsRulesToProjects(t *testing.T) {
 	}
 }
 
+// As oslo.policy has it: what was once part of a rule follows the file's expression for that, unless it has one of its own.
+func TestRulesFollowTheOneThatTheyWereSplitFrom(t *testing.T) {
+	for old, parts := range splitFrom {
+		for _, name := range append(parts, old) {
+			if !Default("").Known(name) {
+				t.Errorf("there is no rule %s", name)
+			}
+		}
+	}
+	auditor := project(foreign, "auditor")
+	for text, want := range map[string]bool{
+		`{}`:                                     false,
+		`{"baremetal:node:get": "role:auditor"}`: true,
+		`{"baremetal:node:get": "role:auditor", "baremetal:node:get:driver_info": "role:admin"}`: false,
+		`{"baremetal:node:get": "rule:baremetal:node:get:driver_info"}`:                          false,
+	} {
+		rules, err := Default("").With([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if got := rules.For(auditor).Allows("baremetal:node:get:driver_info", &Target{NodeOwner: own}); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
 func TestTheServiceProjectIsOffUnlessNamed(t *testing.T) {
 	c := &auth.Caller{Project: "p", ProjectName: "service", Roles: service}
 	if Default("").For(c).Allows("baremetal:node:list_all", &Target{}) {
