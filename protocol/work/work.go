@@ -168,6 +168,9 @@ type Checkpoint struct {
 	Facts map[string]string `json:"facts,omitempty"`
 	// Errand is how far the work's errand has come.
 	Errand Errand `json:"errand,omitzero"`
+	// Over is how the flow had ended before the work that goes on with it was there: the
+	// request came too late for the flow, and its errand is all that is left to do.
+	Over *Result `json:"over,omitempty"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
 }
@@ -231,6 +234,12 @@ func (d *Document) Inherit(old *Document) {
 	case d.Continues(old):
 		d.Checkpoint, d.Lost = old.Checkpoint, d.Lost || old.Lost
 		d.Checkpoint.Errand = Errand{} // that was the old one's
+		if old.Result != nil {
+			d.Checkpoint.Over = old.Result
+		}
+		if d.Checkpoint.Over != nil {
+			d.State, d.Target = old.State, old.Target
+		}
 	case d.Verb == Abort:
 		d.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
 		d.Args.AbortedBoot = old.Checkpoint.Facts[FactBoot]

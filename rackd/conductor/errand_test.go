@@ -1,7 +1,9 @@
 package conductor
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,14 +18,21 @@ import (
 )
 
 // errand puts work in the place of the node's that does what args ask before it goes on.
-func (s *shelf) errand(id string, args work.Args) {
+func (s *shelf) errand(id string, args work.Args) { s.errandIn(id, s.Work(id).Doc.State, args) }
+
+// errandIn does so for a request that was accepted in a state, which may be over.
+func (s *shelf) errandIn(id string, seen provision.State, args work.Args) {
 	s.mu.Lock()
 	n, old := *s.nodes[id], s.works[id].Doc
 	n.Generation++
 	s.nodes[id] = &n
 	d := work.Document{ID: old.ID + "!", Node: id, Generation: n.Generation, Verb: old.Verb, Args: old.Args, Requested: time.Now(),
-		Entry: old.State, EntryTarget: old.Target, Owner: old.Owner, Epoch: old.Epoch + 1, Checkpoint: old.Checkpoint}
-	d.Args.Continues, d.Args.PowerTarget, d.Args.Change, d.Checkpoint.Errand = old.Root(), args.PowerTarget, args.Change, work.Errand{}
+		Entry: seen, EntryTarget: old.Target, State: seen, Target: old.Target, Epoch: old.Epoch + 1}
+	if old.Open() {
+		d.Owner = old.Owner
+	}
+	d.Args.Continues, d.Args.PowerTarget, d.Args.Change = old.Root(), args.PowerTarget, args.Change
+	d.Inherit(&old)
 	s.rev++
 	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
 	s.mu.Unlock()
@@ -101,6 +110,63 @@ func TestErrandsBesideAHold(t *testing.T) {
 			t.Errorf("let go: state %q, %+v", d.State, d.Result)
 		}
 	})
+}
+
+// Something is asked of a machine that central believes to wait, while its flow has ended: it is
+// done, nothing else is, and the node rests as the flow has left it. So it does when that was asked twice.
+func TestErrandAfterTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		step  func(m *machine, log *[]string) driver.Step
+		state provision.State
+		error string
+		power driver.PowerState
+	}{
+		"it ended well": {func(m *machine, log *[]string) driver.Step { return did("write", log) }, provision.Active, "", driver.PowerOn},
+		"it failed": {func(m *machine, log *[]string) driver.Step {
+			s := did("write", log)
+			s.Run = func(context.Context, *driver.Task) (driver.Outcome, error) {
+				*log = append(*log, "write")
+				return driver.Outcome{}, fmt.Errorf("no disk: %w", driver.ErrInvalid)
+			}
+			return s
+		}, provision.DeployFail, "no disk", driver.PowerOn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log []string
+				m := &machine{power: driver.PowerOff}
+				m.deploy = []driver.Step{c.step(m, &log)}
+				s := newShelf()
+				oneNode(s)
+				owner := owned("a")
+				_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+				defer kill()
+				s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+				time.Sleep(time.Minute)
+				ended := s.Work(nodeA).Doc
+				if ended.State != c.state || ended.Open() {
+					t.Fatalf("state %q, %+v", ended.State, ended.Result)
+				}
+				for i := range 2 {
+					s.errandIn(nodeA, provision.DeployWait, work.Args{PowerTarget: string(c.power)})
+					time.Sleep(time.Minute)
+					d, told := s.Work(nodeA).Doc, s.errands()
+					if d.Open() || d.State != c.state || d.Target != ended.Target || d.Result.OK != (c.error == "") || !strings.Contains(d.Result.Error, c.error) {
+						t.Fatalf("state %q, target %q, %+v", d.State, d.Target, d.Result)
+					}
+					if m.power != c.power || len(told) != i+1 || told[i].Error != "" || told[i].Power != string(c.power) {
+						t.Errorf("the machine is %q; told %+v", m.power, told)
+					}
+				}
+				if strings.Join(log, " ") != "write" {
+					t.Errorf("steps %v", log)
+				}
+				if seen := s.states(); seen[len(seen)-1] != string(c.state) || slices.Contains(seen, string(provision.DeployWait)) {
+					t.Errorf("central was told %v", seen)
+				}
+			})
+		})
+	}
 }
 
 // What a rackd that died had begun is done by its successor; what it had ended is not done

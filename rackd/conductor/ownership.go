@@ -80,7 +80,7 @@ func (r *runner) take(ctx context.Context) error {
 // tellTaken says where the work stands that was taken from another, empty for none, and which
 // of its steps runs: events of the one before may be lost. Without steps none is named.
 func (r *runner) tellTaken(ctx context.Context, from string, steps []flowStep) error {
-	if cp := &r.doc.Checkpoint; cp.Index < len(steps) && steps[cp.Index].id() == cp.Step {
+	if cp := &r.doc.Checkpoint; cp.Over == nil && cp.Index < len(steps) && steps[cp.Index].id() == cp.Step {
 		r.show(steps, cp.Index)
 	}
 	r.told = time.Now()

@@ -154,7 +154,8 @@ func (r *runner) run(ctx context.Context) {
 	if err == nil {
 		err = r.errand(ctx)
 	}
-	if err == nil {
+	over := r.doc.Checkpoint.Over
+	if err == nil && over == nil {
 		err = r.runSteps(ctx, steps)
 	}
 	switch {
@@ -166,7 +167,12 @@ func (r *runner) run(ctx context.Context) {
 	case err != nil:
 		r.fail(ctx, err)
 	default:
-		if err := r.finish(ctx); err != nil {
+		if over != nil {
+			err = r.end(ctx, *over)
+		} else {
+			err = r.finish(ctx)
+		}
+		if err != nil {
 			r.log.Warn("the end of the work was not written or not reported; both are tried again", "error", err)
 		}
 	}

@@ -199,7 +199,9 @@ func TestRemember(t *testing.T) {
 	errand.ID, errand.Args.Continues, errand.Checkpoint = "errand", "old", busy
 	unbegun := work.Document{ID: "old", Generation: 2}
 	ended := old
-	ended.Result = &work.Result{OK: true}
+	ended.State, ended.Result = "active", &work.Result{OK: true}
+	over := stood
+	over.Over = ended.Result
 	anew := func(id string, generation int64, args work.Args) work.Document {
 		return work.Document{ID: id, Generation: generation, Verb: work.Deploy, Epoch: 9 << 16, Lost: true, Args: args}
 	}
@@ -217,7 +219,7 @@ func TestRemember(t *testing.T) {
 	}{
 		"the same work":                         {old, anew("old", 2, work.Args{}), true, stood},
 		"it goes on with the work":              {old, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), true, stood},
-		"it goes on with work that has ended":   {ended, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), true, stood},
+		"it goes on with work that has ended":   {ended, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), true, over},
 		"it goes on with work that had gone on": {errand, anew("next", 3, work.Args{Supersedes: "errand", Continues: "old"}), true, stood},
 		"nobody has seen the one between":       {old, anew("next", 4, work.Args{Supersedes: "between", Continues: "old"}), true, stood},
 		"it takes the place of the work":        {old, anew("next", 3, work.Args{Supersedes: "old"}), true, agent},
