@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // BootOrder says what a machine that boots from the network is to do.
@@ -34,8 +37,8 @@ type BootFile struct {
 	ID  string // in the rack's cache; empty: not there
 }
 
-// BootByMAC and BootByUUID answer for netboot, from memory; ok is false for a
-// machine that is not of this group.
+// BootByMAC and BootByUUID answer for netboot, from memory unless they find nothing to boot
+// there; ok is false for a machine that is not of this group.
 func (c *Conductor) BootByMAC(mac string) (BootOrder, bool) {
 	return c.bootOrder(c.cfg.Documents.NodeByMAC(strings.ToLower(mac)))
 }
@@ -45,10 +48,32 @@ func (c *Conductor) BootByUUID(id string) (BootOrder, bool) {
 	return c.bootOrder(c.cfg.Documents.Node(id))
 }
 
+// lookWithin bounds how long a machine waits for the bus.
+const lookWithin = 2 * time.Second
+
 func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	if n == nil {
 		return BootOrder{}, false
 	}
+	o := c.orderFor(n)
+	if o.Ramdisk || o.Local || o.Later || c.cfg.Members.Check() != nil {
+		return o, true
+	}
+	// Somebody has started it, and the work that did so may not have come here yet.
+	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	defer cancel()
+	switch err := c.cfg.Documents.RefreshWork(ctx, n.Group, n.UUID); {
+	case err == nil:
+		o = c.orderFor(n)
+	case !errors.Is(err, view.ErrNoWork):
+		c.log.Warn("machine asked to ask again, for the bus does not say whether it has work", "node", n.UUID, "error", err)
+		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", n.Label())
+	}
+	return o, true
+}
+
+// orderFor is what this rackd knows of a node.
+func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	state, open := c.state(n)
 	o := BootOrder{Node: n, State: state, Via: driver.ViaHTTP}
 	if hw, err := c.cfg.Hardware.Resolve(n); err == nil {
@@ -67,7 +92,7 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	}
 	if age := c.cfg.Members.Age(); c.cfg.Members.Check() != nil && age < trustAgain {
 		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that has lost its site's bus.", n.Label())
-		return o, true
+		return o
 	}
 	switch {
 	case open && fact == driver.BootRamdisk:
@@ -82,7 +107,7 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	default:
 		o.Reason = fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)
 	}
-	return o, true
+	return o
 }
 
 // kernelParams are the parameters that the instance or else the node asks for. The word

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // A rackd that does not run the work boots the machine all the same, with the kernel
@@ -65,6 +66,38 @@ func TestMachineAsksAgainWhileItsNodeHasWork(t *testing.T) {
 			t.Errorf("with work: %+v", o)
 		}
 	})
+}
+
+// A machine is quicker than the news that there is work at all: the bus itself is asked.
+func TestBusIsAskedBeforeAMachineIsRefused(t *testing.T) {
+	const mac = "52:54:00:00:00:01"
+	begun := work.Document{ID: "w", Node: nodeA, Generation: 1, Owner: "b", Epoch: 1, Seq: 2, Verb: work.Deploy, State: provision.Deploying,
+		Checkpoint: work.Checkpoint{Facts: map[string]string{driver.FactBoot: driver.BootRamdisk}}}
+	for name, c := range map[string]struct {
+		change func(s *shelf, m *members)
+		want   func(o BootOrder) bool
+	}{
+		"there is none":        {func(*shelf, *members) {}, func(o BootOrder) bool { return !o.Later && strings.Contains(o.Reason, "nothing to boot") }},
+		"there is some":        {func(s *shelf, _ *members) { s.unseen = &view.Work{Doc: begun, Revision: 7} }, func(o BootOrder) bool { return o.Ramdisk && o.State == provision.Deploying }},
+		"the bus does not say": {func(s *shelf, _ *members) { s.cut = true }, func(o BootOrder) bool { return o.Later && strings.Contains(o.Reason, "cannot read its site's bus") }},
+		"the bus has been away for long": {func(s *shelf, m *members) { s.cut = true; m.held.Store(false); m.age.Store(int64(time.Hour)) },
+			func(o BootOrder) bool { return !o.Later && strings.Contains(o.Reason, "nothing to boot") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf()
+				oneNode(s)
+				conductor, m, kill := conductorOn(t, s, "a", owned("b"), &machine{}, nil)
+				defer kill()
+				s.mu.Lock()
+				c.change(s, m)
+				s.mu.Unlock()
+				if o, ok := conductor.BootByMAC(mac); !ok || !c.want(o) {
+					t.Errorf("%+v", o)
+				}
+			})
+		})
+	}
 }
 
 // What an instance asks for goes before what its node does; the rackd's own parameters are

@@ -29,8 +29,9 @@ type shelf struct {
 	works  map[string]*view.Work
 	rev    uint64
 	events []work.Event
-	again  []string // ids of events that came again
-	cut    bool     // the bus does not answer
+	again  []string   // ids of events that came again
+	cut    bool       // the bus does not answer
+	unseen *view.Work // work that the bus has, and no conductor has seen yet
 	watch  []*Conductor
 	alive  atomic.Value          // name of a rackd that lives besides the owner
 	memory map[string]*view.Work // what one rackd, by name, sees otherwise than the others
@@ -111,8 +112,20 @@ func (s *shelf) UpdateWork(_ context.Context, d work.Document, rev uint64) (uint
 	return s.rev, nil
 }
 
-// RefreshWork: conductors read the shelf itself.
-func (s *shelf) RefreshWork(context.Context, string, string) error { return nil }
+// RefreshWork brings what the conductors have not seen yet; else they read the shelf itself.
+func (s *shelf) RefreshWork(_ context.Context, _, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.cut:
+		return errors.New("no route to the bus")
+	case s.unseen != nil:
+		s.works[id], s.unseen = s.unseen, nil
+	case s.works[id] == nil:
+		return view.ErrNoWork
+	}
+	return nil
+}
 
 func (s *shelf) Publish(_ context.Context, e work.Event) error {
 	s.mu.Lock()

@@ -219,10 +219,16 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 	return rev, nil
 }
 
+// ErrNoWork: the bus has no work of the node.
+var ErrNoWork = errors.New("there is none")
+
 // RefreshWork reads a node's work document from the bus, past the watch. A document
-// that is not there is an error: its marker comes by the watch.
+// that is not there is ErrNoWork: its marker comes by the watch.
 func (v *View) RefreshWork(ctx context.Context, group, id string) error {
 	e, err := v.site.Work.Get(ctx, bus.NodeKey(group, id))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		err = ErrNoWork
+	}
 	if err != nil {
 		return fmt.Errorf("read the work of node %s: %w", id, err)
 	}
