@@ -63,9 +63,9 @@ func (i inBand) InspectSteps(*node.Document) []driver.Step {
 	}}
 	off := i.step("power_off", 0, func(ctx context.Context, t *driver.Task) error {
 		if t.Node.DisablePowerOff {
-			return power{i.base}.SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
+			return power(i).SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
 		}
-		return power{i.base}.SetPower(ctx, t.Fence, t.Node, driver.PowerOff)
+		return power(i).SetPower(ctx, t.Fence, t.Node, driver.PowerOff)
 	})
 	return []driver.Step{boot, wait, off}
 }
