@@ -21,8 +21,8 @@ func TestWANCut(t *testing.T) {
 	l.available(ctx, t, group)
 	running, queued := group[:len(group)/2], group[len(group)/2:]
 	l.deploy(ctx, t, running)
-	victim := site.Rackds[2]
-	l.working(ctx, t, victim.Name(), 1, writing)
+	l.working(ctx, t, "", 1, writing)
+	victim := l.busiest(site)
 	if err := site.WAN.Cut(); err != nil {
 		t.Fatal(err)
 	}

@@ -125,8 +125,12 @@ func (r *runner) stateEvent(lastError string) work.Event {
 
 // move applies ev when the state machine has it for the node's state, writes the
 // document and reports the change. Where it has none it does nothing: waiting in a
-// waiting state, or resuming in a busy one, is no change.
+// waiting state, or resuming in a busy one, is no change. Work during which the state rests
+// moves it in none.
 func (r *runner) move(ctx context.Context, ev provision.Event, lastError string) error {
+	if r.doc.Verb.Rests() {
+		return nil
+	}
 	if ev == provision.EventWait || ev == provision.EventResume {
 		if info, _ := provision.Describe(r.doc.State); (ev == provision.EventWait) == (info.Kind == provision.Waiting) {
 			return nil
