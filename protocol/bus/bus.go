@@ -141,7 +141,8 @@ type Site struct {
 // Settings of a site's buckets and stream.
 type Settings struct {
 	// Replicas of each bucket and the stream: 1 on one machine, 3 on a cluster; 0
-	// leaves what is there as it is and makes what is missing with 1.
+	// leaves what is there as it is and makes what is missing with as many as the rest
+	// has, with 1 when there is nothing.
 	Replicas int
 	// EventsMaxAge bounds how long events wait for central.
 	EventsMaxAge time.Duration
@@ -150,6 +151,9 @@ type Settings struct {
 	OpenOnly bool
 	// Waiting, if set, is told why Open tries again.
 	Waiting func(err error)
+
+	// usual is how many replicas what is there has.
+	usual func(context.Context) (int, error)
 }
 
 // Open connects to the buckets and the stream of site (a JetStream domain, empty
@@ -168,10 +172,28 @@ func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, e
 	for _, a := range []*appender{&b.nodes, &b.work, &b.event} {
 		a.conn, a.js = nc, js
 	}
+	s.usual = b.usualReplicas
 	if err := b.open(ctx, s); err != nil {
 		return nil, fmt.Errorf("site %q: %w", site, err)
 	}
 	return b, nil
+}
+
+// usualReplicas is the most that any of the buckets and the stream has, 1 when there is none:
+// what was lost alone comes back like the others.
+func (b *Site) usualReplicas(ctx context.Context) (int, error) {
+	most := 1
+	for _, name := range []string{"KV_" + NodesBucket, "KV_" + WorkBucket, "KV_" + AliveBucket, "KV_" + GroupsBucket, "OBJ_" + ConfigDrives, EventsStream} {
+		stream, err := b.JS.Stream(ctx, name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+		case err != nil:
+			return 0, err
+		default:
+			most = max(most, stream.CachedInfo().Config.Replicas)
+		}
+	}
+	return most, nil
 }
 
 func open(nc *nats.Conn, site string) (js jetstream.JetStream, err error) {
@@ -314,7 +336,11 @@ func ensure[T any](ctx context.Context, s Settings, existing func(context.Contex
 		case s.OpenOnly:
 			return got, fmt.Errorf("%w: %w", errNotMade, err)
 		}
-		return make(ctx, 1)
+		replicas, err := s.usual(ctx)
+		if err != nil {
+			return got, err
+		}
+		return make(ctx, replicas)
 	})
 }
 
