@@ -84,6 +84,40 @@ func TestRequestThatGoesOnWithAFlow(t *testing.T) {
 	}
 }
 
+// Who asks for a machine to be switched off while its deploy waits, and is heard when that is over, finds the node active
+// and the machine off.
+func TestSwitchedOffAfterItsDeploy(t *testing.T) {
+	switchedOff := func() *Evidence {
+		e := sound()
+		e.Requests[0].What = "power off"
+		before := e.Works[0]
+		before.ID, before.RequestID, before.Generation, before.State = "v", "req-0", e.Works[0].Generation-1, superseded
+		e.Works = slices.Insert(e.Works, 0, before)
+		off := e.Sites[0].Events[1]
+		off.ID, off.Epoch, off.Seq, off.Power, off.Time = "", 0, 0, "power off", off.Time.Add(time.Minute)
+		off.Work, off.Generation = "", 0
+		e.Sites[0].Events = append(e.Sites[0].Events, off)
+		e.Nodes[0].Power = "power off"
+		e.Sites[0].Machines[0].On, e.Sites[0].Machines[0].State = false, machine.Off
+		return e
+	}
+	if found := strings.Join(Judge(switchedOff()), "\n"); strings.Contains(found, "instance") {
+		t.Errorf("blamed: %s", found)
+	}
+	for name, spoil := range map[string]func(*Evidence){
+		"somebody asked for a reboot": func(e *Evidence) { e.Requests[0].What = "power rebooting" },
+		"it hangs":                    func(e *Evidence) { e.Sites[0].Machines[0].State = machine.Stuck },
+		"of another node":             func(e *Evidence) { e.Requests[0].Node = "m" },
+		"it is the deploy":            func(e *Evidence) { e.Works = e.Works[1:] },
+	} {
+		e := switchedOff()
+		spoil(e)
+		if found := strings.Join(Judge(e), "\n"); !strings.Contains(found, "does not run the instance") {
+			t.Errorf("%s: not found; blamed is %q", name, found)
+		}
+	}
+}
+
 // A report that comes too late, and is dropped by its place, says nothing of a machine's power.
 func TestLatePower(t *testing.T) {
 	e := sound()

@@ -1,8 +1,10 @@
 package verdict
 
 import (
+	"slices"
 	"time"
 
+	"github.com/ironyard/ironyard/e2e/faults/operators"
 	"github.com/ironyard/ironyard/e2e/fleet/control"
 	"github.com/ironyard/ironyard/e2e/fleet/disk"
 	"github.com/ironyard/ironyard/e2e/fleet/machine"
@@ -36,18 +38,27 @@ func (j *judge) machines() {
 			j.blame("node %s (%s) is active; its disk holds %s %s instead of image %s", n.UUID, n.Name, m.Disk, m.Image, n.Image)
 		}
 		last := j.newest(n.UUID)
-		if last != nil && (last.Verb == work.Deploy || last.Verb == work.Rebuild) && m.State != machine.Instance {
+		if last != nil && (last.Verb == work.Deploy || last.Verb == work.Rebuild) && m.State != machine.Instance && (m.State != machine.Off || !j.askedOff(last)) {
 			j.blame("node %s (%s) was deployed last; its machine is in state %q and does not run the instance", n.UUID, n.Name, m.State)
 		}
 	}
+}
+
+// askedOff reports whether w went on with a flow for somebody who wanted the machine off. Where the rack had
+// been cut off and the flow was over by then, the machine is off and its node active, as was asked.
+func (j *judge) askedOff(w *Work) bool {
+	return j.continues(w) && slices.ContainsFunc(j.Requests, func(r *operators.Request) bool {
+		return r.Node == w.Node && r.What == "power off" && (r.Unknown() || r.ID == w.RequestID)
+	})
 }
 
 // imageChanged reports whether somebody told the node of another image after its last
 // deploy or rebuild was accepted: then the row does not say what its disk holds.
 func (j *judge) imageChanged(node string) bool {
 	var deployed, told time.Time
-	for _, w := range j.Works {
-		if w.Node == node && (w.Verb == work.Deploy || w.Verb == work.Rebuild) && w.Requested.After(deployed) {
+	for i := range j.Works {
+		w := &j.Works[i]
+		if w.Node == node && (w.Verb == work.Deploy || w.Verb == work.Rebuild) && w.Requested.After(deployed) && !j.continues(w) {
 			deployed = w.Requested
 		}
 	}
