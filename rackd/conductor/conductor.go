@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,10 +127,11 @@ type Conductor struct {
 	mu       sync.Mutex
 	dirty    map[string]bool
 	allDirty bool
+	newRing  bool
 	runners  map[string]*runner
-	reported map[string]report // by node
-	powers   map[string]driver.PowerState
-	seen     map[string]bootSeen // by node
+	reported map[string]report            // by node
+	powers   map[string]driver.PowerState // told last, of nodes of ours
+	seen     map[string]bootSeen          // by node
 }
 
 // New returns a conductor that is idle until Run.
@@ -151,7 +154,7 @@ func (c *Conductor) NodeChanged(id string) {
 // RingChanged tells that the members changed.
 func (c *Conductor) RingChanged() {
 	c.mu.Lock()
-	c.allDirty = true
+	c.allDirty, c.newRing = true, true
 	c.mu.Unlock()
 	c.wake()
 }
@@ -183,9 +186,12 @@ func (c *Conductor) loop(ctx context.Context, g *errgroup.Group) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			c.RingChanged()
+			c.mu.Lock()
+			c.allDirty = true
+			c.mu.Unlock()
 		case <-c.work:
 		}
+		c.forgetPowersOfOthers()
 		for _, id := range c.takeDirty() {
 			c.reconcile(ctx, g, id)
 		}
@@ -387,6 +393,25 @@ func (c *Conductor) forgetPower(e work.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.powers, e.Node)
+}
+
+// forgetPowersOfOthers forgets, when the ring has changed, what this rackd told of the power of nodes that are no longer
+// its own: whoever has them tells of them now, and a node that comes back may have been told of otherwise.
+func (c *Conductor) forgetPowersOfOthers() {
+	c.mu.Lock()
+	told := []string(nil)
+	if c.newRing {
+		told = slices.Collect(maps.Keys(c.powers))
+	}
+	c.newRing = false
+	c.mu.Unlock()
+	for _, id := range told {
+		if !c.owns(id) { // asked without the lock: documents tell of changes under theirs
+			c.mu.Lock()
+			delete(c.powers, id)
+			c.mu.Unlock()
+		}
+	}
 }
 
 // Share is what this rackd has of its conductor groups.

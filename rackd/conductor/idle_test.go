@@ -60,5 +60,19 @@ func TestIdleNodesAreThoseThatAreOursAndWithoutWork(t *testing.T) {
 		if e := s.events[len(s.events)-1]; len(s.events) != 3 || e.Kind != work.PowerObserved || e.Power != string(driver.PowerOff) {
 			t.Errorf("after work has told: %+v", s.events)
 		}
+		// Another rackd had the node meanwhile and told of it.
+		for _, has := range []string{"b", "a"} {
+			owner.Store(has)
+			c.RingChanged()
+			synctest.Wait()
+		}
+		for range 2 {
+			if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e := s.events[len(s.events)-1]; len(s.events) != 4 || e.Kind != work.PowerObserved || e.Power != string(driver.PowerOff) {
+			t.Errorf("after another rackd had the node: %+v", s.events)
+		}
 	})
 }
