@@ -80,14 +80,23 @@ func opened(key *seal.Key, n *store.Node, fields map[string]any) map[string]any 
 
 // guard shows what stands in a field's place where it is kept back, else what get says.
 func guard(field string, get func(*nodeView) any) func(*nodeView) any {
+	i := guardedField(field)
+	return func(n *nodeView) any {
+		if n.kept[i] {
+			return guarded[i].shown
+		}
+		return get(n)
+	}
+}
+
+// withheld is what stands in a field's place where it is kept back. It is shared: nobody changes it.
+func withheld(field string) any { return guarded[guardedField(field)].shown }
+
+// guardedField is the place of a field in guarded.
+func guardedField(field string) int {
 	for i := range guarded {
 		if guarded[i].field == field {
-			return func(n *nodeView) any {
-				if n.kept[i] {
-					return guarded[i].shown
-				}
-				return get(n)
-			}
+			return i
 		}
 	}
 	panic("api: field " + field + " is not guarded")

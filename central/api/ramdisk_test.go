@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -78,6 +80,43 @@ func TestLookup(t *testing.T) {
 	b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"n2","driver":"fake-hardware"}`)
 	b.want(201, "POST", "/v1/ports", "1.115", `{"node_uuid":"`+b.node("n2").UUID+`","address":"52:54:00:00:00:02"}`)
 	b.want(404, "GET", "/v1/lookup?addresses=52:54:00:00:00:01,52:54:00:00:00:02", "1.62", "")
+}
+
+// Whoever runs a ramdisk has no account: where others have one, it is not told what racks and operators keep of a node for themselves.
+func TestLookupKeepsBackWhatNotEverybodySees(t *testing.T) {
+	b, _ := ramdiskBench(t, provision.InspectWait, nil)
+	b.observe("n1", func(n *store.Node) { n.DriverInternalInfo = map[string]any{"disk": "sda", "token": "t"} })
+	shown := func(method, path, body string) string {
+		t.Helper()
+		a := b.do(method, path, "1.115", body)
+		if a.StatusCode/100 != 2 {
+			t.Fatalf("%s %s: %d %s", method, path, a.StatusCode, a.body)
+		}
+		info, err := json.Marshal(a.object(t)["node"].(map[string]any)["driver_internal_info"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(info)
+	}
+	const lookup, inventory = "/v1/lookup?node_uuid=" + nodeID, `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01"}]}}`
+	const all, nothing = `{"disk":"sda","token":"******"}`, `{"content":"** Redacted - Requires baremetal:node:get:driver_internal_info permission. **"}`
+	for name, c := range map[string]struct {
+		auth auth.Strategy
+		want string
+	}{
+		"everybody administers":         {auth.NoAuth{}, all},
+		"callers say who they are":      {wordOf{}, nothing},
+		"they may, and need not say so": {auth.Chain{auth.NewBasic(func() auth.Users { return nil }), auth.NoAuth{}}, all},
+		"there are several ways to":     {auth.Chain{auth.NewBasic(func() auth.Users { return nil }), wordOf{}}, nothing},
+	} {
+		b.server.Auth = c.auth
+		if got := shown("GET", lookup, ""); got != c.want {
+			t.Errorf("%s: a lookup shows %s, want %s", name, got, c.want)
+		}
+		if got := shown("POST", "/v1/continue_inspection", inventory); got != c.want {
+			t.Errorf("%s: an inspection is answered with %s, want %s", name, got, c.want)
+		}
+	}
 }
 
 // A node that is not there and one on which nothing is being done get one answer.

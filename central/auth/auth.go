@@ -51,3 +51,9 @@ type Strategy interface {
 	// Challenges are the WWW-Authenticate headers of a 401.
 	Challenges() []string
 }
+
+// Open reports whether s takes a request without any credentials for somebody's.
+func Open(s Strategy) bool {
+	_, err := s.Authenticate(&http.Request{Header: http.Header{}})
+	return err == nil
+}
