@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -37,16 +36,12 @@ var inspectionRuleTable = fields.New("inspection rule",
 ).Called("").Order("uuid", "created_at", "updated_at", "description", "priority", "sensitive", "phase", "conditions", "actions").
 	Columns(map[string]string{"scope": "id"})
 
-// phase admits the phases of an inspection.
+// phase admits the phase that rules have.
 func phase(v any) error {
-	var words []string
-	for _, p := range inspection.Phases {
-		if v == string(p) {
-			return nil
-		}
-		words = append(words, string(p))
+	if v == inspection.Main {
+		return nil
 	}
-	return wire.Invalid("Invalid phase: %.80s. Valid phases are: %s", v, strings.Join(words, ", "))
+	return wire.Invalid("Invalid phase: %.80s. Valid phases are: %s", v, inspection.Main)
 }
 
 // ruleList is the conditions or actions of a rule, which answers hide where the rule is
@@ -145,7 +140,7 @@ func (s *Server) inspectionRuleCollection() *collection[store.InspectionRule] {
 // checkInspectionRule admits a rule that can be applied.
 func checkInspectionRule(_ context.Context, _ *Request, _ *store.Tx, before, i *store.InspectionRule) error {
 	if i.Phase == "" {
-		i.Phase = string(inspection.Main)
+		i.Phase = inspection.Main
 	}
 	if before != nil && before.Sensitive && !i.Sensitive {
 		return wire.Invalid("Inspection rules cannot have the sensitive flag unset.")

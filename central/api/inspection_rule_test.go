@@ -24,11 +24,11 @@ func TestInspectionRules(t *testing.T) {
 	b.goldens(t, "inspection-rule", "/v1/inspection_rules/"+ruleID, versions...)
 	const one = "/v1/inspection_rules/" + ruleID
 	changed := b.want(200, "PATCH", one, "1.96", `[{"op":"replace","path":"/priority","value":7},{"op":"replace","path":"/actions/0/args/1","value":"redfish"},
-		{"op":"replace","path":"/phase","value":"early"}]`).object(t)
-	if changed["priority"] != 7.0 || changed["phase"] != "early" || changed["actions"].([]any)[0].(map[string]any)["args"].([]any)[1] != "redfish" {
+		{"op":"replace","path":"/phase","value":"main"}]`).object(t)
+	if changed["priority"] != 7.0 || changed["phase"] != "main" || changed["actions"].([]any)[0].(map[string]any)["args"].([]any)[1] != "redfish" {
 		t.Errorf("changed rule: %v", changed)
 	}
-	for query, want := range map[string]int{"phase=early": 1, "phase=main": 0} {
+	for query, want := range map[string]int{"phase=early": 0, "phase=main": 1} {
 		if list := b.want(200, "GET", "/v1/inspection_rules?"+query, "1.96", "").object(t)["inspection_rules"].([]any); len(list) != want {
 			t.Errorf("%s: %d rules, want %d", query, len(list), want)
 		}

@@ -70,7 +70,7 @@ func (g *Ingest) rules(ctx context.Context, tx *store.Tx) ([]inspection.Rule, er
 			g.cfg.Log.Error("inspection rule left out", "rule", row.UUID, "error", err)
 			continue
 		}
-		rule.UUID, rule.Phase = row.UUID, inspection.Phase(row.Phase)
+		rule.UUID = row.UUID
 		rules = append(rules, rule)
 	}
 	return rules, nil

@@ -103,15 +103,23 @@ func hookNames() []string {
 	return names
 }
 
-// hooks runs what hooks do before the rules of a phase.
-func (p *Processor) hooks(s *Subject, phase Phase) error {
-	if phase == Main && s.outOfBand() {
+// hooks lets all hooks look at the data, and then do what they do.
+func (p *Processor) hooks(s *Subject) error {
+	if err := p.each(s, func(h hook) func(*Processor, *Subject) error { return h.look }); err != nil {
+		return err
+	}
+	if s.outOfBand() {
 		if err := toldByBMC(s); err != nil {
 			return err
 		}
 	}
+	return p.each(s, func(h hook) func(*Processor, *Subject) error { return h.do })
+}
+
+// each runs the part of each hook, in their order, that has one.
+func (p *Processor) each(s *Subject, part func(hook) func(*Processor, *Subject) error) error {
 	for _, name := range p.set.Hooks {
-		run := map[Phase]func(*Processor, *Subject) error{Preprocess: hookTable[name].look, Main: hookTable[name].do}[phase]
+		run := part(hookTable[name])
 		if run == nil {
 			continue
 		}

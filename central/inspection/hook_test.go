@@ -148,29 +148,14 @@ func TestRootDeviceHints(t *testing.T) {
 	}
 }
 
-// TestPhases holds the order: early rules, what hooks look at, preprocess rules, what
-// hooks do, main rules.
-func TestPhases(t *testing.T) {
-	rule := func(phase Phase, actions string) Rule {
-		r, err := Parse(nil, decode[[]any](t, actions))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Phase = phase
-		return r
-	}
+// TestRulesComeLast holds the order: what hooks look at, what they do, and rules, which see both.
+func TestRulesComeLast(t *testing.T) {
 	s := newSubject(t)
-	err := Default().Run(s, []Rule{
-		rule(Main, `[{"op":"set-attribute","args":["extra/main","{node.properties[cpu_arch]}"]}]`),
-		rule(Preprocess, `[{"op":"set-attribute","args":["extra/pre","{plugin_data[macs]} {node.properties[cpu_arch]}"]}]`),
-		rule(Early, `[{"op":"set-attribute","args":["extra/early","{plugin_data[macs]}"]}]`)})
-	want := map[string]any{"main": "x86_64", "pre": "{plugin_data[macs]} {node.properties[cpu_arch]}", "early": "{plugin_data[macs]}"}
-	if err != nil || !reflect.DeepEqual(s.Node.Extra, want) {
-		t.Errorf("extra %v, error %v, want %v", s.Node.Extra, err, want)
+	rule, err := Parse(nil, decode[[]any](t, `[{"op":"set-attribute","args":["extra/found","{plugin_data[macs]} {node.properties[cpu_arch]}"]}]`))
+	if err != nil {
+		t.Fatal(err)
 	}
-	s = newSubject(t)
-	err = Default().Run(s, []Rule{rule(Preprocess, `[{"op":"set-attribute","args":["extra/pre","{plugin_data[macs]}"]}]`)})
-	if err != nil || s.Node.Extra["pre"] != "['52:54:00:AA:BB:01']" {
+	if err := Default().Run(s, []Rule{rule}); err != nil || s.Node.Extra["found"] != "['52:54:00:AA:BB:01'] x86_64" {
 		t.Errorf("extra %v, error %v", s.Node.Extra, err)
 	}
 }

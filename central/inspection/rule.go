@@ -8,24 +8,13 @@ import (
 	"strings"
 )
 
-// Phase says when during the processing of an inspection a rule is applied.
-type Phase string
-
-// The phases: before anything else, after the hooks have looked at the data, and after
-// the hooks have changed the node.
-const (
-	Early      Phase = "early"
-	Preprocess Phase = "preprocess"
-	Main       Phase = "main"
-)
-
-// Phases are all of them, in their order.
-var Phases = []Phase{Early, Preprocess, Main}
+// Main is the phase of an inspection in which rules are applied, the only one that Ironic's have:
+// after the hooks have changed the node.
+const Main = "main"
 
 // Rule is what is done with a node (Actions, in their order) when all the Conditions hold.
 type Rule struct {
 	UUID       string
-	Phase      Phase
 	Conditions []Condition
 	Actions    []Action
 }

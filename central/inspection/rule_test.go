@@ -160,7 +160,7 @@ func TestConditionsThatCannotBeAnswered(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		rule.UUID, rule.Phase = "r1", Main
+		rule.UUID = "r1"
 		err = (&Processor{}).Run(newSubject(t), []Rule{rule})
 		if _, ok := err.(*Failure); !ok || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "rule r1") {
 			t.Errorf("%s: %v, want a failure that names the rule and %q", text, err, want)
@@ -175,7 +175,6 @@ func run(t testing.TB, actions string) (*Subject, error) {
 	if err != nil {
 		t.Fatalf("%s: %v", actions, err)
 	}
-	rule.Phase = Main
 	s := newSubject(t)
 	return s, (&Processor{}).Run(s, []Rule{rule})
 }
@@ -259,7 +258,6 @@ func FuzzRule(f *testing.F) {
 		if err != nil {
 			return
 		}
-		rule.Phase = Main
 		s := newSubject(t)
 		err = Default().Run(s, []Rule{rule})
 		if _, ok := err.(*Failure); !ok && err != nil {

@@ -5,20 +5,15 @@ import (
 	"fmt"
 )
 
-// Run processes an inspection: early rules, what hooks look at, preprocess rules, what
-// hooks do, and the main rules. Rules come in the order in which they are applied. An
-// error is a *Failure, and nothing of s is to be written then.
+// Run processes an inspection: what hooks look at, what hooks do, and the rules, in the order in
+// which they are applied. An error is a *Failure, and nothing of s is to be written then.
 func (p *Processor) Run(s *Subject, rules []Rule) error {
-	for _, phase := range Phases {
-		if err := p.hooks(s, phase); err != nil {
-			return asFailure(err)
-		}
-		for i := range rules {
-			if r := &rules[i]; r.Phase == phase {
-				if err := r.apply(s); err != nil {
-					return asFailure(fmt.Errorf("rule %s: %w", r.UUID, err))
-				}
-			}
+	if err := p.hooks(s); err != nil {
+		return asFailure(err)
+	}
+	for i := range rules {
+		if err := rules[i].apply(s); err != nil {
+			return asFailure(fmt.Errorf("rule %s: %w", rules[i].UUID, err))
 		}
 	}
 	return nil
