@@ -37,7 +37,7 @@ var allocationTable = fields.New("allocation",
 	fields.Time("created_at", allocationsSince, func(a *store.Allocation) time.Time { return a.CreatedAt }).Sort(),
 	fields.Time("updated_at", allocationsSince, func(a *store.Allocation) time.Time { return a.UpdatedAt }).Sort(),
 ).Called("").Later("extra").Order("uuid", "created_at", "updated_at", "candidate_nodes", "extra", "last_error", "name", "owner", "resource_class", "state",
-	"traits", "links", "node_uuid").Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"}).Choices("candidate_nodes", "created_at", "extra", "last_error", "links", "name", "node_uuid", "resource_class", "state", "traits", "updated_at", "uuid", "owner")
+	"traits", "links", "node_uuid").Columns(map[string]string{"node_id": "node", "conductor_affinity": "id"}).Choices("candidate_nodes", "created_at", "extra", "last_error", "links", "name", "node_uuid", "resource_class", "state", "traits", "updated_at", "uuid", "owner").Dated()
 
 // checkNodeIdent admits what can be the UUID or the name of a node.
 func checkNodeIdent(ident string) error {
@@ -91,7 +91,7 @@ func (s *Server) allocationCollection() *collection[store.Allocation] {
 		},
 		fresh:    func() *store.Allocation { return &store.Allocation{} },
 		id:       func(a *store.Allocation) *string { return &a.UUID },
-		mayPatch: mayPatchAllocation,
+		mayPatch: mayPatchAllocation, parsePatch: patch.ParseFree,
 	}
 }
 

@@ -96,7 +96,7 @@ func TestAllocationRefusals(t *testing.T) {
 		refusal{"POST", all, "1.58", `{"node":7}`, 400, "node"},
 		refusal{"POST", all, "1.58", `{"node":"n1"}`, 409, `must be in the "active" state`},
 		refusal{"GET", all + "?owner=p", "1.59", "", 406, "owner"},
-		refusal{"GET", all + "?fields=owner", "1.59", "", 406, "owner"},
+		refusal{"GET", all + "?fields=owner", "1.59", "", 400, "'owner' is not one of ['candidate_nodes'"},
 		refusal{"GET", all + "?node=nope", "1.60", "", 400, "Node nope could not be found"},
 		refusal{"GET", all + "?node=", "1.60", "", 400, "Schema error: '' is not valid under any of the given schemas"},
 		refusal{"GET", all + "?marker=web", "1.60", "", 400, "Schema error: 'web' is not a 'uuid'"},

@@ -61,6 +61,8 @@ type collection[T any] struct {
 	marker func(*T) string
 	// body may change a POST's body before its fields are read; nil: nothing to do.
 	body func(r *Request, body map[string]any) error
+	// parsePatch reads the operations of a PATCH; nil: patch.Parse does.
+	parsePatch func(body any) ([]patch.Op, error)
 	// mayPatch refuses a PATCH by the fields that it names, changed or not; nil: nothing.
 	mayPatch func(r *Request, ops []patch.Op, item *T) error
 	// relink resolves the node that a PATCH moves an item to; nil: items have none.
@@ -279,7 +281,7 @@ type markerForm int
 
 const (
 	uuidMarker markerForm = iota // a UUID
-	nameMarker                   // the name of an item, or its UUID
+	nameMarker                   // what could be a name as well, which is found by UUIDs only
 	anyMarker                    // anything: what is no item's is not found
 )
 
@@ -288,8 +290,10 @@ func (c *collection[T]) checkMarker(r *Request) error {
 	marker, given := r.Query["marker"]
 	_, isUUID := wire.UUID(marker)
 	switch {
-	case !given || isUUID || c.markers == anyMarker || c.markers == nameMarker && wire.Logical(marker):
+	case !given || isUUID || c.markers == anyMarker:
 		return nil
+	case c.markers == nameMarker && wire.Logical(marker):
+		return c.missing(marker, store.ErrNotFound)
 	case slices.Contains(c.bySchema, "marker"):
 		return schemaError(marker, "is not a 'uuid'")
 	case c.markers == nameMarker:
@@ -370,7 +374,11 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	ops, err := readPatch(r)
+	parse := patch.Parse
+	if c.parsePatch != nil {
+		parse = c.parsePatch
+	}
+	ops, err := readPatch(r, parse)
 	if err != nil {
 		return Reply{}, err
 	}

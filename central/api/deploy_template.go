@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
+	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 )
 
@@ -18,6 +19,24 @@ var deployTemplateTable = fields.New("deploy template",
 	fields.Time("updated_at", 55, func(d *store.DeployTemplate) time.Time { return d.UpdatedAt }).Sort(),
 ).Called("template").Order("uuid", "created_at", "updated_at", "name", "extra", "links", "steps").
 	Choices("created_at", "description", "extra", "links", "name", "steps", "updated_at", "uuid")
+
+// dropDescription takes the description from a new template, which is a text and is kept nowhere,
+// as in Ironic.
+func dropDescription(_ *Request, body map[string]any) error {
+	given, named := body["description"]
+	if !named {
+		return nil
+	}
+	text, err := fields.CheckText(given)
+	if err != nil {
+		return wire.Invalid("Schema error for template: %v", err)
+	}
+	if s, _ := text.(string); len([]rune(s)) > 255 {
+		return wire.Invalid("Schema error for template: %s is too long", wire.Repr(s))
+	}
+	delete(body, "description")
+	return nil
+}
 
 // traitName admits the name of a trait.
 func traitName(v any) error {
@@ -37,6 +56,7 @@ func (s *Server) deployTemplates() Resource {
 		update: (*store.Tx).UpdateDeployTemplate, remove: (*store.Tx).DeleteDeployTemplate,
 		fresh: func() *store.DeployTemplate { return &store.DeployTemplate{} },
 		id:    func(d *store.DeployTemplate) *string { return &d.UUID },
+		body:  dropDescription,
 	}
 	const late = http.StatusMethodNotAllowed
 	return Resource{Name: all, Since: 55, Routes: []Route{

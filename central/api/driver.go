@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -58,8 +59,18 @@ var driverTable = func() *fields.Table[driver] {
 	for _, f := range list[len(order)-1:] {
 		order = append(order, f.Name)
 	}
-	return fields.New("driver", list...).Order(order...)
+	choices := []string{"hosts", "links", "name"}
+	for _, kind := range []string{"boot", "console", "deploy", "inspect", "management", "network", "power", "raid", "vendor", "storage", "rescue", "bios", "firmware"} {
+		choices = append(choices, "default_"+kind+"_interface", "enabled_"+kind+"_interfaces")
+	}
+	return fields.New("driver", list...).Order(order...).Choices(append(choices, "properties", "type")...).Dated()
 }()
+
+// listless are the fields that the list of drivers shows only with all the others: those about
+// interfaces.
+func listless(name string) bool {
+	return strings.HasSuffix(name, "_interface") || strings.HasSuffix(name, "_interfaces")
+}
 
 func (s *Server) drivers() Resource {
 	return Resource{Name: "drivers", Routes: []Route{
@@ -120,6 +131,9 @@ func (s *Server) listDrivers(r *Request) (Reply, error) {
 	sel, err := selectFields(r, driverTable, false, driverFieldsSince, driverTypeSince)
 	if err != nil {
 		return Reply{}, err
+	}
+	if none := slices.DeleteFunc(r.Query.List("fields"), func(name string) bool { return !listless(name) }); len(none) > 0 {
+		return Reply{}, wire.Invalid("Field(s) \"%s\" are not valid", strings.Join(none, ", "))
 	}
 	b := []byte(`{"drivers":[`)
 	for _, d := range s.liveDrivers(r.Base) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -167,14 +168,14 @@ func (a answer) fault(t testing.TB) string {
 	var outer struct {
 		Message string `json:"error_message"`
 	}
-	var inner struct{ Faultstring, Description, Debuginfo string }
+	var inner struct{ Faultstring, Description, Title, Debuginfo string }
 	if json.Unmarshal([]byte(a.body), &outer) != nil || json.Unmarshal([]byte(outer.Message), &inner) != nil {
 		t.Fatalf("no doubly encoded error: %s", a.body)
 	}
 	if inner.Debuginfo != "" {
 		inner.Debuginfo = " " + inner.Debuginfo
 	}
-	return inner.Faultstring + inner.Description + inner.Debuginfo
+	return cmp.Or(inner.Faultstring, inner.Description, inner.Title) + inner.Debuginfo // the framework has no words but the status's
 }
 
 func (a answer) object(t testing.TB) map[string]any {

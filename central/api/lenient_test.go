@@ -5,6 +5,9 @@ import (
 	"testing"
 )
 
+// eraseTemplateStep is a step as templates have it.
+const eraseTemplateStep = `{"interface":"deploy","step":"erase","args":{},"priority":10}`
+
 // TestAccepted holds what looks as if it should be refused, and is not: clients rely on it.
 func TestAccepted(t *testing.T) {
 	b := newBench(t)
@@ -43,7 +46,12 @@ func TestAccepted(t *testing.T) {
 		{200, "PATCH", n, "1.115", `[]`, `"name":"n1"`},
 		{200, "PATCH", n, "1.49", `[{"op":"remove","path":"/owner"}]`, `"name":"n1"`},
 		{200, "PATCH", "/v1/nodes/" + nodeID, "1.1", `[{"op":"remove","path":"/chassis_uuid"}]`, `"chassis_uuid":null`},
-		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/extra/b.c~1d","value":1}]`, `"b.c/d":1`},
+		// Any names, and none, in allocations alone.
+		{201, "POST", "/v1/allocations", "1.52", `{"name":"al","resource_class":"none"}`, `"name":"al"`},
+		{200, "PATCH", "/v1/allocations/al", "1.57", `[{"op":"add","path":"/extra/b.c~1d e","value":1}]`, `"b.c/d e":1`},
+		{200, "PATCH", "/v1/allocations/al", "1.57", `[{"op":"add","path":"/extra/","value":1}]`, `"":1`},
+		{400, "PATCH", "/v1/allocations/al", "1.57", `[{"op":"add","path":"/extra/l","value":[1]}]`, "[1] is not of type 'string', 'object', 'null', 'integer', 'boolean'"},
+		{204, "DELETE", "/v1/allocations/al", "1.52", "", ""},
 		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/extra/größe","value":1}]`, `"größe":1`},
 		// One field of a node, by its path.
 		{200, "GET", n + "/extra", "1.8", "", `"extra":{`},
@@ -73,6 +81,16 @@ func TestAccepted(t *testing.T) {
 		{202, "DELETE", n + "/maintenance", "1.5", "", ""},
 		// Arguments in the query.
 		{202, "PUT", n + "/states/power?target=power%20on", "1.5", "", ""},
+		// A template is given a description, which nobody keeps; a PATCH may leave more in steps than steps have.
+		{201, "POST", "/v1/deploy_templates", "1.55", `{"name":"CUSTOM_T","description":"d","steps":[` + eraseTemplateStep + `]}`, `"name":"CUSTOM_T","extra":{},"links"`},
+		{400, "POST", "/v1/deploy_templates", "1.55", `{"name":"CUSTOM_U","description":5,"steps":[` + eraseTemplateStep + `]}`, "5 is not of type 'string', 'null'"},
+		{200, "PATCH", "/v1/deploy_templates/CUSTOM_T", "1.55", `[{"op":"add","path":"/steps/0/foo","value":0}]`, `"steps":[` + eraseTemplateStep + `]`},
+		// A boot mode is any text, and each but the empty one means secure boot.
+		{201, "POST", "/v1/nodes", "1.75", `{"driver":"fake-hardware","boot_mode":"x","secure_boot":"false"}`, `"boot_mode":"x"`},
+		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","secure_boot":"false"}`, `"secure_boot":true`},
+		{201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","secure_boot":""}`, `"secure_boot":false`},
+		// The links of a node that is not there.
+		{200, "GET", "/v1/nodes/nobody/volume", "1.32", "", `"connectors":[{"href":"http://ironyard.example:6385/v1/nodes/nobody/volume/connectors"`},
 		{400, "PUT", n + "/management/boot_device?persistent=blah", "1.5", `{"boot_device":"pxe"}`, "persistent"},
 		// The node behind what is asked of it.
 		{200, "GET", "/v1/nodes/states/" + nodeID, "1.1", "", `"power_state":`},

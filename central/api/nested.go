@@ -24,10 +24,12 @@ var nested = []struct {
 }
 
 // notHere is the refusal of what those are asked for below others, notTogether that of what is
-// asked for by more than one thing above it.
+// asked for by more than one thing above it, notThere that of what parts of Ironic miss that read
+// their paths themselves.
 var (
 	notHere     = wire.Invalid("Malformed request URI.")
 	notTogether = wire.Errorf(http.StatusForbidden, "Operation not permitted.")
+	notThere    = wire.Errorf(http.StatusNotFound, "The resource could not be found.")
 )
 
 // headings are parts of paths below which there is something, and which are nothing
@@ -38,9 +40,11 @@ var headings = []string{"management", "raid"}
 // is another method's.
 var wholeParts = []string{"children", "firmware"}
 
-// namesPart reports whether a path names, where a node would be, one of the parts of a node.
+// namesPart reports whether a path names, where a node would be, one of the parts of a node, and
+// is none that Ironic reads without asking whether it does: a node may bear such a name.
 func namesPart(parts []string) bool {
-	return len(parts) > 1 && parts[0] == "nodes" && (slices.Contains(unbornParts, parts[1]) || parts[1] == "ports" || parts[1] == "volume")
+	return len(parts) > 1 && parts[0] == "nodes" && slices.Contains(subcollections, parts[1]) &&
+		(len(parts) == 2 || !slices.Contains(insideNode, parts[2]))
 }
 
 // unborn are collections that are not there at all, whatever the method, before the version
@@ -84,6 +88,9 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 	last := len(parts) - 1
 	if last < 0 {
 		return notAllowed
+	}
+	if parts[0] == "shards" && last > 0 && method == http.MethodGet {
+		return notThere
 	}
 	if s.router.root.literal[parts[0]] == nil || v < unborn[parts[0]] {
 		return notFound

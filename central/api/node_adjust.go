@@ -117,9 +117,15 @@ func (s *Server) showConsole(r *Request) (Reply, error) {
 }
 
 func (s *Server) setConsole(r *Request) (Reply, error) {
-	on, err := r.flag("enabled")
+	v, err := r.argument("enabled")
 	if err != nil {
 		return Reply{}, err
+	}
+	on := false
+	if v != nil { // null is no yes
+		if on, err = truth("enabled", v); err != nil {
+			return Reply{}, err
+		}
 	}
 	return s.adjust(r, dispatch.Adjustment{Change: work.Change{Console: &on}, What: "console " + onOff(on)}, statesLocation(r)+"/console")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -32,6 +34,9 @@ func (s *Server) showNodeAllocation(r *Request) (Reply, error) {
 	a, err := s.Store.AllocationOf(r.Context(), n.UUID)
 	if err != nil {
 		return Reply{}, noAllocation(r, err)
+	}
+	if r.Query.Has("fields") && r.Version < allocationOwnerSince { // which Ironic leaves out there, and refuses elsewhere
+		r.Query["fields"] = strings.Join(slices.DeleteFunc(r.Query.List("fields"), func(name string) bool { return name == "owner" }), ",")
 	}
 	sel, err := selectFields(r, allocationTable, true, allocationsSince, allocationsSince) // what is not there has no fields
 	if err != nil {

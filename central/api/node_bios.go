@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
@@ -49,6 +50,9 @@ var biosTable = fields.New("BIOS setting", func() []fields.Field[setting] {
 		registry("upper_bound", func(s *setting) any { return null(s.Upper) }),
 	}
 }()...)
+
+// settingName is what a request may call a BIOS setting.
+var settingName = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
 
 // null is what p points to, or null.
 func null[T any](p *T) any {
@@ -123,6 +127,9 @@ func (s *Server) listBIOS(r *Request) (Reply, error) {
 func (s *Server) showBIOS(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
+	}
+	if !settingName.MatchString(r.Param(1)) {
+		return Reply{}, schemaError(r.Param(1), "does not match '(?i)^[A-Z0-9-._~]+$'")
 	}
 	n, err := s.node(r, r.Param(0))
 	if err != nil {

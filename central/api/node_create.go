@@ -97,14 +97,11 @@ func (s *Server) claim(r *Request, n *store.Node) error {
 	return nil
 }
 
-// reservedNames are the words that stand where the name of a node could.
-var reservedNames = []string{"maintenance", "management", "states", "vendor_passthru", "detail", "validate"}
-
 // checkName refuses a name that no node can bear.
 func checkName(r *Request, name, refusal string) error {
-	if slices.Contains(reservedNames, name) {
+	if slices.Contains(wire.ReservedNames, name) {
 		return wire.Invalid("The word \"%s\" is reserved and can not be used as a node name. Reserved words are: %s.",
-			name, strings.Join(reservedNames, ", "))
+			name, strings.Join(wire.ReservedNames, ", "))
 	}
 	if !wire.ValidName(name, r.Version) {
 		return wire.Invalid("%s '%.80s'", refusal, name)

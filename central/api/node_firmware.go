@@ -40,7 +40,7 @@ var firmwareTable = fields.New("firmware component",
 	fields.Said("vendor", firmwareIdentitySince, func(c *component) string { return c.Vendor }).List(),
 	fields.Said("model", firmwareIdentitySince, func(c *component) string { return c.Model }).List(),
 	fields.Said("serial_number", firmwareIdentitySince, func(c *component) string { return c.Serial }).List(),
-)
+).Choices(append([]string{"created_at", "updated_at", "component", "initial_version", "current_version", "last_version_flashed"}, firmwareIdentity...)...)
 
 func (s *Server) nodeFirmware() Resource {
 	return Resource{Since: firmwareSince, Routes: []Route{{Method: http.MethodGet, Path: "nodes/{node}/firmware",
@@ -50,6 +50,9 @@ func (s *Server) nodeFirmware() Resource {
 func (s *Server) listFirmware(r *Request) (Reply, error) {
 	if err := r.Query.Allow("fields", "detail"); err != nil {
 		return Reply{}, err
+	}
+	if detail, given := r.Query["detail"]; given { // a word for yes or no is none of its values, and an argument is a word
+		return Reply{}, schemaError(detail, "is not of type 'boolean'")
 	}
 	if r.Query.Has("fields") {
 		for _, name := range r.Query.List("fields") {

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,23 +47,39 @@ func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power
 		return p, wire.NotAcceptable("The power target "+p.Target, softPowerSince)
 	}
 	if body["timeout"] != nil {
-		seconds, isWhole := whole(body["timeout"])
+		seconds, isNumber := roughly(body["timeout"])
 		if seconds != 0 && r.Version < softPowerSince {
 			return p, wire.NotAcceptable("The argument timeout", softPowerSince)
 		}
-		if !isWhole {
+		if !isNumber {
 			return p, wire.Invalid("Expected an integer for timeout: %.80s", said(body["timeout"]))
 		}
-		if seconds < 1 || seconds > maxPowerTimeout {
-			return p, wire.Invalid("timeout has to be positive integer").Detailed("of %d seconds at most", maxPowerTimeout)
+		if seconds < 1 {
+			return p, wire.Invalid("timeout has to be positive integer")
 		}
-		p.TimeoutSeconds = seconds
+		p.TimeoutSeconds = min(seconds, maxPowerTimeout)
 	}
 	if !slices.Contains(dispatch.PowerTargets, p.Target) {
 		return p, wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\".",
 			said(body["target"]), r.Param(0), cmp.Or(n.PowerState, "None")).Detailed("the power targets are '%s'", strings.Join(dispatch.PowerTargets, "', '"))
 	}
 	return p, nil
+}
+
+// roughly reads a whole number as Ironic does: of another one what stands before the point, and
+// true as one. One that is too large for an int is as large as it can be.
+func roughly(v any) (int, bool) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case json.Number:
+		f, err := v.Float64()
+		return int(max(math.MinInt32, min(f, math.MaxInt32))), err == nil
+	}
+	return whole(v)
 }
 
 // targetOf reads the target of a request for another state: a text, whichever.

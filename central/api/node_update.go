@@ -33,7 +33,7 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 	if reset != nil && r.Version < resetInterfacesSince {
 		return Reply{}, wire.NotAcceptable("The argument reset_interfaces", resetInterfacesSince)
 	}
-	ops, err := readPatch(r)
+	ops, err := readPatch(r, patch.Parse)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -231,10 +231,10 @@ func changesHardware(before, n *store.Node) bool {
 }
 
 // readPatch reads the body of a PATCH.
-func readPatch(r *Request) ([]patch.Op, error) {
+func readPatch(r *Request, parse func(any) ([]patch.Op, error)) ([]patch.Op, error) {
 	body, err := r.JSON(wire.MaxBody)
 	if err != nil {
 		return nil, err
 	}
-	return patch.Parse(body)
+	return parse(body)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
@@ -14,9 +15,12 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
+// mediaSince is the version that brought virtual media.
+const mediaSince microversion.Version = 89
+
 func (s *Server) nodeMedia() Resource {
 	const path = "nodes/{node}/vmedia"
-	return Resource{Since: 89, Routes: []Route{
+	return Resource{Since: mediaSince, Routes: []Route{
 		{Method: http.MethodGet, Path: path, Summary: "List the virtual media of a machine", Since: 93, Policy: "baremetal:node:vmedia:get", Handle: s.listMedia, Shows: mediaAnswer},
 		{Method: http.MethodPost, Path: path, Summary: "Put an image into a virtual drive of a machine", Policy: "baremetal:node:vmedia:attach", Handle: s.attachMedia, Takes: attachMediaBody, Success: http.StatusNoContent},
 		{Method: http.MethodDelete, Path: path, Summary: "Take images out of the virtual drives of a machine", Policy: "baremetal:node:vmedia:detach", Handle: s.detachMedia},

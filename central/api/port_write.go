@@ -104,7 +104,7 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	ops, err := readPatch(r)
+	ops, err := readPatch(r, patch.Parse)
 	if err != nil {
 		return Reply{}, err
 	}

@@ -191,7 +191,7 @@ func (s *Server) mayRemovePortgroup(ctx context.Context, r *Request, tx *store.T
 	case err != nil:
 		return err
 	case used:
-		return conflict("Cannot complete the requested action because portgroup %s contains ports.", p.UUID)
+		return wire.Invalid("Cannot complete the requested action because portgroup %s contains ports.", p.UUID)
 	case vifOf(p.InternalInfo) != "" && !n.Maintenance:
 		return conflict("Cannot delete the portgroup %s as VIF %s is attached to it; detach it first.", p.UUID, vifOf(p.InternalInfo))
 	}

@@ -107,7 +107,7 @@ func TestPortgroup(t *testing.T) {
 		{409, "PATCH", one, "1.115", `[{"op":"replace","path":"/standalone_ports_supported","value":false}]`}, // its port has pxe_enabled
 		{406, "PATCH", one, "1.25", `[{"op":"replace","path":"/mode","value":"x"}]`},
 		{406, "PATCH", one, "1.25", `[{"op":"add","path":"/properties/a","value":"x"},{"op":"add","path":"/extra/a","value":"x"}]`},
-		{409, "DELETE", one, "1.115", ""}, // it has a port
+		{400, "DELETE", one, "1.115", ""}, // it has a port
 		{400, "POST", one, "1.115", `{}`},
 	})
 	b.move(nodeID, provision.Active, provision.NoState, nil)

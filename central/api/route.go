@@ -87,6 +87,8 @@ func (r *Route) late(v microversion.Version) error {
 	case status == http.StatusMethodNotAllowed && !slices.Contains(methodsRefused, parts[0]):
 	case !r.aloof():
 		return wire.Errorf(status, "%s", cmp.Or(text, "Resource could not be found."))
+	case parts[len(parts)-1] == "vmedia" && v >= mediaSince:
+		return notThere
 	case parts[0] == "runbooks" && len(parts) > 2:
 		text = "The API version does not allow runbook traits"
 	case parts[0] == "volume" || len(parts) > 2: // what lies below others

@@ -56,6 +56,9 @@ func (s *Server) runbookCollection() *collection[store.Runbook] {
 		filters: map[string]microversion.Version{"project": runbookSince},
 		store:   s.Store, find: s.Store.Runbook,
 		page: func(r *Request, p store.Page) ([]*store.Runbook, error) {
+			if _, err := r.Query.Bool("project"); err != nil { // an ID that Ironic reads as a word for yes or no
+				return nil, err
+			}
 			return s.Store.Runbooks(r.Context(), store.RunbookQuery{Page: p, Project: r.Query["project"]})
 		},
 		read: (*store.Tx).Runbook, insert: (*store.Tx).InsertRunbook, update: (*store.Tx).UpdateRunbook, remove: (*store.Tx).DeleteRunbook,
@@ -77,13 +80,11 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 		if before != nil {
 			called = "patch"
 		}
-		switch _, isUUID := wire.UUID(b.Name); {
+		switch {
 		case b.Name == "":
 			return wire.Invalid("Schema error for %s: '' should be non-empty", called)
 		case !wire.Logical(b.Name):
 			return wire.Invalid("Schema error for %s: %s does not match '^[A-Za-z0-9\\\\-._~]+$'", called, wire.Repr(b.Name))
-		case isUUID: // Ironic admits it, and finds the runbook by its own UUID only
-			return wire.Invalid("Cannot create or update runbook with invalid name '%.80s'", b.Name)
 		}
 	}
 	if before == nil {
@@ -172,7 +173,7 @@ func (s *Server) changeRunbookTraits(r *Request, change func(old []string) ([]st
 		}
 		slices.Sort(b.Traits)
 		b.Traits = slices.Compact(b.Traits)
-		return tx.UpdateRunbook(ctx, b)
+		return tx.UpdateRunbookTraits(ctx, b)
 	})
 	if err != nil {
 		return Reply{}, c.refusal(err)

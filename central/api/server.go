@@ -19,6 +19,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -297,6 +298,9 @@ func outsideFramework(path string, status int) bool {
 	return false
 }
 
+// malformed is what Ironic says of methods that /v1 does not have.
+const malformed = "The server could not comply with the request since it is either malformed or otherwise incorrect."
+
 // refuse writes an error; gone: the client does not wait for it any more.
 func (s *Server) refuse(r *Request, err error, gone bool) {
 	if d, ok := errors.AsType[*auth.Denied](err); ok {
@@ -305,7 +309,7 @@ func (s *Server) refuse(r *Request, err error, gone bool) {
 	}
 	e := wire.AsError(err)
 	if outsideFramework(r.URL.Path, e.Status) {
-		e = &wire.Error{Status: e.Status, Text: e.Text}
+		e = &wire.Error{Status: e.Status, Text: cmp.Or(e.Text, malformed)}
 	}
 	if e.Status == http.StatusInternalServerError {
 		e = wire.AsError(s.unavailable(err))

@@ -47,6 +47,7 @@ func stepsField[T any](rank string, since microversion.Version, at func(*T) *[]s
 	return fields.Field[T]{Name: "steps", Since: since, Get: get, Stored: stored, Required: true,
 		Set:   func(t *T, v any) { *at(t), _ = readListedSteps(rank, v) },
 		Check: func(v any) (any, error) { _, err := readListedSteps(rank, v); return v, err },
+		Trim:  func(v any) any { return trimSteps(rank, v) },
 	}.Write()
 }
 
@@ -95,13 +96,27 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 	return steps, nil
 }
 
+// trimSteps takes from the steps of a PATCH what steps do not have, which Ironic drops there and
+// refuses in a POST.
+func trimSteps(rank string, v any) any {
+	list, _ := v.([]any)
+	for _, item := range list {
+		step, _ := item.(map[string]any)
+		maps.DeleteFunc(step, func(name string, _ any) bool { return !slices.Contains(stepMembers(rank), name) })
+	}
+	return v
+}
+
+// stepMembers are what a step has.
+func stepMembers(rank string) []string { return []string{"interface", "step", "args", rank} }
+
 // checkListedStep says whether a step has what it must have, and nothing else.
 func checkListedStep(rank string, item any) error {
 	m, ok := item.(map[string]any)
 	if !ok {
 		return fmt.Errorf("%s is not of type 'object'", wire.Repr(item))
 	}
-	known := []string{"interface", "step", "args", rank}
+	known := stepMembers(rank)
 	for _, name := range known {
 		if _, given := m[name]; !given && (name != "args" || rank != runbookRank) {
 			return fmt.Errorf("'%s' is a required property", name)

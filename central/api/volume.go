@@ -18,7 +18,7 @@ var connectorTable = fields.New("volume connector",
 	fields.Text("connector_id", 32, func(v *store.VolumeConnector) *string { return &v.ConnectorID }).NeverNull().Write().Must().Max(255).List().Sort(),
 	fields.Time("created_at", 32, func(v *store.VolumeConnector) time.Time { return v.CreatedAt }).Sort(),
 	fields.Object("extra", 32, func(v *store.VolumeConnector) *map[string]any { return &v.Extra }).Write(),
-	fields.UUID("node_uuid", 32, func(v *store.VolumeConnector) *string { return &v.Node }).Write().Must().List(),
+	fields.UUID("node_uuid", 32, func(v *store.VolumeConnector) *string { return &v.Node }).Write().Must().Keep().List(), // which belongs to a node always
 	fields.Text("type", 32, func(v *store.VolumeConnector) *string { return &v.Type }).NeverNull().Write().Must().Max(32).List().Sort(),
 	fields.Time("updated_at", 32, func(v *store.VolumeConnector) time.Time { return v.UpdatedAt }).Sort(),
 ).Called("connector").Order("uuid", "created_at", "updated_at", "connector_id", "extra", "type", "links", "node_uuid").
@@ -30,7 +30,7 @@ var targetTable = fields.New("volume target",
 	fields.Int("boot_index", 32, func(v *store.VolumeTarget) *int64 { return &v.BootIndex }).Write().Must().List().Sort(),
 	fields.Time("created_at", 32, func(v *store.VolumeTarget) time.Time { return v.CreatedAt }).Sort(),
 	fields.Object("extra", 32, func(v *store.VolumeTarget) *map[string]any { return &v.Extra }).Write(),
-	fields.UUID("node_uuid", 32, func(v *store.VolumeTarget) *string { return &v.Node }).Write().Must().List(),
+	fields.UUID("node_uuid", 32, func(v *store.VolumeTarget) *string { return &v.Node }).Write().Must().Keep().List(), // which belongs to a node always
 	fields.Object("properties", 32, func(v *store.VolumeTarget) *map[string]any { return &v.Properties }).Write().
 		Show(func(v *store.VolumeTarget) any { return mask(v.Properties) }),
 	fields.Time("updated_at", 32, func(v *store.VolumeTarget) time.Time { return v.UpdatedAt }).Sort(),
@@ -153,9 +153,10 @@ func (s *Server) volumeRootOfNode(r *Request) (Reply, error) {
 	if err := r.Query.Allow(); err != nil {
 		return Reply{}, err
 	}
-	if _, err := s.node(r, r.Param(0)); err != nil {
+	if _, err := r.nodeIdent(r.Param(0)); err != nil {
 		return Reply{}, err
 	}
+	r.Scope()                                            // there are only links here, of nodes that are not there as well
 	return volumeLinks(r, "nodes/"+r.Param(0)+"/volume") // as it was asked for, as in Ironic
 }
 

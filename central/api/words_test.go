@@ -49,7 +49,7 @@ func TestWords(t *testing.T) {
 		{404, "GET", "/v1/inspection_rules/" + chassis, "", "Rule " + chassis + " could not be found."},
 		{400, "GET", n + "/management/indicators/x", "", `Malformed indicator name "x" it is NAME@COMPONENT`},
 		{400, "PUT", n + "/states/power", `{"target":"power on","timeout":"x"}`, "Expected an integer for timeout: x"},
-		{400, "PUT", n + "/states/power", `{"target":"power on","timeout":0}`, "timeout has to be positive integer of 86400 seconds at most"},
+		{400, "PUT", n + "/states/power", `{"target":"power on","timeout":0}`, "timeout has to be positive integer"},
 		{400, "PUT", n + "/states/boot_mode", `{"target":"x"}`, "Invalid boot mode x requested for node. Allowed boot modes are: bios, uefi"},
 		{400, "PUT", n + "/states/boot_mode", `{"target":1}`, "Expected string for target: 1"},
 		{400, "PATCH", n, `[{"op":"replace","path":"/parent_node","value":null}]`, "Unable to apply the requested parent_node 'None'. Requested value was invalid."},

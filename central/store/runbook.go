@@ -85,6 +85,12 @@ func (tx *Tx) UpdateRunbook(ctx context.Context, r *Runbook) error {
 	return runbooks.update(ctx, tx, r)
 }
 
+// UpdateRunbookTraits is UpdateRunbook for a change of what r is for, which does not count as one
+// of r itself (updated_at).
+func (tx *Tx) UpdateRunbookTraits(ctx context.Context, r *Runbook) error {
+	return runbooks.rewrite(ctx, tx, r)
+}
+
 // DeleteRunbook removes r, or fails with ErrNotFound.
 func (tx *Tx) DeleteRunbook(ctx context.Context, r *Runbook) error {
 	return runbooks.remove(ctx, tx, r.UUID)

@@ -134,6 +134,11 @@ func (t *table[T]) insert(ctx context.Context, tx *Tx, row *T) error {
 func (t *table[T]) update(ctx context.Context, tx *Tx, row *T) error {
 	_, updated := t.stamps(row)
 	*updated = tx.s.now()
+	return t.rewrite(ctx, tx, row)
+}
+
+// rewrite is update that leaves open when the row was updated.
+func (t *table[T]) rewrite(ctx context.Context, tx *Tx, row *T) error {
 	n, err := tx.conn.exec(ctx, t.updateRow, append([]any{t.id(row)}, fields(t.columns, row, intent)...)...)
 	if err == nil && n == 0 {
 		err = ErrNotFound

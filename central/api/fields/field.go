@@ -50,11 +50,11 @@ type Field[T any] struct {
 	Solid bool
 	// Stays: a PATCH that removes the field leaves it as it is.
 	Stays bool
-	// Loose: a text that is no value of the field is refused behind versions, as to Ironic any text is one.
-	Loose bool
 	// NullSays: to post null for the field needs its version, too.
 	NullSays bool
-	early    Use // see Early
+	// Trim takes away what a PATCH may leave in the field and is no part of it; nil: there is nothing.
+	Trim  func(v any) any
+	early Use // see Early
 }
 
 // Unheard sets Silent.
@@ -84,9 +84,6 @@ func (f Field[T]) NotNull() Field[T] { f.Solid = true; return f }
 // Keep sets Stays.
 func (f Field[T]) Keep() Field[T] { f.Stays = true; return f }
 
-// AnyText sets Loose.
-func (f Field[T]) AnyText() Field[T] { f.Loose = true; return f }
-
 // TellingNull sets NullSays.
 func (f Field[T]) TellingNull() Field[T] { f.NullSays = true; return f }
 
@@ -108,6 +105,18 @@ func (f Field[T]) Plain() Field[T] {
 	f.Check = func(v any) (any, error) {
 		if s, isText := v.(string); isText {
 			return nil, fmt.Errorf("'%.40s' is not of type 'boolean', 'null'", s)
+		}
+		return inner(v)
+	}
+	return f
+}
+
+// FilledIsYes takes any text for a boolean: an empty one is no, and each other, "false" too, yes.
+func (f Field[T]) FilledIsYes() Field[T] {
+	inner := f.Check
+	f.Check = func(v any) (any, error) {
+		if s, isText := v.(string); isText {
+			return s != "", nil
 		}
 		return inner(v)
 	}

@@ -28,7 +28,6 @@ func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj 
 	names := sortedKeys(body)
 	values := make(map[int]any, len(body))
 	tooNew, wrong := -1, faults{first: t.called == "", outer: t.admit(v, names, body)}
-	var loose faults
 	for _, name := range names {
 		i, known := t.index[name]
 		if !known || !t.fields[i].CanPost {
@@ -42,18 +41,14 @@ func (t *Table[T]) CreateBelow(v microversion.Version, body map[string]any, obj 
 			wrong.schema(name, t.null(t.called, f), false)
 			continue
 		}
-		about := &wrong
-		if _, isText := body[name].(string); isText && f.Loose {
-			about = &loose
-		}
-		if value, ok := t.check(about, t.called, f, body[name]); ok {
+		if value, ok := t.check(&wrong, t.called, f, body[name]); ok {
 			values[i] = value
 		}
 	}
 	if err := wrong.told(); err != nil {
 		return err
 	}
-	rule := cmp.Or(wrong.rule.err, loose.told(), loose.rule.err)
+	rule := wrong.rule.err
 	filled := *obj
 	for i, value := range values {
 		t.fields[i].Set(&filled, value)
@@ -155,6 +150,9 @@ func (t *Table[T]) Apply(ops []patch.Op, touched []string, obj *T) error {
 			}
 			wrong.schema(name, t.null(patched, f), false)
 			continue
+		}
+		if f.Trim != nil {
+			doc[name] = f.Trim(doc[name])
 		}
 		if value, ok := t.check(&wrong, patched, f, doc[name]); ok {
 			doc[name] = value

@@ -18,6 +18,7 @@ type Table[T any] struct {
 	singly   bool
 	columns  map[string]string
 	choices  []string
+	dated    bool // see Dated
 	// order is how answers show the fields, as indices; those from behind on come after the links.
 	order  []int
 	behind int
@@ -185,7 +186,7 @@ func (t *Table[T]) pick(v microversion.Version, want func(*Field[T]) bool) Selec
 }
 
 // Choose selects fields by name: 400 for unknown ones, 406 for those that are
-// newer than v. "links" is always shown and may be named.
+// newer than v. "links" is always shown, and may be named where it is a choice.
 func (t *Table[T]) Choose(v microversion.Version, names []string) (Selection, error) {
 	s := Selection{Chosen: true}
 	if err := t.checkNames(v, names); err != nil {
@@ -241,16 +242,18 @@ func (t *Table[T]) checkNames(v microversion.Version, names []string) error {
 	for _, name := range names {
 		i, ok := t.index[name]
 		switch {
-		case ok && !t.fields[i].unheard(v) || slices.Contains(links, name) && (name == "links" || slices.Contains(t.choices, name)):
+		case ok && !t.fields[i].unheard(v) && !t.undated(name, v):
+		case slices.Contains(links, name) && slices.Contains(t.choices, name) || name == "links" && t.choices == nil && !t.singly:
 		default:
 			unknown = append(unknown, name)
 		}
 	}
-	switch {
-	case unknown == nil:
+	if unknown == nil {
 		return nil
-	case t.choices != nil && !slices.Contains(t.choices, unknown[0]):
-		return wire.Invalid("Schema error: '%.80s' is not one of ['%s']", unknown[0], strings.Join(t.choices, "', '"))
+	}
+	choices := slices.DeleteFunc(slices.Clone(t.choices), func(name string) bool { return t.undated(name, v) })
+	if choices != nil && !slices.Contains(choices, unknown[0]) {
+		return wire.Invalid("Schema error: '%.80s' is not one of ['%s']", unknown[0], strings.Join(choices, "', '"))
 	}
 	if t.singly {
 		return wire.Invalid("Field %.80s is not a valid field.", unknown[0])
@@ -261,6 +264,16 @@ func (t *Table[T]) checkNames(v microversion.Version, names []string) error {
 // Choices are the names that a request may choose fields by, as Ironic lists them where it
 // refuses another one. Those of links to sub-resources, which are among them, choose nothing.
 func (t *Table[T]) Choices(names ...string) *Table[T] { t.choices = names; return t }
+
+// Dated gives each version choices of its own: to ask for a field that is newer than the request
+// is to ask for none of the fields (400), where it is otherwise too new (406).
+func (t *Table[T]) Dated() *Table[T] { t.dated = true; return t }
+
+// undated reports whether the choices of version v lack the field of that name.
+func (t *Table[T]) undated(name string, v microversion.Version) bool {
+	i, known := t.index[name]
+	return t.dated && known && t.fields[i].Since > v
+}
 
 // CheckSort admits a sort key: 400 for unknown and unsortable fields, 406 for newer ones.
 func (t *Table[T]) CheckSort(v microversion.Version, key string) error {

@@ -9,6 +9,7 @@ package patch
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -71,12 +72,18 @@ func (e *Error) Error() string {
 // HTTPStatus is 400.
 func (e *Error) HTTPStatus() int { return 400 }
 
-// path admits what Ironic does, and the dots and escapes that names of extra
-// fields may hold.
-var path = regexp.MustCompile(`^(/[\pL\pN_.~-]+)+$`)
+// path admits what Ironic does in most resources. Names with dots and escapes are not among that,
+// though 1.98 was to bring them.
+var path = regexp.MustCompile(`^(/[\pL\pN_-]+)+$`)
 
 // Parse reads a request's body, as wire.ReadJSON gives it.
-func Parse(body any) ([]Op, error) {
+func Parse(body any) ([]Op, error) { return parse(body, named) }
+
+// ParseFree is Parse for resources whose paths may name anything, and whose values are neither
+// lists nor fractions: allocations.
+func ParseFree(body any) ([]Op, error) { return parse(body, free) }
+
+func parse(body any, admit func(*Op) error) ([]Op, error) {
 	list, ok := body.([]any)
 	if !ok {
 		return nil, wire.Invalid("Schema error for patch: %s is not of type 'array'", wire.Repr(body))
@@ -86,14 +93,14 @@ func Parse(body any) ([]Op, error) {
 	}
 	ops := make([]Op, len(list))
 	for i, item := range list {
-		if err := ops[i].read(item); err != nil {
+		if err := ops[i].read(item, admit); err != nil {
 			return nil, err
 		}
 	}
 	return ops, nil
 }
 
-func (o *Op) read(item any) error {
+func (o *Op) read(item any, admit func(*Op) error) error {
 	m, ok := item.(map[string]any)
 	if !ok {
 		return wire.Invalid("Schema error for patch: %s is not of type 'object'", wire.Repr(item))
@@ -118,8 +125,9 @@ func (o *Op) read(item any) error {
 		return wire.Invalid("Schema error for patch: %s is not one of ['add', 'replace', 'remove']", wire.Repr(kind))
 	}
 	o.Path, _ = m["path"].(string)
-	if !path.MatchString(o.Path) {
-		return wire.Invalid("Schema error for patch: %s does not match '%s'", wire.Repr(o.Path), `^(/[\\w-]+)+$`)
+	o.Value, o.valued = m["value"]
+	if err := admit(o); err != nil {
+		return err
 	}
 	for step := range strings.SplitSeq(o.Path[1:], "/") {
 		if strings.Contains(step, "~") {
@@ -130,11 +138,36 @@ func (o *Op) read(item any) error {
 	if len(o.Steps) > wire.MaxDepth {
 		return wire.Invalid("Schema error for patch: path %.80q is deeper than %d levels", o.Path, wire.MaxDepth)
 	}
-	value, given := m["value"]
-	if !given && o.Kind != Remove {
+	if !o.valued && o.Kind != Remove {
 		return &Error{*o, "The operation does not contain a 'value' member"}
 	}
-	o.Value, o.valued = value, given
+	return nil
+}
+
+// named admits operations whose paths consist of names.
+func named(o *Op) error {
+	if !path.MatchString(o.Path) {
+		return wire.Invalid("Schema error for patch: %s does not match '%s'", wire.Repr(o.Path), `^(/[\\w-]+)+$`)
+	}
+	return nil
+}
+
+// free admits operations with any path and a value of one of the kinds that it may be of.
+func free(o *Op) error {
+	if !strings.HasPrefix(o.Path, "/") {
+		return wire.Invalid("Schema error: %s does not begin with '/'", wire.Repr(o.Path))
+	}
+	plain := true
+	switch v := o.Value.(type) {
+	case []any:
+		plain = false
+	case json.Number:
+		f, err := v.Float64()
+		plain = err == nil && f == math.Trunc(f)
+	}
+	if !plain {
+		return wire.Invalid("Schema error: %s is not of type 'string', 'object', 'null', 'integer', 'boolean'", wire.Repr(o.Value))
+	}
 	return nil
 }
 

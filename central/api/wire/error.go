@@ -70,19 +70,9 @@ func Needs(since microversion.Version, what string) *Error {
 	return Errorf(http.StatusNotAcceptable, "Request not acceptable. The minimal required API version should be %s", since).Detailed("for %s", what)
 }
 
-// FrameworkError makes an error of the framework's shape; an empty text gives
-// the status's usual one.
+// FrameworkError makes an error of the framework's shape, which has no words but the status's
+// where the text is empty.
 func FrameworkError(status int, text string) *Error {
-	if text == "" {
-		switch status {
-		case http.StatusNotFound:
-			text = "The resource could not be found."
-		case http.StatusMethodNotAllowed:
-			text = "The method specified is not allowed for this resource."
-		default:
-			text = http.StatusText(status)
-		}
-	}
 	return &Error{Status: status, Text: text, Shape: Framework}
 }
 

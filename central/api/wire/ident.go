@@ -2,6 +2,7 @@ package wire
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -23,19 +24,19 @@ func UUID(s string) (canonical string, ok bool) {
 }
 
 var (
-	unreserved   = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
-	hostLabel    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	reservedName = map[string]bool{"ports": true, "portgroups": true, "states": true, "validate": true, "detail": true, "management": true,
-		"maintenance": true, "vendor_passthru": true, "traits": true, "vifs": true, "bios": true, "volume": true, "allocation": true,
-		"history": true, "inventory": true, "firmware": true, "children": true, "vmedia": true}
+	unreserved = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
+	hostLabel  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
 // NameSince is the version that brought names of nodes.
 const NameSince microversion.Version = 5
 
+// ReservedNames are the words that stand where the name of a node could.
+var ReservedNames = []string{"maintenance", "management", "states", "vendor_passthru", "detail", "validate"}
+
 // ValidName reports whether a node may bear the name in that version.
 func ValidName(name string, v microversion.Version) bool {
-	if name == "" || len(name) > 255 || reservedName[name] {
+	if name == "" || len(name) > 255 || slices.Contains(ReservedNames, name) {
 		return false
 	}
 	if _, looksLike := UUID(name); looksLike {
