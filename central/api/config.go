@@ -39,6 +39,7 @@ type Config struct {
 	// DisallowedSteps are those, as "interface.step", that no list of steps may name; nil:
 	// vendor.send_raw.
 	DisallowedSteps []string
+	Nodes           NodeSettings
 	// NoRamdiskEndpoints: agents in ramdisks are not served here (403).
 	NoRamdiskEndpoints bool
 	// LookupAnyState: agents may look up nodes on which nothing is being done.
@@ -98,7 +99,7 @@ func New(c Config) *Server {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)
 		}
 	}
-	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log, Away: c.Away, DisallowedSteps: c.DisallowedSteps}
+	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log, Away: c.Away, DisallowedSteps: c.DisallowedSteps, Limits: c.Nodes.Limits}
 	s.allocator = &allocation.Allocator{Store: c.Store}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)

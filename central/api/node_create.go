@@ -51,6 +51,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if n.UUID == "" {
 		n.UUID = store.NewID()
 	}
+	s.Nodes.complete(n)
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	m, err := s.dispatch.Owner(n, http.StatusBadRequest)
 	if err != nil {

@@ -14,6 +14,12 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
+// How many characters these have at most, as in Ironic.
+const (
+	maxConductorGroup = 255
+	maxResourceClass  = 80
+)
+
 // nodeView is a node as a request sees it.
 type nodeView struct {
 	*store.Node
@@ -80,7 +86,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		fields.UUID("chassis_uuid", 1, func(n *nodeView) *string { return &n.ChassisUUID }).Write(),
 		computed("clean_step", 7, step(provision.Cleaning, provision.CleanWait, provision.CleanHold)).Of("object"),
 		said("conductor", 49, func(n *nodeView) string { return n.owner }),
-		str("conductor_group", 46, func(n *nodeView) *string { return &n.ConductorGroup }).Write().TellingNull().NeverNull().Max(255).Sort(),
+		str("conductor_group", 46, func(n *nodeView) *string { return &n.ConductorGroup }).Write().TellingNull().NeverNull().Max(maxConductorGroup).Sort(),
 		fields.Bool("console_enabled", 1, false, func(n *nodeView) *bool { return &n.ConsoleEnabled }).Post().Sort(),
 		fields.Time("created_at", 1, func(n *nodeView) time.Time { return n.CreatedAt }).Sort(),
 		computed("deploy_step", 44, step(provision.Deploying, provision.DeployWait, provision.DeployHold)).Of("object"),
@@ -139,7 +145,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		fields.Time("provision_updated_at", 1, func(n *nodeView) time.Time { return n.ProvisionUpdatedAt }).Sort(),
 		computed("raid_config", 12, func(n *nodeView) any { return n.RAIDConfig }).Of("object"),
 		computed("reservation", 1, guard("reservation", func(n *nodeView) any { return orNull(n.holder()) })).Sort(),
-		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).KeepEmpty(emptyTexts).Write().Max(80).Sort(),
+		str("resource_class", 21, func(n *nodeView) *string { return &n.ResourceClass }).KeepEmpty(emptyTexts).Write().Max(maxResourceClass).Sort(),
 		fields.Bool("retired", 61, false, func(n *nodeView) *bool { return &n.Retired }).KeepNull(emptyTexts).Write().Sort(),
 		str("retired_reason", 61, func(n *nodeView) *string { return &n.RetiredReason }).KeepEmpty(emptyTexts).Write().Max(4096).Sort(),
 		fields.Tristate("secure_boot", 75, func(n *nodeView) **bool { return &n.SecureBoot }).Post().FilledIsYes().Sort(),

@@ -103,10 +103,10 @@ func (s *Server) checkDelete(n *store.Node) error {
 		return conflict("Node %s is associated with instance %s.", n.UUID, n.InstanceUUID)
 	case n.Protected:
 		return wire.Errorf(http.StatusForbidden, "Node %s is protected and cannot be undeployed, rebuilt or deleted", n.UUID)
-	case !n.Maintenance && !n.ProvisionState.In(provision.DeleteAllowed):
+	case !n.Maintenance && !n.ProvisionState.In(s.Nodes.deletable()):
 		return conflict("Can not delete node %q while it is in provision state %q. Valid provision states to perform deletion are: \"(%s)\", "+
 			"or set the node into maintenance mode",
-			n.UUID, n.ProvisionState, words(provision.DeleteAllowed))
+			n.UUID, n.ProvisionState, words(s.Nodes.deletable()))
 	case n.WorkID != "" && !(n.Maintenance && (s.ownerName(n) == "" || waits(n))):
 		// With its rack gone for good, maintenance lets an operator delete a node
 		// whose work nobody will ever end; and one whose work does nothing but wait.

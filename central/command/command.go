@@ -90,6 +90,7 @@ type serve struct {
 	Failover     []string `help:"Conductor groups, of the same site, whose rackds serve a group's nodes while none of its own lives, in order; may be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
 	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
 
+	nodeFlags
 	inspectionFlags
 }
 
@@ -146,6 +147,7 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, NoRamdiskEndpoints: s.NoRamdisk, LookupAnyState: s.LookupAnyState, DisallowedSteps: s.DisallowStep, MaxRequests: s.MaxRequests, LockWait: cmp.Or(s.LockWait, -1),
 		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Log: log}
 	s.records.set(&cfg)
+	s.nodeFlags.set(&cfg)
 	var err error
 	if cfg.Key, err = s.key(log); err != nil {
 		return cfg, err

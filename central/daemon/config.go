@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/roster"
@@ -61,6 +62,8 @@ type Config struct {
 	// NoRamdiskEndpoints, LookupAnyState and DisallowedSteps are those of the API.
 	NoRamdiskEndpoints, LookupAnyState bool
 	DisallowedSteps                    []string
+	// Nodes is what the installation wants of its nodes otherwise than by default.
+	Nodes api.NodeSettings
 
 	// MaxRequests bounds how many requests the API works on at once; 0: its default,
 	// negative: no bound.
@@ -136,6 +139,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("audit kept for %s: it cannot be negative", c.AuditKeep)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key")
+	}
+	if err := c.Nodes.Check(); err != nil {
+		return err
 	}
 	for _, origin := range c.CORSOrigins {
 		if err := new(http.CrossOriginProtection).AddTrustedOrigin(origin); err != nil {

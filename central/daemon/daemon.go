@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
 		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
-		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps})
+		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes})
 
 	told.render = handler.Notifications
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}

@@ -50,6 +50,7 @@ type Dispatcher struct {
 	// DisallowedSteps are those, as "interface.step", that no list of steps may name; nil:
 	// vendor.send_raw.
 	DisallowedSteps []string
+	Limits          Limits
 	// Away says why the site of a conductor group cannot be reached, nil when it can.
 	// Its error says its own HTTP status. nil: every site can always be reached.
 	Away func(group string) error

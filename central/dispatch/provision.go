@@ -53,6 +53,9 @@ func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 		// The node as the caller has read it will do when it is still like that,
 		// which the update itself finds out.
 		asRead := *n
+		if err := d.room(ctx, tx, p.Verb.Event); err != nil {
+			return err
+		}
 		err := d.accept(ctx, tx, &asRead, owner.Name, &p)
 		if !errors.Is(err, store.ErrConflict) {
 			return err

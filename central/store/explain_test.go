@@ -15,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // filters are those of a list of nodes, with values that some nodes of many have.
@@ -122,6 +123,7 @@ func TestListsReadWhatTheyReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("nodes", func(t *testing.T) { explainNodes(t, c) })
+	t.Run("counts", func(t *testing.T) { explainCounts(t, c) })
 	t.Run("orders in parts", func(t *testing.T) { explainParts(t, c) })
 	t.Run("by interface", func(t *testing.T) { explainInterfaces(t, c, address) })
 	t.Run("others", func(t *testing.T) { explainOthers(t, c) })
@@ -154,6 +156,18 @@ func explainNodes(t *testing.T, c *pgx.Conn) {
 					t.Errorf("%s: reads %.0f nodes for %d", what, read, limit)
 				}
 			}
+		}
+	}
+}
+
+// explainCounts asks how busy nodes are counted: no further than was asked for.
+func explainCounts(t *testing.T, c *pgx.Conn) {
+	const most = 250
+	for _, states := range [][]provision.State{{provision.Deploying, provision.DeployWait}, {provision.Deleting, provision.Cleaning, provision.CleanWait}, {provision.Available, provision.Active}} {
+		stmt, args := store.NodesIn(states, most)
+		plan := explain(t, c, stmt, args)
+		if read := plan.read("nodes"); read > most {
+			t.Errorf("%v: reads %.0f nodes", states, read)
 		}
 	}
 }

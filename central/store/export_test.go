@@ -35,6 +35,9 @@ func OrdersInParts() []string { return slices.Sorted(maps.Keys(nodeOrders)) }
 // NodeSorts are the keys by which nodes are sorted.
 var NodeSorts = nodeSorts
 
+// NodesIn is the statement of CountNodesIn.
+var NodesIn = nodesIn
+
 // PortsStatement is that of a page of ports.
 func PortsStatement(q PortQuery) (string, []any, error) { return portsStatement(q) }
 

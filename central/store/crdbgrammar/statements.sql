@@ -668,6 +668,8 @@ INSERT INTO volume_targets (uuid, node, created_at, updated_at, volume_type, vol
 
 INSERT INTO works (id, node, conductor_group, generation, verb, args, request_id, entry, entry_target, state, owner, requested_at, ended_at, error) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
+SELECT COUNT(*) FROM (SELECT n.uuid FROM nodes n WHERE n.provision_state IN ($1, $2) LIMIT $3) several;
+
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a ORDER BY a.uuid DESC LIMIT 1000;
 
 SELECT a.uuid, a.created_at, a.request_id, a.user_name, a.user_id, a.project, a.client, a.action, a.method, a.path, a.resource, a.object, a.node, a.status, a.result, a.error FROM audit a WHERE a.node = $1 AND a.object = $2 AND a.user_name = $3 AND a.user_name <> '' AND a.action = $4 AND a.result = $5 AND a.request_id = $6 AND a.uuid >= $7 AND a.uuid < $8 AND (a.uuid) > (SELECT m.uuid FROM audit m WHERE m.uuid = $9) ORDER BY a.uuid ASC LIMIT 1000;

@@ -31,6 +31,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Portgroups", portgroups},
 		{"Volumes", volumes},
 		{"Shards", shards},
+		{"NodesIn", nodesIn},
 		{"Traits", traits},
 		{"Works", works},
 		{"History", history}, {"Story", story},
