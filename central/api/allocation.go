@@ -71,7 +71,7 @@ func (s *Server) allocations() Resource {
 	c := s.allocationCollection()
 	return Resource{Name: all, Since: allocationsSince, Routes: []Route{
 		{Method: http.MethodGet, Path: all, Policy: "baremetal:allocation:list", Handle: c.list},
-		{Method: http.MethodPost, Path: all, Late: late, Policy: "baremetal:allocation:create", Handle: s.createAllocation},
+		{Method: http.MethodPost, Path: all, Late: late, Policy: "baremetal:allocation:create", Last: createForOthers, Handle: s.createAllocation},
 		{Method: http.MethodGet, Path: one, Policy: "baremetal:allocation:get", Handle: c.show},
 		{Method: http.MethodPatch, Path: one, Since: allocationUpdateSince, Late: late, Policy: "baremetal:allocation:update", Handle: c.change},
 		{Method: http.MethodDelete, Path: one, Late: late, Policy: "baremetal:allocation:delete", Handle: c.delete},

@@ -9,8 +9,12 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
-// readAllocations is the rule whose failure hides an allocation.
-const readAllocations = "baremetal:allocation:get"
+const (
+	// readAllocations is the rule whose failure hides an allocation.
+	readAllocations = "baremetal:allocation:get"
+	// createForOthers is the rule of allocations for whom their creator names.
+	createForOthers = "baremetal:allocation:create_restricted"
+)
 
 func allocationTarget(a *store.Allocation) *policy.Target {
 	return &policy.Target{AllocationOwner: a.Owner}
@@ -50,7 +54,7 @@ func claimAllocation(r *Request, a *store.Allocation) error {
 		return nil
 	}
 	if a.Owner != "" && a.Owner != r.Caller.Project {
-		return r.allowed("baremetal:allocation:create_restricted", nobodys)
+		return r.allowed(createForOthers, nobodys)
 	}
 	a.Owner = r.Caller.Project
 	return nil

@@ -63,7 +63,7 @@ func (s *Server) authorize(r *Request, route *Route) error {
 		r.scope = "" // what is listed below an object is as visible as that
 	}
 	if !route.ByField && !d.Allows(target) {
-		return denied(route.Policy)
+		return s.refusal(route)
 	}
 	return nil
 }
@@ -124,10 +124,18 @@ func (s *Server) authorizeBody(r *Request, route *Route, d policy.Decision) erro
 	}
 	for _, t := range targets {
 		if !d.Allows(t) {
-			return denied(route.Policy)
+			return s.refusal(route)
 		}
 	}
 	return nil
+}
+
+// refusal is what those hear who may not use a route.
+func (s *Server) refusal(route *Route) error {
+	if route.Last == "" || route.Last == route.Own && s.NoSelfService {
+		return denied(route.Policy)
+	}
+	return denied(route.Last)
 }
 
 // see reports a node that the request may not read as one that there is not.

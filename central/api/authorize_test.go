@@ -372,6 +372,25 @@ func TestProjectsEnrolNodesOfTheirOwn(t *testing.T) {
 	b.wantAs(403, ownerProject+" "+adminRoles, "DELETE", "/v1/nodes/n1", "")
 }
 
+// A refusal names the rule that would have had to let the caller pass at last.
+func TestRefusalsNameARule(t *testing.T) {
+	b := newGuarded(t)
+	names := func(rule, who, method, path, body string) {
+		t.Helper()
+		if a := b.wantAs(403, who, method, path, body); !strings.Contains(a.body, "Access was denied to the following resource: "+rule+`\"`) {
+			t.Errorf("%s %s as %s: %s, want rule %s named", method, path, who, a.body, rule)
+		}
+	}
+	const enrol, allocate = `{"driver":"fake-hardware"}`, `{"resource_class":"rc"}`
+	names("baremetal:node:create", ownerProject+" "+memberRoles, "POST", "/v1/nodes", enrol)
+	names("baremetal:node:delete:self_owned_node", ownerProject+" "+memberRoles, "DELETE", "/v1/nodes/n1", "")
+	names("baremetal:node:delete:self_owned_node", "system reader", "DELETE", "/v1/nodes/n1", "")
+	names("baremetal:allocation:create_restricted", ownerProject+" reader", "POST", "/v1/allocations", allocate)
+	names("baremetal:node:set_power_state", ownerProject+" reader", "PUT", "/v1/nodes/n1/states/power", `{"target":"power on"}`)
+	b.server.NoSelfService = true
+	names("baremetal:node:delete", ownerProject+" "+adminRoles, "DELETE", "/v1/nodes/n1", "")
+}
+
 func TestPortsAreOfTheirNode(t *testing.T) {
 	b := newGuarded(t)
 	port := func(node string) string { return `{"node_uuid":"` + node + `","address":"AA:BB:CC:DD:EE:09"}` }

@@ -25,7 +25,7 @@ func (s *Server) nodes() Resource {
 		{Method: http.MethodPost, Path: "nodes", Policy: "baremetal:node:create", Own: createOwn, Handle: s.createNode},
 		{Method: http.MethodGet, Path: "nodes/{node}", Policy: read, Handle: s.showNode},
 		{Method: http.MethodPatch, Path: "nodes/{node}", Policy: write, ByField: true, Handle: s.updateNode},
-		{Method: http.MethodDelete, Path: "nodes/{node}", Policy: "baremetal:node:delete", Own: deleteOwn, Handle: s.deleteNode},
+		{Method: http.MethodDelete, Path: "nodes/{node}", Policy: "baremetal:node:delete", Own: deleteOwn, Last: deleteOwn, Handle: s.deleteNode},
 		{Method: http.MethodGet, Path: "nodes/{node}/validate", Summary: "Check what the interfaces of a node have to know", Policy: "baremetal:node:validate", Handle: s.validateNode, Shows: validationAnswer},
 		{Method: http.MethodGet, Path: "nodes/validate", Summary: "Check what the interfaces of the node have to know that an argument names", Policy: "baremetal:node:validate", Handle: s.validateNodeByQuery, Shows: validationAnswer},
 		{Method: http.MethodPut, Path: "nodes/{node}/maintenance", Summary: "Take a node into maintenance", Policy: "baremetal:node:set_maintenance", Handle: s.setMaintenance, Takes: maintenanceBody, Success: http.StatusAccepted},

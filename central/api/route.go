@@ -42,6 +42,8 @@ type Route struct {
 	// Own, if not empty, is the rule that decides instead for callers of a project whom it
 	// may let pass: what they may do with nodes of their own.
 	Own string
+	// Last, if not empty, is the rule that Ironic asks last of who may not do it by Policy: the one that refusals name.
+	Last string
 	// ByField: the handler asks for the rules of the fields that the request changes;
 	// before it runs only what the caller may not read is kept back.
 	ByField bool
