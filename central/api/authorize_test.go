@@ -310,6 +310,22 @@ func TestSecretsAreShownToWhomTheRulesName(t *testing.T) {
 	if a := b.wantAs(200, "system "+adminRoles, "GET", "/v1/nodes/n1", ""); strings.Contains(a.body, "sesame") || strings.Contains(a.body, "http://i\"") {
 		t.Errorf("the administrator sees %s", a.body)
 	}
+
+	// Whose a node is does not matter: a file that names its owner shows no more here than in Ironic.
+	rules, err = policy.Default("").With([]byte("show_password: role:keeper or project_id:%(node.owner)s\nshow_instance_secrets: role:keeper or project_id:%(node.lessee)s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/nodes/n1", "/v1/nodes/detail", "/v1/nodes?fields=driver_info,instance_info"} {
+		if a := b.wantAs(200, "system reader,keeper", "GET", path, ""); !strings.Contains(a.body, `"open sesame"`) || !strings.Contains(a.body, `"http://i"`) {
+			t.Errorf("%s: the keeper sees %s", path, a.body)
+		}
+		for _, who := range []string{ownerProject + " " + adminRoles, lesseeProject + " " + adminRoles} {
+			if a := b.wantAs(200, who, "GET", path, ""); strings.Contains(a.body, "sesame") || strings.Contains(a.body, `"http://i"`) {
+				t.Errorf("%s: %s sees %s", path, who, a.body)
+			}
+		}
+	}
 }
 
 func TestFieldsHaveTheirOwnRules(t *testing.T) {

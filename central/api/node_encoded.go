@@ -15,7 +15,7 @@ func (r *Request) keeps(sel fields.Selection) bool {
 		return false
 	}
 	see := r.sightOf()
-	return see.whole && !see.secrets && (r.may == nil || r.may.Decide(readNode).Always())
+	return see.whole && !see.passwords && !see.instanceWords && (r.may == nil || r.may.Decide(readNode).Always())
 }
 
 // encode appends the whole fields of a node, without links, for one who sees all but secrets,

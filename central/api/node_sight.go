@@ -10,10 +10,11 @@ import (
 // them. It is worked out once for a request: on a list an administrator pays nothing
 // for each node.
 type sight struct {
-	whole                    bool // nothing is kept back but secrets
-	parts                    [len(guarded)]policy.Decision
-	passwords, instanceWords policy.Decision
-	secrets                  bool // one of these two may be yes
+	whole bool // nothing is kept back but secrets
+	parts [len(guarded)]policy.Decision
+	// Who sees secrets sees those of all nodes or of none: as in Ironic these two rules
+	// are asked without a node, so that one that looks for its owner lets nobody pass.
+	passwords, instanceWords bool
 }
 
 // guarded are the fields that not everybody sees who may read a node, and what is shown
@@ -43,15 +44,14 @@ func (r *Request) sightOf() *sight {
 	for i, g := range guarded {
 		r.sight.parts[i] = r.may.Decide(g.rule)
 	}
-	r.sight.passwords, r.sight.instanceWords = r.may.Decide("show_password"), r.may.Decide("show_instance_secrets")
-	r.sight.secrets = !r.sight.passwords.Never() || !r.sight.instanceWords.Never()
+	r.sight.passwords, r.sight.instanceWords = r.may.Allows("show_password", nobodys), r.may.Allows("show_instance_secrets", nobodys)
 	return r.sight
 }
 
 // look fills in what v's request sees of its node.
 func (s *Server) look(r *Request, v *nodeView) {
 	see := r.sightOf()
-	if see.whole && !see.secrets {
+	if see.whole && !see.passwords && !see.instanceWords {
 		return
 	}
 	target := nodeTarget(v.Node)
@@ -60,10 +60,10 @@ func (s *Server) look(r *Request, v *nodeView) {
 			v.kept[i] = !see.parts[i].Allows(target)
 		}
 	}
-	if see.passwords.Allows(target) {
+	if see.passwords {
 		v.driverInfo = opened(s.Key, v.Node, v.DriverInfo)
 	}
-	if see.instanceWords.Allows(target) {
+	if see.instanceWords {
 		v.instanceInfo = opened(s.Key, v.Node, v.InstanceInfo)
 	}
 }
