@@ -148,6 +148,9 @@ func TestPatch(t *testing.T) {
 		{"op":"add","path":"/retired","value":true}]`)
 	n := a.object(t)
 	extra, _ := json.Marshal(n["extra"])
+	if n["reservation"] != "rack-1" { // who held the node for the change
+		t.Errorf("the answer to a change shows the reservation %v", n["reservation"])
+	}
 	if n["name"] != "n2" || string(extra) != `{"b":{"c":[0,1]},"x-y_z":"signs"}` || n["maintenance"] != true || n["retired"] != true {
 		t.Errorf("patched to %s and %v", extra, n)
 	}

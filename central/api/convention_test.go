@@ -305,6 +305,10 @@ func TestRefusals(t *testing.T) {
 		{"PATCH", n + "?reset_interfaces=true", "1.115", `[{"op":"replace","path":"/name","value":"x"}]`, 400, "reset_interfaces"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver","value":"redfish"}]`, 400, "entrypoint"},
 		{"PATCH", n, "1.115", `[{"op":"replace","path":"/driver","value":"nope"}]`, 400, "No valid host"},
+		{"GET", n + "/management/foo", "1.115", "", 405, "Method Not Allowed"},
+		{"GET", n + "/maintenance/foo", "1.115", "", 405, "Method Not Allowed"},
+		{"GET", "/v1/lookup/x", "1.115", "", 405, "Method Not Allowed"},
+		{"GET", "/v1/events/x", "1.115", "", 405, "Method Not Allowed"},
 		// Actions.
 		{"PUT", n + "/states/provision", "1.115", `{"target":"dance"}`, 400, "The requested action \"dance\" can not be performed on node \"" + nodeID + "\" while it is in state \"enroll\""},
 		{"PUT", n + "/states/provision", "1.115", `{"target":7}`, 400, "Expected string for target: 7"},

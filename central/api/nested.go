@@ -40,6 +40,10 @@ var headings = []string{"management", "raid"}
 // is another method's.
 var wholeParts = []string{"children", "firmware"}
 
+// unread are parts of paths that nobody reads, nor what seems to lie below them: to read it is
+// another method's as well.
+var unread = []string{"management", "maintenance", "lookup", "events", "continue_inspection"}
+
 // namesPart reports whether a path names, where a node would be, one of the parts of a node, and
 // is none that Ironic reads without asking whether it does: a node may bear such a name.
 func namesPart(parts []string) bool {
@@ -113,7 +117,8 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 		return wire.Invalid("Invalid reset_interfaces: Unrecognized value '%.80s'", parts[2])
 	case method == http.MethodDelete && strange:
 		return wire.Errorf(http.StatusNotFound, "Resource could not be found.")
-	case len(methods) == 0 && method == http.MethodGet && !slices.Contains(headings, parts[last]) && !(ofNode && slices.Contains(wholeParts, parts[2])):
+	case len(methods) == 0 && method == http.MethodGet && !slices.Contains(headings, parts[last]) && !(ofNode && slices.Contains(wholeParts, parts[2])) &&
+		!(last > 0 && slices.Contains(unread, parts[last-1])):
 		return notFound
 	}
 	return notAllowed

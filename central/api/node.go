@@ -98,7 +98,7 @@ func (s *Server) eachIdent(r *Request, ident string, find func(string) error) er
 // view makes what a request sees of a node. The owner is looked up only where the
 // selection shows it.
 func (s *Server) view(r *Request, n *store.Node, sel fields.Selection) *nodeView {
-	v := &nodeView{Node: n, version: r.Version}
+	v := &nodeView{Node: n, version: r.Version, changing: r.Method == http.MethodPatch}
 	if nodeTable.Has(sel, "conductor") {
 		v.owner = s.ownerName(n)
 	}

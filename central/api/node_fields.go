@@ -26,6 +26,8 @@ type nodeView struct {
 	version microversion.Version
 	// owner is the live rackd that serves the node, empty for none.
 	owner string
+	// changing: the view is the answer to a change, which the owner has held the node for.
+	changing bool
 	// kept says which of the guarded fields the request may not see.
 	kept [len(guarded)]bool
 	// driverInfo and instanceInfo, if not nil, are shown unmasked.
@@ -33,9 +35,13 @@ type nodeView struct {
 }
 
 // holder is the rackd that works on the node. While its work waits for a machine or for an
-// operator nobody holds the node, so that clients do not take it for locked.
+// operator nobody holds the node, so that clients do not take it for locked. What answers a PATCH
+// shows it as it is while it is changed, as Ironic's does.
 func (n *nodeView) holder() string {
-	if !dispatch.Busy(n.Node) {
+	switch {
+	case n.changing:
+		return n.owner
+	case !dispatch.Busy(n.Node):
 		return ""
 	}
 	return n.Reservation

@@ -104,7 +104,7 @@ func (s *Server) portQuery(r *Request) (q store.PortQuery, p wire.Page, err erro
 	}
 	switch {
 	case r.Query.Has("conductor_groups") && given(r, node, "portgroup", "address") > 0:
-		return q, p, wire.Invalid("Filtering by conductor_groups cannot be combined with node, portgroup, or address filters.")
+		return q, p, wire.Invalid("Filtering by conductor_groups cannot be combined with node_ident, portgroup_ident, or node address filters.")
 	case given(r, node, "portgroup", "shard") > 1:
 		return q, p, notTogether
 	}

@@ -8,7 +8,7 @@ import (
 
 // hook is a part of the processing that is not a rule. Either function may be nil.
 type hook struct {
-	look func(p *Processor, s *Subject) error // before the preprocess rules
+	look func(p *Processor, s *Subject) error // before any hook does something
 	do   func(p *Processor, s *Subject) error // before the main rules
 	// after names hooks that must come before this one.
 	after []string
