@@ -141,7 +141,7 @@ func TestPatch(t *testing.T) {
 		{"op":"add","path":"/extra/b/c/-","value":1},
 		{"op":"add","path":"/extra/b/c/0","value":0},
 		{"op":"remove","path":"/extra/a"},
-		{"op":"add","path":"/extra/x-y_z","value":"signs"},
+		{"op":"add","path":"/extra/x.y~1z","value":"dots"},
 		{"op":"remove","path":"/description"},
 		{"op":"add","path":"/properties/capabilities","value":"boot_mode:uefi"},
 		{"op":"replace","path":"/maintenance","value":"yes"},
@@ -151,7 +151,7 @@ func TestPatch(t *testing.T) {
 	if n["reservation"] != "rack-1" { // who held the node for the change
 		t.Errorf("the answer to a change shows the reservation %v", n["reservation"])
 	}
-	if n["name"] != "n2" || string(extra) != `{"b":{"c":[0,1]},"x-y_z":"signs"}` || n["maintenance"] != true || n["retired"] != true {
+	if n["name"] != "n2" || string(extra) != `{"b":{"c":[0,1]},"x.y/z":"dots"}` || n["maintenance"] != true || n["retired"] != true {
 		t.Errorf("patched to %s and %v", extra, n)
 	}
 	n = b.want(200, "PATCH", "/v1/nodes/n2?reset_interfaces=true", "1.115", `[{"op":"replace","path":"/driver","value":"redfish"}]`).object(t)

@@ -72,6 +72,7 @@ func TestAccepted(t *testing.T) {
 		{200, "PATCH", n, "1.115", `[]`, `"name":"n1"`},
 		{200, "PATCH", n, "1.49", `[{"op":"remove","path":"/owner"}]`, `"name":"n1"`},
 		{200, "PATCH", "/v1/nodes/" + nodeID, "1.1", `[{"op":"remove","path":"/chassis_uuid"}]`, `"chassis_uuid":null`},
+		{200, "PATCH", n, "1.115", `[{"op":"add","path":"/extra/b.c~1d","value":1}]`, `"b.c/d":1`},
 		// Any names, and none, in allocations alone.
 		{201, "POST", "/v1/allocations", "1.52", `{"name":"al","resource_class":"none"}`, `"name":"al"`},
 		{200, "PATCH", "/v1/allocations/al", "1.57", `[{"op":"add","path":"/extra/b.c~1d e","value":1}]`, `"b.c/d e":1`},

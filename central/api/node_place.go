@@ -10,6 +10,9 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
+// maxAncestors bounds how deep nodes may lie inside of nodes.
+const maxAncestors = 100
+
 // checkPlace checks the chassis that a node stands in and the node that it is a part
 // of, where they are not those of before (nil for a new node).
 func (s *Server) checkPlace(ctx context.Context, r *Request, tx *store.Tx, before, n *store.Node) (err error) {
@@ -24,9 +27,11 @@ func (s *Server) checkPlace(ctx context.Context, r *Request, tx *store.Tx, befor
 		return nil
 	}
 	if before == nil {
-		n.ParentNode, err = s.parent(ctx, r, tx, n.Owner, n.ParentNode)
+		if n.ParentNode, err = s.parent(ctx, r, tx, n.Owner, n.ParentNode); err != nil {
+			return err
+		}
 	}
-	return err
+	return checkAncestors(ctx, tx, n)
 }
 
 // withParent returns the operations of c, in which a node that they make n a part of is named by its
@@ -70,4 +75,23 @@ func (s *Server) parent(ctx context.Context, r *Request, tx *store.Tx, owner str
 		return "", refused
 	}
 	return parent.UUID, nil
+}
+
+// checkAncestors refuses a parent that is the node itself or a part of it.
+func checkAncestors(ctx context.Context, tx *store.Tx, n *store.Node) error {
+	above := n.ParentNode
+	for range maxAncestors {
+		if above == n.UUID {
+			return wire.Invalid("Node %s cannot be its own parent, directly or through others.", n.UUID)
+		}
+		parent, err := tx.Node(ctx, above)
+		if errors.Is(err, store.ErrNotFound) || err == nil && parent.ParentNode == "" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		above = parent.ParentNode
+	}
+	return wire.Invalid("Node %s cannot have %d nodes above it.", n.UUID, maxAncestors)
 }

@@ -4,6 +4,7 @@ import "regexp"
 
 // everywhere are the differences from every Ironic in what is not about nodes alone.
 var everywhere = []difference{
+	{regexp.MustCompile(`a~1b`), 400, 200, "names of extra fields may have escapes, as since 1.98"},
 	{regexp.MustCompile(` GET /v1/(nodes/n\d|portgroups/pg\d)/(ports|portgroups|volume/(connectors|targets))`), 404, 0, "what belongs to a node or portgroup is listed by its name, too"},
 	{regexp.MustCompile(`(PATCH|POST|DELETE|PUT|GET) \S+/(foo|detail|x|a%2Fb|a8|CUSTOM_A/x|CUSTOM_X|nodes/\S+|portgroups/pg0\S*|ports/\S+|connectors/\S+|targets/\S+)/?( .*)?$`), 0, 405, "no method, and arguments that nobody reads, are refused without reading them"},
 	{regexp.MustCompile(`(PATCH|POST|DELETE|GET) /v1/(nodes|chassis|portgroups)/\S+/(ports|portgroups|connectors|targets|nodes)(/\S*)?( .*)?$`), 0, 400, "what is changed at home only is refused elsewhere, without reading what is asked"},

@@ -72,9 +72,9 @@ func (e *Error) Error() string {
 // HTTPStatus is 400.
 func (e *Error) HTTPStatus() int { return 400 }
 
-// path admits what Ironic does in most resources. Names with dots and escapes are not among that,
-// though 1.98 was to bring them.
-var path = regexp.MustCompile(`^(/[\pL\pN_-]+)+$`)
+// path admits what Ironic does, and the dots and escapes that names of extra fields may hold: 1.98 was to
+// bring them, though Ironic's schema goes on refusing them.
+var path = regexp.MustCompile(`^(/[\pL\pN_.~-]+)+$`)
 
 // Parse reads a request's body, as wire.ReadJSON gives it.
 func Parse(body any) ([]Op, error) { return parse(body, named) }
