@@ -102,27 +102,6 @@ func (r *Request) Arguments(limit int64, mandatory string, names ...string) (map
 	return args, nil
 }
 
-// readForm takes what a form says for arguments of the query, and leaves no body. JSON that a client
-// sends as a form, as some do unless they are told otherwise, is an argument of a strange name.
-func (r *Request) readForm() error {
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if kind != "application/x-www-form-urlencoded" || !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method) {
-		return nil
-	}
-	form, err := wire.ReadForm(r.writer, r.Request, wire.MaxBody)
-	if err != nil {
-		return err
-	}
-	for name, value := range form {
-		if _, given := r.Query[name]; !given {
-			r.Query[name] = value
-		}
-	}
-	r.Request.Body = http.NoBody
-	r.Request.ContentLength = 0
-	return nil
-}
-
 // noArguments refuses arguments where none are taken. Those of a DELETE may also be the members
 // of a body of JSON, which Ironic looks at alike; any other body of one is not looked at.
 func (r *Request) noArguments() error {

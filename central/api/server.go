@@ -187,9 +187,6 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
 		return Reply{}, err
 	}
-	if err := r.readForm(); err != nil {
-		return Reply{}, err
-	}
 	r.calls(route)
 	if field != "" {
 		if r.Query.Has("fields") {

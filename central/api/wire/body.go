@@ -35,15 +35,6 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (any, error) 
 	return Decode(raw)
 }
 
-// ReadForm reads a request's body of at most limit bytes as a form, which is written like a query.
-func ReadForm(w http.ResponseWriter, r *http.Request, limit int64) (Query, error) {
-	raw, err := read(w, r, limit)
-	if err != nil {
-		return nil, err
-	}
-	return ParseQuery(string(raw))
-}
-
 // read returns a request's body without the space around it.
 func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
