@@ -73,6 +73,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		if err := s.keepDrive(ctx, tx, n, nil); err != nil {
 			return err
 		}
+		if err := checkSize(n); err != nil {
+			return err
+		}
 		if err := tx.InsertNode(ctx, n); err != nil {
 			return err
 		}

@@ -164,6 +164,9 @@ func readRescue(p *dispatch.Provision, body map[string]any) error {
 	if strings.TrimSpace(p.RescuePassword) == "" {
 		return wire.Invalid("A non-empty \"rescue_password\" is required when setting target provision state to rescue")
 	}
+	if len(p.RescuePassword) > maxRescuePassword {
+		return wire.Invalid("\"rescue_password\" has %d bytes, more than %d", len(p.RescuePassword), maxRescuePassword)
+	}
 	return nil
 }
 

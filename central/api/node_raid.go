@@ -58,6 +58,9 @@ func (s *Server) setTargetRAID(r *Request) (Reply, error) {
 			return dispatch.Locked(n)
 		}
 		n.TargetRAIDConfig = config
+		if err := checkSize(n); err != nil {
+			return err
+		}
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}

@@ -48,6 +48,7 @@ func TestStepListsThatAreRefused(t *testing.T) {
 		{"a deploy step on children", `{"target":"active","deploy_steps":[{"interface":"raid","step":"x","args":{},"priority":1,"execute_on_child_nodes":true}]}`, "execute_on_child_nodes", provision.Available},
 		{"a forbidden deploy step", `{"target":"active","deploy_steps":[{"interface":"vendor","step":"send_raw","args":{},"priority":1}]}`, "not allowed", provision.Available},
 		{"a blank rescue password", `{"target":"rescue","rescue_password":"  "}`, "rescue_password", provision.Active},
+		{"a rescue password that is a file", `{"target":"rescue","rescue_password":"` + strings.Repeat("x", maxRescuePassword+1) + `"}`, "has 4097 bytes, more than 4096", provision.Active},
 	} {
 		b.move("n1", c.state, provision.NoState, nil)
 		before := b.node("n1").Revision

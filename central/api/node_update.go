@@ -202,7 +202,12 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		if n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, before.InstanceInfo); err != nil {
 			return err
 		}
-		return s.keepDrive(ctx, tx, n, before.InstanceInfo)
+		if err := s.keepDrive(ctx, tx, n, before.InstanceInfo); err != nil {
+			return err
+		}
+	}
+	if c.touches("driver_info", "instance_info", "properties") {
+		return checkSize(n)
 	}
 	return nil
 }

@@ -206,6 +206,9 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 	if w != nil {
 		w.Args.Supersedes = n.WorkID
 		h.Work, dirty.Object = w.ID, w.ID
+		if err := checkArgs(w); err != nil {
+			return err
+		}
 		if err := tx.InsertWork(ctx, w); err != nil {
 			return err
 		}
