@@ -198,6 +198,7 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/nodes?limit=1&limit=2", "1.115", "", 400, "limit"},
 		{"GET", "/v1/ports?address=nope", "1.115", "", 400, "MAC"},
 		{"GET", "/v1/ports?node=nope", "1.115", "", 404, "Node nope could not be found"},
+		{"GET", "/v1/ports?node=volume", "1.115", "", 404, "Node volume could not be found"},
 		{"GET", "/v1/drivers?type=odd", "1.115", "", 400, "\"type\" filter must be"},
 		{"GET", "/v1/drivers?detail=true", "1.29", "", 406, "1.30"},
 		{"GET", "/v1/nodes/validate?node=n1", "1.4", "", 406, "1.5"},

@@ -133,7 +133,7 @@ func (r *Request) nodeIdent(ident string) (string, error) {
 	if id, ok := wire.UUID(ident); ok {
 		return id, nil
 	}
-	if r.Version < wire.NameSince && wire.ValidName(ident, microversion.Max) {
+	if slices.Contains(subcollections, ident) || r.Version < wire.NameSince && wire.ValidName(ident, microversion.Max) {
 		return "", wire.Errorf(http.StatusNotFound, "Node %.80s could not be found.", ident)
 	}
 	if !wire.ValidName(ident, r.Version) {
