@@ -281,7 +281,7 @@ type markerForm int
 
 const (
 	uuidMarker markerForm = iota // a UUID
-	nameMarker                   // what could be a name as well, which is found by UUIDs only
+	nameMarker                   // the name of an item, or its UUID
 	anyMarker                    // anything: what is no item's is not found
 )
 
@@ -290,10 +290,8 @@ func (c *collection[T]) checkMarker(r *Request) error {
 	marker, given := r.Query["marker"]
 	_, isUUID := wire.UUID(marker)
 	switch {
-	case !given || isUUID || c.markers == anyMarker:
+	case !given || isUUID || c.markers == anyMarker || c.markers == nameMarker && wire.Logical(marker):
 		return nil
-	case c.markers == nameMarker && wire.Logical(marker):
-		return c.missing(marker, store.ErrNotFound)
 	case slices.Contains(c.bySchema, "marker"):
 		return schemaError(marker, "is not a 'uuid'")
 	case c.markers == nameMarker:

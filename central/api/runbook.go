@@ -56,9 +56,6 @@ func (s *Server) runbookCollection() *collection[store.Runbook] {
 		filters: map[string]microversion.Version{"project": runbookSince},
 		store:   s.Store, find: s.Store.Runbook,
 		page: func(r *Request, p store.Page) ([]*store.Runbook, error) {
-			if _, err := r.Query.Bool("project"); err != nil { // an ID that Ironic reads as a word for yes or no
-				return nil, err
-			}
 			return s.Store.Runbooks(r.Context(), store.RunbookQuery{Page: p, Project: r.Query["project"]})
 		},
 		read: (*store.Tx).Runbook, insert: (*store.Tx).InsertRunbook, update: (*store.Tx).UpdateRunbook, remove: (*store.Tx).DeleteRunbook,

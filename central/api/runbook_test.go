@@ -45,7 +45,7 @@ func TestRunbooks(t *testing.T) {
 	if public["public"] != true || public["owner"] != nil {
 		t.Errorf("a public runbook: %v", public)
 	}
-	if list := b.want(200, "GET", "/v1/runbooks?project=true", "1.92", "").object(t)["runbooks"].([]any); len(list) != 1 {
+	if list := b.want(200, "GET", "/v1/runbooks?project=p2", "1.92", "").object(t)["runbooks"].([]any); len(list) != 1 {
 		t.Errorf("a project sees of public runbooks: %v", list)
 	}
 	b.want(204, "DELETE", "/v1/runbooks/wash", "1.92", "")
@@ -103,8 +103,6 @@ func TestRunbookRefusals(t *testing.T) {
 		refusal{"POST", all, "1.92", `{"name":"CUSTOM_X","owner":"p1","steps":[` + eraseStep + `]}`, 400, "with an owner other than your own project"},
 		refusal{"POST", all, "1.92", `{"name":"wash","steps":[` + eraseStep + `]}`, 400, "'wash' does not match"},
 		refusal{"POST", all, "1.112", `{"name":"w/ash","steps":[` + eraseStep + `]}`, 400, "Schema error for runbook: 'w/ash' does not match"},
-		refusal{"GET", all + "?project=p1", "1.92", "", 400, "Invalid project: Unrecognized value 'p1'"},
-		refusal{"GET", all + "?marker=CUSTOM_WASH", "1.92", "", 404, "Runbook CUSTOM_WASH could not be found."},
 		refusal{"POST", all, "1.112", `{"name":"x","traits":["CUSTOM_A"],"steps":[` + eraseStep + `]}`, 400, "traits"},
 		refusal{"POST", all, "1.111", `{"name":"CUSTOM_X","description":"d","steps":[` + eraseStep + `]}`, 400, "description"},
 		refusal{"PATCH", one, "1.111", `[{"op":"remove","path":"/description"}]`, 400, "description"},

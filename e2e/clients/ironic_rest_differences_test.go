@@ -43,6 +43,8 @@ var deliberateRest39 = append([]difference{
 	{regexp.MustCompile(`^lategroups 1\.23 GET \S+fields=physical_network`), 200, 200, "a field is shown to whoever may ask for it"},
 	{regexp.MustCompile(`/v1/events/x`), 0, 0, "below events there is nothing"},
 	{regexp.MustCompile(`/traits/CUSTOM_A/x$`), 405, 404, "below a trait there is nothing"},
+	{regexp.MustCompile(`runbooks\?project=`), 400, 200, "project is a project's ID"},
+	{regexp.MustCompile(`marker=CUSTOM_A`), 404, 200, "a marker may be a name"},
 	{regexp.MustCompile(`(PATCH|DELETE) /v1/portgroups( |$)`), 404, 400, "a path that lacks its last part says which"},
 }, everywhere...)
 
