@@ -64,6 +64,9 @@ type Membership interface {
 	// Ended reports whether the lease under which a rackd took work of a group, as this
 	// rackd learnt at that moment, is certainly over.
 	Ended(name, lease, group string, known time.Time) bool
+	// Incomplete reports whether a rackd that may serve a group, and has not withdrawn, has been away for less than
+	// away, or back for less than back.
+	Incomplete(group string, away, back time.Duration) bool
 	// LastSeen is when the last sign of life of a rackd came.
 	LastSeen(name string) (time.Time, bool)
 }
@@ -277,7 +280,7 @@ func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
 		return true // from before a restart, or from a moment without a lease
 	case !named:
 		return false
-	case owner == "" && w.Doc.Fresh() && w.Doc.Lost && time.Since(w.Seen) < remindWithin:
+	case owner == "" && w.Doc.Fresh() && w.Doc.Lost && (time.Since(w.Seen) < remindWithin || c.cfg.Members.Incomplete(n.Group, awaitWithin, remindWithin)):
 		time.AfterFunc(remindWithin, func() { c.NodeChanged(n.UUID) })
 		return false
 	case owner == "":
@@ -290,6 +293,9 @@ func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
 // remindWithin is how long a rackd waits with work that central had to make anew, for
 // one that remembers where it stood to say so.
 const remindWithin = 2 * time.Second
+
+// awaitWithin is how long it waits for one that was there and is not: it may be cut off, and the only one who remembers.
+const awaitWithin = 20 * time.Second
 
 // remind writes where a piece of work stood into the document that central made anew:
 // this rackd remembers it, and the one that the ring names may not.

@@ -162,9 +162,14 @@ func TestRememberedEndIsWrittenBeforeItIsReported(t *testing.T) {
 }
 
 // The bus loses work that nobody held at that moment, and central makes it anew. The
-// rackd that the ring names remembers nothing; another one does, and says so.
+// rackd that the ring names remembers nothing; another one does, and says so, at once or when it is no longer cut off.
 func TestWhoRemembersRemindsTheOthers(t *testing.T) {
-	for _, remembers := range []bool{true, false} {
+	const cut = 12 * time.Second
+	for _, c := range []struct {
+		remembers bool
+		away      time.Duration // for how long a is cut off
+		want      string
+	}{{true, 0, "boot"}, {false, 0, "write boot"}, {true, cut, "boot"}, {false, cut, "write boot"}} {
 		synctest.Test(t, func(t *testing.T) {
 			var log []string
 			m := &machine{power: driver.PowerOff, deploy: []driver.Step{did("write", &log), did("boot", &log)}}
@@ -172,10 +177,12 @@ func TestWhoRemembersRemindsTheOthers(t *testing.T) {
 			oneNode(s)
 			s.alive.Store("a")
 			owner := owned("b")
-			_, _, killA := conductorOn(t, s, "a", owner, m, nil)
+			_, cutOff, killA := conductorOn(t, s, "a", owner, m, nil)
 			defer killA()
-			_, _, killB := conductorOn(t, s, "b", owner, m, nil)
+			_, members, killB := conductorOn(t, s, "b", owner, m, nil)
 			defer killB()
+			cutOff.held.Store(c.away == 0)
+			members.incomplete.Store(time.Now().Add(c.away))
 			n := *s.nodes[nodeA]
 			n.Generation, n.State = 1, provision.Deploying
 			d := work.Document{ID: "work-1", Node: nodeA, Generation: 1, Verb: work.Deploy, Requested: time.Now(), Entry: provision.Deploying,
@@ -188,25 +195,26 @@ func TestWhoRemembersRemindsTheOthers(t *testing.T) {
 			s.rev++
 			// What b sees, and what only a knows besides.
 			s.works[nodeA] = &view.Work{Doc: d, Revision: s.rev, Seen: time.Now()}
-			if remembers {
+			if c.remembers {
 				s.memory = map[string]*view.Work{"a": {Doc: told, Revision: s.rev, Remembered: true, Seen: time.Now()}}
 			}
 			s.mu.Unlock()
 			s.tell(nodeA)
 			synctest.Wait()
-			if !remembers {
+			if !c.remembers || c.away > 0 {
+				time.Sleep(max(c.away, remindWithin) - time.Millisecond)
+				synctest.Wait()
 				if w := s.Work(nodeA); w.Doc.Owner != "" {
-					t.Error("taken before anybody could say where it stood")
+					t.Errorf("taken before anybody could say where it stood, by %q", w.Doc.Owner)
 				}
+				cutOff.held.Store(true)
+				s.tell(nodeA)
+				synctest.Wait()
 				time.Sleep(remindWithin)
 				synctest.Wait()
 			}
-			want := "boot"
-			if !remembers {
-				want = "write boot"
-			}
-			if d := s.Work(nodeA).Doc; d.State != provision.Active || strings.Join(log, " ") != want {
-				t.Errorf("remembered %t: state %q, owner %q, steps %v, want %s", remembers, d.State, d.Owner, log, want)
+			if d := s.Work(nodeA).Doc; d.State != provision.Active || strings.Join(log, " ") != c.want {
+				t.Errorf("remembered %t, away %s: state %q, owner %q, steps %v, want %s", c.remembers, c.away, d.State, d.Owner, log, c.want)
 			}
 		})
 	}

@@ -198,7 +198,8 @@ type members struct {
 	// lease grows when it has ended and another has begun
 	lease atomic.Uint64
 	// unsettled: the lease has just begun
-	unsettled atomic.Bool
+	unsettled  atomic.Bool
+	incomplete atomic.Value // time.Time
 }
 
 func (m *members) Check() error {
@@ -215,6 +216,12 @@ func (m *members) Owner(string, string, string) string { return m.owner.Load().(
 func (m *members) Ended(name, _, _ string, _ time.Time) bool {
 	alive, _ := m.alive.Load().(string)
 	return m.Check() == nil && !m.unsettled.Load() && name != m.owner.Load().(string) && name != alive
+}
+
+// Incomplete: somebody is away, until the moment that the test says.
+func (m *members) Incomplete(_ string, away, _ time.Duration) bool {
+	until, _ := m.incomplete.Load().(time.Time)
+	return away > 0 && time.Now().Before(until)
 }
 func (*members) LastSeen(string) (time.Time, bool) { return time.Now().Add(-time.Second), true }
 

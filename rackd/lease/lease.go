@@ -58,6 +58,8 @@ type Lease struct {
 	members   map[string]bus.Member // by key
 	seen      map[string]time.Time  // name → when its last sign of life came
 	withdrawn map[string]string     // name → the lease that it was last seen to give up
+	absent    map[string]absence    // by name, of those who did not withdraw
+	came      map[string]time.Time  // name → when who lives was first seen, or seen again
 	ring      *ring.Ring
 	reading   bool // the bucket is being read from its start
 	synced    chan struct{}
@@ -72,7 +74,7 @@ func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, chang
 	self.Instance = uuid.NewString()
 	self.StartedAt = time.Now().UTC()
 	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed,
-		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]string{}, ring: ring.New(nil),
+		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]string{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
 		synced: make(chan struct{}), progress: progress{sent: map[int64]time.Time{}}}
 }
 

@@ -35,6 +35,7 @@ func (r reader) Synced(missing []string) {
 	r.mu.Lock()
 	r.reading = false
 	for _, key := range missing {
+		r.left(r.members[key])
 		delete(r.members, key)
 	}
 	r.mu.Unlock()
@@ -62,6 +63,10 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	l.mu.Lock()
 	old, had := l.members[e.Key()]
 	if living {
+		if !had || old.Lease != m.Lease {
+			l.came[m.Name] = time.Now()
+		}
+		delete(l.absent, m.Name)
 		l.members[e.Key()], l.seen[m.Name] = m, time.Now()
 	} else {
 		delete(l.members, e.Key())
@@ -69,6 +74,8 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 			// Only what is seen to happen proves that: a bus that is read anew may be an
 			// older copy of itself.
 			l.withdrawn[old.Name], l.seen[old.Name] = old.Lease, time.Now()
+		} else if had {
+			l.left(old)
 		}
 	}
 	awaited := l.show(&m, e.Delta())
@@ -92,6 +99,11 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 		l.changed()
 	default: // the initial values are still coming
 	}
+}
+
+// left notes who is not there any more without having said so. Its caller holds mu.
+func (l *Lease) left(m bus.Member) {
+	l.absent[m.Name] = absence{m.Group, l.seen[m.Name]}
 }
 
 func (l *Lease) rebuild() {
