@@ -196,11 +196,12 @@ func read(ctx context.Context, kv jetstream.KeyValue, names []string, f func(jet
 	if names == nil {
 		names = []string{">"}
 	}
+	ctx, end := context.WithCancel(ctx) // and with it the watch, whose Stop would wait for the server
+	defer end()
 	watch, err := kv.WatchFiltered(ctx, names, append(opts, jetstream.IgnoreDeletes())...)
 	if err != nil {
 		return fmt.Errorf("list bucket %s: %w", kv.Bucket(), err)
 	}
-	defer watch.Stop()
 	quiet := time.NewTimer(listQuiet)
 	defer quiet.Stop()
 	for {

@@ -96,11 +96,14 @@ func (f *follower) once(ctx context.Context) error {
 		return fmt.Errorf("open the stream of bucket %s: %w", f.bucket, err)
 	}
 	f.created = stream.CachedInfo().Created
+	// The watch ends with its context. Its Stop would wait until the server has deleted a consumer, five seconds where
+	// none answers: who is told to end would not.
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	watch, err := kv.Watch(ctx, f.filter)
 	if err != nil {
 		return fmt.Errorf("watch bucket %s: %w", f.bucket, err)
 	}
-	defer watch.Stop()
 	began := time.Now()
 	f.reader.Begin()
 	before := f.keys

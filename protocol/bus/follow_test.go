@@ -3,13 +3,17 @@ package bus
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 )
 
 // memory is a Reader that keeps what it was told.
@@ -180,4 +184,56 @@ func TestFollowSaysHowFarItCanBeTrusted(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// Who is told to end does so at once, also when the server does not answer any more.
+func TestFollowEndsWithoutTheServer(t *testing.T) {
+	_, srv := openSiteServer(t)
+	var silent atomic.Bool
+	nc, err := nats.Connect("", nats.InProcessServer(muted{srv, &silent}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	s, err := Open(t.Context(), nc, "", Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var followers errgroup.Group
+	for range 8 {
+		m := &memory{values: map[string]string{}}
+		followers.Go(func() error { return s.Follow(ctx, NodesBucket, ">", m) })
+		m.until(t, "the bucket is read", func() bool { return m.synced == 1 })
+	}
+	silent.Store(true)
+	cancel()
+	began := time.Now()
+	if err := followers.Wait(); err != nil || time.Since(began) > 3*time.Second {
+		t.Errorf("ended after %s: %v", time.Since(began), err)
+	}
+}
+
+// muted is a server that nobody hears while it is silent.
+type muted struct {
+	*server.Server
+	silent *atomic.Bool
+}
+
+func (m muted) InProcessConn() (net.Conn, error) {
+	c, err := m.Server.InProcessConn()
+	return deaf{c, m.silent}, err
+}
+
+// deaf drops what is written to it while the server is silent.
+type deaf struct {
+	net.Conn
+	silent *atomic.Bool
+}
+
+func (d deaf) Write(b []byte) (int, error) {
+	if d.silent.Load() {
+		return len(b), nil
+	}
+	return d.Conn.Write(b)
 }

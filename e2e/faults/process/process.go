@@ -207,6 +207,12 @@ func (p *Process) Stop() error {
 	case <-done:
 		return nil
 	case <-time.After(10 * time.Second):
+		if asked := p.signalEnd(syscall.SIGQUIT); asked != nil { // a Go program says in its log what it is doing
+			select {
+			case <-asked:
+			case <-time.After(time.Second):
+			}
+		}
 		p.end(syscall.SIGKILL)
 		return fmt.Errorf("%s did not end within 10 s of %v; its log is %s", p.spec.Name, p.spec.StopWith, p.spec.Log)
 	}
