@@ -45,9 +45,9 @@ var wholeParts = []string{"children", "firmware"}
 var unread = []string{"management", "maintenance", "lookup", "events", "continue_inspection"}
 
 // namesPart reports whether a path names, where a node would be, one of the parts of a node, and
-// is none that Ironic reads without asking whether it does: a node may bear such a name.
+// is none that Ironic reads without asking whether it does.
 func namesPart(parts []string) bool {
-	return len(parts) > 1 && parts[0] == "nodes" && slices.Contains(subcollections, parts[1]) &&
+	return len(parts) > 1 && parts[0] == "nodes" && slices.Contains(wire.NodeParts, parts[1]) &&
 		(len(parts) == 2 || !slices.Contains(insideNode, parts[2]))
 }
 
@@ -127,7 +127,7 @@ func (s *Server) astray(method string, parts []string, v microversion.Version, m
 // refuseNested is the refusal of what a request asks of a nested collection; nil when
 // parts is not the path of one, or the method is none that the collection has at home.
 func refuseNested(method string, parts []string, v microversion.Version) error {
-	if len(parts) == 2 && parts[0] == "nodes" && slices.Contains(subcollections, parts[1]) {
+	if len(parts) == 2 && parts[0] == "nodes" && slices.Contains(wire.NodeParts, parts[1]) {
 		return wire.FrameworkError(http.StatusNotFound, "") // the node is left out
 	}
 	if len(parts) < 3 {

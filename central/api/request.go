@@ -122,18 +122,13 @@ func (r *Request) noArguments() error {
 // JSON reads the body as any JSON value of at most limit bytes.
 func (r *Request) JSON(limit int64) (any, error) { return wire.ReadJSON(r.writer, r.Request, limit) }
 
-// subcollections are what lies below a node: a path that ends with one of these in the place of
-// the node has left the node out.
-var subcollections = []string{"ports", "portgroups", "vifs", "volume", "traits", "bios", "allocation", "history", "inventory", "children",
-	"firmware", "vmedia"}
-
 // nodeIdent checks the name or UUID of a node as a request gives it: 404 for names
 // before there were any.
 func (r *Request) nodeIdent(ident string) (string, error) {
 	if id, ok := wire.UUID(ident); ok {
 		return id, nil
 	}
-	if slices.Contains(subcollections, ident) || r.Version < wire.NameSince && wire.ValidName(ident, microversion.Max) {
+	if slices.Contains(wire.NodeParts, ident) || r.Version < wire.NameSince && wire.ValidName(ident, microversion.Max) {
 		return "", wire.Errorf(http.StatusNotFound, "Node %.80s could not be found.", ident)
 	}
 	if !wire.ValidName(ident, r.Version) {

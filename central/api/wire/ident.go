@@ -34,12 +34,12 @@ const NameSince microversion.Version = 5
 // ReservedNames are the words that stand where the name of a node could.
 var ReservedNames = []string{"maintenance", "management", "states", "vendor_passthru", "detail", "validate"}
 
-// partsOfNodes are the words that stand behind a node: one that bore such a name could not be asked for.
-var partsOfNodes = []string{"ports", "portgroups", "traits", "vifs", "bios", "volume", "allocation", "history", "inventory", "firmware", "children", "vmedia"}
+// NodeParts are the words for what lies below a node: one that bore such a name could not be asked for.
+var NodeParts = []string{"ports", "portgroups", "traits", "vifs", "bios", "volume", "allocation", "history", "inventory", "firmware", "children", "vmedia"}
 
 // ValidName reports whether a node may bear the name in that version.
 func ValidName(name string, v microversion.Version) bool {
-	if name == "" || len(name) > 255 || slices.Contains(ReservedNames, name) || slices.Contains(partsOfNodes, name) {
+	if name == "" || len(name) > 255 || slices.Contains(ReservedNames, name) || slices.Contains(NodeParts, name) {
 		return false
 	}
 	if _, looksLike := UUID(name); looksLike {
