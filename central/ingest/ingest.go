@@ -172,8 +172,8 @@ func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg)
 }
 
 // After patience failures a batch is applied event by event, and an event that
-// fails as often alone, while the database answers, is dropped: one that no
-// database takes must not hold up its site for ever.
+// fails as often alone, while the database answers and does not say that it cannot be
+// used just now, is dropped: one that no database takes must not hold up its site for ever.
 const patience = 4
 
 // insist tries until the database takes the events or ctx ends: order is kept by
@@ -193,7 +193,8 @@ func (g *Ingest) insist(ctx context.Context, site string, events []placed) (outc
 		}
 		g.cfg.Metrics.IngestErrors.WithLabelValues(site).Inc()
 		g.cfg.Log.Warn("events not applied, trying again", "site", site, "events", len(events), "error", err)
-		if failures >= patience && g.cfg.Store.Ping(ctx) == nil {
+		// One whose disk is full, or that is only a standby, answers too.
+		if failures >= patience && !g.cfg.Store.Unavailable(err) && g.cfg.Store.Ping(ctx) == nil {
 			if len(events) > 1 {
 				return g.oneByOne(ctx, site, events)
 			}
