@@ -21,8 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -132,9 +130,8 @@ type Conductor struct {
 	allDirty bool
 	newRing  bool
 	runners  map[string]*runner
-	reported map[string]report            // by node
-	powers   map[string]driver.PowerState // told last, of nodes of ours
-	seen     map[string]bootSeen          // by node
+	reported map[string]report // by node
+	told     map[string]told   // by node, of those of ours
 }
 
 // New returns a conductor that is idle until Run.
@@ -143,7 +140,7 @@ func New(cfg Config) *Conductor {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
 	return &Conductor{cfg: cfg, log: cfg.Log, work: make(chan struct{}, 1), dirty: map[string]bool{},
-		runners: map[string]*runner{}, reported: map[string]report{}, powers: map[string]driver.PowerState{}, seen: map[string]bootSeen{}}
+		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}}
 }
 
 // NodeChanged tells that a node's documents changed.
@@ -194,7 +191,7 @@ func (c *Conductor) loop(ctx context.Context, g *errgroup.Group) error {
 			c.mu.Unlock()
 		case <-c.work:
 		}
-		c.forgetPowersOfOthers()
+		c.forgetOthers()
 		for _, id := range c.takeDirty() {
 			c.reconcile(ctx, g, id)
 		}
@@ -375,6 +372,7 @@ func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.D
 			delete(c.reported, d.Node)
 			c.mu.Unlock()
 		}
+		c.forgetPower(e) // the bus may have had the event long ago, before others
 		return nil
 	})
 }
@@ -385,39 +383,6 @@ func (c *Conductor) noteReported(e work.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reported[e.Node] = report{e.ID, time.Now()}
-	if e.Power != "" {
-		c.powers[e.Node] = driver.PowerState(e.Power)
-	}
-}
-
-// forgetPower forgets which power state was told last when e, which does not end work, tells
-// one: central may drop it, and then whoever looks next must be heard.
-func (c *Conductor) forgetPower(e work.Event) {
-	if e.Power == "" {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.powers, e.Node)
-}
-
-// forgetPowersOfOthers forgets, when the ring has changed, what this rackd told of the power of nodes that are no longer
-// its own: whoever has them tells of them now, and a node that comes back may have been told of otherwise.
-func (c *Conductor) forgetPowersOfOthers() {
-	c.mu.Lock()
-	told := []string(nil)
-	if c.newRing {
-		told = slices.Collect(maps.Keys(c.powers))
-	}
-	c.newRing = false
-	c.mu.Unlock()
-	for _, id := range told {
-		if !c.owns(id) { // asked without the lock: documents tell of changes under theirs
-			c.mu.Lock()
-			delete(c.powers, id)
-			c.mu.Unlock()
-		}
-	}
 }
 
 // Share is what this rackd has of its conductor groups.

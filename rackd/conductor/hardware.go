@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-	"unique"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -90,56 +89,19 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 	if o.Empty() {
 		return nil
 	}
-	seen := seenOf(o)
-	c.mu.Lock()
-	same := c.seen[n.UUID] == seen
-	c.mu.Unlock()
-	if same {
+	if c.lastTold(n.UUID).boot == seenOf(o) {
 		return nil
 	}
 	err := c.tellHardware(ctx, n, &o)
-	if err == nil {
-		c.noteHardware(n.UUID, &o)
-	}
+	c.noteHardware(n.UUID, &o, err)
 	return err
-}
-
-// noteHardware remembers what was reported of a machine, when it was idle or by work: it need not be
-// said again, and what differs from it has to be.
-func (c *Conductor) noteHardware(id string, o *hardware.Observation) {
-	seen := seenOf(*o)
-	if seen == (bootSeen{}) {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seen[id] = seen
-}
-
-// bootSeen is what was last reported of a machine, for comparison.
-type bootSeen struct {
-	mode, health unique.Handle[string] // which all nodes share
-	secure       int8
-}
-
-func seenOf(o hardware.Observation) (s bootSeen) {
-	if o.BootMode != nil {
-		s.mode = unique.Make(*o.BootMode)
-	}
-	if o.Health != nil {
-		s.health = unique.Make(*o.Health)
-	}
-	if o.SecureBoot != nil {
-		s.secure = 1
-		if *o.SecureBoot {
-			s.secure = 2
-		}
-	}
-	return s
 }
 
 // tellHardware publishes an observation that belongs to no work.
 func (c *Conductor) tellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {
-	return c.cfg.Documents.Publish(ctx, work.Event{Kind: work.HardwareObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name,
-		Time: time.Now().UTC(), Hardware: o})
+	return c.cfg.Documents.Publish(ctx, c.hardwareEvent(n, o))
+}
+
+func (c *Conductor) hardwareEvent(n *node.Document, o *hardware.Observation) work.Event {
+	return work.Event{Kind: work.HardwareObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: time.Now().UTC(), Hardware: o}
 }

@@ -36,19 +36,15 @@ func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
 // SawPower reports the power state of a machine, read at a time, unless this rackd
 // reported the same before.
 func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time) error {
-	c.mu.Lock()
-	same := c.powers[n.UUID] == s
-	c.mu.Unlock()
-	if same {
+	if c.lastTold(n.UUID).power == s {
 		return nil
 	}
 	return c.Report(ctx, work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: at.UTC(), Power: string(s)})
 }
 
-// Report publishes an observation that belongs to no work.
+// Report publishes an observation of a machine's power that belongs to no work.
 func (c *Conductor) Report(ctx context.Context, e work.Event) error {
-	c.mu.Lock()
-	c.powers[e.Node] = driver.PowerState(e.Power)
-	c.mu.Unlock()
-	return c.cfg.Documents.Publish(ctx, e)
+	err := c.cfg.Documents.Publish(ctx, e)
+	c.notePower(e, err)
+	return err
 }

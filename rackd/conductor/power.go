@@ -42,7 +42,10 @@ func (c *Conductor) verifyPower() driver.Step {
 
 // reportPower publishes a power state that was read from the machine.
 func (c *Conductor) reportPower(ctx context.Context, node, group string, s driver.PowerState) error {
-	return c.Report(ctx, work.Event{Kind: work.PowerObserved, Node: node, Group: group, Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)})
+	e := work.Event{Kind: work.PowerObserved, Node: node, Group: group, Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)}
+	err := c.insist(ctx, e)
+	c.notePower(e, err)
+	return err
 }
 
 // powerFlow brings the machine to the power state of the request. A reboot is two

@@ -83,17 +83,20 @@ func (r *runner) wroteIt() bool {
 	return true
 }
 
-// publish sends an event, trying until the context ends: events are few and the
-// next step must not overtake them.
-func (r *runner) publish(ctx context.Context, e work.Event) error {
+// publish sends an event of the work.
+func (r *runner) publish(ctx context.Context, e work.Event) error { return r.c.insist(ctx, e) }
+
+// insist sends an event, trying until the context ends: events are few, the next step must
+// not overtake them, and no step fails because the bus is away.
+func (c *Conductor) insist(ctx context.Context, e work.Event) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := r.c.cfg.Documents.Publish(attempt, e)
+		err := c.cfg.Documents.Publish(attempt, e)
 		cancel()
 		if err == nil {
 			return nil
 		}
-		r.log.Warn("event not published, trying again", "event", e.ID, "error", err)
+		c.log.Warn("event not published, trying again", "node", e.Node, "kind", string(e.Kind), "event", e.ID, "error", err)
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -270,7 +273,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 		if err := r.publish(ctx, e); err != nil {
 			return false, err
 		}
-		r.c.noteHardware(r.node.UUID, &observed)
+		r.c.noteHardware(r.node.UUID, &observed, nil)
 	}
 	return first || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
 }
@@ -398,6 +401,9 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 		return err
 	}
 	r.c.noteReported(e)
+	if e.Power != "" {
+		r.c.notePower(e, nil)
+	}
 	return nil
 }
 

@@ -1,0 +1,106 @@
+package conductor
+
+import (
+	"unique"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// told is what this rackd told last of a machine, idle or by work: it need not be said again. What is
+// empty may be known to central otherwise, and has to be said.
+type told struct {
+	power driver.PowerState
+	boot  bootSeen
+}
+
+// bootSeen is what was read of how a machine boots and whether it is well, for comparison.
+type bootSeen struct {
+	mode, health unique.Handle[string] // which all nodes share
+	secure       int8
+}
+
+func seenOf(o hardware.Observation) (s bootSeen) {
+	if o.BootMode != nil {
+		s.mode = unique.Make(*o.BootMode)
+	}
+	if o.Health != nil {
+		s.health = unique.Make(*o.Health)
+	}
+	if o.SecureBoot != nil {
+		s.secure = 1
+		if *o.SecureBoot {
+			s.secure = 2
+		}
+	}
+	return s
+}
+
+func (c *Conductor) lastTold(node string) told {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told[node]
+}
+
+// note changes what is known to have been told of a node's machine. Of a node that is not ours nothing is: whoever
+// has it tells of it too.
+func (c *Conductor) note(node string, change func(*told)) {
+	ours := c.owns(node) // asked without the lock: documents tell of changes under theirs
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !ours {
+		delete(c.told, node)
+		return
+	}
+	t := c.told[node]
+	change(&t)
+	c.told[node] = t
+}
+
+// notePower remembers which power state e told, unless err leaves open whether it did.
+func (c *Conductor) notePower(e work.Event, err error) {
+	c.note(e.Node, func(t *told) {
+		if t.power = ""; err == nil {
+			t.power = driver.PowerState(e.Power)
+		}
+	})
+}
+
+// forgetPower forgets which power state was told last when e tells one that central may drop: then
+// whoever looks next must be heard.
+func (c *Conductor) forgetPower(e work.Event) {
+	if e.Power != "" {
+		c.note(e.Node, func(t *told) { t.power = "" })
+	}
+}
+
+// noteHardware remembers what o told, unless err leaves open whether it did.
+func (c *Conductor) noteHardware(node string, o *hardware.Observation, err error) {
+	seen := seenOf(*o)
+	if seen == (bootSeen{}) {
+		return
+	}
+	c.note(node, func(t *told) {
+		if t.boot = (bootSeen{}); err == nil {
+			t.boot = seen
+		}
+	})
+}
+
+// forgetOthers forgets, when the ring has changed, what this rackd told of the machines of nodes that are no longer
+// its own: one that comes back may have been told of otherwise.
+func (c *Conductor) forgetOthers() {
+	var nodes []string
+	c.mu.Lock()
+	if c.newRing {
+		for node := range c.told {
+			nodes = append(nodes, node)
+		}
+	}
+	c.newRing = false
+	c.mu.Unlock()
+	for _, node := range nodes {
+		c.note(node, func(*told) {})
+	}
+}

@@ -1,0 +1,147 @@
+package conductor
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// ill is a management interface that tells how its machine is.
+type ill struct {
+	*machine
+	health string
+}
+
+func (i *ill) Observe(context.Context, *node.Document) (hardware.Observation, error) {
+	return hardware.Observation{Health: &i.health}, nil
+}
+
+// What this rackd told of a machine's health is news again when another rackd may have told otherwise, and when
+// it is not certain that the bus took it.
+func TestHealthIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		owner, i := owned("a"), &ill{&machine{power: driver.PowerOn}, "OK"}
+		c, _, kill := conductorOn(t, s, "a", owner, nil, func(c *Config) {
+			named := []driver.Named{{Name: "m", Impl: i.machine}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+				"power": named, "management": {{Name: "i", Impl: i}}, "boot": named, "deploy": named}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Hardware = reg
+		})
+		defer kill()
+		synctest.Wait()
+		told := func(when string, want int) {
+			t.Helper()
+			s.mu.Lock()
+			s.events = nil
+			s.mu.Unlock()
+			n, hw, err := c.Idle(nodeA)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := c.SawHardware(t.Context(), n, hw); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(s.events) != want {
+				t.Errorf("%s: told %d times, want %d", when, len(s.events), want)
+			}
+		}
+		told("at first", 1)
+		told("when nothing has changed", 0)
+		for _, has := range []string{"b", "a"} {
+			owner.Store(has)
+			c.RingChanged()
+			synctest.Wait()
+		}
+		told("when another rackd had the node", 1)
+		n, hw, _ := c.Idle(nodeA)
+		i.health, s.cut = "Critical", true
+		if err := c.SawHardware(t.Context(), n, hw); err == nil {
+			t.Error("told although the bus does not answer")
+		}
+		i.health, s.cut = "OK", false
+		told("when the bus may have taken that it is critical", 1)
+	})
+}
+
+// A power state that the bus did not take, or took without saying so, is told again.
+func TestPowerThatWasNotToldIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, nil)
+		defer kill()
+		synctest.Wait()
+		n := s.Node(nodeA)
+		saw := func(p driver.PowerState) error { return c.SawPower(t.Context(), n, p, time.Now()) }
+		if err := saw(driver.PowerOn); err != nil {
+			t.Fatal(err)
+		}
+		s.cut = true
+		if saw(driver.PowerOff) == nil {
+			t.Error("told although the bus does not answer")
+		}
+		s.cut = false
+		for _, p := range []driver.PowerState{driver.PowerOff, driver.PowerOff} {
+			if err := saw(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(s.events) != 2 || s.events[1].Power != string(driver.PowerOff) {
+			t.Errorf("told %+v, want both states once", s.events)
+		}
+	})
+}
+
+// deafening is a power interface whose machine is switched while the bus goes away for a while.
+type deafening struct {
+	*machine
+	s *shelf
+}
+
+func (d deafening) SetPower(ctx context.Context, f driver.Fence, n *node.Document, p driver.PowerState) error {
+	d.s.mu.Lock()
+	d.s.cut = true
+	d.s.mu.Unlock()
+	return d.machine.SetPower(ctx, f, n, p)
+}
+
+// A machine that was switched while the bus was away is on, and the request has not failed.
+func TestPowerRequestOutlastsTheBusBeingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, m := newShelf(), &machine{power: driver.PowerOff}
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), nil, func(c *Config) {
+			named := []driver.Named{{Name: "m", Impl: m}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+				"power": {{Name: "p", Impl: deafening{m, s}}}, "management": named, "boot": named, "deploy": named}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Hardware = reg
+		})
+		defer kill()
+		s.request(nodeA, work.Power, provision.Available, work.Args{PowerTarget: string(driver.PowerOn)})
+		time.Sleep(30 * time.Second)
+		s.mu.Lock()
+		s.cut = false
+		s.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || m.power != driver.PowerOn {
+			t.Errorf("the machine is %q, and the request ended as %+v", m.power, d.Result)
+		}
+	})
+}
