@@ -220,6 +220,9 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 				return err
 			}
 		case cp.Phase == work.Ended:
+			if r.doc.Args.AbortAfter && !s.own { // who ended it died before it could say so
+				return fmt.Errorf("%w after step %s", errAborted, s.id())
+			}
 			continue
 		case s.Kind == driver.Neither:
 			return fmt.Errorf("node %s: step %s was running when its rackd was lost; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then ask again",

@@ -252,3 +252,28 @@ func TestTokenAfterAReboot(t *testing.T) {
 		}
 	})
 }
+
+// A rackd that dies after the step that an abort waited for has ended, and before it has written
+// the abort, leaves no step to begin.
+func TestAbortAfterTheStepOutlivesItsRackd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOn, clean: []driver.Step{did("a", &log), did("b", &log)}}
+		s := newShelf()
+		oneNode(s)
+		n := *s.nodes[nodeA]
+		n.Generation, n.State = 2, provision.CleanWait
+		s.put(&n)
+		s.rev++
+		s.works[nodeA] = &view.Work{Revision: s.rev, Doc: work.Document{ID: "w+", Node: nodeA, Generation: 2, Verb: work.Clean, Requested: time.Now(),
+			Entry: provision.CleanWait, EntryTarget: provision.Manageable, Owner: "dead", Epoch: 2, Seq: 3, State: provision.Cleaning, Target: provision.Manageable,
+			Args:       work.Args{Continues: "w", AbortAfter: true, Steps: []work.Step{{Interface: "deploy", Step: "a"}, {Interface: "deploy", Step: "b"}}},
+			Checkpoint: work.Checkpoint{Step: "deploy.a", Index: 1, Phase: work.Ended}}}
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		time.Sleep(time.Minute)
+		if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.CleanFail || !strings.Contains(d.Result.Error, "aborted by request after step deploy.a") || len(log) != 0 {
+			t.Errorf("state %q, steps %v, %+v", d.State, log, d.Result)
+		}
+	})
+}
