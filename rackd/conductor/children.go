@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/plan"
@@ -35,6 +36,12 @@ func (c *Conductor) onChildren(a driver.AskedStep) func(context.Context, *driver
 				return driver.Outcome{}, err
 			}
 			out, err := s.Run(ctx, child)
+			if o := child.Record.(*childRecord).observed; !o.Empty() {
+				err := c.insist(ctx, c.hardwareEvent(child.Node, &o))
+				if c.noteHardware(child.Node.UUID, &o, err); err != nil {
+					return driver.Outcome{}, err
+				}
+			}
 			if err != nil {
 				return driver.Outcome{}, fmt.Errorf("step %s.%s on child node %s: %w", a.Interface, a.Step, child.Node.Label(), err)
 			}
@@ -100,11 +107,19 @@ func (f childFence) Check() error {
 	return nil
 }
 
-// childRecord keeps a child's handle within that of its parent's step.
+// childRecord keeps a child's handle within that of its parent's step, and what was read
+// from the child's machine apart from what was read from the parent's.
 type childRecord struct {
 	driver.Recorder
-	h *family
+	h        *family
+	observed hardware.Observation
 }
+
+// AgentGone implements driver.Recorder. The agent that is known is the parent's, which runs on.
+func (*childRecord) AgentGone() {}
+
+// Observe implements driver.Recorder.
+func (r *childRecord) Observe(o hardware.Observation) { r.observed.Merge(o) }
 
 // Handle implements driver.Recorder.
 func (r *childRecord) Handle() json.RawMessage { return r.h.Handle }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -274,6 +275,66 @@ func TestAbortAfterTheStepOutlivesItsRackd(t *testing.T) {
 		time.Sleep(time.Minute)
 		if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.CleanFail || !strings.Contains(d.Result.Error, "aborted by request after step deploy.a") || len(log) != 0 {
 			t.Errorf("state %q, steps %v, %+v", d.State, log, d.Result)
+		}
+	})
+}
+
+// What a step reads from a child node's machine is told of the child.
+func TestWhatAStepOnAChildReadsIsTheChilds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOn, clean: []driver.Step{{Interface: "deploy", Name: "look", Kind: driver.Repeatable,
+			Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+				t.Record.Observe(hardware.Observation{Health: new("of " + t.Node.UUID)})
+				return driver.Done(), nil
+			}}}}
+		s := newShelf()
+		oneNode(s)
+		s.put(&node.Document{UUID: nodeB, Driver: "t", State: provision.Available})
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "look", OnChildren: true, Children: []string{nodeB}}}})
+		time.Sleep(time.Minute)
+		seen := 0
+		for _, e := range s.events {
+			if e.Kind == work.HardwareObserved {
+				if seen++; e.Node != nodeB || *e.Hardware.Health != "of "+nodeB {
+					t.Errorf("told of node %s: %s", e.Node, *e.Hardware.Health)
+				}
+			}
+		}
+		if d := s.Work(nodeA).Doc; seen != 1 || d.Open() || !d.Result.OK {
+			t.Errorf("told %d times, want once: %+v", seen, d.Result)
+		}
+	})
+}
+
+// A child that is switched on takes nothing from its parent, whose ramdisk's agent runs on.
+func TestAChildsPowerLeavesTheParentsAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, called := waitForAgent(nil), false
+		m := &machine{power: driver.PowerOff, clean: []driver.Step{up, {Interface: "deploy", Name: "off", Kind: driver.Repeatable,
+			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOff)
+			}}, {Interface: "deploy", Name: "ask", Kind: driver.Repeatable,
+			Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+				called = t.Agent.Booted(t.Entered.Add(-time.Hour))
+				return driver.Done(), nil
+			}}}}
+		s := newShelf()
+		oneNode(s)
+		s.put(&node.Document{UUID: nodeB, Driver: "t", State: provision.Available})
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "deploy"}, {Interface: "deploy", Step: "off"},
+			{Interface: "power", Step: "power_on", OnChildren: true, Children: []string{nodeB}}, {Interface: "deploy", Step: "ask"}}})
+		synctest.Wait()
+		beat(t, c)
+		time.Sleep(time.Minute)
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || m.power != driver.PowerOn {
+			t.Fatalf("the child is %q: %+v", m.power, d.Result)
+		}
+		if !called {
+			t.Error("the parent's agent was forgotten when its child was switched on")
 		}
 	})
 }
