@@ -183,7 +183,7 @@ func secondsOf(t *driver.Task) (length time.Duration, given bool, err error) {
 	if !ok || seconds < 0 {
 		return 0, false, fmt.Errorf("node %s: step wait: its argument seconds is %v: give a number, 0 or more: %w", t.Node.Label(), v, driver.ErrInvalid)
 	}
-	return min(time.Duration(seconds*float64(time.Second)), longestWait), true, nil
+	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)), true, nil
 }
 
 // holding is the handle of a hold: by which work the flow had been let go before.
