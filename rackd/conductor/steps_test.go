@@ -273,6 +273,7 @@ func TestAbortAfterTheStepOutlivesItsRackd(t *testing.T) {
 		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
 		defer kill()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.CleanFail || !strings.Contains(d.Result.Error, "aborted by request after step deploy.a") || len(log) != 0 {
 			t.Errorf("state %q, steps %v, %+v", d.State, log, d.Result)
 		}
@@ -294,6 +295,7 @@ func TestWhatAStepOnAChildReadsIsTheChilds(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "look", OnChildren: true, Children: []string{nodeB}}}})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		seen := 0
 		for _, e := range s.events {
 			if e.Kind == work.HardwareObserved {
@@ -330,6 +332,7 @@ func TestAChildsPowerLeavesTheParentsAgent(t *testing.T) {
 		synctest.Wait()
 		beat(t, c)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || m.power != driver.PowerOn {
 			t.Fatalf("the child is %q: %+v", m.power, d.Result)
 		}

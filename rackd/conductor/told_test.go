@@ -140,6 +140,7 @@ func TestPowerRequestOutlastsTheBusBeingAway(t *testing.T) {
 		s.cut = false
 		s.mu.Unlock()
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || m.power != driver.PowerOn {
 			t.Errorf("the machine is %q, and the request ended as %+v", m.power, d.Result)
 		}
