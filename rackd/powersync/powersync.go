@@ -111,10 +111,13 @@ func New(c Config) *Sync {
 func (s *Sync) NodeChanged(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.machines[id]; m != nil && m.failing {
-		if m.due = 0; m.place >= 0 { // before all others
-			heap.Fix(&s.queue, int(m.place))
-		}
+	switch m := s.machines[id]; {
+	case m == nil:
+	case m.place < 0:
+		m.due = 0 // what is being read may be out of date: see done
+	case m.failing:
+		m.due = 0 // before all others
+		heap.Fix(&s.queue, int(m.place))
 	}
 }
 
@@ -191,12 +194,14 @@ func (s *Sync) next() (id string, ok bool) {
 	return heap.Pop(&s.queue).(*machine).id, true
 }
 
-// done puts a node back into the queue.
+// done puts a node back into the queue: at once if its read failed and it has changed since that began.
 func (s *Sync) done(id string, due time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.machines[id]; m != nil && m.place < 0 {
-		m.due = micros(due)
+		if m.due != 0 || !m.failing {
+			m.due = micros(due)
+		}
 		heap.Push(&s.queue, m)
 	}
 }

@@ -464,3 +464,28 @@ func TestGoneMachinesAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A password that is corrected while the old one is being tried is tried at once, not when
+// the old one would have been.
+func TestChangeWhileItIsReadIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(1)
+		r.takes = 10 * time.Second
+		r.change("n0", func(n *node.Document) { n.DriverInfo = map[string]any{"account": "old password"} })
+		r.fail("old password", errRefused)
+		s, stop := running(t, r)
+		defer stop()
+		for r.count("n0") < 5 { // the pauses are an hour by now
+			time.Sleep(time.Second)
+		}
+		r.mu.Lock()
+		r.change("n0", func(n *node.Document) { n.DriverInfo = map[string]any{"account": "new password"} })
+		r.mu.Unlock()
+		s.NodeChanged("n0")
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		if got := r.faults(); r.count("n0") != 6 || got["n0"] != "+-" {
+			t.Errorf("after the correction: %v, %d reads", got, r.count("n0")-5)
+		}
+	})
+}
