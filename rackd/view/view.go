@@ -213,7 +213,8 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 		}
 		return 0, fmt.Errorf("write work %s of node %s: %w", doc.ID, doc.Node, err)
 	}
-	if old := v.works[doc.Node]; old == nil || old.reread || old.Revision < rev {
+	// Where there is nothing, the watch has already shown that the document was purged after this write.
+	if old := v.works[doc.Node]; old != nil && (old.reread || old.Revision < rev) {
 		v.works[doc.Node] = &Work{Doc: doc, Revision: rev, Written: time.Now(), Seen: time.Now()}
 	}
 	return rev, nil

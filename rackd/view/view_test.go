@@ -263,3 +263,22 @@ func TestEveryConflictFences(t *testing.T) {
 		}
 	}
 }
+
+// Work may be purged, and the watch may show that, before its last write has been answered.
+func TestAnswerThatComesAfterThePurgeBringsNothingBack(t *testing.T) {
+	s := bustest.Open(t)
+	d := work.Document{ID: "w", Node: "n1", Group: "g"}
+	body, _ := json.Marshal(d)
+	rev, err := s.Work.Create(t.Context(), bus.NodeKey("g", "n1"), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its watch shows no more of the document: it is past the marker already.
+	v := New(s, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler))
+	if _, err := v.UpdateWork(t.Context(), d, rev); err != nil {
+		t.Fatal(err)
+	}
+	if w := v.Work("n1"); w != nil {
+		t.Errorf("the view shows work that is over: %+v", w)
+	}
+}
