@@ -166,3 +166,22 @@ func TestWhoWaitsIsTold(t *testing.T) {
 		}
 	})
 }
+
+// So is who waits when the last that the watch had to show is that somebody unknown is gone.
+func TestWhoWaitsIsToldByAMarkerToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t)
+		told := 0
+		w.changed = func() { told++ }
+		w.renews()(0)
+		if w.Ended("other", "1", "", time.Now()) {
+			t.Fatal("ended too early")
+		}
+		w.renews()(1)
+		before := told
+		w.expires(bus.Member{Name: "unknown"})
+		if told != before+1 {
+			t.Errorf("told %d times, want once", told-before)
+		}
+	})
+}

@@ -81,15 +81,13 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	awaited := l.show(&m, e.Delta())
 	l.mu.Unlock()
 	switch {
-	case living && had && old.Instance == m.Instance && old.Lease == m.Lease: // a renewal changes nothing
+	case living && had && old.Instance == m.Instance && old.Lease == m.Lease, !living && !had: // a renewal changes nothing
 		if awaited {
 			l.changed()
 		}
 		return
 	case living:
 		l.log.Info("rackd joined", "rackd", m.Name, "group", m.Group)
-	case !had:
-		return
 	default:
 		l.log.Info("rackd left", "rackd", old.Name, "group", old.Group)
 	}

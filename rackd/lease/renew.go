@@ -60,7 +60,7 @@ func (l *Lease) renew(ctx context.Context) error {
 		l.unsettle()
 		l.changed() // what had to rest may go on
 	case until != nil && time.Now().After(*until):
-		l.settle.Store(nil)
+		l.settle.CompareAndSwap(until, nil) // the members may just have had to be read anew
 		l.changed()
 	}
 	return nil
