@@ -28,16 +28,9 @@ func connect(ctx context.Context, cfg *Config, authority *enrol.Authority) (*bus
 	if cfg.Conn != nil {
 		return &buses{shared: cfg.Conn}, nil
 	}
-	opts := []nats.Option{nats.Name("central"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second),
-		// A server that is gone without a word is noticed soon, and while the bus is away
-		// what is published fails at once: the outbox keeps it.
-		nats.Timeout(2 * time.Second), nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), nats.ReconnectBufSize(-1),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				cfg.Log.Warn("bus is away", "error", err)
-			}
-		}),
-		nats.ReconnectHandler(func(c *nats.Conn) { cfg.Log.Info("bus is back", "server", c.ConnectedServerName()) })}
+	// A server that is gone without a word is noticed soon, and what is published while the bus
+	// is away stays in the outbox.
+	opts := append(bus.Lasting(cfg.Log), nats.Name("central"), nats.ReconnectWait(time.Second), nats.PingInterval(2*time.Second))
 	b := &buses{sites: map[string]*nats.Conn{}, ours: true}
 	if authority != nil {
 		for _, site := range cfg.Sites {

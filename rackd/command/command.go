@@ -141,7 +141,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 			return err
 		}
 	}
-	if cfg.Conn, err = f.connect(ctx, m, log); err != nil {
+	if cfg.Conn, err = f.connect(m, log); err != nil {
 		return err
 	}
 	defer cfg.Conn.Close()
@@ -216,14 +216,15 @@ func (f flags) keys(m *membership.Member, log *slog.Logger) (*seal.Keyring, erro
 	return ring, nil
 }
 
-// connect tries until the bus answers: rackd may be started before it.
-func (f flags) connect(ctx context.Context, m *membership.Member, log *slog.Logger) (*nats.Conn, error) {
-	opts := []nats.Option{nats.Name("rackd " + f.Name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(2 * time.Second),
-		// A server that is gone without a word is noticed within the lease, and while the
-		// bus is away writes fail at once: those who wrote try again.
-		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.ReconnectBufSize(-1),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("bus lost; nodes with work go on", "error", err) }),
-		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("bus is back", "url", c.ConnectedUrlRedacted()) })}
+// connect connects to the bus, or begins to: rackd may be started before it.
+func (f flags) connect(m *membership.Member, log *slog.Logger) (*nats.Conn, error) {
+	shown, err := bus.ShowURLs(f.Bus)
+	if err != nil {
+		return nil, fmt.Errorf("--bus: %w", err)
+	}
+	// A server that is gone without a word is noticed within the lease, and while the bus
+	// is away writes fail at once: those who wrote try again, and nodes with work go on.
+	opts := append(bus.Lasting(log.With("bus", shown)), nats.Name("rackd "+f.Name), nats.ReconnectWait(500*time.Millisecond), nats.PingInterval(time.Second))
 	if m != nil {
 		own, err := m.BusOptions()
 		if err != nil {
@@ -238,22 +239,5 @@ func (f flags) connect(ctx context.Context, m *membership.Member, log *slog.Logg
 		}
 		opts = append(opts, nats.Token(strings.TrimSpace(string(token))))
 	}
-	shown, err := bus.ShowURLs(f.Bus)
-	if err != nil {
-		return nil, fmt.Errorf("--bus: %w", err)
-	}
-	for {
-		nc, err := nats.Connect(f.Bus, opts...)
-		if err == nil {
-			return nc, nil
-		}
-		log.Warn("bus not reached, trying again", "bus", shown, "error", err)
-		t := time.NewTimer(2 * time.Second)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return nil, ctx.Err()
-		case <-t.C:
-		}
-	}
+	return nats.Connect(f.Bus, opts...)
 }

@@ -12,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
@@ -32,6 +34,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/powersync"
 	"github.com/ironyard/ironyard/rackd/view"
@@ -57,6 +60,10 @@ type rackd struct {
 	registry   *prometheus.Registry
 	netboot    *netboot.Metrics
 	desk       *forward.Desk
+	files      *bootfiles.Files
+	// opened is closed when the site's bus is open; waits is why it is not yet, for health.
+	opened chan struct{}
+	waits  atomic.Pointer[string]
 	// stopped is closed when the conductor has stopped: only then is the lease given up.
 	stopped chan struct{}
 }
@@ -70,20 +77,33 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	r := &rackd{cfg: cfg, registry: prometheus.NewRegistry(), stopped: make(chan struct{})}
+	r := &rackd{cfg: cfg, registry: prometheus.NewRegistry(), opened: make(chan struct{}), stopped: make(chan struct{})}
 	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := r.build(ctx); err != nil {
+	// What is wrong on this machine is told at once, and health from here on, also while
+	// the bus is away.
+	if err := r.prepare(); err != nil {
 		return err
 	}
 	defer r.fetching.CloseIdleConnections()
 	defer r.closeSessions()
-	l, err := r.listen(ctx)
-	if err != nil {
-		return err
-	}
 	g, ctx := errgroup.WithContext(ctx)
-	r.start(ctx, g, l)
+	if cfg.Observe != "" {
+		l, err := net.Listen("tcp", cfg.Observe)
+		if err != nil {
+			return fmt.Errorf("listen for metrics: %w", err)
+		}
+		g.Go(func() error { return observe(ctx, l, r.registry, r.checks) })
+	}
 	g.Go(func() error {
+		if err := r.build(ctx); err != nil {
+			return err
+		}
+		close(r.opened)
+		l, err := r.listen(ctx)
+		if err != nil {
+			return err
+		}
+		r.start(ctx, g, l)
 		defer close(r.stopped)
 		if err := r.synced(ctx); err != nil {
 			return nil // ctx has ended
@@ -98,17 +118,9 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	return g.Wait()
 }
 
-func (r *rackd) build(ctx context.Context) (err error) {
+// prepare makes what needs no bus.
+func (r *rackd) prepare() (err error) {
 	c := r.cfg
-	said := ""
-	if r.site, err = bus.Open(ctx, c.Conn, c.Site, bus.Settings{OpenOnly: c.OpenOnly, Waiting: func(err error) {
-		if said != err.Error() {
-			said = err.Error()
-			c.Log.Warn("the site's bus is not ready yet, trying again", "error", err)
-		}
-	}}); err != nil {
-		return err
-	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, Log: c.Log})
 	if err != nil {
 		return err
@@ -121,27 +133,47 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		}
 	}
 	r.fetching = outbound.Client(c.NoFetchFrom)
-	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: hardware.Describe()}
+	r.netboot = netboot.NewMetrics(r.registry)
+	if c.Rack == nil {
+		return nil
+	}
+	if r.files, err = bootfiles.New(c.Rack.BootPrograms, c.Rack.Kernel, c.Rack.Ramdisk); err != nil {
+		return err
+	}
+	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
+		AllowedDirs: c.ImageDirs, Client: r.fetching, Log: c.Log, Registerer: r.registry})
+	return err
+}
+
+// build waits for the bus and puts together what works on it.
+func (r *rackd) build(ctx context.Context) (err error) {
+	c := r.cfg
+	if err := connected(ctx, c.Conn); err != nil {
+		return err
+	}
+	if r.site, err = bus.Open(ctx, c.Conn, c.Site, bus.Settings{OpenOnly: c.OpenOnly, Waiting: func(err error) {
+		if said := r.waits.Swap(new(err.Error())); said == nil || *said != err.Error() {
+			c.Log.Warn("the site's bus is not ready yet, trying again", "error", err)
+		}
+	}}); err != nil {
+		return err
+	}
+	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: r.hardware.Describe()}
 	if c.Rack != nil {
 		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
-		if r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
-			AllowedDirs: c.ImageDirs, Client: r.fetching, Log: c.Log, Registerer: r.registry}); err != nil {
-			return err
-		}
 	}
-	r.netboot = netboot.NewMetrics(r.registry)
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.conductor.RingChanged() }, c.Log)
 	r.view = view.New(r.site, r.groups, r.nodeChanged, c.Log)
 	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
 	m := metrics.New(r.registry, metrics.Sources{LeaseAge: r.lease.Age, Members: func() int { return len(r.lease.Members()) },
-		Share: func() metrics.Share { return metrics.Share(r.conductor.Share()) }})
+		Share: r.share})
 	bus.Attend(c.Conn, c.Log, m.Overflowed)
 	r.site.Trouble = func(bucket string, err error) {
 		c.Log.Warn("reading a bucket anew", "bucket", bucket, "error", err)
 		m.Reread(bucket)
 	}
-	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: hardware.Registry, Images: noImages{},
+	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{},
 		Keys: c.Keys, NewAgent: newAgent, BuildDrive: drives(r.fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
@@ -157,6 +189,16 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	r.desk = &forward.Desk{Local: r.conductor, Members: r.lease, Conn: c.Conn, Metrics: m}
 	return nil
+}
+
+// share is the conductor's share of the nodes and their work, nothing until there is one.
+func (r *rackd) share() metrics.Share {
+	select {
+	case <-r.opened:
+		return metrics.Share(r.conductor.Share())
+	default:
+		return metrics.Share{}
+	}
 }
 
 // nodeChanged hands a change of a node's documents to those who act on it.
@@ -187,9 +229,6 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 	})
 	if r.power != nil {
 		g.Go(func() error { return r.power.Run(ctx) })
-	}
-	if l.observe != nil {
-		g.Go(func() error { return observe(ctx, l.observe, r.registry, r.checks) })
 	}
 	if r.cfg.Rack != nil {
 		r.serveMachines(ctx, g, l)
@@ -234,11 +273,38 @@ func (r *rackd) closeSessions() {
 	}
 }
 
+// connected waits until the bus has answered: rackd may be started before it.
+func connected(ctx context.Context, conn *nats.Conn) error {
+	changed := conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer conn.RemoveStatusListener(changed)
+	for !conn.IsConnected() {
+		if conn.IsClosed() {
+			return bus.Away(conn)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // checks says why rackd is unhealthy.
 func (r *rackd) checks() []check {
-	list := []check{{Name: "bus", OK: r.cfg.Conn.IsConnected()}, {Name: "lease", OK: true}, {Name: "view", OK: true}}
-	if !list[0].OK {
-		list[0].Why = "not connected to the site's bus: " + r.cfg.Conn.Status().String()
+	list := []check{{Name: "bus", OK: true}, {Name: "lease", OK: true}, {Name: "view", OK: true}}
+	if err := bus.Away(r.cfg.Conn); err != nil {
+		list[0] = check{Name: "bus", Why: err.Error()}
+	}
+	select {
+	case <-r.opened:
+	default:
+		why := "the site's bus has not been opened yet"
+		if said := r.waits.Load(); said != nil {
+			why += ": " + *said
+		}
+		list[1], list[2] = check{Name: "lease", Why: why}, check{Name: "view", Why: why}
+		return list
 	}
 	if err := r.lease.Check(); err != nil {
 		list[1] = check{Name: "lease", Why: err.Error()}

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/rackd/agentdoor"
-	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
@@ -27,34 +26,29 @@ import (
 // listeners are opened before anything starts, so that a port in use is an error
 // of the start and not of some later moment.
 type listeners struct {
-	observe, web, agents net.Listener
-	tftp, dhcp, proxy    net.PacketConn
-	files                *bootfiles.Files
-	dhcpServer           *dhcp.Server
+	web, agents       net.Listener
+	tftp, dhcp, proxy net.PacketConn
+	dhcpServer        *dhcp.Server
 }
 
 func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	var lc net.ListenConfig
 	tcp := func(what, address string, to *net.Listener) {
-		if err != nil || address == "" {
+		if err != nil {
 			return
 		}
 		if *to, err = lc.Listen(ctx, "tcp", address); err != nil {
 			err = fmt.Errorf("listen for %s: %w", what, err)
 		}
 	}
-	tcp("metrics", r.cfg.Observe, &l.observe)
 	k := r.cfg.Rack
-	if k == nil || err != nil {
+	if k == nil {
 		return l, err
 	}
 	at := func(port int) string { return net.JoinHostPort(k.Address.String(), strconv.Itoa(port)) }
 	tcp("machines over HTTP", at(k.HTTPPort), &l.web)
 	tcp("agents", at(k.AgentPort), &l.agents)
 	if err != nil {
-		return l, err
-	}
-	if l.files, err = bootfiles.New(k.BootPrograms, k.Kernel, k.Ramdisk); err != nil {
 		return l, err
 	}
 	if l.tftp, err = lc.ListenPacket(ctx, "udp4", at(69)); err != nil {
@@ -97,7 +91,7 @@ func (r *rackd) bootScript(uuid, mac string) (string, error) {
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
 	scripts := r.scripts()
 	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: l.files, Scripts: scripts, Log: r.cfg.Log})
+	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
 	mux.Handle("/images/", r.cache.Handler())
@@ -106,7 +100,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	g.Go(func() error {
 		return agentdoor.New(r.desk, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identities[strings.ToLower(r.cfg.Group)], slices.Collect(maps.Values(r.identities))...)
 	})
-	files := &tftp.Server{Files: l.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log, Scripts: scripts}
+	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log, Scripts: scripts}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
 	if l.proxy != nil {
 		g.Go(func() error { return l.dhcpServer.ServeBoot(ctx, l.proxy) })

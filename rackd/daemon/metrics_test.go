@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 	"sort"
 	"testing"
@@ -26,9 +28,16 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files := t.TempDir()
+	for _, name := range []string{"kernel", "ramdisk", "undionly.kpxe"} {
+		if err := os.WriteFile(filepath.Join(files, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r := &rackd{cfg: Config{Name: "r", Conn: nc, Keys: seal.NewKeyring("", key), DataDir: t.TempDir(), Log: slog.Default(),
-		Rack: &Rack{Address: netip.MustParseAddr("127.0.0.1")}}, registry: prometheus.NewRegistry()}
-	if err := r.build(t.Context()); err != nil {
+		Rack: &Rack{Address: netip.MustParseAddr("127.0.0.1"), BootPrograms: files, Kernel: filepath.Join(files, "kernel"), Ramdisk: filepath.Join(files, "ramdisk")}},
+		registry: prometheus.NewRegistry()}
+	if err := errors.Join(r.prepare(), r.build(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	defer r.closeSessions()
