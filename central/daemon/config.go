@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -121,6 +123,9 @@ type Info struct {
 	Roster        *roster.Roster
 }
 
+// maxReplicas is how many replicas JetStream keeps of a stream at most.
+const maxReplicas = 5
+
 func (c *Config) check() error {
 	switch {
 	case c.Database == "":
@@ -142,6 +147,22 @@ func (c *Config) check() error {
 	}
 	if err := c.Nodes.Check(); err != nil {
 		return err
+	}
+	if c.PublicEndpoint != "" {
+		if u, err := url.Parse(c.PublicEndpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			return fmt.Errorf("public endpoint %q: it is a URL, http(s)://HOST[:PORT][/PATH]", c.PublicEndpoint)
+		}
+	}
+	for _, step := range c.DisallowedSteps {
+		// One that no step is called by would forbid nothing.
+		if kind, name, ok := strings.Cut(step, "."); step != "" && (!ok || name == "" || !slices.Contains(node.InterfaceKinds, kind)) {
+			return fmt.Errorf("disallowed step %q: name it INTERFACE.STEP, such as vendor.send_raw; interfaces are %s", step, strings.Join(node.InterfaceKinds, ", "))
+		}
+	}
+	for _, s := range c.Sites {
+		if n := s.Settings.Replicas; n < 0 || n > maxReplicas {
+			return fmt.Errorf("%d replicas of each bucket and stream: NATS keeps 1 to %d", n, maxReplicas)
+		}
 	}
 	for _, origin := range c.CORSOrigins {
 		if err := new(http.CrossOriginProtection).AddTrustedOrigin(origin); err != nil {

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/central/daemon"
+	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -303,11 +304,17 @@ func TestConfigIsChecked(t *testing.T) {
 		"without authentication": func(c *daemon.Config) {
 			c.Listen = "0.0.0.0:0"
 		},
-		"TLS":            func(c *daemon.Config) { c.TLSCert = "x" },
-		`host "a.b:80"`:  func(c *daemon.Config) { c.Hosts = []string{"a.b:80"} },
-		`host ""`:        func(c *daemon.Config) { c.Hosts = []string{""} },
-		`pages "*"`:      func(c *daemon.Config) { c.CORSOrigins = []string{"*"} },
-		`pages "ui.lab"`: func(c *daemon.Config) { c.CORSOrigins = []string{"ui.lab"} },
+		"TLS":                     func(c *daemon.Config) { c.TLSCert = "x" },
+		`host "a.b:80"`:           func(c *daemon.Config) { c.Hosts = []string{"a.b:80"} },
+		`host ""`:                 func(c *daemon.Config) { c.Hosts = []string{""} },
+		`pages "*"`:               func(c *daemon.Config) { c.CORSOrigins = []string{"*"} },
+		`pages "ui.lab"`:          func(c *daemon.Config) { c.CORSOrigins = []string{"ui.lab"} },
+		`endpoint "api.lab:6385"`: func(c *daemon.Config) { c.PublicEndpoint = "api.lab:6385" },
+		`endpoint "https://"`:     func(c *daemon.Config) { c.PublicEndpoint = "https://" },
+		`step "send_raw"`:         func(c *daemon.Config) { c.DisallowedSteps = []string{"send_raw"} },
+		`step "vendors.send_raw"`: func(c *daemon.Config) { c.DisallowedSteps = []string{"vendors.send_raw"} },
+		"7 replicas":              func(c *daemon.Config) { c.Sites = []sites.Site{{Settings: bus.Settings{Replicas: 7}}} },
+		"-1 deploys":              func(c *daemon.Config) { c.Nodes.Limits.Deploys = -1 },
 	} {
 		cfg := good
 		spoil(&cfg)
