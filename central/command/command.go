@@ -42,7 +42,8 @@ Without --auth it serves everybody, and only on a loopback address:
 
 'ironyard dev' runs central, a bus and a rackd in one process, with nothing to prepare.
 
-Exit codes: 0 done, or ended by SIGTERM; 1 it failed, and standard error says why; 80 the command line is none.`
+Exit codes: 0 done, or ended by SIGTERM; 1 it failed, and standard error says why; 80 the command line
+cannot be read.`
 
 type flags struct {
 	Serve   serve         `cmd:"" help:"Run central until SIGTERM."`

@@ -38,7 +38,8 @@ image cache: stop it, and another rackd of the conductor group goes on with its 
 
 Machines are served on --interface at --address. Without --interface it runs nodes of fake-hardware only.
 
-Exit codes: 0 ended by SIGTERM; 1 it failed, and standard error says why; 80 the command line is none.`
+Exit codes: 0 ended by SIGTERM; 1 it failed, and standard error says why; 80 the command line cannot be
+read.`
 
 type flags struct {
 	Name    string   `help:"This rackd's name, unique in the fleet." default:"${hostname}" env:"RACKD_NAME"`
@@ -53,8 +54,8 @@ type flags struct {
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
 
 	Interface    string         `help:"Network interface of the machines." env:"RACKD_INTERFACE" group:"Machines"`
-	Address      netip.Addr     `help:"This rackd's address on it." env:"RACKD_ADDRESS" group:"Machines"`
-	Prefix       int            `help:"Length of the network's prefix." default:"24" env:"RACKD_PREFIX" group:"Machines"`
+	Address      netip.Addr     `help:"This rackd's address on it, IPv4." env:"RACKD_ADDRESS" group:"Machines"`
+	Prefix       int            `help:"Length of the network's prefix, in bits." default:"24" env:"RACKD_PREFIX" group:"Machines"`
 	DHCP         string         `help:"serve: give addresses; proxy: beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
 	DHCPRange    string         `help:"First and last address to give. Give the rackds of one network ranges of their own." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
 	Router       netip.Addr     `help:"Router told to machines." env:"RACKD_ROUTER" group:"Machines"`
@@ -71,14 +72,14 @@ type flags struct {
 	NoFetchFrom  []netip.Prefix `help:"Networks that the URLs of images, checksums and config drives may not lead to, such as the BMCs' and 169.254.0.0/16; not the rack's own, where other rackds have copies." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
 
 	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
-	HeartbeatTimeout time.Duration            `help:"Agents call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
+	HeartbeatTimeout time.Duration            `help:"Told to agents, in whole seconds: they call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
 	PowerSync        time.Duration            `help:"How often idle nodes' power is read; 0: never." default:"120s" env:"RACKD_POWER_SYNC" group:"Work"`
 	PowerRecovery    time.Duration            `help:"How often the BMC of a node is tried again that is in maintenance because its power could not be read." default:"300s" env:"RACKD_POWER_RECOVERY" group:"Work"`
 	PowerFailures    int                      `help:"How many failures in a row to read its power put a node into maintenance." default:"3" env:"RACKD_POWER_FAILURES" group:"Work"`
 	AutomatedClean   bool                     `help:"Clean nodes that do not say otherwise." default:"true" negatable:"" env:"RACKD_AUTOMATED_CLEAN" group:"Work"`
 	CleanPriority    map[string]int           `help:"Priority of a step in automated cleaning in place of its own, such as deploy.erase_devices=0, which leaves it out." env:"RACKD_CLEAN_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	VerifyPriority   map[string]int           `help:"Likewise of a step that runs when a node is verified." env:"RACKD_VERIFY_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
-	BMCTimeout       time.Duration            `help:"Bound of one request to a BMC." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
+	BMCTimeout       time.Duration            `help:"How long connecting to a BMC may take, and, apart from it, its answer; 0: 30s and 60s." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
 
 	LogJSON bool `help:"Log JSON." env:"RACKD_LOG_JSON" name:"log-json"`
 	Debug   bool `help:"Log more." env:"RACKD_DEBUG"`
@@ -129,6 +130,9 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return err
 	}
 	cfg.OpenOnly = m != nil
+	if err := f.bounds(); err != nil {
+		return err
+	}
 	for name, d := range f.Deadlines {
 		info, ok := provision.Describe(provision.State(name))
 		if !ok || info.Deadline == 0 || d <= 0 {
@@ -160,6 +164,24 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	return g.Wait()
 }
 
+// bounds refuses numbers and times that nothing could be done with.
+func (f flags) bounds() error {
+	for name, d := range map[string]time.Duration{"power-sync": f.PowerSync, "power-recovery": f.PowerRecovery, "bmc-timeout": f.BMCTimeout} {
+		if d < 0 {
+			return fmt.Errorf("--%s %s: it cannot be negative", name, d)
+		}
+	}
+	switch {
+	case f.HeartbeatTimeout < time.Second:
+		return fmt.Errorf("--heartbeat-timeout %s: it is a second at least", f.HeartbeatTimeout)
+	case f.PowerFailures < 1:
+		return fmt.Errorf("--power-failures %d: it is 1 at least", f.PowerFailures)
+	case f.CacheGiB <= 0:
+		return fmt.Errorf("--cache-gib %g: the image cache needs room", f.CacheGiB)
+	}
+	return nil
+}
+
 func (f flags) rack() (*daemon.Rack, error) {
 	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
 		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk,
@@ -167,13 +189,25 @@ func (f flags) rack() (*daemon.Rack, error) {
 	if !r.Address.Is4() {
 		return nil, fmt.Errorf("--interface %s needs --address, an IPv4 address of it", f.Interface)
 	}
+	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort} {
+		if port < 1 || port > 65535 {
+			return nil, fmt.Errorf("--%s %d: a port is 1 to 65535", name, port)
+		}
+	}
+	if f.Prefix < 1 || f.Prefix > 30 {
+		return nil, fmt.Errorf("--prefix %d: a network of machines has 1 to 30", f.Prefix)
+	}
 	if f.DHCP == "serve" {
 		from, to, ok := strings.Cut(f.DHCPRange, "-")
 		var err1, err2 error
 		r.RangeFrom, err1 = netip.ParseAddr(from)
 		r.RangeTo, err2 = netip.ParseAddr(to)
-		if !ok || err1 != nil || err2 != nil {
+		network := netip.PrefixFrom(f.Address, f.Prefix).Masked()
+		switch {
+		case !ok || err1 != nil || err2 != nil:
 			return nil, fmt.Errorf("--dhcp-range %q: want FROM-TO, two IPv4 addresses", f.DHCPRange)
+		case !network.Contains(r.RangeFrom) || !network.Contains(r.RangeTo) || r.RangeTo.Less(r.RangeFrom):
+			return nil, fmt.Errorf("--dhcp-range %s: want a first and a last address of %s, the network of --address %s and --prefix", f.DHCPRange, network, f.Address)
 		}
 	}
 	return r, nil

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -81,5 +83,42 @@ func TestBusThatIsNone(t *testing.T) {
 	}
 	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(text, "--bus") || !strings.Contains(text, "%25") || strings.Contains(text, "sek") {
 		t.Errorf("exit %d, logged:\n%s", cmd.ProcessState.ExitCode(), text)
+	}
+}
+
+// Numbers that nothing could be done with are refused before anything starts, by the name
+// of their flag; so are addresses that machines could not use.
+func TestBounds(t *testing.T) {
+	good := []string{"--interface", "lo", "--address", "10.1.0.2", "--dhcp-range", "10.1.0.100-10.1.0.200"}
+	for _, c := range [][]string{
+		{"", "--power-sync", "0", "--bmc-timeout", "0", "--prefix", "16", "--dhcp-range", "10.1.7.1-10.1.9.9"},
+		{"", "--dhcp", "proxy", "--dhcp-range", ""},
+		{"--power-sync", "--power-sync=-1s"},
+		{"--power-recovery", "--power-recovery=-1s"},
+		{"--bmc-timeout", "--bmc-timeout=-1s"},
+		{"--heartbeat-timeout", "--heartbeat-timeout", "10ms"},
+		{"--power-failures", "--power-failures", "0"},
+		{"--cache-gib", "--cache-gib", "0"},
+		{"--prefix", "--prefix", "99"},
+		{"--http-port", "--http-port", "99999"},
+		{"--agent-port", "--agent-port", "0"},
+		{"--address", "--address", "fd00::1"},
+		{"--dhcp-range", "--dhcp-range", "10.1.0.100"},
+		{"--dhcp-range", "--dhcp-range", "10.1.0.200-10.1.0.100"},
+		{"--dhcp-range", "--dhcp-range", "10.2.0.100-10.2.0.200"},
+		{"--dhcp-range", "--dhcp-range", "10.1.0.100-10.1.1.200"},
+	} {
+		var f flags
+		parser, err := kong.New(&f, kong.Vars{"hostname": "r", "version": ""})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse(append(good[:len(good):len(good)], c[1:]...)); err != nil {
+			t.Fatalf("%v: %v", c, err)
+		}
+		_, err = f.rack()
+		if err = errors.Join(f.bounds(), err); (err == nil) != (c[0] == "") || err != nil && !strings.Contains(err.Error(), c[0]) {
+			t.Errorf("%v: error %v", c[1:], err)
+		}
 	}
 }
