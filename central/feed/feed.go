@@ -236,8 +236,12 @@ func (f *Feed) read(ctx context.Context) error {
 			return err
 		}
 		if len(changes) > 0 {
-			last = changes[len(changes)-1].Seq
+			first := changes[0].Seq - changes[0].Numbers()
 			f.mu.Lock()
+			if first > last { // what came between is gone, as those who were to read it are to find
+				f.recent, f.base = nil, first
+			}
+			last = changes[len(changes)-1].Seq
 			f.recent = append(f.recent, changes...)
 			if drop := len(f.recent) - memory; drop > 0 {
 				f.base = f.recent[drop-1].Seq
