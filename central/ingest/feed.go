@@ -108,6 +108,11 @@ func (f *feed) take(ctx context.Context, batch []jetstream.Msg) error {
 		return cmp.Compare(about[a].Sequence.Stream, about[b].Sequence.Stream)
 	})
 	first, last := about[batch[0]], about[batch[len(batch)-1]]
+	if first.Sequence.Stream < f.next {
+		if err := f.whole(ctx); err != nil {
+			return err
+		}
+	}
 	f.backlog(behind(first, last, len(batch)))
 	var row []jetstream.Msg // those that follow each other from next on
 	for _, m := range batch {
@@ -138,6 +143,16 @@ func (f *feed) take(ctx context.Context, batch []jetstream.Msg) error {
 	pointAcknowledged.Hit(f.site)
 	f.backlog(behind(last, last, 0))
 	return nil
+}
+
+// whole fails when the stream ends before what was read of it. It has come back from an older copy
+// then: what it numbers anew is not what was delivered under these numbers before.
+func (f *feed) whole(ctx context.Context) error {
+	info, err := f.stored(ctx, f.next)
+	if err == nil && info.LastSeq+1 < f.next {
+		err = fmt.Errorf("the bus has come back from an older copy: its events end with number %d, and %d has been read", info.LastSeq, f.next-1)
+	}
+	return err
 }
 
 // advance applies events that follow each other from next on.
