@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -109,10 +110,11 @@ func (w *sqliteWriter) forget() error {
 	return errors.Join(errs...)
 }
 
-// drop gives up a connection that is in a state which nobody knows.
+// drop gives up a connection that is in a state which nobody knows. To close it alone would keep
+// it for whoever asks next.
 func (w *sqliteWriter) drop() {
 	w.forget()
-	w.conn.Close()
+	w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	w.conn = nil
 }
 
