@@ -41,7 +41,11 @@ func (g *Ingest) judge(ctx context.Context, tx *store.Tx, nodes map[string]*stor
 		}
 		if failure, ok := errors.AsType[*inspection.Failure](err); ok {
 			disappoint(nodes[id], e, failure, fx)
-		} else if err = saveSubject(ctx, tx, s); err != nil {
+			err = nil
+		} else if err == nil {
+			err = saveSubject(ctx, tx, s)
+		}
+		if err != nil {
 			return nil, err
 		}
 		plugin, err := json.Marshal(s.Plugin)
