@@ -56,7 +56,7 @@ func (d *Dispatcher) Adjust(ctx context.Context, a Adjustment) error {
 			return err
 		}
 		return d.write(ctx, tx, &acceptance{node: n, verb: a.What, work: w, history: store.HistoryEntry{EventType: "management",
-			Event: a.What + " accepted", Conductor: w.Owner, User: a.User}})
+			Event: a.What + " accepted", Conductor: w.Owner, User: a.User, Project: a.Project}})
 	})
 	if taken, ok := errors.AsType[*store.DuplicateError](err); ok && taken.Field == "work" {
 		return locked

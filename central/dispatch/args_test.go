@@ -25,12 +25,15 @@ func TestLargeArguments(t *testing.T) {
 	} {
 		b := newBench(t)
 		b.put(c.from, provision.NoState, nil)
-		before := b.node()
+		before, statements := b.node(), b.Store.Statements()
 		err := b.verb(c.verb, func(p *Provision) {
 			p.Steps = []work.Step{{Interface: "bios", Step: "apply_configuration", Priority: 50, Args: map[string]any{"settings": strings.Repeat("x", c.size)}}}
 		})
 		if status(err) != c.want || (err == nil) != (c.want == 0) {
 			t.Errorf("%s with %d bytes: %v, want status %d", c.verb, c.size, err, c.want)
+		}
+		if n := b.Store.Statements() - statements; c.want != 0 && n > 1 {
+			t.Errorf("%s with %d bytes: %d statements, want the read of the node alone: what was written has to be undone for all that share the commit", c.verb, c.size, n)
 		}
 		if n := b.node(); c.want != 0 && (n.ProvisionState != c.from || n.WorkID != "" || n.Revision != before.Revision) {
 			t.Errorf("%s with %d bytes: the node is %q, has work %q and revision %d, was %d", c.verb, c.size, n.ProvisionState, n.WorkID, n.Revision, before.Revision)

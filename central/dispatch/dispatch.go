@@ -188,7 +188,13 @@ type acceptance struct {
 // write writes a. The node comes first: when it is no longer as it was read,
 // nothing has been written and the error is store.ErrConflict.
 func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) error {
-	n := a.node
+	n, w := a.node, a.work
+	if w != nil { // refused before anything is written, a request undoes none that share its commit
+		w.Args.Supersedes = n.WorkID
+		if err := checkArgs(w); err != nil {
+			return err
+		}
+	}
 	if err := tx.UpdateNode(ctx, n); err != nil {
 		return err
 	}
@@ -202,13 +208,9 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 			return err
 		}
 	}
-	w, h, dirty := a.work, &a.history, Dirty(n)
+	h, dirty := &a.history, Dirty(n)
 	if w != nil {
-		w.Args.Supersedes = n.WorkID
 		h.Work, dirty.Object = w.ID, w.ID
-		if err := checkArgs(w); err != nil {
-			return err
-		}
 		if err := tx.InsertWork(ctx, w); err != nil {
 			return err
 		}
