@@ -37,8 +37,8 @@ type BootFile struct {
 	ID  string // in the rack's cache; empty: not there
 }
 
-// BootByMAC and BootByUUID answer for netboot, from memory unless they find nothing to boot
-// there; ok is false for a machine that is not of this group.
+// BootByMAC and BootByUUID answer for netboot, from memory; ok is false for a machine that is
+// not of this group.
 func (c *Conductor) BootByMAC(mac string) (BootOrder, bool) {
 	return c.bootOrder(c.cfg.Documents.NodeByMAC(strings.ToLower(mac)))
 }
@@ -48,28 +48,33 @@ func (c *Conductor) BootByUUID(id string) (BootOrder, bool) {
 	return c.bootOrder(c.cfg.Documents.Node(id))
 }
 
-// lookWithin bounds how long a machine waits for the bus.
-const lookWithin = 2 * time.Second
-
 func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 	if n == nil {
 		return BootOrder{}, false
 	}
-	o := c.orderFor(n)
+	return c.orderFor(n), true
+}
+
+// lookWithin bounds how long a machine waits for the bus.
+const lookWithin = 2 * time.Second
+
+// Asked is the order for a machine that asks what to do and will do it. The bus is asked before one is
+// told that there is nothing for it: somebody has started it, and the work that did so may not
+// have come here yet.
+func (c *Conductor) Asked(o BootOrder) BootOrder {
 	if o.Ramdisk || o.Local || o.Later || c.cfg.Members.Check() != nil {
-		return o, true
+		return o
 	}
-	// Somebody has started it, and the work that did so may not have come here yet.
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()
-	switch err := c.cfg.Documents.RefreshWork(ctx, n.Group, n.UUID); {
+	switch err := c.cfg.Documents.RefreshWork(ctx, o.Node.Group, o.Node.UUID); {
 	case err == nil:
-		o = c.orderFor(n)
+		o = c.orderFor(o.Node)
 	case !errors.Is(err, view.ErrNoWork):
-		c.log.Warn("machine asked to ask again, for the bus does not say whether it has work", "node", n.UUID, "error", err)
-		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", n.Label())
+		c.log.Warn("machine asked to ask again, for the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
+		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", o.Node.Label())
 	}
-	return o, true
+	return o
 }
 
 // orderFor is what this rackd knows of a node.

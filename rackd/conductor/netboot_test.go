@@ -68,7 +68,8 @@ func TestMachineAsksAgainWhileItsNodeHasWork(t *testing.T) {
 	})
 }
 
-// A machine is quicker than the news that there is work at all: the bus itself is asked.
+// A machine is quicker than the news that there is work at all: the bus itself is asked when it wants
+// to know what to do, and not for what DHCP tells it, on which all machines wait.
 func TestBusIsAskedBeforeAMachineIsRefused(t *testing.T) {
 	const mac = "52:54:00:00:00:01"
 	begun := work.Document{ID: "w", Node: nodeA, Generation: 1, Owner: "b", Epoch: 1, Seq: 2, Verb: work.Deploy, State: provision.Deploying,
@@ -92,7 +93,11 @@ func TestBusIsAskedBeforeAMachineIsRefused(t *testing.T) {
 				s.mu.Lock()
 				c.change(s, m)
 				s.mu.Unlock()
-				if o, ok := conductor.BootByMAC(mac); !ok || !c.want(o) {
+				known, ok := conductor.BootByMAC(mac)
+				if s.Work(nodeA) != nil {
+					t.Error("the bus was asked although nobody asks what to do")
+				}
+				if o := conductor.Asked(known); !ok || !c.want(o) {
 					t.Errorf("%+v", o)
 				}
 			})

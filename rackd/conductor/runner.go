@@ -444,7 +444,7 @@ func (r *runner) configDrive(ctx context.Context) (string, error) {
 	}
 	sealed, err := r.c.cfg.Documents.ConfigDrive(ctx, r.doc.Args.ConfigDrive)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again: the bus may be away
 	}
 	key := r.c.cfg.Keys.Of(r.node.Group)
 	if key == nil {

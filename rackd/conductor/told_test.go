@@ -146,3 +146,27 @@ func TestPowerRequestOutlastsTheBusBeingAway(t *testing.T) {
 		}
 	})
 }
+
+// So a config drive that the bus does not give at once is asked for again.
+func TestConfigDriveOutlastsTheBusBeingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, got := newShelf(), ""
+		oneNode(s)
+		s.noDrives = 2
+		m := &machine{deploy: []driver.Step{{Interface: "deploy", Name: "write", Priority: 50, Kind: driver.Repeatable, Retries: 2, Pause: time.Second,
+			Run: func(ctx context.Context, t *driver.Task) (_ driver.Outcome, err error) {
+				got, err = t.ConfigDrive(ctx)
+				return driver.Done(), err
+			}}}}
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
+			c.BuildDrive = func(_ context.Context, input, _, _ string) (string, error) { return "built of " + input, nil }
+		})
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{ConfigDrive: "drive"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || got != "built of drive" {
+			t.Errorf("the drive is %q, and the deploy ended as %+v", got, d.Result)
+		}
+	})
+}

@@ -24,6 +24,8 @@ type directory struct {
 	// cached returns where the machines find a file of the rack's cache; empty when it
 	// is not there.
 	cached func(id string) string
+	// asked: machines that ask will do what they are told, see conductor.Asked. Else all is from memory.
+	asked bool
 }
 
 func (d directory) ByMAC(mac string) (netboot.Machine, bool) { return d.machine(d.c.BootByMAC(mac)) }
@@ -34,6 +36,9 @@ func (d directory) ByUUID(uuid string) (netboot.Machine, bool) {
 func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, bool) {
 	if !ok {
 		return netboot.Machine{}, false
+	}
+	if d.asked {
+		o = d.c.Asked(o)
 	}
 	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Reason: o.Reason,
 		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP, KernelParams: o.KernelParams,
@@ -139,6 +144,10 @@ func agentStatus(err error) int {
 // drives builds config drives, with what client fetches.
 func drives(client *http.Client) func(ctx context.Context, input, uuid, name string) (string, error) {
 	return func(ctx context.Context, input, uuid, name string) (string, error) {
-		return configdrive.Build(ctx, client, input, configdrive.Defaults{UUID: uuid, Name: name})
+		drive, err := configdrive.Build(ctx, client, input, configdrive.Defaults{UUID: uuid, Name: name})
+		if errors.Is(err, configdrive.ErrUnavailable) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
+		}
+		return drive, err
 	}
 }

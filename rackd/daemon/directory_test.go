@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -29,5 +32,16 @@ func TestOwnKernelComesFromTheCacheWhereItIsThere(t *testing.T) {
 		if !ok || m.Order != netboot.Ramdisk || [2]string{m.Kernel, m.Initramfs} != c.want || len(m.KernelParams) != 1 {
 			t.Errorf("%s: kernel %q, ramdisk %q, want %q", name, m.Kernel, m.Initramfs, c.want)
 		}
+	}
+}
+
+// A server of config drives that is away for a moment is asked again by the step; one that refuses is not.
+func TestConfigDriveOfAServerThatIsAway(t *testing.T) {
+	for status, again := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		if _, err := drives(s.Client())(t.Context(), s.URL+"/drive", "", ""); err == nil || errors.Is(err, driver.ErrUnreachable) != again {
+			t.Errorf("answered %d: %v", status, err)
+		}
+		s.Close()
 	}
 }

@@ -56,7 +56,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	}
 	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask,
 		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
-		Directory: directory{r.conductor, r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
+		Directory: directory{c: r.conductor, cached: r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
 		return l, err
 	}
 	if dhcp.Mode(k.DHCP) != dhcp.Off {
@@ -74,7 +74,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 
 // scripts writes the boot scripts of machines.
 func (r *rackd) scripts() *bootscript.Scripts {
-	return &bootscript.Scripts{Directory: directory{r.conductor, r.stock.cached}, Journal: r.desk, Metrics: r.netboot,
+	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached, asked: true}, Journal: r.desk, Metrics: r.netboot,
 		Ramdisk: r.ramdisk, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
 }
 

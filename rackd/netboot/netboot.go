@@ -18,8 +18,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// Directory says who a machine is and what it is to do. It answers from memory and
-// is safe for concurrent use.
+// Directory says who a machine is and what it is to do. That of DHCP answers from memory; that of scripts may
+// take some seconds. Safe for concurrent use.
 type Directory interface {
 	// ByMAC takes a lower-case address with colons; ok is false for a stranger.
 	ByMAC(mac string) (m Machine, ok bool)
