@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/ironyard/ironyard/protocol/bus"
 )
 
 // feed hands the events of a site on in the order of its stream.
@@ -235,15 +233,21 @@ func (f *feed) stored(ctx context.Context, end uint64) (jetstream.StreamState, e
 
 const settled = 2 * time.Second
 
-// holds reports whether the stream has an event from next to last.
+// holds reports whether the stream has an event from next to last. It does not ask for that event,
+// which central may not.
 func (f *feed) holds(ctx context.Context, last uint64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	m, err := f.stream.GetMsg(ctx, f.next, jetstream.WithGetMsgSubject(bus.AllEvents))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
+	info, err := f.stream.Info(ctx, jetstream.WithDeletedDetails(true))
+	if err != nil {
+		return false, err
 	}
-	return err == nil && m.Sequence <= last, err
+	for seq := max(f.next, info.State.FirstSeq); seq <= min(last, info.State.LastSeq); seq++ {
+		if !slices.Contains(info.State.Deleted, seq) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // read returns events from next on, up to last, a batch of them at most, without a gap. That
