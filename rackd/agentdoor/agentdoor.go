@@ -34,8 +34,8 @@ type Agents interface {
 // Limits of what agents may send.
 const (
 	maxHeartbeat = 256 << 10
-	maxLog       = 256 << 10
-	maxLine      = 4 << 10
+	maxLog       = 512 << 10 // an agent sends half of that, and a line on those that it has lost
+	maxLine      = 4 << 10   // is logged of a line
 	maxAddresses = 128
 )
 
@@ -147,9 +147,11 @@ func (d *Door) logLines(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in := bufio.NewScanner(http.MaxBytesReader(w, r.Body, maxLog))
-	in.Buffer(make([]byte, maxLine), maxLine)
+	in.Buffer(make([]byte, maxLine), maxLog+1)
 	for in.Scan() {
-		d.log.Info("agent", "node", id, "line", strings.ToValidUTF8(in.Text(), "?"))
+		// Cut, not refused: the agent would send it again, with all before it, and nothing after.
+		line := in.Bytes()[:min(len(in.Bytes()), maxLine)]
+		d.log.Info("agent", "node", id, "line", strings.ToValidUTF8(string(line), "?"))
 	}
 	if err := in.Err(); err != nil {
 		fault(w, http.StatusRequestEntityTooLarge, err.Error())

@@ -82,7 +82,10 @@ func TestDoor(t *testing.T) {
 		{"POST", "/v1/heartbeat/" + nodeID, `{"x":"` + strings.Repeat("x", maxHeartbeat) + `"}`, "", 400},
 		{"POST", "/v1/ironyard/log/" + nodeID, "hello\n", "t", 202},
 		{"POST", "/v1/ironyard/log/" + nodeID, "hello\n", "", 401},
-		{"POST", "/v1/ironyard/log/" + nodeID, strings.Repeat("x", maxLine+1), "t", 413},
+		{"POST", "/v1/ironyard/log/" + nodeID, strings.Repeat("x", maxLog+1), "t", 413},
+		// A stack, say; and all that an agent keeps while no rackd answers.
+		{"POST", "/v1/ironyard/log/" + nodeID, strings.Repeat("y", 2*maxLine) + "\nbehind it\n", "t", 202},
+		{"POST", "/v1/ironyard/log/" + nodeID, "(3 earlier lines are lost)\n" + strings.Repeat("a line\n", 256<<10/7), "t", 202},
 	} {
 		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
 		r.Header.Set(TokenHeader, c.token)
@@ -101,8 +104,10 @@ func TestDoor(t *testing.T) {
 	if len(o.beats) != 1 {
 		t.Errorf("%d heartbeats came through, want 1", len(o.beats))
 	}
-	if !strings.Contains(logs.String(), `line=hello`) {
-		t.Error("the agent's line is not in the log")
+	for _, want := range []string{`line=hello`, "line=" + strings.Repeat("y", maxLine) + "\n", `line="behind it"`} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("the agent's line is not in the log: %.20s", want)
+		}
 	}
 }
 
