@@ -54,7 +54,10 @@ func (f Firmware) NamedSteps(*node.Document) []driver.Step {
 }
 
 // update is one wanted update.
-type update struct{ Component, URL string }
+type update struct {
+	Component, URL string
+	shown          string // of the URL: who is allowed to read a file may stand in it
+}
 
 func updates(n *node.Document, arg any) (list []update, err error) {
 	items, _ := arg.([]any)
@@ -70,6 +73,7 @@ func updates(n *node.Document, arg any) (list []update, err error) {
 		if u.Component != "bios" && u.Component != "bmc" {
 			return nil, invalid(n, "firmware update %d: there is no component %q, give bios or bmc", i+1, u.Component)
 		}
+		u.shown = parsed.Host + parsed.Path
 		list = append(list, u)
 	}
 	if len(list) == 0 {
@@ -106,7 +110,7 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 			if h.Job, err = f.begin(ctx, t, doing, u); err != nil {
 				return driver.Outcome{}, err
 			}
-			t.Record.Phase("firmware", "the BMC fetches "+u.URL)
+			t.Record.Phase("firmware", "the BMC fetches "+u.shown)
 			if h.Job != "" {
 				return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
 			}

@@ -171,13 +171,16 @@ func TestFirmwareUpdate(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].Name != "bios" || list[0].Current != "1.0" || list[1].Name != "bmc" || list[1].Current != "9" {
 		t.Fatalf("components %+v, %v", list, err)
 	}
-	args := map[string]any{"settings": []any{map[string]any{"component": "bios", "url": "http://files/bios-2.bin"}, map[string]any{"component": "bmc", "url": "http://files/bmc.bin"}}}
+	args := map[string]any{"settings": []any{map[string]any{"component": "bios", "url": "http://u:secret@files/bios-2.bin?s=secret"}, map[string]any{"component": "bmc", "url": "http://files/bmc.bin"}}}
 	step := stepNamed(t, f.NamedSteps(r.Node), "update")
 	if err := runStep(t, r, step, args); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"update http://files/bios-2.bin", "update http://files/bmc.bin"}; !slices.Equal(k.writes, want) {
+	if want := []string{"update http://u:secret@files/bios-2.bin?s=secret", "update http://files/bmc.bin"}; !slices.Equal(k.writes, want) {
 		t.Errorf("the BMC was told %q, want %q", k.writes, want)
+	}
+	if told := strings.Join(r.Phases, "\n"); strings.Contains(told, "secret") || !strings.Contains(told, "files/bios-2.bin") {
+		t.Errorf("the node's history says %q", told)
 	}
 	if o := r.Observed.Firmware; len(o) != 2 || o[0].Current != "2.0" || o[0].Flashed != "2.0" {
 		t.Errorf("observed %+v", o)
