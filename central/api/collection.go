@@ -349,7 +349,9 @@ func (c *collection[T]) create(r *Request) (Reply, error) {
 	if id := c.id(made); *id == "" {
 		*id = store.NewID()
 	}
+	asked := *made
 	err = c.store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		*made = asked // each attempt anew
 		if c.check != nil {
 			if err := c.check(ctx, r, tx, nil, made); err != nil {
 				return err

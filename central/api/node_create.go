@@ -66,7 +66,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, nil); err != nil {
 		return Reply{}, err
 	}
+	asked := *n
 	err = s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
+		*n = asked // each attempt anew
 		if err := s.checkPlace(ctx, r, tx, nil, n); err != nil {
 			return err
 		}
