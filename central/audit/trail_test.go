@@ -95,6 +95,26 @@ func TestDatabaseFailsAndFlood(t *testing.T) {
 	}
 }
 
+// A line of which nobody has heard whether it was written, because the database was silent for
+// too long, is written once, and keeps no other from being written.
+func TestWrittenUnheardOf(t *testing.T) {
+	trail, db, _ := newTrail(t)
+	unheard := cause("req-1")
+	if err := db.AppendAudit(t.Context(), unheard.Audit); err != nil {
+		t.Fatal(err)
+	}
+	trail.Ended(t.Context(), unheard, 404, "")
+	trail.Ended(t.Context(), cause("req-2"), 404, "")
+	for range 2 {
+		if err := trail.Flush(t.Context()); err != nil {
+			t.Fatalf("the flush: %v", err)
+		}
+	}
+	if got := lines(t, db); got != "req-1 200 accepted, req-2 404 refused" {
+		t.Errorf("lines: %s", got)
+	}
+}
+
 // Run writes what waits before it ends.
 func TestRunEndsWithNothingWaiting(t *testing.T) {
 	trail, db, _ := newTrail(t)

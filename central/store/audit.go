@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -148,18 +149,58 @@ func (s *Store) Audit(ctx context.Context, q AuditQuery) ([]*Audit, error) {
 	return list, err
 }
 
-// AppendAudit writes lines of the audit, all or none.
+// AppendAudit writes lines of the audit. After an error some may be there all the same, and
+// all may be given again: which are there by then is looked up.
 func (s *Store) AppendAudit(ctx context.Context, lines ...*Audit) error {
 	ctx = WithCause(ctx, nil) // these lines, and none besides
-	for len(lines) > 0 {
-		part := lines[:min(len(lines), maxRows)]
-		lines = lines[len(part):]
-		err := s.Update(ctx, func(ctx context.Context, tx *Tx) error { return tx.insertAudit(ctx, part...) })
+	for part := range slices.Chunk(lines, maxRows) {
+		left, err := s.unwritten(ctx, part)
+		if err == nil && len(left) > 0 {
+			err = s.Update(ctx, func(ctx context.Context, tx *Tx) error { return tx.insertAudit(ctx, left...) })
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func auditAmong(ids []string) (string, []any) {
+	list, args := inList(1, ids)
+	return "SELECT uuid FROM audit WHERE uuid IN (" + list + ")", args
+}
+
+func init() {
+	builders = append(builders, func() []string {
+		stmt, _ := auditAmong([]string{"u"})
+		return []string{stmt}
+	})
+}
+
+// unwritten are those of lines that are not in the database. One that no attempt has given a UUID cannot be.
+func (s *Store) unwritten(ctx context.Context, lines []*Audit) ([]*Audit, error) {
+	var tried []string
+	for _, a := range lines {
+		if a.UUID != "" {
+			tried = append(tried, a.UUID)
+		}
+	}
+	if tried == nil {
+		return lines, nil
+	}
+	stmt, args := auditAmong(tried)
+	written := map[string]bool{}
+	r, err := s.engine.query(ctx, stmt, args...)
+	err = scanAll(r, err, func(r rows) error {
+		var id string
+		err := r.Scan(&id)
+		written[id] = true
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look which of %d lines of the audit are there: %w", len(tried), err)
+	}
+	return slices.DeleteFunc(slices.Clone(lines), func(a *Audit) bool { return written[a.UUID] }), nil
 }
 
 // CorrectAudit replaces status, result and error of a line whose transaction was

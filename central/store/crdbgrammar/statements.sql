@@ -1328,6 +1328,8 @@ SELECT told, claimed, turn FROM publication WHERE name = 'changes';
 
 SELECT uuid FROM audit WHERE uuid = $1;
 
+SELECT uuid FROM audit WHERE uuid IN ($1);
+
 SELECT uuid FROM node_history WHERE uuid = $1;
 
 SELECT uuid FROM nodes WHERE uuid = $1;
