@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 const (
 	// heartbeat is after how long without news a stream says that it lives.
 	heartbeat = 15 * time.Second
-	// writeWithin is how long a reader may take for what is written to it.
+	// writeWithin is how long a reader may take for a piece of what is written to it.
 	writeWithin = 10 * time.Second
 	// streamFor is after how long a stream ends: its client comes back with the number it
 	// has come to, and what it may see is decided anew.
@@ -87,13 +88,22 @@ func (o *stream) alive(id int64) {
 	o.buf = append(o.buf[:len(o.buf)-3], "}\n"...) // no member follows the comma
 }
 
-// send sends what was added; a reader that is too slow for it is cut.
-func (o *stream) send() error {
-	if err := o.within(time.Now().Add(writeWithin)); err != nil {
-		return err
+// send sends what was added, piece by piece; a reader that is too slow for one is cut.
+func (o *stream) send() (err error) {
+	if len(o.buf) == 0 {
+		return nil
 	}
-	_, err := o.w.Write(o.buf)
-	o.buf = o.buf[:0]
+	for piece := range slices.Chunk(o.buf, pieceSize) {
+		if err = o.within(time.Now().Add(writeWithin)); err == nil {
+			_, err = o.w.Write(piece)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if o.buf = o.buf[:0]; cap(o.buf) > pieceSize {
+		o.buf = nil // a stream may be quiet for an hour with what it began with
+	}
 	if err == nil {
 		err = o.flush.Flush()
 	}

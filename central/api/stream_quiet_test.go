@@ -7,9 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ironyard/ironyard/central/feed"
 )
 
 // A stream that has nothing to say for longer than a write may take lives on, by both
@@ -86,3 +91,68 @@ func (l *pipes) Accept() (net.Conn, error) {
 
 func (l *pipes) Close() error   { close(l.conns); return nil }
 func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
+
+// A reader that takes a little at a time is not cut while it does, however much there is to
+// read; and what was sent once is not kept for as long as the stream goes on.
+func TestSlowReadersAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &slow{ResponseRecorder: httptest.NewRecorder()}
+		out := &stream{w: w, flush: http.NewResponseController(w)}
+		for out.buf = []byte{}; len(out.buf) < 40*pieceSize; {
+			out.alive(1)
+		}
+		sent := len(out.buf)
+		if err := out.send(); err != nil || w.Body.Len() != sent {
+			t.Errorf("of %d bytes %d were sent: %v", sent, w.Body.Len(), err)
+		}
+		if cap(out.buf) > pieceSize {
+			t.Errorf("the stream keeps a buffer of %d bytes", cap(out.buf))
+		}
+	})
+}
+
+// slow takes a piece a second, until the deadline.
+type slow struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (s *slow) SetWriteDeadline(t time.Time) error { s.deadline = t; return nil }
+
+func (s *slow) Write(b []byte) (int, error) {
+	time.Sleep(time.Duration(len(b)) * time.Second / pieceSize) // of the bubble's clock
+	if !s.deadline.IsZero() && time.Now().After(s.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return s.ResponseRecorder.Write(b)
+}
+
+// Who watches what is quiet hears that the stream lives, and how far it has come, also while
+// others change all the time.
+func TestWatchIsAliveBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.server.Feed = feed.New(feed.Config{Store: b.store, Log: b.server.Log})
+		b.addNode()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.server.Feed.Run(ctx) }()
+		req := httptest.NewRequestWithContext(ctx, "GET", "/v1/nodes/n1?watch=true&fields=name", nil)
+		req.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
+		w := httptest.NewRecorder()
+		watched := make(chan struct{})
+		go func() { defer close(watched); b.server.ServeHTTP(w, req) }()
+		for range 60 {
+			time.Sleep(time.Second) // of the bubble's clock
+			b.want(201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware"}`)
+		}
+		cancel()
+		<-watched
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(w.Body.String(), `"type":"bookmark"`); got < 3 || got > 4 {
+			t.Errorf("%d signs of life in a minute:\n%s", got, w.Body)
+		}
+	})
+}

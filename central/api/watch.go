@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -65,7 +66,7 @@ func (s *Server) watchNodes(r *Request, sel fields.Selection) (Reply, error) {
 	return s.watch(r, sel, q)
 }
 
-// watchNode answers with a stream of one node, which ends with it.
+// watchNode answers with a stream of one node.
 func (s *Server) watchNode(r *Request, sel fields.Selection) (Reply, error) {
 	if err := r.Query.Allow("fields", "last_event_id"); err != nil {
 		return Reply{}, err
@@ -99,8 +100,8 @@ func (w *watch) run(ctx context.Context, out *stream) error {
 	if err := w.begin(ctx, out); err != nil {
 		return err
 	}
-	for {
-		soon, cancel := context.WithTimeout(ctx, heartbeat)
+	for sent := time.Now(); ; {
+		soon, cancel := context.WithDeadline(ctx, sent.Add(heartbeat))
 		before := w.from.Seq()
 		changes, err := w.from.Next(soon)
 		cancel()
@@ -113,10 +114,17 @@ func (w *watch) run(ctx context.Context, out *stream) error {
 			if err := w.changed(ctx, out, before, changes); err != nil {
 				return err
 			}
+			if len(out.buf) == 0 && time.Since(sent) >= heartbeat { // much happens, and nothing that is watched
+				out.alive(w.from.Seq())
+			}
+		}
+		if len(out.buf) == 0 {
+			continue
 		}
 		if err := out.send(); err != nil {
 			return err
 		}
+		sent = time.Now()
 	}
 }
 
