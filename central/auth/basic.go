@@ -56,13 +56,21 @@ func (b *Basic) Authenticate(r *http.Request) (*Caller, error) {
 		return nil, &Denied{Status: http.StatusBadRequest, Message: "Could not decode Authorization header", Reason: "the Authorization header is not what HTTP basic has"}
 	}
 	hash := b.users()[name]
-	if len(password) > 72 || !b.fits(r, name, hash, password) { // bcrypt takes no more
+	fits := false
+	if len(password) <= 72 { // bcrypt takes no more
+		fits, err = b.fits(r, name, hash, password)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !fits:
 		return nil, &Denied{Message: "Incorrect username or password", Reason: "wrong password, or no such user"}
 	}
 	return b.caller(name), nil
 }
 
-func (b *Basic) fits(r *http.Request, name string, hash []byte, password string) bool {
+// fits reports whether a password is the user's; an error: nobody had the time to look.
+func (b *Basic) fits(r *http.Request, name string, hash []byte, password string) (bool, error) {
 	mac := hmac.New(sha256.New, b.key)
 	for _, part := range []string{name, string(hash), password} {
 		mac.Write([]byte(part))
@@ -73,20 +81,21 @@ func (b *Basic) fits(r *http.Request, name string, hash []byte, password string)
 	known := b.known[id]
 	b.mu.Unlock()
 	if known {
-		return true
+		return true, nil
 	}
 	select {
 	case b.checks <- struct{}{}:
 		defer func() { <-b.checks }()
 	case <-r.Context().Done():
-		return false
+		return false, &Denied{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Message: "Too many passwords wait to be checked. Please retry.",
+			Reason: "the password was not checked in time, for many others wait to be: somebody may be guessing"}
 	}
 	compared := hash
 	if hash == nil {
 		compared = decoy
 	}
 	if bcrypt.CompareHashAndPassword(compared, []byte(password)) != nil || hash == nil {
-		return false
+		return false, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +103,7 @@ func (b *Basic) fits(r *http.Request, name string, hash []byte, password string)
 		clear(b.known)
 	}
 	b.known[id] = true
-	return true
+	return true, nil
 }
 
 // caller returns the one caller of a name.

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -66,6 +67,27 @@ func TestBasic(t *testing.T) {
 	}
 }
 
+// Who waits for others' passwords to be checked for longer than a request may take is not told
+// that the password is wrong, which may be right.
+func TestBasicWithoutTime(t *testing.T) {
+	users := Users{"ann": []byte(hashed(t, "one"))}
+	b := NewBasic(func() Users { return users })
+	for range cap(b.checks) {
+		b.checks <- struct{}{} // somebody else's
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Authenticate(basic("ann", "one").WithContext(ctx)); status(err) != 503 {
+		t.Errorf("without time: %v", err)
+	}
+	for range cap(b.checks) {
+		<-b.checks
+	}
+	if _, err := b.Authenticate(basic("ann", "one")); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
 func TestBasicHeader(t *testing.T) {
 	b := NewBasic(func() Users { return nil })
 	for header, want := range map[string]int{"Basic ?": 400, "Basic YWJj": 400, "basic": 400} {
@@ -95,6 +117,7 @@ func TestUsersFile(t *testing.T) {
 		"ann:" + hash + "\nbob:{SHA}x=": `line 2: the password of "bob" is not hashed with bcrypt`,
 		"ann:" + hash + "\nann:" + hash: `line 2: "ann" is there twice`,
 		":" + hash:                      "line 1: it is not",
+		"J\xf6rg:" + hash:               "line 1: the name is not written in UTF-8",
 	} {
 		if _, err := ParseUsers([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "{SHA}") {
 			t.Errorf("%q: %v", text, err)

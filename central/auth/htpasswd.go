@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/bcrypt"
 )
@@ -23,6 +24,9 @@ func ParseUsers(text []byte) (Users, error) {
 		name, hash, found := strings.Cut(entry, ":")
 		if !found || name == "" {
 			return nil, fmt.Errorf("line %d: it is not NAME:HASH", i+1)
+		}
+		if !utf8.ValidString(name) || strings.ContainsRune(name, 0) { // which could not be recorded
+			return nil, fmt.Errorf("line %d: the name is not written in UTF-8", i+1)
 		}
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
 			return nil, fmt.Errorf("line %d: the password of %q is not hashed with bcrypt (htpasswd -B does so)", i+1, name)
