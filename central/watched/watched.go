@@ -24,8 +24,9 @@ type Files[T any] struct {
 	parse func(texts [][]byte) (T, error)
 	value atomic.Pointer[T]
 
-	mu   sync.Mutex
-	last [][]byte // what was parsed last, well or not
+	mu     sync.Mutex
+	last   [][]byte // what was parsed last, well or not
+	unread string   // why they could not be read the last time
 }
 
 // Open reads and parses files for the first time.
@@ -43,16 +44,22 @@ func (f *Files[T]) Get() T { return *f.value.Load() }
 // Name is for logs: the files' paths.
 func (f *Files[T]) Name() string { return strings.Join(f.paths, ", ") }
 
-// Refresh reads the files again. It reports whether what they say has changed.
+// Refresh reads the files again. It reports whether what they say has changed. What is wrong
+// with them it says once.
 func (f *Files[T]) Refresh() (changed bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	texts := make([][]byte, len(f.paths))
 	for i, path := range f.paths {
 		if texts[i], err = os.ReadFile(path); err != nil {
+			if err.Error() == f.unread {
+				return false, nil
+			}
+			f.unread = err.Error()
 			return false, err
 		}
 	}
+	f.unread = ""
 	if f.last != nil && equal(f.last, texts) {
 		return false, nil
 	}

@@ -54,6 +54,19 @@ func TestWhatIsBadLeavesWhatWasGood(t *testing.T) {
 	if _, err := f.Refresh(); !errors.Is(err, os.ErrNotExist) || f.Get() != "three" {
 		t.Fatalf("without the file: %v, says %q", err, f.Get())
 	}
+	if changed, err := f.Refresh(); changed || err != nil {
+		t.Fatalf("still without the file, which was said: changed %t, %v", changed, err)
+	}
+	write(t, path, "three")
+	if changed, err := f.Refresh(); changed || err != nil {
+		t.Fatalf("the file is there again: changed %t, %v", changed, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Refresh(); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("once more without the file: %v", err)
+	}
 }
 
 func TestOpenFailsOnABadFile(t *testing.T) {
