@@ -115,7 +115,8 @@ func names(cfg *Config) []string {
 	return list
 }
 
-// add opens a listener and returns its base URL.
+// add opens a listener and returns its base URL. Each server gets a configuration of its own,
+// which it changes when it begins to serve.
 func (f *front) add(address string, h http.Handler, config *tls.Config, log *slog.Logger) (string, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -126,7 +127,7 @@ func (f *front) add(address string, h http.Handler, config *tls.Config, log *slo
 		l, scheme = tls.NewListener(l, config), "https"
 	}
 	f.listeners = append(f.listeners, l)
-	f.servers = append(f.servers, &http.Server{Handler: h, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
+	f.servers = append(f.servers, &http.Server{Handler: h, TLSConfig: config.Clone(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
 		WriteTimeout: answerWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)})
 	return scheme + "://" + l.Addr().String(), nil
 }
