@@ -33,7 +33,9 @@ func (o *observer) routes(m *http.ServeMux) {
 // answer writes one line for each thing that central needs. Health asks whether a
 // restart would help: the process answers, that is all. Readiness asks whether
 // requests should come here: the database must work. A bus or a site that is away
-// is told, but is no reason to send requests elsewhere: the outbox waits for it.
+// is told, but is no reason to send requests elsewhere: the outbox waits for it. Neither is
+// a database that can be read and takes no writes: where requests do not come no write shows
+// that it takes them again.
 func (o *observer) answer(w http.ResponseWriter, r *http.Request, ready bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
@@ -44,6 +46,8 @@ func (o *observer) answer(w http.ResponseWriter, r *http.Request, ready bool) {
 		if ready {
 			status, verdict = http.StatusServiceUnavailable, "not ready: the database does not answer"
 		}
+	} else if no := o.db.Refusal(); no != nil {
+		lines = append(lines, fmt.Sprintf("database: %s answers, but has taken no write since %s (%v)", o.db.Engine(), no.Since.Format(time.RFC3339), no.Err))
 	} else {
 		lines = append(lines, "database: ok ("+o.db.Engine()+")")
 	}

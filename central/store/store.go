@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +35,8 @@ type Store struct {
 	stamps gatherer[Stamp]
 	count  counter
 	opts   Options
+
+	refusal atomic.Pointer[Refusal]
 
 	closing sync.Once
 	closed  error
@@ -135,7 +139,31 @@ func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) 
 		pointCommitted.Hit(tx.verb)
 		tx.committed(ctx)
 	}
+	if ctx.Err() == nil { // else it may be whoever asked that broke off
+		s.judge(err)
+	}
 	return err
+}
+
+// Refusal is why the database takes no writes, although it may answer.
+type Refusal struct {
+	Since time.Time
+	Err   error // of the first write that failed
+}
+
+// Refusal returns why writes fail, nil when the last one that was tried did not: a full disk
+// can be read.
+func (s *Store) Refusal() *Refusal { return s.refusal.Load() }
+
+// judge keeps what the end of a write says of the database.
+func (s *Store) judge(err error) {
+	was := s.refusal.Load()
+	switch {
+	case err == nil && was != nil:
+		s.refusal.Store(nil)
+	case err != nil && was == nil && (errors.Is(err, ErrUnknown) || s.engine.away(err)):
+		s.refusal.Store(&Refusal{Since: s.now(), Err: err})
+	}
 }
 
 // lockRows ends a SELECT, the rows of whose table (by its alias) a write follows. Where
