@@ -39,7 +39,7 @@ type shown struct {
 
 // print reads the rows page by page and prints those that open lets be seen.
 func (l listing) print(ctx context.Context, out io.Writer, page func(ctx context.Context, db *store.Store, after string) ([]shown, error), open ...string) (err error) {
-	db, err := store.Open(ctx, l.Database, store.Options{})
+	db, err := openUsed(ctx, l.Database, false)
 	if err != nil {
 		return err
 	}

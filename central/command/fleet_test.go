@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,4 +118,41 @@ func TestLists(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(table.String()), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "ROLE ") || !strings.Contains(lines[1], "r1 ") || !strings.Contains(lines[2], "expired") {
 		t.Errorf("table:\n%s", table.String())
 	}
+}
+
+// A mistyped address gets no fleet of its own, in which tokens would be made that no central
+// knows.
+func TestDatabasesThatAreNone(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "typo.db")
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(keyVariable, generated(t))
+	for path, want := range map[string]string{missing: "no such file", empty: "central migrate"} {
+		d := database{"sqlite:" + path}
+		rotate, revoke := rotateKey{database: d}, revokeToken{authority: authority{database: d}, ID: "1"}
+		for name, run := range map[string]func() error{
+			"list":   func() error { return (&listMembers{listing{d, false, false}}).Run(t.Context(), io.Discard) },
+			"rotate": func() error { return rotate.Run(t.Context(), slog.New(slog.DiscardHandler)) },
+			"revoke": func() error { return revoke.Run(t.Context(), slog.New(slog.DiscardHandler)) },
+		} {
+			if err := run(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s in %s: error %v", name, filepath.Base(path), err)
+			}
+		}
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the database that is not there was made: %v", err)
+	}
+}
+
+// generated is the text of a new key of the fleet.
+func generated(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	if err := (keyGenerate{}).Run(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
 }

@@ -68,7 +68,7 @@ func (r *rotateKey) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	db, err := openMigrated(ctx, r.Database)
+	db, err := openUsed(ctx, r.Database, true)
 	if err != nil {
 		return err
 	}
@@ -79,11 +79,18 @@ func (r *rotateKey) Run(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(err, db.Close())
 }
 
-// openMigrated opens a database whose schema fits this program.
-func openMigrated(ctx context.Context, address string) (*store.Store, error) {
-	db, err := store.Open(ctx, address, store.Options{})
+// openUsed opens a database that a central has used: another would answer a mistyped address
+// with a fleet of its own. Its schema is brought up to date where migrate says so.
+func openUsed(ctx context.Context, address string, migrate bool) (*store.Store, error) {
+	db, err := store.Open(ctx, address, store.Options{Existing: true})
 	if err != nil {
 		return nil, err
+	}
+	if _, err := db.Pending(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("this is no database that central has used ('central migrate' prepares one): %w", err), db.Close())
+	}
+	if !migrate {
+		return db, nil
 	}
 	if _, err := db.Migrate(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())

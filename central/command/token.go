@@ -26,7 +26,7 @@ func (a authority) with(ctx context.Context, log *slog.Logger, f func(*enrol.Aut
 	if err != nil {
 		return err
 	}
-	db, err := openMigrated(ctx, a.Database)
+	db, err := openUsed(ctx, a.Database, true)
 	if err != nil {
 		return err
 	}

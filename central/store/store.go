@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,8 @@ type Options struct {
 	// Origin names this replica in the outbox; empty: a random one.
 	Origin string
 	Now    func() time.Time // nil: time.Now
+	// Existing: a file of SQLite that is not there is an error, and not made.
+	Existing bool
 	// Apart: each transaction is committed by itself, as always on CockroachDB.
 	Apart bool
 }
@@ -63,6 +66,11 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	var err error
 	switch scheme {
 	case "sqlite":
+		if o.Existing {
+			if _, err := os.Stat(rest); err != nil {
+				return nil, fmt.Errorf("open SQLite database: %w", err)
+			}
+		}
 		s.engine, err = openSQLite(ctx, rest, &s.count)
 	case "postgres", "postgresql":
 		s.engine, err = openPostgres(ctx, address, &s.count)
