@@ -248,10 +248,9 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 		} else if r == nil && named && !w.Remembered {
 			c.reportEnded(ctx, g, w.Doc)
 		}
-	case r != nil && (w.Lost || r.id != w.Doc.ID || w.Doc.Epoch > r.Epoch() && w.Doc.Owner != c.cfg.Name || c.cfg.Members.Check() != nil ||
-		r.lease != c.cfg.Members.ID()):
-		// Lost by the bus, superseded, taken by another, or owned under a lease that is
-		// over. When the runner is out, this is looked at again.
+	case r != nil && (w.Lost || r.id != w.Doc.ID || w.Doc.Epoch > r.Epoch() || c.cfg.Members.Check() != nil || r.lease != c.cfg.Members.ID()):
+		// Lost by the bus, superseded, taken by another, remembered where the bus has an older
+		// copy, or owned under a lease that is over. When the runner is out, this is looked at again.
 		r.stop()
 	case r != nil:
 		r.leave.Store(!named && n != nil && c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) != "")

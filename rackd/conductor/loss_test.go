@@ -219,3 +219,33 @@ func TestWhoRemembersRemindsTheOthers(t *testing.T) {
 		})
 	}
 }
+
+// The bus comes back from an older copy while its owner's work is held: the owner writes where it stands, at
+// once, for nothing else may ever wake it.
+func TestOlderCopyIsReplacedByItsOwnerWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		erase := did("erase_devices", &log)
+		erase.NoRamdisk = true
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), &machine{clean: []driver.Step{erase}}, nil)
+		defer kill()
+		inHold(t, s)
+		stands := s.Work(nodeA).Doc
+		older, known := stands, stands
+		older.Checkpoint, older.State, older.Epoch = work.Checkpoint{}, provision.Cleaning, stands.Epoch-1
+		known.Epoch, known.Lost = stands.Epoch+2*work.LostEpochs, true
+		s.mu.Lock()
+		s.rev++
+		s.works[nodeA] = &view.Work{Doc: older, Revision: s.rev}
+		s.memory = map[string]*view.Work{"a": {Doc: known, Revision: s.rev, Remembered: true, Seen: time.Now()}}
+		s.mu.Unlock()
+		s.tell(nodeA)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.Epoch <= known.Epoch || d.State != provision.CleanHold || d.Checkpoint.Step != stands.Checkpoint.Step || d.Owner != "a" {
+			t.Errorf("a minute later the bus holds state %q, step %q, epoch %d of %q", d.State, d.Checkpoint.Step, d.Epoch, d.Owner)
+		}
+	})
+}
