@@ -192,7 +192,7 @@ func (c *Conductor) loop(ctx context.Context, g *errgroup.Group) error {
 		case <-c.work:
 		}
 		c.forgetOthers()
-		for _, id := range c.takeDirty() {
+		for id := range c.takeDirty() {
 			c.reconcile(ctx, g, id)
 		}
 		c.mu.Lock()
@@ -202,18 +202,16 @@ func (c *Conductor) loop(ctx context.Context, g *errgroup.Group) error {
 	}
 }
 
-func (c *Conductor) takeDirty() []string {
+// takeDirty returns the nodes to look at. With all of them go those of which nothing is left but a runner.
+func (c *Conductor) takeDirty() map[string]bool {
 	c.mu.Lock()
-	all := c.allDirty
-	ids := make([]string, 0, len(c.dirty))
-	for id := range c.dirty {
-		ids = append(ids, id)
-	}
-	clear(c.dirty)
-	c.allDirty = false
+	ids, all := c.dirty, c.allDirty
+	c.dirty, c.allDirty = map[string]bool{}, false
 	c.mu.Unlock()
 	if all {
-		return c.cfg.Documents.Nodes()
+		for _, id := range c.cfg.Documents.Nodes() {
+			ids[id] = true
+		}
 	}
 	return ids
 }

@@ -490,3 +490,29 @@ func TestAbortPowersOffAndSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// A node may leave the view together with its work, when its group is no longer this rackd's to serve, which
+// changes the ring too.
+func TestRunnerOfANodeThatIsGoneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		erase := did("erase_devices", new([]string))
+		erase.NoRamdisk = true
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{clean: []driver.Step{erase}}, nil)
+		defer kill()
+		inHold(t, s)
+		s.mu.Lock()
+		delete(s.nodes, nodeA)
+		delete(s.works, nodeA)
+		s.mu.Unlock()
+		c.mu.Lock()
+		c.dirty[nodeA], c.allDirty = true, true
+		c.mu.Unlock()
+		c.wake()
+		synctest.Wait()
+		if c.runner(nodeA) != nil {
+			t.Error("its runner goes on")
+		}
+	})
+}
