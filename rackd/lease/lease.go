@@ -78,9 +78,6 @@ func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, chang
 		synced: make(chan struct{}), progress: progress{sent: map[int64]time.Time{}}}
 }
 
-// Self is the member as announced.
-func (l *Lease) Self() bus.Member { return l.self }
-
 // Synced is closed once the first ring is known.
 func (l *Lease) Synced() <-chan struct{} { return l.synced }
 
