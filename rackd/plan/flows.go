@@ -68,7 +68,8 @@ func (r *Request) Listed(f driver.Flows) ([]driver.Step, error) {
 }
 
 // Deploy lists the steps of a deploy, highest priority first. An asked step takes the
-// place of the driver's; priority 0 disables it.
+// place of the driver's; priority 0 disables it. Only those that every node has may be
+// asked for more than once.
 func (r *Request) Deploy() ([]driver.Step, error) {
 	known, whole, err := r.known(driver.InDeploy)
 	if err != nil {
@@ -77,6 +78,11 @@ func (r *Request) Deploy() ([]driver.Step, error) {
 	steps := slices.Clone(known)
 	var later []driver.AskedStep
 	for i, a := range r.Asked {
+		// A pause or a reboot takes nothing's place: it may be asked for between any others.
+		if s, own := r.own(a); own {
+			steps = append(steps, s)
+			continue
+		}
 		same := func(o driver.AskedStep) bool { return o.Interface == a.Interface && o.Step == a.Step }
 		if slices.ContainsFunc(r.Asked[:i], same) {
 			return nil, invalid("node %s: deploy step %s.%s is asked for twice", r.Node.Label(), a.Interface, a.Step)

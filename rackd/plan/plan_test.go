@@ -194,6 +194,8 @@ func TestDeploySteps(t *testing.T) {
 			"deploy.fetch deploy.deploy deploy.early deploy.write_image deploy.tune raid.wipe deploy.boot_instance", ""},
 		{"nobody's", `[]`, []driver.AskedStep{ask("deploy", "tune", 50)}, "", "does not support this deploy step: deploy.tune"},
 		{"twice", "", []driver.AskedStep{raid, raid}, "", "asked for twice"},
+		{"reboots", "", []driver.AskedStep{ask("power", "reboot", 70), ask("power", "reboot", 90), ask("power", "reboot", 0)},
+			"deploy.fetch deploy.deploy power.reboot deploy.write_image power.reboot raid.wipe deploy.boot_instance", ""},
 		{"the core step moved", "", []driver.AskedStep{ask("deploy", "deploy", 5)}, "", "core step"},
 		{"the core step disabled", "", []driver.AskedStep{ask("deploy", "deploy", 0)}, "deploy.fetch deploy.write_image raid.wipe deploy.boot_instance", ""},
 		{"disabled without its arguments", "", []driver.AskedStep{ask("raid", "create", 0)}, core, ""},

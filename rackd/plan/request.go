@@ -120,14 +120,21 @@ func sorted(steps []driver.Step, f driver.Flows) []driver.Step {
 	return steps
 }
 
+// own returns the step that a stands for if every node has it, with its arguments.
+func (r *Request) own(a driver.AskedStep) (s driver.Step, own bool) {
+	if r.Own == nil {
+		return s, false
+	}
+	s, own = r.Own(a)
+	s.Args, s.Priority = a.Args, a.Priority
+	return s, own
+}
+
 // resolve returns the step that a stands for, with its arguments. found is false, and
 // err nil, for a step that nobody knows.
 func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedStep) (s driver.Step, found bool, err error) {
-	if r.Own != nil {
-		if s, own := r.Own(a); own {
-			s.Args, s.Priority = a.Args, a.Priority
-			return s, true, nil
-		}
+	if s, own := r.own(a); own {
+		return s, true, nil
 	}
 	if s, found = find(known, a.Interface, a.Step); !found {
 		return s, false, nil
