@@ -74,7 +74,8 @@ func cpuCapabilities(_ *Processor, s *Subject) error {
 	return nil
 }
 
-// rootDevice finds the disk that an image would be written to, and its size.
+// rootDevice finds the disk that an image would be written to, and its size: the one that the
+// node's hints name, else the one that the ramdisk says it would take.
 func rootDevice(_ *Processor, s *Subject) error {
 	raw, err := json.Marshal(s.Inventory["disks"])
 	if err != nil {
@@ -93,17 +94,21 @@ func rootDevice(_ *Processor, s *Subject) error {
 	if len(wanted) > 0 {
 		least = 0
 	}
-	size := int64(0)
-	disk, err := parsed.Choose(disks, least)
-	switch {
-	case err != nil && len(wanted) > 0:
-		return failed("No disks satisfied root device hints for node %s", s.Node.UUID)
-	case err == nil:
-		s.Plugin["root_disk"] = asObject(disk)
-		size = max(disk.Size>>30-1, 0) // a partition table needs some room
+	chosen, _ := s.Plugin["root_disk"].(map[string]any)
+	bytes, said := number(chosen["size"])
+	if len(wanted) > 0 || !said {
+		disk, err := parsed.Choose(disks, least)
+		switch {
+		case err != nil && len(wanted) > 0:
+			return failed("No disks satisfied root device hints for node %s", s.Node.UUID)
+		case err == nil:
+			s.Plugin["root_disk"] = asObject(disk)
+			bytes = float64(disk.Size)
+		}
 	}
+	size := max(int64(bytes)>>30-1, 0) // a partition table needs some room
 	s.Plugin["local_gb"] = size
-	s.setProperty("local_gb", fmt.Sprint(size))
+	s.setProperty("local_gb", size)
 	return nil
 }
 

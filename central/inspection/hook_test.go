@@ -1,6 +1,7 @@
 package inspection
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -117,7 +118,7 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	properties := s.Node.Properties
-	if properties["cpus"] != int64(8) || properties["memory_mb"] != int64(16384) || properties["local_gb"] != "49" {
+	if properties["cpus"] != int64(8) || properties["memory_mb"] != int64(16384) || properties["local_gb"] != int64(49) {
 		t.Errorf("properties %v", properties)
 	}
 	if got, want := properties["capabilities"], "a:b,boot_mode:uefi,cpu_vt:true,cpu_aes:true,nvme:1"; got != want {
@@ -127,7 +128,7 @@ func TestFacts(t *testing.T) {
 		t.Errorf("accelerators %v", list)
 	}
 	port := s.Added[0]
-	if port.PhysicalNetwork != "lab" || port.LocalLinkConnection["switch_id"] != "88:5a:92:ec:54:59" || port.LocalLinkConnection["port_id"] != "Ethernet1/18" {
+	if port.PhysicalNetwork != "lab" || port.LocalLinkConnection["switch_id"] != "88:5a:92:ec:54:59" || port.LocalLinkConnection["port_id"] != "Ethernet1/18" || port.LocalLinkConnection["switch_info"] != "sw1" {
 		t.Errorf("port %+v", port)
 	}
 	want := map[string]any{"eth0": map[string]any{"switch_chassis_id": "88:5a:92:ec:54:59", "switch_port_id": "Ethernet1/18", "switch_system_name": "sw1"}}
@@ -138,13 +139,111 @@ func TestFacts(t *testing.T) {
 
 func TestRootDeviceHints(t *testing.T) {
 	p := processor(t, Settings{Hooks: []string{"root-device"}})
-	for hint, want := range map[string]string{`{"name":"/dev/sda"}`: "99", `{"model":"C"}`: "No disks satisfied", `{"size":"x"}`: "not valid"} {
+	for _, c := range []struct {
+		hint, chosen string // chosen: what the ramdisk says
+		want         any
+	}{
+		{`{"name":"/dev/sda"}`, `null`, int64(99)},
+		{`{"name":"/dev/sda"}`, `{"name":"/dev/sdc","size":7516192768}`, int64(99)},
+		{`{"model":"C"}`, `null`, "No disks satisfied"},
+		{`{"size":"x"}`, `null`, "not valid"},
+		{`{}`, `{"name":"/dev/sdc","size":7516192768}`, int64(6)},
+		{`{}`, `{"name":"/dev/sdc","size":5}`, int64(0)},
+		{`{}`, `{"name":"/dev/sdc"}`, int64(49)},
+	} {
 		s := newSubject(t)
-		s.Node.Properties["root_device"] = decode[any](t, hint)
+		s.Node.Properties["root_device"] = decode[any](t, c.hint)
+		s.Plugin["root_disk"] = decode[any](t, c.chosen)
 		err := p.Run(s, nil)
-		if err == nil && s.Node.Properties["local_gb"] != want || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: local_gb %v, error %v, want %q", hint, s.Node.Properties["local_gb"], err, want)
+		if text, fails := c.want.(string); fails && (err == nil || !strings.Contains(err.Error(), text)) {
+			t.Errorf("%s: error %v, want %q", c.hint, err, text)
+		} else if !fails && (err != nil || s.Node.Properties["local_gb"] != c.want || s.Plugin["local_gb"] != c.want) {
+			t.Errorf("%s, the ramdisk's %s: local_gb %v, error %v, want %v", c.hint, c.chosen, s.Node.Properties["local_gb"], err, c.want)
 		}
+	}
+}
+
+// TestPortsThatWereThere holds what an inspection changes of ports that a node has: what it found
+// anew, not what an operator has said of links.
+func TestPortsThatWereThere(t *testing.T) {
+	const link = `{"switch_id":"00:00:00:00:00:01","port_id":"1","switch_info":"mine"}`
+	for _, c := range []struct {
+		nic, network, link, extra string // of the port
+		want                      store.Port
+		changed                   bool
+	}{
+		{`{"client_id":"ff:01"}`, "", `{}`, `{"a":"b"}`, store.Port{Extra: map[string]any{"a": "b", "client-id": "ff:01"}}, true},
+		{`{"client_id":"ff:01"}`, "", `{}`, `null`, store.Port{Extra: map[string]any{"client-id": "ff:01"}}, true},
+		{`{"client_id":"ff:01"}`, "", `{}`, `{"client-id":"ff:00"}`, store.Port{Extra: map[string]any{"client-id": "ff:01"}}, true},
+		{`{"client_id":"ff:01"}`, "", `{}`, `{"client-id":"ff:01"}`, store.Port{Extra: map[string]any{"client-id": "ff:01"}}, false},
+		{`{"client_id":null}`, "", `{}`, `{"client-id":"ff:00"}`, store.Port{Extra: map[string]any{"client-id": "ff:00"}}, false},
+		{`{"ipv4_address":"192.0.2.9"}`, "other", `{}`, `{}`, store.Port{PhysicalNetwork: "lab"}, true},
+		{`{"ipv4_address":"192.0.2.9"}`, "lab", `{}`, `{}`, store.Port{PhysicalNetwork: "lab"}, false},
+		{`{"ipv4_address":"198.51.100.1"}`, "other", `{}`, `{}`, store.Port{PhysicalNetwork: "other"}, false},
+		{`{"ipv4_address":"198.51.100.1","ipv6_address":"2001:db8::1%eth9"}`, "", `{}`, `{}`, store.Port{PhysicalNetwork: "six"}, true},
+		{`{"ipv4_address":"192.0.2.9","ipv6_address":"2001:db8::1"}`, "", `{}`, `{}`, store.Port{PhysicalNetwork: "lab"}, true},
+		{`{"lldp":[[2,"0531"],[5,"737731"]]}`, "", `{"port_id":"2"}`, `{}`, store.Port{LocalLinkConnection: map[string]any{"port_id": "2", "switch_info": "sw1"}}, true},
+		{`{"lldp":[[2,"0531"],[5,"737731"]]}`, "", link, `{}`, store.Port{LocalLinkConnection: decode[map[string]any](t, link)}, false},
+	} {
+		s := newSubject(t)
+		nic := decode[map[string]any](t, c.nic)
+		nic["name"], nic["mac_address"] = "eth9", s.Ports[0].Address
+		s.Inventory["interfaces"] = []any{nic}
+		s.part("boot")["pxe_interface"] = s.Ports[0].Address
+		port := s.Ports[0]
+		port.PhysicalNetwork, port.LocalLinkConnection, port.Extra = c.network, decode[map[string]any](t, c.link), decode[map[string]any](t, c.extra)
+		p := processor(t, Settings{Hooks: []string{"validate-interfaces", "ports", "physical-network", "local-link-connection"},
+			PhysicalNetworks: map[string]string{"192.0.2.0/24": "lab", "2001:db8::/64": "six"}})
+		if err := p.Run(s, nil); err != nil {
+			t.Fatal(err)
+		}
+		same := func(got, want map[string]any) bool {
+			return len(got) == 0 && len(want) == 0 || reflect.DeepEqual(got, want)
+		}
+		if port.PhysicalNetwork != c.want.PhysicalNetwork || !same(port.Extra, c.want.Extra) || !same(port.LocalLinkConnection, c.want.LocalLinkConnection) {
+			t.Errorf("%s: network %q, link %v, extra %v; want %+v", c.nic, port.PhysicalNetwork, port.LocalLinkConnection, port.Extra, c.want)
+		}
+		if _, changed := s.Changed[port.UUID]; changed != c.changed {
+			t.Errorf("%s, network %q, link %s, extra %s: changed %v, want %v", c.nic, c.network, c.link, c.extra, changed, c.changed)
+		}
+	}
+}
+
+// TestReadLLDP holds what becomes of single items, whole and cut off.
+func TestReadLLDP(t *testing.T) {
+	for value, want := range map[string]string{ // the type, and the value in hexadecimal
+		"7 00140004":                   `{"switch_capabilities_support":["Bridge","Router"],"switch_capabilities_enabled":["Bridge"]}`,
+		"7 07ff0000":                   `{"switch_capabilities_support":["Repeater","Bridge","WLAN","Router","Telephone","DOCSIS cable device","Station only","C-Vlan","S-Vlan","TPMR"],"switch_capabilities_enabled":[]}`,
+		"7 0014":                       `{}`,
+		"127 0080c2010065":             `{"switch_port_untagged_vlan_id":101}`,
+		"127 0080c20106":               `{}`,
+		"127 0080c202060064":           `{"switch_port_protocol_vlan_support":true,"switch_port_protocol_vlan_enabled":true,"switch_port_protocol_vlan_ids":[100]}`,
+		"127 0080c203006604766c6e36":   `{"switch_port_vlans":[{"id":102,"name":"vln6"}]}`,
+		"127 0080c203006605766c6e36":   `{}`,
+		"127 0080c20402888e":           `{"switch_protocol_identities":["888e"]}`,
+		"127 0080c20403888e":           `{}`,
+		"127 0080c2060007":             `{"switch_port_management_vlan_id":7}`,
+		"127 0080c207030000000a":       `{"switch_port_link_aggregation_support":true,"switch_port_link_aggregation_enabled":true,"switch_port_link_aggregation_id":10}`,
+		"127 00120f0301ffffffff":       `{"switch_port_link_aggregation_support":true,"switch_port_link_aggregation_enabled":false,"switch_port_link_aggregation_id":4294967295}`,
+		"127 00120f01030c01001e":       `{"switch_port_autonegotiation_support":true,"switch_port_autonegotiation_enabled":true}`,
+		"127 00120f042400":             `{"switch_port_mtu":9216}`,
+		"127 00120f04":                 `{}`,
+		"127 00":                       `{}`,
+		"8 0501c0a8000102000000000000": `{"switch_mgmt_addresses":["192.168.0.1"]}`,
+	} {
+		kind, text, _ := strings.Cut(value, " ")
+		n := nic{name: "eth0", fields: map[string]any{"lldp": []any{[]any{json.Number(kind), text}}}}
+		said, err := json.Marshal(readable(newSubject(t).lldp(n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(decode[any](t, string(said)), decode[any](t, want)) {
+			t.Errorf("%s: %s, want %s", value, said, want)
+		}
+	}
+	n := nic{name: "eth0", fields: map[string]any{"lldp": decode[any](t, `[[127,"0080c2030066017a"],[127,"0080c2030067017a"]]`)}}
+	if vlans, _ := readable(newSubject(t).lldp(n))["switch_port_vlans"].([]any); len(vlans) != 2 {
+		t.Errorf("two VLANs: %v", vlans)
 	}
 }
 

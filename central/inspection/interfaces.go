@@ -2,6 +2,7 @@ package inspection
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -14,8 +15,8 @@ import (
 
 // nic is a network interface that was found, with a usable name and MAC address.
 type nic struct {
-	name, mac string // the MAC in lower case
-	ip        netip.Addr
+	name, mac string       // the MAC in lower case
+	ips       []netip.Addr // IPv4 first
 	pxe       bool
 	fields    map[string]any // as found, with pxe_enabled
 }
@@ -45,8 +46,8 @@ func (s *Subject) nics() []nic {
 		n.fields["pxe_enabled"] = n.pxe
 		for _, key := range []string{"ipv4_address", "ipv6_address"} {
 			text, _ := n.fields[key].(string)
-			if ip, err := netip.ParseAddr(text); err == nil && !n.ip.IsValid() {
-				n.ip = ip
+			if ip, err := netip.ParseAddr(text); err == nil {
+				n.ips = append(n.ips, ip)
 			}
 		}
 		out = append(out, n)
@@ -70,12 +71,12 @@ func (p *Processor) wanted(s *Subject, all []nic) []nic {
 	pxe := s.pxeMAC()
 	return slices.DeleteFunc(slices.Clone(all), func(n nic) bool {
 		switch {
-		case n.name == "lo" || n.ip.IsLoopback():
+		case n.name == "lo" || slices.ContainsFunc(n.ips, netip.Addr.IsLoopback):
 			return true
 		case p.set.AddPorts == "pxe":
 			return pxe != "" && !n.pxe
 		case p.set.AddPorts == "active":
-			return !n.ip.IsValid()
+			return len(n.ips) == 0
 		}
 		return false
 	})
@@ -126,16 +127,35 @@ func ports(p *Processor, s *Subject) error {
 		keep[n.mac] = true
 	}
 	for _, port := range slices.Clone(s.Ports) {
-		pxe := slices.ContainsFunc(all, func(n nic) bool { return n.mac == port.Address && n.pxe })
-		switch {
-		case p.set.KeepPorts != "all" && !keep[port.Address]:
+		if p.set.KeepPorts != "all" && !keep[port.Address] {
 			s.removePort(port)
-		case known && port.PXEEnabled != pxe:
+			continue
+		}
+		at := slices.IndexFunc(all, func(n nic) bool { return n.mac == port.Address })
+		if pxe := at >= 0 && all[at].pxe; known && port.PXEEnabled != pxe {
 			port.PXEEnabled = pxe
+			s.portChanged(port)
+		}
+		if at < 0 {
+			continue
+		}
+		if id := all[at].clientID(); id != "" && port.Extra["client-id"] != id {
+			port.Extra = maps.Clone(port.Extra)
+			if port.Extra == nil {
+				port.Extra = map[string]any{}
+			}
+			port.Extra["client-id"] = id
 			s.portChanged(port)
 		}
 	}
 	return nil
+}
+
+// clientID is what the interface shows DHCP servers in place of its MAC address, as InfiniBand's
+// do; empty where that is not known.
+func (n *nic) clientID() string {
+	id, _ := n.fields["client_id"].(string)
+	return id
 }
 
 func (s *Subject) addPort(n nic, pxe bool) {
@@ -143,7 +163,7 @@ func (s *Subject) addPort(n nic, pxe bool) {
 		return
 	}
 	port := &store.Port{UUID: uuid.NewString(), Node: s.Node.UUID, Address: n.mac, PXEEnabled: pxe, AvailableForDynamicPortgroup: true, Extra: map[string]any{}}
-	if id, ok := n.fields["client_id"].(string); ok && id != "" {
+	if id := n.clientID(); id != "" {
 		port.Extra["client-id"] = id
 	}
 	s.Ports, s.Added = append(s.Ports, port), append(s.Added, port)
@@ -169,27 +189,42 @@ func (s *Subject) portOf(n nic) *store.Port {
 	return s.Ports[i]
 }
 
-// physicalNetwork names the physical network of ports that have none, by the network
-// that their interface has its address from.
+// physicalNetwork names the physical network of ports, by the networks that the addresses of
+// their interfaces are from. A port whose addresses are from none keeps the name that it has.
 func physicalNetwork(p *Processor, s *Subject) error {
 	for _, n := range s.nics() {
 		port := s.portOf(n)
-		if port == nil || port.PhysicalNetwork != "" || !n.ip.IsValid() {
+		if port == nil {
 			continue
 		}
-		best := -1
-		for cidr, name := range p.set.PhysicalNetworks {
-			network, err := netip.ParsePrefix(cidr)
-			if err != nil {
-				return fmt.Errorf("network %q of the configuration: %w", cidr, err)
-			}
-			if network.Contains(n.ip) && network.Bits() > best {
-				best, port.PhysicalNetwork = network.Bits(), name
-			}
+		name, err := p.networkOf(n.ips)
+		if err != nil {
+			return err
 		}
-		if best >= 0 {
+		if name != "" && name != port.PhysicalNetwork {
+			port.PhysicalNetwork = name
 			s.portChanged(port)
 		}
 	}
 	return nil
+}
+
+// networkOf names the smallest network that has the first of the addresses that any has.
+func (p *Processor) networkOf(ips []netip.Addr) (best string, err error) {
+	for _, ip := range ips {
+		bits := -1
+		for cidr, name := range p.set.PhysicalNetworks {
+			network, err := netip.ParsePrefix(cidr)
+			if err != nil {
+				return "", fmt.Errorf("network %q of the configuration: %w", cidr, err)
+			}
+			if network.Contains(ip) && network.Bits() > bits {
+				bits, best = network.Bits(), name
+			}
+		}
+		if bits >= 0 {
+			break
+		}
+	}
+	return best, nil
 }

@@ -18,6 +18,7 @@ const (
 	tlvPortText      = 4
 	tlvSystemName    = 5
 	tlvSystemText    = 6
+	tlvCapabilities  = 7
 	tlvManagement    = 8
 	tlvOrganisation  = 127
 	chassisIsMAC     = 4
@@ -134,6 +135,11 @@ func readable(items []tlv) map[string]any {
 			set("switch_system_name", printable(t.value))
 		case tlvSystemText:
 			set("switch_system_description", printable(t.value))
+		case tlvCapabilities:
+			if len(t.value) == 4 {
+				out["switch_capabilities_support"] = capabilities(t.value[:2])
+				out["switch_capabilities_enabled"] = capabilities(t.value[2:])
+			}
 		case tlvManagement:
 			if len(t.value) > 1 && int(t.value[0]) < len(t.value) {
 				if a := address(t.value[1 : 1+int(t.value[0])]); a != "" {
@@ -150,23 +156,56 @@ func readable(items []tlv) map[string]any {
 	return out
 }
 
-// organisational reads the items of IEEE 802.1 (00-80-C2) and 802.3 (00-12-0F) that say
-// the port's VLAN and its largest frame.
+// capabilityBits are what a system may be, from the second-lowest bit on (IEEE 802.1AB, table 8-4).
+var capabilityBits = []string{"Repeater", "Bridge", "WLAN", "Router", "Telephone", "DOCSIS cable device", "Station only", "C-Vlan", "S-Vlan", "TPMR"}
+
+func capabilities(b []byte) []any {
+	bits, names := binary.BigEndian.Uint16(b), []any{}
+	for i, name := range capabilityBits {
+		if bits&(2<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// organisational reads the items of IEEE 802.1 (00-80-C2; 802.1Q, annex D) and 802.3 (00-12-0F;
+// 802.3, clause 79) that say the port's VLANs, its part in an aggregation, its largest frame and
+// whether it negotiates.
 func organisational(b []byte, out map[string]any) {
-	if len(b) < 6 {
+	if len(b) < 5 {
 		return
 	}
-	value := int64(binary.BigEndian.Uint16(b[4:6]))
-	switch fmt.Sprintf("%x", b[:4]) {
-	case "0080c201":
-		out["switch_port_untagged_vlan_id"] = value
-	case "00120f04":
-		out["switch_port_mtu"] = value
+	kind, b := fmt.Sprintf("%x", b[:4]), b[4:]
+	number := func(at int) int64 { return int64(binary.BigEndian.Uint16(b[at:])) }
+	add := func(name string, v any) {
+		list, _ := out[name].([]any)
+		out[name] = append(list, v)
+	}
+	switch {
+	case kind == "0080c201" && len(b) >= 2:
+		out["switch_port_untagged_vlan_id"] = number(0)
+	case kind == "0080c202" && len(b) == 3:
+		out["switch_port_protocol_vlan_support"], out["switch_port_protocol_vlan_enabled"] = b[0]&2 != 0, b[0]&4 != 0
+		add("switch_port_protocol_vlan_ids", number(1))
+	case kind == "0080c203" && len(b) >= 3 && len(b) >= 3+int(b[2]):
+		add("switch_port_vlans", map[string]any{"id": number(0), "name": printable(b[3 : 3+int(b[2])])})
+	case kind == "0080c204" && len(b) >= 1+int(b[0]):
+		add("switch_protocol_identities", hex.EncodeToString(b[1:1+int(b[0])]))
+	case kind == "0080c206" && len(b) >= 2:
+		out["switch_port_management_vlan_id"] = number(0)
+	case (kind == "0080c207" || kind == "00120f03") && len(b) == 5:
+		out["switch_port_link_aggregation_support"], out["switch_port_link_aggregation_enabled"] = b[0]&1 != 0, b[0]&2 != 0
+		out["switch_port_link_aggregation_id"] = int64(binary.BigEndian.Uint32(b[1:]))
+	case kind == "00120f01" && len(b) == 5:
+		out["switch_port_autonegotiation_support"], out["switch_port_autonegotiation_enabled"] = b[0]&1 != 0, b[0]&2 != 0
+	case kind == "00120f04" && len(b) >= 2:
+		out["switch_port_mtu"] = number(0)
 	}
 }
 
 // localLink fills in switch and port of the ports' local link, where they are not known:
-// a switch by its MAC address only.
+// a switch's id is its MAC address only, what is told of it besides is its name.
 func localLink(_ *Processor, s *Subject) error {
 	for _, n := range s.nics() {
 		port := s.portOf(n)
@@ -178,15 +217,17 @@ func localLink(_ *Processor, s *Subject) error {
 			link = map[string]any{}
 		}
 		for _, t := range s.lldp(n) {
-			name := ""
+			name, value := "", t.identifier()
 			switch {
 			case t.kind == tlvPortID:
 				name = "port_id"
 			case t.kind == tlvChassisID && t.isMAC():
 				name = "switch_id"
+			case t.kind == tlvSystemName:
+				name, value = "switch_info", printable(t.value)
 			}
-			if id := t.identifier(); name != "" && id != "" && link[name] == nil {
-				link[name] = id
+			if name != "" && value != "" && link[name] == nil {
+				link[name] = value
 			}
 		}
 		if len(link) != len(port.LocalLinkConnection) {
