@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -36,7 +35,7 @@ func (r *repairs) add(t target) {
 // nothing is purged without another look at its row.
 func (w *writer) compareNodes(ctx context.Context, every bool) error {
 	keys := map[string]bool{} // those of a large site are many: their values are left where they are
-	err := read(ctx, w.site.Nodes, nil, func(e jetstream.KeyValueEntry) { keys[e.Key()] = true }, jetstream.MetaOnly())
+	err := w.site.Read(ctx, w.site.Nodes, nil, func(e jetstream.KeyValueEntry) { keys[e.Key()] = true }, jetstream.MetaOnly())
 	if err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func (w *writer) compareNodes(ctx context.Context, every bool) error {
 // compareWorks orders the repair of open works without their document, and of
 // documents that no open work stands for; every: of all.
 func (w *writer) compareWorks(ctx context.Context, every bool) error {
-	keys, err := list(ctx, w.site.Work, nil)
+	keys, err := w.site.List(ctx, w.site.Work)
 	if err != nil {
 		return err
 	}
@@ -127,12 +126,13 @@ func (w *writer) checkWorks(ctx context.Context) error {
 		w.quiet = w.afterNode == "" && len(w.todo) == 0
 		return nil
 	}
-	keys, err := list(ctx, w.site.Work, names, jetstream.MetaOnly())
+	there := map[string]bool{}
+	err = w.site.Read(ctx, w.site.Work, names, func(e jetstream.KeyValueEntry) { there[e.Key()] = true }, jetstream.MetaOnly())
 	if err != nil {
 		return err
 	}
 	for _, t := range targets {
-		if keys[t.key()] == nil {
+		if !there[t.key()] {
 			w.add(t)
 		}
 	}
@@ -174,51 +174,4 @@ func (w *writer) repair(ctx context.Context) error {
 func targetOf(key string) target {
 	token, id, _ := strings.Cut(key, ".")
 	return target{id, token}
-}
-
-// list returns the living keys of a bucket, or those of names that live.
-func list(ctx context.Context, kv jetstream.KeyValue, names []string, opts ...jetstream.WatchOpt) (map[string]jetstream.KeyValueEntry, error) {
-	keys := map[string]jetstream.KeyValueEntry{}
-	err := read(ctx, kv, names, func(e jetstream.KeyValueEntry) { keys[e.Key()] = e }, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return keys, nil
-}
-
-// listQuiet is how long a list may bring nothing. A stream that is deleted under its
-// watch says nothing of that: the watch finds out much later, and meanwhile nothing else
-// of the site's is done.
-const listQuiet = 3 * time.Second
-
-// read calls f with what list returns.
-func read(ctx context.Context, kv jetstream.KeyValue, names []string, f func(jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) error {
-	if names == nil {
-		names = []string{">"}
-	}
-	ctx, end := context.WithCancel(ctx) // and with it the watch, whose Stop would wait for the server
-	defer end()
-	watch, err := kv.WatchFiltered(ctx, names, append(opts, jetstream.IgnoreDeletes())...)
-	if err != nil {
-		return fmt.Errorf("list bucket %s: %w", kv.Bucket(), err)
-	}
-	quiet := time.NewTimer(listQuiet)
-	defer quiet.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-quiet.C:
-			return fmt.Errorf("list bucket %s: nothing has come for %v", kv.Bucket(), listQuiet)
-		case e, open := <-watch.Updates():
-			if !open {
-				return fmt.Errorf("list bucket %s: the watch ended", kv.Bucket())
-			}
-			if e == nil {
-				return nil
-			}
-			f(e)
-			quiet.Reset(listQuiet)
-		}
-	}
 }
