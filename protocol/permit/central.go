@@ -38,6 +38,7 @@ func overAPI(js *api, keys string) []Rule {
 		js.read(s, ">", "compare the bucket with the database")
 		js.watched(s)
 	}
+	js.allow("look for the works that are open, many at once", "CONSUMER.CREATE."+work.name+".*")
 	for _, s := range []stream{nodes, work, groups} {
 		js.say("write what was asked for", keys+s.subjects+">")
 	}

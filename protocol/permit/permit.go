@@ -8,7 +8,8 @@
 //   - Nobody but central makes or changes a bucket or a stream, and nobody deletes one.
 //   - Reading is allowed by subjects that name what is read: a consumer that is
 //     created, or a message that is fetched, carries its filter in the request's own
-//     subject, where the server checks it. Requests without one are not allowed.
+//     subject, where the server checks it. Requests without one are not allowed, but for
+//     central's consumers of several keys of WORK, of which it may read all.
 //   - A consumer's name is random and cannot be listed, which is why deleting by name
 //     needs no narrower rule.
 package permit

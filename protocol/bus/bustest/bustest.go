@@ -1,5 +1,5 @@
 // Package bustest runs a site's bus inside a test: nats-server in the process, with
-// JetStream on disk. Only tests import it; it may import protocol/bus.
+// JetStream on disk. Only tests import it; it may import protocol/bus and protocol/permit.
 package bustest
 
 import (
@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/permit"
 )
 
 // Server runs a server that keeps its streams in dir, until t ends or the returned
@@ -45,4 +46,38 @@ func Open(t testing.TB) *bus.Site {
 		t.Fatal(err)
 	}
 	return site
+}
+
+// Fleet starts a server and opens the buses of its site twice: as somebody who may do everything, and
+// as central, with no more permissions than a fleet's central has. That it is refused anything fails t.
+func Fleet(t testing.TB) (site, central *bus.Site) {
+	t.Helper()
+	rules, err := permit.Central("site")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, Users: []*server.User{
+		{Username: "site", Password: "x"},
+		{Username: "central", Password: "x", Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: permit.Subjects(rules.Publish)},
+			Subscribe: &server.SubjectPermission{Allow: permit.Subjects(rules.Subscribe)}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	open := func(user string, o ...nats.Option) *bus.Site {
+		nc, err := nats.Connect("", append(o, nats.InProcessServer(srv), nats.UserInfo(user, "x"),
+			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("%s: %v", user, err) }))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		s, err := bus.Open(t.Context(), nc, "", bus.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	return open("site"), open("central", nats.CustomInboxPrefix(rules.Inbox))
 }
