@@ -35,6 +35,7 @@ func (r *runner) errand(ctx context.Context) error {
 	if err := r.publish(ctx, e); err != nil {
 		return err
 	}
+	r.c.forgetPower(e)
 	progress.Told = true
 	return r.save(ctx)
 }

@@ -170,3 +170,35 @@ func TestConfigDriveOutlastsTheBusBeingAway(t *testing.T) {
 		}
 	})
 }
+
+// What the end of an errand tells of the power is not what was told last: so whoever looks next is heard.
+func TestErrandsPowerIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, erase, m := newShelf(), did("erase_devices", new([]string)), &machine{power: driver.PowerOff}
+		erase.NoRamdisk = true
+		m.clean = []driver.Step{erase}
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		inHold(t, s)
+		if err := c.SawPower(t.Context(), s.Node(nodeA), driver.PowerOff, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		m.power = driver.PowerOn // by itself
+		m.mu.Unlock()
+		s.errand(nodeA, work.Args{PowerTarget: "sideways"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if told := s.errands(); len(told) != 1 || told[0].Power != string(driver.PowerOn) {
+			t.Fatalf("told %+v", told)
+		}
+		before := len(s.events)
+		if err := c.SawPower(t.Context(), s.Node(nodeA), driver.PowerOff, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.events) != before+1 {
+			t.Error("the machine is off again, and nobody hears of it")
+		}
+	})
+}
