@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -184,18 +185,50 @@ func TestOnlyTheHeartbeatsCertificateIsTrusted(t *testing.T) {
 	}
 }
 
+// A certificate that the heartbeat's one has signed is trusted for the address of the agent, and for no other.
+func TestCertificateForAnotherAddress(t *testing.T) {
+	authority, ca := certificate(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true}, nil)
+	for address, trusted := range map[string]bool{"127.0.0.1": true, "127.0.0.2": false} {
+		leaf, _ := certificate(t, &x509.Certificate{IPAddresses: []net.IP{net.ParseIP(address)}}, &authority)
+		a := &agent{commands: map[string]*agentapi.Command{}}
+		a.Server = httptest.NewUnstartedServer(a)
+		a.TLS = &tls.Config{Certificates: []tls.Certificate{leaf}}
+		a.StartTLS()
+		c := client(func() *work.Agent { return &work.Agent{URL: a.URL, VerifyCA: ca} })
+		if _, err := c.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); (err == nil) != trusted || (a.posts > 0) != trusted {
+			t.Errorf("a certificate for %s at %s: %v, %d posts", address, a.URL, err, a.posts)
+		}
+		a.Close()
+	}
+}
+
 // anotherCertificate is valid for the same addresses and signed by somebody else.
 func anotherCertificate(t *testing.T) string {
+	_, text := certificate(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, nil)
+	return text
+}
+
+// certificate makes one, also as PEM, signed by that of by or, without, by itself.
+func certificate(t *testing.T, template *x509.Certificate, by *tls.Certificate) (tls.Certificate, string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	template.SerialNumber, template.NotAfter = big.NewInt(1), time.Now().Add(time.Hour)
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey.(*ecdsa.PrivateKey)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 func TestRefusalsAreExplained(t *testing.T) {

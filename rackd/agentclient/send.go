@@ -134,6 +134,10 @@ func pinned(a *work.Agent) (*http.Transport, error) {
 	if !strings.HasPrefix(a.URL, "https://") {
 		return nil, fmt.Errorf("it called back with a URL that is not https: %w", driver.ErrInvalid)
 	}
+	u, err := url.Parse(a.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the URL it called back with is none: %w", driver.ErrInvalid)
+	}
 	known, roots, err := certificates(a.VerifyCA)
 	if err != nil {
 		return nil, err
@@ -152,7 +156,12 @@ func pinned(a *work.Agent) (*http.Transport, error) {
 						return nil
 					}
 				}
-				_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: s.ServerName})
+				between := x509.NewCertPool()
+				for _, c := range s.PeerCertificates[1:] {
+					between.AddCert(c)
+				}
+				// The connection knows no name where the URL has an address, as agents' have.
+				_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: u.Hostname(), Intermediates: between})
 				switch {
 				case err != nil && roots == nil:
 					return fmt.Errorf("its heartbeat gave no certificate, and the one that it shows is not trusted here: %w", err)
