@@ -53,6 +53,23 @@ func startStack(t *testing.T, dir string, delay time.Duration) (o *operator.Oper
 	return nil, nil, nil
 }
 
+// A folder is one fleet's at a time: the second would spoil the streams of the first.
+func TestFolderInUse(t *testing.T) {
+	dir := t.TempDir()
+	o, stop := start(t, dir, 0)
+	defer stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: dir, Log: slog.New(slog.DiscardHandler)}, func(*stack.Stack) {
+		t.Error("a second fleet runs in the folder of the first")
+		cancel()
+	})
+	if err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("error %v", err)
+	}
+	fakeNode(t, o, "still-here", nil)
+}
+
 func fakeNode(t *testing.T, o *operator.Operator, name string, info map[string]any) string {
 	t.Helper()
 	id, err := o.Enrol(t.Context(), operator.Machine{Name: name, Driver: "fake-hardware", DriverInfo: info, Clean: true})

@@ -2,7 +2,7 @@
 // of a control plane. The rackd is another's: in the same process for `ironyard
 // dev`, in a rack's network for the lab.
 //
-// It may import central, protocol and ops/embeddedbus.
+// It may import central, protocol, ops/embeddedbus and ops/filelock.
 package stack
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/ops/embeddedbus"
+	"github.com/ironyard/ironyard/ops/filelock"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -56,6 +57,15 @@ func Run(ctx context.Context, o Options, ready func(*Stack)) error {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
+	// Two buses in one folder would spoil each other's streams.
+	release, err := filelock.Try(filepath.Join(o.Dir, ".lock"))
+	if errors.Is(err, filelock.ErrHeld) {
+		return fmt.Errorf("another process runs in the folder %s: end it, or name another folder", o.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
 	key, err := keyIn(o.Dir)
 	if err != nil {
 		return err
