@@ -368,6 +368,11 @@ func TestScopesThatNobodyGets(t *testing.T) {
 			t.Errorf("a token for %+v: %v", s, tokens)
 		}
 	}
+	for _, life := range []time.Duration{0, -time.Hour} {
+		if _, err := w.auth.NewTokens(t.Context(), join.Central{URL: w.url}, life, rackA); err == nil {
+			t.Errorf("a token that works for %s", life)
+		}
+	}
 	for _, url := range []string{"http://central", "central", "https://", "https://u:p@central"} {
 		if _, err := w.auth.NewTokens(t.Context(), join.Central{URL: url}, time.Hour, rackA); err == nil {
 			t.Errorf("a token that sends joiners to %q", url)

@@ -19,6 +19,9 @@ import (
 // at is where joiners find central; its Fingerprint is set to the authority's when it
 // is empty.
 func (a *Authority) NewTokens(ctx context.Context, at join.Central, life time.Duration, scopes ...join.Scope) ([]join.Token, error) {
+	if life <= 0 {
+		return nil, fmt.Errorf("a token that works for %s: it works for no time", life)
+	}
 	if at.Fingerprint == "" {
 		at.Fingerprint, at.ServerName = join.Fingerprint(a.certificate), join.CentralName
 	}
