@@ -215,6 +215,21 @@ func TestDeployOnLoopback(t *testing.T) {
 	if got := a.command(agentapi.CmdInstallBoot, nil); got.Error != nil || !strings.Contains(string(got.Result), "BIOS") {
 		t.Errorf("install_bootloader: %+v", got.Error)
 	}
+	for _, name := range []string{"erase_devices", "erase_devices_metadata"} {
+		keeping := func(hint string) agentapi.StepParams {
+			return agentapi.StepParams{Step: map[string]any{"step": name, "interface": "deploy"},
+				Node: map[string]any{"properties": map[string]any{"skip_block_devices": []any{map[string]any{hint: path}}}}}
+		}
+		if got := a.command(agentapi.CmdExecCleanStep, keeping("name")); got.Error != nil {
+			t.Errorf("%s of all but the only disk: %+v", name, got.Error)
+		}
+		if got := a.command(agentapi.CmdExecCleanStep, keeping("colour")); got.Error == nil || got.Error.Type != "InvalidCommandParamsError" {
+			t.Errorf("%s of who knows which disks: %+v", name, got.Error)
+		}
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, data) {
+		t.Errorf("a disk that is to be kept was written to: %v", err)
+	}
 	if got := a.command(agentapi.CmdExecCleanStep, agentapi.StepParams{Step: map[string]any{"step": "erase_devices", "interface": "deploy"}}); got.Error != nil {
 		t.Errorf("erase_devices: %+v", got.Error)
 	}

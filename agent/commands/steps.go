@@ -8,6 +8,7 @@ import (
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/deploy"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
 // manager and version are what ironic-python-agent calls a hardware manager: who
@@ -118,13 +119,28 @@ func writeImage(ctx context.Context, d Deps, p agentapi.StepParams, c command.Ca
 	if err := decode(raw, &params); err != nil {
 		return nil, err
 	}
+	params.ImageInfo.SkipBlockDevices = skipped(p)
 	return d.Deployer.Prepare(ctx, params, c.Report)
 }
 
-func eraseMetadata(ctx context.Context, d Deps, _ agentapi.StepParams, _ command.Call) (any, error) {
-	return nil, d.Deployer.EraseMetadata(ctx)
+func eraseMetadata(ctx context.Context, d Deps, p agentapi.StepParams, _ command.Call) (any, error) {
+	kept, err := hints.ParseKept(skipped(p))
+	if err != nil {
+		return nil, &deploy.ParamError{Reason: err.Error()}
+	}
+	return nil, d.Deployer.EraseMetadata(ctx, kept)
 }
 
-func erase(ctx context.Context, d Deps, _ agentapi.StepParams, c command.Call) (any, error) {
-	return nil, d.Deployer.Erase(ctx, c.Report)
+func erase(ctx context.Context, d Deps, p agentapi.StepParams, c command.Call) (any, error) {
+	kept, err := hints.ParseKept(skipped(p))
+	if err != nil {
+		return nil, &deploy.ParamError{Reason: err.Error()}
+	}
+	return nil, d.Deployer.Erase(ctx, kept, c.Report)
+}
+
+// skipped are the hints of the node for the disks that are never written to.
+func skipped(p agentapi.StepParams) any {
+	properties, _ := p.Node["properties"].(map[string]any)
+	return properties["skip_block_devices"]
 }

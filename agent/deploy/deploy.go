@@ -65,13 +65,17 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	if err != nil {
 		return none, &ParamError{err.Error()}
 	}
+	kept, err := hints.ParseKept(info.SkipBlockDevices)
+	if err != nil {
+		return none, &ParamError{err.Error()}
+	}
 	var drive []byte
 	if p.ConfigDrive != "" {
 		if drive, err = configdrive.Decode(p.ConfigDrive); err != nil {
 			return none, err
 		}
 	}
-	target, err := d.choose(ctx, h, info.MinDiskBytes)
+	target, err := d.choose(ctx, h, kept, info.MinDiskBytes)
 	if err != nil {
 		return none, err
 	}
@@ -95,10 +99,10 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	return agentapi.PrepareImageResult{RootDevice: target.Name, Written: written}, nil
 }
 
-// choose waits for a disk that fits.
-func (d *Deployer) choose(ctx context.Context, h hints.Hints, minBytes int64) (agentapi.Disk, error) {
+// choose waits for a disk that fits and is not kept.
+func (d *Deployer) choose(ctx context.Context, h hints.Hints, kept hints.Kept, minBytes int64) (agentapi.Disk, error) {
 	for try := 1; ; try++ {
-		chosen, err := h.Choose(d.Machine.Disks(), minBytes)
+		chosen, err := h.Choose(kept.Others(d.Machine.Disks()), minBytes)
 		if err == nil || try >= d.Attempts {
 			return chosen, err
 		}

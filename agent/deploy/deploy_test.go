@@ -165,7 +165,7 @@ func TestErase(t *testing.T) {
 		}
 	}
 	mark(2<<20 + 1024)
-	if err := d.EraseMetadata(t.Context()); err != nil {
+	if err := d.EraseMetadata(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -174,13 +174,54 @@ func TestErase(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Erase(ctx, ignore); !errors.Is(err, context.Canceled) {
+	if err := d.Erase(ctx, nil, ignore); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := d.Erase(t.Context(), ignore); err != nil {
+	if err := d.Erase(t.Context(), nil, ignore); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {
 		t.Errorf("data is left: %v", err)
+	}
+}
+
+// both are the disks of a machine that has two.
+type both []agentapi.Disk
+
+func (b both) Disks() []agentapi.Disk { return b }
+
+// TestKeptDisks holds that what a node's properties say is kept is neither erased nor written to.
+func TestKeptDisks(t *testing.T) {
+	d, p, path := fixture(t, partitioned(t, "label: dos\nsize=4MiB\n"))
+	other := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(other, bytes.Repeat([]byte{0xaa}, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The one that is kept would be chosen otherwise.
+	d.Machine = both{{Name: other, Size: size, Serial: "DATA"}, {Name: path, Size: size + 1, Serial: "ROOT"}}
+	p.ImageInfo.SkipBlockDevices = []any{map[string]any{"serial": "DATA"}}
+	kept, err := hints.ParseKept(p.ImageInfo.SkipBlockDevices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Prepare(t.Context(), p, ignore); err != nil || got.RootDevice != path {
+		t.Errorf("written to %q, %v", got.RootDevice, err)
+	}
+	if err := d.EraseMetadata(t.Context(), kept); err != nil {
+		t.Error(err)
+	}
+	if err := d.Erase(t.Context(), kept, ignore); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {
+		t.Errorf("the other disk is not erased: %v", err)
+	}
+	if b, err := os.ReadFile(other); err != nil || len(b) != size || len(bytes.Trim(b, "\xaa")) != 0 {
+		t.Errorf("the kept disk was written to: %v", err)
+	}
+	p.ImageInfo.SkipBlockDevices = []any{map[string]any{"colour": "red"}}
+	var bad *ParamError
+	if _, err := d.Prepare(t.Context(), p, ignore); !errors.As(err, &bad) {
+		t.Errorf("a hint that nobody knows: %v", err)
 	}
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
 // EraseMetadata makes every disk look empty: partition tables and superblocks at
-// both ends are zeroed, and so are the starts of its partitions.
-func (d *Deployer) EraseMetadata(ctx context.Context) error {
-	return d.each(ctx, func(out *disk.Disk) error {
+// both ends are zeroed, and so are the starts of its partitions. Kept disks stay as they are.
+func (d *Deployer) EraseMetadata(ctx context.Context, kept hints.Kept) error {
+	return d.each(ctx, kept, func(out *disk.Disk) error {
 		for _, start := range starts(out) {
 			if err := out.Zero(start, min(disk.EndsSize, out.Size()-start)); err != nil {
 				return err
@@ -22,11 +23,11 @@ func (d *Deployer) EraseMetadata(ctx context.Context) error {
 	})
 }
 
-// Erase makes every disk read as zero from its start to its end.
-func (d *Deployer) Erase(ctx context.Context, report func(agentapi.Progress)) error {
+// Erase makes every disk but the kept ones read as zero from its start to its end.
+func (d *Deployer) Erase(ctx context.Context, kept hints.Kept, report func(agentapi.Progress)) error {
 	// Pieces small enough to see progress and to stop between them.
 	const piece = 256 << 20
-	return d.each(ctx, func(out *disk.Disk) error {
+	return d.each(ctx, kept, func(out *disk.Disk) error {
 		for off := int64(0); off < out.Size(); off += piece {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -40,11 +41,11 @@ func (d *Deployer) Erase(ctx context.Context, report func(agentapi.Progress)) er
 	})
 }
 
-// each does something to every disk; it goes on after an error, so that as much
+// each does something to every disk that is not kept; it goes on after an error, so that as much
 // as possible is erased, and returns them all.
-func (d *Deployer) each(ctx context.Context, do func(*disk.Disk) error) error {
+func (d *Deployer) each(ctx context.Context, kept hints.Kept, do func(*disk.Disk) error) error {
 	var errs []error
-	for _, dev := range d.Machine.Disks() {
+	for _, dev := range kept.Others(d.Machine.Disks()) {
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}

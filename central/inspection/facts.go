@@ -85,6 +85,11 @@ func rootDevice(_ *Processor, s *Subject) error {
 	if err := json.Unmarshal(raw, &disks); err != nil {
 		return fmt.Errorf("the disks that were found cannot be read: %w", err)
 	}
+	kept, err := hints.ParseKept(s.Node.Properties["skip_block_devices"])
+	if err != nil {
+		return failed("No root device can be chosen for node %s: %v", s.Node.UUID, err)
+	}
+	disks = kept.Others(disks)
 	wanted, _ := s.Node.Properties["root_device"].(map[string]any)
 	parsed, err := hints.Parse(wanted)
 	if err != nil {

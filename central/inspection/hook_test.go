@@ -142,17 +142,22 @@ func TestRootDeviceHints(t *testing.T) {
 	for _, c := range []struct {
 		hint, chosen string // chosen: what the ramdisk says
 		want         any
+		skip         string
 	}{
-		{`{"name":"/dev/sda"}`, `null`, int64(99)},
-		{`{"name":"/dev/sda"}`, `{"name":"/dev/sdc","size":7516192768}`, int64(99)},
-		{`{"model":"C"}`, `null`, "No disks satisfied"},
-		{`{"size":"x"}`, `null`, "not valid"},
-		{`{}`, `{"name":"/dev/sdc","size":7516192768}`, int64(6)},
-		{`{}`, `{"name":"/dev/sdc","size":5}`, int64(0)},
-		{`{}`, `{"name":"/dev/sdc"}`, int64(49)},
+		{`{"name":"/dev/sda"}`, `null`, int64(99), "null"},
+		{`{"name":"/dev/sda"}`, `{"name":"/dev/sdc","size":7516192768}`, int64(99), "null"},
+		{`{"model":"C"}`, `null`, "No disks satisfied", "null"},
+		{`{"size":"x"}`, `null`, "not valid", "null"},
+		{`{}`, `{"name":"/dev/sdc","size":7516192768}`, int64(6), "null"},
+		{`{}`, `{"name":"/dev/sdc","size":5}`, int64(0), "null"},
+		{`{}`, `{"name":"/dev/sdc"}`, int64(49), "null"},
+		{`{"size":"> 0"}`, `null`, int64(99), `[{"name":"/dev/sdb"}]`},
+		{`{"name":"/dev/sdb"}`, `null`, "No disks satisfied", `[{"name":"/dev/sdb"}]`},
+		{`{}`, `null`, int64(99), `[{"name":"/dev/sdb"}]`},
+		{`{}`, `null`, "skip_block_devices", `[{"colour":"red"}]`},
 	} {
 		s := newSubject(t)
-		s.Node.Properties["root_device"] = decode[any](t, c.hint)
+		s.Node.Properties["root_device"], s.Node.Properties["skip_block_devices"] = decode[any](t, c.hint), decode[any](t, c.skip)
 		s.Plugin["root_disk"] = decode[any](t, c.chosen)
 		err := p.Run(s, nil)
 		if text, fails := c.want.(string); fails && (err == nil || !strings.Contains(err.Error(), text)) {

@@ -185,6 +185,8 @@ type ImageInfo struct {
 	NodeUUID string `json:"node_uuid"`
 	// RootDeviceHints choose the disk (ironic-facts §5.6); nil: smallest ≥ 4 GiB.
 	RootDeviceHints map[string]any `json:"ironyard_root_device,omitempty"`
+	// SkipBlockDevices are hints for the disks that are never written to.
+	SkipBlockDevices any `json:"ironyard_skip_block_devices,omitempty"`
 	// MinDiskBytes lets tests deploy to disks below 4 GiB; zero means 4 GiB.
 	MinDiskBytes int64 `json:"ironyard_min_disk_bytes,omitempty"`
 }

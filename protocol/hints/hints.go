@@ -95,6 +95,38 @@ func Parse(raw map[string]any) (Hints, error) {
 	return h, nil
 }
 
+// Kept are the disks that nothing may be written to: those that match any of its hints.
+type Kept []Hints
+
+// ParseKept reads properties.skip_block_devices, a list of hints; nil keeps no disk. What cannot
+// be read, and hints that would match every disk, are errors.
+func ParseKept(raw any) (Kept, error) {
+	list, isList := raw.([]any)
+	if raw != nil && raw != "" && !isList {
+		return nil, fmt.Errorf("skip_block_devices is no list of hints")
+	}
+	var kept Kept
+	for i, item := range list {
+		of, isObject := item.(map[string]any)
+		if !isObject || len(of) == 0 {
+			return nil, fmt.Errorf("skip_block_devices: item %d is no object of hints", i+1)
+		}
+		h, err := Parse(of)
+		if err != nil {
+			return nil, fmt.Errorf("skip_block_devices: item %d: %w", i+1, err)
+		}
+		kept = append(kept, h)
+	}
+	return kept, nil
+}
+
+// Others returns the disks that may be written to.
+func (k Kept) Others(disks []agentapi.Disk) []agentapi.Disk {
+	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
+		return slices.ContainsFunc(k, func(h Hints) bool { return h.Match(d) })
+	})
+}
+
 // Keys lists the hints there are, sorted.
 func Keys() []string {
 	keys := make([]string, 0, len(properties))

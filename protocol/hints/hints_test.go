@@ -76,6 +76,41 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestKept(t *testing.T) {
+	for _, c := range []struct {
+		raw          any
+		others, want string // the disks that are left; what the error says
+	}{
+		{nil, "a b c d", ""},
+		{"", "a b c d", ""},
+		{[]any{}, "a b c d", ""},
+		{[]any{map[string]any{"serial": "S2"}}, "a c d", ""},
+		{[]any{map[string]any{"serial": "S2"}, map[string]any{"size": "< 2"}}, "a c", ""},
+		{[]any{map[string]any{"serial": "S2", "size": "< 2"}}, "a b c d", ""},
+		{[]any{map[string]any{"size": "> 0"}}, "", ""},
+		{[]any{map[string]any{}}, "", "item 1 is no object of hints"},
+		{[]any{map[string]any{"serial": "S2"}, "x"}, "", "item 2 is no object of hints"},
+		{[]any{map[string]any{"volume_name": "data"}}, "", `item 1: root device hint "volume_name" is unknown`},
+		{map[string]any{"serial": "S2"}, "", "no list of hints"},
+		{"/dev/sda", "", "no list of hints"},
+	} {
+		kept, err := ParseKept(c.raw)
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v: error %v, want %q", c.raw, err, c.want)
+			}
+			continue
+		}
+		var names []string
+		for _, d := range kept.Others(disks) {
+			names = append(names, strings.TrimPrefix(d.Name, "/dev/sd"))
+		}
+		if got := strings.Join(names, " "); err != nil || got != c.others {
+			t.Errorf("%v leaves %q, %v; want %q", c.raw, got, err, c.others)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("size", ">= 10")
 	f.Add("model", "<or> a <or> b")

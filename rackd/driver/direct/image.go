@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -23,6 +24,7 @@ type image struct {
 	format      string // raw or qcow2
 	compression string // "", gzip, zstd
 	root        map[string]any
+	skip        any // hints for the disks that are never written to
 	minDisk     int64
 }
 
@@ -126,16 +128,16 @@ func (i *image) guess(name string) {
 	}
 }
 
-// disk reads the root device hints and the smallest disk.
+// disk reads the root device hints, the disks that are never written to and the smallest disk.
 func (i *image) disk(n *node.Document) (wrong string) {
 	for _, from := range []map[string]any{n.InstanceInfo, n.Properties} {
-		hints := from["root_device"]
-		if text, is := hints.(string); is && text != "" {
-			if json.Unmarshal([]byte(text), &hints) != nil {
+		root := from["root_device"]
+		if text, is := root.(string); is && text != "" {
+			if json.Unmarshal([]byte(text), &root) != nil {
 				return "root_device is no object of hints"
 			}
 		}
-		switch h := hints.(type) {
+		switch h := root.(type) {
 		case nil:
 			continue
 		case string:
@@ -148,6 +150,10 @@ func (i *image) disk(n *node.Document) (wrong string) {
 		if len(i.root) > 0 {
 			break
 		}
+	}
+	i.skip = n.Properties["skip_block_devices"]
+	if _, err := hints.ParseKept(i.skip); err != nil {
+		return "properties " + err.Error()
 	}
 	if text := n.DriverString(fieldMinDisk); text != "" {
 		// JSON numbers arrive as floating point: "6.7108864e+07".
@@ -165,6 +171,6 @@ func (i image) params(n *node.Document, servedAt []string, configDrive string) a
 	return agentapi.PrepareImageParams{ConfigDrive: configDrive, ImageInfo: agentapi.ImageInfo{
 		ID: i.source.HashValue, URLs: servedAt, HashAlgo: i.source.HashAlgo, HashValue: i.source.HashValue,
 		DiskFormat: i.format, Compression: i.compression, ImageType: "whole-disk", BootMode: n.BootMode(), NodeUUID: n.UUID,
-		RootDeviceHints: i.root, MinDiskBytes: i.minDisk,
+		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk,
 	}}
 }

@@ -3,6 +3,7 @@ package direct
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -73,6 +74,22 @@ func TestRootDeviceAndMinimum(t *testing.T) {
 	n.InstanceInfo["root_device"] = `{"name":"/dev/a"}`
 	if i, err = imageOf(n); err != nil || i.root["name"] != "/dev/a" {
 		t.Errorf("instance_info goes first: %+v, %v", i, err)
+	}
+}
+
+// TestDisksThatAreKept holds that the agent is told of them, and that nothing is deployed where
+// they cannot be made out.
+func TestDisksThatAreKept(t *testing.T) {
+	kept := []any{map[string]any{"serial": "S1"}}
+	n := &node.Document{UUID: "u", Properties: map[string]any{"skip_block_devices": kept},
+		InstanceInfo: map[string]any{"image_source": "http://h/i", "image_checksum": strings.Repeat("a", 64)}}
+	i, err := imageOf(n)
+	if told := i.params(n, nil, "").ImageInfo.SkipBlockDevices; err != nil || !reflect.DeepEqual(told, any(kept)) {
+		t.Errorf("the agent is told of %v, %v", told, err)
+	}
+	n.Properties["skip_block_devices"] = []any{map[string]any{"volume_name": "data"}}
+	if err := New(Settings{}).Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), `skip_block_devices: item 1: root device hint "volume_name" is unknown`) {
+		t.Errorf("a hint that nobody knows: %v", err)
 	}
 }
 
