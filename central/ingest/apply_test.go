@@ -261,3 +261,14 @@ func TestEndOfErrand(t *testing.T) {
 		}
 	}
 }
+
+// What a machine says may hold NUL characters, which not every database takes.
+func TestEventsHoldNoNUL(t *testing.T) {
+	e, err := parse([]byte(`{"kind":"work_ended","node":"n","work":"w","state":"manageable","time":"2026-01-02T12:00:00Z","error":"a\u0000\\u0000\\\u0000b"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "a\ufffd\\u0000\\\ufffdb"; e.Error != want {
+		t.Errorf("%q, want %q", e.Error, want)
+	}
+}

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -214,7 +215,7 @@ func parse(data []byte) (*work.Event, error) {
 		return nil, fmt.Errorf("event has %d bytes, more than %d", len(data), maxEvent)
 	}
 	e := new(work.Event)
-	if err := json.Unmarshal(data, e); err != nil {
+	if err := json.Unmarshal(withoutNUL(data), e); err != nil {
 		return nil, err
 	}
 	switch {
@@ -231,4 +232,24 @@ func parse(data []byte) (*work.Event, error) {
 		return nil, errors.New("event has an impossible epoch or sequence number")
 	}
 	return e, nil
+}
+
+// withoutNUL puts the replacement character in place of the NUL characters in the texts of JSON: what a BMC or a
+// ramdisk says may hold some, and PostgreSQL takes no such text, so that the event would hold up all behind it.
+func withoutNUL(text []byte) []byte {
+	const nul, instead = `\u0000`, `\ufffd`
+	if !bytes.Contains(text, []byte(nul)) {
+		return text
+	}
+	out := bytes.Clone(text)
+	for i := 0; i < len(out); i++ {
+		if out[i] != '\\' {
+			continue
+		}
+		if bytes.HasPrefix(out[i:], []byte(nul)) {
+			copy(out[i:], instead)
+		}
+		i++ // what is escaped is no backslash that escapes
+	}
+	return out
 }

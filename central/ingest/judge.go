@@ -110,6 +110,9 @@ func (g *Ingest) subject(ctx context.Context, tx *store.Tx, id string) (*inspect
 		if err := dec.Decode(part.into); err != nil {
 			return nil, fmt.Errorf("%s of node %s: %w", what, id, err)
 		}
+		if *part.into == nil { // null
+			*part.into = map[string]any{}
+		}
 	}
 	return s, nil
 }

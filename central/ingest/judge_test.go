@@ -158,6 +158,21 @@ func TestWhatARamdiskSendsIsKept(t *testing.T) {
 	}
 }
 
+// TestNullBesideTheInventory holds that nothing, said as null, is nothing.
+func TestNullBesideTheInventory(t *testing.T) {
+	f := newFixture(t)
+	f.rule(1, nil, []any{op("set-plugin-data", "size", "8")})
+	n, w := f.inspect("n")
+	f.follow()
+	inv := machine()
+	inv.PluginData = []byte("null")
+	e := about(w, work.WorkEnded, 1)
+	f.end(&e, inv)
+	if found, err := f.store.Inventory(t.Context(), n.UUID); err != nil || !strings.Contains(string(found.Plugin), `"size":"8"`) {
+		t.Errorf("plugin data %s, error %v", found.Plugin, err)
+	}
+}
+
 // TestInspectionThatIsRefused holds that a rule's no is the node's: it is inspect failed,
 // says why, and nothing that rules before it did is kept.
 func TestInspectionThatIsRefused(t *testing.T) {
