@@ -3,6 +3,7 @@ package inspection
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ironyard/ironyard/central/store"
 )
@@ -13,13 +14,20 @@ type attribute[T any] struct {
 	set func(*T, any) error
 }
 
-func textAttribute[T any](at func(*T) *string) attribute[T] {
+// textAttribute is a text of at most so many characters as the API takes. What was found in a
+// machine may be any text: one that the database did not take would hold up all that comes after it.
+func textAttribute[T any](most int, at func(*T) *string) attribute[T] {
 	return attribute[T]{
 		get: func(t *T) any { return orNone(*at(t)) },
 		set: func(t *T, v any) error {
 			s, ok := v.(string)
-			if !ok && v != nil {
+			switch {
+			case !ok && v != nil:
 				return fmt.Errorf("%.80s is no text", shown(v))
+			case utf8.RuneCountInString(s) > most:
+				return fmt.Errorf("%.80q… has more than %d characters", s, most)
+			case strings.ContainsRune(s, 0):
+				return fmt.Errorf("%.80q holds a NUL character", s)
 			}
 			*at(t) = s
 			return nil
@@ -77,15 +85,15 @@ var attributes = map[string]attribute[store.Node]{
 	"conductor_group":   readOnly(func(n *store.Node) any { return n.ConductorGroup }),
 	"maintenance":       readOnly(func(n *store.Node) any { return n.Maintenance }),
 	"traits":            readOnly(func(n *store.Node) any { return anyList(n.Traits) }),
-	"description":       textAttribute(func(n *store.Node) *string { return &n.Description }),
-	"resource_class":    textAttribute(func(n *store.Node) *string { return &n.ResourceClass }),
-	"owner":             textAttribute(func(n *store.Node) *string { return &n.Owner }),
-	"lessee":            textAttribute(func(n *store.Node) *string { return &n.Lessee }),
-	"shard":             textAttribute(func(n *store.Node) *string { return &n.Shard }),
+	"description":       textAttribute(4096, func(n *store.Node) *string { return &n.Description }),
+	"resource_class":    textAttribute(80, func(n *store.Node) *string { return &n.ResourceClass }),
+	"owner":             textAttribute(255, func(n *store.Node) *string { return &n.Owner }),
+	"lessee":            textAttribute(255, func(n *store.Node) *string { return &n.Lessee }),
+	"shard":             textAttribute(255, func(n *store.Node) *string { return &n.Shard }),
 	"chassis_uuid":      readOnly(func(n *store.Node) any { return orNone(n.ChassisUUID) }),
 	"disable_power_off": boolAttribute(func(n *store.Node) *bool { return &n.DisablePowerOff }),
 	"retired":           boolAttribute(func(n *store.Node) *bool { return &n.Retired }),
-	"retired_reason":    textAttribute(func(n *store.Node) *string { return &n.RetiredReason }),
+	"retired_reason":    textAttribute(4096, func(n *store.Node) *string { return &n.RetiredReason }),
 	"driver_info":       objectAttribute(func(n *store.Node) *map[string]any { return &n.DriverInfo }),
 	"instance_info":     objectAttribute(func(n *store.Node) *map[string]any { return &n.InstanceInfo }),
 	"properties":        objectAttribute(func(n *store.Node) *map[string]any { return &n.Properties }),
@@ -98,10 +106,10 @@ var portAttributes = map[string]attribute[store.Port]{
 	"uuid":                  readOnly(func(p *store.Port) any { return p.UUID }),
 	"address":               readOnly(func(p *store.Port) any { return p.Address }),
 	"name":                  readOnly(func(p *store.Port) any { return orNone(p.Name) }),
-	"description":           textAttribute(func(p *store.Port) *string { return &p.Description }),
-	"physical_network":      textAttribute(func(p *store.Port) *string { return &p.PhysicalNetwork }),
-	"vendor":                textAttribute(func(p *store.Port) *string { return &p.Vendor }),
-	"category":              textAttribute(func(p *store.Port) *string { return &p.Category }),
+	"description":           textAttribute(255, func(p *store.Port) *string { return &p.Description }),
+	"physical_network":      textAttribute(64, func(p *store.Port) *string { return &p.PhysicalNetwork }),
+	"vendor":                textAttribute(32, func(p *store.Port) *string { return &p.Vendor }),
+	"category":              textAttribute(80, func(p *store.Port) *string { return &p.Category }),
 	"pxe_enabled":           boolAttribute(func(p *store.Port) *bool { return &p.PXEEnabled }),
 	"is_smartnic":           boolAttribute(func(p *store.Port) *bool { return &p.IsSmartNIC }),
 	"local_link_connection": objectAttribute(func(p *store.Port) *map[string]any { return &p.LocalLinkConnection }),

@@ -223,20 +223,22 @@ func TestActions(t *testing.T) {
 
 func TestActionsThatFail(t *testing.T) {
 	for actions, want := range map[string]string{
-		`[{"op":"fail","args":["no {node.name}"]}]`:                             "Failed to inspect hardware. Reason: no node-1",
-		`[{"op":"log","args":["x","loud"]}]`:                                    "log level",
-		`[{"op":"set-attribute","args":["provision_state","active"]}]`:          "not for rules to change",
-		`[{"op":"set-attribute","args":["colour","red"]}]`:                      "no attribute",
-		`[{"op":"set-attribute","args":["resource_class",5]}]`:                  "is no text",
-		`[{"op":"set-attribute","args":["properties","x"]}]`:                    "is no object",
-		`[{"op":"set-attribute","args":["properties/capabilities/x","x"]}]`:     "is no object",
-		`[{"op":"extend-attribute","args":["properties/capabilities","x"]}]`:    "is no list",
-		`[{"op":"del-attribute","args":["extra/none"]}]`:                        "nothing to remove",
-		`[{"op":"add-trait","args":["bad trait"]}]`:                             "no name of a trait",
-		`[{"op":"set-port-attribute","args":["none","extra/a",1]}]`:             "port none could not be found",
-		`[{"op":"set-port-attribute","args":["` + portID + `","address","x"]}]`: "not for rules to change",
-		`[{"op":"api-call","args":["file:///etc/passwd"]}]`:                     "no http or https URL",
-		`[{"op":"set-capability","args":["a,b","c"]}]`:                          "capability",
+		`[{"op":"fail","args":["no {node.name}"]}]`:                                            "Failed to inspect hardware. Reason: no node-1",
+		`[{"op":"log","args":["x","loud"]}]`:                                                   "log level",
+		`[{"op":"set-attribute","args":["provision_state","active"]}]`:                         "not for rules to change",
+		`[{"op":"set-attribute","args":["colour","red"]}]`:                                     "no attribute",
+		`[{"op":"set-attribute","args":["resource_class",5]}]`:                                 "is no text",
+		`[{"op":"set-attribute","args":["properties","x"]}]`:                                   "is no object",
+		`[{"op":"set-attribute","args":["resource_class","` + strings.Repeat("x", 81) + `"]}]`: "more than 80 characters",
+		`[{"op":"set-attribute","args":["description","a\u0000"]}]`:                           "NUL",
+		`[{"op":"set-attribute","args":["properties/capabilities/x","x"]}]`:                    "is no object",
+		`[{"op":"extend-attribute","args":["properties/capabilities","x"]}]`:                   "is no list",
+		`[{"op":"del-attribute","args":["extra/none"]}]`:                                       "nothing to remove",
+		`[{"op":"add-trait","args":["bad trait"]}]`:                                            "no name of a trait",
+		`[{"op":"set-port-attribute","args":["none","extra/a",1]}]`:                            "port none could not be found",
+		`[{"op":"set-port-attribute","args":["` + portID + `","address","x"]}]`:                "not for rules to change",
+		`[{"op":"api-call","args":["file:///etc/passwd"]}]`:                                    "no http or https URL",
+		`[{"op":"set-capability","args":["a,b","c"]}]`:                                         "capability",
 	} {
 		if _, err := run(t, actions); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", actions, err, want)
