@@ -135,6 +135,15 @@ func TestAuditOfFailures(t *testing.T) {
 	}
 }
 
+// A method is a client's word of any length, and need not be one that there is.
+func TestAuditBoundsMethods(t *testing.T) {
+	b := newBench(t)
+	b.want(405, strings.Repeat("X", 5000), "/v1/heartbeat/"+nodeID, "1.115", "")
+	if got := b.audited("", "method"); len(got) != 1 || got[0] != strings.Repeat("X", maxRecordedMethod) {
+		t.Errorf("lines %.200q", got)
+	}
+}
+
 func TestClientAddress(t *testing.T) {
 	b := newBench(t)
 	for _, tt := range []struct {

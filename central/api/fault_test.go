@@ -100,5 +100,7 @@ func TestFiltersBelow(t *testing.T) {
 		// What is no text in UTF-8 is no argument, and no path.
 		refusal{"GET", "/v1/nodes?owner=%ff", "1.115", "", 400, ""},
 		refusal{"GET", "/v1/nodes/%ff", "1.115", "", 400, ""},
+		refusal{"GET", "/v1/allocations/a%00", "1.115", "", 400, ""},
+		refusal{"GET", "/v1/drivers/a%00", "1.115", "", 400, ""},
 	)
 }

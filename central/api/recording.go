@@ -21,8 +21,9 @@ func recorded(method string) bool {
 
 // The audit holds so much of what a client says, in bytes.
 const (
-	maxRecordedPath  = 255
-	maxRecordedError = 1000
+	maxRecordedMethod = 32
+	maxRecordedPath   = 255
+	maxRecordedError  = 1000
 )
 
 // begin prepares the line of the audit of a request that may change something. What the
@@ -31,7 +32,7 @@ func (s *Server) begin(ctx context.Context, r *Request) context.Context {
 	if !recorded(r.Method) {
 		return ctx
 	}
-	r.cause = &store.Cause{Audit: &store.Audit{At: s.Now().UTC().Truncate(time.Microsecond), RequestID: r.ID, Client: s.client(r.Request), Method: r.Method,
+	r.cause = &store.Cause{Audit: &store.Audit{At: s.Now().UTC().Truncate(time.Microsecond), RequestID: r.ID, Client: s.client(r.Request), Method: cut(r.Method, maxRecordedMethod),
 		Path: cut(strings.Trim(r.URL.Path, "/"), maxRecordedPath), Result: store.Accepted}}
 	return store.WithCause(ctx, r.cause)
 }

@@ -166,7 +166,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if err := s.identify(r, methods); err != nil { // before anything is said about what there is
 		return Reply{}, err
 	}
-	if !utf8.ValidString(r.URL.Path) {
+	if !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0) { // which no database need take
 		return Reply{}, wire.FrameworkError(http.StatusBadRequest, "")
 	}
 	if versionErr != nil {
