@@ -230,7 +230,7 @@ func TestActionsThatFail(t *testing.T) {
 		`[{"op":"set-attribute","args":["resource_class",5]}]`:                                 "is no text",
 		`[{"op":"set-attribute","args":["properties","x"]}]`:                                   "is no object",
 		`[{"op":"set-attribute","args":["resource_class","` + strings.Repeat("x", 81) + `"]}]`: "more than 80 characters",
-		`[{"op":"set-attribute","args":["description","a\u0000"]}]`:                           "NUL",
+		`[{"op":"set-attribute","args":["description","a\u0000"]}]`:                            "NUL",
 		`[{"op":"set-attribute","args":["properties/capabilities/x","x"]}]`:                    "is no object",
 		`[{"op":"extend-attribute","args":["properties/capabilities","x"]}]`:                   "is no list",
 		`[{"op":"del-attribute","args":["extra/none"]}]`:                                       "nothing to remove",
