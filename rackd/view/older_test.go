@@ -69,3 +69,19 @@ func TestOlderCopyOfAWork(t *testing.T) {
 		}
 	}
 }
+
+// Work may be purged while it is read past the watch: what was read is not put in again.
+func TestWhatIsReadPastTheWatchMayBeGone(t *testing.T) {
+	v := New(nil, nil, nil, slog.New(slog.DiscardHandler))
+	d := work.Document{ID: "w", Node: "n", Group: "g"}
+	v.applyWork(entry{revision: 50, doc: d})
+	v.applyWork(entry{revision: 51})
+	v.takeWork(entry{revision: 50, doc: d}, false)
+	if w := v.Work("n"); w != nil {
+		t.Errorf("work that is over came back: %+v", w)
+	}
+	v.takeWork(entry{revision: 52, doc: d}, false)
+	if w := v.Work("n"); w == nil || w.Revision != 52 {
+		t.Errorf("work that the watch has not shown yet: %+v", w)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +69,8 @@ type View struct {
 	kinds  map[[2]string]*kind // by driver and group
 	opened int                 // of nodes, those whose doc is set
 	works  map[string]*Work
-	ours   map[string]ours // by node, what is being written
+	ours   map[string]ours   // by node, what is being written
+	shown  map[string]uint64 // by the group's part of a key, the revision of what the watch on WORK has shown last
 	synced chan struct{}
 	// checked is, by group, the last moment until which WORK had certainly lost nothing.
 	checked map[string]time.Time
@@ -78,17 +80,24 @@ type View struct {
 // of each node whose documents changed.
 func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
-		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, ours: map[string]ours{}, synced: make(chan struct{}),
+		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, ours: map[string]ours{}, shown: map[string]uint64{}, synced: make(chan struct{}),
 		checked: map[string]time.Time{}}
 }
 
-func (v *View) applyWork(e jetstream.KeyValueEntry) {
+func (v *View) applyWork(e jetstream.KeyValueEntry) { v.takeWork(e, true) }
+
+// takeWork takes in what the watch has shown, or what was read past it.
+func (v *View) takeWork(e jetstream.KeyValueEntry, watched bool) {
 	id := bus.NodeOfKey(e.Key())
+	group := strings.TrimSuffix(e.Key(), id)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if watched {
+		v.shown[group] = e.Revision()
+	}
 	old := v.works[id]
-	if old != nil && !old.reread && old.Revision >= e.Revision() {
-		return
+	if old != nil && !old.reread && old.Revision >= e.Revision() || old == nil && !watched && e.Revision() <= v.shown[group] {
+		return // it is known, or known to be gone: the watch has shown all up to there
 	}
 	older := old != nil && e.Revision() < old.Revision // the bus has come back from an older copy
 	if e.Operation() != jetstream.KeyValuePut {
@@ -233,7 +242,7 @@ func (v *View) RefreshWork(ctx context.Context, group, id string) error {
 	if err != nil {
 		return fmt.Errorf("read the work of node %s: %w", id, err)
 	}
-	v.applyWork(e)
+	v.takeWork(e, false)
 	v.changed(id)
 	return nil
 }
