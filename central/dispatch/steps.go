@@ -41,7 +41,8 @@ func (d *Dispatcher) family(ctx context.Context, n *store.Node, steps []work.Ste
 	if !slices.ContainsFunc(steps, func(s work.Step) bool { return s.OnChildren }) {
 		return steps, nil
 	}
-	children, err := d.Store.Nodes(ctx, store.NodeQuery{ParentNode: n.UUID})
+	// All of them: more than this would be refused for the size of their UUIDs (checkArgs).
+	children, err := d.Store.Nodes(ctx, store.NodeQuery{ParentNode: n.UUID, Page: store.Page{Limit: maxArgs / len(n.UUID)}})
 	if err != nil {
 		return nil, err
 	}
