@@ -42,7 +42,7 @@ func (g *Ingest) apply(ctx context.Context, site string, events []placed) (outco
 		return g.applyBatch(ctx, tx, site, events, &out)
 	})
 	if err == nil {
-		g.calls.make(out.calls)
+		g.cfg.Calls.Make(out.calls)
 	}
 	return out, err
 }

@@ -27,12 +27,13 @@ type Config struct {
 	Key *seal.Key
 	// Inspection processes what inspections found; nil: by the default settings.
 	Inspection *inspection.Processor
+	// Calls makes the calls that inspection rules ask for; nil: one of its own does.
+	Calls *inspection.Caller
 }
 
 // Ingest is safe for concurrent use.
 type Ingest struct {
-	cfg   Config
-	calls calls
+	cfg Config
 
 	mu        sync.Mutex
 	consumers map[string]source // by site
@@ -44,6 +45,9 @@ type Ingest struct {
 func New(cfg Config) *Ingest {
 	if cfg.Inspection == nil {
 		cfg.Inspection = inspection.Default()
+	}
+	if cfg.Calls == nil {
+		cfg.Calls = new(inspection.Caller)
 	}
 	return &Ingest{cfg: cfg, consumers: map[string]source{}, backlogs: map[string]Backlog{}, advanced: make(chan struct{})}
 }
@@ -90,7 +94,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	if err != nil {
 		return fmt.Errorf("open consumer %s of site %q: %w", bus.IngestConsumer, site.Name, err)
 	}
-	defer g.calls.open(ctx, g.cfg.Log)()
+	defer g.cfg.Calls.Open(ctx, g.cfg.Log)()
 	g.mu.Lock()
 	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 )
 
 // outOfBand reports whether the node's BMC has told what was found: no ramdisk has run.
-func (s *Subject) outOfBand() bool { return s.Node.Interfaces["inspect"] == "redfish" }
+func (s *Subject) outOfBand() bool { return !s.ByRamdisk && s.Node.Interfaces["inspect"] == "redfish" }
 
 // toldByBMC sets the properties that an inspection by the BMC sets whichever hooks are chosen:
 // the size of memory and of the disk, and, where nobody has said another, the boot mode. It

@@ -4,6 +4,6 @@
 //
 // It may import central/store, central/notation and protocol. Invariants: what was found is a machine's
 // word and may be anything, so nothing here trusts its shape; a Subject is only changed in
-// memory, its caller writes it as a whole or, when a *Failure is returned, not at all;
+// memory, and Process writes it as a whole or, when hooks or rules refuse, not at all;
 // a rule that parses can be applied to any subject without a panic.
 package inspection

@@ -86,7 +86,7 @@ func (p *Processor) wanted(s *Subject, all []nic) []nic {
 // the others what it found.
 func validateInterfaces(p *Processor, s *Subject) error {
 	all := s.nics()
-	if len(all) == 0 && s.Node.Interfaces["inspect"] == "fake" {
+	if len(all) == 0 && !s.ByRamdisk && s.Node.Interfaces["inspect"] == "fake" {
 		return nil // a machine that is made up has the interfaces that its ports give it
 	}
 	if len(all) == 0 {

@@ -1,34 +1,33 @@
-package ingest
+package inspection
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
 	"sync"
-
-	"github.com/ironyard/ironyard/central/inspection"
 )
 
 // maxCallers bounds the calls that are made at the same time.
 const maxCallers = 8
 
-// calls makes the requests that inspection rules ask for, beside the events: a server
-// that does not answer must not hold these up. A call is made at most once: who dies
-// between the commit and the call does not make it.
-type calls struct {
+// Caller makes the requests that rules ask for, beside whatever has processed them: a server
+// that does not answer must not hold that up. A call is made at most once: who dies
+// between the commit and the call does not make it. It is safe for concurrent use; its zero
+// value makes no calls until Open.
+type Caller struct {
 	mu    sync.Mutex
-	queue chan inspection.Call // nil while nobody follows
+	queue chan Call // nil while nobody has it open
 	users int
 	end   func()
 }
 
-// open starts the callers, for the first who needs them, until the last has called the
+// Open starts the callers, for the first who needs them, until the last has called the
 // function that it returns.
-func (c *calls) open(ctx context.Context, log *slog.Logger) (closed func()) {
+func (c *Caller) Open(ctx context.Context, log *slog.Logger) (closed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.users++; c.users == 1 {
-		queue := make(chan inspection.Call, 256)
+		queue := make(chan Call, 256)
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		var callers sync.WaitGroup
 		for range maxCallers {
@@ -57,8 +56,8 @@ func (c *calls) open(ctx context.Context, log *slog.Logger) (closed func()) {
 	}
 }
 
-// make hands requests to the callers; what does not fit is dropped.
-func (c *calls) make(list []inspection.Call) {
+// Make hands requests to the callers; what does not fit is dropped.
+func (c *Caller) Make(list []Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, call := range list {
