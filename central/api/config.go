@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/feed"
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/policy"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -40,6 +42,11 @@ type Config struct {
 	// vendor.send_raw.
 	DisallowedSteps []string
 	Nodes           NodeSettings
+	Discovery       Discovery
+	// Inspection processes what discovered machines send; nil: by the default settings.
+	Inspection *inspection.Processor
+	// Calls makes the calls that inspection rules ask for then; nil: none is made.
+	Calls *inspection.Caller
 	// NoRamdiskEndpoints: agents in ramdisks are not served here (403).
 	NoRamdiskEndpoints bool
 	// LookupAnyState: agents may look up nodes on which nothing is being done.
@@ -88,6 +95,13 @@ func New(c Config) *Server {
 	if c.Away == nil {
 		c.Away = func(string) error { return nil }
 	}
+	if c.Inspection == nil {
+		c.Inspection = inspection.Default()
+	}
+	if c.Calls == nil {
+		c.Calls = new(inspection.Caller)
+	}
+	c.Discovery.Most = cmp.Or(c.Discovery.Most, DefaultDiscoveries)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

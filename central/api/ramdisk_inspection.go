@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // inspectionSince is the version that brought continue_inspection; 1.1 is served too,
@@ -49,13 +49,16 @@ func (s *Server) continueInspection(r *Request) (Reply, error) {
 	if !modern && (r.Version != microversion.Min || r.Query.Has("node_uuid")) {
 		return Reply{}, wire.Errorf(http.StatusNotFound, "API version %s or newer is required", inspectionSince)
 	}
-	bmcs := slices.DeleteFunc([]string{inv.BMCAddress, inv.BMCV6Address}, func(a string) bool { return a == "" })
-	if id == "" && len(macs) == 0 && len(bmcs) == 0 {
+	if id == "" && len(macs) == 0 && inv.BMCAddress == "" && inv.BMCV6Address == "" {
 		return Reply{}, wire.Invalid("No lookup information provided")
 	}
-	n, err := s.inspectedMachine(r.Context(), id, macs, bmcs)
+	f := &report{inv, macs, bmcAddresses(inv)}
+	n, err := s.inspectedMachine(r.Context(), id, f.macs, f.bmcs)
 	if err != nil {
 		return Reply{}, err
+	}
+	if n == nil || n.ProvisionState == provision.Enroll {
+		return s.discovered(r, n, f, modern)
 	}
 	r.concerns(n)
 	return s.inspected(r, n, inv, modern)
@@ -73,10 +76,15 @@ func (s *Server) inspected(r *Request, n *store.Node, inv agentapi.Inventory, mo
 	if err := s.askHolder(r, n, ask.RamdiskInspected, inv.Carried(), nil); err != nil {
 		return Reply{}, err
 	}
+	return s.inspectedReply(r, n, reply.Config, modern), nil
+}
+
+// inspectedReply says whose data was taken, as the version of the request has it.
+func (s *Server) inspectedReply(r *Request, n *store.Node, c agentapi.LookupConfig, modern bool) Reply {
 	if !modern {
-		return Reply{Status: http.StatusAccepted, Body: append(wire.AppendValue([]byte(`{"uuid":`), n.UUID), '}')}, nil
+		return Reply{Status: http.StatusAccepted, Body: append(wire.AppendValue([]byte(`{"uuid":`), n.UUID), '}')}
 	}
-	return Reply{Status: http.StatusAccepted, Body: s.appendLookup([]byte{'{'}, r, n, reply.Config)}, nil
+	return Reply{Status: http.StatusAccepted, Body: s.appendLookup([]byte{'{'}, r, n, c)}
 }
 
 // readInspection reads the inventory and the addresses in it, which tell whose it is. What

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -16,7 +17,7 @@ import (
 func (s *Server) machine(ctx context.Context, id string, macs []string) (*store.Node, error) {
 	var err error
 	if id == "" {
-		id, err = s.ownerOf(ctx, macs)
+		id, err = ownerOf(ctx, s.Store.Port, macs)
 	}
 	if err != nil {
 		return nil, err
@@ -32,28 +33,29 @@ func (s *Server) machine(ctx context.Context, id string, macs []string) (*store.
 }
 
 // ownerOf returns the UUID of the node that the addresses of ports belong to, empty for
-// none. It is an error when they belong to several.
-func (s *Server) ownerOf(ctx context.Context, macs []string) (id string, err error) {
+// none. It is an error when they belong to several. port is the store's method, or a transaction's.
+func ownerOf(ctx context.Context, port func(ctx context.Context, address string) (*store.Port, error), macs []string) (id string, err error) {
 	for _, mac := range macs {
-		ports, err := s.Store.Ports(ctx, store.PortQuery{Address: mac})
-		if err != nil {
-			return "", storeError(err)
+		p, err := port(ctx, mac)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			continue
+		case err != nil:
+			return "", err
+		case id != "" && id != p.Node:
+			return "", notFound()
 		}
-		for _, p := range ports {
-			if id != "" && id != p.Node {
-				return "", notFound()
-			}
-			id = p.Node
-		}
+		id = p.Node
 	}
 	return id, nil
 }
 
-// inspectedMachine finds the node that waits for the data of an inspection: by the UUID
+// inspectedMachine finds the node that data of an inspection may belong to: by the UUID
 // that the ramdisk says, by its MAC addresses and by its BMC's addresses. Those that say
 // something must say the same: what was found in one machine is never taken for another's.
+// The node waits for the data, or is in enroll; nil: the addresses are no node's, and no UUID was said.
 func (s *Server) inspectedMachine(ctx context.Context, id string, macs, bmcs []string) (*store.Node, error) {
-	owner, err := s.ownerOf(ctx, macs)
+	owner, err := ownerOf(ctx, s.Store.Port, macs)
 	if err != nil {
 		return nil, err
 	}
@@ -65,21 +67,18 @@ func (s *Server) inspectedMachine(ctx context.Context, id string, macs, bmcs []s
 		if n, err = s.machine(ctx, cmp.Or(id, owner), nil); err != nil {
 			return nil, err
 		}
-		if n.ProvisionState != provision.InspectWait {
+		if !n.ProvisionState.In([]provision.State{provision.InspectWait, provision.Enroll}) {
 			return nil, notFound()
 		}
 	}
 	if len(bmcs) == 0 || n != nil && hasBMC(n, bmcs) {
-		if n == nil {
-			return nil, notFound()
-		}
 		return n, nil
 	}
 	return s.byBMC(ctx, n, bmcs)
 }
 
 // byBMC finds the node whose BMC has one of the addresses among those that wait for data.
-// One that was found otherwise stays the one when no BMC speaks against it.
+// One that was found otherwise, or nil, stays the one when no BMC speaks against it.
 func (s *Server) byBMC(ctx context.Context, known *store.Node, bmcs []string) (*store.Node, error) {
 	state, page := string(provision.InspectWait), store.Page{SortKey: "uuid"}
 	var found []*store.Node
@@ -94,7 +93,7 @@ func (s *Server) byBMC(ctx context.Context, known *store.Node, bmcs []string) (*
 		found = append(found, slices.DeleteFunc(waiting, func(n *store.Node) bool { return !hasBMC(n, bmcs) })...)
 	}
 	switch {
-	case known != nil && len(found) == 0:
+	case len(found) == 0:
 		return known, nil
 	case known == nil && len(found) == 1:
 		return found[0], nil
@@ -105,8 +104,19 @@ func (s *Server) byBMC(ctx context.Context, known *store.Node, bmcs []string) (*
 // bmcFields are the fields of driver_info that say where a BMC is.
 var bmcFields = []string{"redfish_address", "ipmi_address"}
 
-// hasBMC reports whether driver_info says that n's BMC has one of the IP addresses. Names
-// are not resolved: central need not know what racks call their BMCs.
+// bmcAddresses are the IP addresses of the BMC of a machine. A ramdisk that finds none
+// may say 0.0.0.0.
+func bmcAddresses(inv agentapi.Inventory) (list []string) {
+	for _, text := range []string{inv.BMCAddress, inv.BMCV6Address} {
+		if at, err := netip.ParseAddr(text); err == nil && !at.IsUnspecified() {
+			list = append(list, at.Unmap().String())
+		}
+	}
+	return list
+}
+
+// hasBMC reports whether driver_info says that n's BMC has one of the addresses, which are as
+// bmcAddresses returns them. Names are not resolved: central need not know what racks call their BMCs.
 func hasBMC(n *store.Node, addresses []string) bool {
 	for _, field := range bmcFields {
 		text, _ := n.DriverInfo[field].(string)
@@ -114,10 +124,7 @@ func hasBMC(n *store.Node, addresses []string) bool {
 			text = u.Hostname()
 		}
 		at, err := netip.ParseAddr(text)
-		if err == nil && slices.ContainsFunc(addresses, func(a string) bool {
-			b, err := netip.ParseAddr(a)
-			return err == nil && at.Unmap() == b.Unmap()
-		}) {
+		if err == nil && slices.Contains(addresses, at.Unmap().String()) {
 			return true
 		}
 	}

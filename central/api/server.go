@@ -8,7 +8,7 @@
 // one line in resources (routes.go). What a resource's fields are lies in a table
 // of package fields, never in code.
 //
-// It imports protocol, central/auth, central/policy, central/store and central/dispatch. Who asks
+// It imports protocol, central/auth, central/policy, central/store, central/inspection and central/dispatch. Who asks
 // is found out first (Config.Auth), and each route names the rule that decides whether
 // they may (authorize.go): nothing of a handler runs before. What a caller may not
 // read is not found; lists show a project what is its own. Requests that a browser

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -31,7 +32,7 @@ func TestFlagsBecomeAConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := parser.Parse([]string{"serve", "--database", "sqlite:x", "--key-file", file, "--bus", "nats://h", "--replicas", "3",
-		"--site", "east=Rack1,rack2", "--site", "west", "--failover", "rack1=Rack2", "--failover", "rack2=rack1", "--default-conductor-group", "rack1", "--max-concurrent-clean", "50"}); err != nil {
+		"--site", "east=Rack1,rack2", "--site", "west", "--failover", "rack1=Rack2", "--failover", "rack2=rack1", "--default-conductor-group", "rack1", "--max-concurrent-clean", "50", "--discovery-driver", "redfish"}); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := f.Serve.config(slog.New(slog.DiscardHandler))
@@ -40,7 +41,8 @@ func TestFlagsBecomeAConfig(t *testing.T) {
 	}
 	if len(cfg.Sites) != 2 || strings.Join(cfg.Sites[0].Groups, " ") != "rack1 rack2" || cfg.Sites[1].Name != "west" ||
 		len(cfg.Failover) != 2 || cfg.Failover[0].Group != "rack1" || strings.Join(cfg.Failover[0].To, " ") != "rack2" ||
-		cfg.Sites[0].Settings.Replicas != 3 || cfg.Key == nil || cfg.Nodes.DefaultConductorGroup != "rack1" || cfg.Nodes.Limits.Cleans != 50 || cfg.Nodes.Limits.Deploys != 0 || cfg.Listen != "127.0.0.1:6385" {
+		cfg.Sites[0].Settings.Replicas != 3 || cfg.Key == nil || cfg.Nodes.DefaultConductorGroup != "rack1" || cfg.Nodes.Limits.Cleans != 50 || cfg.Nodes.Limits.Deploys != 0 || cfg.Listen != "127.0.0.1:6385" ||
+		cfg.Discovery != (api.Discovery{Driver: "redfish", Most: api.DefaultDiscoveries}) {
 		t.Errorf("config %+v", cfg)
 	}
 	if err := os.Chmod(file, 0o644); err != nil {

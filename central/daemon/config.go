@@ -6,6 +6,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,6 +97,8 @@ type Config struct {
 
 	// Inspection processes what inspections find; nil: by the default settings.
 	Inspection *inspection.Processor
+	// Discovery is what becomes of machines that nobody has enrolled; its zero value: nothing.
+	Discovery api.Discovery
 
 	// OrphanGrace is how long a node may have no rackd that could serve it before its
 	// work, past its deadline, is ended; 0: 15 min.
@@ -145,7 +148,7 @@ func (c *Config) check() error {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key")
 	}
-	if err := c.Nodes.Check(); err != nil {
+	if err := cmp.Or(c.Nodes.Check(), c.Discovery.Check()); err != nil {
 		return err
 	}
 	if c.PublicEndpoint != "" {
@@ -163,6 +166,9 @@ func (c *Config) check() error {
 		if n := s.Settings.Replicas; n < 0 || n > maxReplicas {
 			return fmt.Errorf("%d replicas of each bucket and stream: NATS keeps 1 to %d", n, maxReplicas)
 		}
+	}
+	if c.NoRamdiskEndpoints && c.Discovery.Driver != "" {
+		return errors.New("machines are not discovered by a central that does not serve ramdisks: leave out one of the two")
 	}
 	for _, origin := range c.CORSOrigins {
 		if err := new(http.CrossOriginProtection).AddTrustedOrigin(origin); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/central/audit"
 	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/ingest"
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/register"
 	"github.com/ironyard/ironyard/central/relay"
@@ -62,7 +63,9 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
 	members := roster.New(roster.Config{Log: cfg.Log, SiteOf: siteMap.SiteOf, Failover: siteMap.Failover, Heard: open.Heard,
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
-	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Key: cfg.Key, Inspection: cfg.Inspection})
+	calls := new(inspection.Caller)
+	defer calls.Open(ctx, cfg.Log)()
+	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Key: cfg.Key, Inspection: cfg.Inspection, Calls: calls})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
 	away := awayOf(open, members, siteMap.SiteOf)
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
@@ -70,7 +73,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
 		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
-		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes})
+		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes, Discovery: cfg.Discovery, Inspection: cfg.Inspection, Calls: calls})
 
 	told.render = handler.Notifications
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
