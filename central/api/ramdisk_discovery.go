@@ -78,9 +78,6 @@ func (s *Server) discovered(r *Request, n *store.Node, f *report, modern bool) (
 		return Reply{}, notFound()
 	}
 	d, err := s.takeDiscovered(r, id, f)
-	if _, twice := errors.AsType[*store.DuplicateError](err); twice {
-		d, err = s.takeDiscovered(r, id, f) // another replica has enrolled it at the same moment
-	}
 	if err != nil {
 		return Reply{}, storeError(err)
 	}
@@ -190,7 +187,7 @@ func (s *Server) processDiscovered(ctx context.Context, tx *store.Tx, f *report,
 	if err != nil {
 		return err
 	}
-	return tx.Enqueue(ctx, dispatch.Dirty(d.node))
+	return tx.Enqueue(ctx, dispatch.Dirty(d.node)) // and not as left: it has ports by now
 }
 
 // tellRefusal writes why hooks or rules have refused the data, or that they no longer do.

@@ -56,10 +56,11 @@ func TestDiscovery(t *testing.T) {
 	b.rule(`{"op":"set-attribute","args":["driver_info/redfish_address","https://{inventory[bmc_address]}"]},{"op":"set-attribute","args":["driver_info/redfish_password","open sesame"]},
 		{"op":"add-trait","args":["CUSTOM_NEW"]},{"op":"api-call","args":["` + hook.URL + `/{node.uuid}"]}`)
 	const mac1, mac2 = "52:54:00:00:01:01", "52:54:00:00:01:02"
-	told := b.told
+	var told []*store.Outbox
+	defer b.store.WatchOutbox(func(entries []*store.Outbox) { told = append(told, entries...) })()
 	id := b.want(202, "POST", sendData, "", strange(strings.ToUpper(mac1), mac2, `,"rack":"r7","logs":"AAAA"`)).object(t)["uuid"].(string)
-	if b.told == told {
-		t.Error("the node's rack is not told of it")
+	if len(told) != 1 || told[0].Node != id || told[0].Group != "east" || told[0].Left != nil {
+		t.Errorf("its rack is told %+v, want what the database holds of it: its ports too", told)
 	}
 	n := b.want(200, "GET", "/v1/nodes/"+id, "1.115", "").object(t)
 	for field, want := range map[string]any{"provision_state": "enroll", "driver": "fake-hardware", "resource_class": "unsorted", "conductor_group": "east", "owner": nil, "name": nil,
