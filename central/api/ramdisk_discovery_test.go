@@ -42,7 +42,8 @@ func discoveryBench(t *testing.T, d Discovery) *bench {
 
 func (b *bench) rule(actions string) {
 	b.t.Helper()
-	b.want(201, "POST", "/v1/inspection_rules", "1.96", `{"actions":[`+actions+`],"conditions":[{"op":"is-true","args":{"value":"{plugin_data[auto_discovered]}"}}]}`)
+	b.want(201, "POST", "/v1/inspection_rules", "1.96", `{"actions":[`+actions+`],"conditions":[{"op":"is-true","args":["{plugin_data[auto_discovered]}"]},
+		{"op":"in-net","args":["{inventory[bmc_address]}","192.0.2.0/24"]}]}`)
 }
 
 // A machine that nobody has enrolled becomes a node, once, with what hooks and rules make of it.

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -315,6 +316,8 @@ func TestConfigIsChecked(t *testing.T) {
 		`step "vendors.send_raw"`: func(c *daemon.Config) { c.DisallowedSteps = []string{"vendors.send_raw"} },
 		"7 replicas":              func(c *daemon.Config) { c.Sites = []sites.Site{{Settings: bus.Settings{Replicas: 7}}} },
 		"-1 deploys":              func(c *daemon.Config) { c.Nodes.Limits.Deploys = -1 },
+		"discovery limit":         func(c *daemon.Config) { c.Discovery = api.Discovery{Driver: "redfish", Most: -1} },
+		"serve ramdisks":          func(c *daemon.Config) { c.Discovery, c.NoRamdiskEndpoints = api.Discovery{Driver: "redfish"}, true },
 	} {
 		cfg := good
 		spoil(&cfg)
