@@ -53,7 +53,7 @@ type Config struct {
 	LookupAnyState bool
 	// CORSOrigins are the origins whose pages may use the API from a browser.
 	CORSOrigins []string
-	// MaxRequests bounds how many requests are worked on at once; 0: DefaultMaxRequests,
+	// MaxRequests bounds how many requests are worked on at once, half of them of ramdisks; 0: DefaultMaxRequests,
 	// negative: no bound.
 	MaxRequests int
 	// LockWait is how long a request waits for the end of work on its node before it is
@@ -107,7 +107,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests),
 		anew: make(chan struct{}, pagesAnew())}
-	s.lockWaits.max = s.inWork.max / 4
+	s.lockWaits.max, s.fromRamdisks = s.inWork.max/4, s.inWork.half()
 	for _, origin := range c.CORSOrigins {
 		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)

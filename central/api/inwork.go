@@ -42,9 +42,17 @@ func (w *inWork) enter() bool {
 
 func (w *inWork) leave() { w.now.Add(-1) }
 
+// half bounds to half as many.
+func (w *inWork) half() *inWork { return &inWork{max: (w.max + 1) / 2} }
+
 // turnAway refuses a request of which nothing was looked at, so that it costs next to nothing.
 func (s *Server) turnAway(r *Request) {
+	s.refuse(r, tooMany(r, s.inWork, "requests"), false)
+}
+
+// tooMany is the refusal of a request beyond a bound.
+func tooMany(r *Request, w *inWork, what string) error {
 	r.writer.Header().Set("Retry-After", retryAfter)
-	s.refuse(r, wire.Errorf(http.StatusServiceUnavailable, "This server works on %d requests at this moment, which is all that it may "+
-		"(--max-requests). Nothing was changed; please retry.", s.inWork.max), false)
+	return wire.Errorf(http.StatusServiceUnavailable, "This server works on %d %s at this moment, which is all that it may "+
+		"(--max-requests). Nothing was changed; please retry.", w.max, what)
 }

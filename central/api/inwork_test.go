@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +63,48 @@ func TestRequestsInWorkAreBounded(t *testing.T) {
 			t.Errorf("a configuration of %d bounds to %d, want %d", limit, got, bound)
 		}
 	}
+}
+
+// Ramdisks, for which nobody stands, take up half of what may be worked on at most: bodies that
+// trickle in keep no caller from being served.
+func TestRamdisksTakeUpHalf(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	cfg := b.server.Config
+	cfg.MaxRequests, cfg.routed = 4, nil
+	b.server = New(cfg)
+	var waiting sync.WaitGroup
+	body, trickle := io.Pipe()
+	read := make(chan struct{}, 2)
+	for range 2 {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/heartbeat/"+nodeID, tellingReader{body, read})
+		r.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
+		waiting.Go(func() { b.server.ServeHTTP(httptest.NewRecorder(), r) })
+	}
+	for range 2 {
+		<-read
+	}
+	if a := b.want(503, "POST", "/v1/heartbeat/"+nodeID, "1.115", `{"callback_url":"http://x"}`); a.Header.Get("Retry-After") != "1" {
+		t.Errorf("headers %v", a.Header)
+	}
+	b.want(200, "GET", "/v1/nodes/n1", "1.115", "")
+	trickle.Close()
+	waiting.Wait()
+	b.want(400, "POST", "/v1/heartbeat/"+nodeID, "1.115", `{"callback_url":"http://x"}`)
+}
+
+// tellingReader tells when it is read.
+type tellingReader struct {
+	io.Reader
+	read chan<- struct{}
+}
+
+func (r tellingReader) Read(b []byte) (int, error) {
+	select {
+	case r.read <- struct{}{}:
+	default:
+	}
+	return r.Reader.Read(b)
 }
 
 func TestHealthcheck(t *testing.T) {

@@ -58,7 +58,10 @@ type Server struct {
 	buffers, smallBuffers, pieces sync.Pool // of *[]byte
 	longest                       atomic.Int64
 	inWork                        *inWork
-	lockWaits                     lockWaits
+	// fromRamdisks are those that nobody stands for: whoever sends their bodies slowly, or many of them,
+	// must not keep all others from being served.
+	fromRamdisks *inWork
+	lockWaits    lockWaits
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
@@ -175,6 +178,12 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	route, err := s.route(r, parts, methods)
 	if err != nil {
 		return Reply{}, err
+	}
+	if anonymous[route.Policy] {
+		if !s.fromRamdisks.enter() {
+			return Reply{}, tooMany(r, s.fromRamdisks, "requests of ramdisks")
+		}
+		defer s.fromRamdisks.leave()
 	}
 	if !acceptsJSON(r.Header.Get("Accept")) {
 		return Reply{}, wire.FrameworkError(http.StatusNotAcceptable, "The answers of this API are JSON, which the request's Accept header excludes.")
