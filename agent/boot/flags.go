@@ -25,9 +25,10 @@ of its rack which node it is, then obeys commands: write an image to a disk, era
 disks, describe the hardware, reboot.
 
 In the ramdisk it is /init and takes its settings from the kernel command line:
-ipa-api-url, ironyard-api-fingerprint, BOOTIF, ironyard-node, ipa-debug. Started by
-hand it takes them from flags, touches only the disks named by --disk, and never
-reboots or configures the network; a request to do so ends it.`
+ipa-api-url, ironyard-api-fingerprint, BOOTIF, ironyard-node, ipa-debug,
+ipa-guard-special-filesystems. Started by hand it takes them from flags, touches
+only the disks named by --disk, and never reboots or configures the network; a
+request to do so ends it.`
 
 // Flags are the settings of the agent.
 type Flags struct {
@@ -42,6 +43,7 @@ type Flags struct {
 	SpoolDir       string   `name:"spool-dir" default:"/tmp" help:"Where a qcow2 image is kept while it is converted, in memory."`
 	TokenFile      string   `name:"token-file" placeholder:"PATH" help:"Where to keep the agent token across restarts of the agent."`
 	EFIVars        string   `name:"efi-vars" default:"${efivars}" help:"Where EFI variables are mounted."`
+	EraseShared    bool     `name:"erase-shared" help:"Erase also disks with a file system that machines share: VMFS, GPFS, GFS2."`
 	Debug          bool     `help:"Log more."`
 	Ramdisk        bool     `hidden:"" help:"Own this machine: read the kernel command line, configure the network, reboot."`
 }
@@ -80,7 +82,7 @@ func (f *Flags) kernel(line string) error {
 		}
 		f.APIURL += u
 	}
-	f.APIFingerprint, f.BootMAC, f.Node, f.Debug = p.Fingerprint, p.BootMAC, p.Node, p.Debug
+	f.APIFingerprint, f.BootMAC, f.Node, f.Debug, f.EraseShared = p.Fingerprint, p.BootMAC, p.Node, p.Debug, p.EraseShared
 	f.TokenFile = "/run/ironyard/token"
 	return err
 }

@@ -62,7 +62,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	runner := command.NewRunner(p.log, commands.All(commands.Deps{
 		Log: p.log, Power: power, Inventory: p.machine.Read, Logs: p.ship.Collect,
 		Deployer: &deploy.Deployer{
-			Machine: p.machine, Log: p.log, Attempts: 10, Pause: 3 * time.Second, EFIVars: p.flags.EFIVars,
+			Machine: p.machine, Log: p.log, Attempts: 10, Pause: 3 * time.Second, EraseShared: p.flags.EraseShared, EFIVars: p.flags.EFIVars,
 			Images: &image.Writer{Client: images, SpoolDir: p.flags.SpoolDir, SpoolLimit: func() int64 { return p.machine.FreeMemory() / 2 }},
 		},
 	})...)

@@ -31,6 +31,8 @@ type Params struct {
 	// Node is the node's UUID, empty when the boot script did not know it.
 	Node  string
 	Debug bool
+	// EraseShared: disks that other machines may be using are erased too.
+	EraseShared bool
 }
 
 // Parse reads a kernel command line. The last of several equal parameters wins.
@@ -53,8 +55,9 @@ func Parse(line string) (Params, error) {
 		case agentapi.ParamNode:
 			p.Node = value
 		case agentapi.ParamDebug:
-			// Present without a value means on, as with the kernel's own switches.
-			p.Debug = value != "0" && !strings.EqualFold(value, "false")
+			p.Debug = on(value)
+		case agentapi.ParamGuardShared:
+			p.EraseShared = !on(value)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("kernel parameter %s=%q: %w", key, value, err))
@@ -62,6 +65,9 @@ func Parse(line string) (Params, error) {
 	}
 	return p, errors.Join(errs...)
 }
+
+// on reads a switch: present without a value means on, as with the kernel's own.
+func on(value string) bool { return value != "0" && !strings.EqualFold(value, "false") }
 
 // ParseURLs reads a comma-separated list of https base URLs.
 func ParseURLs(list string) ([]string, error) {

@@ -17,6 +17,8 @@ func TestParse(t *testing.T) {
 			" BOOTIF=01-AA-bb-cc-dd-ee-ff ipa-debug ironyard-node=n-1\n",
 			Params{APIURLs: []string{"https://10.0.0.1:6386", "https://[fd00::1]:6386"}, Fingerprint: pin, BootMAC: "aa:bb:cc:dd:ee:ff", Node: "n-1", Debug: true}},
 		{"plain mac, debug off", "BOOTIF=aa:bb:cc:dd:ee:ff ipa-debug=0", Params{BootMAC: "aa:bb:cc:dd:ee:ff"}},
+		{"shared disks erased", "ipa-guard-special-filesystems=False", Params{EraseShared: true}},
+		{"shared disks guarded", "ipa-guard-special-filesystems", Params{}},
 		{"quotes", `dyndbg="file a.c +p" ironyard-node="n 1"`, Params{Node: "n 1"}},
 		{"last wins", "ironyard-node=a ironyard-node=b", Params{Node: "b"}},
 		{"nothing of ours", "quiet splash", Params{}},

@@ -38,6 +38,8 @@ type Deployer struct {
 	// looked for, since controllers may take long to find theirs.
 	Attempts int
 	Pause    time.Duration
+	// EraseShared erases also disks with file systems that other machines may be using.
+	EraseShared bool
 	// EFIVars is the folder of EFI variables.
 	EFIVars string
 

@@ -41,8 +41,8 @@ func (d *Deployer) Erase(ctx context.Context, kept hints.Kept, report func(agent
 	})
 }
 
-// each does something to every disk that is not kept; it goes on after an error, so that as much
-// as possible is erased, and returns them all.
+// each does something to every disk that is not kept and not shared; it goes on after an error, so
+// that as much as possible is erased, and returns them all.
 func (d *Deployer) each(ctx context.Context, kept hints.Kept, do func(*disk.Disk) error) error {
 	var errs []error
 	for _, dev := range kept.Others(d.Machine.Disks()) {
@@ -52,7 +52,13 @@ func (d *Deployer) each(ctx context.Context, kept hints.Kept, do func(*disk.Disk
 		d.Log.Info("erasing disk", "disk", dev.Name, "bytes", dev.Size, "serial", dev.Serial)
 		out, err := disk.Open(dev.Name)
 		if err == nil {
-			if err = do(out); err == nil {
+			if !d.EraseShared {
+				err = refuseShared(out)
+			}
+			if err == nil {
+				err = do(out)
+			}
+			if err == nil {
 				err = out.Flush()
 			}
 			if err == nil {

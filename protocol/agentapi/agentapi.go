@@ -37,6 +37,9 @@ const (
 	ParamAPIFingerprint = "ironyard-api-fingerprint"
 	ParamDebug          = "ipa-debug"
 	ParamBootMAC        = "BOOTIF"
+	// ParamGuardShared is off where also disks are to be erased that other machines may be
+	// using; its name is ironic-python-agent's.
+	ParamGuardShared = "ipa-guard-special-filesystems"
 	// ParamNode is the node's UUID, when the boot script knew it.
 	ParamNode = "ironyard-node"
 )
