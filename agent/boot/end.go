@@ -2,8 +2,6 @@ package boot
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -64,15 +62,3 @@ type crew struct{ wg sync.WaitGroup }
 func newCrew() *crew          { return &crew{} }
 func (c *crew) Go(run func()) { c.wg.Go(run) }
 func (c *crew) wait()         { c.wg.Wait() }
-
-// verifyByAuthorities is what TLS does when it is not told otherwise.
-func verifyByAuthorities(s tls.ConnectionState) error {
-	between := x509.NewCertPool()
-	for _, c := range s.PeerCertificates[1:] {
-		between.AddCert(c)
-	}
-	if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: s.ServerName, Intermediates: between}); err != nil {
-		return fmt.Errorf("the image server's certificate is neither the rackd's nor vouched for by an authority that the ramdisk knows: %w", err)
-	}
-	return nil
-}

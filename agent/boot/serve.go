@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -52,7 +51,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	if err != nil {
 		return Nothing, fmt.Errorf("serving the command API: %w", err)
 	}
-	images, err := imageClient(p.flags.APIFingerprint)
+	images, err := imageClient(p.flags.APIFingerprint, nil)
 	if err != nil {
 		l.Close()
 		return Nothing, err
@@ -129,34 +128,4 @@ func advertised(given, rackd string) (net.IP, error) {
 	}
 	defer c.Close()
 	return c.LocalAddr().(*net.UDPAddr).IP, nil
-}
-
-// imageClient downloads images: from the rackd, whose certificate is pinned, or
-// from servers that ordinary authorities vouch for, where the ramdisk has some. An
-// image is verified by its checksum in any case.
-func imageClient(fingerprint string) (*http.Client, error) {
-	pinned, err := rackclient.Pinned(fingerprint)
-	if err != nil {
-		return nil, err
-	}
-	config := pinned.Clone()
-	config.ServerName = "" // other servers have names of their own
-	config.VerifyConnection = func(s tls.ConnectionState) error {
-		if pinned.VerifyConnection(s) == nil {
-			return nil
-		}
-		return verifyByAuthorities(s)
-	}
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:     (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSClientConfig: config, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute, DisableCompression: true, IdleConnTimeout: time.Minute,
-		},
-		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-			if len(via) >= 5 {
-				return errors.New("more than five redirections")
-			}
-			return nil
-		},
-	}, nil
 }
