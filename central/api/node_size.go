@@ -5,41 +5,14 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
-// maxDocument bounds what a node's rack is told of it, in bytes: a message of the bus holds 1 MiB,
-// of which ports, traits and what the rack itself wants to be kept need a part.
-const maxDocument = 960 << 10
-
 // maxRescuePassword bounds the password of a rescue, in bytes, which comes into instance_info
 // past checkSize.
 const maxRescuePassword = 4 << 10
 
-// checkSize refuses a node that its rack could not be told of: whatever were asked of the node
-// then would wait for ever. Secrets and config drives must have been put away.
+// checkSize refuses a node that its rack could not be told of.
 func checkSize(n *store.Node) error {
-	size := weigh(n.DriverInfo) + weigh(n.InstanceInfo) + weigh(n.Properties) + weigh(n.TargetRAIDConfig)
-	if size <= maxDocument {
-		return nil
+	if err := n.CheckSize(); err != nil {
+		return wire.Invalid("%v", err)
 	}
-	return wire.Invalid("driver_info, instance_info, properties and target_raid_config of node %s would take some %d bytes together, "+
-		"more than the %d that a rack can be sent. What is for clients only belongs in extra.", n.UUID, size, maxDocument)
-}
-
-// weigh says how many bytes a JSON value takes in a node document, or a few more: nothing is
-// escaped there.
-func weigh(value any) int {
-	const around = 8 // the kind and the length, or a number
-	weight := around
-	switch value := value.(type) {
-	case string:
-		weight += len(value)
-	case []any:
-		for _, item := range value {
-			weight += weigh(item)
-		}
-	case map[string]any:
-		for key, item := range value {
-			weight += len(key) + weigh(item)
-		}
-	}
-	return weight
+	return nil
 }

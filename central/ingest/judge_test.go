@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -199,5 +200,27 @@ func TestInspectionThatIsRefused(t *testing.T) {
 	}
 	if _, err := f.store.Inventory(t.Context(), n.UUID); err != nil {
 		t.Errorf("what was found is gone: %v", err)
+	}
+}
+
+// TestInspectionThatFindsTooMuch holds that no inspection makes a node so large that its rack could not be told of it.
+func TestInspectionThatFindsTooMuch(t *testing.T) {
+	f := newFixture(t)
+	piece := "{plugin_data[much]}"
+	for i := range 40 { // of 32 KiB each
+		f.rule(int64(i), nil, []any{op("set-attribute", fmt.Sprintf("properties/much%d", i), piece)})
+	}
+	n, w := f.inspect("n")
+	f.follow()
+	e := about(w, work.WorkEnded, 1)
+	found := machine()
+	found.PluginData = []byte(`{"much":"` + strings.Repeat("x", 32<<10) + `"}`)
+	f.end(&e, found)
+	got := f.node(n.UUID)
+	if got.ProvisionState != provision.InspectFail || !strings.Contains(got.LastError, "more than the 983040 that a rack can be sent") {
+		t.Errorf("state %q, error %q", got.ProvisionState, got.LastError)
+	}
+	if len(got.Properties) != len(n.Properties) {
+		t.Errorf("%d properties, want the %d that there were", len(got.Properties), len(n.Properties))
 	}
 }

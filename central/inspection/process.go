@@ -42,6 +42,11 @@ func (p *Processor) Process(ctx context.Context, tx *store.Tx, f Found) ([]Call,
 			return nil, err
 		}
 	}
+	if refused == nil && s.NodeChanged {
+		if err := s.Node.CheckSize(); err != nil {
+			refused = &Failure{Reason: err.Error()}
+		}
+	}
 	if refused == nil {
 		if err := s.save(ctx, tx); err != nil {
 			return nil, err
