@@ -14,7 +14,7 @@ func (n *Node) CheckSize() error {
 		return nil
 	}
 	return fmt.Errorf("driver_info, instance_info, properties and target_raid_config of node %s would take some %d bytes together, "+
-		"more than the %d that a rack can be sent. What is for clients only belongs in extra.", n.UUID, size, maxDocument)
+		"more than the %d that a rack can be sent; what is for clients only belongs in extra", n.UUID, size, maxDocument)
 }
 
 // weigh says how many bytes a JSON value takes in a node document, or a few more: nothing is
