@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/ingest"
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
@@ -35,13 +36,16 @@ type fixture struct {
 	key    *seal.Key
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture { return newFixtureWith(t, nil) }
+
+// newFixtureWith is a fixture whose inspections p processes; nil: as without settings.
+func newFixtureWith(t *testing.T, p *inspection.Processor) *fixture {
 	key, err := seal.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &fixture{T: t, store: storetest.Open(t, storetest.SQLite(t)), site: bustest.Open(t), key: key}
-	f.ingest = ingest.New(ingest.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler)})
+	f.ingest = ingest.New(ingest.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler), Inspection: p})
 	return f
 }
 

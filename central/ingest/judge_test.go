@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -26,6 +28,13 @@ func (f *fixture) inspect(name string) (*store.Node, *store.Work) {
 	n := storetest.NewNode(name)
 	n.AcceptedState = provision.Manageable
 	storetest.Insert(f, f.store, n)
+	return n, f.inspectAgain(n.UUID)
+}
+
+// inspectAgain accepts another inspection of a node.
+func (f *fixture) inspectAgain(node string) *store.Work {
+	f.Helper()
+	n := f.node(node)
 	n.Accept(provision.Inspecting, provision.Manageable, time.Now())
 	w := storetest.NewWork(n, work.Inspect)
 	err := f.store.Update(f.Context(), func(ctx context.Context, tx *store.Tx) error {
@@ -34,7 +43,7 @@ func (f *fixture) inspect(name string) (*store.Node, *store.Work) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	return n, w
+	return w
 }
 
 func (f *fixture) rule(priority int64, conditions, actions []any) {
@@ -222,5 +231,41 @@ func TestInspectionThatFindsTooMuch(t *testing.T) {
 	}
 	if len(got.Properties) != len(n.Properties) {
 		t.Errorf("%d properties, want the %d that there were", len(got.Properties), len(n.Properties))
+	}
+}
+
+// TestDisksOfTheLastInspectionAreKnown holds that hooks learn which disks the last inspection that
+// was not refused found, whatever came since: the root device is the one that is new since then.
+func TestDisksOfTheLastInspectionAreKnown(t *testing.T) {
+	p, err := inspection.New(inspection.Settings{Hooks: []string{"validate-interfaces", "raid-device"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixtureWith(t, p)
+	f.rule(1, []any{op("eq", []any{"{plugin_data[bad]}", "True"})}, []any{op("fail", "not now")})
+	n, w := f.inspect("n")
+	f.follow()
+	for i, c := range []struct {
+		disks, plugin string // disks: within the inventory
+		state         provision.State
+		root          any
+	}{
+		{`,"disks":[{"serial":"A"}]`, `{}`, provision.Manageable, nil},
+		{`,"disks":[{"serial":"A"},{"serial":"B"}]`, `{"bad":true}`, provision.InspectFail, nil},
+		{``, `{}`, provision.Manageable, nil}, // it does not tell of disks
+		{`,"disks":[{"serial":"A"},{"serial":"B"}]`, `{}`, provision.Manageable, map[string]any{"serial": "B"}},
+	} {
+		if i > 0 {
+			w = f.inspectAgain(n.UUID)
+		}
+		var inv agentapi.Inventory
+		if err := inv.Read([]byte(`{"cpu":{"architecture":"x86_64"},"interfaces":[{"name":"eth0","mac_address":"52:54:00:aa:bb:01"}]`+c.disks+`}`), []byte(c.plugin)); err != nil {
+			t.Fatal(err)
+		}
+		e := about(w, work.WorkEnded, 1)
+		f.end(&e, inv.Carried())
+		if got := f.node(n.UUID); got.ProvisionState != c.state || !reflect.DeepEqual(got.Properties["root_device"], c.root) {
+			t.Errorf("inspection %d: state %q, error %q, root device %v; want %s, %v", i, got.ProvisionState, got.LastError, got.Properties["root_device"], c.state, c.root)
+		}
 	}
 }

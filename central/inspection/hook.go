@@ -29,6 +29,7 @@ var hookTable = map[string]hook{
 	"local-link-connection": {do: localLink, after: []string{"validate-interfaces"}},
 	"parse-lldp":            {do: parseLLDP},
 	"pci-devices":           {do: pciDevices},
+	"raid-device":           {do: raidDevice},
 	"accelerators":          {do: accelerators},
 }
 

@@ -51,12 +51,15 @@ func (p *Processor) Process(ctx context.Context, tx *store.Tx, f Found) ([]Call,
 		if err := s.save(ctx, tx); err != nil {
 			return nil, err
 		}
+		if serials := s.serials(); serials != nil {
+			s.Serials = serials
+		}
 	}
 	plugin, err := json.Marshal(s.Plugin)
 	if err != nil {
 		return nil, fmt.Errorf("plugin data of node %s: %w", f.Node, err)
 	}
-	if err := tx.SetPluginData(ctx, f.Node, plugin); err != nil {
+	if err := tx.SetProcessed(ctx, f.Node, plugin, s.Serials); err != nil {
 		return nil, err
 	}
 	return s.Calls, refused
@@ -96,7 +99,7 @@ func (f *Found) subject(ctx context.Context, tx *store.Tx) (*Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Subject{Node: n, Ports: ports, ByRamdisk: f.ByRamdisk, Plugin: map[string]any{}, Log: f.Log, Inventory: map[string]any{}}
+	s := &Subject{Node: n, Ports: ports, ByRamdisk: f.ByRamdisk, Plugin: map[string]any{}, Serials: found.Serials, Log: f.Log, Inventory: map[string]any{}}
 	if f.Key != nil {
 		s.Seal = func(fields map[string]any) map[string]any { return f.Key.SealFields(f.Node, fields) }
 	}

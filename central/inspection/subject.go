@@ -17,6 +17,8 @@ type Subject struct {
 	// machine is made of, and what collectors and hooks have to say besides.
 	Inventory map[string]any
 	Plugin    map[string]any
+	// Serials are those of the disks that the last inspection that was not refused found; nil: not known.
+	Serials []string
 	// ByRamdisk: a ramdisk has told it all, whatever the node's inspect interface would do.
 	ByRamdisk bool
 	// Seal seals the secrets among fields of the node.

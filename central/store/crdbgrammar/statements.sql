@@ -136,6 +136,8 @@ ALTER TABLE node_history ADD COLUMN state TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE node_history ADD COLUMN target TEXT NOT NULL DEFAULT '';
 
+ALTER TABLE node_inventory ADD COLUMN known_disks TEXT NOT NULL DEFAULT '';
+
 ALTER TABLE node_inventory ADD COLUMN plugin_data TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE nodes ADD COLUMN empty_texts TEXT NOT NULL DEFAULT '';
@@ -694,7 +696,7 @@ SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 
 SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.phases, c.user_name, c.request_id, c.facts FROM changes c WHERE c.seq > $1 ORDER BY c.seq LIMIT $2;
 
-SELECT data, plugin_data FROM node_inventory WHERE node = $1;
+SELECT data, plugin_data, known_disks FROM node_inventory WHERE node = $1;
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) < ($2, $3) ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 
@@ -1380,7 +1382,7 @@ UPDATE members SET ended_at = $2 WHERE id = $1 AND ended_at = 0;
 
 UPDATE members SET renewed_at = $2, expires_at = $3 WHERE id = $1 AND ended_at = 0;
 
-UPDATE node_inventory SET plugin_data = $2 WHERE node = $1;
+UPDATE node_inventory SET plugin_data = $2, known_disks = $3 WHERE node = $1;
 
 UPDATE nodes SET revision = revision + 1 WHERE uuid = $1;
 

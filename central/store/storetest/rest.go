@@ -180,6 +180,14 @@ func inventory(t *testing.T, s *store.Store) {
 			t.Errorf("inventory %s, error %v, want %s %s", got, err, text, plugin)
 		}
 	}
+	for _, serials := range [][]string{{"A", `"é`}, {}, nil} {
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return errors.Join(tx.SetProcessed(ctx, n.UUID, []byte(`{"p":2}`), serials), tx.SetInventory(ctx, n.UUID, store.Inventory{Data: []byte(`{"c":3}`)}))
+		})
+		if got, err := s.Inventory(t.Context(), n.UUID); err != nil || !reflect.DeepEqual(got.Serials, serials) || string(got.Data) != `{"c":3}` {
+			t.Errorf("serial numbers %#v, error %v, want %#v: a new inventory leaves them", got.Serials, err, serials)
+		}
+	}
 }
 
 func configDrives(t *testing.T, s *store.Store) {

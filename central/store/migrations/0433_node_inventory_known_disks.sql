@@ -1,0 +1,1 @@
+ALTER TABLE node_inventory ADD COLUMN known_disks TEXT NOT NULL DEFAULT ''
