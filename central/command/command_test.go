@@ -5,12 +5,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/ironyard/ironyard/central/api"
+	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -51,6 +54,39 @@ func TestFlagsBecomeAConfig(t *testing.T) {
 	var said bytes.Buffer
 	if _, err := f.Serve.config(slog.New(slog.NewTextHandler(&said, nil))); err != nil || !strings.Contains(said.String(), file) {
 		t.Errorf("a key that everybody may read: %v, it said %q", err, said.String())
+	}
+}
+
+// TestInspectionFlags holds that what is chosen reaches the hooks, and that the help names every hook
+// there is and no other.
+func TestInspectionFlags(t *testing.T) {
+	field, _ := reflect.TypeFor[inspectionFlags]().FieldByName("InspectionHooks")
+	_, names, _ := strings.Cut(strings.ReplaceAll(field.Tag.Get("help"), "Others: ", ""), "Default: ")
+	hooks := strings.FieldsFunc(names, func(r rune) bool { return strings.ContainsRune(" ,.", r) })
+	var f flags
+	parser, err := kong.New(&f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"serve", "--database", "sqlite:x", "--bus", "nats://h", "--inspection-hooks", strings.Join(hooks, ","), "--inspection-add-ports", "all", "--inspection-keep-ports", "present",
+		"--inspection-physical-network", "192.0.2.0/24=lab", "--inspection-pci-alias", "8086:0953=nvme", "--inspection-extra-hardware-strict"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.Serve.processor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := inspection.New(inspection.Settings{Hooks: hooks, AddPorts: "all", KeepPorts: "present", PhysicalNetworks: map[string]string{"192.0.2.0/24": "lab"},
+		PCIAliases: map[string]string{"8086:0953": "nvme"}, ExtraHardwareStrict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("processor %+v, want %+v", got, want)
+	}
+	slices.Sort(hooks)
+	if _, err = inspection.New(inspection.Settings{Hooks: []string{"?"}}); err == nil || !strings.HasSuffix(err.Error(), strings.Join(hooks, ", ")) {
+		t.Errorf("the help names %v, there are: %v", hooks, err)
 	}
 }
 

@@ -29,6 +29,7 @@ var hookTable = map[string]hook{
 	"local-link-connection": {do: localLink, after: []string{"validate-interfaces"}},
 	"parse-lldp":            {do: parseLLDP},
 	"pci-devices":           {do: pciDevices},
+	"extra-hardware":        {do: extraHardware},
 	"raid-device":           {do: raidDevice},
 	"accelerators":          {do: accelerators},
 }
@@ -50,6 +51,9 @@ type Settings struct {
 	PhysicalNetworks map[string]string
 	// PCIAliases names PCI devices, "vendor:product" → name, for the capabilities that count them.
 	PCIAliases map[string]string
+	// ExtraHardwareStrict refuses extra hardware data of which a single fact does not have four
+	// parts, and removes what is refused.
+	ExtraHardwareStrict bool
 }
 
 // Processor processes inspections by its settings. It is safe for concurrent use.

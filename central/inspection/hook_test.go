@@ -85,7 +85,7 @@ func TestPorts(t *testing.T) {
 // when what was found is not what it should be.
 func TestWhatWasFoundMayBeAnything(t *testing.T) {
 	every := []string{"ramdisk-error", "validate-interfaces", "ports", "architecture", "cpus", "memory", "root-device", "boot-mode",
-		"cpu-capabilities", "physical-network", "local-link-connection", "parse-lldp", "pci-devices", "accelerators", "raid-device"}
+		"cpu-capabilities", "physical-network", "local-link-connection", "parse-lldp", "pci-devices", "accelerators", "extra-hardware", "raid-device"}
 	for inventory, want := range map[string]string{
 		`{}`:               "no valid network interfaces",
 		`{"interfaces":5}`: "no valid network interfaces",
