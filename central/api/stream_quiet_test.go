@@ -142,6 +142,7 @@ func TestWatchIsAliveBesideOthers(t *testing.T) {
 		w := httptest.NewRecorder()
 		watched := make(chan struct{})
 		go func() { defer close(watched); b.server.ServeHTTP(w, req) }()
+		synctest.Wait() // the bench notes the route of one request at a time
 		for range 60 {
 			time.Sleep(time.Second) // of the bubble's clock
 			b.want(201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware"}`)
