@@ -251,19 +251,7 @@ func TestRestartAndRubbish(t *testing.T) {
 // would tell that the consumer is gone.
 func TestConsumerLostWithTheDisk(t *testing.T) {
 	f := newFixture(t)
-	start := func(port int) *server.Server {
-		srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Start()
-		t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-		if !srv.ReadyForConnections(10 * time.Second) {
-			t.Fatal("the server does not start")
-		}
-		return srv
-	}
-	srv := start(server.RANDOM_PORT)
+	srv := bustest.Listen(t, t.TempDir(), server.RANDOM_PORT)
 	nc, err := nats.Connect(srv.ClientURL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +271,7 @@ func TestConsumerLostWithTheDisk(t *testing.T) {
 	port := srv.Addr().(*net.TCPAddr).Port
 	srv.Shutdown()
 	srv.WaitForShutdown()
-	start(port)
+	bustest.Listen(t, t.TempDir(), port)
 	select {
 	case err := <-ended:
 		if !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {

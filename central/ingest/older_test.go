@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -22,15 +23,7 @@ func TestBackFromAnOlderCopy(t *testing.T) {
 	f := newFixture(t)
 	port := server.RANDOM_PORT
 	start := func(dir string) *server.Server {
-		srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Start()
-		t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-		if !srv.ReadyForConnections(10 * time.Second) {
-			t.Fatal("the server does not start")
-		}
+		srv := bustest.Listen(t, dir, port)
 		port = srv.Addr().(*net.TCPAddr).Port
 		return srv
 	}

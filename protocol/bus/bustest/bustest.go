@@ -4,6 +4,7 @@ package bustest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -24,6 +25,22 @@ func Server(t testing.TB, dir string) (srv *server.Server, stop func()) {
 	stop = func() { srv.Shutdown(); srv.WaitForShutdown() }
 	t.Cleanup(stop)
 	return srv, stop
+}
+
+// Listen runs a server as Server does that listens on a port of loopback, server.RANDOM_PORT for any: who is
+// connected to it comes back when another on that port takes its place.
+func Listen(t testing.TB, dir string, port int) *server.Server {
+	t.Helper()
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	if !srv.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	return srv
 }
 
 // Connect connects to srv until t ends, and again whenever the connection is lost.
