@@ -45,6 +45,9 @@ type Options struct {
 	RackdArgs []string
 	// Images is a folder that is served to the rack over HTTP.
 	Images string
+	// APIInside serves the API to the rack's machines too. It asks for no credentials, so only
+	// a test whose ramdisks call central sets it.
+	APIInside bool
 	// Subnet of the rack; zero: 10.77.0.0/24. The rack has .1.
 	Bridge netip.Prefix
 	Log    *slog.Logger
@@ -153,12 +156,17 @@ func (r *Rack) serve(ctx context.Context, use func(ctx context.Context, r *Rack)
 	return g.Wait()
 }
 
-// connect makes API, bus and images reachable inside the rack's network.
+// connect makes bus and images reachable inside the rack's network, and the API where a test
+// asks for it: a rack's machines run what others wrote.
 func (r *Rack) connect(ctx context.Context, g *errgroup.Group) (err error) {
 	if r.Operator, err = operator.New(r.Stack.Endpoint); err != nil {
 		return err
 	}
-	for port, to := range map[string]string{apiPort: strings.TrimPrefix(r.Stack.Endpoint, "http://"), busPort: r.Stack.BusAddress} {
+	inside := map[string]string{busPort: r.Stack.BusAddress}
+	if r.opts.APIInside {
+		inside[apiPort] = strings.TrimPrefix(r.Stack.Endpoint, "http://")
+	}
+	for port, to := range inside {
 		in, err := r.ns.Listen("tcp", net.JoinHostPort(r.Address().String(), port))
 		if err != nil {
 			return fmt.Errorf("listen inside the rack for %s: %w", to, err)
@@ -187,7 +195,7 @@ func (r *Rack) connect(ctx context.Context, g *errgroup.Group) (err error) {
 	return nil
 }
 
-// APIURL is the API's base URL inside the rack's network.
+// APIURL is the API's base URL inside the rack's network, where Options.APIInside has it served.
 func (r *Rack) APIURL() string { return "http://" + net.JoinHostPort(r.Address().String(), apiPort) }
 
 // ImageURL is where the rack finds a file of Options.Images.

@@ -80,7 +80,7 @@ func prepare(ctx context.Context, dir, ramdisk string) (rack.Options, error) {
 		return rack.Options{}, err
 	}
 	o := rack.Options{Name: "python", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
-		Images: filepath.Join(dir, "images"), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Images: filepath.Join(dir, "images"), APIInside: true, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Kernel: filepath.Join(ramdisk, "kernel"), Ramdisk: filepath.Join(ramdisk, "initramfs"),
 		// Overwriting a whole disk under software emulation takes longer than everything else.
 		RackdArgs: []string{"--clean-priority", "deploy.erase_devices=0"},
