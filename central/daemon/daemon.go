@@ -65,7 +65,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	calls := new(inspection.Caller)
 	defer calls.Open(ctx, cfg.Log)()
-	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, Key: cfg.Key, Inspection: cfg.Inspection, Calls: calls})
+	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Key: cfg.Key, Inspection: cfg.Inspection, Calls: calls})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
 	away := awayOf(open, members, siteMap.SiteOf)
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
@@ -84,6 +84,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return open.Run(ctx, func(ctx context.Context, site *bus.Site) error {
+			site.Refused = func(bucket string, lies bool) { m.Refused(site.Name, bucket, lies) }
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return members.Follow(ctx, site) })
 			g.Go(func() error { return out.Follow(ctx, site) })

@@ -16,6 +16,7 @@ type dropped string
 const (
 	applied       dropped = ""
 	unreadable    dropped = "unreadable"
+	lying         dropped = "lying"
 	unknownNode   dropped = "unknown_node"
 	closedWork    dropped = "closed_work"
 	oldGeneration dropped = "old_generation"

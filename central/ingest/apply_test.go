@@ -194,7 +194,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"kind":"power","node":"n","time":"2026-01-01T00:00:00Z","power":"power on"}`))
 	f.Add([]byte(`{"kind":"inventory","internal":{"a":null},"inventory":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := parse(data)
+		e, err := parse("EVENTS.=.n", data)
 		if err != nil {
 			return
 		}
@@ -264,7 +264,7 @@ func TestEndOfErrand(t *testing.T) {
 
 // What a machine says may hold NUL characters, which not every database takes.
 func TestEventsHoldNoNUL(t *testing.T) {
-	e, err := parse([]byte(`{"kind":"work_ended","node":"n","work":"w","state":"manageable","time":"2026-01-02T12:00:00Z","error":"a\u0000\\u0000\\\u0000b"}`))
+	e, err := parse("EVENTS.=.n", []byte(`{"kind":"work_ended","node":"n","work":"w","state":"manageable","time":"2026-01-02T12:00:00Z","error":"a\u0000\\u0000\\\u0000b"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -18,6 +19,7 @@ import (
 type outcome struct {
 	applied map[work.EventKind]int
 	dropped map[dropped]int
+	lies    []refusal
 	calls   []inspection.Call
 }
 
@@ -68,6 +70,10 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 			continue
 		}
 		why := repeated
+		if lie := g.disbelieve(n, site, e.Event); lie != nil {
+			out.lies = append(out.lies, refusal{e.Event, lie})
+			continue
+		}
 		if !e.replayed(n, site) {
 			why = apply(n, e.Event, fx)
 		}
@@ -209,18 +215,16 @@ func mergeInternal(n *store.Node, changes map[string]json.RawMessage) error {
 // maxEvent bounds an event: an inventory of a large machine has some 100 kB.
 const maxEvent = 1 << 20
 
-// parse reads an event from the wire.
-func parse(data []byte) (*work.Event, error) {
+// parse reads an event that was published at a subject.
+func parse(subject string, data []byte) (*work.Event, error) {
 	if len(data) > maxEvent {
 		return nil, fmt.Errorf("event has %d bytes, more than %d", len(data), maxEvent)
 	}
-	e := new(work.Event)
-	if err := json.Unmarshal(withoutNUL(data), e); err != nil {
+	e, err := bus.ReadEvent(subject, withoutNUL(data))
+	if err != nil {
 		return nil, err
 	}
 	switch {
-	case e.Node == "":
-		return nil, errors.New("event names no node")
 	case e.Kind == "":
 		return nil, errors.New("event has no kind")
 	case e.Time.IsZero():

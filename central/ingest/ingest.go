@@ -23,6 +23,8 @@ type Config struct {
 	Store   *store.Store
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
+	// SiteOf returns the site that serves a conductor group; nil: any site serves any.
+	SiteOf func(group string) string
 	// Key seals the secrets that inspection rules set; nil: rules may set none.
 	Key *seal.Key
 	// Inspection processes what inspections found; nil: by the default settings.
@@ -100,7 +102,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	g.mu.Unlock()
 	f := &feed{site: site.Name, stream: site.Events, consumer: consumer,
 		backlog: func(b Backlog) { g.setBacklog(site.Name, b) },
-		apply:   func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site.Name, events) }}
+		apply:   func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site, events) }}
 	if err := f.resume(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("events of site %q: %w", site.Name, err)
 	}
@@ -139,14 +141,13 @@ func (g *Ingest) release(site *bus.Site) {
 }
 
 // ingest applies a batch, again until it works.
-func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg) error {
-	m := g.cfg.Metrics
+func (g *Ingest) ingest(ctx context.Context, from *bus.Site, batch []jetstream.Msg) error {
+	m, site := g.cfg.Metrics, from.Name
 	var events []placed
 	for _, msg := range batch {
-		e, err := parse(msg.Data())
+		e, err := parse(msg.Subject(), msg.Data())
 		if err != nil {
-			m.EventsDropped.WithLabelValues(site, string(unreadable)).Inc()
-			g.cfg.Log.Error("unreadable event dropped", "site", site, "subject", msg.Subject(), "error", err)
+			g.refuse(from, msg.Subject(), err)
 			continue
 		}
 		meta, err := msg.Metadata()
@@ -170,6 +171,9 @@ func (g *Ingest) ingest(ctx context.Context, site string, batch []jetstream.Msg)
 	for why, n := range out.dropped {
 		m.EventsDropped.WithLabelValues(site, string(why)).Add(float64(n))
 		g.cfg.Log.Debug("events dropped", "site", site, "reason", string(why), "events", n)
+	}
+	for _, r := range out.lies {
+		g.refuse(from, bus.EventSubject(r.event.Group, r.event.Node), r.why)
 	}
 	g.advance()
 	return nil
@@ -230,6 +234,7 @@ func (g *Ingest) oneByOne(ctx context.Context, site string, events []placed) (ou
 		for k, n := range out.dropped {
 			sum.dropped[k] += n
 		}
+		sum.lies = append(sum.lies, out.lies...)
 	}
 	return sum, nil
 }

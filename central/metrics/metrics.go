@@ -35,6 +35,7 @@ type Metrics struct {
 	EventsWaiting   *prometheus.GaugeVec
 	EventsAge       *prometheus.GaugeVec
 	WatchdogEnded   *prometheus.CounterVec
+	BusRefused      *prometheus.CounterVec
 	BusOverflows    *prometheus.CounterVec
 }
 
@@ -66,7 +67,7 @@ func New(statements func() uint64) *Metrics {
 	m.Repaired = counter("repaired_nodes_total", "Nodes whose documents at the site did not fit the database and were written again.", "site")
 	m.EventsApplied = counter("events_applied_total", "Events applied to the database.", "site", "kind")
 	m.EventsDropped = counter("events_dropped_total",
-		"Events dropped. Reason: unreadable, unknown_node, closed_work, old_generation, old_epoch, repeated, refused.", "site", "reason")
+		"Events dropped. Reason: unreadable, lying (it says what its subject, site or work does not allow), unknown_node, closed_work, old_generation, old_epoch, repeated, refused.", "site", "reason")
 	m.IngestBatch = histogram("ingest_batch_events", "Events applied in one transaction.", prometheus.ExponentialBuckets(1, 2, 9), "site")
 	m.IngestSeconds = histogram("ingest_seconds", "Time to apply one batch of events.", seconds, "site")
 	m.IngestErrors = counter("ingest_errors_total", "Batches of events that failed and were tried again.", "site")
@@ -80,10 +81,20 @@ func New(statements func() uint64) *Metrics {
 	m.EventsAge = gauge("events_age_seconds", "Age of the oldest event that has been read and not applied or, with none in hand, of the one read last while others wait.", "site")
 	m.WatchdogEnded = counter("watchdog_ended_total", "Works ended by central because no rackd was left to do them.", "site")
 	m.BusOverflows = counter("bus_overflows_total", "Times a subscription on a site's bus began to lose messages, because they were not taken fast enough; they come again, later. Without a site: the bus that all share.", "site")
+	m.BusRefused = counter("bus_refused_total", "Documents of a site's bus that were not taken. Lies 1: they say what their subject or key does not allow, look for the alarm in the log; 0: they cannot be read.", "site", "bucket", "lies")
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ironyard_central_sql_statements_total",
 		Help: "SQL statements sent, BEGIN and COMMIT left out."}, func() float64 { return float64(statements()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// Refused counts a document of a site's bus that was not taken.
+func (m *Metrics) Refused(site, bucket string, lies bool) {
+	label := "0"
+	if lies {
+		label = "1"
+	}
+	m.BusRefused.WithLabelValues(site, bucket, label).Inc()
 }
 
 // Handler serves the metrics in Prometheus' text format.

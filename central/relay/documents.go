@@ -91,7 +91,7 @@ func (o *order) shows(row *store.Snapshot) bool {
 	if o.node.value == nil {
 		return false
 	}
-	old, err := node.RevisionOf(o.id, o.node.value)
+	old, err := bus.ReadNodeRevision(o.key(), o.node.value)
 	return err == nil && old >= row.Node.Revision
 }
 
@@ -108,12 +108,12 @@ func (w *writer) holds(o *order) *work.Document {
 	if o.work.value == nil {
 		return nil
 	}
-	old := new(work.Document)
-	if err := json.Unmarshal(o.work.value, old); err != nil {
-		w.log.Error("unreadable work document is replaced", "key", o.key(), "error", err)
+	old, err := bus.ReadWork(o.key(), o.work.value)
+	if err != nil { // it is replaced
+		w.site.Refuse(w.log, bus.WorkBucket, o.key(), err)
 		return nil
 	}
-	return old
+	return &old
 }
 
 // syncWork makes the WORK key fit the node's open work row, or its absence. What is to be

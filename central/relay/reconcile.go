@@ -3,14 +3,12 @@ package relay
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/bus"
-	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // repairs are the orders that looking at a site has given and that are not yet done.
@@ -81,8 +79,7 @@ func (w *writer) compareWorks(ctx context.Context, every bool) error {
 				continue
 			}
 			t := target{row.Node, bus.GroupToken(row.Group)}
-			var doc work.Document
-			if e := keys[t.key()]; every || e == nil || json.Unmarshal(e.Value(), &doc) != nil || doc.ID != row.ID {
+			if e := keys[t.key()]; every || e == nil || !w.standsFor(e, row.ID) {
 				w.add(t)
 			}
 			delete(keys, t.key())
@@ -93,6 +90,15 @@ func (w *writer) compareWorks(ctx context.Context, every bool) error {
 		w.add(targetOf(key))
 	}
 	return nil
+}
+
+// standsFor reports whether what a key holds is the document of a work.
+func (w *writer) standsFor(e jetstream.KeyValueEntry, id string) bool {
+	doc, err := bus.ReadWork(e.Key(), e.Value())
+	if err != nil { // it is replaced
+		w.site.Refuse(w.log, bus.WorkBucket, e.Key(), err)
+	}
+	return err == nil && doc.ID == id
 }
 
 // Rows that are read at once, and keys that are asked for at once.

@@ -72,7 +72,7 @@ func (f *follower) list(ctx context.Context) error {
 	}
 	members := map[string]bus.Member{}
 	for key, e := range keys {
-		if m, alive := f.read(f.site.Name, e); alive {
+		if m, alive := f.read(f.site, e); alive {
 			members[key] = m
 			f.hear(key)
 		}
@@ -129,7 +129,7 @@ func (f *follower) look(ctx context.Context, key string) bool {
 		f.cfg.Log.Debug("member not looked at", "site", f.site.Name, "key", key, "error", err)
 		return false
 	default:
-		m, alive := f.read(f.site.Name, e)
+		m, alive := f.read(f.site, e)
 		f.apply(f.site.Name, key, m, alive)
 		delete(f.heard, key)
 		if alive {

@@ -13,7 +13,6 @@ package roster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"maps"
 	"slices"
@@ -69,14 +68,16 @@ func New(c Config) *Roster {
 
 // read reads a member; one that is not this site's to serve is none: central would
 // look for it elsewhere.
-func (r *Roster) read(site string, e jetstream.KeyValueEntry) (m bus.Member, alive bool) {
+func (r *Roster) read(from *bus.Site, e jetstream.KeyValueEntry) (m bus.Member, alive bool) {
 	if e.Operation() != jetstream.KeyValuePut {
 		return m, false
 	}
-	if err := json.Unmarshal(e.Value(), &m); err != nil || m.Name == "" {
-		r.cfg.Log.Error("unreadable member ignored", "key", e.Key(), "error", err)
+	m, err := bus.ReadMember(e.Key(), e.Value())
+	if err != nil {
+		from.Refuse(r.cfg.Log, bus.AliveBucket, e.Key(), err)
 		return m, false
 	}
+	site := from.Name
 	if serves := r.cfg.SiteOf(m.Group); serves != site {
 		r.cfg.Log.Error("rackd ignored: its group belongs to another site; look at --site", "rackd", m.Name, "group", m.Group,
 			"site", site, "group_of_site", serves)

@@ -133,7 +133,11 @@ type Site struct {
 	Events jetstream.Stream
 	// Trouble, if set before the first Follow, is told why a bucket is read anew.
 	Trouble func(bucket string, err error)
+	// Refused, if set before the first reader, is told of each document that was not taken
+	// (see Refuse); lies: it says what its place does not allow.
+	Refused func(bucket string, lies bool)
 
+	refusals           refusals
 	beats              beats
 	nodes, work, event appender
 }

@@ -55,11 +55,11 @@ func (s *Site) Announced(ctx context.Context, group, name string) (holder *Membe
 	case IsMarker(m):
 		return nil, m.Sequence, nil
 	}
-	holder = new(Member)
-	if err := json.Unmarshal(m.Data, holder); err != nil {
-		return nil, m.Sequence, nil // nobody can hold what nobody can read
+	member, err := ReadMember(key, m.Data)
+	if err != nil && !errors.Is(err, errURL) {
+		return nil, m.Sequence, nil // nothing can hold what no reader takes
 	}
-	return holder, m.Sequence, nil
+	return &member, m.Sequence, nil
 }
 
 // IsMarker reports whether the last message of a key says that the key is gone: it was

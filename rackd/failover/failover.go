@@ -7,8 +7,6 @@ package failover
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -76,8 +74,6 @@ func (g *Groups) Serves(by, group string) bool {
 // reader is what bus.Follow tells.
 type reader struct{ *Groups }
 
-var errName = errors.New("its name does not fit its key")
-
 // Begin is told before everything is read.
 func (reader) Begin() {}
 
@@ -87,15 +83,10 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	if e.Operation() != jetstream.KeyValuePut {
 		delete(r.byName, e.Key())
 	} else {
-		var one bus.Group
-		err := json.Unmarshal(e.Value(), &one)
-		if err == nil && bus.GroupKey(one.Name) != e.Key() {
-			err = errName
-		}
-		if err == nil {
+		if one, err := bus.ReadGroup(e.Key(), e.Value()); err == nil {
 			r.byName[e.Key()] = one
 		} else {
-			r.log.Error("unreadable conductor group ignored", "key", e.Key(), "error", err)
+			r.site.Refuse(r.log, bus.GroupsBucket, e.Key(), err)
 		}
 	}
 	r.mu.Unlock()

@@ -1,0 +1,157 @@
+package bus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// On the bus the subject or key says what a document is about and who may write it,
+// because permissions hold it; a body may say anything. The functions here are the only
+// readers of what lies on a bus: each reads a body and returns an error that wraps ErrLie
+// where the body says something else than its place. Such a body is not taken; the reader
+// tells that with Site.Refuse.
+
+// ErrLie means that a body says something else than the subject or key under which it
+// lies.
+var ErrLie = errors.New("what it says of itself does not fit its place")
+
+func lie(what, says, place string) error {
+	return fmt.Errorf("%w: it names %s %.80q, and its place is %.200q", ErrLie, what, says, place)
+}
+
+// place splits a key of NODES or WORK, or what follows EVENTS in a subject, into the token
+// of the conductor group and the node's UUID.
+func place(key string) (token, node string, err error) {
+	token, node, found := strings.Cut(key, ".")
+	if !found || token == "" || node == "" || strings.Contains(node, ".") {
+		return "", "", fmt.Errorf("%w: %.200q is no place of a node", ErrLie, key)
+	}
+	return token, node, nil
+}
+
+// GroupOfKey returns the token of the conductor group that a key of NODES, WORK or ALIVE
+// names.
+func GroupOfKey(key string) string {
+	token, _, _ := strings.Cut(key, ".")
+	return token
+}
+
+// ReadNode reads the summary of a document of NODES; node.Read reads the rest of a body
+// that was taken.
+func ReadNode(key string, body []byte) (node.Summary, error) {
+	token, id, err := place(key)
+	if err != nil {
+		return node.Summary{}, err
+	}
+	n, err := node.Summarize(id, body)
+	if err == nil && GroupToken(n.Group) != token {
+		err = lie("conductor group", n.Group, key)
+	}
+	return n, err
+}
+
+// ReadNodeRevision reads the revision of a document of NODES and nothing else of it, where
+// it can: its reader compares the place with the database's row.
+func ReadNodeRevision(key string, body []byte) (int64, error) {
+	_, id, err := place(key)
+	if err != nil {
+		return 0, err
+	}
+	return node.RevisionOf(id, body)
+}
+
+// ReadWork reads a document of WORK.
+func ReadWork(key string, body []byte) (d work.Document, err error) {
+	token, id, err := place(key)
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(body, &d); err != nil {
+		return d, err
+	}
+	switch {
+	case d.Node != id:
+		err = lie("node", d.Node, key)
+	case GroupToken(d.Group) != token:
+		err = lie("conductor group", d.Group, key)
+	}
+	return d, err
+}
+
+// ReadMember reads a member of ALIVE. Its URLs go into boot scripts, so they are such as
+// can stand there.
+func ReadMember(key string, body []byte) (m Member, err error) {
+	if err := json.Unmarshal(body, &m); err != nil {
+		return m, err
+	}
+	token, name, _ := strings.Cut(key, ".")
+	switch {
+	case m.Name == "" || GroupToken(m.Name) != name:
+		return m, lie("rackd", m.Name, key)
+	case GroupToken(m.Group) != token:
+		return m, lie("conductor group", m.Group, key)
+	}
+	for _, u := range []string{m.AgentURL, m.BootURL} {
+		if err := checkURL(u); err != nil {
+			return m, fmt.Errorf("%w: %.200q: %w", errURL, u, err)
+		}
+	}
+	return m, nil
+}
+
+var errURL = errors.New("its URL cannot stand in a boot script")
+
+// checkURL refuses what could end the word of a boot script or of a kernel's command line
+// in which the URL stands, and begin another.
+func checkURL(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	if i := strings.IndexFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`,;"'\$|&<>`+"`", r) }); i >= 0 {
+		return fmt.Errorf("it holds %q", raw[i])
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("it cannot be read")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("want http or https, a host, perhaps a port and a path")
+	}
+	return nil
+}
+
+// ReadGroup reads a conductor group of GROUPS.
+func ReadGroup(key string, body []byte) (g Group, err error) {
+	if err = json.Unmarshal(body, &g); err == nil && GroupKey(g.Name) != key {
+		err = lie("conductor group", g.Name, key)
+	}
+	return g, err
+}
+
+// ReadEvent reads an event of EVENTS.
+func ReadEvent(subject string, body []byte) (*work.Event, error) {
+	rest, ours := strings.CutPrefix(subject, EventsStream+".")
+	token, id, err := place(rest)
+	if !ours || err != nil {
+		return nil, fmt.Errorf("%w: %.200q is no subject of events", ErrLie, subject)
+	}
+	e := new(work.Event)
+	if err := json.Unmarshal(body, e); err != nil {
+		return nil, err
+	}
+	switch {
+	case e.Node == "":
+		return nil, errors.New("event names no node")
+	case e.Node != id:
+		return e, lie("node", e.Node, subject)
+	case GroupToken(e.Group) != token:
+		return e, lie("conductor group", e.Group, subject)
+	}
+	return e, nil
+}
