@@ -149,6 +149,7 @@ func (r *Roster) renewed(site string, b bus.Beat) bool {
 		return false
 	}
 	m.RenewedAt = time.Now().UTC()
-	r.sites[site][b.Key], r.byName[m.Name] = m, m
+	r.sites[site][b.Key] = m
+	r.renew(b.Key, m)
 	return true
 }

@@ -44,7 +44,8 @@ type Roster struct {
 	mu      sync.RWMutex
 	sites   map[string]map[string]bus.Member // site → key → member
 	ring    *ring.Ring
-	byName  map[string]bus.Member
+	byName  map[string]bus.Member // one of each name
+	byKey   map[string]bus.Member
 	changed chan struct{} // closed at the next change
 }
 
@@ -113,7 +114,7 @@ func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 	default:
 		members[key] = m
 		if known && old.Instance == m.Instance && old.Group == m.Group && slices.Equal(drivers(old), drivers(m)) {
-			r.byName[m.Name] = m
+			r.renew(key, m)
 			return
 		}
 		r.cfg.Log.Info("rackd is alive", "rackd", m.Name, "group", m.Group, "site", site, "version", m.Version)
@@ -123,13 +124,24 @@ func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 
 func drivers(m bus.Member) []string { return slices.Sorted(maps.Keys(m.Drivers)) }
 
+// renew takes in a renewal, with the lock held.
+func (r *Roster) renew(key string, m bus.Member) {
+	r.byKey[key] = m
+	if other := r.byName[m.Name]; bus.MemberKey(other.Group, other.Name) == key {
+		r.byName[m.Name] = m
+	}
+}
+
 // rebuild is called with the lock held.
 func (r *Roster) rebuild(site string) {
-	r.byName = map[string]bus.Member{}
+	r.byName, r.byKey = map[string]bus.Member{}, map[string]bus.Member{}
 	var members []ring.Member
 	for _, list := range r.sites {
-		for _, m := range list {
-			r.byName[m.Name] = m
+		for key, m := range list {
+			r.byKey[key] = m
+			if other, taken := r.byName[m.Name]; !taken || key < bus.MemberKey(other.Group, other.Name) {
+				r.byName[m.Name] = m
+			}
 			members = append(members, ring.Member{Name: m.Name, Group: m.Group, Drivers: drivers(m)})
 		}
 	}
@@ -156,7 +168,7 @@ func (r *Roster) Owner(uuid, driver, group string) (m bus.Member, ok bool) {
 	if !ok {
 		return bus.Member{}, false
 	}
-	return r.byName[owner.Name], true
+	return r.byKey[bus.MemberKey(owner.Group, owner.Name)], true
 }
 
 // Conductors returns all live rackds in order of name.

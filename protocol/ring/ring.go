@@ -40,17 +40,21 @@ type point struct {
 }
 
 // New builds the rings of all groups and hardware types among members. The order
-// of members does not matter; of two with one name the later counts.
+// of members does not matter; of two with one name in one group the later counts. Two of
+// one name in two groups are two.
 func New(members []Member) *Ring {
-	byName := map[string]Member{}
+	type identity struct{ name, group string }
+	each := map[identity]Member{}
 	for _, m := range members {
-		byName[m.Name] = m
+		each[identity{m.Name, strings.ToLower(m.Group)}] = m
 	}
 	r := &Ring{rings: map[key][]point{}}
-	for _, m := range byName {
+	for _, m := range each {
 		r.members = append(r.members, m)
 	}
-	slices.SortFunc(r.members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(strings.ToLower(a.Group), strings.ToLower(b.Group)))
+	})
 	for i, m := range r.members {
 		points := make([]point, PointsPerMember)
 		for n := range points {

@@ -169,6 +169,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	m := metrics.New(r.registry, metrics.Sources{LeaseAge: r.lease.Age, Members: func() int { return len(r.lease.Members()) },
 		Share: r.share})
 	bus.Attend(c.Conn, c.Log, m.Overflowed)
+	r.site.Refused = m.Refused
 	r.site.Trouble = func(bucket string, err error) {
 		c.Log.Warn("reading a bucket anew", "bucket", bucket, "error", err)
 		m.Reread(bucket)

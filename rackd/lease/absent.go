@@ -24,8 +24,8 @@ func (l *Lease) Incomplete(group string, away, back time.Duration) bool {
 			return true
 		}
 	}
-	for _, m := range l.members {
-		if m.Name != l.self.Name && l.groups.Serves(m.Group, group) && now.Sub(l.came[m.Name]) < back {
+	for key, m := range l.members {
+		if key != l.key() && l.groups.Serves(m.Group, group) && now.Sub(l.came[key]) < back {
 			return true
 		}
 	}

@@ -22,12 +22,14 @@ func (l *Lease) Ended(name, lease, group string, known time.Time) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lease != "" && l.withdrawn[name] == lease {
-		return true
-	}
 	for _, m := range l.members {
 		if m.Name == name && (lease == "" || m.Lease == lease) && l.groups.Serves(m.Group, group) {
 			return false
+		}
+	}
+	for _, m := range l.withdrawn {
+		if m.Name == name && lease != "" && m.Lease == lease && l.groups.Serves(m.Group, group) {
+			return true
 		}
 	}
 	if l.settle.Load() != nil {

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,10 +57,10 @@ type Lease struct {
 
 	mu        sync.Mutex
 	members   map[string]bus.Member // by key
-	seen      map[string]time.Time  // name → when its last sign of life came
-	withdrawn map[string]string     // name → the lease that it was last seen to give up
-	absent    map[string]absence    // by name, of those who did not withdraw
-	came      map[string]time.Time  // name → when who lives was first seen, or seen again
+	seen      map[string]time.Time  // by key, when its last sign of life came
+	withdrawn map[string]bus.Member // by key, as it was last seen to give its lease up
+	absent    map[string]absence    // by key, of those who did not withdraw
+	came      map[string]time.Time  // by key, when who lives was first seen, or seen again
 	ring      *ring.Ring
 	reading   bool // the bucket is being read from its start
 	synced    chan struct{}
@@ -74,7 +75,7 @@ func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, chang
 	self.Instance = uuid.NewString()
 	self.StartedAt = time.Now().UTC()
 	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed,
-		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]string{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
+		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]bus.Member{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
 		synced: make(chan struct{}), progress: progress{sent: map[int64]time.Time{}}}
 }
 
@@ -102,14 +103,21 @@ func (l *Lease) Age() time.Duration {
 }
 
 // Owner returns the name of the rackd that the ring names for a node, empty when
-// no live rackd can serve it.
+// no live rackd can serve it. A namesake of this rackd in another group is not this
+// rackd: of it the key in ALIVE is returned.
 func (l *Lease) Owner(node, driver, group string) string {
 	l.mu.Lock()
 	r := l.ring
 	l.mu.Unlock()
 	m, _ := r.Owner(node, driver, group, l.groups.Of(group)...)
+	if m.Name == l.self.Name && bus.MemberKey(m.Group, m.Name) != l.key() {
+		return bus.MemberKey(m.Group, m.Name)
+	}
 	return m.Name
 }
+
+// key is this rackd's in ALIVE.
+func (l *Lease) key() string { return bus.MemberKey(l.self.Group, l.self.Name) }
 
 // Member returns the live rackd of that name.
 func (l *Lease) Member(name string) (bus.Member, bool) {
@@ -128,7 +136,11 @@ func (l *Lease) Member(name string) (bus.Member, bool) {
 func (l *Lease) LastSeen(name string) (at time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, ok = l.seen[name]
+	for key, seen := range l.seen {
+		if strings.HasSuffix(key, "."+bus.GroupToken(name)) && seen.After(at) {
+			at, ok = seen, true
+		}
+	}
 	return at, ok
 }
 

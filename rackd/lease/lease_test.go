@@ -75,7 +75,7 @@ func until(t *testing.T, changes chan struct{}, what string, ok func() bool) {
 // for over.
 func ended(l *Lease, name, group string) bool {
 	l.mu.Lock()
-	id := l.withdrawn[name]
+	id := l.withdrawn[bus.MemberKey(group, name)].Lease
 	l.mu.Unlock()
 	if m, ok := l.Member(name); ok {
 		id = m.Lease

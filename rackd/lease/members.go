@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -55,8 +54,9 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	var m bus.Member
 	living := e.Operation() == jetstream.KeyValuePut
 	if living {
-		if err := json.Unmarshal(e.Value(), &m); err != nil {
-			l.log.Error("unreadable ALIVE key ignored", "key", e.Key(), "error", err)
+		var err error
+		if m, err = bus.ReadMember(e.Key(), e.Value()); err != nil {
+			l.site.Refuse(l.log, bus.AliveBucket, e.Key(), err)
 			return
 		}
 	}
@@ -64,16 +64,16 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	old, had := l.members[e.Key()]
 	if living {
 		if !had || old.Lease != m.Lease {
-			l.came[m.Name] = time.Now()
+			l.came[e.Key()] = time.Now()
 		}
-		delete(l.absent, m.Name)
-		l.members[e.Key()], l.seen[m.Name] = m, time.Now()
+		delete(l.absent, e.Key())
+		l.members[e.Key()], l.seen[e.Key()] = m, time.Now()
 	} else {
 		delete(l.members, e.Key())
 		if had && e.Operation() == jetstream.KeyValueDelete && !l.reading {
 			// Only what is seen to happen proves that: a bus that is read anew may be an
 			// older copy of itself.
-			l.withdrawn[old.Name], l.seen[old.Name] = old.Lease, time.Now()
+			l.withdrawn[e.Key()], l.seen[e.Key()] = old, time.Now()
 		} else if had {
 			l.left(old)
 		}
@@ -101,7 +101,8 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 
 // left notes who is not there any more without having said so. Its caller holds mu.
 func (l *Lease) left(m bus.Member) {
-	l.absent[m.Name] = absence{m.Group, l.seen[m.Name]}
+	key := bus.MemberKey(m.Group, m.Name)
+	l.absent[key] = absence{m.Group, l.seen[key]}
 }
 
 func (l *Lease) rebuild() {

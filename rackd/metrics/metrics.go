@@ -23,6 +23,7 @@ type Metrics struct {
 	released     prometheus.Counter
 	owned        prometheus.Gauge
 	reread       *prometheus.CounterVec
+	refused      *prometheus.CounterVec
 	handedOn     *prometheus.CounterVec
 	powerReads   *prometheus.CounterVec
 	overflows    prometheus.Counter
@@ -63,6 +64,8 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Side effects not begun because the lease or the epoch was lost."}),
 		owned: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_work_running",
 			Help: "Pieces of work running now."}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bus_refused_total",
+			Help: "Documents of the bus that were not taken, by bucket. Lies 1: they say what their key does not allow, look for the alarm in the log; 0: they cannot be read."}, []string{"bucket", "lies"}),
 		reread: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bucket_reread_total",
 			Help: "Times a bucket was read anew: the bus was away or had lost what it held."}, []string{"bucket"}),
 		overflows: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_bus_overflows_total",
@@ -72,7 +75,7 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
 	}
-	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.handedOn, m.powerReads, m.overflows,
+	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.powerReads, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -148,6 +151,15 @@ func (m *Metrics) Overflowed() { m.overflows.Inc() }
 
 // Reread counts a bucket that was read anew.
 func (m *Metrics) Reread(bucket string) { m.reread.WithLabelValues(bucket).Inc() }
+
+// Refused counts a document of the bus that was not taken.
+func (m *Metrics) Refused(bucket string, lies bool) {
+	label := "0"
+	if lies {
+		label = "1"
+	}
+	m.refused.WithLabelValues(bucket, label).Inc()
+}
 
 // HandedOn counts what was handed on to another rackd.
 func (m *Metrics) HandedOn(method ask.Method, ok bool) {

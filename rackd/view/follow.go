@@ -111,11 +111,10 @@ func (v *View) forget(group string) {
 	for _, id := range gone {
 		v.dropNode(id)
 	}
-	for id, w := range v.works {
-		if bus.GroupToken(w.Doc.Group) == bus.GroupToken(group) {
-			delete(v.works, id)
-			v.closeNode(id)
-			gone = append(gone, id)
+	for key := range v.works {
+		if bus.GroupOfKey(key) == bus.GroupToken(group) {
+			v.dropWork(key)
+			gone = append(gone, bus.NodeOfKey(key))
 		}
 	}
 	v.mu.Unlock()
@@ -129,7 +128,7 @@ type reader struct {
 	v     *View
 	begin func()
 	apply func(jetstream.KeyValueEntry)
-	lost  func(id string)
+	lost  func(key string)
 	first func() // to be called once the bucket has been read; not only once
 }
 
@@ -145,7 +144,7 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 // Synced implements bus.Reader.
 func (r reader) Synced(missing []string) {
 	for _, key := range missing {
-		r.lost(bus.NodeOfKey(key))
+		r.lost(key)
 		r.v.changed(bus.NodeOfKey(key))
 	}
 	r.first()
@@ -158,7 +157,10 @@ type checker struct {
 }
 
 // Checked implements bus.Checker.
-func (c checker) Checked(at time.Time) { c.v.noteChecked(c.group, at) }
+func (c checker) Checked(at time.Time) {
+	c.v.noteChecked(c.group, at)
+	c.v.tellLiars(c.group)
+}
 
 // countdown closes done once all that was added before seal has been called.
 type countdown struct {

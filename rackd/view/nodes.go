@@ -65,12 +65,14 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 	if e.Operation() != jetstream.KeyValuePut {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.dropNode(id)
+		if old := v.nodes[id]; old != nil && bus.GroupToken(old.kind.group) == bus.GroupOfKey(e.Key()) { // else it has gone to another group
+			v.dropNode(id)
+		}
 		return
 	}
-	n, err := node.Summarize(id, e.Value())
+	n, err := bus.ReadNode(e.Key(), e.Value())
 	if err != nil {
-		v.log.Error("unreadable node document ignored", "key", e.Key(), "error", err)
+		v.site.Refuse(v.log, bus.NodesBucket, e.Key(), err)
 		return
 	}
 	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group)}
@@ -103,7 +105,7 @@ func (v *View) kindOf(driver, group string) *kind {
 // keepOpen keeps the unpacked document of a node that has work, unless there are many;
 // the lock is held.
 func (v *View) keepOpen(h *held, n *node.Document) {
-	if h.doc == nil && v.opened < maxOpen && v.works[h.id] != nil && v.nodes[h.id] == h {
+	if h.doc == nil && v.opened < maxOpen && v.workOf(h.id) != nil && v.nodes[h.id] == h {
 		h.doc = n
 		v.opened++
 	}
@@ -157,7 +159,7 @@ func (v *View) document(find func() *held) *node.Document {
 		}
 		return h.doc
 	}
-	busy := v.works[h.id] != nil && v.opened < maxOpen
+	busy := v.workOf(h.id) != nil && v.opened < maxOpen
 	v.mu.RUnlock()
 	n, err := h.open()
 	if err != nil {
@@ -192,8 +194,8 @@ func (v *View) Nodes() []string {
 	for id := range v.nodes {
 		ids = append(ids, id)
 	}
-	for id := range v.works {
-		if v.nodes[id] == nil {
+	for key := range v.works {
+		if id := bus.NodeOfKey(key); v.nodes[id] == nil {
 			ids = append(ids, id)
 		}
 	}

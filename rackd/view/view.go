@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -68,9 +67,10 @@ type View struct {
 	byMAC  map[address]*held
 	kinds  map[[2]string]*kind // by driver and group
 	opened int                 // of nodes, those whose doc is set
-	works  map[string]*Work
-	ours   map[string]ours   // by node, what is being written
-	shown  map[string]uint64 // by the group's part of a key, the revision of what the watch on WORK has shown last
+	works  map[string]*Work    // by key: a node's work lies under the group that its document names
+	liars  map[string]bool     // keys of works that are not their node's, and that was told
+	ours   map[string]ours     // by key, what is being written
+	shown  map[string]uint64   // by the group's part of a key, the revision of what the watch on WORK has shown last
 	synced chan struct{}
 	// checked is, by group, the last moment until which WORK had certainly lost nothing.
 	checked map[string]time.Time
@@ -80,7 +80,7 @@ type View struct {
 // of each node whose documents changed.
 func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
-		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, ours: map[string]ours{}, shown: map[string]uint64{}, synced: make(chan struct{}),
+		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, liars: map[string]bool{}, ours: map[string]ours{}, shown: map[string]uint64{}, synced: make(chan struct{}),
 		checked: map[string]time.Time{}}
 }
 
@@ -88,40 +88,41 @@ func (v *View) applyWork(e jetstream.KeyValueEntry) { v.takeWork(e, true) }
 
 // takeWork takes in what the watch has shown, or what was read past it.
 func (v *View) takeWork(e jetstream.KeyValueEntry, watched bool) {
-	id := bus.NodeOfKey(e.Key())
-	group := strings.TrimSuffix(e.Key(), id)
+	key, group := e.Key(), bus.GroupOfKey(e.Key())
+	id := bus.NodeOfKey(key)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if watched {
 		v.shown[group] = e.Revision()
+	} else if _, known := v.shown[group]; !known {
+		v.shown[group] = 0
 	}
-	old := v.works[id]
+	old := v.works[key]
 	if old != nil && !old.reread && old.Revision >= e.Revision() || old == nil && !watched && e.Revision() <= v.shown[group] {
 		return // it is known, or known to be gone: the watch has shown all up to there
 	}
 	older := old != nil && e.Revision() < old.Revision // the bus has come back from an older copy
 	if e.Operation() != jetstream.KeyValuePut {
 		if older {
-			v.loseWork(id, e.Revision())
+			v.loseWork(key, e.Revision())
 		} else {
-			delete(v.works, id)
-			v.closeNode(id)
+			v.dropWork(key)
 		}
 		return
 	}
-	d, err := v.readWork(id, e.Value())
-	if err != nil || d.Node != id {
-		v.log.Error("unreadable work document ignored", "key", e.Key(), "error", err)
+	d, err := v.readWork(key, e.Value())
+	if err != nil {
+		v.site.Refuse(v.log, bus.WorkBucket, key, err)
 		return
 	}
 	if older && (d.Generation < old.Doc.Generation || d.ID == old.Doc.ID && d.Epoch <= old.Doc.Epoch) {
 		v.log.Warn("the bus has come back from an older copy; work goes on from where it is known to have stood", "node", id, "work", old.Doc.ID,
 			"epoch", old.Doc.Epoch, "epoch_of_copy", d.Epoch)
-		v.works[id] = &Work{Doc: recall(old.Doc), Revision: e.Revision(), Remembered: true, Written: e.Created(), Seen: time.Now()}
+		v.works[key] = &Work{Doc: recall(old.Doc), Revision: e.Revision(), Remembered: true, Written: e.Created(), Seen: time.Now()}
 		return
 	}
 	remembered := old != nil && remember(&d, &old.Doc)
-	v.works[id] = &Work{Doc: d, Revision: e.Revision(), Remembered: remembered, Written: e.Created(), Seen: time.Now()}
+	v.works[key] = &Work{Doc: d, Revision: e.Revision(), Remembered: remembered, Written: e.Created(), Seen: time.Now()}
 }
 
 // ours is a document of this rackd on its way to the bus. The watch often shows it
@@ -131,12 +132,11 @@ type ours struct {
 	body []byte
 }
 
-func (v *View) readWork(id string, body []byte) (d work.Document, err error) {
-	if o, writing := v.ours[id]; writing && bytes.Equal(o.body, body) {
+func (v *View) readWork(key string, body []byte) (d work.Document, err error) {
+	if o, writing := v.ours[key]; writing && bytes.Equal(o.body, body) {
 		return o.doc, nil
 	}
-	err = json.Unmarshal(body, &d)
-	return d, err
+	return bus.ReadWork(key, body)
 }
 
 // remember puts into d, a document as central makes it, where the same piece of work
@@ -174,30 +174,30 @@ func recall(d work.Document) work.Document {
 func (v *View) reread(group string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for id, w := range v.works {
-		if bus.GroupToken(w.Doc.Group) == bus.GroupToken(group) {
+	for key, w := range v.works {
+		if bus.GroupOfKey(key) == bus.GroupToken(group) {
 			again := *w
 			again.reread = true
-			v.works[id] = &again
+			v.works[key] = &again
 		}
 	}
 }
 
 // missed marks what the bus has lost: its owner writes it anew, or central does.
-func (v *View) missed(id string) {
+func (v *View) missed(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.loseWork(id, 0)
+	v.loseWork(key, 0)
 }
 
 // loseWork does so for a key that is at revision, with the lock held.
-func (v *View) loseWork(id string, revision uint64) {
-	old := v.works[id]
+func (v *View) loseWork(key string, revision uint64) {
+	old := v.works[key]
 	if old == nil {
 		return
 	}
-	v.log.Warn("the bus has lost a work document; its owner writes it anew from memory, or central does", "node", id, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
-	v.works[id] = &Work{Doc: old.Doc, Revision: revision, Lost: true, Written: old.Written, Seen: old.Seen}
+	v.log.Warn("the bus has lost a work document; its owner writes it anew from memory, or central does", "node", old.Doc.Node, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
+	v.works[key] = &Work{Doc: old.Doc, Revision: revision, Lost: true, Written: old.Written, Seen: old.Seen}
 }
 
 // UpdateWork writes doc if its key is still at revision and returns the new one;
@@ -209,13 +209,14 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 		return 0, err
 	}
 	doc.Checkpoint.Facts = maps.Clone(doc.Checkpoint.Facts)
+	key := bus.NodeKey(doc.Group, doc.Node)
 	v.mu.Lock()
-	v.ours[doc.Node] = ours{doc, body}
+	v.ours[key] = ours{doc, body}
 	v.mu.Unlock()
-	rev, err := v.site.Update(ctx, v.site.Work, bus.NodeKey(doc.Group, doc.Node), body, revision)
+	rev, err := v.site.Update(ctx, v.site.Work, key, body, revision)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.ours, doc.Node)
+	delete(v.ours, key)
 	if err != nil {
 		if bus.Conflict(err) {
 			return 0, fmt.Errorf("work %s of node %s: %w", doc.ID, doc.Node, ErrConflict)
@@ -223,8 +224,8 @@ func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint6
 		return 0, fmt.Errorf("write work %s of node %s: %w", doc.ID, doc.Node, err)
 	}
 	// Where there is nothing, the watch has already shown that the document was purged after this write.
-	if old := v.works[doc.Node]; old != nil && (old.reread || old.Revision < rev) {
-		v.works[doc.Node] = &Work{Doc: doc, Revision: rev, Written: time.Now(), Seen: time.Now()}
+	if old := v.works[key]; old != nil && (old.reread || old.Revision < rev) {
+		v.works[key] = &Work{Doc: doc, Revision: rev, Written: time.Now(), Seen: time.Now()}
 	}
 	return rev, nil
 }
@@ -272,5 +273,5 @@ func (v *View) ConfigDrive(ctx context.Context, name string) (string, error) {
 func (v *View) Work(id string) *Work {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.works[id]
+	return v.workOf(id)
 }
