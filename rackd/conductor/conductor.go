@@ -62,6 +62,9 @@ type Membership interface {
 	// Ended reports whether the lease under which a rackd took work of a group, as this
 	// rackd learnt at that moment, is certainly over.
 	Ended(name, lease, group string, known time.Time) bool
+	// Elsewhere reports whether a living rackd of this one's name, in another conductor
+	// group, holds that lease.
+	Elsewhere(lease string) bool
 	// Incomplete reports whether a rackd that may serve a group, and has not withdrawn, has been away for less than
 	// away, or back for less than back.
 	Incomplete(group string, away, back time.Duration) bool
@@ -132,6 +135,7 @@ type Conductor struct {
 	runners  map[string]*runner
 	reported map[string]report // by node
 	told     map[string]told   // by node, of those of ours
+	takes    map[string]takes  // by node
 }
 
 // New returns a conductor that is idle until Run.
@@ -140,7 +144,7 @@ func New(cfg Config) *Conductor {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
 	return &Conductor{cfg: cfg, log: cfg.Log, work: make(chan struct{}, 1), dirty: map[string]bool{},
-		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}}
+		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
 }
 
 // NodeChanged tells that a node's documents changed.
@@ -226,6 +230,7 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 		if w == nil {
 			c.mu.Lock()
 			delete(c.reported, id)
+			delete(c.takes, id)
 			c.mu.Unlock()
 		}
 		return
@@ -256,6 +261,10 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	case n == nil || n.Generation < w.Doc.Generation:
 		// The node document that belongs to this work is still on its way.
 	case c.mayTake(n, w, named):
+		if pause := c.pauseBefore(n.UUID, w.Doc.ID); pause > 0 {
+			time.AfterFunc(pause, func() { c.NodeChanged(n.UUID) })
+			return
+		}
 		c.start(ctx, g, n, *w)
 	}
 }
@@ -270,7 +279,7 @@ func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
 		// Only an owner whose lease has never ended is sure to remember the work's last
 		// document. What others remember may be older than what was done.
 		return owner == c.cfg.Name && w.Doc.Lease == c.cfg.Members.ID()
-	case owner == c.cfg.Name:
+	case owner == c.cfg.Name && !c.cfg.Members.Elsewhere(w.Doc.Lease):
 		return true // from before a restart, or from a moment without a lease
 	case !named:
 		return false

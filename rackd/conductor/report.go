@@ -76,7 +76,7 @@ func (r *runner) refresh(ctx context.Context) error {
 // told of, and moves on to that revision.
 func (r *runner) wroteIt() bool {
 	w := r.c.cfg.Documents.Work(r.node.UUID)
-	if w == nil || w.Doc.ID != r.id || w.Doc.Owner != r.c.cfg.Name || w.Doc.Epoch != r.doc.Epoch || w.Revision <= r.revision {
+	if w == nil || w.Doc.ID != r.id || w.Doc.Owner != r.c.cfg.Name || w.Doc.Lease != r.lease || w.Doc.Epoch != r.doc.Epoch || w.Revision <= r.revision {
 		return false
 	}
 	r.revision = w.Revision

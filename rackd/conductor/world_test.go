@@ -210,6 +210,13 @@ type members struct {
 	// unsettled: the lease has just begun
 	unsettled  atomic.Bool
 	incomplete atomic.Value // time.Time
+	// elsewhere, if set, is the lease that a namesake in another group holds.
+	elsewhere atomic.Value // string
+}
+
+func (m *members) Elsewhere(lease string) bool {
+	held, _ := m.elsewhere.Load().(string)
+	return held != "" && held == lease
 }
 
 func (m *members) Check() error {

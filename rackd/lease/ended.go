@@ -42,6 +42,19 @@ func (l *Lease) Ended(name, lease, group string, known time.Time) bool {
 	return true
 }
 
+// Elsewhere reports whether a living rackd of this one's name, in another conductor group,
+// holds that lease: what was taken under it is that rackd's.
+func (l *Lease) Elsewhere(lease string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, m := range l.members {
+		if m.Name == l.self.Name && key != l.key() && m.Lease == lease {
+			return true
+		}
+	}
+	return false
+}
+
 // progress is how far the watch on ALIVE has come, measured by this rackd's own
 // renewals: what was announced before one of them was sent lies before it in the
 // bucket. It belongs to Lease.mu.

@@ -51,6 +51,7 @@ type Lease struct {
 	rev     uint64                    // of the key
 	known   bool                      // the key was at rev, under this lease or free
 	rival   rival                     // who holds the name instead
+	born    time.Time                 // when the first lease began
 	id      atomic.Pointer[string]    // of the lease; nil before the first
 	held    atomic.Pointer[time.Time] // start of the newest confirmed renewal
 	settle  atomic.Pointer[time.Time] // until when others may still be coming back

@@ -14,7 +14,8 @@ import (
 
 // Run renews the lease and follows the ring until ctx ends, then withdraws. Where
 // another process holds the lease of this rackd's name it waits for that lease to end,
-// and returns ErrReplaced when it sees that process live.
+// and returns ErrReplaced when it sees that process live. It returns ErrNamesake where a
+// rackd of this name lives in another group of the site.
 func (l *Lease) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.site.Follow(ctx, bus.AliveBucket, ">", reader{l}) })
@@ -23,7 +24,7 @@ func (l *Lease) Run(ctx context.Context) error {
 		tick := time.NewTicker(bus.LeaseRenew)
 		defer tick.Stop()
 		for {
-			if err := l.renew(ctx); errors.Is(err, ErrReplaced) {
+			if err := l.renew(ctx); errors.Is(err, ErrReplaced) || errors.Is(err, ErrNamesake) {
 				return err
 			}
 			select {
@@ -43,7 +44,17 @@ func (l *Lease) renew(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bus.LeaseTTL)
 	defer cancel()
+	if err := l.soleBearer(ctx); err != nil {
+		l.log.Warn("lease not begun", "error", err)
+		return err
+	}
 	began, err := l.announce(ctx)
+	if err == nil {
+		if l.born.IsZero() {
+			l.born = began
+		}
+		err = l.elder(l.born)
+	}
 	if err != nil {
 		l.log.Warn("lease not renewed, trying again", "error", err, "age", l.Age())
 		return err
@@ -122,13 +133,7 @@ type rival struct {
 // key behind, at most with a renewal that was on its way: it expires, and this process
 // waits for that. One that goes on renewing it lives.
 func (l *Lease) refused(holder *bus.Member, rev uint64) error {
-	if r := &l.rival; r.instance != holder.Instance {
-		*r = rival{holder.Instance, rev, 0}
-	} else if r.rev != rev {
-		r.rev = rev
-		r.renewals++
-	}
-	if l.rival.renewals > 1 || l.ID() != "" && holder.StartedAt.After(l.self.StartedAt) {
+	if l.rival.sees(holder.Instance, rev) || l.ID() != "" && holder.StartedAt.After(l.self.StartedAt) {
 		return fmt.Errorf("rackd %s of group %q, started %s: %w", holder.Name, holder.Group, holder.StartedAt.Format(time.RFC3339), ErrReplaced)
 	}
 	return fmt.Errorf("a process of this name, started %s, holds the lease of rackd %s until %s after its last renewal; waiting for that",
