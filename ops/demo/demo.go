@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,7 +23,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
-	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Limit bounds the demo from the first request to the last console line.
@@ -126,8 +126,8 @@ func (d Demo) deploy(ctx context.Context, t *timeline, id, name string) (string,
 func (d Demo) follow(ctx context.Context, t *timeline, ids map[string]string) (stop func(), err error) {
 	nc := d.Rack.Stack.Conn
 	events, err := nc.Subscribe("EVENTS.>", func(m *nats.Msg) {
-		var e work.Event
-		if json.Unmarshal(m.Data, &e) != nil || ids[e.Node] == "" {
+		e, err := bus.ReadEvent(m.Subject, m.Data)
+		if err != nil || ids[e.Node] == "" {
 			return
 		}
 		for _, l := range e.Lines() {
@@ -138,9 +138,9 @@ func (d Demo) follow(ctx context.Context, t *timeline, ids map[string]string) (s
 		return nil, err
 	}
 	works, err := nc.Subscribe("$KV."+bus.WorkBucket+".>", func(m *nats.Msg) {
-		var w work.Document
 		var p agentapi.Progress
-		if json.Unmarshal(m.Data, &w) != nil || ids[w.Node] == "" || len(w.Checkpoint.Progress) == 0 || json.Unmarshal(w.Checkpoint.Progress, &p) != nil {
+		w, err := bus.ReadWork(strings.TrimPrefix(m.Subject, "$KV."+bus.WorkBucket+"."), m.Data)
+		if err != nil || ids[w.Node] == "" || len(w.Checkpoint.Progress) == 0 || json.Unmarshal(w.Checkpoint.Progress, &p) != nil {
 			return
 		}
 		t.progress(ids[w.Node], describe(p))
