@@ -27,13 +27,26 @@ type outcome struct {
 type placed struct {
 	*work.Event
 	place uint64
+	// stored is when the stream took it in, in nanoseconds since 1970 by the bus's clock.
+	stored int64
 }
 
 // replayed reports whether e is part of no work, whose order its own numbers tell, and
 // was applied before, by another replica perhaps: then what came after it has been
-// applied too, and must not be undone.
+// applied too, and must not be undone. A bus that has come back from an older copy of its
+// disk gives places once more, but later: so an event at a place that was passed is an old
+// one only if it was also stored by then. A clock of the bus that is set back does no harm:
+// places go on meanwhile.
 func (e placed) replayed(n *store.Node, site string) bool {
-	return e.Work == "" && n.ObservedSite == site && e.place <= n.ObservedPlace
+	return e.Work == "" && n.ObservedSite == site && e.place <= n.ObservedPlace && (n.ObservedStored == 0 || e.stored <= n.ObservedStored)
+}
+
+// note remembers in n that e was applied.
+func (e placed) note(n *store.Node, site string) {
+	if n.ObservedSite != site {
+		n.ObservedStored = 0
+	}
+	n.ObservedSite, n.ObservedPlace, n.ObservedStored = site, e.place, max(n.ObservedStored, e.stored)
 }
 
 // Apply applies events, in their order, in one transaction.
@@ -81,7 +94,7 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 			out.dropped[why]++
 			continue
 		}
-		n.ObservedSite, n.ObservedPlace = site, e.place
+		e.note(n, site)
 		out.applied[e.Kind]++
 		changed[e.Node] = true
 	}

@@ -154,7 +154,7 @@ func (g *Ingest) ingest(ctx context.Context, from *bus.Site, batch []jetstream.M
 		if err != nil {
 			return fmt.Errorf("event of site %q: %w", site, err)
 		}
-		events = append(events, placed{e, meta.Sequence.Stream})
+		events = append(events, placed{e, meta.Sequence.Stream, meta.Timestamp.UnixNano()})
 	}
 	began := time.Now()
 	pointApply.Hit(site)

@@ -72,6 +72,7 @@ type Node struct {
 	ObservedSeq             uint64 // of ObservedEpoch
 	ObservedSite            string // whose event was applied last
 	ObservedPlace           uint64 // of that event in the site's stream
+	ObservedStored          int64  // when the stream took it, or one before it, in nanoseconds since 1970
 	ObservedState           provision.State
 	ObservedTarget          provision.State
 	ObservedAt              time.Time

@@ -54,6 +54,7 @@ var nodeColumns = []column[Node]{
 	{"observed_seq", hot, func(n *Node) any { return &n.ObservedSeq }},
 	{"observed_site", hot, func(n *Node) any { return &n.ObservedSite }},
 	{"observed_place", hot, func(n *Node) any { return &n.ObservedPlace }},
+	{"observed_stored", hot, func(n *Node) any { return &n.ObservedStored }},
 	{"observed_state", hot, func(n *Node) any { return &n.ObservedState }},
 	{"observed_target", hot, func(n *Node) any { return &n.ObservedTarget }},
 	{"observed_at", hot, func(n *Node) any { return &n.ObservedAt }},

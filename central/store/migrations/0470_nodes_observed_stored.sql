@@ -1,0 +1,1 @@
+ALTER TABLE nodes ADD COLUMN observed_stored BIGINT NOT NULL DEFAULT 0
