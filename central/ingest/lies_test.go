@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http/httptest"
@@ -185,5 +186,42 @@ func TestLyingEventsAreCountedAndAlarmed(t *testing.T) {
 	}
 	if got := strings.Count(log.String(), "ALARM"); got == 0 || got > 10 {
 		t.Errorf("the log has %d alarms: %s", got, log.String())
+	}
+}
+
+// A node has changed its group, or is deleted, while events of it waited: they change
+// nothing and hold nothing up.
+func TestLateEventsOfAFormerGroup(t *testing.T) {
+	f := newFixture(t)
+	n, gone, next := f.victim("n"), f.victim("gone"), f.victim("next")
+	f.say(bus.EventSubject("rack-b", n.UUID), harm(n, "rack-b"))
+	f.say(bus.EventSubject("rack-b", gone.UUID), harm(gone, "rack-b"))
+	f.say(bus.EventSubject("rack-b", next.UUID), harm(next, "rack-b"))
+	err := f.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		moved, err := tx.Node(ctx, n.UUID)
+		if err != nil {
+			return err
+		}
+		moved.ConductorGroup = "rack-a"
+		if err := tx.UpdateNode(ctx, moved); err != nil {
+			return err
+		}
+		return tx.DeleteNode(ctx, gone.UUID)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.follow()
+	f.drained()
+	if got := f.node(n.UUID); got.PowerState != n.PowerState || got.ObservedFault != "" {
+		t.Errorf("its former group's: power %q, fault %q", got.PowerState, got.ObservedFault)
+	}
+	if got := f.node(next.UUID); got.PowerState != "power off" {
+		t.Errorf("what comes behind it: power %q", got.PowerState)
+	}
+	f.say(bus.EventSubject("rack-a", n.UUID), harm(n, "rack-a"))
+	f.drained()
+	if got := f.node(n.UUID); got.PowerState != "power off" {
+		t.Errorf("its new group's: power %q", got.PowerState)
 	}
 }

@@ -45,7 +45,7 @@ func TestCentralMayReadEventsAgain(t *testing.T) {
 	publish := func(n int) {
 		t.Helper()
 		for range n {
-			event := fmt.Sprintf(`{"kind":"power","node":"n1","time":%q}`, time.Now().Format(time.RFC3339Nano))
+			event := fmt.Sprintf(`{"kind":"power","node":"n1","group":"rack-a","time":%q}`, time.Now().Format(time.RFC3339Nano))
 			if err := b.conns["a1"].Publish(bus.EventSubject("rack-a", "n1"), []byte(event)); err != nil {
 				t.Fatal(err)
 			}

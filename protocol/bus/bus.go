@@ -4,7 +4,8 @@
 //
 // It may import protocol packages and nats.go. A bus belongs to one site; central
 // reaches each site's through that site's JetStream domain. Replicas and fsync are
-// the site's settings, never a caller's.
+// the site's settings, never a caller's. What a document is about, and whose it is, its
+// subject or key says: identity.go reads all that lies on a bus.
 package bus
 
 import (

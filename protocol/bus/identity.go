@@ -50,7 +50,10 @@ func ReadNode(key string, body []byte) (node.Summary, error) {
 		return node.Summary{}, err
 	}
 	n, err := node.Summarize(id, body)
-	if err == nil && GroupToken(n.Group) != token {
+	switch {
+	case errors.Is(err, node.ErrOther):
+		err = fmt.Errorf("%w: %w", ErrLie, err)
+	case err == nil && GroupToken(n.Group) != token:
 		err = lie("conductor group", n.Group, key)
 	}
 	return n, err
