@@ -33,7 +33,16 @@ func newBorders(t *testing.T) *borders {
 	b.serve(b.hub)
 	b.push(b.hub)
 	b.serve(b.join(join.Scope{Role: join.Bus, Site: "east", Name: "east-1", Address: loopback()}))
-	b.central = b.open(b.asCentral("east", b.hub.Scope.Address), "east", bus.Settings{Replicas: 1})
+	b.populate(b.hub.Scope.Address)
+	return b
+}
+
+// populate opens the site for central, at the servers at address, lets its rackds join and
+// gives every group a node.
+func (b *borders) populate(address string) {
+	t := b.t
+	t.Helper()
+	b.central = b.open(b.asCentral("east", address), "east", bus.Settings{Replicas: 1})
 	for _, s := range []join.Scope{
 		{Name: "a1", Group: "rack-a"}, {Name: "a2", Group: "rack-a"}, {Name: "b1", Group: "rack-b"},
 		{Name: "c1", Group: "rack-c", FailoverOf: []string{"rack-a"}},
@@ -52,7 +61,6 @@ func newBorders(t *testing.T) *borders {
 	if _, err := b.central.Drives.PutString(t.Context(), "drive", "sealed"); err != nil {
 		t.Fatal(err)
 	}
-	return b
 }
 
 // refused reports whether the server refuses what f does on nc.

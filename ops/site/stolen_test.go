@@ -61,8 +61,8 @@ func (all) Synced() <-chan struct{} {
 	return c
 }
 
-func newRaid(t *testing.T) *raid {
-	r := &raid{borders: newBorders(t)}
+func newRaid(t *testing.T, b *borders) *raid {
+	r := &raid{borders: b}
 	log := slog.New(slog.DiscardHandler)
 	r.ingest = ingest.New(ingest.Config{Store: r.store, Metrics: metrics.New(r.store.Statements), Log: log, SiteOf: func(group string) string {
 		if group == "rack-w" {
@@ -304,18 +304,8 @@ func (r *raid) thieves() []*thief {
 	west := r.evil(r.join(join.Scope{Role: join.Bus, Site: "west", Name: "west-1", Address: loopback()}))
 	east := r.evil(r.join(join.Scope{Role: join.Bus, Site: "east", Name: "east-2", Address: loopback()}))
 	central := r.asCentral("east", r.hub.Scope.Address)
-	// What goes the same way as a request has arrived when that is answered.
-	asked := func(nc *nats.Conn) func() {
-		return func() {
-			r.t.Helper()
-			until(r.t, func() bool {
-				m, err := nc.Request("$JS.east.API.STREAM.INFO.EVENTS", nil, time.Second)
-				return err == nil && !bytes.Contains(m.Data, []byte(`"error"`))
-			})
-		}
-	}
-	asked(east)()
-	asked(central)()
+	r.asked(east)()
+	r.asked(central)()
 	// A hub's server has a certificate, and no credentials for any account.
 	config, err := r.hub.TLS()
 	if err != nil {
@@ -333,16 +323,21 @@ func (r *raid) thieves() []*thief {
 		rackd("a rackd of the group", "a1", "rack-a"),
 		rackd("a rackd of a group that stands in for it", "c1", "rack-c"),
 		{what: "a server of another site", conn: west, name: "thief", group: "rack-z", settle: flushed(west)},
-		{what: "central's", conn: central, name: "thief", group: "rack-z", settle: asked(central)},
-		{what: "a server of the site", conn: east, name: "thief", group: "rack-z", settle: asked(east)},
+		{what: "central's", conn: central, name: "thief", group: "rack-z", settle: r.asked(central)},
+		{what: "a server of the site", conn: east, name: "thief", group: "rack-z", settle: r.asked(east)},
 	}
 }
 
 // Each kind of credential tries all that it might do to a conductor group. What it reaches
 // is a page of the docs: a cell that changes is a border that moved.
 func TestWhatStolenCredentialsReach(t *testing.T) {
-	r := newRaid(t)
+	r := newRaid(t, newBorders(t))
 	thieves := r.thieves()
+	loot := make([][]string, len(deeds))
+	r.raid(thieves, loot)
+	other, hub := newHubless(t)
+	other.raid([]*thief{hub}, loot)
+	thieves = append(thieves, hub)
 	var page bytes.Buffer
 	page.WriteString(`# What stolen credentials reach
 
@@ -355,21 +350,8 @@ site. What each party may say: [permissions](permissions.md); what follows from 
 		page.WriteString(" " + th.what + " |")
 	}
 	page.WriteString("\n|---|" + strings.Repeat("---|", len(thieves)) + "\n")
-	cells := make([][]string, len(deeds))
-	for _, th := range thieves {
-		for i, d := range deeds {
-			reached := "–"
-			if th.conn != nil && d.do(r, th) { // else it was not let in
-				reached = "yes"
-			}
-			cells[i] = append(cells[i], reached)
-		}
-		if err := r.again(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for i, d := range deeds {
-		fmt.Fprintf(&page, "| %s | %s |\n", d.what, strings.Join(cells[i], " | "))
+		fmt.Fprintf(&page, "| %s | %s |\n", d.what, strings.Join(loot[i], " | "))
 	}
 	t.Logf("%s", page.String())
 	const path = "../../docs/stolen-credentials.md"
@@ -380,6 +362,56 @@ site. What each party may say: [permissions](permissions.md); what follows from 
 	}
 	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(want, page.Bytes()) {
 		t.Errorf("%s says otherwise (%v): if the change is meant, run `make docs`", path, err)
+	}
+}
+
+// raid lets thieves try all deeds, and adds a cell for each of them to each deed's row.
+func (r *raid) raid(thieves []*thief, loot [][]string) {
+	r.t.Helper()
+	for _, th := range thieves {
+		for i, d := range deeds {
+			reached := "–"
+			if th.conn != nil && d.do(r, th) { // else it was not let in
+				reached = "yes"
+			}
+			loot[i] = append(loot[i], reached)
+		}
+		if err := r.again(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// newHubless is a site whose hub is a server in the wrong hands, which checks nothing. It
+// has the hub's address and certificate. Central is connected to the site itself, so that
+// its readers go on.
+func newHubless(t *testing.T) (*raid, *thief) {
+	b := &borders{fleet: newFleet(t), members: map[string]*membership.Member{}, conns: map[string]*nats.Conn{}}
+	b.hub = b.join(join.Scope{Role: join.Hub, Name: "hub-1", Address: loopback()})
+	hub := serverOf(t, fmt.Sprintf(`listen: "127.0.0.1:-1"
+		leafnodes { listen: "%s:7422", tls { cert_file: %q, key_file: %q, ca_file: %q } }`, b.hub.Scope.Address,
+		b.hub.Path(membership.IdentityFile), b.hub.Path(membership.IdentityFile), b.hub.Path(membership.FleetFile)))
+	east := b.join(join.Scope{Role: join.Bus, Site: "east", Name: "east-1", Address: loopback()})
+	b.serve(east)
+	b.populate(east.Scope.Address)
+	until(t, func() bool { return hub.NumLeafNodes() == 1 })
+	nc, err := nats.Connect(hub.ClientURL(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	r := newRaid(t, b)
+	return r, &thief{what: "a hub's server", conn: nc, name: "thief", group: "rack-z", settle: r.asked(nc)}
+}
+
+// asked returns once a request is answered: what went the same way before has arrived.
+func (r *raid) asked(nc *nats.Conn) func() {
+	return func() {
+		r.t.Helper()
+		until(r.t, func() bool {
+			m, err := nc.Request("$JS.east.API.STREAM.INFO.EVENTS", nil, time.Second)
+			return err == nil && !bytes.Contains(m.Data, []byte(`"error"`))
+		})
 	}
 }
 
