@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -157,3 +159,63 @@ func TestNodeDocumentsThatLieAreNotTaken(t *testing.T) {
 		t.Error("the end of another group's key took the node with it")
 	}
 }
+
+// Work under a group that its node is not of is told as an alarm, once, when the node's
+// document has had time to come.
+func TestWorkUnderAnotherGroupIsTold(t *testing.T) {
+	l := newLiar(t)
+	var lies int
+	l.site.Refused = func(bucket string, lie bool) {
+		if bucket == bus.WorkBucket && lie {
+			lies++
+		}
+	}
+	kept, err := (&node.Document{UUID: "n", Group: "rack-b"}).Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := shownNode{key: bus.NodeKey("rack-b", "n"), body: kept}
+	l.applyNode(nodes)
+	for _, group := range []string{"rack-a", "rack-b"} {
+		l.applyWork(shownWork{nodes, work.Document{ID: "of " + group, Node: "n", Group: group}})
+	}
+	l.tellLiars("rack-a")
+	if lies != 0 {
+		t.Errorf("%d are told at once: the node may just have come to the group", lies)
+	}
+	for _, w := range l.works {
+		w.Seen = w.Seen.Add(-movedWithin)
+	}
+	for range 3 {
+		l.tellLiars("rack-a")
+		l.tellLiars("rack-b")
+	}
+	if lies != 1 {
+		t.Errorf("%d are told, want one", lies)
+	}
+	if w := l.Work("n"); w == nil || w.Doc.ID != "of rack-b" {
+		t.Errorf("the node's work is %+v", w)
+	}
+}
+
+// shownNode is a document of NODES as a watch shows it.
+type shownNode struct {
+	jetstream.KeyValueEntry
+	key  string
+	body []byte
+}
+
+func (e shownNode) Key() string                     { return e.key }
+func (e shownNode) Value() []byte                   { return e.body }
+func (e shownNode) Revision() uint64                { return 1 }
+func (e shownNode) Created() time.Time              { return time.Now() }
+func (e shownNode) Operation() jetstream.KeyValueOp { return jetstream.KeyValuePut }
+
+// shownWork is a document of WORK as a watch shows it.
+type shownWork struct {
+	shownNode
+	doc work.Document
+}
+
+func (e shownWork) Key() string   { return bus.NodeKey(e.doc.Group, e.doc.Node) }
+func (e shownWork) Value() []byte { body, _ := json.Marshal(e.doc); return body }
