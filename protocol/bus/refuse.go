@@ -28,7 +28,7 @@ type refused struct {
 
 // Refuse tells that a reader did not take what lies under a key of a bucket or at a
 // subject of a stream, and why. It counts each, with Site.Refused, and logs few: one that
-// wraps ErrLie as an alarm, since whoever may write there has said what is not theirs to say.
+// wraps ErrLie as an alarm: the writer of that place has said what is not its to say.
 func (s *Site) Refuse(log *slog.Logger, bucket, place string, err error) {
 	lies := errors.Is(err, ErrLie)
 	if s.Refused != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 )
 
-// A rackd that stands in for another group follows that group's works too, and whoever may
+// A rackd that stands in for another group follows that group's works too, and who may
 // write those could write one about a node of any group. So works are kept by their keys,
 // and a node's is the one under the group that the node's document names, which only
 // central writes.
