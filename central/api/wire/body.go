@@ -38,24 +38,23 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (any, error) 
 // read returns a request's body without the space around it.
 func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return nil, TooLarge(limit)
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), foreseen)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	raw := body.Bytes()
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge(limit)
+		return nil, TooLarge(limit)
 	}
 	if err != nil {
 		return nil, Invalid("The request's body could not be read: %v", err)
 	}
 	if depth(raw) > MaxDepth {
-		return nil, &Error{Status: http.StatusBadRequest, Shape: Bare,
-			Text: fmt.Sprintf("The request's JSON is nested deeper than %d levels.", MaxDepth)}
+		return nil, tooDeep()
 	}
 	if !utf8.Valid(raw) {
-		return nil, FrameworkError(http.StatusBadRequest, "The request's body is not UTF-8.")
+		return nil, notUTF8()
 	}
 	return bytes.TrimSpace(bytes.TrimPrefix(raw, byteOrderMark)), nil
 }
@@ -106,7 +105,16 @@ func Object(w http.ResponseWriter, r *http.Request, limit int64) (map[string]any
 	return object, nil
 }
 
-func tooLarge(limit int64) *Error {
+func tooDeep() *Error {
+	return &Error{Status: http.StatusBadRequest, Shape: Bare, Text: fmt.Sprintf("The request's JSON is nested deeper than %d levels.", MaxDepth)}
+}
+
+func notUTF8() *Error {
+	return FrameworkError(http.StatusBadRequest, "The request's body is not UTF-8.")
+}
+
+// TooLarge is the refusal of a body of more than limit bytes.
+func TooLarge(limit int64) *Error {
 	return &Error{Status: http.StatusRequestEntityTooLarge, Shape: Bare,
 		Text: fmt.Sprintf("The request's body is larger than %d bytes.", limit)}
 }
