@@ -5,8 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
+	"maps"
 	"net/http"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,8 +22,8 @@ import (
 //
 // A bcrypt hash takes long to check, by design. A password that was found right is
 // remembered under a key of this process, together with the hash that it fits: another
-// hash in the file, and it is checked anew. Checks that run at a time are bounded, so that
-// guessing passwords does not keep others from being served.
+// hash in the file, and it is checked again. Checks that run at a time are bounded, so that
+// guessing passwords does not keep others from being served; each goes through the request's Door first.
 type Basic struct {
 	users   func() Users
 	key     []byte
@@ -27,14 +31,41 @@ type Basic struct {
 	mu      sync.Mutex
 	known   map[[sha256.Size]byte]bool
 	callers map[string]*Caller
+	decoys  decoys
 }
 
 // maxKnown bounds the passwords that are remembered.
 const maxKnown = 4096
 
-// decoy is compared with where there is no such user, so that the time an answer takes
-// does not tell.
-var decoy = []byte("$2a$10$7EqJtq98hPqEX7fNZaFWoOhi6gBdgxZ5Y3C6ZJxLCnYCG7DVGz2hC")
+// decoys are the hashes of a file's users. Where there is no such user the password is compared with one of them, which
+// the name chooses: so names that there are not take the times that names take that there are, also in a file
+// whose passwords cost different times.
+type decoys struct {
+	of     uintptr // the file that they are of
+	hashes [][]byte
+}
+
+// noUsers is what is compared with where the file names no user.
+var noUsers = []byte("$2a$10$7EqJtq98hPqEX7fNZaFWoOhi6gBdgxZ5Y3C6ZJxLCnYCG7DVGz2hC")
+
+// decoy is the hash for a name that none of the users has.
+func (b *Basic) decoy(users Users, name string) []byte {
+	if len(users) == 0 {
+		return noUsers
+	}
+	b.mu.Lock()
+	if of := reflect.ValueOf(users).Pointer(); b.decoys.of != of || len(b.decoys.hashes) != len(users) {
+		b.decoys = decoys{of, make([][]byte, 0, len(users))}
+		for _, user := range slices.Sorted(maps.Keys(users)) {
+			b.decoys.hashes = append(b.decoys.hashes, users[user])
+		}
+	}
+	hashes := b.decoys.hashes
+	b.mu.Unlock()
+	mac := hmac.New(sha256.New, b.key)
+	mac.Write([]byte(name))
+	return hashes[binary.BigEndian.Uint64(mac.Sum(nil))%uint64(len(hashes))]
+}
 
 // NewBasic makes the strategy. users returns the users as they are now.
 func NewBasic(users func() Users) *Basic {
@@ -55,10 +86,10 @@ func (b *Basic) Authenticate(r *http.Request) (*Caller, error) {
 	if err != nil || !found {
 		return nil, &Denied{Status: http.StatusBadRequest, Message: "Could not decode Authorization header", Reason: "the Authorization header is not what HTTP basic has"}
 	}
-	hash := b.users()[name]
+	users := b.users()
 	fits := false
 	if len(password) <= 72 { // bcrypt takes no more
-		fits, err = b.fits(r, name, hash, password)
+		fits, err = b.fits(r, users, name, password)
 	}
 	switch {
 	case err != nil:
@@ -69,8 +100,9 @@ func (b *Basic) Authenticate(r *http.Request) (*Caller, error) {
 	return b.caller(name), nil
 }
 
-// fits reports whether a password is the user's; an error: nobody had the time to look.
-func (b *Basic) fits(r *http.Request, name string, hash []byte, password string) (bool, error) {
+// fits reports whether a password is the user's; an error: there was no time to look.
+func (b *Basic) fits(r *http.Request, users Users, name, password string) (bool, error) {
+	hash := users[name]
 	mac := hmac.New(sha256.New, b.key)
 	for _, part := range []string{name, string(hash), password} {
 		mac.Write([]byte(part))
@@ -83,16 +115,21 @@ func (b *Basic) fits(r *http.Request, name string, hash []byte, password string)
 	if known {
 		return true, nil
 	}
+	ctx, leave, err := enter(r.Context())
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	select {
 	case b.checks <- struct{}{}:
 		defer func() { <-b.checks }()
-	case <-r.Context().Done():
+	case <-ctx.Done():
 		return false, &Denied{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Message: "Too many passwords wait to be checked. Please retry.",
 			Reason: "the password was not checked in time, for many others wait to be: somebody may be guessing"}
 	}
 	compared := hash
 	if hash == nil {
-		compared = decoy
+		compared = b.decoy(users, name)
 	}
 	if bcrypt.CompareHashAndPassword(compared, []byte(password)) != nil || hash == nil {
 		return false, nil

@@ -104,8 +104,8 @@ func TestBasicHeader(t *testing.T) {
 			t.Errorf("%q: %v", header, err)
 		}
 	}
-	if _, err := bcrypt.Cost(decoy); err != nil || len(decoy) != 60 {
-		t.Errorf("who does not exist is told faster: the decoy has %d bytes, %v", len(decoy), err)
+	if _, err := bcrypt.Cost(noUsers); err != nil || len(noUsers) != 60 {
+		t.Errorf("where there is no user names take no time: the decoy has %d bytes, %v", len(noUsers), err)
 	}
 }
 

@@ -3,11 +3,13 @@ package auth
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,29 +75,35 @@ type unreachable struct{ error }
 
 var errSignature = errors.New("it is signed by none of the issuer's keys")
 
-// VerifySignature implements oidc.KeySet. It fails with unreachable where the issuer had
-// to be asked and did not answer.
-func (k *issuerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+// verifySignature returns what a token says and the key that has signed it. It fails with unreachable where the
+// issuer had to be asked and did not answer.
+func (k *issuerKeys) verifySignature(ctx context.Context, token string) (payload []byte, signer jose.JSONWebKey, err error) {
 	came := time.Now()
 	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
-		return nil, err
+		return nil, signer, err
 	}
 	for _, key := range k.current(ctx) {
 		if payload, ok := verify(signed, key); ok {
-			return payload, nil
+			return payload, key, nil
 		}
 	}
 	f, err := k.since(ctx, came)
 	if err != nil {
-		return nil, unreachable{err}
+		return nil, signer, unreachable{err}
 	}
 	for _, key := range f.keys {
 		if payload, ok := verify(signed, key); ok {
-			return payload, nil
+			return payload, key, nil
 		}
 	}
-	return nil, errSignature
+	return nil, signer, errSignature
+}
+
+// holds reports whether a key is among others.
+func holds(keys []jose.JSONWebKey, key jose.JSONWebKey) bool {
+	public, ok := key.Key.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return k.Use != "enc" && public.Equal(k.Key) })
 }
 
 // verify reports whether a key made a token's signature, and returns what is signed.

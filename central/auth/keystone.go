@@ -35,18 +35,12 @@ type Keystone struct {
 	flight singleflight.Group // by token: many requests with a new one ask once
 
 	mu      sync.Mutex
-	tokens  map[[sha256.Size]byte]remembered
-	service string // the token of our own account
-}
-
-// remembered is what Keystone has said of a token; a nil caller: that it is not good.
-type remembered struct {
-	caller *Caller
-	until  time.Time
+	good    *memory // tokens that Keystone knows
+	bad     *memory // others, apart: tokens that are made up must not displace good ones
+	service string  // the token of our own account
 }
 
 const (
-	maxTokens = 10000
 	// rememberBad is how long a token that is not good is not asked about again.
 	rememberBad = 10 * time.Second
 )
@@ -78,7 +72,7 @@ func NewKeystone(cfg KeystoneConfig) (*Keystone, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Keystone{cfg: cfg, tokens: map[[sha256.Size]byte]remembered{}}, nil
+	return &Keystone{cfg: cfg, good: newMemory(), bad: newMemory()}, nil
 }
 
 // Authenticate implements Strategy.
@@ -91,20 +85,27 @@ func (k *Keystone) Authenticate(r *http.Request) (*Caller, error) {
 	if known, ok := k.recall(id); ok {
 		return k.answer(known)
 	}
+	_, leave, err := enter(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	ask := func() (any, error) {
 		// For all who wait, so not in the context of one.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 20*time.Second)
 		defer cancel()
 		return k.learn(ctx, id, token)
 	}
+	asked := k.flight.DoChan(string(id[:]), ask)
 	select {
-	case done := <-k.flight.DoChan(string(id[:]), ask):
+	case done := <-asked:
+		leave()
 		if done.Err != nil {
 			return nil, &Denied{Status: http.StatusServiceUnavailable, Title: "Service Unavailable",
 				Message: "Keystone cannot be asked about the request's token.", Reason: done.Err.Error()}
 		}
 		return k.answer(done.Val.(remembered))
 	case <-r.Context().Done():
+		go func() { <-asked; leave() }() // the question goes on, and takes part in the share of its address until then
 		return nil, r.Context().Err()
 	}
 }
@@ -119,18 +120,21 @@ func (k *Keystone) answer(known remembered) (*Caller, error) {
 func (k *Keystone) recall(id [sha256.Size]byte) (remembered, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known, ok := k.tokens[id]
-	return known, ok && k.cfg.Now().Before(known.until)
+	now := k.cfg.Now()
+	if known, ok := k.good.recall(id, now); ok {
+		return known, true
+	}
+	return k.bad.recall(id, now)
 }
 
 // learn asks Keystone about a token and remembers what it says.
 func (k *Keystone) learn(ctx context.Context, id [sha256.Size]byte, token string) (remembered, error) {
 	now := k.cfg.Now()
 	caller, expires, err := k.validate(ctx, token)
-	known := remembered{caller, now.Add(k.cfg.Remember)}
+	known := remembered{caller: caller, until: now.Add(k.cfg.Remember)}
 	switch {
 	case errors.Is(err, errNotGood) || err == nil && !now.Before(expires):
-		known = remembered{nil, now.Add(rememberBad)}
+		known = remembered{until: now.Add(rememberBad)}
 	case err != nil:
 		return known, fmt.Errorf("ask Keystone at %s about a token: %w", k.cfg.URL, err)
 	case expires.Before(known.until):
@@ -138,17 +142,11 @@ func (k *Keystone) learn(ctx context.Context, id [sha256.Size]byte, token string
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.tokens) >= maxTokens {
-		for old, r := range k.tokens {
-			if !now.Before(r.until) {
-				delete(k.tokens, old)
-			}
-		}
-		if len(k.tokens) >= maxTokens {
-			clear(k.tokens)
-		}
+	if known.caller == nil {
+		k.bad.keep(id, known, now)
+	} else {
+		k.good.keep(id, known, now)
 	}
-	k.tokens[id] = known
 	return known, nil
 }
 

@@ -2,11 +2,13 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -27,9 +29,15 @@ type OIDCConfig struct {
 // OIDC authenticates by tokens that an OpenID Connect issuer has signed (JWT), in
 // Authorization: Bearer, or in X-Auth-Token, as OpenStack's clients send what they take
 // for a token of Keystone's.
+//
+// A token that was good is remembered, with the key that has signed it, until it expires: as long as that key is
+// one of the issuer's it is good without another check.
 type OIDC struct {
 	cfg  OIDCConfig
 	keys *issuerKeys
+
+	mu   sync.Mutex
+	good *memory
 }
 
 // algorithms are those by which a token may be signed: none with a shared secret.
@@ -57,7 +65,7 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &OIDC{cfg: cfg, keys: &issuerKeys{issuer: cfg.Issuer, url: cfg.KeysURL, client: cfg.Client}}, nil
+	return &OIDC{cfg: cfg, keys: &issuerKeys{issuer: cfg.Issuer, url: cfg.KeysURL, client: cfg.Client}, good: newMemory()}, nil
 }
 
 // Authenticate implements Strategy.
@@ -66,9 +74,34 @@ func (o *OIDC) Authenticate(r *http.Request) (*Caller, error) {
 	if token == "" {
 		return nil, ErrNone
 	}
+	id := sha256.Sum256([]byte(token))
+	if caller := o.recall(r.Context(), id); caller != nil {
+		return caller, nil
+	}
+	ctx, leave, err := enter(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return o.check(ctx, id, token)
+}
+
+// recall returns the caller of a token that was good and still is; nil: it has to be checked.
+func (o *OIDC) recall(ctx context.Context, id [sha256.Size]byte) *Caller {
+	o.mu.Lock()
+	known, ok := o.good.recall(id, o.cfg.Now())
+	o.mu.Unlock()
+	if !ok || !holds(o.keys.current(ctx), known.signer) {
+		return nil
+	}
+	return known.caller
+}
+
+// check finds out whose a token is, and remembers it.
+func (o *OIDC) check(ctx context.Context, id [sha256.Size]byte, token string) (*Caller, error) {
 	checked := &signature{keys: o.keys}
 	verifier := oidc.NewVerifier(o.cfg.Issuer, checked, &oidc.Config{ClientID: o.cfg.Audience, SupportedSigningAlgs: algorithmNames(), Now: o.cfg.Now})
-	verified, err := verifier.Verify(r.Context(), token)
+	verified, err := verifier.Verify(ctx, token)
 	if away, ok := errors.AsType[unreachable](checked.err); ok {
 		return nil, o.unreachable(away)
 	}
@@ -83,6 +116,9 @@ func (o *OIDC) Authenticate(r *http.Request) (*Caller, error) {
 	if err != nil {
 		return nil, o.bad(err)
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.good.keep(id, remembered{caller: caller, until: verified.Expiry, signer: checked.signer}, o.cfg.Now())
 	return caller, nil
 }
 
@@ -110,13 +146,14 @@ func (o *OIDC) token(r *http.Request) string {
 
 // signature checks signatures and keeps why one could not be checked.
 type signature struct {
-	keys *issuerKeys
-	err  error
+	keys   *issuerKeys
+	signer jose.JSONWebKey
+	err    error
 }
 
 // VerifySignature implements oidc.KeySet.
 func (s *signature) VerifySignature(ctx context.Context, token string) (payload []byte, err error) {
-	payload, s.err = s.keys.VerifySignature(ctx, token)
+	payload, s.signer, s.err = s.keys.verifySignature(ctx, token)
 	return payload, s.err
 }
 
