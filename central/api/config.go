@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/policy"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/strangers"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -53,9 +54,11 @@ type Config struct {
 	LookupAnyState bool
 	// CORSOrigins are the origins whose pages may use the API from a browser.
 	CORSOrigins []string
-	// MaxRequests bounds how many requests are worked on at once, half of them of ramdisks; 0: DefaultMaxRequests,
-	// negative: no bound.
+	// MaxRequests bounds how many requests of callers who are known are worked on at once, half of them of agents; 0:
+	// DefaultMaxRequests, negative: no bound.
 	MaxRequests int
+	// Strangers is what callers who are not known may cost; nil: the defaults.
+	Strangers *strangers.Gate
 	// LockWait is how long a request waits for the end of work on its node before it is
 	// refused because of that; not positive: not at all. At most a quarter of MaxRequests wait.
 	LockWait time.Duration
@@ -73,7 +76,10 @@ type Config struct {
 
 // Recorder keeps the audit. Ended is called once for each request, before its client
 // hears of the end; cause.Audit says what the request is, Status in it what was expected.
+//
+// RefusedStranger is called in its place where a caller who is not known was refused, once for an address and a minute.
 type Recorder interface {
+	RefusedStranger(cause *store.Cause, status int, errText string)
 	Ended(ctx context.Context, cause *store.Cause, status int, errText string)
 }
 
@@ -101,12 +107,15 @@ func New(c Config) *Server {
 	if c.Calls == nil {
 		c.Calls = new(inspection.Caller)
 	}
+	if c.Strangers == nil {
+		c.Strangers = strangers.New(strangers.Budget{}, nil)
+	}
 	c.Discovery.Most = cmp.Or(c.Discovery.Most, DefaultDiscoveries)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests),
-		anew: make(chan struct{}, pagesAnew())}
+		anew: make(chan struct{}, pagesAnew()), strangers: c.Strangers, agents: newKnownAgents(c.Now)}
 	s.lockWaits.max, s.fromRamdisks = s.inWork.max/4, s.inWork.half()
 	for _, origin := range c.CORSOrigins {
 		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {

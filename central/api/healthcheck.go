@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -15,6 +16,29 @@ const healthcheckPath = "/healthcheck"
 // healthcheckWithin bounds the question to the database.
 const healthcheckWithin = 5 * time.Second
 
+// health asks the database for all who want to know, one question at a time: anybody may ask. It is safe for
+// concurrent use.
+type health struct {
+	mu    sync.Mutex
+	began time.Time // when it was asked last
+	err   error     // what it answered
+}
+
+// look returns the answer of ping to a question that was asked after look was called.
+func (h *health) look(ctx context.Context, ping func(context.Context) error) error {
+	came := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.began.After(came) {
+		return h.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthcheckWithin)
+	defer cancel()
+	h.began = time.Now()
+	h.err = ping(ctx)
+	return h.err
+}
+
 // healthcheck answers 200 if the database can be used, else 503. What is wrong with it
 // is in the log, not in an answer for everybody.
 func (s *Server) healthcheck(w http.ResponseWriter, req *http.Request) {
@@ -23,12 +47,13 @@ func (s *Server) healthcheck(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), healthcheckWithin)
-	defer cancel()
+	ctx := req.Context()
 	status, reason := http.StatusOK, "OK"
-	if err := s.Store.Ping(ctx); err != nil {
+	if err := s.health.look(ctx, s.Store.Ping); err != nil {
 		status, reason = http.StatusServiceUnavailable, "the database does not answer"
-		s.Log.Warn("not healthy", "error", err)
+		s.outage.begun(s.Log, err)
+	} else {
+		s.usable(ctx)
 	}
 	body, kind := []byte(reason), plainText
 	if strings.Contains(req.Header.Get("Accept"), "application/json") {

@@ -45,11 +45,6 @@ func (w *inWork) leave() { w.now.Add(-1) }
 // half bounds to half as many.
 func (w *inWork) half() *inWork { return &inWork{max: (w.max + 1) / 2} }
 
-// turnAway refuses a request of which nothing was looked at, so that it costs next to nothing.
-func (s *Server) turnAway(r *Request) {
-	s.refuse(r, tooMany(r, s.inWork, "requests"), false)
-}
-
 // tooMany is the refusal of a request beyond a bound.
 func tooMany(r *Request, w *inWork, what string) error {
 	r.writer.Header().Set("Retry-After", retryAfter)

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // slowRack answers when it is let.
@@ -65,14 +66,15 @@ func TestRequestsInWorkAreBounded(t *testing.T) {
 	}
 }
 
-// Ramdisks, for which nobody stands, take up half of what may be worked on at most: bodies that
-// trickle in keep no caller from being served.
-func TestRamdisksTakeUpHalf(t *testing.T) {
-	b := newBench(t)
-	b.addNode()
+// Agents that are known take up half of what may be worked on at most. Bodies that trickle in take up none of it, neither
+// from agents nor from callers who are known.
+func TestAgentsTakeUpHalf(t *testing.T) {
+	b, _ := ramdiskBench(t, provision.DeployWait, nil)
+	rack := &slowRack{make(chan struct{}), make(chan struct{})}
 	cfg := b.server.Config
-	cfg.MaxRequests, cfg.routed = 4, nil
+	cfg.Ask, cfg.MaxRequests, cfg.routed = rack, 4, nil
 	b.server = New(cfg)
+	b.server.agents.learn(nodeID, "s3cret")
 	var waiting sync.WaitGroup
 	body, trickle := io.Pipe()
 	read := make(chan struct{}, 2)
@@ -84,13 +86,29 @@ func TestRamdisksTakeUpHalf(t *testing.T) {
 	for range 2 {
 		<-read
 	}
-	if a := b.want(503, "POST", "/v1/heartbeat/"+nodeID, "1.115", `{"callback_url":"http://x"}`); a.Header.Get("Retry-After") != "1" {
+	const path, beat = "/v1/heartbeat/" + nodeID, `{"callback_url":"http://x","agent_version":"1","agent_token":"s3cret"}`
+	for range 2 {
+		other := *b // for what it keeps of the last request
+		waiting.Go(func() {
+			if a := other.do("POST", path, "1.115", beat); a.StatusCode != 202 {
+				t.Errorf("a heartbeat within the bound: status %d: %s", a.StatusCode, a.body)
+			}
+		})
+	}
+	for range 2 {
+		<-rack.asked
+	}
+	if a := b.want(503, "POST", path, "1.115", beat); a.Header.Get("Retry-After") != "1" {
 		t.Errorf("headers %v", a.Header)
 	}
+	if len(b.strings("SELECT status, method FROM audit WHERE status = 503")) != 0 {
+		t.Error("what was turned away is in the audit")
+	}
 	b.want(200, "GET", "/v1/nodes/n1", "1.115", "")
+	close(rack.answer)
 	trickle.Close()
 	waiting.Wait()
-	b.want(400, "POST", "/v1/heartbeat/"+nodeID, "1.115", `{"callback_url":"http://x"}`)
+	b.want(400, "POST", path, "1.115", `{"callback_url":"http://x"}`)
 }
 
 // tellingReader tells when it is read.

@@ -26,13 +26,13 @@ func (s *Server) ramdisk() []Resource {
 		s.legacyRamdisk(),
 		{Name: "lookup", Since: 22, Routes: []Route{{Method: http.MethodGet, Path: "lookup", Summary: "Find the node of a machine that runs an agent", Policy: "baremetal:driver:ipa_lookup", Handle: s.enabled(s.lookup), Shows: lookedUpAnswer}}},
 		{Name: "heartbeat", Since: 22, Routes: []Route{
-			{Method: http.MethodPost, Path: "heartbeat/{node}", Summary: "Say that the agent of a node is alive", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Takes: heartbeatBody, Success: http.StatusAccepted},
-			{Method: http.MethodPost, Path: "heartbeat", Summary: "Say that the agent of a node is alive; the body names the node", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Takes: namedBeatBody, Success: http.StatusAccepted},
+			{Method: http.MethodPost, Path: "heartbeat/{node}", Summary: "Say that the agent of a node is alive", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Body: maxHeartbeat, Known: s.knownBeat, Takes: heartbeatBody, Success: http.StatusAccepted},
+			{Method: http.MethodPost, Path: "heartbeat", Summary: "Say that the agent of a node is alive; the body names the node", Policy: "baremetal:node:ipa_heartbeat", Handle: s.enabled(s.heartbeat), Body: maxHeartbeat, Known: s.knownBeat, Takes: namedBeatBody, Success: http.StatusAccepted},
 		}},
 		// Inspection data of old ramdisks comes without a version.
 		{Name: "continue_inspection", Since: inspectionSince},
 		{Routes: []Route{{Method: http.MethodPost, Path: "continue_inspection", Summary: "Take what an agent has found of its machine", Policy: "baremetal:driver:ipa_continue_inspection",
-			Handle: s.enabled(s.continueInspection), Success: http.StatusAccepted}}},
+			Handle: s.enabled(s.continueInspection), Body: maxInspection, Success: http.StatusAccepted}}},
 	}
 }
 
@@ -94,6 +94,7 @@ func (s *Server) lookupNode(r *Request, id string, macs []string) (*store.Node, 
 	if err != nil {
 		return nil, none, err
 	}
+	s.agents.learn(n.UUID, reply.Config.AgentToken)
 	return n, reply.Config, nil
 }
 

@@ -77,6 +77,11 @@ func (s *Server) discovered(r *Request, n *store.Node, f *report, modern bool) (
 	if s.Discovery.Driver == "" || n != nil && n.UUID != id || len(f.macs) == 0 && len(f.bmcs) == 0 {
 		return Reply{}, notFound()
 	}
+	done, err := r.decodes(f.inv.Sent, f.inv.PluginData)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer done()
 	d, err := s.takeDiscovered(r, id, f)
 	if err != nil {
 		return Reply{}, storeError(err)

@@ -13,6 +13,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 )
 
+// maxHeartbeat bounds a heartbeat, in bytes: it says some hundred, and a certificate.
+const maxHeartbeat = 64 << 10
+
 // heartbeatFields are what a heartbeat may say, with the version that brought each.
 var heartbeatFields = map[string]microversion.Version{"callback_url": 22, "agent_version": 36, "agent_token": 22, "agent_verify_ca": 68,
 	"agent_status": 72, "agent_status_message": 72}
@@ -81,8 +84,12 @@ func (s *Server) beat(r *Request, ident string, hb agentapi.Heartbeat, tokened b
 		return Reply{}, wire.Invalid("Agent did not transmit a version, and a version is required. Please update the agent being used.")
 	}
 	if err := s.askHolder(r, n, ask.RamdiskHeartbeat, hb, nil); err != nil {
+		if wire.AsError(err).Status < http.StatusInternalServerError {
+			s.agents.forget(ident, hb.AgentToken)
+		}
 		return Reply{}, err
 	}
+	s.agents.learn(ident, hb.AgentToken)
 	return Reply{Status: http.StatusAccepted}, nil
 }
 

@@ -3,8 +3,8 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -33,11 +33,11 @@ func (s *Server) continueInspection(r *Request) (Reply, error) {
 	if err := r.Query.Allow("node_uuid"); err != nil {
 		return Reply{}, err
 	}
-	body, err := wire.Object(r.writer, r.Request, maxInspection)
+	body, _, err := r.surveyed()
 	if err != nil {
 		return Reply{}, err
 	}
-	inv, macs, err := readInspection(body)
+	inv, macs, err := readInspection(r, body)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -87,75 +87,107 @@ func (s *Server) inspectedReply(r *Request, n *store.Node, c agentapi.LookupConf
 	return Reply{Status: http.StatusAccepted, Body: s.appendLookup([]byte{'{'}, r, n, c)}
 }
 
-// readInspection reads the inventory and the addresses in it, which tell whose it is. What
-// nothing here looks at may be anything: it is the hooks' to judge.
-func readInspection(body map[string]any) (inv agentapi.Inventory, macs []string, err error) {
+// readInspection reads the addresses in an inventory, which tell whose it is, and takes the inventory and what is
+// beside it as they are. What nothing here looks at may be anything: it is the hooks' to judge.
+func readInspection(r *Request, body wire.Raw) (inv agentapi.Inventory, macs []string, err error) {
 	raw, macs, err := checkInventory(body)
 	if err != nil {
 		return inv, nil, err
 	}
-	plugin := maps.Clone(body)
-	for _, beside := range notPluginData {
-		delete(plugin, beside)
+	size := len(raw)
+	for name, value := range body.Members() {
+		if !slices.Contains(notPluginData, name) {
+			size += len(value)
+		}
 	}
-	text, err := json.Marshal(raw)
-	if err != nil {
+	if size > mostlySpace*maxCarried {
+		return inv, nil, tooMuchCarried()
+	}
+	// These bytes are copied here, into the question to the rack, and into that to the bus.
+	if err := r.affords(size, copiesOfCarried*int64(min(size, maxCarried))); err != nil {
 		return inv, nil, err
 	}
-	besides, err := json.Marshal(plugin)
-	if err != nil {
-		return inv, nil, err
+	text, fits := raw.Compact(nil, maxCarried)
+	besides, fit := pluginData(body, maxCarried-len(text))
+	if !fits || !fit {
+		return inv, nil, tooMuchCarried()
 	}
-	if size := len(text) + len(besides); size > maxCarried {
-		return inv, nil, &wire.Error{Status: http.StatusRequestEntityTooLarge, Shape: wire.Bare,
-			Text: fmt.Sprintf("The inspection data takes %d bytes without the ramdisk's logs, more than the %d that a rack can be sent.", size, maxCarried)}
+	inv.Sent, inv.PluginData = json.RawMessage(text), besides
+	inv.BMCAddress, inv.BMCV6Address = raw.Member("bmc_address").Text(), raw.Member("bmc_v6address").Text()
+	return inv, addresses(macs), nil
+}
+
+func tooMuchCarried() error {
+	return &wire.Error{Status: http.StatusRequestEntityTooLarge, Shape: wire.Bare,
+		Text: fmt.Sprintf("The inspection data takes more than the %d bytes, without the ramdisk's logs, that a rack can be sent.", maxCarried)}
+}
+
+// mostlySpace is how much more JSON may be that was written for people to read.
+const mostlySpace = 4
+
+// copiesOfCarried is how often what goes on to a rack is in memory at once, beside the body.
+const copiesOfCarried = 4
+
+// pluginData is an object of what is beside the inventory, of at most limit bytes.
+func pluginData(body wire.Raw, limit int) (json.RawMessage, bool) {
+	b, fits := []byte{'{'}, true
+	for name, value := range body.Members() { // of several members of one name readers take the last
+		if slices.Contains(notPluginData, name) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(wire.AppendValue(b, name), ':')
+		if b, fits = value.Compact(b, limit-1); !fits {
+			return nil, false
+		}
 	}
-	return inv, addresses(macs), inv.Read(text, besides)
+	return append(b, '}'), len(b) < limit
 }
 
 // checkInventory returns the inventory of a body and the MAC addresses in it, when it has
 // the least that an inventory must have.
-func checkInventory(body map[string]any) (raw map[string]any, macs []string, err error) {
-	wrong := func(at string, v any, types string) error {
-		return wire.Invalid("Schema error for data: %s is not of type %s", wire.Repr(v), types).Detailed("in %s", at)
+func checkInventory(body wire.Raw) (raw wire.Raw, macs []string, err error) {
+	wrong := func(at string, v wire.Raw, types string) error {
+		return wire.Invalid("Schema error for data: %s is not of type %s", v.Repr(), types).Detailed("in %s", at)
 	}
-	asked, given := body["inventory"]
-	raw, isObject := asked.(map[string]any)
-	nics, listed := raw["interfaces"]
-	list, isList := nics.([]any)
+	raw = body.Member("inventory")
+	nics := raw.Member("interfaces")
 	switch {
-	case !given:
+	case raw == nil:
 		return nil, nil, wire.Invalid("Schema error for data: 'inventory' is a required property")
-	case !isObject:
-		return nil, nil, wrong("inventory", asked, "'object'")
-	case !listed:
+	case raw.Kind() != '{':
+		return nil, nil, wrong("inventory", raw, "'object'")
+	case nics == nil:
 		return nil, nil, wire.Invalid("Schema error for data: 'interfaces' is a required property").Detailed("in inventory")
 	}
 	for _, name := range []string{"bmc_address", "bmc_v6address"} {
-		if _, isText := raw[name].(string); raw[name] != nil && !isText {
-			return nil, nil, wrong("inventory/"+name, raw[name], "'string', 'null'")
+		if v := raw.Member(name); v != nil && v.Kind() != 'n' && v.Kind() != '"' {
+			return nil, nil, wrong("inventory/"+name, v, "'string', 'null'")
 		}
 	}
-	switch {
-	case !isList:
+	if nics.Kind() != '[' {
 		return nil, nil, wrong("inventory/interfaces", nics, "'array'")
-	case len(list) == 0:
-		return nil, nil, wire.Invalid("Schema error for data: [] should be non-empty").Detailed("in inventory/interfaces")
 	}
-	for i, item := range list {
+	i := 0
+	for nic := range nics.Items() {
 		at := fmt.Sprintf("inventory/interfaces/%d", i)
-		nic, isObject := item.(map[string]any)
-		address, given := nic["mac_address"]
-		mac, isText := address.(string)
+		mac := nic.Member("mac_address")
 		switch {
-		case !isObject:
-			return nil, nil, wrong(at, item, "'object'")
-		case !given:
+		case nic.Kind() != '{':
+			return nil, nil, wrong(at, nic, "'object'")
+		case mac == nil:
 			return nil, nil, wire.Invalid("Schema error for data: 'mac_address' is a required property").Detailed("in %s", at)
-		case !isText:
-			return nil, nil, wrong(at+"/mac_address", address, "'string'")
+		case mac.Kind() != '"':
+			return nil, nil, wrong(at+"/mac_address", mac, "'string'")
+		case len(macs) < maxSteps: // more are no machine's
+			macs = append(macs, mac.Text())
 		}
-		macs = append(macs, mac)
+		i++
+	}
+	if i == 0 {
+		return nil, nil, wire.Invalid("Schema error for data: [] should be non-empty").Detailed("in inventory/interfaces")
 	}
 	return raw, macs, nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"strconv"
 
@@ -19,9 +18,9 @@ const legacyPayload = "2"
 func (s *Server) legacyRamdisk() Resource {
 	return Resource{Routes: []Route{
 		{Method: http.MethodPost, Path: "drivers/{driver}/vendor_passthru/lookup", Summary: "Find the node of a machine, as old agents ask for it", Policy: "baremetal:driver:ipa_lookup",
-			Handle: s.enabled(s.legacyLookup), Shows: lookedUpAnswer, Success: http.StatusOK},
+			Handle: s.enabled(s.legacyLookup), Body: maxInspection, Shows: lookedUpAnswer, Success: http.StatusOK},
 		{Method: http.MethodPost, Path: "nodes/{node}/vendor_passthru/heartbeat", Summary: "Say that the agent of a node is alive, as old agents do", Policy: "baremetal:node:ipa_heartbeat",
-			Handle: s.enabled(s.legacyHeartbeat), Success: http.StatusAccepted},
+			Handle: s.enabled(s.legacyHeartbeat), Body: maxHeartbeat, Known: s.knownBeat, Success: http.StatusAccepted},
 	}}
 }
 
@@ -33,7 +32,7 @@ func (s *Server) legacyLookup(r *Request) (Reply, error) {
 	if _, err := s.driver(r, unknownDriver); err != nil {
 		return Reply{}, err
 	}
-	body, err := wire.Object(r.writer, r.Request, maxInspection)
+	body, _, err := r.surveyed()
 	if err != nil {
 		return Reply{}, err
 	}
@@ -50,42 +49,32 @@ func (s *Server) legacyLookup(r *Request) (Reply, error) {
 }
 
 // readLegacyLookup reads whose the ramdisk says that it is.
-func readLegacyLookup(body map[string]any) (id string, macs []string, err error) {
-	switch version := body["version"].(type) {
-	case nil:
+func readLegacyLookup(body wire.Raw) (id string, macs []string, err error) {
+	switch version := body.Member("version"); {
+	case version == nil || version.Kind() == 'n':
 		return "", nil, wire.Invalid("Missing parameter version")
-	case string:
-		if version != legacyPayload {
-			return "", nil, wire.Invalid("Unknown lookup payload version: %.40s", version)
-		}
-	case json.Number:
-		if version.String() != legacyPayload {
-			return "", nil, wire.Invalid("Unknown lookup payload version: %.40s", version)
-		}
-	default:
-		return "", nil, wire.Invalid("Unknown lookup payload version: %.40s", wire.AppendValue(nil, version))
+	case version.Text() != legacyPayload && string(version) != legacyPayload:
+		return "", nil, wire.Invalid("Unknown lookup payload version: %.40s", cmp.Or(version.Text(), string(version)))
 	}
-	inventory, _ := body["inventory"].(map[string]any)
-	interfaces, isList := inventory["interfaces"].([]any)
-	if !isList {
+	interfaces := body.Member("inventory").Member("interfaces")
+	if interfaces.Kind() != '[' {
 		return "", nil, wire.Invalid("Malformed network interfaces lookup: the body needs an inventory with a list of interfaces")
 	}
 	var list []string
-	for _, v := range interfaces {
-		nic, _ := v.(map[string]any)
-		if mac, isText := nic["mac_address"].(string); isText {
-			list = append(list, mac)
+	for nic := range interfaces.Items() {
+		if mac := nic.Member("mac_address"); mac.Kind() == '"' && len(list) < maxSteps {
+			list = append(list, mac.Text())
 		}
 	}
-	switch given := body["node_uuid"].(type) {
-	case nil:
-	case string:
+	switch given := body.Member("node_uuid"); given.Kind() {
+	case 0, 'n':
+	case '"':
 		valid := false
-		if id, valid = wire.UUID(given); !valid {
-			return "", nil, wire.Invalid("Expected a UUID but received %.80s.", given)
+		if id, valid = wire.UUID(given.Text()); !valid {
+			return "", nil, wire.Invalid("Expected a UUID but received %.80s.", given.Text())
 		}
 	default:
-		return "", nil, wire.Invalid("Expected a UUID but received %.80s.", wire.AppendValue(nil, given))
+		return "", nil, wire.Invalid("Expected a UUID but received %.80s.", given)
 	}
 	return id, addresses(list), nil
 }

@@ -90,6 +90,10 @@ func (s *Server) end(r *Request, status int, err error) {
 	if r.cause == nil || s.Audit == nil {
 		return
 	}
+	if r.stranger.is && status >= http.StatusBadRequest && !r.cause.Recorded() {
+		s.endOfStranger(r, status, err)
+		return
+	}
 	text := ""
 	if err != nil {
 		text = cut(wire.AsError(err).Text, maxRecordedError)
@@ -98,6 +102,13 @@ func (s *Server) end(r *Request, status int, err error) {
 		r.asked()
 	}
 	s.Audit.Ended(r.Context(), r.cause, status, text)
+}
+
+// endOfStranger records that a request of a caller who is not known was refused: one of an address in a minute.
+func (s *Server) endOfStranger(r *Request, status int, err error) {
+	if s.strangers.MayRecord(r.stranger.from) {
+		s.Audit.RefusedStranger(r.cause, status, cut(wire.AsError(err).Text, maxRecordedError))
+	}
 }
 
 // resourceOf is what notifications call the resource that a path begins with: "node" of
@@ -123,14 +134,25 @@ func cut(text string, n int) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), n)], "\x00", ""), "")
 }
 
-// client is the address that a request comes from: that of the connection, or, where it
-// is a proxy's that the operator trusts, the last in X-Forwarded-For that is not.
+// client is the address that a request comes from, for the audit.
 func (s *Server) client(req *http.Request) string {
+	if at := s.address(req); at.IsValid() {
+		return at.String()
+	}
+	return ""
+}
+
+// address is where a request comes from: the address of the connection or, where it is a proxy's that the operator
+// trusts, the last in X-Forwarded-For that is not.
+func (s *Server) address(req *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
-		return ""
+		return netip.Addr{}
 	}
 	address := at.Addr().Unmap()
+	if len(s.TrustedProxies) == 0 {
+		return address.WithZone("")
+	}
 	hops := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
 		if !s.trusts(address) {
@@ -142,7 +164,7 @@ func (s *Server) client(req *http.Request) string {
 		}
 		address = before.Unmap()
 	}
-	return address.WithZone("").String()
+	return address.WithZone("")
 }
 
 func (s *Server) trusts(address netip.Addr) bool {

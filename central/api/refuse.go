@@ -10,12 +10,17 @@ import (
 // refuseCaller answers a request whose caller is not known, in the shape of the
 // middlewares that stand before Ironic.
 func (s *Server) refuseCaller(r *Request, d *auth.Denied) {
-	s.Log.Info("caller is not let in", "request_id", r.ID, "global_request_id", r.globalID(), "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "reason", d.Reason)
+	if s.strangers.MayLog(r.stranger.from) {
+		s.Log.Info("caller is not let in", "request_id", r.ID, "global_request_id", r.globalID(), "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "reason", d.Reason)
+	}
 	status := d.Status
 	if status == 0 {
 		status = http.StatusUnauthorized
 	}
 	h := r.writer.Header()
+	if r.ContentLength != 0 {
+		h.Set("Connection", "close") // its body, which may never come, is not waited for
+	}
 	if status == http.StatusUnauthorized {
 		for _, challenge := range s.Auth.Challenges() {
 			h.Add("WWW-Authenticate", challenge)

@@ -44,6 +44,10 @@ type Request struct {
 	// cause is on whose behalf the request writes; nil for those that only read.
 	cause  *store.Cause
 	writer http.ResponseWriter
+	// stranger is what the request takes of the budget of callers who are not known; leave, if not nil, ends what it
+	// takes a place in.
+	stranger stranger
+	leave    func()
 }
 
 // globalID is the id that the client gave to what it is doing, which may be more than this
@@ -70,6 +74,9 @@ func (r *Request) listPath() string {
 
 // Object reads the body as a JSON object of ordinary size.
 func (r *Request) Object() (map[string]any, error) {
+	if r.stranger.room != nil {
+		return r.object()
+	}
 	return wire.Object(r.writer, r.Request, wire.MaxBody)
 }
 

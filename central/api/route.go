@@ -48,6 +48,11 @@ type Route struct {
 	// before it runs only what the caller may not read is kept back.
 	ByField bool
 	Handle  Handler
+	// Body is how many bytes the body of a request may have that needs no account; 0: none is read.
+	Body int64
+	// Known, if not nil, reports whether a request that needs no account is of an agent whose token was right before. Its
+	// body has been read.
+	Known func(*Request) bool
 	// Takes describes the body of an action, Shows an answer; nil: the tables of fields do,
 	// or it may be any.
 	Takes, Shows schema.Schema

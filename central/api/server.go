@@ -8,7 +8,7 @@
 // one line in resources (routes.go). What a resource's fields are lies in a table
 // of package fields, never in code.
 //
-// It imports protocol, central/auth, central/policy, central/store, central/inspection and central/dispatch. Who asks
+// It imports protocol, central/auth, central/policy, central/store, central/inspection, central/strangers and central/dispatch. Who asks
 // is found out first (Config.Auth), and each route names the rule that decides whether
 // they may (authorize.go): nothing of a handler runs before. What a caller may not
 // read is not found; lists show a project what is its own. Requests that a browser
@@ -40,6 +40,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/dispatch"
+	"github.com/ironyard/ironyard/central/strangers"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 )
 
@@ -57,11 +58,14 @@ type Server struct {
 
 	buffers, smallBuffers, pieces sync.Pool // of *[]byte
 	longest                       atomic.Int64
-	inWork                        *inWork
-	// fromRamdisks are those that nobody stands for: whoever sends their bodies slowly, or many of them,
-	// must not keep all others from being served.
-	fromRamdisks *inWork
-	lockWaits    lockWaits
+	// inWork are the requests of callers who are known; fromRamdisks, among them, those of agents that are. Others take
+	// slots of strangers.
+	inWork, fromRamdisks *inWork
+	strangers            *strangers.Gate
+	agents               *knownAgents
+	lockWaits            lockWaits
+	outage               outage
+	health               health
 }
 
 // requestTimeout bounds what a request waits for: a database that hangs must not keep
@@ -88,21 +92,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h["Openstack-Request-Id"], h["X-Openstack-Request-Id"] = id, id
 	microversion.WriteRange(h)
 	s.writeCORS(h, req)
-	if !s.inWork.enter() {
-		s.turnAway(r)
-		return
-	}
+	r.stranger = stranger{gate: s.strangers, from: s.address(req), is: true}
 	ctx, cancel := context.WithTimeout(req.Context(), requestTimeout)
 	defer cancel()
-	r.Request = req.WithContext(s.begin(ctx, r))
+	r.Request = req.WithContext(s.begin(auth.WithDoor(ctx, r), r))
 	reply, err := s.answer(r)
-	s.inWork.leave() // a stream, which may go on for an hour, has a bound of its own
+	if r.leave != nil {
+		r.leave() // a stream, which may go on for an hour, has a bound of its own
+	}
 	pointAnswer.Hit(req.Method)
 	if err != nil {
+		if r.stranger.beyond {
+			s.pause(req.Context())
+		}
 		s.refuse(r, err, req.Context().Err() != nil)
 		return
 	}
 	s.end(r, reply.Status, nil)
+	s.usable(ctx)
 	if reply.Stream != nil {
 		s.serve(r, req.Context(), reply.Stream)
 		return
@@ -179,16 +186,16 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	r.params = params
 	if anonymous[route.Policy] {
-		if !s.fromRamdisks.enter() {
-			return Reply{}, tooMany(r, s.fromRamdisks, "requests of ramdisks")
+		r.intends(route)
+		if r.leave, err = s.anonymously(r, route); err != nil {
+			return Reply{}, err
 		}
-		defer s.fromRamdisks.leave()
 	}
 	if !acceptsJSON(r.Header.Get("Accept")) {
 		return Reply{}, wire.FrameworkError(http.StatusNotAcceptable, "The answers of this API are JSON, which the request's Accept header excludes.")
 	}
-	r.params = params
 	r.intends(route)
 	if s.routed != nil {
 		s.routed(route)
@@ -229,16 +236,22 @@ func (s *Server) top(r *Request, versionErr error) (Reply, error) {
 	return s.root(r)
 }
 
-// identify finds out who asks, unless everybody may.
+// identify finds out who asks, unless everybody may, and lets a caller who is known in.
 func (s *Server) identify(r *Request, methods map[string]*Route) error {
 	if public(methods) {
 		return nil
 	}
 	caller, err := s.Auth.Authenticate(r.Request)
-	if err == nil {
-		r.Caller = *caller
+	if err != nil {
+		return err
 	}
-	return err
+	r.Caller, r.stranger.is = *caller, false
+	if !s.inWork.enter() {
+		r.cause = nil // the database is not asked to keep that
+		return tooMany(r, s.inWork, "requests")
+	}
+	r.leave = s.inWork.leave
+	return nil
 }
 
 // route finds the route for a request.
@@ -324,17 +337,40 @@ func (s *Server) refuse(r *Request, err error, gone bool) {
 		e = wire.AsError(s.unavailable(err))
 	}
 	if e.Status >= 500 {
-		level := slog.LevelError
-		if e.Status == http.StatusServiceUnavailable || gone {
-			level = slog.LevelWarn
-		}
-		s.Log.Log(r.Context(), level, "request failed", "request_id", r.ID, "global_request_id", r.globalID(), "method", r.Method, "path", r.URL.Path,
-			"status", e.Status, "error", err)
+		s.tell(r, e, err, gone)
 	}
 	s.end(r, e.Status, e)
 	r.writer.Header().Set("Content-Type", "application/json")
 	r.writer.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
 		r.writer.Write(e.Body())
+	}
+}
+
+// tell logs that a request has failed: a line of its own, unless it is one of many that an outage of the database or
+// the budget of strangers accounts for.
+func (s *Server) tell(r *Request, e *wire.Error, err error, gone bool) {
+	level := slog.LevelError
+	if e.Status == http.StatusServiceUnavailable || gone {
+		level = slog.LevelWarn
+	}
+	switch {
+	case s.isOutage(err):
+		s.outage.begun(s.Log, err)
+		level = slog.LevelDebug
+	case (r.stranger.is || r.stranger.beyond) && !s.strangers.MayLog(r.stranger.from):
+		return
+	}
+	s.Log.Log(r.Context(), level, "request failed", "request_id", r.ID, "global_request_id", r.globalID(), "method", r.Method, "path", r.URL.Path,
+		"status", e.Status, "error", err)
+}
+
+// pause lets a stranger wait who is beyond the budget, which costs a connection and nothing else.
+func (s *Server) pause(ctx context.Context) {
+	t := time.NewTimer(s.strangers.Pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }

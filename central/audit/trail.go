@@ -5,7 +5,8 @@
 // owns the others: requests that were carried out without a transaction, whose line is
 // written before they are answered, and refused ones, whose lines are written together
 // a moment later. Those wait in a bounded queue; when it is full further ones are
-// counted, and are in the log only. Every line goes to the log besides, under the
+// counted, and are in the log only. Refusals of callers who are not known have a small
+// queue of their own, so that they displace no other line. Every line goes to the log besides, under the
 // attribute "audit". Lines older than Keep are removed.
 //
 // It imports central/store only. A Trail is safe for concurrent use.
@@ -32,10 +33,12 @@ type Config struct {
 // Bounds of what waits.
 const (
 	maxWaiting = 4096 // lines
-	flushEvery = 500 * time.Millisecond
-	writeLimit = 5 * time.Second // for one attempt to write
-	pruneEvery = 10 * time.Minute
-	pruneBatch = 1000
+	// maxStrangers of them are of strangers. The API passes few of their refusals on.
+	maxStrangers = 128
+	flushEvery   = 500 * time.Millisecond
+	writeLimit   = 5 * time.Second // for one attempt to write
+	pruneEvery   = 10 * time.Minute
+	pruneBatch   = 1000
 )
 
 // Trail writes lines.
@@ -44,13 +47,40 @@ type Trail struct {
 
 	mu      sync.Mutex
 	waiting []line
-	lost    int // since the log was told
+	// strangers are lines about callers who are not known.
+	strangers []line
+	lost      int // since the log was told
+	// away: the log was told that the database takes no lines. Run alone uses it.
+	away bool
 }
 
 // line is one that waits. correct: it is in the database and says something else.
 type line struct {
 	*store.Audit
 	correct bool
+}
+
+// RefusedStranger records that a request of a caller who is not known was refused.
+func (t *Trail) RefusedStranger(cause *store.Cause, status int, errText string) {
+	a := t.finish(cause, status, errText)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.strangers) >= maxStrangers {
+		t.lost++
+		return
+	}
+	t.strangers = append(t.strangers, line{a, false})
+}
+
+// finish fills in how a request has ended, and tells the log.
+func (t *Trail) finish(cause *store.Cause, status int, errText string) *store.Audit {
+	a := cause.Audit
+	a.Status, a.Result, a.Error = int64(status), result(status), errText
+	if a.At.IsZero() {
+		a.At = t.cfg.Now().UTC().Truncate(time.Microsecond)
+	}
+	t.tell(a)
+	return a
 }
 
 // New makes a Trail; Run must be running for refused requests to be written.
@@ -66,12 +96,7 @@ func New(c Config) *Trail {
 // Ended returns, unless the database fails: then it waits, and is in the log.
 func (t *Trail) Ended(ctx context.Context, cause *store.Cause, status int, errText string) {
 	expected := cause.Audit.Status
-	a := cause.Audit
-	a.Status, a.Result, a.Error = int64(status), result(status), errText
-	if a.At.IsZero() {
-		a.At = t.cfg.Now().UTC().Truncate(time.Microsecond)
-	}
-	t.tell(a)
+	a := t.finish(cause, status, errText)
 	switch {
 	case cause.Recorded():
 		if a.Status != expected {
@@ -142,31 +167,39 @@ func (t *Trail) Run(ctx context.Context) error {
 	}
 }
 
-// try logs the failure of what the next tick tries again.
+// try logs that the database takes no lines, once, and that it takes them again: the next tick tries what failed.
 func (t *Trail) try(err error) {
-	if err != nil {
+	switch {
+	case err != nil && !t.away:
 		t.cfg.Log.Warn("the audit waits for the database", "error", err)
+	case err == nil && t.away:
+		t.cfg.Log.Warn("the audit waits for the database no more")
 	}
+	t.away = err != nil
 }
 
 // Flush writes what waits; after an error it waits on.
 func (t *Trail) Flush(ctx context.Context) error {
 	t.mu.Lock()
-	waiting, lost := t.waiting, t.lost
-	t.waiting, t.lost = nil, 0
+	waiting, strangers, lost := t.waiting, t.strangers, t.lost
+	t.waiting, t.strangers, t.lost = nil, nil, 0
 	t.mu.Unlock()
-	if lost > 0 {
-		t.cfg.Log.Error("lines of the audit are in the log only: more requests are refused than can be written", "lines", lost)
-	}
 	var fresh []*store.Audit
 	for _, l := range waiting {
 		if !l.correct {
 			fresh = append(fresh, l.Audit)
 		}
 	}
+	for _, l := range strangers {
+		fresh = append(fresh, l.Audit)
+	}
 	if err := t.cfg.Store.AppendAudit(ctx, fresh...); err != nil {
 		t.putBack(waiting)
+		t.putStrangersBack(strangers, lost)
 		return err
+	}
+	if lost > 0 {
+		t.cfg.Log.Error("lines of the audit are in the log only: more requests are refused than can be written", "lines", lost)
 	}
 	for i, l := range waiting {
 		if l.correct {
@@ -195,6 +228,15 @@ func (t *Trail) putBack(lines []line) {
 	all := append(lines, t.waiting...)
 	t.lost += max(0, len(all)-maxWaiting)
 	t.waiting = all[:min(len(all), maxWaiting)]
+}
+
+// putStrangersBack does the same with those of strangers, and with how many are in the log only.
+func (t *Trail) putStrangersBack(lines []line, lost int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := append(lines, t.strangers...)
+	t.lost += lost + max(0, len(all)-maxStrangers)
+	t.strangers = all[:min(len(all), maxStrangers)]
 }
 
 // Prune removes lines that are older than Keep.

@@ -79,7 +79,7 @@ type serve struct {
 	NoRamdisk      bool          `help:"Do not serve agents in ramdisks (lookup, heartbeat, continue_inspection): they get 403." name:"no-ramdisk-endpoints" env:"CENTRAL_NO_RAMDISK_ENDPOINTS"`
 	LookupAnyState bool          `help:"Let agents look up nodes on which nothing is being done." env:"CENTRAL_LOOKUP_ANY_STATE"`
 	DisallowStep   []string      `help:"A step that no list of steps may name; may be repeated; empty: none. Default: vendor.send_raw." default:"vendor.send_raw" env:"CENTRAL_DISALLOWED_STEPS" placeholder:"INTERFACE.STEP"`
-	MaxRequests    int           `help:"How many requests of the API are worked on at once; others get 503 and may come back. Negative: no bound." default:"1000" env:"CENTRAL_MAX_REQUESTS"`
+	MaxRequests    int           `help:"How many requests of known callers the API works on at once, half of them of agents; others get 503 and may come back. Negative: no bound." default:"1000" env:"CENTRAL_MAX_REQUESTS"`
 	LockWait       time.Duration `help:"How long a request waits for other work on its node to end before it is refused with 409. Negative: not at all." default:"3s" env:"CENTRAL_LOCK_WAIT"`
 	OrphanGrace    time.Duration `help:"How long a node may have no rackd that could serve it before its work, past its deadline, is ended." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
 	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
@@ -91,6 +91,7 @@ type serve struct {
 	Failover     []string `help:"Conductor groups, of the same site, whose rackds serve a group's nodes while none of its own lives, in order; may be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
 	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
 
+	strangerFlags
 	nodeFlags
 	inspectionFlags
 }
@@ -149,6 +150,7 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Discovery: s.discovery(), Log: log}
 	s.records.set(&cfg)
 	s.nodeFlags.set(&cfg)
+	cfg.Strangers = s.strangerFlags.budget()
 	var err error
 	if cfg.Key, err = s.key(log); err != nil {
 		return cfg, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/inspection"
+	"github.com/ironyard/ironyard/central/strangers"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -45,7 +46,7 @@ func TestFlagsBecomeAConfig(t *testing.T) {
 	if len(cfg.Sites) != 2 || strings.Join(cfg.Sites[0].Groups, " ") != "rack1 rack2" || cfg.Sites[1].Name != "west" ||
 		len(cfg.Failover) != 2 || cfg.Failover[0].Group != "rack1" || strings.Join(cfg.Failover[0].To, " ") != "rack2" ||
 		cfg.Sites[0].Settings.Replicas != 3 || cfg.Key == nil || cfg.Nodes.DefaultConductorGroup != "rack1" || cfg.Nodes.Limits.Cleans != 50 || cfg.Nodes.Limits.Deploys != 0 || cfg.Listen != "127.0.0.1:6385" ||
-		cfg.Discovery != (api.Discovery{Driver: "redfish", Most: api.DefaultDiscoveries}) {
+		cfg.Discovery != (api.Discovery{Driver: "redfish", Most: api.DefaultDiscoveries}) || cfg.Strangers != (strangers.Budget{}.WithDefaults()) {
 		t.Errorf("config %+v", cfg)
 	}
 	if err := os.Chmod(file, 0o644); err != nil {

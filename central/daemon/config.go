@@ -27,6 +27,7 @@ import (
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/strangers"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -68,9 +69,11 @@ type Config struct {
 	// Nodes is what the installation wants of its nodes otherwise than by default.
 	Nodes api.NodeSettings
 
-	// MaxRequests bounds how many requests the API works on at once; 0: its default,
+	// MaxRequests bounds how many requests of known callers the API works on at once; 0: its default,
 	// negative: no bound.
 	MaxRequests int
+	// Strangers is what callers who are not known may cost; its zero value: the defaults.
+	Strangers strangers.Budget
 	// LockWait is how long a request waits for other work on its node to end; 0: 3 s,
 	// negative: not at all.
 	LockWait time.Duration
@@ -148,7 +151,7 @@ func (c *Config) check() error {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("TLS needs both a certificate and a key")
 	}
-	if err := cmp.Or(c.Nodes.Check(), c.Discovery.Check()); err != nil {
+	if err := cmp.Or(c.Nodes.Check(), c.Discovery.Check(), c.Strangers.Check()); err != nil {
 		return err
 	}
 	if c.PublicEndpoint != "" {

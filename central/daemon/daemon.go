@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/strangers"
 	"github.com/ironyard/ironyard/central/watchdog"
 	"github.com/ironyard/ironyard/central/watched"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -70,13 +71,14 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	away := awayOf(open, members, siteMap.SiteOf)
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
 	changes, told := newFeed(&cfg, db, buses)
+	budget := strangers.New(cfg.Strangers, func(k strangers.Kind) { m.StrangersRefused.WithLabelValues(string(k)).Inc() })
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
 		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
-		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
+		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, Strangers: budget, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
 		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes, Discovery: cfg.Discovery, Inspection: cfg.Inspection, Calls: calls})
 
 	told.render = handler.Notifications
-	watch := &observer{db: db, sites: open, buses: buses, ingest: in, metrics: m}
+	watch := &observer{db: db, sites: open, buses: buses, ingest: in, strangers: budget, metrics: m}
 	front, err := listen(&cfg, watch, handler, authority, gate)
 	if err != nil {
 		return err
@@ -94,6 +96,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	})
 	g.Go(func() error { return watch.run(ctx) })
 	g.Go(func() error { return trail.Run(ctx) })
+	g.Go(func() error { return budget.Run(ctx, cfg.Log) })
 	g.Go(func() error { return changes.Run(ctx) })
 	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
 		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})

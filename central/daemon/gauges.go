@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"time"
+
+	"github.com/ironyard/ironyard/central/strangers"
 )
 
 // observeEvery is how often the gauges that cost a query are set.
@@ -22,9 +24,12 @@ func (o *observer) run(ctx context.Context) error {
 	}
 }
 
-// sitesNow sets the gauges of the sites, which cost nothing.
+// sitesNow sets the gauges of the sites and of strangers, which cost nothing.
 func (o *observer) sitesNow() {
 	m := o.metrics
+	for _, part := range []strangers.Kind{strangers.Slots, strangers.Bytes} {
+		m.StrangersTaken.WithLabelValues(string(part)).Set(float64(o.strangers.Taken(part)))
+	}
 	for _, s := range o.sites.Status() {
 		open, unreachable, age := 1.0, 0.0, time.Since(s.Since).Seconds()
 		if !s.Open {

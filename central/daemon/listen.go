@@ -128,8 +128,19 @@ func (f *front) add(address string, h http.Handler, config *tls.Config, log *slo
 	}
 	f.listeners = append(f.listeners, l)
 	f.servers = append(f.servers, &http.Server{Handler: h, TLSConfig: config.Clone(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
-		WriteTimeout: answerWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)})
+		WriteTimeout: answerWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, HTTP2: http2Bounds(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)})
 	return scheme + "://" + l.Addr().String(), nil
+}
+
+// What an HTTP/2 connection may make central hold of bodies before anything has looked at them, in bytes, and how many
+// requests it may have open. By default it would be a megabyte, of each connection, whoever it is from.
+const (
+	maxUnread  = 128 << 10
+	maxStreams = 100
+)
+
+func http2Bounds() *http.HTTP2Config {
+	return &http.HTTP2Config{MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread, MaxConcurrentStreams: maxStreams}
 }
 
 // serve runs the servers in g until ctx ends, and lets requests in flight finish

@@ -12,15 +12,17 @@ import (
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/strangers"
 )
 
 // observer answers how central is.
 type observer struct {
-	db      *store.Store
-	sites   *sites.Set
-	buses   *buses
-	ingest  *ingest.Ingest
-	metrics *metrics.Metrics
+	db        *store.Store
+	sites     *sites.Set
+	buses     *buses
+	ingest    *ingest.Ingest
+	strangers *strangers.Gate
+	metrics   *metrics.Metrics
 }
 
 func (o *observer) routes(m *http.ServeMux) {

@@ -37,6 +37,9 @@ type Metrics struct {
 	WatchdogEnded   *prometheus.CounterVec
 	BusRefused      *prometheus.CounterVec
 	BusOverflows    *prometheus.CounterVec
+
+	StrangersRefused *prometheus.CounterVec
+	StrangersTaken   *prometheus.GaugeVec
 }
 
 // New registers everything. statements returns the store's count of SQL statements.
@@ -82,6 +85,9 @@ func New(statements func() uint64) *Metrics {
 	m.WatchdogEnded = counter("watchdog_ended_total", "Works ended by central because no rackd was left to do them.", "site")
 	m.BusOverflows = counter("bus_overflows_total", "Times a subscription on a site's bus began to lose messages, because they were not taken fast enough; they come again, later. Without a site: the bus that all share.", "site")
 	m.BusRefused = counter("bus_refused_total", "Documents of a site's bus that were not taken. Lies 1: they say what their subject or key does not allow, look for the alarm in the log; 0: they cannot be read.", "site", "bucket", "lies")
+	m.StrangersRefused = counter("strangers_refused_total",
+		"Requests of callers who are not known that were beyond a part of their budget (slots, bytes), and refusals of theirs that left no line in the log or the audit (lines).", "part")
+	m.StrangersTaken = gauge("strangers_taken", "What callers who are not known take of their budget at this moment. Part: slots, bytes.", "part")
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ironyard_central_sql_statements_total",
 		Help: "SQL statements sent, BEGIN and COMMIT left out."}, func() float64 { return float64(statements()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

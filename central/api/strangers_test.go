@@ -1,0 +1,173 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// serveOn lets the bench's server answer on a real listener until the test ends.
+func serveOn(t *testing.T, b *bench) (address string) {
+	t.Helper()
+	s := httptest.NewServer(b.server)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s.Listener.Addr().String()
+}
+
+// dialFrom connects from an address of loopback.
+func dialFrom(t *testing.T, from, to string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(t.Context(), "tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// inspectionOf is a body of continue_inspection of size bytes whose values are as many as fit.
+func inspectionOf(size int) io.Reader {
+	const head, tail, values = `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01"}]},"extra":[[]`, `]}`, `,[],[],[]`
+	n := (size - len(head) - len(tail)) / len(values)
+	rest := size - len(head) - len(tail) - n*len(values)
+	return io.MultiReader(strings.NewReader(head), &repeated{text: values, left: n * len(values)}, strings.NewReader(strings.Repeat(" ", rest)+tail))
+}
+
+// repeated is a text again and again, without the memory for it.
+type repeated struct {
+	text string
+	left int
+	at   int
+}
+
+func (r *repeated) Read(b []byte) (n int, err error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	for n < len(b) && r.left > 0 {
+		c := copy(b[n:], r.text[r.at:min(len(r.text), r.at+r.left)])
+		n, r.left, r.at = n+c, r.left-c, (r.at+c)%len(r.text)
+	}
+	return n, nil
+}
+
+// heapInUse is what the process's heap takes at this moment, garbage included.
+func heapInUse() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64() + sample[1].Value.Uint64()
+}
+
+// Ten bodies of the greatest size that is taken, of as many values as they can hold, take no more than
+// their budget, whatever they are answered.
+func TestTenLargeBodiesOfStrangers(t *testing.T) {
+	b, _ := ramdiskBench(t, provision.InspectWait, nil)
+	at := serveOn(t, b)
+	runtime.GC()
+	before, most := heapInUse(), uint64(0)
+	stop, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			most = max(most, heapInUse())
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.Gosched()
+			}
+		}
+	}()
+	var wg sync.WaitGroup
+	for i := range 10 {
+		conn := dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i), at)
+		wg.Go(func() {
+			fmt.Fprintf(conn, "POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nX-OpenStack-Ironic-API-Version: 1.84\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", maxInspection)
+			io.Copy(conn, inspectionOf(maxInspection)) // an error is that it was refused before it had come
+			if r, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
+				r.Body.Close()
+				if r.StatusCode < 400 {
+					t.Errorf("it was taken: %s", r.Status)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	<-watched
+	const allowed = 200 << 20
+	t.Logf("%d MiB before, %d MiB at most", before>>20, most>>20)
+	if most > before+allowed {
+		t.Errorf("ten bodies of 16 MiB take %d MiB, of which %d are allowed", (most-before)>>20, allowed>>20)
+	}
+}
+
+// What strangers may hold at once is theirs: bodies that trickle in, and passwords that are wrong, keep neither a user
+// who is known from being served nor an agent whose token was right before.
+func TestStrangersKeepNoneOut(t *testing.T) {
+	const requests, strangers = 40, 60
+	b, _ := ramdiskBench(t, provision.DeployWait, func(c *Config) {
+		hash, err := bcrypt.GenerateFromPassword([]byte("one"), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow, err := bcrypt.GenerateFromPassword([]byte("other"), 13)
+		if err != nil {
+			t.Fatal(err)
+		}
+		users := auth.Users{"ann": hash, "bob": slow}
+		c.Auth, c.MaxRequests, c.routed = auth.NewBasic(func() auth.Users { return users }), requests, nil
+	})
+	at := serveOn(t, b)
+	ask := func(method, path, body string, user bool) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+at+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-OpenStack-Ironic-API-Version", "1.68")
+		if user {
+			r.SetBasicAuth("ann", "one")
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	const beat = `{"callback_url":"https://10.0.0.1:9999","agent_version":"11","agent_token":"s3cret"}`
+	served := func(when string) {
+		t.Helper()
+		if status := ask("GET", "/v1/nodes/n1", "", true); status != 200 {
+			t.Errorf("%s: a user who is known gets %d", when, status)
+		}
+		if status := ask("POST", "/v1/heartbeat/"+nodeID, beat, false); status != 202 {
+			t.Errorf("%s: an agent whose token is right gets %d", when, status)
+		}
+	}
+	served("at first")
+	for i := range strangers {
+		conn := dialFrom(t, fmt.Sprintf("127.0.1.%d", 1+i%200), at)
+		fmt.Fprintf(conn, "POST /v1/heartbeat/%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{", nodeID)
+	}
+	for i := range strangers {
+		conn := dialFrom(t, fmt.Sprintf("127.0.2.%d", 1+i%200), at)
+		fmt.Fprintf(conn, "GET /v1/nodes HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Ym9iOndyb25n\r\n\r\n") // bob:wrong
+	}
+	served("with strangers")
+}
