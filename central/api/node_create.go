@@ -45,7 +45,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	if err := s.claim(r, n); err != nil {
+	if err := cmp.Or(s.claim(r, n), s.mayCreateWith(r, body, n)); err != nil {
 		return Reply{}, err
 	}
 	if n.UUID == "" {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/patch"
@@ -37,16 +39,15 @@ const (
 	updateInterfaces = "baremetal:node:update:driver_interfaces"
 )
 
-// fieldRule is the rule of one operation of a PATCH.
-func fieldRule(op patch.Op) string {
-	root := op.Root()
+// fieldRule is the rule of giving a field a value.
+func fieldRule(root string, value any) string {
 	if rule := fieldRules[root]; rule != "" {
 		return rule
 	}
 	if strings.HasSuffix(root, "_interface") {
 		return updateInterfaces
 	}
-	if root == "automated_clean" && isFalse(op.Value) {
+	if root == "automated_clean" && isFalse(value) {
 		return "baremetal:node:disable_cleaning"
 	}
 	return updateNode
@@ -66,7 +67,25 @@ func (s *Server) mayChange(r *Request, ops []patch.Op, n *store.Node) error {
 		return s.allowed(r, updateNode, n)
 	}
 	for _, op := range ops {
-		if err := s.allowed(r, fieldRule(op), n); err != nil {
+		if err := s.allowed(r, fieldRule(op.Root(), op.Value), n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayCreateWith refuses the fields of a new node that its caller, who enrols it for a project, could not change
+// afterwards. Its driver, which it cannot do without, and its owner, which claim has looked at, it may have.
+func (s *Server) mayCreateWith(r *Request, body map[string]any, n *store.Node) error {
+	if !s.selfService(r, createOwn) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		value := body[name]
+		if f, known := nodeTable.Lookup(name); !known || !f.CanPatch || value == nil || name == "driver" || name == "owner" {
+			continue
+		}
+		if err := s.allowed(r, fieldRule(name, value), n); err != nil {
 			return err
 		}
 	}
