@@ -59,9 +59,9 @@ func (a *Action) apply(s *Subject) error {
 		items = []any{a.Loop}
 	}
 	for _, item := range items {
-		s.item, s.inLoop = item, true
+		end := s.round(item)
 		err := a.once(s)
-		s.item, s.inLoop = nil, false
+		end()
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,13 @@ func (a *Action) apply(s *Subject) error {
 
 func (a *Action) once(s *Subject) error {
 	args, _ := s.interpolate(a.Args).(map[string]any)
-	err := actionTable[a.Op].do(s, args)
+	var err error
+	if a.Op == "api-call" {
+		err = ownServer(Text(a.Args["url"]))
+	}
+	if err == nil {
+		err = actionTable[a.Op].do(s, args)
+	}
 	if _, ok := err.(*Failure); ok || err == nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -25,6 +26,31 @@ const (
 	maxCallRetries = 5
 	callPause      = time.Second // before the first retry, then twice as long
 )
+
+// ownServer refuses the URL of a rule whose server something else than the rule and the node's row could choose: what a
+// ramdisk has sent may be a stranger's, and must not send central to a host of its choice. Behind the server's name
+// it may stand anywhere.
+func ownServer(url string) error {
+	scheme, rest, _ := strings.Cut(url, "://")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	for text := scheme + rest; ; {
+		_, field, found := strings.Cut(text, "{")
+		if !found {
+			return nil
+		}
+		if !strings.HasPrefix(field, "node.") {
+			return fmt.Errorf("the server of %.200q is chosen by {%.80s: only the rule itself and {node.…} may name it", url, field)
+		}
+		text = field
+	}
+}
+
+// Client returns a client for calls: it follows no redirect, to whatever server.
+func Client() *http.Client {
+	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
 
 // noteCall notes a request for later.
 func noteCall(s *Subject, args map[string]any) error {
@@ -89,6 +115,9 @@ func (c *Call) once(ctx context.Context, client *http.Client) error {
 		return fmt.Errorf("call %s: %w", c.URL, err)
 	}
 	resp.Body.Close()
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		return fmt.Errorf("call %s: the answer is %s, a redirect, which is not followed: name the server that it leads to in the rule", c.URL, resp.Status)
+	}
 	if resp.StatusCode >= 400 {
 		return fmt.Errorf("call %s: the answer is %s", c.URL, resp.Status)
 	}

@@ -3,7 +3,6 @@ package inspection
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"sync"
 )
 
@@ -27,13 +26,13 @@ func (c *Caller) Open(ctx context.Context, log *slog.Logger) (closed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.users++; c.users == 1 {
-		queue := make(chan Call, 256)
+		queue, client := make(chan Call, 256), Client()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		var callers sync.WaitGroup
 		for range maxCallers {
 			callers.Go(func() {
 				for call := range queue {
-					if err := call.Make(ctx, http.DefaultClient); err != nil {
+					if err := call.Make(ctx, client); err != nil {
 						log.Warn("a call of an inspection rule failed", "error", err)
 					}
 				}

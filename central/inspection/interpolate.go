@@ -12,15 +12,11 @@ import (
 // interpolate replaces the fields in all texts of v: "{inventory[cpu][count]}",
 // "{node.driver_info[address]}", "{plugin_data[x]}", and "{item}" within a loop. A text
 // with a field that leads nowhere stays as it is, as in Ironic. Doubled braces are
-// braces.
+// braces. What a field is replaced by is not looked at again: it is a machine's word, not the rule's.
 func (s *Subject) interpolate(v any) any {
 	switch v := v.(type) {
 	case string:
-		text := s.format(v)
-		if s.inLoop { // an item may hold fields itself
-			text = s.format(text)
-		}
-		return text
+		return s.format(v)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, inner := range v {
@@ -35,6 +31,14 @@ func (s *Subject) interpolate(v any) any {
 		return out
 	}
 	return v
+}
+
+// round begins a round of a loop, with an item of the rule whose own fields are replaced once, before it is put into
+// other texts. end ends the round.
+func (s *Subject) round(item any) (end func()) {
+	s.item = s.interpolate(item)
+	s.inLoop = true
+	return func() { s.item, s.inLoop = nil, false }
 }
 
 // maxText bounds what a text may grow to.

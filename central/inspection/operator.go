@@ -151,9 +151,9 @@ func (c *Condition) holds(s *Subject) (bool, error) {
 	all, any, last, first := true, false, false, false
 	for i, item := range items {
 		var err error
-		s.item, s.inLoop = item, true
+		end := s.round(item)
 		last, err = c.once(s)
-		s.item, s.inLoop = nil, false
+		end()
 		if err != nil {
 			return false, err
 		}
