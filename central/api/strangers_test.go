@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,10 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/strangers"
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -170,4 +174,66 @@ func TestStrangersKeepNoneOut(t *testing.T) {
 		fmt.Fprintf(conn, "GET /v1/nodes HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Ym9iOndyb25n\r\n\r\n") // bob:wrong
 	}
 	served("with strangers")
+}
+
+// A body that does not come in time is given up, as is one whose caller has its share; neither keeps the connection.
+func TestBodiesHaveTime(t *testing.T) {
+	b, _ := ramdiskBench(t, provision.DeployWait, func(c *Config) {
+		c.Strangers, c.routed = strangers.New(strangers.Budget{BodyTime: 50 * time.Millisecond, Pause: time.Millisecond, Bytes: 64 << 10, BytesPerAddress: 32 << 10}, nil), nil
+	})
+	at := serveOn(t, b)
+	send := func(length, head string) (status int, closed bool) {
+		t.Helper()
+		conn := dialFrom(t, "127.0.0.1", at)
+		fmt.Fprintf(conn, "POST /v1/heartbeat/%s HTTP/1.1\r\nHost: x\r\nX-OpenStack-Ironic-API-Version: 1.68\r\n%s\r\n\r\n%s", nodeID, length, head)
+		in := bufio.NewReader(conn)
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, r.Close
+	}
+	small, large := strings.Repeat(" ", 100), strings.Repeat(" ", 5<<10)
+	for name, c := range map[string]struct {
+		length, head string
+		want         int
+		closed       bool
+	}{
+		"whole":                      {"Content-Length: 102", small + "{}", 400, false},
+		"short, slow":                {"Content-Length: 900", small, 408, true},
+		"long, slow":                 {"Content-Length: 9000", large, 408, true},
+		"longer than is taken":       {"Content-Length: 900000", "", 413, true},
+		"longer than its share":      {"Content-Length: 60000", large, 413, true},
+		"without a length":           {"Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\n\r\n", 400, false},
+		"long, without a length":     {"Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n2\r\n{}\r\n0\r\n\r\n", len(large), large), 400, false},
+		"without a length, slow":     {"Transfer-Encoding: chunked", "2\r\n{}\r\n", 408, true},
+		"too long, without a length": {"Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s", 99<<10, strings.Repeat(" ", 99<<10)), 503, true},
+	} {
+		status, closed := send(c.length, c.head)
+		if status != c.want || closed != c.closed {
+			t.Errorf("%s: status %d, closed %t; want %d, %t", name, status, closed, c.want, c.closed)
+		}
+	}
+	if n := b.server.strangers.Taken(strangers.Bytes) + b.server.strangers.Taken(strangers.Slots); n != 0 {
+		t.Errorf("%d bytes and slots are not given back", n)
+	}
+}
+
+// A machine that sends a large inventory, as ironic-python-agent does with all its collectors, is taken like any other.
+func TestLargeHonestInventory(t *testing.T) {
+	b, k := ramdiskBench(t, provision.InspectWait, nil)
+	var extra strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&extra, `["disk","sda-%d","size","%d"],`, i, i*7919)
+	}
+	data := `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01","name":"eth0"}],"cpu":{"count":4}},"data":[` + extra.String() + `[]],
+		"logs":"` + strings.Repeat("QUJD", 1<<20) + `"}`
+	b.want(202, "POST", "/v1/continue_inspection", "1.84", data)
+	var inv agentapi.Inventory
+	if err := json.Unmarshal(k.last, &inv); err != nil || !strings.Contains(string(inv.PluginData), `"sda-19999"`) || strings.Contains(string(inv.PluginData), "QUJD") {
+		t.Errorf("the rack heard %.100s, %v", inv.PluginData, err)
+	}
 }

@@ -128,3 +128,41 @@ func TestRunEndsWithNothingWaiting(t *testing.T) {
 		t.Errorf("lines %q", got)
 	}
 }
+
+// Lines about strangers displace no other, also while the database is away, and tell of it once.
+func TestStrangersDisplaceNoLine(t *testing.T) {
+	trail, db, log := newTrail(t)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	for round := range 3 {
+		for i := range 5000 {
+			trail.RefusedStranger(cause(fmt.Sprintf("req-s-%d-%d", round, i)), 404, "")
+		}
+		if err := trail.Flush(stopped); err == nil {
+			t.Fatal("a flush without a database worked")
+		}
+	}
+	for i := range 4000 {
+		trail.Ended(t.Context(), cause(fmt.Sprintf("req-%d", i)), 409, "")
+	}
+	log.Reset()
+	if err := trail.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, err := db.Audit(t.Context(), store.AuditQuery{Page: store.Page{Limit: 6000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := 0
+	for _, a := range list {
+		if !strings.HasPrefix(a.RequestID, "req-s-") {
+			known++
+		}
+	}
+	if known != 4000 || len(list) != 4128 {
+		t.Errorf("%d lines about known callers and %d about strangers, want 4000 and 128", known, len(list)-known)
+	}
+	if strings.Count(log.String(), "in the log only") != 1 || !strings.Contains(log.String(), "lines=14872") {
+		t.Errorf("the log says %s", log.String())
+	}
+}
