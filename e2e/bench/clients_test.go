@@ -21,6 +21,7 @@ const clients = 16
 // call is one request: what is sent, and the status that must come back.
 type call struct {
 	method, path string
+	header       string // a line, with its end; empty for none
 	body         []byte
 	want         int
 }
@@ -58,6 +59,12 @@ func crowd(b *testing.B, at string, d time.Duration, next func(client, i int) ca
 // answered. next is called with the client and the number of its question. Client,
 // server and database share the machine, so the client does as little as HTTP/1.1 allows.
 func crowdOver(b *testing.B, dial dial, d time.Duration, next func(client, i int) call) outcome {
+	b.Helper()
+	return crowdOf(b, clients, dial, d, next)
+}
+
+// crowdOf is crowdOver with so many clients.
+func crowdOf(b *testing.B, clients int, dial dial, d time.Duration, next func(client, i int) call) outcome {
 	b.Helper()
 	var mu sync.Mutex
 	var all []time.Duration
@@ -102,8 +109,8 @@ func converse(dial dial, end time.Time, next func(i int) call) (times []time.Dur
 		}
 		c := next(i)
 		request.Reset()
-		fmt.Fprintf(&request, "%s %s HTTP/1.1\r\nHost: %s\r\nX-OpenStack-Ironic-API-Version: 1.115\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-			c.method, c.path, conn.RemoteAddr(), len(c.body))
+		fmt.Fprintf(&request, "%s %s HTTP/1.1\r\nHost: %s\r\nX-OpenStack-Ironic-API-Version: 1.115\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n",
+			c.method, c.path, conn.RemoteAddr(), c.header, len(c.body))
 		request.Write(c.body)
 		if _, err := conn.Write(request.Bytes()); err != nil {
 			return nil, 0, err
