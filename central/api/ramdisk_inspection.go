@@ -37,7 +37,7 @@ func (s *Server) continueInspection(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	inv, macs, err := readInspection(r, body)
+	inv, macs, err := readInspection(body)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -89,7 +89,7 @@ func (s *Server) inspectedReply(r *Request, n *store.Node, c agentapi.LookupConf
 
 // readInspection reads the addresses in an inventory, which tell whose it is, and takes the inventory and what is
 // beside it as they are. What nothing here looks at may be anything: it is the hooks' to judge.
-func readInspection(r *Request, body wire.Raw) (inv agentapi.Inventory, macs []string, err error) {
+func readInspection(body wire.Raw) (inv agentapi.Inventory, macs []string, err error) {
 	raw, macs, err := checkInventory(body)
 	if err != nil {
 		return inv, nil, err
@@ -102,10 +102,6 @@ func readInspection(r *Request, body wire.Raw) (inv agentapi.Inventory, macs []s
 	}
 	if size > mostlySpace*maxCarried {
 		return inv, nil, tooMuchCarried()
-	}
-	// These bytes are copied here, into the question to the rack, and into that to the bus.
-	if err := r.affords(size, copiesOfCarried*int64(min(size, maxCarried))); err != nil {
-		return inv, nil, err
 	}
 	text, fits := raw.Compact(nil, maxCarried)
 	besides, fit := pluginData(body, maxCarried-len(text))
@@ -124,9 +120,6 @@ func tooMuchCarried() error {
 
 // mostlySpace is how much more JSON may be that was written for people to read.
 const mostlySpace = 4
-
-// copiesOfCarried is how often what goes on to a rack is in memory at once, beside the body.
-const copiesOfCarried = 4
 
 // pluginData is an object of what is beside the inventory, of at most limit bytes.
 func pluginData(body wire.Raw, limit int) (json.RawMessage, bool) {

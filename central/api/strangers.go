@@ -138,12 +138,13 @@ func (s *Server) gatherMore(r *Request, control *http.ResponseController, from i
 	if !known { // it grows to what it needs
 		size = min(limit, 4*strangers.Free)
 	}
-	if most := min(s.strangers.Bytes, s.strangers.BytesPerAddress); size > most {
+	need := withCopies(size)
+	if most := min(s.strangers.Bytes, s.strangers.BytesPerAddress); need > most {
 		return nil, wire.TooLarge(most) // there will never be room for it
 	}
 	soon, cancel := context.WithTimeout(r.Context(), s.strangers.BodyTime)
 	defer cancel()
-	if !r.stranger.room.Take(soon, size) {
+	if !r.stranger.room.Take(soon, need) {
 		return nil, r.full("--strangers-bytes, --strangers-bytes-per-address")
 	}
 	longest := limit
@@ -159,14 +160,21 @@ func (s *Server) gatherMore(r *Request, control *http.ResponseController, from i
 			return body, err
 		}
 		larger := min(2*int64(cap(body)), limit+1)
-		if !r.stranger.room.TakeNow(larger) {
+		if !r.stranger.room.TakeNow(withCopies(larger)) {
 			return nil, r.full("--strangers-bytes, --strangers-bytes-per-address")
 		}
-		old := int64(cap(body))
+		old := withCopies(int64(cap(body)))
 		body = append(make([]byte, 0, larger), body...)
 		r.stranger.room.Give(old)
 	}
 }
+
+// copiesOfCarried is how often what goes on to a rack is in memory at once, beside the body: as it is sent on, in the
+// question to the rack, and in that to the bus.
+const copiesOfCarried = 4
+
+// withCopies is the room that a body of so many bytes needs.
+func withCopies(size int64) int64 { return size + copiesOfCarried*min(size, maxCarried) }
 
 // surveyed is the body of a request that gather has read, looked through as far as can be done without decoding it,
 // and what it would cost to decode it.

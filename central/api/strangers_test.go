@@ -179,7 +179,7 @@ func TestStrangersKeepNoneOut(t *testing.T) {
 // A body that does not come in time is given up, as is one whose caller has its share; neither keeps the connection.
 func TestBodiesHaveTime(t *testing.T) {
 	b, _ := ramdiskBench(t, provision.DeployWait, func(c *Config) {
-		c.Strangers, c.routed = strangers.New(strangers.Budget{BodyTime: 50 * time.Millisecond, Pause: time.Millisecond, Bytes: 64 << 10, BytesPerAddress: 32 << 10}, nil), nil
+		c.Strangers, c.routed = strangers.New(strangers.Budget{BodyTime: 50 * time.Millisecond, Pause: time.Millisecond, Bytes: 256 << 10, BytesPerAddress: 128 << 10}, nil), nil
 	})
 	at := serveOn(t, b)
 	send := func(length, head string) (status int, closed bool) {

@@ -11,8 +11,8 @@ import (
 type strangerFlags struct {
 	StrangersSlots           int           `help:"How many requests of callers who are not known (lookups, inspections, first heartbeats, passwords and tokens to be checked) are worked on at once; others get 503 and may come back." default:"64" env:"CENTRAL_STRANGERS_SLOTS" group:"Strangers"`
 	StrangersSlotsPerAddress int           `help:"How many of them may be of one address (IPv6: of one /64), and never more than are free for others. Raise it where many machines come from one address; give --trusted-proxy where that is a proxy." default:"16" env:"CENTRAL_STRANGERS_SLOTS_PER_ADDRESS" group:"Strangers"`
-	StrangersBytes           int64         `help:"How many bytes their bodies, and what is made of these, may take of memory." default:"67108864" env:"CENTRAL_STRANGERS_BYTES" group:"Strangers"`
-	StrangersBytesPerAddress int64         `help:"How many of them may be of one address. An inspection of 16 MiB, the largest that is taken, needs that much." default:"33554432" env:"CENTRAL_STRANGERS_BYTES_PER_ADDRESS" group:"Strangers"`
+	StrangersBytes           int64         `help:"How many bytes their bodies, and what is made of these, may take of memory." default:"41943040" env:"CENTRAL_STRANGERS_BYTES" group:"Strangers"`
+	StrangersBytesPerAddress int64         `help:"How many of them may be of one address. An inspection of 16 MiB, the largest that is taken, needs 20 MiB." default:"25165824" env:"CENTRAL_STRANGERS_BYTES_PER_ADDRESS" group:"Strangers"`
 	StrangersBodyTime        time.Duration `help:"How long their bodies may take to come." default:"10s" env:"CENTRAL_STRANGERS_BODY_TIME" group:"Strangers"`
 	StrangersBodyRate        int64         `help:"Bytes a second at which a long body may come beyond that." default:"262144" env:"CENTRAL_STRANGERS_BODY_RATE" group:"Strangers"`
 	StrangersTime            time.Duration `help:"How long their requests may take once the body is there, and a password wait to be checked." default:"15s" env:"CENTRAL_STRANGERS_TIME" group:"Strangers"`

@@ -42,8 +42,8 @@ type Budget struct {
 const (
 	DefaultSlots           = 64
 	DefaultSlotsPerAddress = 16
-	DefaultBytes           = 64 << 20
-	DefaultBytesPerAddress = 32 << 20
+	DefaultBytes           = 40 << 20
+	DefaultBytesPerAddress = 24 << 20
 	DefaultBodyTime        = 10 * time.Second
 	DefaultBodyRate        = 256 << 10
 	DefaultTime            = 15 * time.Second
