@@ -18,9 +18,6 @@ func (s *Server) refuseCaller(r *Request, d *auth.Denied) {
 		status = http.StatusUnauthorized
 	}
 	h := r.writer.Header()
-	if r.ContentLength != 0 {
-		h.Set("Connection", "close") // its body, which may never come, is not waited for
-	}
 	if status == http.StatusUnauthorized {
 		for _, challenge := range s.Auth.Challenges() {
 			h.Add("WWW-Authenticate", challenge)

@@ -100,8 +100,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.leave != nil {
 		r.leave() // a stream, which may go on for an hour, has a bound of its own
 	}
+	read := r.stranger.body != nil
+	r.stranger.body = nil // its room was given back
 	pointAnswer.Hit(req.Method)
 	if err != nil {
+		if r.stranger.is && !read && req.ContentLength != 0 {
+			h.Set("Connection", "close") // net/http would wait for the body, as long as that may trickle in
+		}
 		if r.stranger.beyond {
 			s.pause(req.Context())
 		}

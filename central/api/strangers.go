@@ -41,6 +41,12 @@ func (r *Request) Enter() (ctx context.Context, leave func(), err error) {
 	return ctx, func() { cancel(); release() }, nil
 }
 
+// The flags that say how much strangers may have.
+const (
+	slotFlags = "--strangers-slots, --strangers-slots-per-address"
+	byteFlags = "--strangers-bytes, --strangers-bytes-per-address"
+)
+
 // full is the refusal of a request beyond a part of the strangers' budget.
 func (r *Request) full(flags string) error {
 	r.stranger.beyond = true
@@ -54,7 +60,7 @@ func (r *Request) full(flags string) error {
 func (s *Server) anonymously(r *Request, route *Route) (leave func(), err error) {
 	r.stranger.room = s.strangers.Room(r.stranger.from)
 	leave = r.stranger.room.Free
-	if err := s.gather(r, route.Body); err != nil {
+	if err := s.gather(r, route); err != nil {
 		return leave, err
 	}
 	if route.Known != nil && route.Known(r) {
@@ -63,7 +69,7 @@ func (s *Server) anonymously(r *Request, route *Route) (leave func(), err error)
 	}
 	release, ok := s.strangers.Enter(r.stranger.from)
 	if !ok {
-		return leave, r.full("--strangers-slots, --strangers-slots-per-address")
+		return leave, r.full(slotFlags)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.strangers.Time)
 	r.Request = r.WithContext(ctx)
@@ -84,14 +90,14 @@ func (s *Server) agentIn(r *Request, free func()) (leave func(), err error) {
 	return func() { s.fromRamdisks.leave(); s.inWork.leave(); free() }, nil
 }
 
-// gather reads the body of a request, of at most limit bytes. What is longer than a connection takes anyway has its
+// gather reads the body of a request, of at most route.Body bytes. What is longer than a connection takes anyway has its
 // whole size reserved before it is read on: bodies that come slowly hold no more than their share, and not for long.
-func (s *Server) gather(r *Request, limit int64) error {
+func (s *Server) gather(r *Request, route *Route) error {
+	limit := route.Body
 	if limit == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	if r.ContentLength > limit {
-		r.writer.Header().Set("Connection", "close") // what it sends is not read
 		return wire.TooLarge(limit)
 	}
 	control := http.NewResponseController(r.writer)
@@ -107,18 +113,20 @@ func (s *Server) gather(r *Request, limit int64) error {
 	n, err := io.ReadFull(from, body)
 	body = body[:n]
 	if err == nil && r.ContentLength != int64(n) {
+		if route.Known == nil && !s.strangers.Open(r.stranger.from) {
+			return r.full(slotFlags) // it is not read to be refused then
+		}
 		body, err = s.gatherMore(r, control, from, body, limit)
 	}
 	if err != nil && !errors.Is(err, io.EOF) && (!errors.Is(err, io.ErrUnexpectedEOF) || r.ContentLength >= 0) {
-		return notCome(r, err, limit)
+		return notCome(err, limit)
 	}
 	r.stranger.body = body
 	return nil
 }
 
 // notCome is what a client hears whose body did not come.
-func notCome(r *Request, err error, limit int64) error {
-	r.writer.Header().Set("Connection", "close")
+func notCome(err error, limit int64) error {
 	var refusal *wire.Error
 	var large *http.MaxBytesError
 	switch {
@@ -145,7 +153,7 @@ func (s *Server) gatherMore(r *Request, control *http.ResponseController, from i
 	soon, cancel := context.WithTimeout(r.Context(), s.strangers.BodyTime)
 	defer cancel()
 	if !r.stranger.room.Take(soon, need) {
-		return nil, r.full("--strangers-bytes, --strangers-bytes-per-address")
+		return nil, r.full(byteFlags)
 	}
 	longest := limit
 	if known {
@@ -161,7 +169,7 @@ func (s *Server) gatherMore(r *Request, control *http.ResponseController, from i
 		}
 		larger := min(2*int64(cap(body)), limit+1)
 		if !r.stranger.room.TakeNow(withCopies(larger)) {
-			return nil, r.full("--strangers-bytes, --strangers-bytes-per-address")
+			return nil, r.full(byteFlags)
 		}
 		old := withCopies(int64(cap(body)))
 		body = append(make([]byte, 0, larger), body...)
@@ -204,7 +212,7 @@ func (r *Request) object() (map[string]any, error) {
 // affords takes room for what is made of a part of the body, when that part is not small.
 func (r *Request) affords(size int, cost int64) error {
 	if size > strangers.Free && !r.stranger.room.TakeNow(cost) {
-		return r.full("--strangers-bytes, --strangers-bytes-per-address")
+		return r.full(byteFlags)
 	}
 	return nil
 }

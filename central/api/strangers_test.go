@@ -185,7 +185,7 @@ func TestBodiesHaveTime(t *testing.T) {
 	send := func(length, head string) (status int, closed bool) {
 		t.Helper()
 		conn := dialFrom(t, "127.0.0.1", at)
-		fmt.Fprintf(conn, "POST /v1/heartbeat/%s HTTP/1.1\r\nHost: x\r\nX-OpenStack-Ironic-API-Version: 1.68\r\n%s\r\n\r\n%s", nodeID, length, head)
+		fmt.Fprintf(conn, "POST /v1/heartbeat/%s HTTP/1.1\r\nHost: x\r\n%s\r\nX-OpenStack-Ironic-API-Version: 1.68\r\n\r\n%s", nodeID, length, head)
 		in := bufio.NewReader(conn)
 		r, err := http.ReadResponse(in, nil)
 		if err != nil {
@@ -211,6 +211,7 @@ func TestBodiesHaveTime(t *testing.T) {
 		"long, without a length":     {"Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n2\r\n{}\r\n0\r\n\r\n", len(large), large), 400, false},
 		"without a length, slow":     {"Transfer-Encoding: chunked", "2\r\n{}\r\n", 408, true},
 		"too long, without a length": {"Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s", 99<<10, strings.Repeat(" ", 99<<10)), 503, true},
+		"refused, and not read":      {"Sec-Fetch-Site: cross-site\r\nContent-Length: 900", small, 403, true},
 	} {
 		status, closed := send(c.length, c.head)
 		if status != c.want || closed != c.closed {

@@ -50,6 +50,15 @@ func (g *Gate) Enter(from netip.Addr) (leave func(), ok bool) {
 	return sync.OnceFunc(func() { g.slots.give(by, 1) }), true
 }
 
+// Open reports whether Enter would let a request of an address in now.
+func (g *Gate) Open(from netip.Addr) bool {
+	if g.slots.has(of(from), 1) {
+		return true
+	}
+	g.refused(Slots)
+	return false
+}
+
 // Work waits for one of the processors, half of those that there are, that may look through large bodies; false: there
 // was none before ctx ended. Otherwise done follows.
 func (g *Gate) Work(ctx context.Context) (done func(), ok bool) {

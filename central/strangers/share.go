@@ -27,8 +27,17 @@ func (s *share) take(by netip.Prefix, n int64) bool {
 	return s.taking(by, n)
 }
 
+// has reports whether take would take it now.
+func (s *share) has(by netip.Prefix, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fits(by, n)
+}
+
+func (s *share) fits(by netip.Prefix, n int64) bool { return s.by[by]+n <= min(s.each, s.max-s.taken) }
+
 func (s *share) taking(by netip.Prefix, n int64) bool {
-	if s.by[by]+n > min(s.each, s.max-s.taken) {
+	if !s.fits(by, n) {
 		return false
 	}
 	s.taken += n
