@@ -8,6 +8,7 @@ package dev
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/daemon"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Options of a fleet on one machine.
@@ -31,6 +33,9 @@ type Options struct {
 	Access central.Access
 	Log    *slog.Logger
 }
+
+// everywhere: who runs it owns the machine, and servers and emulated BMCs run beside it.
+var everywhere = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
 // Run runs a whole fleet of fake machines in this process until ctx ends; ready
 // is called once a request would find a conductor.
@@ -60,7 +65,8 @@ func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
 			return err
 		}
 		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Keys: seal.NewKeyring("", key), Drivers: append([]string{"fake-hardware"}, o.Drivers...),
-			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, PowerSync: 2 * time.Minute},
+			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, PowerSync: 2 * time.Minute,
+			Fetching: outbound.Fetching{Allowed: everywhere}, BMCs: everywhere},
 			func() {
 				// Central must have heard of it too.
 				if s.Roster.WaitFor(ctx, func(live []bus.Member) bool { return len(live) > 0 }) == nil {

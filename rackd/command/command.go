@@ -1,5 +1,5 @@
 // Package command is rackd's command line: flags, environment and files become a
-// daemon.Config. It may import rackd/daemon and protocol.
+// daemon.Config. It may import rackd/daemon, rackd/outbound and protocol.
 package command
 
 import (
@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/secretfile"
 	"github.com/ironyard/ironyard/rackd/daemon"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 const manual = `rackd is the conductor of a rack.
@@ -69,7 +70,8 @@ type flags struct {
 	Discovery    bool           `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
 	CacheGiB     float64        `name:"cache-gib" help:"Size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
 	ImageDirs    []string       `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
-	NoFetchFrom  []netip.Prefix `help:"Networks that the URLs of images, checksums and config drives may not lead to, such as the BMCs' and 169.254.0.0/16; not the rack's own, where other rackds have copies." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
+	NoFetchFrom  []netip.Prefix `help:"Networks that the URLs of images, checksums and config drives may not lead to, such as the BMCs'; not the rack's own, where other rackds have copies." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
+	FetchFrom    []netip.Prefix `help:"Networks that those URLs may lead to although it is refused by default: loopback, link-local (169.254.0.0/16 and fe80::/10), multicast and unspecified addresses, also inside NAT64, 6to4 and Teredo ones. A proxy on this machine is reached by loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
 
 	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
 	HeartbeatTimeout time.Duration            `help:"Told to agents, in whole seconds: they call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
@@ -80,6 +82,9 @@ type flags struct {
 	CleanPriority    map[string]int           `help:"Priority of a step in automated cleaning in place of its own, such as deploy.erase_devices=0, which leaves it out." env:"RACKD_CLEAN_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	VerifyPriority   map[string]int           `help:"Likewise of a step that runs when a node is verified." env:"RACKD_VERIFY_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	BMCTimeout       time.Duration            `help:"How long connecting to a BMC may take, and, apart from it, its answer; 0: 30s and 60s." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
+
+	BMCNetworks []netip.Prefix `help:"Networks that BMCs are in; no other address is dialled for one. Default: all but this machine's own and what its link alone reaches: loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
+	CADir       string         `help:"Folder with the PEM files that driver_info may name, as redfish_verify_ca does. No other file of this machine is read." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
 
 	LogJSON bool `help:"Log JSON." env:"RACKD_LOG_JSON" name:"log-json"`
 	Debug   bool `help:"Log more." env:"RACKD_DEBUG"`
@@ -125,7 +130,8 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
-		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, NoFetchFrom: f.NoFetchFrom, BMCTimeout: f.BMCTimeout}
+		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout,
+		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir}
 	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func TestURL(t *testing.T) {
 // A URL that leads where nothing is fetched from is a mistake of the request's, not of a
 // server's: it is not tried again.
 func TestRefusedNetworkIsInvalid(t *testing.T) {
-	client := outbound.Client([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	client := outbound.Client(outbound.Fetching{Refused: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if _, err := Build(t.Context(), client, "http://127.0.0.1:1/drive?signature=secret", Defaults{}); !errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnavailable) ||
 		!strings.Contains(err.Error(), "--no-fetch-from") || strings.Contains(err.Error(), "secret") {
 		t.Error(err)

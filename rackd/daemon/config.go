@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Config of a rackd.
@@ -55,9 +56,13 @@ type Config struct {
 	CacheBytes int64
 	// ImageDirs are the folders that file:// images may come from.
 	ImageDirs []string
-	// NoFetchFrom are networks that the URLs of images, checksums and config drives may not
-	// lead to. Neighbours' copies of images are fetched too: the rack's network is none.
-	NoFetchFrom []netip.Prefix
+	// Fetching is where the URLs of images, checksums and config drives may lead to.
+	// Neighbours' copies of images are fetched too: the rack's network is refused by none.
+	Fetching outbound.Fetching
+	// BMCs are the networks that BMCs are in.
+	BMCs outbound.BMCs
+	// CAFolder holds the authorities that driver_info may name; empty: it names none.
+	CAFolder string
 	// BMCTimeout bounds one request to a BMC; 0: the driver's default.
 	BMCTimeout time.Duration
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/release"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/drivers"
 	"github.com/ironyard/ironyard/rackd/failover"
 	"github.com/ironyard/ironyard/rackd/forward"
@@ -121,7 +122,8 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 // prepare makes what needs no bus.
 func (r *rackd) prepare() (err error) {
 	c := r.cfg
-	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, Log: c.Log})
+	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCs: c.BMCs,
+		CAFolder: namedfile.Folder(c.CAFolder), Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,7 @@ func (r *rackd) prepare() (err error) {
 			return err
 		}
 	}
-	r.fetching = outbound.Client(c.NoFetchFrom)
+	r.fetching = outbound.Client(c.Fetching)
 	r.netboot = netboot.NewMetrics(r.registry)
 	if c.Rack == nil {
 		return nil

@@ -1,7 +1,7 @@
 // Package drivers is the list of hardware types that this rackd knows: one line
 // for each. The conductor gets the registry and sees the contract only.
 //
-// It may import rackd/driver, everything below it, and protocol.
+// It may import rackd/driver, everything below it, rackd/outbound and protocol.
 package drivers
 
 import (
@@ -17,10 +17,12 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
+	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/none"
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Options of all hardware types; zero values mean the defaults.
@@ -33,7 +35,11 @@ type Options struct {
 	BMCTimeout time.Duration
 	// MaxBMCs bounds the BMCs with an open session.
 	MaxBMCs int
-	Bringup bringup.Settings
+	// BMCs are the networks that BMCs are in.
+	BMCs outbound.BMCs
+	// CAFolder holds the authorities that driver_info may name.
+	CAFolder namedfile.Folder
+	Bringup  bringup.Settings
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
 	Log       *slog.Logger
@@ -58,7 +64,8 @@ func (s *Set) Close(ctx context.Context) (err error) {
 
 // Open returns the enabled hardware types. The caller closes the set.
 func Open(o Options) (*Set, error) {
-	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Log: o.Log})
+	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs,
+		Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
 		fakeType(o),

@@ -49,7 +49,7 @@ type Config struct {
 	// AllowedDirs are the folders that file:// images may come from; none: no such
 	// images.
 	AllowedDirs []string
-	Client      *http.Client // nil: outbound.Client, which fetches from everywhere
+	Client      *http.Client // nil: outbound.Client, as it is by default
 	Log         *slog.Logger // nil: the default logger
 	Registerer  prometheus.Registerer
 }
@@ -103,7 +103,7 @@ func Open(cfg Config) (*Cache, error) {
 		c.max = DefaultMaxBytes
 	}
 	if c.client == nil {
-		c.client = outbound.Client(nil)
+		c.client = outbound.Client(outbound.Fetching{})
 	}
 	if c.log == nil {
 		c.log = slog.Default()

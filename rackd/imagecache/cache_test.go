@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,7 +100,7 @@ func openCache(t *testing.T, cfg Config) *Cache {
 		cfg.Dir = t.TempDir()
 	}
 	cfg.Log = slog.New(slog.DiscardHandler)
-	client := outbound.Client(nil)
+	client := outbound.Client(outbound.Fetching{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	cfg.Client = client
 	t.Cleanup(client.CloseIdleConnections)
 	c, err := Open(cfg)

@@ -13,7 +13,7 @@ import (
 func TestRefusedNetwork(t *testing.T) {
 	o := newOrigin(t)
 	image := o.URL + "/image?signature=secret"
-	c, err := Open(Config{Dir: t.TempDir(), Client: outbound.Client([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})})
+	c, err := Open(Config{Dir: t.TempDir(), Client: outbound.Client(outbound.Fetching{Refused: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})})
 	if err != nil {
 		t.Fatal(err)
 	}

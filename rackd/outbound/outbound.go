@@ -1,11 +1,13 @@
-// Package outbound makes the clients with which rackd fetches what requests name: images,
-// files of checksums, config drives. Whoever may deploy a node chooses those URLs, and what
-// they lead to ends on that node's disk; rackd reaches networks that he does not, such as
-// the BMCs'. So an operator may name networks that nothing is fetched from.
+// Package outbound says which addresses rackd dials for others, and makes the clients with
+// which it fetches what requests name: images, files of checksums, config drives. Who may
+// deploy a node chooses those URLs, and what they lead to ends on that node's disk. Who may
+// enrol a node chooses the address of its BMC. rackd reaches networks that neither does,
+// its own machine first.
 //
 // It imports nothing of the project. The address is looked at when it is dialled, after
-// names have been resolved, and so for redirects too. Where the environment names a proxy
-// (HTTPS_PROXY and its kin), the proxy's address is what is dialled.
+// names have been resolved, and so for redirects too. An address that holds another one,
+// which a translator or a tunnel goes on to, is judged by both. Where the environment names
+// a proxy (HTTPS_PROXY and its kin), the proxy's address is what is dialled.
 package outbound
 
 import (
@@ -13,46 +15,101 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
 
-// RefusedError: an address lies in a network that nothing is fetched from. Trying again
-// does not help.
+// RefusedError: an address is not dialled. Trying again does not help.
 type RefusedError struct {
 	Address netip.Addr
-	Network netip.Prefix
+	Why     string
 }
 
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("address %s is in network %s, from which this rackd fetches nothing (--no-fetch-from)", e.Address, e.Network)
+func (e *RefusedError) Error() string { return fmt.Sprintf("address %s %s", e.Address, e.Why) }
+
+// Fetching is where things are fetched from: by default everywhere but where this machine
+// or its link alone are reached.
+type Fetching struct {
+	// Refused are networks that nothing is fetched from.
+	Refused []netip.Prefix
+	// Allowed are networks that are refused by default and yet fetched from.
+	Allowed []netip.Prefix
 }
 
-// Client fetches from all networks but these; errors of its requests wrap *RefusedError
-// where that is why. It bounds everything but the length of a transfer. Safe for
-// concurrent use.
-func Client(refused []netip.Prefix) *http.Client {
+// Check returns a *RefusedError for an address that nothing is fetched from.
+func (f Fetching) Check(ip netip.Addr) error {
+	ip = plain(ip)
+	reached := append([]netip.Addr{ip}, inside(ip)...)
+	for _, a := range reached {
+		if n, ok := within(f.Refused, a); ok {
+			return &RefusedError{ip, fmt.Sprintf("leads to network %s, from which this rackd fetches nothing (--no-fetch-from)", n)}
+		}
+	}
+	if _, ok := within(f.Allowed, ip); ok {
+		return nil
+	}
+	for _, a := range reached {
+		if _, ok := within(f.Allowed, a); ok {
+			continue
+		}
+		if kind := special(a); kind != "" {
+			return &RefusedError{ip, fmt.Sprintf("leads to %s, %s: this rackd fetches nothing from there unless its operator names the network (--fetch-from)", a, kind)}
+		}
+	}
+	return nil
+}
+
+// BMCs are the networks where BMCs are; none: everywhere but where this machine or its link
+// alone are reached.
+type BMCs []netip.Prefix
+
+// Check returns a *RefusedError for an address that is no BMC's.
+func (b BMCs) Check(ip netip.Addr) error {
+	ip = plain(ip)
+	if len(b) > 0 {
+		if _, ok := within(b, ip); ok {
+			return nil
+		}
+		return &RefusedError{ip, "is in none of the networks where this rackd's operator has BMCs (--bmc-networks)"}
+	}
+	for _, a := range append([]netip.Addr{ip}, inside(ip)...) {
+		if kind := special(a); kind != "" {
+			return &RefusedError{ip, fmt.Sprintf("leads to %s, %s: this rackd looks for no BMC there unless its operator names the network (--bmc-networks)", a, kind)}
+		}
+	}
+	return nil
+}
+
+// Dialer dials what check lets through; errors wrap *RefusedError where that is why.
+func Dialer(timeout time.Duration, check func(netip.Addr) error) *net.Dialer {
+	return &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return check(to.Addr())
+	}}
+}
+
+// Client fetches from where f lets it. It bounds everything but the length of a transfer.
+// Safe for concurrent use.
+func Client(f Fetching) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		return check(refused, address)
-	}}).DialContext
+	t.DialContext = Dialer(10*time.Second, f.Check).DialContext
 	t.TLSHandshakeTimeout = 10 * time.Second
 	t.ResponseHeaderTimeout = 30 * time.Second
 	t.MaxResponseHeaderBytes = 64 << 10
 	return &http.Client{Transport: t}
 }
 
-// check looks at an address with a port.
-func check(refused []netip.Prefix, address string) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
+// plain is an address as networks hold it: without a zone, IPv4 as such.
+func plain(ip netip.Addr) netip.Addr { return ip.Unmap().WithZone("") }
+
+func within(networks []netip.Prefix, ip netip.Addr) (netip.Prefix, bool) {
+	i := slices.IndexFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
+	if i < 0 {
+		return netip.Prefix{}, false
 	}
-	ip := to.Addr().Unmap().WithZone("") // a prefix holds no address with a zone
-	for _, n := range refused {
-		if n.Contains(ip) {
-			return &RefusedError{ip, n}
-		}
-	}
-	return nil
+	return networks[i], true
 }

@@ -1,47 +1,130 @@
 package outbound
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestCheck(t *testing.T) {
-	refused := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
-	for address, want := range map[string]bool{
-		"10.1.2.3:80": true, "[::ffff:10.1.2.3]:443": true, "169.254.169.254:80": true, "[fe80::1%eth0]:80": true,
-		"10.2.0.1:80": false, "[2001:db8::1]:80": false, "127.0.0.1:80": false,
-	} {
-		_, got := errors.AsType[*RefusedError](check(refused, address))
-		if got != want {
-			t.Errorf("%s: refused %v, want %v", address, got, want)
-		}
+func networks(list ...string) (all []netip.Prefix) {
+	for _, n := range list {
+		all = append(all, netip.MustParsePrefix(n))
 	}
-	if err := check(nil, "10.1.2.3:80"); err != nil {
-		t.Errorf("without networks: %v", err)
+	return all
+}
+
+func refused(err error) bool {
+	_, is := errors.AsType[*RefusedError](err)
+	return is
+}
+
+func TestCheck(t *testing.T) {
+	given := Fetching{Refused: networks("10.1.0.0/16", "fd00:1::/32")}
+	for address, want := range map[string]bool{
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "64:ff9b::10.1.2.3": true, "fd00:1::7": true, "10.2.0.1": false, "2001:db8::1": false, "fd00:2::7": false,
+	} {
+		err := given.Check(netip.MustParseAddr(address))
+		if refused(err) != want || want && !strings.Contains(err.Error(), "--no-fetch-from") {
+			t.Errorf("%s: %v, want refused %v", address, err, want)
+		}
 	}
 }
 
-// Neither a name nor a redirect leads there, and nothing is asked.
+// Without a word of the operator neither this machine nor its link are reached, by whatever
+// way their addresses are written.
+func TestUsuallyRefused(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true, "0.0.0.0": true, "0.1.2.3": true, "::": true,
+		"169.254.169.254": true, "fe80::1%eth0": true, "224.0.0.1": true, "ff02::1": true, "ff05::2": true, "255.255.255.255": true,
+		"64:ff9b::127.0.0.1": true, "64:ff9b::a9fe:a9fe": true, "64:ff9b::": true,
+		"64:ff9b:1::7f00:1": true, "64:ff9b:1:7f00:0:100::": true, "64:ff9b:1:a9:fe:a9fe::": true, "64:ff9b:1:0:a9:fea9:fe00:0": true,
+		"2002:7f00:1::": true, "2002:a9fe:a9fe::1": true, "2001::80ff:fffe": true, "2001:0:7f00:1::1": true,
+		"::ffff:0:127.0.0.1": true, "::127.0.0.1": true, "fd00::5efe:127.0.0.1": true, "fd00::200:5efe:169.254.169.254": true,
+
+		"10.2.0.1": false, "192.168.1.1": false, "2001:db8::1": false, "fd00::1": false, "64:ff9b::192.0.2.1": false, "64:ff9b:1::192.0.2.1": false,
+		"64:ff9b:1:1::192.0.2.1": false, "2002:c000:201::1": false, "2001:0:c000:201::3fff:fdfe": false,
+	} {
+		ip := netip.MustParseAddr(address)
+		if err := (Fetching{}).Check(ip); refused(err) != want || want && !strings.Contains(err.Error(), "--fetch-from") {
+			t.Errorf("fetching from %s: %v, want refused %v", address, err, want)
+		}
+		if err := (BMCs{}).Check(ip); refused(err) != want || want && !strings.Contains(err.Error(), "--bmc-networks") {
+			t.Errorf("a BMC at %s: %v, want refused %v", address, err, want)
+		}
+	}
+}
+
+func TestNamedNetworks(t *testing.T) {
+	f := Fetching{Refused: networks("127.1.0.0/16"), Allowed: networks("127.0.0.0/8", "64:ff9b:1::/48")}
+	for address, want := range map[string]bool{"127.0.0.1": false, "::ffff:127.0.0.1": false, "64:ff9b::127.0.0.1": false, "64:ff9b:1::a9fe:a9fe": false, "10.0.0.1": false,
+		"127.1.0.1": true, "64:ff9b::127.1.0.1": true, "::1": true, "169.254.169.254": true} {
+		if err := f.Check(netip.MustParseAddr(address)); refused(err) != want {
+			t.Errorf("%s: %v, want refused %v", address, err, want)
+		}
+	}
+	b := BMCs(networks("10.7.0.0/16", "fe80::/10"))
+	for address, want := range map[string]bool{"10.7.0.1": false, "::ffff:10.7.0.1": false, "fe80::7%eth1": false, "10.8.0.1": true, "127.0.0.1": true, "192.0.2.1": true} {
+		if err := b.Check(netip.MustParseAddr(address)); refused(err) != want {
+			t.Errorf("a BMC at %s: %v, want refused %v", address, err, want)
+		}
+	}
+}
+
+// No name, no way of writing an address and no redirect leads to this machine, and nothing
+// there is asked.
 func TestClient(t *testing.T) {
 	asked := false
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	defer srv.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
-	c := Client([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")})
-	for _, url := range []string{srv.URL, "http://localhost:" + port} {
-		_, err := c.Get(url)
-		if _, refused := errors.AsType[*RefusedError](err); !refused || !strings.Contains(err.Error(), "--no-fetch-from") {
-			t.Errorf("%s: %v", url, err)
+	for name, c := range map[string]*http.Client{
+		"by default": Client(Fetching{}),
+		"told so":    Client(Fetching{Refused: networks("127.0.0.0/8", "::1/128")}),
+	} {
+		for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]"} {
+			if _, err := c.Get("http://" + host + ":" + port); !refused(err) || !strings.Contains(err.Error(), "-fetch-from") {
+				t.Errorf("%s, %q: %v", name, host, err)
+			}
 		}
 	}
 	if asked {
 		t.Error("a server was asked that nothing is fetched from")
 	}
-	if res, err := Client(nil).Get(srv.URL); err != nil || res.StatusCode != http.StatusOK || !asked {
-		t.Errorf("without networks: %v", err)
+	allowed := Client(Fetching{Allowed: networks("127.0.0.1/32")})
+	if res, err := allowed.Get(srv.URL); err != nil || res.StatusCode != http.StatusOK || !asked {
+		t.Errorf("named by the operator: %v", err)
 	}
+	asked = false
+	other := httptest.NewUnstartedServer(http.RedirectHandler("http://127.0.0.1:"+port+"/", http.StatusFound))
+	var err error
+	if other.Listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.2:0"); err != nil {
+		t.Fatal(err)
+	}
+	other.Start()
+	defer other.Close()
+	if _, err := Client(Fetching{Allowed: networks("127.0.0.2/32")}).Get(other.URL); !refused(err) || asked {
+		t.Errorf("a redirect was followed: %v", err)
+	}
+}
+
+func TestDialer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := Dialer(time.Second, BMCs{}.Check).DialContext(t.Context(), "tcp", l.Addr().String()); !refused(err) {
+		t.Errorf("loopback was dialled for a BMC: %v", err)
+	}
+	c, err := Dialer(time.Second, BMCs(networks("127.0.0.0/8")).Check).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }

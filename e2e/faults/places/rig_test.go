@@ -145,7 +145,8 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 	} else {
 		boot := filepath.Join(r.dir, "boot")
 		args = append(args, "--drivers", "redfish", "--interface", "lo", "--address", address(group), "--dhcp", "off", "--heartbeat-timeout", "5s",
-			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"))
+			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"),
+			"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
 	}
 	c.cmd = exec.Command(r.rackd, args...)
 	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")

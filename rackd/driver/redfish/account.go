@@ -5,13 +5,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net/netip"
 	"net/url"
-	"os"
 	"path"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/namedfile"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Fields of driver_info, with Ironic's names.
@@ -29,7 +31,7 @@ type account struct {
 	endpoint string // https://host[:port], no path
 	user     string
 	password string
-	verifyCA string // true, false, PEM or the path of a PEM file
+	verifyCA string // true, false, PEM or the name of a PEM file
 	auth     string // auto, session, basic
 	system   string // path, empty: the BMC's only system
 }
@@ -50,10 +52,11 @@ func parse(n *node.Document) (account, error) {
 	if (a.user == "") != (a.password == "") {
 		wrong = append(wrong, "give both "+fieldUser+" and "+fieldPassword+", or neither")
 	}
-	switch strings.ToLower(a.verifyCA) {
-	case "", "true", "1", "yes":
+	// The words that Ironic takes for a Boolean.
+	switch strings.ToLower(strings.TrimSpace(a.verifyCA)) {
+	case "", "true", "t", "1", "yes", "y", "on":
 		a.verifyCA = "true"
-	case "false", "0", "no":
+	case "false", "f", "0", "no", "n", "off":
 		a.verifyCA = "false"
 	}
 	switch a.auth {
@@ -101,6 +104,22 @@ func endpointOf(address string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
+// placed checks an address that is no name. What a name leads to is checked when it is dialled.
+func (a account) placed(networks outbound.BMCs) error {
+	u, err := url.Parse(a.endpoint)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", fieldAddress, err, driver.ErrInvalid)
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil
+	}
+	if err := networks.Check(ip); err != nil {
+		return fmt.Errorf("%s: %w: %w", fieldAddress, err, driver.ErrInvalid)
+	}
+	return nil
+}
+
 // key names the BMC and user: all nodes behind one chassis manager share a session.
 func (a account) key() string { return a.endpoint + "|" + a.user }
 
@@ -109,8 +128,8 @@ func (a account) sum() [32]byte {
 	return sha256.Sum256([]byte(strings.Join([]string{a.endpoint, a.user, a.password, a.verifyCA, a.auth}, "\x00")))
 }
 
-// tls is how the BMC's certificate is checked.
-func (a account) tls() (*tls.Config, error) {
+// tls is how the BMC's certificate is checked; files may be named that are in folder.
+func (a account) tls(folder namedfile.Folder) (*tls.Config, error) {
 	switch {
 	case a.verifyCA == "true":
 		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
@@ -121,8 +140,9 @@ func (a account) tls() (*tls.Config, error) {
 	pem := []byte(a.verifyCA)
 	if !strings.Contains(a.verifyCA, "-----BEGIN") {
 		var err error
-		if pem, err = os.ReadFile(a.verifyCA); err != nil {
-			return nil, fmt.Errorf("%s names a file on this rackd that cannot be read: %w: %w", fieldVerifyCA, err, driver.ErrInvalid)
+		if pem, err = folder.Read(a.verifyCA); err != nil {
+			return nil, fmt.Errorf("invalid value %q set in driver_info/%s: the value should be a Boolean, PEM, or the name of a PEM file: %w: %w",
+				a.verifyCA, fieldVerifyCA, err, driver.ErrInvalid)
 		}
 	}
 	roots := x509.NewCertPool()

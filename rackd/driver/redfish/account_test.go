@@ -33,7 +33,7 @@ func TestAddresses(t *testing.T) {
 
 func TestValidateNamesAllThatIsWrong(t *testing.T) {
 	n := &node.Document{UUID: "u", DriverInfo: map[string]any{fieldUser: "admin", fieldAuth: "kerberos", fieldSystem: "/redfish/../../etc"}}
-	err := (&Driver{}).Validate(n)
+	err := New(Options{}).Validate(n)
 	if !errors.Is(err, driver.ErrInvalid) {
 		t.Fatalf("%v, want ErrInvalid", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // emulator is a BMC with one system, sessions and basic authentication.
@@ -137,6 +139,9 @@ func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func newDriver(t *testing.T, o Options) *Driver {
 	if o.ConnectTimeout == 0 {
 		o.ConnectTimeout = 5 * time.Second
+	}
+	if o.Networks == nil {
+		o.Networks = outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")} // where emulators are
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 5 * time.Second

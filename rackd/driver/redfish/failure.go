@@ -14,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // explain turns what gofish or the transport returned into an error that says
@@ -42,7 +43,10 @@ func explain(n *node.Document, a account, doing string, write bool, err error) e
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
+	_, elsewhere := errors.AsType[*outbound.RefusedError](err)
 	switch {
+	case elsewhere:
+		return fmt.Errorf("%s was not dialled (%w): correct %s, or name its network to rackd: %w", at, err, fieldAddress, driver.ErrInvalid)
 	case gone == nil:
 		return fmt.Errorf("%s: %s", at, a.clean(err.Error()))
 	case gone.unknown:

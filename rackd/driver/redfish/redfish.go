@@ -1,7 +1,7 @@
 // Package redfish is the power and management interfaces of machines whose BMC
 // speaks Redfish, on top of gofish.
 //
-// It may import rackd/driver, protocol and gofish. Invariants:
+// It may import rackd/driver, rackd/driver/namedfile, rackd/outbound, protocol and gofish. Invariants:
 //   - One conversation per BMC at a time and at most one session on each: sessions
 //     are scarce. A session that the BMC has forgotten is opened again once.
 //   - Each write to a machine asks the fence right before the request leaves and
@@ -15,10 +15,13 @@ package redfish
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver/namedfile"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Options of the driver; zero values mean the defaults.
@@ -30,7 +33,11 @@ type Options struct {
 	// MaxBMCs bounds the BMCs with an open session; default 1000. The one not used
 	// for longest is logged out for a new one.
 	MaxBMCs int
-	Log     *slog.Logger
+	// CAFolder holds the PEM files that redfish_verify_ca may name.
+	CAFolder namedfile.Folder
+	// Networks are those that BMCs are in.
+	Networks outbound.BMCs
+	Log      *slog.Logger
 }
 
 // Driver implements driver.Power and driver.Management.
@@ -63,7 +70,7 @@ func (d *Driver) Properties() map[string]string {
 		fieldSystem:   "Path or id of the machine's system, such as /redfish/v1/Systems/1. Required where the BMC has several systems.",
 		fieldUser:     "User of the BMC. Required together with redfish_password.",
 		fieldPassword: "Password of that user.",
-		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), the path of a PEM file, or PEM itself. Default true.",
+		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldAuth:     "auto, session or basic. auto: a session, or basic authentication where the BMC opens none. Default auto.",
 	}
 }
@@ -80,6 +87,15 @@ func (d *Driver) Account(n *node.Document) string {
 
 // Validate checks driver_info.
 func (d *Driver) Validate(n *node.Document) error {
-	_, err := parse(n)
-	return err
+	a, err := parse(n)
+	if err != nil {
+		return err
+	}
+	if _, err := a.tls(d.pool.opts.CAFolder); err != nil {
+		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
+	if err := a.placed(d.pool.opts.Networks); err != nil {
+		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
+	return nil
 }

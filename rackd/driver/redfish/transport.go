@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // maxAnswer bounds the body of one answer. The largest resources of real BMCs
@@ -48,7 +48,7 @@ type transport struct {
 }
 
 func newTransport(a account, host string, o Options) (*transport, error) {
-	config, err := a.tls()
+	config, err := a.tls(o.CAFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func newTransport(a account, host string, o Options) (*transport, error) {
 		host:    host,
 		timeout: o.ConnectTimeout + o.ReadTimeout,
 		base: &http.Transport{
-			DialContext:           (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext,
+			DialContext:           outbound.Dialer(o.ConnectTimeout, o.Networks.Check).DialContext,
 			TLSClientConfig:       config,
 			TLSHandshakeTimeout:   o.ConnectTimeout,
 			ResponseHeaderTimeout: o.ReadTimeout,
