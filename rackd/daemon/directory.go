@@ -72,7 +72,7 @@ type images struct {
 }
 
 func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, error) {
-	e, err := i.cache.Ensure(ctx, imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue})
+	e, err := i.cache.Ensure(ctx, imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue, Given: src.Given})
 	switch {
 	case err == nil:
 		urls := []string{i.base + imagecache.Prefix + e.ID}
@@ -105,7 +105,7 @@ func (i images) cached(id string) string {
 // Copy gets an image from another rackd's cache, for the mirror.
 func (i images) Copy(ctx context.Context, id, base string) error {
 	algo, value, _ := strings.Cut(id, "-")
-	_, err := i.cache.Ensure(ctx, imagecache.Source{URL: base + imagecache.Prefix + id, HashAlgo: algo, HashValue: value})
+	_, err := i.cache.Copy(ctx, imagecache.Source{URL: base + imagecache.Prefix + id, HashAlgo: algo, HashValue: value})
 	return err
 }
 

@@ -209,6 +209,8 @@ type Images interface {
 // ImageSource is an image as a node's instance_info describes it.
 type ImageSource struct {
 	URL, HashAlgo, HashValue string
+	// Given: the work has had the image from URL before, on this rackd or another.
+	Given bool
 }
 
 // ID names the image's content in the caches of the rack.

@@ -10,7 +10,10 @@
 //   - Of any number of callers that want one image at once, one fetches; the fetch
 //     goes on as long as one of them still waits, and never outlives the last.
 //   - Files and fetches together never exceed MaxBytes. What is being served, or was
-//     handed out so lately that its download may not have begun, is not evicted.
+//     handed out so lately that its download may not have begun, is not evicted. Copies of
+//     neighbours' images that nothing here asked for keep no own fetch from its room.
+//   - A checksum is no right: what is here is given for an address that gave it, or whose
+//     server agrees, or that holds the same bytes (rights.go).
 //   - The folder belongs to one process.
 package imagecache
 
@@ -72,6 +75,7 @@ type Cache struct {
 	reserved int64 // bytes granted to fetches, written or not
 	// By URL: what Latest knows, and whose turn it is to ask.
 	addresses map[string]address
+	sources   map[string]*sources // by image, what has given it
 	turns     map[string]chan struct{}
 }
 
@@ -81,6 +85,7 @@ type entry struct {
 	used   time.Time // orders eviction; kept across restarts as the file's mtime
 	handed time.Time // when Ensure last returned it
 	refs   int       // downloads of it that run
+	copied bool      // for a neighbour's work, and not asked for here
 }
 
 // Entry is an image in the cache.
@@ -97,7 +102,7 @@ type Entry struct {
 // removes what it left half done.
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
-		now: time.Now, stall: stallAfter, entries: map[string]*entry{}, flights: map[string]*flight{},
+		now: time.Now, stall: stallAfter, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
 		addresses: map[string]address{}, turns: map[string]chan struct{}{}}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
@@ -120,13 +125,14 @@ func Open(cfg Config) (*Cache, error) {
 		return nil, fmt.Errorf("image cache: read %s: %w", c.dir, err)
 	}
 	c.loadAddresses()
+	c.loadSources()
 	var err error
 	if c.metrics, err = newCollectors(c, cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("image cache: register metrics: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.makeRoom(0) // the bound may be lower than the last time
+	c.makeRoom(0, false) // the bound may be lower than the last time
 	return c, nil
 }
 
@@ -166,26 +172,36 @@ func (c *Cache) Ensure(ctx context.Context, src Source) (Entry, error) {
 		return Entry{}, err
 	}
 	for {
-		e, ok := c.lookup(sum)
+		e, ok := c.lookup(sum, src.copying)
 		if ok {
+			if err := c.entitled(ctx, src, e); err != nil {
+				return Entry{}, err
+			}
 			return e, nil
 		}
-		f := c.join(ctx, sum, src.URL)
+		f := c.join(ctx, sum, src)
 		err := c.wait(ctx, f)
 		switch {
 		case err == nil:
 			continue // looked up again: that marks it as handed over
 		case ctx.Err() != nil:
 			return Entry{}, fmt.Errorf("fetch image %s: %w", show(src.URL), context.Cause(ctx))
-		case f.url != src.URL && !errors.Is(err, ErrFull):
+		case f.url != src.URL && (!errors.Is(err, ErrFull) || f.copy && !src.copying):
 			continue // another address of the same image failed; try our own
 		}
 		return Entry{}, err
 	}
 }
 
-// lookup finds an entry and marks it as handed over.
-func (c *Cache) lookup(sum checksum) (Entry, bool) {
+// Copy is Ensure for a copy of what is in another rackd's cache. Own fetches may evict a
+// copy as long as nothing here has asked for it.
+func (c *Cache) Copy(ctx context.Context, src Source) (Entry, error) {
+	src.copying = true
+	return c.Ensure(ctx, src)
+}
+
+// lookup finds an entry and marks it as handed over; a copy only as used.
+func (c *Cache) lookup(sum checksum, copying bool) (Entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := sum.id()
@@ -200,7 +216,9 @@ func (c *Cache) lookup(sum checksum) (Entry, bool) {
 		return Entry{}, false
 	}
 	e.used = c.now()
-	e.handed = e.used
+	if !copying {
+		e.handed, e.copied = e.used, false
+	}
 	os.Chtimes(path, e.used, e.used) // failing costs only the order of eviction after a restart
 	return Entry{ID: id, Path: path, Size: e.size, HashAlgo: sum.algo, HashValue: sum.value}, true
 }

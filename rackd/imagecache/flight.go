@@ -15,6 +15,7 @@ import (
 type flight struct {
 	sum    checksum
 	url    string
+	copy   bool // for a copy
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end; err is valid from then on
 	err    error
@@ -24,9 +25,9 @@ type flight struct {
 	reserved int64
 }
 
-// join finds the fetch of sum, or begins it with url, and counts the caller in; the
+// join finds the fetch of sum, or begins it with src, and counts the caller in; the
 // caller must wait. The fetch has the values of the caller's context, not its end.
-func (c *Cache) join(ctx context.Context, sum checksum, url string) *flight {
+func (c *Cache) join(ctx context.Context, sum checksum, src Source) *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := sum.id()
@@ -35,7 +36,7 @@ func (c *Cache) join(ctx context.Context, sum checksum, url string) *flight {
 		c.metrics.shared.Inc()
 		return f
 	}
-	f := &flight{sum: sum, url: url, waiters: 1, done: make(chan struct{})}
+	f := &flight{sum: sum, url: src.URL, copy: src.copying, waiters: 1, done: make(chan struct{})}
 	if c.entries[id] != nil { // came in since the caller looked
 		f.cancel = func() {}
 		close(f.done)
@@ -79,6 +80,9 @@ func (c *Cache) fetch(ctx context.Context, f *flight) error {
 	size, err := c.download(ctx, f, nil)
 	if err == nil {
 		c.keep(f, size)
+		if !f.copy {
+			c.gave(f.sum.id(), f.url)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,12 +99,21 @@ func (c *Cache) keep(f *flight, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[f.sum.id()] == nil { // else: given up and begun anew, both came home
-		c.entries[f.sum.id()] = &entry{size: size, used: c.now(), handed: c.now()}
+		c.entries[f.sum.id()] = c.added(f, size)
 		c.stored += size
 	}
 	// What was reserved for it is now counted as stored.
 	c.reserved -= f.reserved
 	f.reserved = 0
+}
+
+// added is the entry of a download. A copy was handed to no one.
+func (c *Cache) added(f *flight, size int64) *entry {
+	e := &entry{size: size, used: c.now(), copied: f.copy}
+	if !f.copy {
+		e.handed = e.used
+	}
+	return e
 }
 
 // download writes the file; on an error nothing of it remains. Without a checksum in
@@ -110,7 +123,7 @@ func (c *Cache) download(ctx context.Context, f *flight, known *address) (size i
 	begun := c.now()
 	ctx, watch := c.watch(ctx)
 	defer watch.stop()
-	body, announced, err := c.open(ctx, f.url, known)
+	body, announced, err := c.open(ctx, request{url: f.url, known: known, copy: f.copy})
 	if err != nil || body == nil {
 		return 0, err
 	}

@@ -87,7 +87,7 @@ func (c *Cache) held(id string) (Entry, bool) {
 	if !ok {
 		return Entry{}, false
 	}
-	return c.lookup(sum)
+	return c.lookup(sum, false)
 }
 
 // remember notes what lies at an address; that it cannot be written costs one fetch

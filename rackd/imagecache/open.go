@@ -15,10 +15,22 @@ import (
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
+// request is what is asked of an address.
+type request struct {
+	url string
+	// known is what is known of the address; nil: nothing, and nothing is to be noted.
+	known *address
+	// copy: another rackd's cache may answer.
+	copy bool
+	// consent: whether it would be given is all that is asked; the body is none.
+	consent bool
+}
+
 // open opens an address; size is -1 if it is not known. Given what is known of the
 // address, it returns no body when that has not changed, and else tells known the
 // version that it opened. Errors are of this package.
-func (c *Cache) open(ctx context.Context, raw string, known *address) (body io.ReadCloser, size int64, err error) {
+func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size int64, err error) {
+	raw, known := ask.url, ask.known
 	u, err := parseURL(raw)
 	if err != nil {
 		return nil, 0, err
@@ -37,6 +49,9 @@ func (c *Cache) open(ctx context.Context, raw string, known *address) (body io.R
 	} else if known != nil && known.Modified != "" {
 		req.Header.Set("If-Modified-Since", known.Modified)
 	}
+	if ask.consent {
+		req.Header.Set("Range", "bytes=0-0")
+	}
 	res, err := c.client.Do(req)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -52,7 +67,12 @@ func (c *Cache) open(ctx context.Context, raw string, known *address) (body io.R
 		}
 		return nil, 0, fmt.Errorf("%w: GET %s: %w", kind, show(raw), err)
 	}
-	if res.StatusCode == http.StatusOK {
+	if res.Header.Get(headerImage) != "" && !ask.copy {
+		res.Body.Close()
+		return nil, 0, fmt.Errorf("%w: %s is a rackd's image cache, which is no source of images; name the address that they come from", ErrSource, show(raw))
+	}
+	agreed := res.StatusCode == http.StatusPartialContent || res.StatusCode == http.StatusRequestedRangeNotSatisfiable // of an empty file
+	if res.StatusCode == http.StatusOK || ask.consent && agreed {
 		if known != nil {
 			*known = address{ETag: res.Header.Get("ETag"), Modified: res.Header.Get("Last-Modified")}
 		}

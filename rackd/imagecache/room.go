@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // reserve grants f room for total bytes, evicting what is not in use.
@@ -19,7 +20,7 @@ func (c *Cache) reserve(f *flight, total int64) error {
 	if total > c.max {
 		return fmt.Errorf("%w: %s has %d bytes or more, the cache holds %d", ErrTooLarge, show(f.url), total, c.max)
 	}
-	if !c.makeRoom(more) {
+	if !c.makeRoom(more, f.copy) {
 		return fmt.Errorf("%w: %s needs %d bytes, and of %d all but %d are in use or being fetched; try again when downloads have ended, or enlarge the cache",
 			ErrFull, show(f.url), total, c.max, c.max-c.stored-c.reserved+f.reserved)
 	}
@@ -28,27 +29,38 @@ func (c *Cache) reserve(f *flight, total int64) error {
 	return nil
 }
 
-// makeRoom evicts the longest unused entries until need bytes fit. It reports
-// whether they do. Caller holds mu.
-func (c *Cache) makeRoom(need int64) bool {
+// makeRoom evicts the longest unused entries until need bytes fit. It reports whether they
+// do. Caller holds mu.
+func (c *Cache) makeRoom(need int64, forCopy bool) bool {
 	for c.stored+c.reserved+need > c.max {
-		id, e := c.coldest()
+		id, e := c.coldest(func(x *entry) bool { return c.now().Sub(x.wanted()) >= handOver })
+		if e == nil && !forCopy {
+			id, e = c.coldest(func(x *entry) bool { return x.copied })
+		}
 		if e == nil {
 			return false
 		}
-		c.log.Info("image evicted from the cache", "image", id, "bytes", e.size, "unused_since", e.used)
+		c.log.Info("image evicted from the cache", "image", id, "bytes", e.size, "copy", e.copied, "unused_since", e.used)
 		c.metrics.evictions.Inc()
 		c.drop(id, e)
 	}
 	return true
 }
 
-// coldest is the longest unused of the entries that may go, nil for none. Caller
-// holds mu. A cache has dozens of entries, so a walk is cheap beside an eviction.
-func (c *Cache) coldest() (id string, e *entry) {
-	now := c.now()
+// wanted is when an entry was last needed. A copy is marked as used while a neighbour works
+// with it: else two copies would take each other's place again and again.
+func (e *entry) wanted() time.Time {
+	if e.copied {
+		return e.used
+	}
+	return e.handed
+}
+
+// coldest is the longest unused of the entries that may go and are not being served, nil for
+// none. Caller holds mu. A cache has dozens of entries, so a walk is cheap beside an eviction.
+func (c *Cache) coldest(may func(*entry) bool) (id string, e *entry) {
 	for i, x := range c.entries {
-		if x.refs > 0 || now.Sub(x.handed) < handOver {
+		if x.refs > 0 || !may(x) {
 			continue
 		}
 		if e == nil || x.used.Before(e.used) || x.used.Equal(e.used) && i < id {

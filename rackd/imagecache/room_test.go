@@ -96,3 +96,35 @@ func TestLowerBoundAtStart(t *testing.T) {
 	c.entries, c.stored = again.entries, again.stored
 	c.mu.Unlock()
 }
+
+// Copies of what neighbours work with do not keep a deploy of one's own from its image; they
+// do not chase each other out either.
+func TestOwnFetchesEvictCopies(t *testing.T) {
+	o := newOrigin(t)
+	c, k := openSmall(t, "")
+	var copies []Entry
+	for _, path := range []string{"/a", "/b"} {
+		k.at = k.at.Add(time.Second)
+		e, err := c.Copy(t.Context(), o.put(path, 400))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies = append(copies, e)
+	}
+	if _, err := c.Copy(t.Context(), o.put("/c", 400)); !errors.Is(err, ErrFull) {
+		t.Errorf("a third copy took the place of one that is wanted: %v", err)
+	}
+	own := mustEnsure(t, c, o.put("/own", 400))
+	if has(c, copies[0]) || !has(c, copies[1]) || !has(c, own) {
+		t.Errorf("of the older copy, the younger and the own image remain: %v, %v, %v", has(c, copies[0]), has(c, copies[1]), has(c, own))
+	}
+	serving := c.acquire(copies[1].ID)
+	if _, err := c.Ensure(t.Context(), o.put("/more", 400)); !errors.Is(err, ErrFull) {
+		t.Errorf("a copy that is being served, or an own image, was evicted: %v", err)
+	}
+	c.release(serving)
+	mustEnsure(t, c, o.put("/b", 400)) // asked for here: a copy no more
+	if _, err := c.Ensure(t.Context(), o.put("/more", 400)); !errors.Is(err, ErrFull) {
+		t.Errorf("an own image was evicted for another: %v", err)
+	}
+}

@@ -19,7 +19,8 @@ const (
 
 // Handler serves GET and HEAD of Prefix and an entry's ID, with ranges. It asks for
 // no credentials: agents have none yet when they download, images carry no secret
-// of a node, and only who knows a checksum can name one.
+// of a node. Who is in the machines' network and knows a checksum is given the image: keep
+// tenants' running machines out of that network where images are private.
 func (c *Cache) Handler() http.Handler { return http.HandlerFunc(c.serve) }
 
 func (c *Cache) serve(w http.ResponseWriter, r *http.Request) {
@@ -63,6 +64,7 @@ func (c *Cache) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+id+`"`)
+	w.Header().Set(headerImage, id)
 	// No modification time: the name is the content, and the file's time is ours.
 	http.ServeContent(w, r, "", time.Time{}, f)
 }

@@ -17,6 +17,11 @@ type Source struct {
 	HashAlgo string
 	// HashValue is hex, or the URL of a file of checksums that lists the image.
 	HashValue string
+	// Given: the work that asks was given this image from this address before, by this rackd or
+	// another. Then the address is not asked when the image is here.
+	Given bool
+	// copying: it is another rackd's cache, for a copy that nobody has asked for yet.
+	copying bool
 }
 
 // checksum identifies content. Its value is lower-case hex of the right length.

@@ -28,7 +28,7 @@ func (c *Cache) resolve(ctx context.Context, src Source) (checksum, error) {
 	}
 	ctx, watch := c.watch(ctx)
 	defer watch.stop()
-	body, _, err := c.open(ctx, src.HashValue, nil)
+	body, _, err := c.open(ctx, request{url: src.HashValue})
 	if err != nil {
 		return checksum{}, fmt.Errorf("checksums of %s: %w", show(src.URL), err)
 	}

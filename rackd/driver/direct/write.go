@@ -86,6 +86,8 @@ func resultOf(raw json.RawMessage) (written agentapi.PrepareImageResult, err err
 
 // offer fetches the image into the rack's cache and says where the agent gets it.
 func (i Interface) offer(ctx context.Context, t *driver.Task, img image) (agentapi.PrepareImageParams, error) {
+	// A rackd that takes the work over has a copy, and may have no way to the image's server.
+	img.source.Given = t.Facts[driver.FactImage] == img.source.ID()
 	served, err := t.Images.Prepare(ctx, img.source)
 	if err != nil {
 		return agentapi.PrepareImageParams{}, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)

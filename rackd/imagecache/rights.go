@@ -1,0 +1,166 @@
+package imagecache
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A checksum names content, it is no right to it: who knows one could have another's private
+// image. So an image that is here is given for an address that has given it. For another
+// query or user at the same place, which are other rights, its server is asked. Any other
+// place has to hold the very bytes, and is read once.
+
+const (
+	// sourceFile keeps, in the cache's folder, which addresses have given what.
+	sourceFile = "sources.json"
+	// maxSources bounds the addresses of one image that are known: signed ones are new
+	// with each deploy. The oldest is forgotten, and its server asked again.
+	maxSources = 32
+	// headerImage marks answers of a rackd's image cache. Only copies are taken from there:
+	// named as an image's address, a cache would give what its own rackd refuses.
+	headerImage = "Ironyard-Image"
+)
+
+// sources are the addresses that have given an image, as hashes: they may hold secrets.
+type sources struct {
+	Whole  []string `json:"whole"`  // with user and query
+	Places []string `json:"places"` // without
+}
+
+// gave notes that an address has given an image.
+func (c *Cache) gave(id, raw string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sources[id]
+	if s == nil {
+		s = &sources{}
+		c.sources[id] = s
+	}
+	for list, h := range map[*[]string]string{&s.Whole: hashed(raw), &s.Places: hashed(place(raw))} {
+		if !slices.Contains(*list, h) {
+			*list = append((*list)[max(0, len(*list)+1-maxSources):], h)
+		}
+	}
+	for other := range c.sources {
+		if c.entries[other] == nil && c.flights[other] == nil {
+			delete(c.sources, other)
+		}
+	}
+	body, err := json.Marshal(c.sources)
+	path := filepath.Join(c.dir, sourceFile)
+	if err == nil {
+		if err = os.WriteFile(path+partSuffix, body, 0o600); err == nil {
+			err = os.Rename(path+partSuffix, path)
+		}
+	}
+	if err != nil {
+		c.log.Warn("addresses of images not saved: after a restart their servers are asked again", "file", path, "error", err)
+	}
+}
+
+// loadSources reads what a former process noted; without it servers are asked again.
+func (c *Cache) loadSources() {
+	body, err := os.ReadFile(filepath.Join(c.dir, sourceFile))
+	if err == nil {
+		err = json.Unmarshal(body, &c.sources)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("addresses that gave images cannot be read; their servers are asked again", "error", err)
+	}
+	for id, s := range c.sources {
+		if s == nil || c.entries[id] == nil {
+			delete(c.sources, id)
+		}
+	}
+}
+
+func hashed(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// place is an address without its user and query.
+func place(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// entitled returns nil when an address may be answered with an image that is here.
+func (c *Cache) entitled(ctx context.Context, src Source, e Entry) error {
+	if src.Given || src.copying {
+		return nil
+	}
+	c.mu.Lock()
+	var whole, there bool
+	if s := c.sources[e.ID]; s != nil {
+		whole, there = slices.Contains(s.Whole, hashed(src.URL)), slices.Contains(s.Places, hashed(place(src.URL)))
+	}
+	c.mu.Unlock()
+	if whole {
+		return nil
+	}
+	err := c.compare(ctx, src.URL, e, there)
+	if err == nil {
+		c.gave(e.ID, src.URL)
+	}
+	return err
+}
+
+// compare asks an address whether it gives what is here. Where the place is known to hold it,
+// its server's consent is enough; else every byte is compared.
+func (c *Cache) compare(ctx context.Context, raw string, e Entry, there bool) error {
+	ctx, watch := c.watch(ctx)
+	defer watch.stop()
+	body, size, err := c.open(ctx, request{url: raw, consent: there})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if there {
+		return nil
+	}
+	other := fmt.Errorf("%w: %s holds another file than the one with %s %s; correct the checksum of the node's image or its address",
+		ErrChecksum, show(raw), e.HashAlgo, e.HashValue)
+	if size >= 0 && size != e.Size {
+		return other
+	}
+	f, err := os.Open(e.Path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	defer f.Close()
+	ours, theirs := make([]byte, 1<<20), make([]byte, 1<<20)
+	for in := watch.reader(body); ; {
+		n, err := io.ReadFull(in, theirs)
+		m, ownErr := io.ReadFull(f, ours)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %s: %w", ErrUnavailable, show(raw), context.Cause(ctx))
+		}
+		if ownErr != nil && ownErr != io.EOF && ownErr != io.ErrUnexpectedEOF {
+			return fmt.Errorf("%w: %w", ErrDisk, ownErr)
+		}
+		ended := err == io.EOF || err == io.ErrUnexpectedEOF
+		switch {
+		case err != nil && !ended:
+			return fmt.Errorf("%w: %s broke off: %w", ErrUnavailable, show(raw), err)
+		case n != m || !bytes.Equal(ours[:n], theirs[:n]):
+			return other
+		case ended:
+			return nil
+		}
+	}
+}

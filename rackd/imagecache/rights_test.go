@@ -1,0 +1,130 @@
+package imagecache
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// private is a server that gives an image to who shows the key, and counts the bytes that
+// it was asked for.
+type private struct {
+	*httptest.Server
+	body  string
+	asked atomic.Int64
+	sent  atomic.Int64
+}
+
+func newPrivate(t *testing.T, body string) *private {
+	p := &private{body: body}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.asked.Add(1)
+		if r.URL.Query().Get("key") == "" {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		http.ServeContent(counting{w, &p.sent}, r, "", time.Time{}, strings.NewReader(p.body))
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+type counting struct {
+	http.ResponseWriter
+	n *atomic.Int64
+}
+
+func (c counting) Write(b []byte) (int, error) {
+	c.n.Add(int64(len(b)))
+	return c.ResponseWriter.Write(b)
+}
+
+// One tenant's private image is not given to another who knows its checksum alone: neither
+// by the address without a right, nor by a server of their own that holds something else,
+// nor by the rack's own cache.
+func TestAChecksumIsNoRight(t *testing.T) {
+	body := strings.Repeat("private", 1000)
+	p, dir := newPrivate(t, body), t.TempDir()
+	c := openCache(t, Config{Dir: dir})
+	own := Source{URL: p.URL + "/image?key=1", HashValue: sumOf(body)}
+	e := mustEnsure(t, c, own)
+	cache := httptest.NewServer(c.Handler())
+	t.Cleanup(cache.Close)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("o", len(body)))) // of the same length
+	}))
+	t.Cleanup(other.Close)
+	for name, url := range map[string]string{"no right": p.URL + "/image", "a server of their own": other.URL + "/image", "nobody's": "http://127.0.0.1:1/image",
+		"this rackd's own cache": cache.URL + Prefix + e.ID} {
+		if _, err := c.Ensure(t.Context(), Source{URL: url, HashValue: own.HashValue}); err == nil {
+			t.Errorf("%s: the image was given", name)
+		}
+	}
+	another := openCache(t, Config{})
+	if _, err := another.Ensure(t.Context(), Source{URL: cache.URL + Prefix + e.ID, HashValue: own.HashValue}); !errors.Is(err, ErrSource) {
+		t.Errorf("a neighbour's cache was named as the image's address: %v", err)
+	}
+	if _, err := another.Copy(t.Context(), Source{URL: cache.URL + Prefix + e.ID, HashValue: own.HashValue}); err != nil {
+		t.Errorf("a copy among neighbours: %v", err)
+	}
+}
+
+// Who has a right is given the image from the rack: it crosses the WAN once, also with a
+// right that is new each time; what is known of addresses outlives rackd.
+func TestARightIsAskedForInFewBytes(t *testing.T) {
+	body := strings.Repeat("private", 1000)
+	p, dir := newPrivate(t, body), t.TempDir()
+	c := openCache(t, Config{Dir: dir})
+	of := func(key string) Source { return Source{URL: p.URL + "/image?key=" + key, HashValue: sumOf(body)} }
+	mustEnsure(t, c, of("1"))
+	asked := p.asked.Load()
+	mustEnsure(t, c, of("1"))
+	if p.asked.Load() != asked {
+		t.Error("an address that gave the image was asked again")
+	}
+	mustEnsure(t, c, of("2"))
+	if sent := p.sent.Load(); p.asked.Load() != asked+1 || sent > int64(len(body))+1 {
+		t.Errorf("another right cost %d requests and %d bytes", p.asked.Load()-asked, sent-int64(len(body)))
+	}
+	p.Close()
+	again := openCache(t, Config{Dir: dir})
+	mustEnsure(t, again, of("1"))
+	if _, err := again.Ensure(t.Context(), of("3")); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a right that cannot be checked: %v", err)
+	}
+	given := of("3")
+	given.Given = true // the work had it, from a rackd that has gone
+	mustEnsure(t, again, given)
+}
+
+// Another server that holds the very image is read once and compared, whatever it says of
+// ranges.
+func TestAnotherAddressOfTheSameImage(t *testing.T) {
+	o := newOrigin(t)
+	c := openCache(t, Config{})
+	mustEnsure(t, c, o.put("/a", 5000))
+	src := o.put("/a", 5000)
+	var asked atomic.Int64
+	mirror := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		res, err := http.Get(o.URL + "/a")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer res.Body.Close()
+		io.Copy(w, res.Body)
+	}))
+	t.Cleanup(mirror.Close)
+	for range 2 {
+		mustEnsure(t, c, Source{URL: mirror.URL + "/b", HashValue: src.HashValue})
+	}
+	if asked.Load() != 1 {
+		t.Errorf("the mirror was asked %d times", asked.Load())
+	}
+}
