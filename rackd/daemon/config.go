@@ -72,13 +72,15 @@ type Rack struct {
 	Interface string
 	Address   netip.Addr // this rackd's on Interface
 	DHCP      string     // serve, proxy or off
-	RangeFrom netip.Addr
-	RangeTo   netip.Addr
-	Mask      net.IPMask
-	Router    netip.Addr
-	DNS       []netip.Addr
-	HTTPPort  int
-	AgentPort int
+	// DHCPRelays are other networks whose machines a proxy answers.
+	DHCPRelays []netip.Prefix
+	RangeFrom  netip.Addr
+	RangeTo    netip.Addr
+	Mask       net.IPMask
+	Router     netip.Addr
+	DNS        []netip.Addr
+	HTTPPort   int
+	AgentPort  int
 	// BootPrograms is the folder with undionly.kpxe, ipxe.efi and their kin.
 	BootPrograms string
 	Kernel       string // file

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -17,12 +18,11 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	switch {
 	case !ok:
 		return nil, nil
+	case !s.ours(m.GatewayIPAddr):
+		s.foreign(m)
+		return nil, nil
 	case s.cfg.Mode == Proxy:
 		return s.proxy(m, machine)
-	case !s.ours(m.GatewayIPAddr):
-		s.cfg.Log.Warn("DHCP relay of another subnet not answered: the range here is of no use there",
-			"relay", m.GatewayIPAddr.String(), "mac", m.ClientHWAddr.String())
-		return nil, nil
 	}
 	mac := m.ClientHWAddr.String()
 	switch m.MessageType() {
@@ -37,7 +37,8 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	case dhcpv4.MessageTypeInform:
 		return s.reply(m, machine, dhcpv4.MessageTypeAck, s.network(netip.Addr{})...)
 	case dhcpv4.MessageTypeRelease:
-		s.pool.release(mac)
+		// Nothing shows who sent it, and to believe it serves nobody: the address stays the
+		// machine's until the lease ends, and it is given the same one when it asks again.
 	case dhcpv4.MessageTypeDecline:
 		a := addr(m.RequestedIPAddress())
 		s.cfg.Log.Warn("DHCP address is in use by somebody else", "address", a.String(), "mac", mac)
@@ -59,14 +60,38 @@ func (s *Server) client(m *dhcpv4.DHCPv4) (machine netboot.Machine, ok bool) {
 	return machine, ok || s.cfg.Discovery
 }
 
-// ours reports whether a relay is of the subnet that is served.
+// ours reports whether a relay is of a network that is served. The reply goes to where a
+// request says that its relay is: anywhere else would be somebody's choice.
 func (s *Server) ours(relay net.IP) bool {
 	r := addr(relay)
-	if !r.IsValid() {
-		return true // no relay
-	}
+	return !r.IsValid() || s.served(r) // none: it came from this network
+}
+
+// served reports whether machines of a's network are answered.
+func (s *Server) served(a netip.Addr) bool {
 	ones, _ := s.cfg.Mask.Size()
-	return netip.PrefixFrom(s.cfg.From, ones).Contains(r)
+	if s.cfg.Mode != Proxy {
+		return netip.PrefixFrom(s.cfg.From, ones).Contains(a)
+	}
+	return netip.PrefixFrom(s.cfg.ServerIP, ones).Contains(a) || slices.ContainsFunc(s.cfg.Relays, func(n netip.Prefix) bool { return n.Contains(a) })
+}
+
+// foreignEvery is how often it is said that relays of other networks are not answered.
+const foreignEvery = time.Minute
+
+// foreign counts a request through a relay of another network, and says so now and then:
+// who floods the server does not flood the log.
+func (s *Server) foreign(m *dhcpv4.DHCPv4) {
+	s.cfg.Metrics.DHCPDropped("relay")
+	now := time.Now()
+	if last := s.foreignSaid.Load(); last != nil && now.Sub(*last) < foreignEvery || !s.foreignSaid.CompareAndSwap(s.foreignSaid.Load(), &now) {
+		return
+	}
+	why := "the range here is of no use there"
+	if s.cfg.Mode == Proxy {
+		why = "name its network with --dhcp-relays if it is one of yours"
+	}
+	s.cfg.Log.Warn("DHCP relay of another network not answered: "+why, "relay", m.GatewayIPAddr.String(), "mac", m.ClientHWAddr.String())
 }
 
 // request answers a client that takes an offer or keeps an address; one that asks
@@ -136,7 +161,7 @@ func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv
 // AnswerBoot returns the reply to m, which came to BootPort; nil for none.
 func (s *Server) AnswerBoot(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	machine, ok := s.client(m)
-	if !ok || clientOf(m) == clientPlain || s.elsewhere(m) {
+	if !ok || clientOf(m) == clientPlain || s.elsewhere(m) || !s.ours(m.GatewayIPAddr) {
 		return nil, nil
 	}
 	switch m.MessageType() {

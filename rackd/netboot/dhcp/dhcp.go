@@ -4,13 +4,14 @@
 //
 // It may import rackd/netboot. Machines without a port get no answer, unless
 // discovery is on, so it can share a network with others. One server serves one
-// subnet, on its interface or through relays in that subnet. It needs no
-// authentication, see rackd/netboot.
+// subnet, on its interface or through relays in that subnet; a proxy also the networks that
+// it is told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
+// no machine's address away. A release is not believed.
 //
 // Invariants: no two machines have the same address from one server; two servers of
 // one segment agree as far as each hears the other's clients, and never give the same
 // where their ranges are apart; a machine whose server has gone keeps its address
-// with another.
+// with another; what was acknowledged is in the lease file by then.
 package dhcp
 
 import (
@@ -18,6 +19,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -48,9 +50,11 @@ type Config struct {
 	Mode     Mode
 	ServerIP netip.Addr
 	From, To netip.Addr // both are given to machines; of the same subnet, by Mask
-	Mask     net.IPMask
-	Router   netip.Addr // zero: none
-	DNS      []netip.Addr
+	// Relays are the networks besides ServerIP's whose relays and machines a proxy answers.
+	Relays []netip.Prefix
+	Mask   net.IPMask
+	Router netip.Addr // zero: none
+	DNS    []netip.Addr
 	// LeaseTime is how long an address is given; 0: one hour.
 	LeaseTime time.Duration
 	// LeaseFile keeps the leases; empty: memory only.
@@ -72,8 +76,9 @@ type Config struct {
 
 // Server answers DHCP. Safe for concurrent use.
 type Server struct {
-	cfg  Config
-	pool *pool
+	cfg         Config
+	pool        *pool
+	foreignSaid atomic.Pointer[time.Time]
 }
 
 // New returns a server with the leases it had before.
@@ -96,11 +101,11 @@ func New(c Config) (*Server, error) {
 	if !c.ServerIP.Is4() || c.HTTP == "" {
 		return nil, fmt.Errorf("DHCP needs this rackd's IPv4 address and boot web; it has %q and %q", c.ServerIP, c.HTTP)
 	}
-	if c.Mode == Proxy {
-		return s, nil
-	}
 	if _, bits := c.Mask.Size(); bits != 32 {
 		return nil, fmt.Errorf("DHCP network mask %v is no IPv4 mask", c.Mask)
+	}
+	if c.Mode == Proxy {
+		return s, nil
 	}
 	p, err := openPool(c)
 	if err != nil {

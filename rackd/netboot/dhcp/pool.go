@@ -43,11 +43,14 @@ type pool struct {
 	subnet   netip.Prefix
 	reserved map[netip.Addr]bool // never given to a machine, in the range or not
 	ttl      time.Duration
-	path     string // of the lease file; empty: none
 	now      func() time.Time
-	log      *slog.Logger
+	logger   *slog.Logger
+
+	log leaseFile // used by flush alone
 
 	mu     sync.Mutex
+	news   []lease   // not yet in the file
+	swept  time.Time // when ended leases were last forgotten
 	byAddr map[netip.Addr]lease
 	byMAC  map[string]netip.Addr
 }
@@ -63,7 +66,7 @@ func openPool(c Config) (*pool, error) {
 		return nil, fmt.Errorf("DHCP range %s-%s has %d addresses: at most %d are possible", c.From, c.To, n, maxRange)
 	}
 	ones, _ := c.Mask.Size()
-	p := &pool{from: c.From, to: c.To, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, path: c.LeaseFile, now: c.Now, log: c.Log,
+	p := &pool{from: c.From, to: c.To, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, log: leaseFile{path: c.LeaseFile}, now: c.Now, logger: c.Log,
 		reserved: map[netip.Addr]bool{c.ServerIP: true, c.Router: true},
 		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}}
 	if !p.subnet.Contains(c.To) {
@@ -80,12 +83,33 @@ func openPool(c Config) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := p.now()
 	for _, l := range leases {
-		if p.usable(l.Address) && l.Until.After(p.now()) {
+		// From here on a lease ends by the clock that no step moves; one of a clock that was
+		// ahead, when a lease does.
+		left := min(l.Until.Sub(now), p.longest(l))
+		if l.Until = now.Add(left); p.usable(l.Address) && left > 0 {
 			p.put(l)
+		} else if p.byAddr[l.Address].MAC == l.MAC {
+			p.drop(l.Address)
 		}
 	}
 	return p, nil
+}
+
+// longest is how long a lease of that kind may last.
+func (p *pool) longest(l lease) time.Duration {
+	if l.Declined {
+		return declineTime
+	}
+	return p.ttl
+}
+
+// note keeps l for the file: what is not in it is not to be acknowledged. Its caller holds mu.
+func (p *pool) note(l lease) {
+	if p.log.path != "" {
+		p.news = append(p.news, l)
+	}
 }
 
 // givable reports whether a may be given to anybody by this server.
@@ -174,8 +198,9 @@ func (p *pool) take(mac string, wanted netip.Addr, uses bool) verdict {
 	case !p.givable(wanted) && !uses && p.byMAC[mac] != wanted:
 		return unknown
 	}
-	p.put(lease{MAC: mac, Address: wanted, Until: p.now().Add(p.ttl)})
-	p.save()
+	l := lease{MAC: mac, Address: wanted, Until: p.now().Add(p.ttl)}
+	p.put(l)
+	p.note(l)
 	return granted
 }
 
@@ -188,9 +213,10 @@ func (p *pool) learn(mac string, a netip.Addr) {
 		p.drop(old)
 	}
 	if p.usable(a) && (p.open(mac, a) || p.byAddr[a].offered) {
-		p.put(lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl)})
+		l := lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl)}
+		p.put(l)
+		p.note(l)
 	}
-	p.save()
 }
 
 func (p *pool) choose(mac string) (netip.Addr, error) {
@@ -205,16 +231,6 @@ func (p *pool) choose(mac string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("%w: all from %s to %s are in use; widen the range or shorten the lease time", errPoolFull, p.from, p.to)
 }
 
-// release forgets the machine's address.
-func (p *pool) release(mac string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if a, ok := p.byMAC[mac]; ok {
-		p.drop(a)
-		p.save()
-	}
-}
-
 // decline sets an address aside that its machine found in use.
 func (p *pool) decline(mac string, a netip.Addr) {
 	p.mu.Lock()
@@ -222,8 +238,9 @@ func (p *pool) decline(mac string, a netip.Addr) {
 	if own, ok := p.byMAC[mac]; !ok || own != a {
 		return // not this client's to decline
 	}
-	p.put(lease{MAC: mac, Address: a, Until: p.now().Add(declineTime), Declined: true})
-	p.save()
+	l := lease{MAC: mac, Address: a, Until: p.now().Add(declineTime), Declined: true}
+	p.put(l)
+	p.note(l)
 }
 
 // macOf returns the machine that has the address.

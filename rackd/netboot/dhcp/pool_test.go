@@ -193,7 +193,7 @@ func TestLeaseFileTroubleDoesNotStopDHCP(t *testing.T) {
 	if _, err := os.Stat(file + ".unreadable"); err != nil {
 		t.Errorf("the unreadable file was not kept: %v", err)
 	}
-	s.pool.path = filepath.Join(dir, "missing", "leases.json") // cannot be written
+	s.pool.log.path = filepath.Join(dir, "missing", "leases.json") // cannot be written
 	offer := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover))
 	ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr))
 	if r := answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, ask)); r == nil || r.MessageType() != dhcpv4.MessageTypeAck {
@@ -221,7 +221,7 @@ func FuzzPool(f *testing.F) {
 			case 2:
 				p.learn(mac, a)
 			case 3:
-				p.release(mac)
+				p.flush()
 			case 4:
 				p.decline(mac, a)
 			default:

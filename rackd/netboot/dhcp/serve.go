@@ -21,21 +21,82 @@ const pause = time.Second
 // be bound to port 67 on the interface of the machines and allow broadcast
 // (server4.NewIPv4UDPConn makes such a one). Errors of conn are logged and waited out.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
-	return s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, _ net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+	err := s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, _ net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
 		r, err := s.Answer(m)
 		if r == nil || err != nil {
 			return nil, nil, err
 		}
 		return r, destination(m, r), nil
 	})
+	if s.pool != nil {
+		s.pool.flush()
+		s.pool.log.close()
+	}
+	return err
 }
 
 // ServeBoot is Serve for BootPort: it answers the sender itself.
 func (s *Server) ServeBoot(ctx context.Context, conn net.PacketConn) error {
 	return s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, from net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+		if !s.near(from) {
+			return nil, nil, nil
+		}
 		r, err := s.AnswerBoot(m)
 		return r, from, err
 	})
+}
+
+// near reports whether a sender is of a network that is served.
+func (s *Server) near(from net.Addr) bool {
+	u, ok := from.(*net.UDPAddr)
+	if !ok {
+		return false
+	}
+	a := addr(u.IP)
+	return a.IsValid() && s.served(a)
+}
+
+// maxWaiting bounds the replies that wait for the disk; clients ask again.
+const maxWaiting = 256
+
+// outgoing is a reply and where it goes; without a reply it makes what the pool noted last.
+type outgoing struct {
+	m, reply *dhcpv4.DHCPv4
+	to       net.Addr
+}
+
+// send sends replies until there are no more. What waits together is made to last together,
+// in the lease file, before any of it is sent.
+func (s *Server) send(ctx context.Context, conn net.PacketConn, waiting <-chan outgoing) {
+	for first := range waiting {
+		batch := []outgoing{first}
+		for more := true; more && len(batch) < maxWaiting; {
+			select {
+			case o, open := <-waiting:
+				if more = open; open {
+					batch = append(batch, o)
+				}
+			default:
+				more = false
+			}
+		}
+		if s.pool != nil {
+			s.pool.flush()
+		}
+		for _, o := range batch {
+			if o.reply == nil {
+				continue
+			}
+			if _, err := conn.WriteTo(o.reply.ToBytes(), o.to); err != nil {
+				if ctx.Err() == nil {
+					s.cfg.Metrics.DHCPDropped("error")
+					s.cfg.Log.Error("DHCP reply not sent", "mac", o.m.ClientHWAddr.String(), "to", o.to.String(), "error", err)
+				}
+				continue
+			}
+			s.cfg.Metrics.DHCPReply(o.reply.MessageType().String(), clientOf(o.m).String())
+		}
+	}
 }
 
 func (s *Server) serve(ctx context.Context, conn net.PacketConn,
@@ -43,6 +104,10 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
+	waiting := make(chan outgoing, maxWaiting)
+	sent := make(chan struct{})
+	go func() { defer close(sent); s.send(ctx, conn, waiting) }()
+	defer func() { close(waiting); <-sent }()
 	buf := make([]byte, 4096) // longer packets are cut, and then unreadable
 	for {
 		n, from, err := conn.ReadFrom(buf)
@@ -74,14 +139,19 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 		}
 		if reply == nil {
 			s.cfg.Metrics.DHCPDropped("silent")
-			continue
+			if s.pool == nil || !s.pool.pending() {
+				continue
+			}
+			to = nil // what was overheard is to last, too
 		}
-		if _, err := conn.WriteTo(reply.ToBytes(), to); err != nil && ctx.Err() == nil {
-			s.cfg.Metrics.DHCPDropped("error")
-			s.cfg.Log.Error("DHCP reply not sent", "mac", m.ClientHWAddr.String(), "to", to.String(), "error", err)
-			continue
+		select {
+		case waiting <- outgoing{m, reply, to}:
+		default: // who waits makes all last
+			if reply == nil {
+				continue
+			}
+			s.cfg.Metrics.DHCPDropped("busy")
 		}
-		s.cfg.Metrics.DHCPReply(reply.MessageType().String(), clientOf(m).String())
 	}
 }
 

@@ -1,0 +1,210 @@
+package dhcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
+)
+
+// A stranger who forges a release, with the right address or a wrong one, takes no machine's
+// address away.
+func TestReleaseFreesNothing(t *testing.T) {
+	s := newServer(t, nil)
+	offer := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover))
+	had := offer.YourIPAddr
+	ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(had))
+	answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, ask))
+	for _, ciaddr := range []net.IP{net.IPv4zero, had, net.IPv4(10, 77, 0, 101)} {
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeRelease, dhcpv4.WithClientIP(ciaddr))); r != nil {
+			t.Errorf("a release was answered: %s", r.Summary())
+		}
+		if mac, ok := s.MACOf(had); !ok || mac != known {
+			t.Errorf("after a release from %s the address is %q's", ciaddr, mac)
+		}
+		if r := answer(t, s, message(t, "52:54:00:00:00:02", dhcpv4.MessageTypeRequest, ask)); r == nil || r.MessageType() != dhcpv4.MessageTypeNak {
+			t.Errorf("after a release from %s another machine asked for the address and got %v", ciaddr, r)
+		}
+	}
+}
+
+// A proxy answers relays of its own subnet and of those that it was told of: any other
+// address would be one that a stranger has it send packets to.
+func TestProxyAnswersItsOwnRelays(t *testing.T) {
+	s := newServer(t, func(c *Config) { c.Mode, c.Relays = Proxy, []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")} })
+	boots := pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")
+	for relay, want := range map[string]bool{"0.0.0.0": true, "10.77.0.254": true, "10.9.0.1": true, "10.9.1.1": false, "192.0.2.7": false, "127.0.0.1": false, "255.255.255.255": false} {
+		m := message(t, known, dhcpv4.MessageTypeDiscover, append(boots, dhcpv4.WithGatewayIP(net.ParseIP(relay).To4()))...)
+		if r := answer(t, s, m); (r != nil) != want {
+			t.Errorf("relay %s: answered %v, want %v", relay, r != nil, want)
+		}
+		if r, err := s.AnswerBoot(m); err != nil || (r != nil) != want {
+			t.Errorf("relay %s at the boot port: answered %v, %v, want %v", relay, r != nil, err, want)
+		}
+	}
+	for from, want := range map[string]bool{"10.77.0.100": true, "10.9.0.7": true, "192.0.2.7": false} {
+		if got := s.near(&net.UDPAddr{IP: net.ParseIP(from), Port: 68}); got != want {
+			t.Errorf("a sender at %s: %v, want %v", from, got, want)
+		}
+	}
+}
+
+// wideRange is a range of a whole rack row, kept in a file.
+func wideRange(t testing.TB, now func() time.Time) Config {
+	return Config{Mode: Serve, HTTP: "http://10.0.0.1:8080", From: netip.MustParseAddr("10.0.0.10"), To: netip.MustParseAddr("10.0.63.250"), Mask: net.CIDRMask(18, 32),
+		LeaseTime: time.Hour, LeaseFile: filepath.Join(t.TempDir(), "leases"), ServerIP: netip.MustParseAddr("10.0.0.1"), Now: now,
+		Directory: directory{}, Journal: directory{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+// Leases of a clock that was years ahead end when leases do.
+func TestLeasesOfAClockThatWasAhead(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := wideRange(t, func() time.Time { return now })
+	c.To = netip.MustParseAddr("10.0.0.12")
+	const ahead = 3 * 365 * 24 * time.Hour
+	now = now.Add(ahead)
+	p, err := openPool(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		mac := fmt.Sprintf("52:54:00:00:00:%02x", i)
+		a, err := p.offer(mac, netip.Addr{})
+		if err != nil || p.take(mac, a, false) != granted {
+			t.Fatalf("%s: %s, %v", mac, a, err)
+		}
+	}
+	p.flush()
+	now = now.Add(-ahead)
+	if p, err = openPool(c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.offer("52:54:00:00:00:aa", netip.Addr{}); err == nil {
+		t.Error("the leases are forgotten")
+	}
+	now = now.Add(time.Hour + time.Second)
+	if _, err := p.offer("52:54:00:00:00:aa", netip.Addr{}); err != nil {
+		t.Errorf("after the time of a lease: %v", err)
+	}
+}
+
+// An acknowledgement costs one line of the file, however many leases there are, and what was
+// acknowledged is there after a crash: an end in the middle of a line costs that line.
+func TestLeaseFileGrowsByLines(t *testing.T) {
+	c := wideRange(t, time.Now)
+	p, err := openPool(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const machines = 2000
+	had := map[string]netip.Addr{}
+	for i := range machines {
+		mac := fmt.Sprintf("52:54:00:00:%02x:%02x", i>>8, i&255)
+		a, err := p.offer(mac, netip.Addr{})
+		if err != nil || p.take(mac, a, false) != granted {
+			t.Fatalf("%s: %s, %v", mac, a, err)
+		}
+		had[mac] = a
+		if i%100 == 0 {
+			p.flush()
+		}
+	}
+	p.flush()
+	before := size(t, c.LeaseFile)
+	p.take("52:54:00:00:00:00", had["52:54:00:00:00:00"], true)
+	p.flush()
+	if grown := size(t, c.LeaseFile) - before; grown <= 0 || grown > 200 {
+		t.Errorf("one renewal among %d leases added %d bytes", machines, grown)
+	}
+	for range 3 * machines { // a stranger asks again and again
+		p.take("52:54:00:00:00:00", had["52:54:00:00:00:00"], true)
+		p.flush()
+	}
+	if now := size(t, c.LeaseFile); now > 4*before {
+		t.Errorf("the file has %d bytes for %d leases, first it had %d", now, machines, before)
+	}
+	f, err := os.OpenFile(c.LeaseFile, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"mac":"52:54:00:00:ff:ff","addr`); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if p, err = openPool(c); err != nil {
+		t.Fatal(err)
+	}
+	for mac, a := range had {
+		if got, ok := p.macOf(a); !ok || got != mac {
+			t.Fatalf("after a crash %s is %q's, it was given to %s", a, got, mac)
+		}
+	}
+	if _, err := os.Stat(c.LeaseFile + ".unreadable"); err == nil {
+		t.Error("the whole file was set aside")
+	}
+}
+
+// The file of an older rackd, one list, is read.
+func TestLeaseFileOfAnOlderRackd(t *testing.T) {
+	c := wideRange(t, time.Now)
+	text := fmt.Sprintf(`[{"mac":%q,"address":"10.0.0.77","until":%q}]`, known, time.Now().Add(time.Minute).Format(time.RFC3339))
+	if err := os.WriteFile(c.LeaseFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPool(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mac, ok := p.macOf(netip.MustParseAddr("10.0.0.77")); !ok || mac != known {
+		t.Errorf("the address is %q's", mac)
+	}
+}
+
+func size(t *testing.T, file string) int64 {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// What is acknowledged over the network is in the file by then.
+func TestAcknowledgedIsWritten(t *testing.T) {
+	c := wideRange(t, time.Now)
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := newWire()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, conn) }()
+	conn.in <- message(t, known, dhcpv4.MessageTypeDiscover).ToBytes()
+	offer, err := dhcpv4.FromBytes((<-conn.out).packet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.in <- message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr))).ToBytes()
+	<-conn.out
+	again, err := openPool(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mac, ok := again.macOf(addr(offer.YourIPAddr)); !ok || mac != known {
+		t.Errorf("acknowledged and not written: the address is %q's", mac)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
