@@ -23,7 +23,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		scripts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_scripts_total",
 			Help: "Boot scripts generated, by order (ramdisk, local-disk, refuse, unknown)."}, []string{"order"}),
 		files: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_files_total",
-			Help: "Boot files asked for, by transport (http, tftp) and result (ok, missing, busy, failed)."}, []string{"via", "result"}),
+			Help: "Boot files asked for, by transport (http, tftp) and result (ok, missing, busy, unanswered, failed)."}, []string{"via", "result"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_file_bytes_total",
 			Help: "Bytes of boot files sent, by transport (http, tftp)."}, []string{"via"}),
 	}

@@ -3,8 +3,9 @@
 //
 // It may import rackd/netboot and what is below it. It needs no authentication, see
 // rackd/netboot. TFTP cannot tell a real peer from a forged one before the first
-// data is acknowledged; so transfers are few, end by time-outs, and a request is
-// answered by one small packet until somebody acknowledges.
+// data is acknowledged. So a request is answered by one small packet and takes no machine's
+// place: of requests that nobody has acknowledged the oldest goes first, and one address has
+// a small share (places.go). Why this is not a library's server: decision 061.
 package tftp
 
 import (
@@ -15,9 +16,11 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
-	"github.com/pin/tftp/v3"
+	"github.com/pin/tftp/v3/netascii"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
@@ -34,88 +37,189 @@ type Server struct {
 	// MACOf names the machine behind an address, for the journal.
 	MACOf func(ip net.IP) (mac string, ok bool)
 	Log   *slog.Logger
-	// MaxTransfers bounds the transfers at a time; 0: 256.
+	// MaxTransfers bounds the transfers at a time; 0: maxTransfers.
 	MaxTransfers int
 }
-
-const (
-	// maxBlock keeps packets whole on Ethernet.
-	maxBlock = 1428
-	// A peer that answers nothing is given up after timeout × retries, with
-	// pauses of up to a second between.
-	timeout = 2 * time.Second
-	retries = 5
-)
 
 // Errors that peers are told; TFTP has room for a word or two.
 var (
 	errMissing = errors.New("file not found")
-	errBusy    = errors.New("too many transfers, try again")
 	errStopped = errors.New("server stops")
 )
 
 // Serve serves on conn, which it closes, until ctx ends; transfers that run are
 // broken off then.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
-	limit := s.MaxTransfers
-	if limit == 0 {
-		limit = 256
-	}
-	slots := make(chan struct{}, limit)
-	srv := tftp.NewServer(func(name string, rf io.ReaderFrom) error {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-			return s.read(ctx, name, rf)
-		default:
-			s.Metrics.File("tftp", "busy", 0)
-			return errBusy
-		}
-	}, nil) // no writes
-	srv.SetTimeout(timeout)
-	srv.SetRetries(retries)
-	srv.SetBlockSize(maxBlock)
-	srv.SetBlockSizeNegotiation(true)
 	defer conn.Close()
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		srv.Shutdown() // returns when the last transfer has ended
-	})
-	err := srv.Serve(conn)
-	if stop() {
-		return fmt.Errorf("serve TFTP on %s: %w", conn.LocalAddr(), err)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	local, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return fmt.Errorf("serve TFTP on %s: not UDP", conn.LocalAddr())
 	}
-	<-ended
-	return nil
+	most := s.MaxTransfers
+	if most == 0 {
+		most = maxTransfers
+	}
+	enlarge(conn)
+	held, largest := newPlaces(most), largestBlock(local.IP)
+	var transfers sync.WaitGroup
+	defer transfers.Wait()
+	buf := make([]byte, maxRequest+1)
+	for {
+		n, from, err := conn.ReadFrom(buf)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("serve TFTP on %s: %w", local, err)
+		}
+		if err != nil {
+			s.Log.Error("TFTP read failed, trying again", "on", local.String(), "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			continue
+		}
+		peer, ok := from.(*net.UDPAddr)
+		if !ok {
+			continue
+		}
+		r, err := parseRequest(buf[:n])
+		switch {
+		case errors.Is(err, errWrite):
+			conn.WriteTo(errorPacket(codeRefused, err.Error()), peer) // who asks again is told again
+			continue
+		case err != nil:
+			continue
+		}
+		own, end := context.WithCancelCause(ctx)
+		at := held.open(peer.AddrPort(), end)
+		if at == nil {
+			end(nil)
+			continue
+		}
+		transfers.Go(func() {
+			defer end(nil)
+			defer held.close(at)
+			s.answer(own, r, local.IP, peer, largest, func() error { return held.confirm(at) })
+		})
+	}
 }
 
-func (s *Server) read(ctx context.Context, name string, rf io.ReaderFrom) error {
-	out, ok := rf.(tftp.OutgoingTransfer)
+// burst is how many bytes of requests may wait to be read: a stranger's thousands in one
+// moment shall not push a machine's request out, which would come again after seconds only.
+const burst = 4 << 20
+
+// enlarge makes room for a burst, as far as the system allows.
+func enlarge(conn net.PacketConn) {
+	u, ok := conn.(*net.UDPConn)
 	if !ok {
-		return errors.New("not a transfer")
+		return
 	}
-	peer := out.RemoteAddr().IP
-	name = strings.TrimPrefix(name, "/")
-	content, size, err := s.open(name, peer)
+	forced := false
+	if raw, err := u.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			forced = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUFFORCE, burst) == nil
+		})
+	}
+	if !forced {
+		u.SetReadBuffer(burst) // less than that does, with smaller bursts
+	}
+}
+
+// pause after a failed read: an interface that goes down and comes back fails reads in
+// between, and the server must outlive that.
+const pause = time.Second
+
+// largestBlock is the largest block whose packets stay whole on the interface of an address.
+func largestBlock(ip net.IP) int {
+	const headers = 20 + 8 + 4 // IPv4, UDP, TFTP
+	list, err := net.Interfaces()
+	if err != nil || ip.IsUnspecified() {
+		return maxBlock
+	}
+	for _, i := range list {
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip) {
+				return max(min(maxBlock, i.MTU-headers), usualBlock)
+			}
+		}
+	}
+	return maxBlock
+}
+
+// answer answers a request from a port of its own.
+func (s *Server) answer(ctx context.Context, r request, from net.IP, to *net.UDPAddr, largest int, heard func() error) {
+	conn, err := net.DialUDP("udp", &net.UDPAddr{IP: from}, to)
+	if err != nil {
+		s.Metrics.File("tftp", "failed", 0)
+		s.Log.Warn("TFTP request not answered", "file", r.name, "from", to.IP.String(), "error", err)
+		return
+	}
+	defer conn.Close()
+	// Closing it would be faster, but the peer is told why.
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	name := strings.TrimPrefix(r.name, "/")
+	content, size, err := s.open(name, to.IP)
 	if err != nil {
 		s.Metrics.File("tftp", "missing", 0)
-		s.Log.Warn("TFTP file refused", "file", name, "from", peer.String(), "error", err)
-		return errMissing
+		s.Log.Warn("TFTP file refused", "file", name, "from", to.IP.String(), "error", err)
+		conn.Write(errorPacket(codeNotFound, errMissing.Error())) // who misses it asks again
+		return
 	}
 	defer content.Close()
-	out.SetSize(size)
-	s.note(name, peer)
-	began := time.Now()
-	n, err := rf.ReadFrom(&source{ctx, content})
-	if err != nil {
-		s.Metrics.File("tftp", "failed", n)
-		s.Log.Info("TFTP transfer ended early", "file", name, "to", peer.String(), "bytes", n, "of", size, "error", err)
-		return err
+	var body io.Reader = content
+	if !r.octet {
+		body = netascii.ToReader(body)
 	}
-	s.Metrics.File("tftp", "ok", n)
-	s.Log.Info("TFTP file sent", "file", name, "to", peer.String(), "bytes", n, "took", time.Since(began).Round(time.Millisecond))
-	return nil
+	acknowledged, began := false, time.Now()
+	t := &transfer{conn: conn, heard: func() error {
+		err := heard()
+		if err == nil && !acknowledged {
+			acknowledged = true
+			s.note(name, to.IP)
+		}
+		return err
+	}}
+	n, err := t.send(ctx, r, body, size, largest)
+	switch {
+	case err == nil:
+		s.Metrics.File("tftp", "ok", n)
+		s.Log.Info("TFTP file sent", "file", name, "to", to.IP.String(), "bytes", n, "took", time.Since(began).Round(time.Millisecond))
+		return
+	case errors.Is(err, errBusy):
+		s.Metrics.File("tftp", "busy", 0)
+	case !acknowledged:
+		// Anyone can send such requests, from any address: counted, and no line each.
+		s.Metrics.File("tftp", "unanswered", 0)
+		s.Log.Debug("TFTP request without an acknowledgement", "file", name, "from", to.IP.String(), "error", err)
+	default:
+		s.Metrics.File("tftp", "failed", n)
+		s.Log.Info("TFTP transfer ended early", "file", name, "to", to.IP.String(), "bytes", n, "of", size, "error", err)
+	}
+	if !errors.Is(err, errDisplaced) { // a stranger has it send nothing more
+		conn.Write(errorPacket(codeOther, told(err))) // its loss costs the peer its own time-out
+	}
+}
+
+// told is what a peer is told of an error.
+func told(err error) string {
+	for _, e := range []error{errBusy, errSilent, errStopped} {
+		if errors.Is(err, e) {
+			return e.Error()
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		return errStopped.Error()
+	}
+	return "transfer failed"
 }
 
 // open returns a boot file, or a script made for this request.
@@ -148,18 +252,4 @@ func (s *Server) note(name string, peer net.IP) {
 	case bootfiles.Ramdisk:
 		s.Journal.Seen(mac, netboot.PhaseRamdisk, "by TFTP")
 	}
-}
-
-// source ends with an error when the server stops, so that a long transfer does not
-// hold it up.
-type source struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s *source) Read(b []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, errStopped
-	}
-	return s.r.Read(b)
 }

@@ -60,8 +60,8 @@ func newServer(t testing.TB, kernel []byte) (*Server, *rack) {
 			}}}, r
 }
 
-// serve starts the server on loopback and returns a client and how to stop it.
-func serve(t *testing.T, s *Server) (client *tftp.Client, stop func()) {
+// listen starts the server on loopback and returns where, and how to stop it.
+func listen(t *testing.T, s *Server) (at net.Addr, stop func()) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -69,12 +69,6 @@ func serve(t *testing.T, s *Server) (client *tftp.Client, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, conn) }()
-	client, err = tftp.NewClient(conn.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client.SetBlockSize(1400)
-	client.RequestTSize(true)
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -85,7 +79,23 @@ func serve(t *testing.T, s *Server) (client *tftp.Client, stop func()) {
 		})
 	}
 	t.Cleanup(stop)
-	return client, stop
+	return conn.LocalAddr(), stop
+}
+
+func clientOf(t *testing.T, at net.Addr) *tftp.Client {
+	client, err := tftp.NewClient(at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.SetBlockSize(1400)
+	client.RequestTSize(true)
+	return client
+}
+
+// serve starts the server on loopback and returns a client and how to stop it.
+func serve(t *testing.T, s *Server) (client *tftp.Client, stop func()) {
+	at, stop := listen(t, s)
+	return clientOf(t, at), stop
 }
 
 func get(t *testing.T, c *tftp.Client, name string) (body string, size int64, err error) {
@@ -199,6 +209,20 @@ func FuzzName(f *testing.F) {
 			if !strings.HasPrefix(string(body), "#!ipxe\n") {
 				t.Errorf("%q gave %q", name, body)
 			}
+		}
+	})
+}
+
+func FuzzPackets(f *testing.F) {
+	f.Add([]byte("\x00\x01kernel\x00octet\x00tsize\x000\x00blksize\x001400\x00"))
+	f.Add([]byte("\x00\x04\x00\x07"))
+	f.Add([]byte("\x00\x05\x00\x00bye\x00"))
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		if r, err := parseRequest(packet); err == nil && (strings.Contains(r.name, "\x00") || r.blksize != 0 && r.blksize < usualBlock) {
+			t.Errorf("%q became %+v", packet, r)
+		}
+		if _, failed, _ := parseAnswer(packet); len(failed) > 500 || strings.ContainsAny(failed, "\n\x1b") {
+			t.Errorf("%q became %q", packet, failed)
 		}
 	})
 }
