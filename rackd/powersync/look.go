@@ -160,7 +160,7 @@ func (s *Sync) fault(ctx context.Context, n *node.Document, t trouble) {
 	}
 	s.mu.Lock()
 	m := s.machines[n.UUID]
-	skip := m == nil || time.Since(time.UnixMicro(m.told)) < toldFor
+	skip := m == nil || m.told != 0 && s.micros(time.Now())-m.told < toldFor.Microseconds()
 	s.mu.Unlock()
 	if skip {
 		return
@@ -177,7 +177,7 @@ func (s *Sync) fault(ctx context.Context, n *node.Document, t trouble) {
 		return
 	}
 	s.mu.Lock()
-	m.told = micros(time.Now())
+	m.told = s.micros(time.Now())
 	s.mu.Unlock()
 }
 

@@ -6,7 +6,7 @@ import "time"
 // small.
 type machine struct {
 	id  string
-	due int64 // in microseconds since 1970
+	due int64 // in microseconds since Sync.began
 	// told is when its fault was reported, like due; 0 when it has none.
 	told  int64
 	place int32 // in the queue; -1: it is being looked at
@@ -18,7 +18,9 @@ type machine struct {
 	listed bool
 }
 
-func micros(t time.Time) int64 { return t.UnixMicro() }
+// micros places a moment of this process on the clock that no step moves: with the time of
+// day, a clock set back by hours would keep every machine from being looked at for hours.
+func (s *Sync) micros(t time.Time) int64 { return t.Sub(s.began).Microseconds() }
 
 // queue is a heap of machines, the most due first.
 type queue []*machine

@@ -78,7 +78,8 @@ const (
 
 // Sync is safe for concurrent use.
 type Sync struct {
-	cfg Config
+	cfg   Config
+	began time.Time // machine.due and told count from it
 
 	mu       sync.Mutex
 	machines map[string]*machine
@@ -103,7 +104,8 @@ func New(c Config) *Sync {
 	if c.Workers <= 0 {
 		c.Workers = 8
 	}
-	return &Sync{cfg: c, machines: map[string]*machine{}, troubles: map[string]*trouble{}, asking: map[string]bool{}}
+	// A moment ago: 0 says that there is no time.
+	return &Sync{cfg: c, began: time.Now().Add(-time.Second), machines: map[string]*machine{}, troubles: map[string]*trouble{}, asking: map[string]bool{}}
 }
 
 // NodeChanged tells that a node's documents changed: one that was failing is looked
@@ -162,7 +164,7 @@ func (s *Sync) take() {
 	for _, id := range s.cfg.Nodes.Nodes() {
 		m := s.machines[id]
 		if m == nil {
-			m = &machine{id: id, due: micros(now.Add(rand.N(s.cfg.Every)))}
+			m = &machine{id: id, due: s.micros(now.Add(rand.N(s.cfg.Every)))}
 			s.machines[id] = m
 			heap.Push(&s.queue, m)
 		}
@@ -188,7 +190,7 @@ func (s *Sync) take() {
 func (s *Sync) next() (id string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == 0 || s.queue[0].due > micros(time.Now()) {
+	if len(s.queue) == 0 || s.queue[0].due > s.micros(time.Now()) {
 		return "", false
 	}
 	return heap.Pop(&s.queue).(*machine).id, true
@@ -200,7 +202,7 @@ func (s *Sync) done(id string, due time.Time) {
 	defer s.mu.Unlock()
 	if m := s.machines[id]; m != nil && m.place < 0 {
 		if m.due != 0 || !m.failing {
-			m.due = micros(due)
+			m.due = s.micros(due)
 		}
 		heap.Push(&s.queue, m)
 	}
