@@ -2,9 +2,18 @@
 // any moment whether the lease still holds, and follows who else lives, as a ring.
 //
 // It may import protocol only. Invariant: Check returns nil only while less than
-// LeaseTTL − LeaseMargin has passed on this machine's monotonic clock since before
-// the last renewal that the bus confirmed; so a paused process, a stepped wall
-// clock or a cut link all make it fail before another rackd can see the key expire.
+// LeaseTTL − LeaseMargin has passed, on each of this machine's clocks, since before
+// the last renewal that the bus confirmed. So a paused process, a suspended machine and
+// a cut link all make it fail before another rackd can see the key expire; a wall clock
+// that is set back changes nothing.
+//
+// What is not seen: a virtual machine that its hypervisor stops, all clocks with it. When
+// it goes on, its clocks say that no time has passed, and Check passes until the next
+// renewal is refused, or until the time of day is put right: for LeaseTTL − LeaseMargin at
+// most. What it starts at a BMC in that time may come beside its successor's. No checkpoint
+// and no event of it is taken: those are compared with what the bus holds. Where rackds run
+// in virtual machines, let none be paused or moved without stopping rackd first.
+//
 // A lease is one announcement with its renewals, under an id of its own: whoever asks
 // whether an owner is dead asks whether the very lease has ended under which that
 // owner took the work.
@@ -54,7 +63,11 @@ type Lease struct {
 	born    time.Time                 // when the first lease began
 	id      atomic.Pointer[string]    // of the lease; nil before the first
 	held    atomic.Pointer[time.Time] // start of the newest confirmed renewal
-	settle  atomic.Pointer[time.Time] // until when others may still be coming back
+	// heldBoot is held by the clock boot; sentBoot that of the renewal that is on its way.
+	heldBoot atomic.Int64
+	sentBoot time.Duration
+	boot     func() time.Duration
+	settle   atomic.Pointer[time.Time] // until when others may still be coming back
 
 	mu        sync.Mutex
 	members   map[string]bus.Member // by key
@@ -75,7 +88,7 @@ type Lease struct {
 func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, changed func(), log *slog.Logger) *Lease {
 	self.Instance = uuid.NewString()
 	self.StartedAt = time.Now().UTC()
-	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed,
+	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed, boot: sinceBoot,
 		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]bus.Member{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
 		synced: make(chan struct{}), progress: progress{sent: map[int64]time.Time{}}}
 }
@@ -89,7 +102,7 @@ func (l *Lease) Check() error {
 	if at == nil {
 		return fmt.Errorf("%w: it was never confirmed", ErrNotHeld)
 	}
-	if age := time.Since(*at); age > bus.LeaseTTL-bus.LeaseMargin {
+	if age := l.age(*at); age > bus.LeaseTTL-bus.LeaseMargin {
 		return fmt.Errorf("%w: last confirmed %s ago", ErrNotHeld, age.Round(time.Millisecond))
 	}
 	return nil
@@ -98,7 +111,7 @@ func (l *Lease) Check() error {
 // Age is how long ago the lease was confirmed; negative when it never was.
 func (l *Lease) Age() time.Duration {
 	if at := l.held.Load(); at != nil {
-		return time.Since(*at)
+		return l.age(*at)
 	}
 	return -1
 }

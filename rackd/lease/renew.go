@@ -63,6 +63,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	if id := l.self.Lease; l.ID() != id {
 		l.id.Store(&id) // before anybody can find the lease held
 	}
+	l.heldBoot.Store(int64(l.sentBoot))
 	l.held.Store(&began)
 	switch until := l.settle.Load(); {
 	case lapsed:
@@ -87,7 +88,7 @@ func (l *Lease) announce(ctx context.Context) (began time.Time, err error) {
 				return began, err
 			}
 		}
-		began = time.Now()
+		began, l.sentBoot = time.Now(), l.boot()
 		l.self.RenewedAt = began.UTC()
 		l.sending(l.self.RenewedAt, began)
 		var rev uint64
