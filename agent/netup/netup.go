@@ -3,18 +3,20 @@
 // It may import nothing of the project. The interface that the firmware booted
 // from comes first: it gets its lease, the best route and the resolver before the
 // others are asked. Invariants: an interface without carrier costs nothing but a
-// look each second; a lease is renewed in time, and one that ran out is asked for
-// anew; what a DHCP server says is checked before it is believed.
+// look each second; a lease is renewed in time, and one that ran out, or that
+// a server refuses, goes with its address and is asked for from the start; what a DHCP server says is checked before it is believed.
 package netup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -148,7 +150,7 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 		if !m.carrier(ctx, name) {
 			return
 		}
-		lease, s, err := m.ask(ctx, name, nil)
+		lease, s, err := m.ask(ctx, name)
 		if err != nil {
 			m.Log.Warn("no DHCP lease", "interface", name, "error", err)
 			pause(ctx, time.Second)
@@ -165,50 +167,112 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 	}
 }
 
-// renewing returns when the lease is lost or ctx has ended.
+// renewing returns when the lease has gone, and the address with it, or ctx has ended.
 func (m *Manager) renewing(ctx context.Context, name string, metric int, lease *nclient4.Lease, s settings) {
 	for {
 		given := time.Now()
 		pause(ctx, s.renew)
 		for {
+			gone := time.Since(given)
 			if ctx.Err() != nil {
 				return
 			}
-			next, fresh, err := m.ask(ctx, name, lease)
-			if err == nil && fresh.addr == s.addr {
+			if gone >= s.expire {
+				m.Log.Warn("DHCP lease ran out, giving its address up and asking from the start", "interface", name, "address", s.addr)
+				m.drop(name, metric, s)
+				return
+			}
+			next, fresh, err := m.renew(ctx, name, lease, s, gone)
+			if _, refused := errors.AsType[*nclient4.ErrNak](err); refused || err == nil && fresh.addr != s.addr {
+				m.Log.Warn("the DHCP server refuses the address, giving it up and asking from the start", "interface", name, "address", s.addr)
+				m.drop(name, metric, s)
+				return
+			}
+			if err == nil {
 				if err = m.apply(name, metric, fresh); err == nil {
 					lease, s = next, fresh
 					break
 				}
 			}
-			if time.Since(given) > s.expire {
-				m.Log.Warn("DHCP lease ran out, asking anew", "interface", name, "error", err)
-				return
-			}
 			m.Log.Warn("DHCP lease not renewed yet", "interface", name, "error", err)
-			pause(ctx, max(s.expire/8, time.Second))
+			change := s.expire // of what is done
+			if gone < s.rebind {
+				change = s.rebind
+			}
+			pause(ctx, min(change-time.Since(given), max(s.expire/8, time.Second)))
 		}
 	}
 }
 
-// ask gets a lease, or renews old.
-func (m *Manager) ask(ctx context.Context, name string, old *nclient4.Lease) (*nclient4.Lease, settings, error) {
+// ask gets a lease.
+func (m *Manager) ask(ctx context.Context, name string) (*nclient4.Lease, settings, error) {
 	c, err := nclient4.New(name, nclient4.WithTimeout(tryFor), nclient4.WithRetry(tries))
 	if err != nil {
 		return nil, settings{}, err
 	}
 	defer c.Close()
-	var lease *nclient4.Lease
-	if old != nil {
-		lease, err = c.Renew(ctx, old)
-	} else {
-		lease, err = c.Request(ctx, dhcpv4.WithRequestedOptions(dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionDomainNameServer, dhcpv4.OptionDomainName))
-	}
+	lease, err := c.Request(ctx, dhcpv4.WithRequestedOptions(dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionDomainNameServer, dhcpv4.OptionDomainName))
 	if err != nil {
 		return nil, settings{}, err
 	}
 	s, err := read(lease.ACK)
 	return lease, s, err
+}
+
+// renew asks to go on with a lease, some time after it was given: its own server at first,
+// and any when that has been silent for long (RFC 2131, section 4.4.5). A refusal is a
+// *nclient4.ErrNak. It does not take longer than the lease lasts.
+func (m *Manager) renew(ctx context.Context, name string, old *nclient4.Lease, s settings, gone time.Duration) (*nclient4.Lease, settings, error) {
+	until, takes := s.rebind, nclient4.IsMessageType(dhcpv4.MessageTypeAck, dhcpv4.MessageTypeNak)
+	if gone < s.rebind {
+		takes = nclient4.IsAll(nclient4.IsCorrectServer(old.ACK.ServerIdentifier()), takes)
+	} else {
+		until = s.expire
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, until-gone, errors.New("no answer"))
+	defer cancel()
+	c, err := nclient4.New(name, nclient4.WithTimeout(tryFor), nclient4.WithRetry(tries))
+	if err != nil {
+		return nil, settings{}, err
+	}
+	defer c.Close()
+	request, err := dhcpv4.NewRenewFromAck(old.ACK, dhcpv4.WithOption(dhcpv4.OptMaxMessageSize(nclient4.MaxMessageSize)))
+	if err != nil {
+		return nil, settings{}, err
+	}
+	said, err := c.SendAndRead(ctx, nclient4.DefaultServers, request, takes)
+	if err != nil {
+		return nil, settings{}, err
+	}
+	if said.MessageType() == dhcpv4.MessageTypeNak {
+		return nil, settings{}, &nclient4.ErrNak{Offer: old.Offer, Nak: said}
+	}
+	lease := &nclient4.Lease{Offer: old.Offer, ACK: said, CreationTime: time.Now()}
+	fresh, err := read(said)
+	return lease, fresh, err
+}
+
+// drop takes a lease's address and routes off the interface: another machine may be given
+// them now.
+func (m *Manager) drop(name string, metric int, s settings) {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return // it has gone with the interface
+	}
+	for _, r := range s.routes {
+		nr := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: toNet(r.to), Priority: metric}
+		if r.via.IsValid() {
+			nr.Gw = r.via.AsSlice()
+		} else {
+			nr.Scope = netlink.SCOPE_LINK
+		}
+		if err := netlink.RouteDel(nr); err != nil && !errors.Is(err, syscall.ESRCH) {
+			m.Log.Warn("cannot remove a route of the lease", "interface", name, "to", r.to, "error", err)
+		}
+	}
+	if err := netlink.AddrDel(l, &netlink.Addr{IPNet: toNet(s.addr)}); err != nil && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		m.Log.Error("cannot give up the address of the lease", "interface", name, "address", s.addr, "error", err)
+	}
 }
 
 func (m *Manager) apply(name string, metric int, s settings) error {

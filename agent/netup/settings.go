@@ -18,8 +18,9 @@ type settings struct {
 	mtu    int // 0: leave it
 	dns    []string
 	domain string
-	// renew and expire count from when the lease was given.
-	renew, expire time.Duration
+	// renew, rebind and expire count from when the lease was given: when its server is
+	// asked to go on with it, when any server is, and when it ends.
+	renew, rebind, expire time.Duration
 }
 
 type route struct {
@@ -84,6 +85,10 @@ func read(ack *dhcpv4.DHCPv4) (settings, error) {
 	s.renew = ack.IPAddressRenewalTime(s.expire / 2)
 	if s.renew <= 0 || s.renew >= s.expire {
 		s.renew = s.expire / 2
+	}
+	s.rebind = ack.IPAddressRebindingTime(s.expire / 8 * 7)
+	if s.rebind <= s.renew || s.rebind >= s.expire {
+		s.rebind = s.renew + (s.expire-s.renew)*3/4
 	}
 	return s, nil
 }
