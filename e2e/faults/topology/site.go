@@ -1,12 +1,14 @@
 package topology
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ironyard/ironyard/e2e/faults/network"
@@ -122,6 +124,26 @@ func client(h *network.Host) http.Client {
 // Healthy asks the rackd's /healthz.
 func (r *Rackd) Healthy(ctx context.Context) error {
 	return get(ctx, &r.web, "http://"+r.Host().At(observePort)+"/healthz", nil)
+}
+
+// Metric reads one series of the rackd's /metrics, 0 where it is not there yet.
+func (r *Rackd) Metric(ctx context.Context, series string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Host().At(observePort)+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := r.web.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), series+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, lines.Err()
 }
 
 func (s *Site) close() {
