@@ -59,7 +59,7 @@ func TestAChecksumIsNoRight(t *testing.T) {
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("o", len(body)))) // of the same length
 	}))
 	t.Cleanup(other.Close)
-	for name, url := range map[string]string{"no right": p.URL + "/image", "a server of their own": other.URL + "/image", "nobody's": "http://127.0.0.1:1/image",
+	for name, url := range map[string]string{"no right": p.URL + "/image", "a server of their own": other.URL + "/image", "a server that is away": "http://127.0.0.1:1/image",
 		"this rackd's own cache": cache.URL + Prefix + e.ID} {
 		if _, err := c.Ensure(t.Context(), Source{URL: url, HashValue: own.HashValue}); err == nil {
 			t.Errorf("%s: the image was given", name)

@@ -20,7 +20,7 @@ type Source struct {
 	// Given: the work that asks was given this image from this address before, by this rackd or
 	// another. Then the address is not asked when the image is here.
 	Given bool
-	// copying: it is another rackd's cache, for a copy that nobody has asked for yet.
+	// copying: it is another rackd's cache, for a copy that no work here has asked for yet.
 	copying bool
 }
 

@@ -37,7 +37,7 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	case dhcpv4.MessageTypeInform:
 		return s.reply(m, machine, dhcpv4.MessageTypeAck, s.network(netip.Addr{})...)
 	case dhcpv4.MessageTypeRelease:
-		// Nothing shows who sent it, and to believe it serves nobody: the address stays the
+		// Nothing shows who sent it, and to believe it serves no one: the address stays the
 		// machine's until the lease ends, and it is given the same one when it asks again.
 	case dhcpv4.MessageTypeDecline:
 		a := addr(m.RequestedIPAddress())
@@ -61,7 +61,7 @@ func (s *Server) client(m *dhcpv4.DHCPv4) (machine netboot.Machine, ok bool) {
 }
 
 // ours reports whether a relay is of a network that is served. The reply goes to where a
-// request says that its relay is: anywhere else would be somebody's choice.
+// request says that its relay is: anywhere else would be the sender's choice.
 func (s *Server) ours(relay net.IP) bool {
 	r := addr(relay)
 	return !r.IsValid() || s.served(r) // none: it came from this network

@@ -14,7 +14,7 @@ const (
 	// perAddress is how many of them one address may have: a machine loads a file after
 	// the other, and begins again when it is reset.
 	perAddress = 8
-	// maxOpen bounds the requests whose first packet nobody has acknowledged yet, and
+	// maxOpen bounds the requests whose first packet is not acknowledged yet, and
 	// openPerAddress those from one address. A real peer acknowledges within milliseconds;
 	// of others there may be any number, from any address, so the oldest goes first.
 	maxOpen        = 1024

@@ -4,7 +4,7 @@
 // It may import rackd/netboot and what is below it. It needs no authentication, see
 // rackd/netboot. TFTP cannot tell a real peer from a forged one before the first
 // data is acknowledged. So a request is answered by one small packet and takes no machine's
-// place: of requests that nobody has acknowledged the oldest goes first, and one address has
+// place: of requests that are not acknowledged the oldest goes first, and one address has
 // a small share (places.go). Why this is not a library's server: decision 061.
 package tftp
 
