@@ -133,7 +133,7 @@ func (f *front) add(address string, h http.Handler, config *tls.Config, log *slo
 }
 
 // What an HTTP/2 connection may make central hold of bodies before anything has looked at them, in bytes, and how many
-// requests it may have open. By default it would be a megabyte, of each connection, whoever it is from.
+// requests it may have open. By default it would be a megabyte, of each connection, from strangers too.
 const (
 	maxUnread  = 128 << 10
 	maxStreams = 100
