@@ -51,6 +51,7 @@ type flags struct {
 	Key     keyCommand    `cmd:"" help:"Make a secret key, or bring the database under a new one."`
 	Token   tokenCommand  `cmd:"" help:"Make, list and revoke the tokens with which servers and rackds join the fleet."`
 	Member  memberCommand `cmd:"" help:"List the fleet's members, and put them out."`
+	Event   eventCommand  `cmd:"" help:"List the events of racks that could not be stored, and apply them after all."`
 
 	LogJSON bool `help:"Log JSON." env:"CENTRAL_LOG_JSON" name:"log-json"`
 	Debug   bool `help:"Log more." env:"CENTRAL_DEBUG"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/strangers"
 )
 
@@ -16,6 +17,7 @@ func (o *observer) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		o.outbox(ctx)
+		o.setAside(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -61,6 +63,24 @@ func (o *observer) outbox(ctx context.Context) {
 		m.OutboxEntries.WithLabelValues(b.Site).Set(float64(b.Entries))
 		m.OutboxAge.WithLabelValues(b.Site).Set(since(b.Oldest))
 	}
+}
+
+// setAside sets the gauges of the events that were set aside.
+func (o *observer) setAside(ctx context.Context) {
+	counts, err := o.db.SetAsideCounts(ctx)
+	if err != nil {
+		return // as above
+	}
+	o.metrics.EventsKept.Reset()
+	for _, s := range o.sites.Status() {
+		for _, reason := range ingest.Reasons {
+			o.metrics.EventsKept.WithLabelValues(s.Name, reason).Set(0)
+		}
+	}
+	for _, c := range counts {
+		o.metrics.EventsKept.WithLabelValues(c.Site, c.Reason).Set(float64(c.Events))
+	}
+	o.kept.Store(&counts)
 }
 
 // since is the age of t in seconds, 0 for the zero time.

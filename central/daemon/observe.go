@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ironyard/ironyard/central/ingest"
@@ -23,6 +24,8 @@ type observer struct {
 	ingest    *ingest.Ingest
 	strangers *strangers.Gate
 	metrics   *metrics.Metrics
+	// kept are the counts of events that were set aside, as last read.
+	kept atomic.Pointer[[]store.SetAsideCount]
 }
 
 func (o *observer) routes(m *http.ServeMux) {
@@ -64,6 +67,15 @@ func (o *observer) answer(w http.ResponseWriter, r *http.Request, ready bool) {
 			state = fmt.Sprintf("away since %s, its requests wait in the outbox (%v)", s.Since.UTC().Format(time.RFC3339), s.Err)
 		}
 		lines = append(lines, fmt.Sprintf("site %q: %s", s.Name, state))
+		if why := o.ingest.Stuck(s.Name); why != nil {
+			lines = append(lines, fmt.Sprintf("events of site %q: the database does not take them, and they wait: %v", s.Name, why))
+		}
+	}
+	if kept := o.kept.Load(); kept != nil {
+		for _, c := range *kept {
+			lines = append(lines, fmt.Sprintf("events of site %q: %d were set aside as %s, the first %s ('central event list' shows them)",
+				c.Site, c.Events, c.Reason, c.Oldest.Format(time.RFC3339)))
+		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

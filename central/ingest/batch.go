@@ -29,6 +29,9 @@ type placed struct {
 	place uint64
 	// stored is when the stream took it in, in nanoseconds since 1970 by the bus's clock.
 	stored int64
+	// subject and raw are the event as it came.
+	subject string
+	raw     []byte
 }
 
 // replayed reports whether e is part of no work, whose order its own numbers tell, and
@@ -140,7 +143,7 @@ func saveInventories(ctx context.Context, tx *store.Tx, fx *effects) error {
 			known.PluginData = nil
 			var err error
 			if found.Data, err = json.Marshal(known); err != nil {
-				return fmt.Errorf("inventory of node %s: %w", node, err)
+				return contentError{fmt.Errorf("inventory of node %s: %w", node, err)}
 			}
 		}
 		if err := tx.SetInventory(ctx, node, found); err != nil {
@@ -214,7 +217,7 @@ func mergeInternal(n *store.Node, changes map[string]json.RawMessage) error {
 	for k, raw := range changes {
 		var v any
 		if err := json.Unmarshal(raw, &v); err != nil {
-			return fmt.Errorf("driver_internal_info %s of node %s: %w", k, n.UUID, err)
+			return contentError{fmt.Errorf("driver_internal_info %s of node %s: %w", k, n.UUID, err)}
 		}
 		if v == nil {
 			delete(n.DriverInternalInfo, k)

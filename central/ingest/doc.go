@@ -7,6 +7,9 @@
 //   - An event is acknowledged only after the transaction that applied it has been
 //     committed, so nothing is lost; and it is applied at most once, because what is
 //     not newer than the node's observation is dropped and counted.
+//   - No event is acknowledged and gone because of the database. One that is proven to be
+//     refused for its content is set aside, where operators see it and can apply it again;
+//     all others wait, however long the database's trouble lasts (setaside.go).
 //   - Events are applied in the order in which the site stored them: no replica
 //     applies one before all that come before it have been applied, by itself or by
 //     another (feed). One replica at a time reads a site's events, which spares the

@@ -88,7 +88,7 @@ func setComponents(ctx context.Context, tx *store.Tx, id string, components []ha
 func itemOf(id, name string, v any) (*store.HardwareItem, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("hardware %s of node %s: %w", name, id, err)
+		return nil, contentError{fmt.Errorf("hardware %s of node %s: %w", name, id, err)}
 	}
 	return &store.HardwareItem{Name: name, Data: string(data)}, nil
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -40,6 +41,7 @@ type Ingest struct {
 	mu        sync.Mutex
 	consumers map[string]source // by site
 	backlogs  map[string]Backlog
+	stuck     map[string]*Stuck
 	advanced  chan struct{} // closed after the next batch
 }
 
@@ -51,7 +53,7 @@ func New(cfg Config) *Ingest {
 	if cfg.Calls == nil {
 		cfg.Calls = new(inspection.Caller)
 	}
-	return &Ingest{cfg: cfg, consumers: map[string]source{}, backlogs: map[string]Backlog{}, advanced: make(chan struct{})}
+	return &Ingest{cfg: cfg, consumers: map[string]source{}, backlogs: map[string]Backlog{}, stuck: map[string]*Stuck{}, advanced: make(chan struct{})}
 }
 
 // The places where a replica may die with a batch of events in its hands; the detail is
@@ -144,17 +146,25 @@ func (g *Ingest) release(site *bus.Site) {
 func (g *Ingest) ingest(ctx context.Context, from *bus.Site, batch []jetstream.Msg) error {
 	m, site := g.cfg.Metrics, from.Name
 	var events []placed
+	var unreadable []unread
 	for _, msg := range batch {
-		e, err := parse(msg.Subject(), msg.Data())
-		if err != nil {
-			g.refuse(from, msg.Subject(), err)
-			continue
-		}
 		meta, err := msg.Metadata()
 		if err != nil {
 			return fmt.Errorf("event of site %q: %w", site, err)
 		}
-		events = append(events, placed{e, meta.Sequence.Stream, meta.Timestamp.UnixNano()})
+		e, err := parse(msg.Subject(), msg.Data())
+		switch {
+		case errors.Is(err, bus.ErrLie):
+			g.refuse(from, msg.Subject(), err)
+			continue
+		case err != nil:
+			unreadable = append(unreadable, unread{msg, meta.Sequence.Stream, err})
+			continue
+		}
+		events = append(events, placed{Event: e, place: meta.Sequence.Stream, stored: meta.Timestamp.UnixNano(), subject: msg.Subject(), raw: msg.Data()})
+	}
+	if err := g.keepUnread(ctx, site, unreadable); err != nil {
+		return err
 	}
 	began := time.Now()
 	pointApply.Hit(site)
@@ -179,9 +189,9 @@ func (g *Ingest) ingest(ctx context.Context, from *bus.Site, batch []jetstream.M
 	return nil
 }
 
-// After patience failures a batch is applied event by event, and an event that
-// fails as often alone, while the database answers and does not say that it cannot be
-// used just now, is dropped: one that no database takes must not hold up its site for ever.
+// After patience failures for what events hold a batch is applied event by event, and an event
+// that fails as often alone is set aside: one that no database takes must not hold up its site
+// for ever. Any other trouble is the database's, and costs no event: they wait for its end.
 const patience = 4
 
 // insist tries until the database takes the events or ctx ends: order is kept by
@@ -190,34 +200,36 @@ func (g *Ingest) insist(ctx context.Context, site string, events []placed) (outc
 	if len(events) == 0 {
 		return outcome{}, nil
 	}
-	delay := 50 * time.Millisecond
-	for failures := 1; ; failures++ {
+	delay := firstDelay
+	for blamed := 0; ; {
 		out, err := g.apply(ctx, site, events)
 		if err == nil {
+			g.relieved(site)
 			return out, nil
 		}
 		if ctx.Err() != nil {
 			return outcome{}, ctx.Err()
 		}
-		g.cfg.Metrics.IngestErrors.WithLabelValues(site).Inc()
-		g.cfg.Log.Warn("events not applied, trying again", "site", site, "events", len(events), "error", err)
-		// One whose disk is full, or that is only a standby, answers too.
-		if failures >= patience && !g.cfg.Store.Unavailable(err) && g.cfg.Store.Ping(ctx) == nil {
+		g.troubled(site, len(events), err)
+		if blamed++; !g.blames(err) {
+			blamed = 0
+		}
+		if blamed >= patience {
 			if len(events) > 1 {
 				return g.oneByOne(ctx, site, events)
 			}
-			e := events[0]
-			g.cfg.Log.Error("event dropped: the database does not take it", "site", site, "event", e.ID, "node", e.Node, "error", err)
-			return outcome{dropped: map[dropped]int{refused: 1}}, nil
+			switch aside, unproven := g.setAside(ctx, site, events[0], err); {
+			case unproven != nil:
+				g.cfg.Log.Warn("event not set aside: the database takes no other write of its node either", "site", site, "node", events[0].Node, "error", unproven)
+			case aside:
+				g.relieved(site)
+				return outcome{}, nil
+			}
 		}
-		t := time.NewTimer(delay)
-		delay = min(2*delay, 5*time.Second)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return outcome{}, ctx.Err()
-		case <-t.C:
+		if err := wait(ctx, delay); err != nil {
+			return outcome{}, err
 		}
+		delay = min(2*delay, longestDelay)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestEventsThatAreReadAgainUndoNothing(t *testing.T) {
 		if change != nil {
 			change(e)
 		}
-		return placed{e, place, int64(place)}
+		return placed{Event: e, place: place, stored: int64(place)}
 	}
 	fault := func(e *work.Event) { e.SetMaintenance, e.Fault, e.Error = true, node.PowerFailure, "no answer" }
 	over := func(e *work.Event) { e.Cleared = node.PowerFailure }

@@ -23,6 +23,8 @@ type Metrics struct {
 	Repaired        *prometheus.CounterVec
 	EventsApplied   *prometheus.CounterVec
 	EventsDropped   *prometheus.CounterVec
+	EventsSetAside  *prometheus.CounterVec
+	EventsKept      *prometheus.GaugeVec
 	IngestBatch     *prometheus.HistogramVec
 	IngestSeconds   *prometheus.HistogramVec
 	IngestErrors    *prometheus.CounterVec
@@ -70,7 +72,9 @@ func New(statements func() uint64) *Metrics {
 	m.Repaired = counter("repaired_nodes_total", "Nodes whose documents at the site did not fit the database and were written again.", "site")
 	m.EventsApplied = counter("events_applied_total", "Events applied to the database.", "site", "kind")
 	m.EventsDropped = counter("events_dropped_total",
-		"Events dropped. Reason: unreadable, lying (it says what its subject, site or work does not allow), unknown_node, closed_work, old_generation, old_epoch, repeated, refused.", "site", "reason")
+		"Events dropped. Reason: lying (it says what its subject, site or work does not allow), unknown_node, closed_work, old_generation, old_epoch, repeated; unreadable, where too many of those are set aside already.", "site", "reason")
+	m.EventsSetAside = counter("events_set_aside_total", "Events set aside, for 'central event' to show and to apply. Reason: unreadable; refused, by the database.", "site", "reason")
+	m.EventsKept = gauge("events_set_aside", "Events that are set aside now: none is well.", "site", "reason")
 	m.IngestBatch = histogram("ingest_batch_events", "Events applied in one transaction.", prometheus.ExponentialBuckets(1, 2, 9), "site")
 	m.IngestSeconds = histogram("ingest_seconds", "Time to apply one batch of events.", seconds, "site")
 	m.IngestErrors = counter("ingest_errors_total", "Batches of events that failed and were tried again.", "site")

@@ -39,6 +39,9 @@ type engine interface {
 	duplicate(err error) (constraint string, ok bool)
 	// away reports whether err says that the database cannot be used just now.
 	away(err error) bool
+	// refuses reports whether err says that a value cannot be stored, whatever the state of
+	// the database: it is too long, out of its range, or breaks a constraint.
+	refuses(err error) bool
 	// lockRows follows a SELECT, the rows of whose table (by its alias) a write follows.
 	lockRows(table string) string
 	// member is an expression: the text of that name in a JSON object column, NULL where it is

@@ -26,6 +26,13 @@ func (s *Store) Unavailable(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) || s.engine.away(err)
 }
 
+// Refuses reports whether err says that what was to be written cannot be stored, whatever the
+// state of the database. A missing table, right or room is no such error.
+func (s *Store) Refuses(err error) bool {
+	_, duplicate := errors.AsType[*DuplicateError](err)
+	return duplicate || s.engine.refuses(err)
+}
+
 // DuplicateError says that a value which must be unique is taken.
 type DuplicateError struct {
 	// Field is "uuid", "name", "instance_uuid", "address" (of a port), "trait",

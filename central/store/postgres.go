@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,6 +172,13 @@ func (e *postgresEngine) away(err error) bool {
 		return true
 	}
 	return pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// refuses: SQLSTATE classes 22 (data exception), 23 (integrity constraint violation) and 54
+// (program limit exceeded, as a value that is too long for an index).
+func (e *postgresEngine) refuses(err error) bool {
+	p, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && len(p.Code) == 5 && slices.Contains([]string{"22", "23", "54"}, p.Code[:2])
 }
 
 // serializationFailure: SQLSTATE class 40, serialization_failure and deadlock_detected, and

@@ -134,6 +134,18 @@ func (e *sqliteEngine) away(err error) bool {
 	return false
 }
 
+func (e *sqliteEngine) refuses(err error) bool {
+	s, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return false
+	}
+	switch s.Code() & 0xff {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE:
+		return true
+	}
+	return false
+}
+
 func (e *sqliteEngine) duplicate(err error) (string, bool) {
 	var s *sqlite.Error
 	if !errors.As(err, &s) || (s.Code() != sqlite3.SQLITE_CONSTRAINT_UNIQUE && s.Code() != sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {

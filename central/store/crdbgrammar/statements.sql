@@ -242,6 +242,8 @@ CREATE INDEX runbooks_owner ON runbooks (owner, created_at, uuid) WHERE owner <>
 
 CREATE INDEX runbooks_public ON runbooks (created_at, uuid) WHERE public;
 
+CREATE INDEX set_asides_site ON set_asides (site, reason);
+
 CREATE INDEX volume_connectors_created_at ON volume_connectors (created_at, uuid);
 
 CREATE INDEX volume_connectors_node ON volume_connectors (node);
@@ -496,6 +498,19 @@ CREATE TABLE runbooks (
     CONSTRAINT runbooks_pkey PRIMARY KEY (uuid)
 );
 
+CREATE TABLE set_asides (
+    id TEXT NOT NULL,
+    site TEXT NOT NULL,
+    place BIGINT NOT NULL,
+    node TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    error TEXT NOT NULL,
+    body TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    CONSTRAINT set_asides_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE volume_connectors (
     uuid TEXT NOT NULL,
     node TEXT NOT NULL,
@@ -606,6 +621,8 @@ DELETE FROM ports WHERE uuid = $1;
 
 DELETE FROM runbooks WHERE uuid = $1;
 
+DELETE FROM set_asides WHERE id = $1;
+
 DELETE FROM volume_connectors WHERE node = $1;
 
 DELETE FROM volume_connectors WHERE uuid = $1;
@@ -664,6 +681,8 @@ INSERT INTO runbooks (uuid, created_at, updated_at, empty_texts, name, descripti
 
 INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3);
 
+INSERT INTO set_asides (id, site, place, node, kind, reason, error, body, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING;
+
 INSERT INTO vault (name, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
 
 INSERT INTO volume_connectors (uuid, node, created_at, updated_at, type, connector_id, extra) VALUES ($1, $2, $3, $4, $5, $6, $7);
@@ -697,6 +716,8 @@ SELECT c.name, c.conductor_group, c.drivers, c.created_at, c.updated_at FROM con
 SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 
 SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.phases, c.user_name, c.request_id, c.facts FROM changes c WHERE c.seq > $1 ORDER BY c.seq LIMIT $2;
+
+SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2;
 
 SELECT data, plugin_data, known_disks FROM node_inventory WHERE node = $1;
 
@@ -1063,6 +1084,12 @@ SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.n
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.node = $1 ORDER BY p.uuid;
 
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.uuid = $1;
+
+SELECT s.id, s.site, s.place, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id = $1;
+
+SELECT s.id, s.site, s.place, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id > $1 ORDER BY s.id LIMIT $2;
+
+SELECT s.site, s.reason, count(*), min(s.created_at) FROM set_asides s GROUP BY s.site, s.reason ORDER BY s.site, s.reason;
 
 SELECT site, COUNT(*), MIN(id) FROM outbox GROUP BY site;
 

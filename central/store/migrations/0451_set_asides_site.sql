@@ -1,0 +1,1 @@
+CREATE INDEX set_asides_site ON set_asides (site, reason)
