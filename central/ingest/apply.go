@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -175,7 +176,7 @@ func power(n *store.Node, e *work.Event) { n.PowerState, n.PowerAt = e.Power, at
 
 // besides takes in what any kind of event may carry.
 func besides(n *store.Node, e *work.Event, fx *effects) {
-	if e.SetMaintenance || e.Fault != "" {
+	if (e.SetMaintenance || e.Fault != "") && !overshadowed(n, e) {
 		n.FaultNumber = max(n.FaultNumber, n.FaultAcked) + 1
 		n.ObservedFault, n.FaultWhy = e.Fault, e.Error
 		fx.dirty[n.UUID] = true
@@ -191,6 +192,13 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 			fx.dirty[n.UUID] = true
 		}
 	}
+}
+
+// overshadowed reports whether the fault of e leaves that of n as it is: there is one column of
+// faults, as in Ironic. A power failure passes by itself, and its end would take a node out
+// of maintenance that has another reason. Any other fault takes the place of a power failure.
+func overshadowed(n *store.Node, e *work.Event) bool {
+	return e.Fault == node.PowerFailure && n.FaultNumber > n.FaultAcked && n.ObservedFault != node.PowerFailure
 }
 
 // passed writes a line of history for a phase that e tells of.

@@ -172,6 +172,8 @@ func TestPowerFaultComesAndGoes(t *testing.T) {
 		{fault, "power failure", 4},
 		{func(e *work.Event) { e.SetMaintenance, e.Fault = true, "clean failure" }, "clean failure", 5},
 		{over, "clean failure", 5},
+		{fault, "clean failure", 6}, // it is told, and takes the place of no other
+		{over, "clean failure", 6},
 	} {
 		if why := apply(n, observed(c.what), fx); why != applied {
 			t.Fatalf("event %d: %q", i, why)

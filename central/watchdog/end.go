@@ -8,7 +8,6 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
-	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // end ends a work as its rackd would have at the deadline, unless anything has
@@ -59,9 +58,8 @@ func fail(n *store.Node, text string, now time.Time) {
 		t, _ := provision.Next(to, provision.EventFail) // TestTransientStatesHaveDeadlineAndWayOut
 		to, target = t.To, provision.TargetOf(t.To, provision.EventFail, target)
 	}
-	if n.WorkVerb == work.Power {
-		n.PowerTarget, n.TargetPowerState = "", ""
-	}
+	// A power request ends with the work, also one that ran beside a flow.
+	n.PowerTarget, n.TargetPowerState = "", ""
 	n.Accept(to, target, now)
 	n.AcceptedError, n.LastError = text, text
 	if to == provision.CleanFail || to == provision.ServiceFail {

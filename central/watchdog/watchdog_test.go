@@ -194,6 +194,33 @@ func TestWorkThatMovesNoState(t *testing.T) {
 	}
 }
 
+// A power request that runs beside a flow ends with it: a client that waits for it would wait
+// for ever.
+func TestPowerRequestBesideAFlowEndsWithIt(t *testing.T) {
+	r := newRack(t)
+	r.begin(work.Deploy, provision.DeployWait, provision.Active)
+	r.update(func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, nodeID)
+		if err != nil {
+			return err
+		}
+		flow := n.WorkID
+		n.AcceptPower("power off", r.now)
+		if err := tx.UpdateNode(ctx, n); err != nil {
+			return err
+		}
+		if err := tx.EndWork(ctx, flow, store.WorkSuperseded, ""); err != nil {
+			return err
+		}
+		return tx.InsertWork(ctx, &store.Work{ID: "continued", Node: nodeID, Group: n.ConductorGroup, Generation: n.Generation, Verb: work.Deploy,
+			Args: work.Args{Continues: flow, PowerTarget: "power off"}, Entry: provision.DeployWait, EntryTarget: provision.Active, Owner: "r1"})
+	})
+	r.pass(r.watchdog(), 2*time.Hour)
+	if n := r.node(); n.ProvisionState != provision.DeployFail || n.WorkID != "" || n.TargetPowerState != "" {
+		t.Errorf("state %q, work %q, target power state %q", n.ProvisionState, n.WorkID, n.TargetPowerState)
+	}
+}
+
 // Whoever comes back in time has the node again, and the time counts anew.
 func TestRackThatComesBack(t *testing.T) {
 	for name, change := range map[string]func(r *rack, back bool){
