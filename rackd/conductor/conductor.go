@@ -136,6 +136,7 @@ type Conductor struct {
 	reported map[string]report // by node
 	told     map[string]told   // by node, of those of ours
 	takes    map[string]takes  // by node
+	made     time.Time         // with its monotonic reading
 }
 
 // New returns a conductor that is idle until Run.
@@ -143,7 +144,7 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	return &Conductor{cfg: cfg, log: cfg.Log, work: make(chan struct{}, 1), dirty: map[string]bool{},
+	return &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), dirty: map[string]bool{},
 		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
 }
 

@@ -34,9 +34,9 @@ func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
 }
 
 // SawPower reports the power state of a machine, read at a time, unless this rackd
-// reported the same before.
+// reported the same within powerAgain.
 func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time) error {
-	if c.lastTold(n.UUID).power == s {
+	if t := c.lastTold(n.UUID); t.power == s && c.age()-t.at < int32(powerAgain/time.Second) {
 		return nil
 	}
 	return c.Report(ctx, work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: at.UTC(), Power: string(s)})

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,49 @@ func TestHealthIsToldAgain(t *testing.T) {
 		told("when the bus may have taken that it is critical", 1)
 	})
 }
+
+// A power state is told again now and then, for the event that told it may have been lost. That
+// costs the WAN next to nothing.
+func TestPowerIsToldAgainNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOn}, nil)
+		defer kill()
+		synctest.Wait()
+		n, _, err := c.Idle(nodeA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const hours = 30
+		for began := time.Now(); time.Since(began) < hours*time.Hour; {
+			if err := c.SawPower(t.Context(), n, driver.PowerOn, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute) // the clock of the test's bubble
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if told := len(s.events); told != 1+(hours-1)/6 {
+			t.Errorf("told %d times in %d hours", told, hours)
+		}
+		bytes := 0
+		for _, e := range s.events {
+			body, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += len(body) + wanPerEvent
+		}
+		if each := bytes / hours; each > 256 {
+			t.Errorf("an idle node costs %d bytes an hour, a quarter of the budget is 256", each)
+		}
+	})
+}
+
+// wanPerEvent is more than an event costs the WAN besides its content: its subject three times,
+// the headers of delivery and the acknowledgement.
+const wanPerEvent = 700
 
 // A power state that the bus did not take, or took without saying so, is told again.
 func TestPowerThatWasNotToldIsToldAgain(t *testing.T) {
