@@ -164,9 +164,13 @@ func (a *appender) append(ctx context.Context, list ...*nats.Msg) []Written {
 		return nil
 	}
 	c := newCall(len(list))
-	sent := make([]appending, len(list))
+	sent := make([]appending, 0, len(list))
 	for i, m := range list {
-		sent[i] = appending{ctx, m, c, i}
+		if err := fits(m); err != nil {
+			c.told(i, Written{Err: err})
+			continue
+		}
+		sent = append(sent, appending{ctx, m, c, i})
 	}
 	if a.plain.Load() {
 		a.each(sent)
@@ -228,7 +232,7 @@ func (a *appender) alone(p appending) {
 	}
 	ack, err := a.js.PublishMsg(p.ctx, p.message)
 	if err != nil {
-		p.told(0, err)
+		p.told(0, sized(err))
 		return
 	}
 	p.told(ack.Sequence, nil)

@@ -13,6 +13,12 @@ import (
 // crowd calls f for each of n at once, after work has been held up until all wait.
 func crowd(t *testing.T, a *appender, n int, f func(i int) error) []error {
 	t.Helper()
+	return crowdOf(t, a, n, n, f)
+}
+
+// crowdOf is crowd where only so many come to wait.
+func crowdOf(t *testing.T, a *appender, n, wait int, f func(i int) error) []error {
+	t.Helper()
 	a.mu.Lock()
 	a.busy += batchesAtOnce // nobody leads
 	a.mu.Unlock()
@@ -21,7 +27,7 @@ func crowd(t *testing.T, a *appender, n int, f func(i int) error) []error {
 	for i := range n {
 		all.Go(func() { errs[i] = f(i) })
 	}
-	for waiting := 0; waiting < n; {
+	for waiting := 0; waiting < wait; {
 		a.mu.Lock()
 		waiting = len(a.waiting)
 		a.mu.Unlock()
@@ -267,4 +273,29 @@ func (b *Site) stream(t *testing.T) jetstream.Stream {
 func lastOf(t *testing.T, s *Site) uint64 {
 	t.Helper()
 	return s.stream(t).CachedInfo().State.LastSeq
+}
+
+// A message that is too large fails alone, for good, and none of those beside it.
+func TestTooLargeAlone(t *testing.T) {
+	s := openSite(t)
+	const n, large = 40, 7
+	errs := crowdOf(t, &s.work, n, n-1, func(i int) error {
+		value := []byte("small")
+		if i == large {
+			value = make([]byte, MaxMessage+1)
+		}
+		_, err := s.Update(t.Context(), s.Work, NodeKey("g", fmt.Sprint("n", i)), value, 0)
+		return err
+	})
+	for i, err := range errs {
+		if (i == large) != errors.Is(err, ErrTooLarge) || i != large && err != nil {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	if _, err := s.Update(t.Context(), s.Work, NodeKey("g", "most"), make([]byte, MaxMessage), 0); err != nil {
+		t.Errorf("the most that fits: %v", err)
+	}
+	if err := s.Publish(t.Context(), EventSubject("g", "n"), "", make([]byte, MaxMessage+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("event: %v", err)
+	}
 }

@@ -275,7 +275,7 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 // begins with a revision that is above all that were: whoever has read a key of the
 // lost bucket finds that it has changed, and not, by accident, that it is as it was.
 func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s Settings) (jetstream.KeyValue, error) {
-	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Storage: jetstream.FileStorage, LimitMarkerTTL: markers, MaxValueSize: 1 << 20}
+	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Storage: jetstream.FileStorage, LimitMarkerTTL: markers, MaxValueSize: maxStored}
 	existing := func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, name) }
 	kv, err := ensure(ctx, s, existing, jetstream.ErrBucketNotFound,
 		func(ctx context.Context, replicas int) (jetstream.KeyValue, error) {

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -363,6 +364,8 @@ const reportAgain = time.Minute
 // died before it could.
 func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.Document) {
 	e := endedEvent(c.cfg.Name, d)
+	e.Before = slices.Clone(e.Before) // the view's
+	e.Cut()
 	c.mu.Lock()
 	last := c.reported[d.Node]
 	c.mu.Unlock()

@@ -63,7 +63,7 @@ func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
 	}
 	if progress.Phase = work.Ended; cause != nil {
 		r.log.Warn("request beside the flow failed", "request", string(verb), "error", cause)
-		progress.Error = cause.Error()
+		progress.Error = work.Text(cause.Error())
 	}
 	return errors.Join(r.takeIn(ctx), r.save(ctx))
 }

@@ -44,6 +44,7 @@ func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.Pow
 
 // Report publishes an observation of a machine's power that belongs to no work.
 func (c *Conductor) Report(ctx context.Context, e work.Event) error {
+	e.Cut()
 	err := c.cfg.Documents.Publish(ctx, e)
 	c.notePower(e, err)
 	return err

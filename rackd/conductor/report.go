@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -52,6 +53,8 @@ func (r *runner) save(ctx context.Context) error {
 			}
 			r.lose(err)
 			return err
+		case errors.Is(err, bus.ErrTooLarge): // now and ever
+			return fmt.Errorf("where the work stands cannot be written: %w", err)
 		}
 		r.log.Warn("checkpoint not written, trying again", "error", err)
 		if err := pause(ctx, time.Second); err != nil {
@@ -87,14 +90,16 @@ func (r *runner) wroteIt() bool {
 func (r *runner) publish(ctx context.Context, e work.Event) error { return r.c.insist(ctx, e) }
 
 // insist sends an event, trying until the context ends: events are few, the next step must
-// not overtake them, and no step fails because the bus is away.
+// not overtake them, and no step fails because the bus is away. One that is too large for the
+// bus is an error at once.
 func (c *Conductor) insist(ctx context.Context, e work.Event) error {
+	e.Cut()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := c.cfg.Documents.Publish(attempt, e)
 		cancel()
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, bus.ErrTooLarge) {
+			return err
 		}
 		c.log.Warn("event not published, trying again", "node", e.Node, "kind", string(e.Kind), "event", e.ID, "error", err)
 		if err := pause(ctx, time.Second); err != nil {
@@ -300,8 +305,8 @@ func (r *runner) finish(ctx context.Context) error {
 
 // fail ends the work badly: it leaves the machine off and says why.
 func (r *runner) fail(ctx context.Context, cause error) {
-	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", cause)
-	res := work.Result{Error: cause.Error()}
+	res := work.Result{Error: work.Text(cause.Error())}
+	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", res.Error)
 	if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && !r.doc.Verb.Rests() {
 		r.powerOffAfter(ctx, t.To)
 		r.doc.Target = provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
@@ -384,12 +389,22 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 	res.ClearInstance = r.doc.Verb == work.Delete && r.doc.State != provision.Error
 	r.doc.Result = &res
 	r.doc.Checkpoint.Progress, r.doc.Checkpoint.Handle = nil, nil
-	if err := r.takeIn(ctx); err != nil {
+	err := r.takeIn(ctx)
+	for errors.Is(err, bus.ErrTooLarge) { // each was taken out of what waits: what is left is less
+		r.log.Error("what the agent has sent is too large for the bus and is left out of the work's end", "error", err)
+		err = r.takeIn(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	r.doc.Seq++
 	pointFinish.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
-	if err := r.save(ctx); err != nil {
+	err = r.save(ctx)
+	if errors.Is(err, bus.ErrTooLarge) {
+		r.shed()
+		err = r.save(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	pointResult.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
@@ -405,6 +420,21 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 		r.c.notePower(e, nil)
 	}
 	return nil
+}
+
+// shed takes out of the checkpoint what a work that has ended can do without: what its steps have
+// learnt. It is for a document that is too large for the bus.
+func (r *runner) shed() {
+	cp := &r.doc.Checkpoint
+	boot := cp.Facts[driver.FactBoot]
+	*cp = work.Checkpoint{Step: cp.Step, Index: cp.Index, Phase: cp.Phase, Entered: cp.Entered, Deadline: cp.Deadline, Mark: cp.Mark, Errand: cp.Errand,
+		Facts: map[string]string{}}
+	if boot != "" {
+		cp.Facts[driver.FactBoot] = boot
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress = nil
 }
 
 // endedEvent reports the end of d; it is the same whoever makes it.
@@ -427,7 +457,7 @@ func (r *runner) Phase(name, detail string) {
 	}
 	if !r.seen[name] {
 		r.seen[name] = true
-		r.phases = append(r.phases, work.Line{Time: now.UTC(), Phase: name, Detail: detail, Seconds: now.Sub(r.phaseAt).Seconds()})
+		r.phases = append(r.phases, work.Line{Time: now.UTC(), Phase: name, Detail: work.Text(detail), Seconds: now.Sub(r.phaseAt).Seconds()})
 		r.phaseAt = now
 	}
 	r.mu.Unlock()

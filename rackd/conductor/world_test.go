@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -105,6 +107,9 @@ func (s *shelf) UpdateWork(_ context.Context, d work.Document, rev uint64) (uint
 	if s.cut {
 		return 0, errors.New("no route to the bus")
 	}
+	if len(body) > bus.MaxMessage {
+		return 0, fmt.Errorf("write work %s: %w", d.ID, bus.ErrTooLarge)
+	}
 	if old := s.works[d.Node]; old == nil && rev != 0 || old != nil && old.Revision != rev {
 		return 0, view.ErrConflict
 	}
@@ -133,6 +138,9 @@ func (s *shelf) Publish(_ context.Context, e work.Event) error {
 	defer s.mu.Unlock()
 	if s.cut {
 		return errors.New("no route to the bus")
+	}
+	if body, err := json.Marshal(e); err != nil || len(body) > bus.MaxMessage {
+		return fmt.Errorf("publish event %s: %w", e.ID, cmp.Or(err, bus.ErrTooLarge))
 	}
 	for _, old := range s.events {
 		if e.ID != "" && old.ID == e.ID {

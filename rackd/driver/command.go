@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // CommandFailure is why a command of the agent failed, in the agent's words; nil
@@ -19,5 +20,5 @@ func CommandFailure(c agentapi.Command) error {
 	if text == "" {
 		text = c.Error.Message
 	}
-	return fmt.Errorf("agent command %s failed: %s", c.Name, text)
+	return fmt.Errorf("agent command %s failed: %s", c.Name, work.Text(text))
 }

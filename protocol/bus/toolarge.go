@@ -1,0 +1,47 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrTooLarge means that the bus does not take a message for its size: to send it again is of no
+// use, and nothing was written.
+var ErrTooLarge = errors.New("too large for the bus")
+
+// maxStored is the most that a server keeps of a value with its headers, and headersRoom is
+// for the headers that this package adds.
+const (
+	maxStored   = 1 << 20
+	headersRoom = 4 << 10
+)
+
+// MaxMessage is the most that a value or an event may have. Every server of a site takes as much.
+const MaxMessage = maxStored - headersRoom
+
+// fits returns ErrTooLarge for a message that no server would take. It is looked at before it
+// joins others in a batch, which would fail with it.
+func fits(m *nats.Msg) error {
+	if len(m.Data) > MaxMessage {
+		return fmt.Errorf("%s: %w: it has %d bytes, and %d are the most", m.Subject, ErrTooLarge, len(m.Data), MaxMessage)
+	}
+	return nil
+}
+
+// The server's error codes for a message that is larger than its stream takes.
+const (
+	messageTooLarge = 10054
+	headersTooLarge = 10097
+)
+
+// sized adds ErrTooLarge to an answer that says so, of a server that takes less than others.
+func sized(err error) error {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if errors.Is(err, nats.ErrMaxPayload) || ok && (api.ErrorCode == messageTooLarge || api.ErrorCode == headersTooLarge) {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	return err
+}
