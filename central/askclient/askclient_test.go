@@ -123,9 +123,56 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte(`{"error":{"status":409,"message":"x"}}`))
 	f.Add([]byte(`{"error":null,"body":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		body, err := read("rack-1", data)
+		body, _, err := read("rack-1", data)
 		if err == nil && body != nil && !json.Valid(body) {
 			t.Errorf("%q gave a body that is no JSON: %q", data, body)
 		}
 	})
+}
+
+// A question says until when it may be carried out, by the clock of the rackd that it goes to. A
+// rackd that has started again has carried out nothing, and is asked once more.
+func TestQuestionsExpireByTheRackdsClock(t *testing.T) {
+	conn := connect(t)
+	m := bus.Member{Name: "r", Group: "g"}
+	clock := ask.Clock{ID: "first", At: 5000}
+	var asked []ask.Clock
+	sub, err := conn.Subscribe(bus.AskSubject(m.Group, m.Name), func(msg *nats.Msg) {
+		var q ask.Request
+		if err := json.Unmarshal(msg.Data, &q); err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, q.Until)
+		reply := ask.Reply{Clock: clock, Body: []byte(`"done"`)}
+		if q.Until.ID != "" && q.Until.ID != clock.ID {
+			reply.Error, reply.Body = ask.Late(q.Method, "another clock"), nil
+		}
+		body, err := json.Marshal(reply)
+		if err != nil {
+			t.Error(err)
+		}
+		msg.Respond(body)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c := New(func(string) (*nats.Conn, error) { return conn, nil })
+	for i := range 3 {
+		if i == 2 {
+			clock = ask.Clock{ID: "second", At: 1}
+		}
+		if body, err := c.Ask(t.Context(), m, ask.Request{Method: ask.InjectNMI, Node: "n"}); err != nil || string(body) != `"done"` {
+			t.Fatalf("question %d: %s, error %v", i, body, err)
+		}
+	}
+	if len(asked) != 4 || asked[0] != (ask.Clock{}) || asked[1].ID != "first" || asked[2].ID != "first" || asked[3].ID != "second" {
+		t.Fatalf("asked with %+v", asked)
+	}
+	if left := asked[1].At - 5000; left < 1000 || left > ask.Timeout.Milliseconds()+5000 {
+		t.Errorf("the question may be carried out for %d ms", left)
+	}
 }

@@ -5,8 +5,8 @@
 // names, or that holds the work; what is handed on has subjects of its own, so that a
 // rackd may do that and nothing else.
 //
-// It may import protocol packages. Questions are bounded by Timeout; a rackd
-// refuses one about a node that it does not own or that has open work, when the
+// It may import protocol packages. Questions are bounded by Timeout, and one that is older
+// is never carried out (Clock); a rackd refuses one about a node that it does not own or that has open work, when the
 // question would write to the BMC.
 package ask
 
@@ -91,12 +91,17 @@ type Request struct {
 	// (node.Document.Updated) as the asker knows it: a rackd that has not heard of that yet
 	// waits a little, then says so with 503. Zero: whatever the rackd knows will do.
 	NodeUpdated time.Time `json:"node_updated,omitzero"`
+	// Until is when, by the rackd's own clock, the question is too old to be carried out. Zero:
+	// Timeout after the rackd has received it.
+	Until Clock `json:"until,omitzero"`
 }
 
 // Reply is the answer; Error is nil when it worked.
 type Reply struct {
 	Error *Error          `json:"error,omitempty"`
 	Body  json.RawMessage `json:"body,omitempty"`
+	// Clock is the rackd's, as it answered; zero from one that has none.
+	Clock Clock `json:"clock,omitzero"`
 }
 
 // Error is why a question was not answered.
@@ -109,6 +114,8 @@ type Error struct {
 	// Locked: the node's open work is in the way. Nothing was done, so that the same may be
 	// asked again when the work has ended.
 	Locked bool `json:"locked,omitempty"`
+	// Late: the question was too old. Nothing was done.
+	Late bool `json:"late,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,13 +17,6 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
-)
-
-// How many questions are being answered, and how many wait: one that finds no room is
-// lost, and who asked waits for nothing.
-const (
-	questionsAtOnce = 32
-	questionsQueued = 4096
 )
 
 // answerer answers questions (rackd/conductor).
@@ -36,31 +31,102 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, ser
 	for _, g := range serves {
 		handedOn = append(handedOn, bus.HandOnSubject(g, name))
 	}
+	a := &answers{c: c, clock: newClock(), bmcs: newTurns(), memory: make(chan struct{}, memoryQuestions)}
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error {
-		var g errgroup.Group
-		g.SetLimit(questionsAtOnce)
+		var g errgroup.Group // its bounds are those of answers
 		defer g.Wait()
-		return hear(ctx, nc, log, []string{own}, true, func(m *nats.Msg, q ask.Request) {
-			g.Go(func() error { respond(m, c.Answer(ctx, q)); return nil })
+		return hear(ctx, nc, log, []string{own}, true, func(m *nats.Msg, q ask.Request, received time.Time) {
+			a.take(ctx, &g, m, q, received)
 		})
 	})
 	// Answered from memory: these do not wait behind questions to slow BMCs.
 	both.Go(func() error {
-		return hear(ctx, nc, log, handedOn, false, func(m *nats.Msg, q ask.Request) {
+		return hear(ctx, nc, log, handedOn, false, func(m *nats.Msg, q ask.Request, received time.Time) {
 			q.Group = bus.GroupOfHandOn(m.Subject)
-			respond(m, c.Answer(ctx, q))
+			if time.Since(received) < ask.HandOnTimeout { // else its sender waits no more
+				respond(m, c.Answer(ctx, q))
+			}
 		})
 	})
 	return both.Wait()
 }
 
+// answers gives each of central's questions its place: those that memory answers wait for no
+// BMC, and those to one BMC for no other.
+type answers struct {
+	c      answerer
+	clock  clock
+	bmcs   *turns
+	memory chan struct{}
+}
+
+// take answers q in g, or refuses it at once where there is no room. It does not wait.
+func (a *answers) take(ctx context.Context, g *errgroup.Group, m *nats.Msg, q ask.Request, received time.Time) {
+	end, late := a.clock.end(q, received)
+	if late != nil {
+		a.respond(m, ask.Reply{Error: late})
+		return
+	}
+	answer := func(ctx context.Context) { a.respond(m, a.c.Answer(ctx, q)) }
+	if q.Method.FromMemory() {
+		select {
+		case a.memory <- struct{}{}:
+		default:
+			a.respond(m, busy("this rackd answers %d questions already", memoryQuestions))
+			return
+		}
+		g.Go(func() error {
+			defer func() { <-a.memory }()
+			ctx, cancel := context.WithDeadline(ctx, end)
+			defer cancel()
+			answer(ctx)
+			return nil
+		})
+		return
+	}
+	machine := cmp.Or(q.Node, q.Driver)
+	turn, ok := a.bmcs.come(machine)
+	if !ok {
+		a.respond(m, busy("too many questions wait for the BMC of %q, or for those of this rack", machine))
+		return
+	}
+	g.Go(func() error {
+		defer a.bmcs.leave(machine, turn)
+		ctx, cancel := context.WithDeadline(ctx, end)
+		defer cancel()
+		if !turn.do(ctx, func() { answer(ctx) }) {
+			a.respond(m, ask.Reply{Error: ask.Late(q.Method, "other questions to the same BMC took all its time")})
+		}
+		return nil
+	})
+}
+
+func busy(format string, args ...any) ask.Reply {
+	return ask.Reply{Error: &ask.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(format, args...) + ". Nothing was done; try again."}}
+}
+
+func (a *answers) respond(m *nats.Msg, reply ask.Reply) {
+	reply.Clock = a.clock.now()
+	respond(m, reply)
+}
+
 // hear calls answer with each question that comes to one of subjects, which are for
-// central's or for what is handed on, until ctx ends.
-func hear(ctx context.Context, nc *nats.Conn, log *slog.Logger, subjects []string, centrals bool, answer func(*nats.Msg, ask.Request)) error {
-	messages := make(chan *nats.Msg, questionsQueued)
+// central's or for what is handed on, and with the moment when it was received, until ctx ends.
+func hear(ctx context.Context, nc *nats.Conn, log *slog.Logger, subjects []string, centrals bool, answer func(m *nats.Msg, q ask.Request, received time.Time)) error {
+	type arrived struct {
+		m  *nats.Msg
+		at time.Time
+	}
+	messages := make(chan arrived, questionsQueued)
 	for _, subject := range subjects {
-		sub, err := nc.ChanSubscribe(subject, messages)
+		sub, err := nc.Subscribe(subject, func(m *nats.Msg) {
+			select {
+			case messages <- arrived{m, time.Now()}:
+			default: // lost, as on the way: its asker waits no longer than for one that is
+				log.Warn("a question is lost: too many come at once", "subject", m.Subject, "wait", questionsQueued)
+			}
+		})
 		if err != nil {
 			return fmt.Errorf("subscribe to %s: %w", subject, err)
 		}
@@ -70,7 +136,8 @@ func hear(ctx context.Context, nc *nats.Conn, log *slog.Logger, subjects []strin
 		select {
 		case <-ctx.Done():
 			return nil
-		case m := <-messages:
+		case next := <-messages:
+			m := next.m
 			if !genuine(m, subjects, centrals) {
 				log.Warn("a message that nobody sent as a question is ignored", "subject", m.Subject, "stream", m.Header.Get(jetstream.StreamHeader))
 				continue
@@ -82,7 +149,7 @@ func hear(ctx context.Context, nc *nats.Conn, log *slog.Logger, subjects []strin
 			case centrals == q.Method.HandedOn():
 				respond(m, ask.Reply{Error: &ask.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("%s is not asked at %s", q.Method, m.Subject)}})
 			default:
-				answer(m, q)
+				answer(m, q, next.at)
 			}
 		}
 	}
