@@ -90,6 +90,8 @@ type serve struct {
 	BusTokenFile string   `help:"File with a token for it." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_TOKEN_FILE" group:"Bus"`
 	Site         []string `help:"A site, by its JetStream domain, and the conductor groups that it serves; may be repeated. One without groups serves all others. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
 	Failover     []string `help:"Conductor groups, of the same site, whose rackds serve a group's nodes while none of its own lives, in order; may be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
+	EventsMiB    int64    `help:"What events may take of each site's store, in MiB, for each replica. Those that central has not applied are never dropped: when they fill it, rackds keep further ones and wait." default:"512" env:"CENTRAL_SITE_EVENTS_MIB" name:"site-events-mib" placeholder:"MIB" group:"Bus"`
+	DrivesMiB    int64    `help:"What config drives of work in flight may take of each site's store, in MiB, for each replica. When they fill it, further deploys with a config drive wait." default:"512" env:"CENTRAL_SITE_DRIVES_MIB" name:"site-drives-mib" placeholder:"MIB" group:"Bus"`
 	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
 
 	strangerFlags
@@ -190,7 +192,8 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 		cfg.Sites = []sites.Site{{}}
 	}
 	for i := range cfg.Sites {
-		cfg.Sites[i].Settings.Replicas = s.Replicas
+		settings := &cfg.Sites[i].Settings
+		settings.Replicas, settings.EventsBytes, settings.DrivesBytes = s.Replicas, s.EventsMiB<<20, s.DrivesMiB<<20
 	}
 	return cfg, nil
 }

@@ -29,6 +29,7 @@ type feed struct {
 	arriving *arrivals
 	apply    func(ctx context.Context, events []jetstream.Msg) error
 	backlog  func(Backlog) // is told what waits
+	trim     *trimmer      // nil: nothing is removed
 
 	next uint64 // all before it are applied, by whomever
 }
@@ -139,6 +140,9 @@ func (f *feed) take(ctx context.Context, batch []jetstream.Msg) error {
 		}
 	}
 	pointAcknowledged.Hit(f.site)
+	if f.trim != nil {
+		f.trim.took(ctx, batch, f.next)
+	}
 	f.backlog(behind(last, last, 0))
 	return nil
 }

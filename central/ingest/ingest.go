@@ -102,7 +102,7 @@ func (g *Ingest) Follow(ctx context.Context, site *bus.Site) error {
 	g.mu.Lock()
 	g.consumers[site.Name] = source{site.Events, consumer}
 	g.mu.Unlock()
-	f := &feed{site: site.Name, stream: site.Events, consumer: consumer,
+	f := &feed{site: site.Name, stream: site.Events, consumer: consumer, trim: newTrimmer(site.Name, site.Events, g.cfg.Log),
 		backlog: func(b Backlog) { g.setBacklog(site.Name, b) },
 		apply:   func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site, events) }}
 	if err := f.resume(ctx); err != nil && ctx.Err() == nil {

@@ -3,7 +3,10 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -128,11 +131,36 @@ func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, wa
 	}
 	switch o.lost = v == lostIt; v {
 	case purge:
-		return o.work.purge(ctx, w.site, w.site.Work, o.key())
+		return w.purgeWork(ctx, o)
 	case write:
 		o.first = doc
 	}
 	return nil
+}
+
+// purgeWork removes an order's work document with the config drive that it names. Drives are large
+// and secret: left alone they would fill the site's store. One that cannot be removed does not
+// keep the document, and goes when its time is over.
+func (w *writer) purgeWork(ctx context.Context, o *order) error {
+	w.dropDrive(ctx, o, nil)
+	return o.work.purge(ctx, w.site, w.site.Work, o.key())
+}
+
+// dropDrive removes the config drive of the document that an order's key held, unless next needs
+// the same one.
+func (w *writer) dropDrive(ctx context.Context, o *order, next *work.Document) {
+	if o.work.value == nil {
+		return
+	}
+	old := w.holds(o)
+	if old == nil || old.Args.ConfigDrive == "" || next != nil && next.Args.ConfigDrive == old.Args.ConfigDrive {
+		return
+	}
+	err := w.site.Drives.Delete(ctx, old.Args.ConfigDrive)
+	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		w.Log.Warn("the config drive of work that has ended is not removed from the site; it goes by itself later", "site", w.site.Name,
+			"node", o.id, "drive", old.Args.ConfigDrive, "after", bus.DrivesMaxAge, "error", err)
+	}
 }
 
 // putFirst writes the first document of an order's work, which was claimed.
@@ -144,6 +172,7 @@ func (w *writer) putFirst(ctx context.Context, o *order) error {
 	if err != nil {
 		return fmt.Errorf("write the work of node %s: %w", o.id, err)
 	}
+	w.dropDrive(ctx, o, o.first)
 	return nil
 }
 

@@ -176,6 +176,59 @@ func shows(uuid string, accept func(d *node.Document) bool) func([]byte) bool {
 
 func absent(body []byte) bool { return body == nil }
 
+// A config drive leaves the site with the work that needed it.
+func TestDrivesGoWithTheirWork(t *testing.T) {
+	f := newFixture(t)
+	f.follow(f.relay)
+	n := f.enroll("n", "rack.1")
+	key := bus.NodeKey("rack.1", n.UUID)
+	held := func() (bytes uint64) {
+		t.Helper()
+		stream, err := f.site.JS.Stream(t.Context(), "OBJ_"+bus.ConfigDrives)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stream.CachedInfo().Config.MaxBytes <= 0 {
+			t.Fatal("nothing bounds what config drives take")
+		}
+		list, err := f.site.Drives.List(t.Context())
+		if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+			t.Fatal(err)
+		}
+		for _, o := range list {
+			bytes += o.Size
+		}
+		return bytes
+	}
+	until := func(what string, want uint64) {
+		t.Helper()
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for end := time.After(patience); held() != want; {
+			select {
+			case <-tick.C:
+			case <-end:
+				t.Fatalf("%s: %d bytes of config drives lie on the bus, want %d", what, held(), want)
+			}
+		}
+	}
+	one := uint64(len("sealed"))
+	first := f.request(n, work.Deploy, provision.Deploying, provision.Active)
+	f.eventually("work", f.site.Work, key, document(func(d work.Document) bool { return d.ID == first.ID }))
+	until("while the work is open", one)
+	second := f.request(n, work.Deploy, provision.Deploying, provision.Active)
+	f.eventually("what takes its place", f.site.Work, key, document(func(d work.Document) bool { return d.ID == second.ID }))
+	until("when the first was superseded", one)
+	if _, err := f.site.Drives.GetString(t.Context(), second.ID); err != nil {
+		t.Errorf("the drive of open work: %v", err)
+	}
+	f.update(func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.EndWork(ctx, second.ID, store.WorkEnded, ""), tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup}))
+	})
+	f.eventually("the end", f.site.Work, key, absent)
+	until("when the work has ended", 0)
+}
+
 func TestLifeOfANode(t *testing.T) {
 	f := newFixture(t)
 	f.follow(f.relay)

@@ -288,7 +288,7 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 func (w *writer) syncRest(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
 	if row == nil || !w.serves(o.target, row) {
 		// Deleted, or moved to a group whose own entry puts it there.
-		return errors.Join(o.work.purge(ctx, w.site, w.site.Work, o.key()), o.node.forbid(ctx, w.site, w.site.Nodes, o.key()))
+		return errors.Join(w.purgeWork(ctx, o), o.node.forbid(ctx, w.site, w.site.Nodes, o.key()))
 	}
 	pointHalf.Hit(w.site.Name)
 	if err := w.syncWork(ctx, o, row, waiting); err != nil {

@@ -9,6 +9,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,10 @@ type Settings struct {
 	Replicas int
 	// EventsMaxAge bounds how long events wait for central.
 	EventsMaxAge time.Duration
+	// EventsBytes bounds what the stream of events may hold, DrivesBytes the config drives; 0:
+	// DefaultEventsBytes and DefaultDrivesBytes. A stream that is full takes nothing more, so
+	// that nothing in it is lost, and leaves the rest of the store to leases and work.
+	EventsBytes, DrivesBytes int64
 	// OpenOnly makes nothing: Open waits for what is missing. It is for those who may
 	// not make it.
 	OpenOnly bool
@@ -160,6 +165,17 @@ type Settings struct {
 	// usual is how many replicas what is there has.
 	usual func(context.Context) (int, error)
 }
+
+// The defaults of Settings. Their sum is what a site's servers keep free for these two; what
+// they have besides is for the buckets, which hold one document for each node and rackd.
+const (
+	DefaultEventsBytes = 512 << 20
+	DefaultDrivesBytes = 512 << 20
+)
+
+// DrivesMaxAge is how long a config drive lies on the bus at most. Central removes it when the
+// work that needs it has ended.
+const DrivesMaxAge = 30 * 24 * time.Hour
 
 // Open connects to the buckets and the stream of site (a JetStream domain, empty
 // for the server's own), creating what is missing. A request that gets no answer (a
@@ -173,6 +189,7 @@ func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, e
 	if s.EventsMaxAge == 0 {
 		s.EventsMaxAge = 7 * 24 * time.Hour
 	}
+	s.EventsBytes, s.DrivesBytes = cmp.Or(s.EventsBytes, DefaultEventsBytes), cmp.Or(s.DrivesBytes, DefaultDrivesBytes)
 	b := &Site{Name: site, Conn: nc, JS: js}
 	for _, a := range []*appender{&b.nodes, &b.work, &b.event} {
 		a.conn, a.js = nc, js
@@ -226,11 +243,14 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 	if b.Groups, err = b.bucket(ctx, GroupsBucket, 0, s); err != nil {
 		return err
 	}
-	drives := jetstream.ObjectStoreConfig{Bucket: ConfigDrives, Replicas: s.Replicas, TTL: 30 * 24 * time.Hour}
+	drives := jetstream.ObjectStoreConfig{Bucket: ConfigDrives, Replicas: s.Replicas, TTL: DrivesMaxAge}
 	b.Drives, err = ensure(ctx, s, func(ctx context.Context) (jetstream.ObjectStore, error) { return b.JS.ObjectStore(ctx, ConfigDrives) }, jetstream.ErrBucketNotFound,
 		func(ctx context.Context, replicas int) (jetstream.ObjectStore, error) {
 			drives.Replicas = replicas
-			return b.JS.CreateOrUpdateObjectStore(ctx, drives)
+			return within(ctx, b.JS, "OBJ_"+ConfigDrives, s.DrivesBytes, func(limit int64) (jetstream.ObjectStore, error) {
+				drives.MaxBytes = limit
+				return b.JS.CreateOrUpdateObjectStore(ctx, drives)
+			})
 		})
 	if err != nil {
 		return fmt.Errorf("open object store %s: %w", ConfigDrives, err)
@@ -238,7 +258,7 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 	// Like a bucket, a stream that is made anew goes on above all numbers that were:
 	// central knows by its number which event it has applied.
 	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{AllEvents}, Storage: jetstream.FileStorage,
-		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Duplicates: 10 * time.Minute, AllowAtomicPublish: true}
+		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Discard: jetstream.DiscardNew, Duplicates: 10 * time.Minute, AllowAtomicPublish: true}
 	b.Events, err = ensure(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
 		func(ctx context.Context, replicas int) (jetstream.Stream, error) {
 			events.Replicas = replicas
@@ -246,12 +266,18 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 			switch {
 			case err == nil:
 				events.FirstSeq = stream.CachedInfo().Config.FirstSeq
-				return b.JS.UpdateStream(ctx, events)
+				return within(ctx, b.JS, EventsStream, s.EventsBytes, func(limit int64) (jetstream.Stream, error) {
+					events.MaxBytes = limit
+					return b.JS.UpdateStream(ctx, events)
+				})
 			case !errors.Is(err, jetstream.ErrStreamNotFound):
 				return nil, err
 			}
 			events.FirstSeq = firstRevision(time.Now())
-			stream, err = b.JS.CreateStream(ctx, events)
+			stream, err = within(ctx, b.JS, EventsStream, s.EventsBytes, func(limit int64) (jetstream.Stream, error) {
+				events.MaxBytes = limit
+				return b.JS.CreateStream(ctx, events)
+			})
 			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
 				return b.JS.Stream(ctx, EventsStream)
 			}

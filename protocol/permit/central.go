@@ -47,6 +47,7 @@ func overAPI(js *api, keys string) []Rule {
 	js.watched(drives)
 	js.allow("read events, each once among all replicas",
 		"CONSUMER.CREATE."+ingest, "CONSUMER.INFO."+ingest, "CONSUMER.MSG.NEXT."+ingest, "CONSUMER.UNPIN."+ingest)
+	js.allow("remove events that it has applied", "STREAM.PURGE."+events.name)
 	js.allow("read events again that were lost on their way", "CONSUMER.CREATE."+events.name+".*", "CONSUMER.MSG.NEXT."+events.name+".*",
 		"CONSUMER.DELETE."+events.name+".*")
 	return js.rules
