@@ -45,7 +45,7 @@ func (r *runner) save(ctx context.Context) error {
 			return nil
 		case errors.Is(err, view.ErrConflict):
 			// The view may lag behind the bus, for as long as its watch is away.
-			if err := r.refresh(ctx); err != nil {
+			if err := r.refreshPast(ctx); err != nil {
 				r.log.Warn("the work document has changed and cannot be read", "error", err)
 			}
 			if r.wroteIt() {
@@ -58,6 +58,28 @@ func (r *runner) save(ctx context.Context) error {
 		}
 		r.log.Warn("checkpoint not written, trying again", "error", err)
 		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// How long a replica of the bus may show what was there before a write that the leader knows of,
+// and how often it is asked.
+const (
+	lagWithin = 5 * time.Second
+	lagEvery  = 100 * time.Millisecond
+)
+
+// refreshPast brings the view up to date after the leader has refused a write. The replica that
+// answers may lag: while it shows the very revision that the leader says is not the last, it is
+// asked again. A rackd may not ask the leader itself, whose answers know no borders of groups.
+func (r *runner) refreshPast(ctx context.Context) error {
+	for end := time.Now().Add(lagWithin); ; {
+		err := r.refresh(ctx)
+		if w := r.c.cfg.Documents.Work(r.node.UUID); err != nil || w == nil || w.Lost || w.Revision != r.revision || time.Now().After(end) {
+			return err
+		}
+		if err := pause(ctx, lagEvery); err != nil {
 			return err
 		}
 	}
