@@ -502,6 +502,7 @@ CREATE TABLE set_asides (
     id TEXT NOT NULL,
     site TEXT NOT NULL,
     place BIGINT NOT NULL,
+    subject TEXT NOT NULL,
     node TEXT NOT NULL,
     kind TEXT NOT NULL,
     reason TEXT NOT NULL,
@@ -681,7 +682,7 @@ INSERT INTO runbooks (uuid, created_at, updated_at, empty_texts, name, descripti
 
 INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3);
 
-INSERT INTO set_asides (id, site, place, node, kind, reason, error, body, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING;
+INSERT INTO set_asides (id, site, place, subject, node, kind, reason, error, body, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING;
 
 INSERT INTO vault (name, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
 
@@ -1085,9 +1086,9 @@ SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.n
 
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.uuid = $1;
 
-SELECT s.id, s.site, s.place, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id = $1;
+SELECT s.id, s.site, s.place, s.subject, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id = $1;
 
-SELECT s.id, s.site, s.place, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id > $1 ORDER BY s.id LIMIT $2;
+SELECT s.id, s.site, s.place, s.subject, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id > $1 ORDER BY s.id LIMIT $2;
 
 SELECT s.site, s.reason, count(*), min(s.created_at) FROM set_asides s GROUP BY s.site, s.reason ORDER BY s.site, s.reason;
 
