@@ -140,6 +140,7 @@ var ends = map[string]end{
 	"rackd/driver/redfish/transport.go RoundTrip tries again": {"the request's context", "last_error"},
 	"rackd/imagemirror/imagemirror.go look tries again":       {"none: again at growing intervals while the image is wanted", "log"},
 	"rackd/lease/renew.go renew tries again":                  {"the lease's end", "log, /healthz"},
+	"rackd/netboot/tftp/tftp.go Serve tries again":            {"none: again after a pause while rackd runs", "log"},
 	"rackd/netboot/dhcp/serve.go serve tries again":           {"none: again after a pause while rackd runs", "log"},
 	"rackd/powersync/look.go fault tries again":               {"again at the next read", "log"},
 	"rackd/powersync/look.go look tries again":                {"again at the next read", "log"},
