@@ -221,8 +221,12 @@ func (g *Ingest) insist(ctx context.Context, site string, events []placed) (outc
 			switch aside, unproven := g.setAside(ctx, site, events[0], err); {
 			case unproven != nil:
 				g.cfg.Log.Warn("event not set aside: the database takes no other write of its node either", "site", site, "node", events[0].Node, "error", unproven)
-			case aside:
+			case aside != nil:
 				g.relieved(site)
+				// The trouble may have ended just before the proof: then the event was not to blame.
+				if what, err := g.Replay(ctx, aside); err != nil || what != Applied {
+					g.cfg.Log.Debug("event stays aside", "site", site, "event", aside.ID, "answer", what, "error", err)
+				}
 				return outcome{}, nil
 			}
 		}

@@ -39,8 +39,8 @@ func (g *Ingest) blames(err error) bool {
 
 // setAside keeps an event that the database refuses. The transaction also writes the node as it
 // is and a line of its history, as every event does: where even that is refused, the event is
-// not proven to be the cause. It reports false then, and the event has to wait.
-func (g *Ingest) setAside(ctx context.Context, site string, e placed, cause error) (bool, error) {
+// not proven to be the cause. It returns nil then, and the event has to wait.
+func (g *Ingest) setAside(ctx context.Context, site string, e placed, cause error) (*store.SetAside, error) {
 	kept := false
 	a := &store.SetAside{Site: site, Place: e.place, Subject: e.subject, Node: e.Node, Kind: string(e.Kind), Reason: string(refused), Error: cause.Error(), Body: e.raw}
 	err := g.cfg.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -62,11 +62,11 @@ func (g *Ingest) setAside(ctx context.Context, site string, e placed, cause erro
 			Event: fmt.Sprintf("What the rack reported (%s) could not be stored and was set aside as event %s: see 'central event list'", e.Kind, a.ID)})
 	})
 	if err != nil || !kept {
-		return false, err
+		return nil, err
 	}
 	g.cfg.Metrics.EventsSetAside.WithLabelValues(site, string(refused)).Inc()
 	g.cfg.Log.Error("event set aside: the database refuses it; see 'central event list'", "site", site, "event", a.ID, "node", e.Node, "kind", string(e.Kind), "error", cause)
-	return true, nil
+	return a, nil
 }
 
 // unread is an event that could not be read.
