@@ -114,8 +114,8 @@ func (h *Heart) Run(ctx context.Context) {
 	failed := 0
 	for ctx.Err() == nil {
 		beat := h.Beat
-		var changed <-chan struct{}
-		beat.Command, changed = h.Commands.Newest()
+		newest, changed := h.Commands.Newest()
+		beat.Command = newest.Brief()
 		pause := h.pause(beat.Command)
 		err := h.Rackd.Heartbeat(ctx, h.Identity.Node, beat)
 		switch {

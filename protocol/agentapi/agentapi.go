@@ -81,7 +81,8 @@ type Heartbeat struct {
 	// has no callback URL.
 	Status        string `json:"agent_status,omitempty"`
 	StatusMessage string `json:"agent_status_message,omitempty"`
-	// Command is the newest command, so that progress costs no request of its own.
+	// Command is the newest command in brief (Command.Brief), so that progress costs no request of
+	// its own.
 	Command *Command `json:"ironyard_command,omitempty"`
 	// BootID changes with each boot of the ramdisk.
 	BootID string `json:"ironyard_boot_id,omitempty"`
