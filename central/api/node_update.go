@@ -197,6 +197,9 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, before.DriverInfo); err != nil {
 			return err
 		}
+		if err := s.checkSecretPlaces(c.r, &before, n); err != nil {
+			return err
+		}
 	}
 	if c.touches("instance_info") {
 		if n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, before.InstanceInfo); err != nil {

@@ -53,7 +53,7 @@ var levels = map[string][]string{
 		"baremetal:allocation:list", "baremetal:runbook:list"},
 	"role:admin or role:service":                       {"baremetal:node:create:self_owned_node"},
 	"role:admin and " + ofOwner:                        {"baremetal:node:delete:self_owned_node"},
-	"(" + systemAdmin + ") or (" + systemService + ")": {"baremetal:node:create"},
+	"(" + systemAdmin + ") or (" + systemService + ")": {"baremetal:node:create", "ironyard:node:redirect_secrets"},
 	systemAdmin: {"baremetal:node:delete", "baremetal:node:update:chassis_uuid", "baremetal:node:update_owner_provisioned",
 		"baremetal:node:disable_cleaning", "baremetal:node:update:shard", "baremetal:node:update:disable_power_off",
 		"baremetal:chassis:create", "baremetal:chassis:delete", "baremetal:node:vendor_passthru", "baremetal:driver:vendor_passthru",

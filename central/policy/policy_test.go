@@ -63,6 +63,7 @@ func TestDefaults(t *testing.T) {
 		"baremetal:allocation:get":                "AMRSagmrV",
 		"baremetal:runbook:create":                "AMSagsbhxyV",
 		"baremetal:runbook:use":                   "AMSagsyV",
+		"ironyard:node:redirect_secrets":          "AS",
 		"show_password":                           "",
 		"baremetal:no:such":                       "A",
 	} {

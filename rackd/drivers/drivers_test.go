@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 func TestEveryTypeServesEveryKind(t *testing.T) {
@@ -53,5 +54,41 @@ func TestEnabled(t *testing.T) {
 	}
 	if _, err := Open(Options{Enabled: []string{"ipmi"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {
 		t.Errorf("%v, want an error that lists the types there are", err)
+	}
+}
+
+// Central holds a secret back by the names of fields (seal.DecidesPlace): so an implementation that sends
+// one reads no field with the name of another driver's, which could say where to.
+func TestSecretsGoWhereFieldsOfTheirDriverSay(t *testing.T) {
+	s, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	secrets := 0
+	for name, kinds := range s.Describe() {
+		for kind, impls := range kinds {
+			for _, impl := range impls {
+				hw, err := s.Resolve(&node.Document{UUID: "u", Driver: name, Interfaces: map[string]string{kind: impl}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				properties := hw.Kinds()[kind].Impl.Properties()
+				for secret := range properties {
+					if !seal.IsSecret(secret) {
+						continue
+					}
+					secrets++
+					for field := range properties {
+						if !seal.DecidesPlace(field, secret) {
+							t.Errorf("%s, %s interface %s: %s is not of the driver of the secret %s", name, kind, impl, field, secret)
+						}
+					}
+				}
+			}
+		}
+	}
+	if secrets == 0 {
+		t.Error("no driver declares a secret")
 	}
 }

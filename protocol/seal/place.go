@@ -1,0 +1,21 @@
+package seal
+
+import "strings"
+
+// A secret of driver_info is sent to a place that other fields of the same driver name: an address,
+// a port, how to check the certificate there, how to log in. Drivers begin the names of their fields
+// with the same word, up to the first underscore: redfish_password goes where redfish_address says.
+
+// DecidesPlace reports whether a field of driver_info may decide where the secret of another field is
+// sent. Both names are those of the outermost fields. A name without such a word is of every driver.
+func DecidesPlace(field, secret string) bool {
+	a, ofDriver := driverOf(field)
+	b, ofDriverToo := driverOf(secret)
+	return !ofDriver || !ofDriverToo || a == b
+}
+
+// driverOf is the word that the fields of one driver begin with.
+func driverOf(field string) (word string, found bool) {
+	word, _, found = strings.Cut(strings.ToLower(field), "_")
+	return word, found && word != ""
+}
