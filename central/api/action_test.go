@@ -103,7 +103,7 @@ func TestSecretsAreSealedMaskedAndKept(t *testing.T) {
 		return v
 	}
 	first := stored()
-	if plain, err := b.server.Key.Open(nodeID, first); err != nil || plain != "open sesame" {
+	if plain, err := b.server.Key.Open(seal.Label{Kind: seal.DriverInfo, Of: nodeID, Field: "redfish_password"}, first); err != nil || plain != "open sesame" {
 		t.Fatalf("stored %q opens to %q, %v", first, plain, err)
 	}
 	a := b.want(200, "PATCH", "/v1/nodes/n1", "1.115",
@@ -115,7 +115,7 @@ func TestSecretsAreSealedMaskedAndKept(t *testing.T) {
 		t.Error("the mask sent back replaced the secret")
 	}
 	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/driver_info/redfish_password","value":12345}]`)
-	if plain, _ := b.server.Key.Open(nodeID, stored()); plain != "12345" {
+	if plain, _ := b.server.Key.Open(seal.Label{Kind: seal.DriverInfo, Of: nodeID, Field: "redfish_password"}, stored()); plain != "12345" {
 		t.Errorf("a number as a password opens to %q", plain)
 	}
 	b.want(400, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/driver_info/snmp_auth_key","value":"******"}]`)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // TestConfigDriveInInstanceInfo holds that a config drive that is written into instance_info
@@ -25,7 +26,7 @@ func TestConfigDriveInInstanceInfo(t *testing.T) {
 		if strings.Contains(list[0].Drive, "user_data") || strings.Contains(list[0].Drive, "QUJD") {
 			t.Errorf("the drive lies open: %s", list[0].Drive)
 		}
-		plain, err := b.server.Key.Open(list[0].Node, list[0].Drive)
+		plain, err := b.server.Key.Open(seal.Label{Kind: seal.StoredDrive, Of: list[0].Node}, list[0].Drive)
 		if err != nil {
 			t.Fatal(err)
 		}

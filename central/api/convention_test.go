@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":{"a":1e999}}`, 400, "out of range"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","extra":{"a":"\u0000"}}`, 400, "NUL"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"redfish_password":"******"}}`, 400, "mask"},
-		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"redfish_password":"sealed:v1:AAAA"}}`, 400, "sealed"},
+		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"redfish_password":"sealed:v2:AAAA"}}`, 400, "sealed"},
 		{"POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","driver_info":{"x":[{"password":"p"}]}}`, 400, "list"},
 		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `"}`, 400, "'address' is a required property"},
 		{"POST", "/v1/ports", "1.115", `{"node_uuid":"` + nodeID + `","address":"nope"}`, 400, "Expected valid MAC address for address: nope"},

@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -242,7 +243,7 @@ func TestVirtualMedia(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if image, err := key.Open(nodeID, m.Image); image != c.image || err != nil {
+			if image, err := key.Open(seal.Label{Kind: seal.MediaImage, Of: nodeID, Work: w.ID}, m.Image); image != c.image || err != nil {
 				t.Errorf("%s: the image opens as %q, %v", name, image, err)
 			}
 		}
@@ -293,7 +294,7 @@ func TestVendorMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plain, err := key.Open(nodeID, call.Data); call.Method != "bmc_reset" || call.HTTPMethod != http.MethodPost || plain != `{"password":"hush"}` || err != nil {
+	if plain, err := key.Open(seal.Label{Kind: seal.VendorData, Of: nodeID, Work: w.ID}, call.Data); call.Method != "bmc_reset" || call.HTTPMethod != http.MethodPost || plain != `{"password":"hush"}` || err != nil {
 		t.Errorf("call %+v, arguments %q, %v", call, plain, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // enrollSince is the version from which new nodes start in enroll.
@@ -60,10 +61,10 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err := cmp.Or(checkGroup(n), fitInterfaces(n, m), checkProperties(n)); err != nil {
 		return Reply{}, err
 	}
-	if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, nil); err != nil {
+	if n.DriverInfo, err = s.sealSecrets(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, "driver_info", n.DriverInfo, nil); err != nil {
 		return Reply{}, err
 	}
-	if n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, nil); err != nil {
+	if n.InstanceInfo, err = s.sealSecrets(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, "instance_info", n.InstanceInfo, nil); err != nil {
 		return Reply{}, err
 	}
 	asked := *n

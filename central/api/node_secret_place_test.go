@@ -26,7 +26,7 @@ func (b *bench) goesTo() (address, password string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	open := opened(b.server.Key, n, n.DriverInfo)
+	open := opened(b.server.Key, seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, n.DriverInfo)
 	if open == nil {
 		b.t.Fatalf("the node's driver_info does not open: %v", n.DriverInfo)
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/ironyard/ironyard/central/policy"
-	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -61,17 +60,17 @@ func (s *Server) look(r *Request, v *nodeView) {
 		}
 	}
 	if see.passwords {
-		v.driverInfo = opened(s.Key, v.Node, v.DriverInfo)
+		v.driverInfo = opened(s.Key, seal.Label{Kind: seal.DriverInfo, Of: v.Node.UUID}, v.DriverInfo)
 	}
 	if see.instanceWords {
-		v.instanceInfo = opened(s.Key, v.Node, v.InstanceInfo)
+		v.instanceInfo = opened(s.Key, seal.Label{Kind: seal.InstanceInfo, Of: v.Node.UUID}, v.InstanceInfo)
 	}
 }
 
 // opened is fields with their secrets; nil where these cannot be opened, so that they
 // are masked as for everybody.
-func opened(key *seal.Key, n *store.Node, fields map[string]any) map[string]any {
-	plain, err := key.OpenFields(n.UUID, fields)
+func opened(key *seal.Key, label seal.Label, fields map[string]any) map[string]any {
+	plain, err := key.OpenFields(label, fields)
 	if err != nil {
 		return nil
 	}

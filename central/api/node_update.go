@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 const (
@@ -194,7 +195,7 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		}
 	}
 	if c.touches("driver_info") {
-		if n.DriverInfo, err = s.sealSecrets(n.UUID, "driver_info", n.DriverInfo, before.DriverInfo); err != nil {
+		if n.DriverInfo, err = s.sealSecrets(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, "driver_info", n.DriverInfo, before.DriverInfo); err != nil {
 			return err
 		}
 		if err := s.checkSecretPlaces(c.r, &before, n); err != nil {
@@ -202,7 +203,7 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		}
 	}
 	if c.touches("instance_info") {
-		if n.InstanceInfo, err = s.sealSecrets(n.UUID, "instance_info", n.InstanceInfo, before.InstanceInfo); err != nil {
+		if n.InstanceInfo, err = s.sealSecrets(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, "instance_info", n.InstanceInfo, before.InstanceInfo); err != nil {
 			return err
 		}
 		if err := s.keepDrive(ctx, tx, n, before.InstanceInfo); err != nil {

@@ -89,11 +89,12 @@ func (s *Server) callNodeMethod(r *Request) (Reply, error) {
 	}
 	switch {
 	case answer.Work:
-		change, err := s.dispatch.VendorCall(n, call.Method, call.HTTPMethod, call.Data)
+		id := dispatch.NewWorkID()
+		change, err := s.dispatch.VendorCall(n, id, call.Method, call.HTTPMethod, call.Data)
 		if err != nil {
 			return Reply{}, err
 		}
-		a := dispatch.Adjustment{Node: n, Change: change, What: "vendor method " + call.Method, Caller: caller(r)}
+		a := dispatch.Adjustment{Node: n, Change: change, Work: id, What: "vendor method " + call.Method, Caller: caller(r)}
 		if err := s.dispatch.Adjust(r.Context(), a); err != nil {
 			return Reply{}, storeError(err)
 		}

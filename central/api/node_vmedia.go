@@ -68,17 +68,18 @@ func (s *Server) attachMedia(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	change, err := s.dispatch.AttachMedia(n, kind, image)
+	id := dispatch.NewWorkID()
+	change, err := s.dispatch.AttachMedia(n, id, kind, image)
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changeMedia(r, n, change, "attaching virtual media "+kind)
+	return s.changeMedia(r, n, id, change, "attaching virtual media "+kind)
 }
 
 // changeMedia hands the change to the node's rack. The client does not wait for its end:
 // what goes wrong is the node's last_error.
-func (s *Server) changeMedia(r *Request, n *store.Node, change work.Change, what string) (Reply, error) {
-	if err := s.dispatch.Adjust(r.Context(), dispatch.Adjustment{Node: n, Change: change, What: what, Caller: caller(r)}); err != nil {
+func (s *Server) changeMedia(r *Request, n *store.Node, id string, change work.Change, what string) (Reply, error) {
+	if err := s.dispatch.Adjust(r.Context(), dispatch.Adjustment{Node: n, Change: change, Work: id, What: what, Caller: caller(r)}); err != nil {
 		return Reply{}, noHost(storeError(err))
 	}
 	return noContent()
@@ -129,7 +130,7 @@ func (s *Server) detachMedia(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changeMedia(r, n, work.Change{Media: &work.Media{Types: types}}, "detaching virtual media")
+	return s.changeMedia(r, n, "", work.Change{Media: &work.Media{Types: types}}, "detaching virtual media")
 }
 
 // detachedTypes reads which media are to be taken out: in the path, in the query, or in a body,

@@ -80,11 +80,11 @@ func maskValue(v any) any {
 	return v
 }
 
-// sealSecrets returns fields, as a client gave them for a node, with the secrets
-// sealed. Where a client sends back the mask that it was shown, the value before
+// sealSecrets returns fields, as a client gave them, with the secrets sealed under label. field names
+// them in errors. Where a client sends back the mask that it was shown, the value before
 // (in old) stays; this is where we differ from Ironic, which stores the asterisks.
 // A secret is a text or a number; it cannot lie in a list, where it could not be sealed.
-func (s *Server) sealSecrets(node, field string, fields, old map[string]any) (map[string]any, error) {
+func (s *Server) sealSecrets(label seal.Label, field string, fields, old map[string]any) (map[string]any, error) {
 	clean, err := cleanSecrets(field, fields, old)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s *Server) sealSecrets(node, field string, fields, old map[string]any) (ma
 	if !seal.Holds(clean) {
 		return clean, nil
 	}
-	return s.Key.SealFields(node, clean), nil
+	return s.Key.SealFields(label, clean), nil
 }
 
 func cleanSecrets(path string, fields, old map[string]any) (map[string]any, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // poweredOff is the power state of a node whose volumes may change.
@@ -76,7 +77,7 @@ func (s *Server) checkTarget(ctx context.Context, r *Request, tx *store.Tx, befo
 	if err := s.volumeNode(ctx, r, tx, "volume target", old, v.Node); err != nil {
 		return err
 	}
-	v.Properties, err = s.sealSecrets(v.UUID, "properties", v.Properties, properties)
+	v.Properties, err = s.sealSecrets(seal.Label{Kind: seal.Volume, Of: v.UUID}, "properties", v.Properties, properties)
 	return err
 }
 

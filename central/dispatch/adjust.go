@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -18,6 +21,8 @@ import (
 type Adjustment struct {
 	Node   *store.Node // as the caller has read it
 	Change work.Change
+	// Work is the id that its work is to bear, for which the change is sealed (NewWorkID); empty: any.
+	Work string
 	// Resting: only while no transition is in progress.
 	Resting bool
 	// What is the change in words, for the node's history.
@@ -50,7 +55,7 @@ func (d *Dispatcher) Adjust(ctx context.Context, a Adjustment) error {
 		if err := adjustable(n, &a); err != nil {
 			return err
 		}
-		w, err := d.asked(ctx, tx, n, work.Adjust, work.Args{Change: &a.Change}, a.Caller,
+		w, err := d.asked(ctx, tx, n, work.Adjust, a.Work, work.Args{Change: &a.Change}, a.Caller,
 			func() { n.Accept(n.ProvisionState, n.TargetProvisionState, d.Now()) })
 		if err != nil {
 			return err
@@ -90,9 +95,12 @@ func (d *Dispatcher) checkChange(ctx context.Context, n *store.Node, ch work.Cha
 	return err
 }
 
+// NewWorkID returns the id for work that is to come.
+func NewWorkID() string { return uuid.NewString() }
+
 // VendorCall makes the change that calls a vendor's method: its arguments are sealed for
-// the node's group.
-func (d *Dispatcher) VendorCall(n *store.Node, method, httpMethod string, args map[string]any) (work.Change, error) {
+// the node's group and the work of that id.
+func (d *Dispatcher) VendorCall(n *store.Node, id, method, httpMethod string, args map[string]any) (work.Change, error) {
 	if args == nil {
 		args = map[string]any{}
 	}
@@ -100,7 +108,7 @@ func (d *Dispatcher) VendorCall(n *store.Node, method, httpMethod string, args m
 	if err != nil {
 		return work.Change{}, fmt.Errorf("arguments of %s for node %s: %w", method, n.UUID, err)
 	}
-	data, err := d.sealed(n, string(plain))
+	data, err := d.sealed(n, seal.Label{Kind: seal.VendorData, Of: n.UUID, Work: id}, string(plain))
 	if err != nil {
 		return work.Change{}, fmt.Errorf("seal the arguments of %s for node %s: %w", method, n.UUID, err)
 	}
@@ -108,9 +116,9 @@ func (d *Dispatcher) VendorCall(n *store.Node, method, httpMethod string, args m
 }
 
 // AttachMedia makes the change that puts the image of that URL, which may hold a password,
-// into a virtual drive.
-func (d *Dispatcher) AttachMedia(n *store.Node, mediaType, image string) (work.Change, error) {
-	url, err := d.sealed(n, image)
+// into a virtual drive. It is sealed for the work of that id.
+func (d *Dispatcher) AttachMedia(n *store.Node, id, mediaType, image string) (work.Change, error) {
+	url, err := d.sealed(n, seal.Label{Kind: seal.MediaImage, Of: n.UUID, Work: id}, image)
 	if err != nil {
 		return work.Change{}, fmt.Errorf("seal the URL of an image for node %s: %w", n.UUID, err)
 	}
@@ -118,10 +126,10 @@ func (d *Dispatcher) AttachMedia(n *store.Node, mediaType, image string) (work.C
 }
 
 // sealed seals text for the node's group.
-func (d *Dispatcher) sealed(n *store.Node, text string) (string, error) {
+func (d *Dispatcher) sealed(n *store.Node, label seal.Label, text string) (string, error) {
 	key, err := d.Key.ForGroup(n.ConductorGroup)
 	if err != nil {
 		return "", err
 	}
-	return key.Seal(n.UUID, text), nil
+	return key.Seal(label, text), nil
 }

@@ -7,12 +7,14 @@ import (
 	"maps"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // withDrive gives the work of a, a deploy or rebuild, its config drive: the one that the
 // request brings, which is kept, else the one that the node keeps. It writes nothing.
 func (d *Dispatcher) withDrive(ctx context.Context, tx *store.Tx, a *acceptance, drive string) error {
 	n, w := a.node, a.work
+	stored := seal.Label{Kind: seal.StoredDrive, Of: n.UUID}
 	if drive != "" {
 		info := maps.Clone(n.InstanceInfo)
 		if info == nil {
@@ -20,7 +22,7 @@ func (d *Dispatcher) withDrive(ctx context.Context, tx *store.Tx, a *acceptance,
 		}
 		info[store.DriveKey] = store.DriveKept
 		n.InstanceInfo = info
-		a.keep = &store.ConfigDrive{Node: n.UUID, Drive: d.Key.Seal(n.UUID, drive)}
+		a.keep = &store.ConfigDrive{Node: n.UUID, Drive: d.Key.Seal(stored, drive)}
 	} else {
 		if n.InstanceInfo[store.DriveKey] != store.DriveKept {
 			return nil
@@ -32,7 +34,7 @@ func (d *Dispatcher) withDrive(ctx context.Context, tx *store.Tx, a *acceptance,
 		if err != nil {
 			return err
 		}
-		if drive, err = d.Key.Open(n.UUID, kept.Drive); err != nil {
+		if drive, err = d.Key.Open(stored, kept.Drive); err != nil {
 			return fmt.Errorf("open the config drive that node %s keeps: %w", n.UUID, err)
 		}
 	}
@@ -41,6 +43,6 @@ func (d *Dispatcher) withDrive(ctx context.Context, tx *store.Tx, a *acceptance,
 		return fmt.Errorf("seal the config drive of node %s: %w", n.UUID, err)
 	}
 	w.Args.ConfigDrive = w.ID
-	a.drive = &store.Outbox{Kind: store.OutboxDrive, Node: n.UUID, Group: n.ConductorGroup, Object: w.ID, Payload: key.Seal(n.UUID, drive)}
+	a.drive = &store.Outbox{Kind: store.OutboxDrive, Node: n.UUID, Group: n.ConductorGroup, Object: w.ID, Payload: key.Seal(seal.Label{Kind: seal.SentDrive, Of: n.UUID, Work: w.ID}, drive)}
 	return nil
 }

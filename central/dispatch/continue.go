@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,8 +78,9 @@ func (d *Dispatcher) continuation(n *store.Node, open *store.Work, owner string,
 
 // asked returns the work that does what is asked of the machine, with the arguments in
 // args: a piece of its own or, beside a flow that waits, one that goes on with the flow
-// afterwards. n is accepted by accept, once nothing speaks against it.
-func (d *Dispatcher) asked(ctx context.Context, tx *store.Tx, n *store.Node, verb work.Verb, args work.Args, c Caller, accept func()) (*store.Work, error) {
+// afterwards. It bears the id, unless that is empty. n is accepted by accept, once nothing speaks
+// against it.
+func (d *Dispatcher) asked(ctx context.Context, tx *store.Tx, n *store.Node, verb work.Verb, id string, args work.Args, c Caller, accept func()) (*store.Work, error) {
 	var open *store.Work
 	if n.WorkID != "" {
 		if Busy(n) {
@@ -96,10 +98,11 @@ func (d *Dispatcher) asked(ctx context.Context, tx *store.Tx, n *store.Node, ver
 	accept()
 	if open == nil {
 		w := d.newWork(n, owner.Name, c)
-		w.Verb, w.Args = verb, args
+		w.Verb, w.Args, w.ID = verb, args, cmp.Or(id, w.ID)
 		return w, nil
 	}
 	w := d.continuation(n, open, owner.Name, c)
+	w.ID = cmp.Or(id, w.ID)
 	w.Args.PowerTarget, w.Args.TimeoutSeconds, w.Args.Change = args.PowerTarget, args.TimeoutSeconds, args.Change
 	return w, nil
 }

@@ -16,8 +16,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -167,7 +165,7 @@ type Caller struct {
 
 // newWork is the row of a piece of work that n, as just accepted, begins.
 func (d *Dispatcher) newWork(n *store.Node, owner string, c Caller) *store.Work {
-	return &store.Work{ID: uuid.NewString(), Node: n.UUID, Group: n.ConductorGroup, Generation: n.Generation,
+	return &store.Work{ID: NewWorkID(), Node: n.UUID, Group: n.ConductorGroup, Generation: n.Generation,
 		RequestID: c.RequestID, Entry: n.ProvisionState, EntryTarget: n.TargetProvisionState,
 		State: store.WorkOpen, Owner: owner, RequestedAt: d.Now().UTC()}
 }

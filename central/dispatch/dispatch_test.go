@@ -358,7 +358,7 @@ func TestConfigDriveTravelsBeforeItsWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plain, err := group.Open(node, out[0].Payload); err != nil || plain != `{"meta_data":{}}` {
+	if plain, err := group.Open(seal.Label{Kind: seal.SentDrive, Of: node, Work: out[0].Object}, out[0].Payload); err != nil || plain != `{"meta_data":{}}` {
 		t.Errorf("the drive opens to %q, %v", plain, err)
 	}
 }
@@ -400,7 +400,7 @@ func TestConfigDriveIsKept(t *testing.T) {
 			if o.Object != w.ID || w.Args.ConfigDrive != w.ID {
 				t.Errorf("the drive is object %s, the work is %s and names %q", o.Object, w.ID, w.Args.ConfigDrive)
 			}
-			plain, err := group.Open(node, o.Payload)
+			plain, err := group.Open(seal.Label{Kind: seal.SentDrive, Of: node, Work: o.Object}, o.Payload)
 			if err != nil {
 				t.Fatal(err)
 			}

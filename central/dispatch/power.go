@@ -59,7 +59,7 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 			return refuse(http.StatusConflict, "Failed to set node power state to %s.", p.Target).
 				detailed("node %s must not be powered off (disable_power_off)", n.UUID)
 		}
-		w, err := d.asked(ctx, tx, n, work.Power, work.Args{PowerTarget: p.Target, TimeoutSeconds: p.TimeoutSeconds}, p.Caller,
+		w, err := d.asked(ctx, tx, n, work.Power, "", work.Args{PowerTarget: p.Target, TimeoutSeconds: p.TimeoutSeconds}, p.Caller,
 			func() { n.AcceptPower(p.Target, d.Now()) })
 		if err != nil {
 			return err

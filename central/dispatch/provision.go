@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -195,7 +196,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		if info == nil {
 			info = map[string]any{}
 		}
-		info["rescue_password"] = d.Key.Seal(n.UUID, p.RescuePassword)
+		info["rescue_password"] = d.Key.Seal(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID, Field: "rescue_password"}, p.RescuePassword)
 		n.InstanceInfo = info
 	}
 	if p.Verb.Event == provision.EventAdopt {

@@ -111,9 +111,8 @@ func (a *Authority) secret(ctx context.Context, name string, v any, fresh func()
 	return json.Unmarshal([]byte(text), v)
 }
 
-// vaultLabel is the associated data of a secret: one that is copied to another name
-// does not open.
-func vaultLabel(name string) string { return "vault/" + name }
+// vaultLabel is the label of a secret: one that is copied to another name does not open.
+func vaultLabel(name string) seal.Label { return seal.Label{Kind: seal.Vault, Of: name} }
 
 func (a *Authority) parse() (err error) {
 	block, _ := pem.Decode([]byte(a.fleet.Certificate))

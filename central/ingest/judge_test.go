@@ -19,6 +19,7 @@ import (
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -131,7 +132,7 @@ func TestARulesConfigDriveIsSealed(t *testing.T) {
 	if err != nil || len(kept) != 1 || kept[0].Node != n.UUID {
 		t.Fatalf("drives %+v, error %v", kept, err)
 	}
-	if drive, err := f.key.Open(n.UUID, kept[0].Drive); err != nil || drive != "words that nobody shall read" || kept[0].Drive == drive {
+	if drive, err := f.key.Open(seal.Label{Kind: seal.StoredDrive, Of: n.UUID}, kept[0].Drive); err != nil || drive != "words that nobody shall read" || kept[0].Drive == drive {
 		t.Errorf("kept %q, which holds %q, error %v", kept[0].Drive, drive, err)
 	}
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // action does something to a subject.
@@ -138,7 +139,7 @@ func onNode(do func(args map[string]any) change) func(*Subject, map[string]any) 
 			return fmt.Errorf("attribute %.200s: %w", path, err)
 		}
 		if s.Seal != nil {
-			s.Node.DriverInfo, s.Node.InstanceInfo = s.Seal(s.Node.DriverInfo), s.Seal(s.Node.InstanceInfo)
+			s.Node.DriverInfo, s.Node.InstanceInfo = s.Seal(seal.DriverInfo, s.Node.DriverInfo), s.Seal(seal.InstanceInfo, s.Node.InstanceInfo)
 		}
 		s.NodeChanged = true
 		return nil

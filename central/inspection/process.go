@@ -101,7 +101,9 @@ func (f *Found) subject(ctx context.Context, tx *store.Tx) (*Subject, error) {
 	}
 	s := &Subject{Node: n, Ports: ports, ByRamdisk: f.ByRamdisk, Plugin: map[string]any{}, Serials: found.Serials, Log: f.Log, Inventory: map[string]any{}}
 	if f.Key != nil {
-		s.Seal = func(fields map[string]any) map[string]any { return f.Key.SealFields(f.Node, fields) }
+		s.Seal = func(kind seal.Kind, fields map[string]any) map[string]any {
+			return f.Key.SealFields(seal.Label{Kind: kind, Of: f.Node}, fields)
+		}
 	}
 	for what, part := range map[string]struct {
 		text []byte

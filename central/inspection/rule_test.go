@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // decode reads JSON as ingest does.
@@ -37,7 +38,7 @@ func newSubject(t testing.TB) *Subject {
 		Properties: map[string]any{"capabilities": "a:b,boot_mode:bios"}, DriverInfo: map[string]any{"redfish_address": "https://bmc", "redfish_password": "sealed"}},
 		Ports:     []*store.Port{{UUID: portID, Node: "n", Address: "52:54:00:aa:bb:02", PXEEnabled: true}},
 		Inventory: decode[map[string]any](t, found), Plugin: map[string]any{}, Log: slog.New(slog.DiscardHandler),
-		Seal: func(m map[string]any) map[string]any {
+		Seal: func(_ seal.Kind, m map[string]any) map[string]any {
 			m, _ = clone(m).(map[string]any)
 			if p, ok := m["redfish_password"].(string); ok && p != "sealed" {
 				m["redfish_password"] = "sealed " + p

@@ -22,7 +22,7 @@ type Subject struct {
 	// ByRamdisk: a ramdisk has told it all, whatever the node's inspect interface would do.
 	ByRamdisk bool
 	// Seal seals the secrets among fields of the node.
-	Seal func(fields map[string]any) map[string]any
+	Seal func(kind seal.Kind, fields map[string]any) map[string]any
 	Log  *slog.Logger
 
 	// NodeChanged, TraitsChanged and the ports say what is to be written.

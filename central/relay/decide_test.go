@@ -164,21 +164,21 @@ func TestSecretsAreSealedForTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &store.Node{UUID: "n", ConductorGroup: "rack1",
-		DriverInfo:   key.SealFields("n", map[string]any{"redfish_password": "hunter2", "redfish_username": "root"}),
-		InstanceInfo: key.SealFields("n", map[string]any{"rescue_password": "x", "image_source": "http://i"})}
+		DriverInfo:   key.SealFields(seal.Label{Kind: seal.DriverInfo, Of: "n"}, map[string]any{"redfish_password": "hunter2", "redfish_username": "root"}),
+		InstanceInfo: key.SealFields(seal.Label{Kind: seal.InstanceInfo, Of: "n"}, map[string]any{"rescue_password": "x", "image_source": "http://i"})}
 	doc, err := render(key, &store.Snapshot{Node: n})
 	if err != nil {
 		t.Fatal(err)
 	}
 	password := doc.DriverString("redfish_password")
-	if _, err := key.Open("n", password); err == nil || !seal.Sealed(password) {
+	if _, err := key.Open(seal.Label{Kind: seal.DriverInfo, Of: "n", Field: "redfish_password"}, password); err == nil || !seal.Sealed(password) {
 		t.Errorf("the database's key opens, or nothing seals, %q", password)
 	}
 	group, err := key.ForGroup("rack1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if open, err := group.Open("n", password); err != nil || open != "hunter2" {
+	if open, err := group.Open(seal.Label{Kind: seal.DriverInfo, Of: "n", Field: "redfish_password"}, password); err != nil || open != "hunter2" {
 		t.Errorf("opened %q, error %v", open, err)
 	}
 	if doc.DriverString("redfish_username") != "root" || !seal.Sealed(doc.InstanceString("rescue_password")) {

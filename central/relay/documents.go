@@ -23,15 +23,16 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	reseal := func(fields map[string]any) (map[string]any, error) {
+	reseal := func(kind seal.Kind, fields map[string]any) (map[string]any, error) {
 		if !seal.Holds(fields) {
 			return fields, nil
 		}
-		open, err := key.OpenFields(n.UUID, fields)
+		label := seal.Label{Kind: kind, Of: n.UUID}
+		open, err := key.OpenFields(label, fields)
 		if err != nil {
 			return nil, err
 		}
-		return groupKey.SealFields(n.UUID, open), nil
+		return groupKey.SealFields(label, open), nil
 	}
 	d := &node.Document{UUID: n.UUID, Name: n.Name, Group: n.ConductorGroup, Driver: n.Driver, Generation: n.Generation,
 		Revision: n.Revision, Updated: n.RackChanged(), Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
@@ -42,10 +43,10 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.KeptKey, err)
 		}
 	}
-	if d.DriverInfo, err = reseal(n.DriverInfo); err != nil {
+	if d.DriverInfo, err = reseal(seal.DriverInfo, n.DriverInfo); err != nil {
 		return nil, fmt.Errorf("driver_info: %w", err)
 	}
-	if d.InstanceInfo, err = reseal(n.InstanceInfo); err != nil {
+	if d.InstanceInfo, err = reseal(seal.InstanceInfo, n.InstanceInfo); err != nil {
 		return nil, fmt.Errorf("instance_info: %w", err)
 	}
 	for _, p := range row.Ports {
@@ -67,7 +68,7 @@ func (w *writer) putNodes(ctx context.Context, orders []*order, rows map[string]
 		if o.unread {
 			row = &store.Snapshot{Node: o.left}
 		}
-		if o.lost, o.open, o.first = false, "", nil; o.err != nil || row == nil || !w.serves(o.target, row) || o.shows(row) {
+		if o.lost, o.open, o.first = false, "", nil; o.err != nil || row == nil || !w.serves(o.target, row) || w.shows(o, row) {
 			continue
 		}
 		body, err := w.document(row)
@@ -89,13 +90,22 @@ func (w *writer) putNodes(ctx context.Context, orders []*order, rows map[string]
 	}
 }
 
-// shows reports whether the site has a document of a node that is as new as its row.
-func (o *order) shows(row *store.Snapshot) bool {
+// shows reports whether the site has a document of a node that is as new as its row, and that racks
+// take for central's under the newest generation of the key.
+func (w *writer) shows(o *order, row *store.Snapshot) bool {
 	if o.node.value == nil {
 		return false
 	}
 	old, err := bus.ReadNodeRevision(o.key(), o.node.value)
-	return err == nil && old >= row.Node.Revision
+	if err != nil || old < row.Node.Revision {
+		return false
+	}
+	key, err := w.Key.ForGroup(row.Node.ConductorGroup)
+	if err != nil {
+		return false
+	}
+	_, made := node.Verify(o.id, o.node.value, key.Newest())
+	return made
 }
 
 func (w *writer) document(row *store.Snapshot) ([]byte, error) {
@@ -103,7 +113,11 @@ func (w *writer) document(row *store.Snapshot) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return doc.Append(make([]byte, 0, usualSize))
+	key, err := w.Key.ForGroup(row.Node.ConductorGroup)
+	if err != nil {
+		return nil, err
+	}
+	return doc.AppendSigned(make([]byte, 0, usualSize), key)
 }
 
 // holds is the work document that an order's key holds, nil for none.
@@ -163,9 +177,25 @@ func (w *writer) dropDrive(ctx context.Context, o *order, next *work.Document) {
 	}
 }
 
+// sign puts into doc the code of the work that row is, which is as the database has it: what a site says
+// of its works is not signed.
+func (w *writer) sign(doc *work.Document, row work.Document) error {
+	key, err := w.Key.ForGroup(row.Group)
+	if err != nil {
+		return err
+	}
+	row.Sign(key)
+	doc.Code = row.Code
+	return nil
+}
+
 // putFirst writes the first document of an order's work, which was claimed.
 func (w *writer) putFirst(ctx context.Context, o *order) error {
-	body, err := json.Marshal(o.first)
+	err := w.sign(o.first, *o.first) // which is made of the row, but for where the work before it stood
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(o.first)
+	}
 	if err == nil {
 		err = o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body)
 	}

@@ -140,6 +140,9 @@ func (w *writer) restorePart(ctx context.Context, part []target) error {
 			return nil // the row has changed
 		}
 		doc := restored(rows[o.id], w.holds(o), epoch)
+		if err := w.sign(doc, rows[o.id].Work.Document()); err != nil {
+			return err
+		}
 		body, err := json.Marshal(doc)
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ func (f *fixture) update(do func(ctx context.Context, tx *store.Tx) error) {
 // enroll adds a node in group and tells its site.
 func (f *fixture) enroll(name, group string) *store.Node {
 	n := storetest.NewNode(name)
-	n.ConductorGroup, n.DriverInfo = group, f.key.SealFields(n.UUID, map[string]any{"redfish_password": "p"})
+	n.ConductorGroup, n.DriverInfo = group, f.key.SealFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, map[string]any{"redfish_password": "p"})
 	f.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.InsertNode(ctx, n); err != nil {
 			return err
@@ -305,12 +305,41 @@ func TestEntriesOfADeadReplica(t *testing.T) {
 	f.eventually("enrolled", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.UUID == n.UUID }))
 }
 
+// groupKey is the key of the group without a name.
+func groupKey(t *testing.T, key *seal.Key) *seal.Key {
+	t.Helper()
+	k, err := key.ForGroup("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// A document that central did not make is none, whatever revision it claims: it is replaced.
+func TestForgedDocumentIsReplaced(t *testing.T) {
+	f := newFixture(t)
+	n := f.enroll("n", "")
+	key := bus.NodeKey("", n.UUID)
+	forged, err := (&node.Document{UUID: n.UUID, Name: "forged", Revision: n.Revision + 10}).Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.site.Nodes.Put(t.Context(), key, forged); err != nil {
+		t.Fatal(err)
+	}
+	f.follow(f.relay)
+	f.eventually("central's", f.site.Nodes, key, func(body []byte) bool {
+		_, made := node.Verify(n.UUID, body, groupKey(t, f.key))
+		return made
+	})
+}
+
 // A relay that read its rows long ago does not turn the site back.
 func TestOlderDocumentDoesNotReplaceNewer(t *testing.T) {
 	f := newFixture(t)
 	n := f.enroll("n", "")
 	key := bus.NodeKey("", n.UUID)
-	newer, err := (&node.Document{UUID: n.UUID, Name: "newer", Revision: n.Revision + 10}).Append(nil)
+	newer, err := (&node.Document{UUID: n.UUID, Name: "newer", Revision: n.Revision + 10}).AppendSigned(nil, groupKey(t, f.key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,7 +221,7 @@ func TestTheRackIsToldOfWhatIsChangedBack(t *testing.T) {
 		{"an object in its place", []func(*store.Node){func(n *store.Node) { n.DriverInfo["address"] = "2" }}, true},
 		{"a secret that is sealed anew", []func(*store.Node){func(n *store.Node) {
 			n.DriverInfo = maps.Clone(n.DriverInfo)
-			n.DriverInfo["password"] = b.key.Seal(n.UUID, "p")
+			n.DriverInfo["password"] = b.key.Seal(seal.Label{Kind: seal.DriverInfo, Of: n.UUID, Field: "password"}, "p")
 		}}, true},
 	} {
 		told := b.change(func(ctx context.Context, tx *store.Tx, n *store.Node) error {

@@ -56,6 +56,9 @@ func All(ctx context.Context, db *store.Store, key *seal.Key) (Done, error) {
 		if err != nil {
 			return done, err
 		}
+		if err := publish(ctx, db, key, rows); err != nil {
+			return done, err
+		}
 		for _, id := range ids {
 			if rows[id] == nil || current(key, rows[id].Node) {
 				done.Current++
@@ -73,7 +76,24 @@ func All(ctx context.Context, db *store.Store, key *seal.Key) (Done, error) {
 }
 
 func current(key *seal.Key, n *store.Node) bool {
-	return key.CurrentFields(n.UUID, n.DriverInfo) && key.CurrentFields(n.UUID, n.InstanceInfo)
+	return key.CurrentFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, n.DriverInfo) &&
+		key.CurrentFields(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, n.InstanceInfo)
+}
+
+// publish has the relay look at those nodes of a page whose secrets stay as they are: the code that
+// their documents bear is made with the key too. The relay writes those of an older generation.
+func publish(ctx context.Context, db *store.Store, key *seal.Key, rows map[string]*store.Snapshot) error {
+	return db.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		for id, row := range rows {
+			if !current(key, row.Node) {
+				continue // it is published with its secrets
+			}
+			if err := tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: id, Group: row.Node.ConductorGroup}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func one(ctx context.Context, db *store.Store, key *seal.Key, id string) error {
@@ -82,15 +102,16 @@ func one(ctx context.Context, db *store.Store, key *seal.Key, id string) error {
 		if err != nil {
 			return err
 		}
-		for _, fields := range []*map[string]any{&n.DriverInfo, &n.InstanceInfo} {
+		for kind, fields := range map[seal.Kind]*map[string]any{seal.DriverInfo: &n.DriverInfo, seal.InstanceInfo: &n.InstanceInfo} {
 			if len(*fields) == 0 {
 				continue
 			}
-			open, err := key.OpenFields(n.UUID, *fields)
+			label := seal.Label{Kind: kind, Of: n.UUID}
+			open, err := key.OpenFields(label, *fields)
 			if err != nil {
 				return err
 			}
-			*fields = key.SealFields(n.UUID, open)
+			*fields = key.SealFields(label, open)
 		}
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
@@ -109,7 +130,8 @@ func volumeTargets(ctx context.Context, db *store.Store, key *seal.Key) (count i
 		}
 		q.Marker = rows[len(rows)-1].UUID
 		for _, row := range rows {
-			if key.CurrentFields(row.UUID, row.Properties) {
+			label := seal.Label{Kind: seal.Volume, Of: row.UUID}
+			if key.CurrentFields(label, row.Properties) {
 				continue
 			}
 			err := db.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -117,11 +139,11 @@ func volumeTargets(ctx context.Context, db *store.Store, key *seal.Key) (count i
 				if err != nil {
 					return err
 				}
-				open, err := key.OpenFields(v.UUID, v.Properties)
+				open, err := key.OpenFields(label, v.Properties)
 				if err != nil {
 					return err
 				}
-				v.Properties = key.SealFields(v.UUID, open)
+				v.Properties = key.SealFields(label, open)
 				return tx.UpdateVolumeTarget(ctx, v)
 			})
 			switch {
@@ -146,7 +168,8 @@ func configDrives(ctx context.Context, db *store.Store, key *seal.Key) (count in
 			return count, err
 		}
 		for _, d := range drives {
-			if after = d.Node; key.Current(d.Node, d.Drive) {
+			label := seal.Label{Kind: seal.StoredDrive, Of: d.Node}
+			if after = d.Node; key.Current(label, d.Drive) {
 				continue
 			}
 			err := db.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -154,11 +177,11 @@ func configDrives(ctx context.Context, db *store.Store, key *seal.Key) (count in
 				if err != nil {
 					return err
 				}
-				open, err := key.Open(kept.Node, kept.Drive)
+				open, err := key.Open(label, kept.Drive)
 				if err != nil {
 					return err
 				}
-				return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: kept.Node, Drive: key.Seal(kept.Node, open)})
+				return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: kept.Node, Drive: key.Seal(label, open)})
 			})
 			switch {
 			case errors.Is(err, store.ErrNotFound): // dropped meanwhile

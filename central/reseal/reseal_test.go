@@ -31,18 +31,18 @@ func TestAll(t *testing.T) {
 	}
 	for i, x := range nodes {
 		if i%3 != 0 { // a third has no secrets
-			x.DriverInfo = old.SealFields(x.UUID, map[string]any{"redfish_password": "p", "redfish_address": "a"})
+			x.DriverInfo = old.SealFields(seal.Label{Kind: seal.DriverInfo, Of: x.UUID}, map[string]any{"redfish_password": "p", "redfish_address": "a"})
 		}
 		x.Name = x.UUID
 	}
 	storetest.Insert(t, db, nodes...)
 	volume := &store.VolumeTarget{UUID: nodes[0].UUID, Node: nodes[0].UUID, VolumeType: "iscsi", VolumeID: "v"}
-	volume.Properties = old.SealFields(volume.UUID, map[string]any{"auth_password": "p"})
+	volume.Properties = old.SealFields(seal.Label{Kind: seal.Volume, Of: volume.UUID}, map[string]any{"auth_password": "p"})
 	if err := db.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.InsertVolumeTarget(ctx, volume) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
-		return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: nodes[1].UUID, Drive: old.Seal(nodes[1].UUID, "drive")})
+		return tx.SetConfigDrive(ctx, &store.ConfigDrive{Node: nodes[1].UUID, Drive: old.Seal(seal.Label{Kind: seal.StoredDrive, Of: nodes[1].UUID}, "drive")})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		open, err := fresh.OpenFields(x.UUID, got.DriverInfo) // without the old key
+		open, err := fresh.OpenFields(seal.Label{Kind: seal.DriverInfo, Of: x.UUID}, got.DriverInfo) // without the old key
 		if err != nil || i%3 != 0 && (open["redfish_password"] != "p" || got.Revision == x.Revision) {
 			t.Fatalf("node %d: %v, %v, revision %d was %d", i, open, err, got.Revision, x.Revision)
 		}
@@ -70,18 +70,18 @@ func TestAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if open, err := fresh.OpenFields(volume.UUID, kept.Properties); err != nil || open["auth_password"] != "p" {
+	if open, err := fresh.OpenFields(seal.Label{Kind: seal.Volume, Of: volume.UUID}, kept.Properties); err != nil || open["auth_password"] != "p" {
 		t.Errorf("volume target: %v, %v", open, err)
 	}
 	drives, err := db.ConfigDrives(t.Context(), "", 10)
 	if err != nil || len(drives) != 1 {
 		t.Fatalf("config drives %v, %v", drives, err)
 	}
-	if open, err := fresh.Open(nodes[1].UUID, drives[0].Drive); err != nil || open != "drive" {
+	if open, err := fresh.Open(seal.Label{Kind: seal.StoredDrive, Of: nodes[1].UUID}, drives[0].Drive); err != nil || open != "drive" {
 		t.Errorf("config drive: %q, %v", open, err)
 	}
 	waiting, err := db.OutboxBacklog(t.Context())
-	if err != nil || len(waiting) != 1 || waiting[0].Entries != 200 {
+	if err != nil || len(waiting) != 1 || waiting[0].Entries != n { // also those without a secret: their documents bear a code
 		t.Errorf("to be published: %v, %v", waiting, err)
 	}
 	after, err := enrol.Open(t.Context(), db, fresh, nil)

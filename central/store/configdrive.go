@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // DriveKey is the key of a node's instance_info that stands for its config drive, DriveKept
@@ -72,9 +74,9 @@ func (tx *Tx) SetConfigDrive(ctx context.Context, d *ConfigDrive) error {
 // ErrDriveMask says that what was to be kept as a config drive is what answers show for one.
 var ErrDriveMask = errors.New("instance_info/configdrive is the mask that answers show for a config drive, not a config drive")
 
-// Sealer makes of a node's secret what may be stored. A *seal.Key is one.
+// Sealer makes of a secret what may be stored. A *seal.Key is one.
 type Sealer interface {
-	Seal(node, plain string) string
+	Seal(label seal.Label, plain string) string
 }
 
 // KeepDrive puts the config drive that was written into n's instance_info where drives are
@@ -103,7 +105,7 @@ func (tx *Tx) KeepDrive(ctx context.Context, n *Node, before any, sealer Sealer)
 	}
 	n.InstanceInfo = maps.Clone(n.InstanceInfo)
 	n.InstanceInfo[DriveKey] = DriveKept
-	return tx.SetConfigDrive(ctx, &ConfigDrive{Node: n.UUID, Drive: sealer.Seal(n.UUID, text)})
+	return tx.SetConfigDrive(ctx, &ConfigDrive{Node: n.UUID, Drive: sealer.Seal(seal.Label{Kind: seal.StoredDrive, Of: n.UUID}, text)})
 }
 
 // DropConfigDrive forgets a node's config drive; it is no error that there is none.

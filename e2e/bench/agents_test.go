@@ -136,10 +136,10 @@ func openDoor(b *testing.B, s *site) (http.Handler, string) {
 	}
 	var c *conductor.Conductor
 	groups := failover.New(s.Site, group, func() { c.RingChanged() }, log)
-	documents := view.New(s.Site, groups, func(id string) { c.NodeChanged(id) }, log)
+	m := metrics.New(prometheus.NewRegistry(), metrics.Sources{})
+	documents := view.New(s.Site, seal.NewKeyring(group, s.key), groups, m, func(id string) { c.NodeChanged(id) }, log)
 	members := lease.New(s.Site, bus.Member{Name: "rackd-1", Group: group, Drivers: hardware.Describe()}, groups, documents.InStep,
 		func() { c.RingChanged() }, log)
-	m := metrics.New(prometheus.NewRegistry(), metrics.Sources{})
 	c = conductor.New(conductor.Config{Name: "rackd-1", Group: group, Documents: documents, Members: members, Hardware: hardware.Registry,
 		Keys: seal.NewKeyring(group, s.key), Metrics: m, Log: log, AutomatedClean: true,
 		NewAgent: func(string, string, func() *work.Agent) driver.Agent { return nil }})

@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/ops/dev"
 	"github.com/ironyard/ironyard/ops/stack"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // window is how long each figure of BenchmarkAPI is measured.
@@ -199,7 +200,7 @@ func enrol(b *testing.B, s *stack.Stack, n int) (ids []string) {
 		err := s.Store.Update(b.Context(), func(ctx context.Context, tx *store.Tx) error {
 			for i := range min(part, n-len(ids)) {
 				n := ordinaryNode(len(ids) + i)
-				n.DriverInfo = s.Key.SealFields(n.UUID, n.DriverInfo)
+				n.DriverInfo = s.Key.SealFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, n.DriverInfo)
 				if err := tx.InsertNode(ctx, n); err != nil {
 					return err
 				}

@@ -57,7 +57,7 @@ func document(key *seal.Key, id string, i int) *node.Document {
 	image := fmt.Sprintf("https://images.example.org/releases/2026.1/server-%d.qcow2", i%20)
 	return &node.Document{UUID: id, Name: fmt.Sprintf("rack-%03d-unit-%02d", i/40, i%40), Group: group, Driver: driverName,
 		Generation: generation, Revision: 7, Interfaces: interfaces, InstanceUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(id)).String(),
-		DriverInfo: key.SealFields(id, map[string]any{"redfish_address": fmt.Sprintf("https://10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff),
+		DriverInfo: key.SealFields(seal.Label{Kind: seal.DriverInfo, Of: id}, map[string]any{"redfish_address": fmt.Sprintf("https://10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff),
 			"redfish_system_id": "/redfish/v1/Systems/System.Embedded.1", "redfish_username": "provisioner",
 			"redfish_password": fmt.Sprintf("a-password-of-%08x", i*2654435761), "redfish_verify_ca": false, "force_persistent_boot_device": "Never",
 			"deploy_kernel": "file:///srv/ramdisk/kernel", "deploy_ramdisk": "file:///srv/ramdisk/initramfs",

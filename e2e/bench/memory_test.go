@@ -39,6 +39,6 @@ func measureMemory(b *testing.B, nodes int) {
 		r.fill(b, r.nodes)
 		b.ReportMetric(d.megabytes(b, "VmHWM"), "peak-MB")
 	}
-	b.ReportMetric(float64(len(packed(b, document(r.key, r.nodes[0], 0)))), "bytes/document")
+	b.ReportMetric(float64(len(packed(b, r.key, document(r.key, r.nodes[0], 0)))), "bytes/document")
 	b.ReportMetric(0, "ns/op") // says nothing
 }

@@ -90,7 +90,7 @@ func (s *site) fill(b *testing.B, nodes []string) {
 		b.Fatal(err)
 	}
 	for i, id := range nodes {
-		if _, err := js.PublishAsync("$KV."+bus.NodesBucket+"."+bus.NodeKey(group, id), packed(b, document(s.key, id, i)),
+		if _, err := js.PublishAsync("$KV."+bus.NodesBucket+"."+bus.NodeKey(group, id), packed(b, s.key, document(s.key, id, i)),
 			jetstream.WithStallWait(time.Minute)); err != nil {
 			b.Fatal(err)
 		}
@@ -121,9 +121,9 @@ func (s *site) syncTime(ctx context.Context, b *testing.B) time.Duration {
 }
 
 // packed is a document as central writes it.
-func packed(b *testing.B, d *node.Document) []byte {
+func packed(b *testing.B, key *seal.Key, d *node.Document) []byte {
 	b.Helper()
-	body, err := d.Append(nil)
+	body, err := d.AppendSigned(nil, key)
 	if err != nil {
 		b.Fatal(err)
 	}

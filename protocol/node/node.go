@@ -2,9 +2,10 @@
 // under <group>.<uuid> in the NODES bucket and held in memory by every rackd of
 // the node's conductor group.
 //
-// It may import protocol/provision and protocol/packed only. Only central writes the document,
+// It may import protocol/provision, protocol/packed and protocol/seal only. Only central writes the document,
 // in a form of its own that takes a quarter to a third of JSON (pack.go).
-// Secrets inside DriverInfo are sealed for the group (protocol/seal).
+// Secrets inside DriverInfo and InstanceInfo are sealed for the group (protocol/seal), and the whole
+// document bears a code made with the group's key (AppendSigned).
 package node
 
 import (

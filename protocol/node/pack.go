@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/packed"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // Format is the form of documents, which begins each that Append writes. Fields may be added
@@ -43,6 +45,7 @@ const (
 	fieldRetired
 	fieldTargetRAID
 	fieldKept // JSON, as a text
+	fieldCode // of all before it, as a text; the last
 )
 
 // Append appends the document as it lies on the bus, under a key that names its node. It fails
@@ -80,6 +83,41 @@ func (d *Document) Append(b []byte) ([]byte, error) {
 	w.text(fieldKept, string(d.Kept))
 	return w.b, w.err
 }
+
+// codeOfNode is the purpose of the codes of node documents.
+const codeOfNode = "node"
+
+// AppendSigned appends the document as Append does, with a code that shows a rack that central made it
+// for this node: what says where secrets are sent lies beside them on the bus in clear. key is that
+// of the node's group.
+func (d *Document) AppendSigned(b []byte, key *seal.Key) ([]byte, error) {
+	at := len(b)
+	b, err := d.Append(b)
+	if err != nil {
+		return b, err
+	}
+	code := key.Code(codeOfNode, []byte(d.UUID), b[at:])
+	return packed.AppendText(append(b, fieldCode), hex.EncodeToString(code)), nil
+}
+
+// Verify reports whether the holder of the group's key made the document that body is, as it lies on
+// the bus, for the node uuid, and returns the document without its code. A code that something follows
+// is none.
+func Verify(uuid string, body []byte, key *seal.Key) (document []byte, made bool) {
+	end := len(body) - codeField
+	if end < 1 || body[end] != fieldCode {
+		return nil, false
+	}
+	r := packed.Read(body[end+1:])
+	code, err := hex.DecodeString(r.Text())
+	if err != nil || r.Err() != nil || r.More() || !key.CodeFits(code, codeOfNode, []byte(uuid), body[:end]) {
+		return nil, false
+	}
+	return body[:end], true
+}
+
+// codeField is how many bytes the field of the code takes.
+var codeField = len(packed.AppendText([]byte{fieldCode}, hex.EncodeToString(make([]byte, seal.CodeSize))))
 
 // writer writes fields; err is the first error.
 type writer struct {

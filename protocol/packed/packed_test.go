@@ -43,7 +43,7 @@ func TestComesBackAsJSONDoes(t *testing.T) {
 		{"52:54:00:00:00:01", 7}, {"52:54:00:00:00:0A", 18}, {"52:54:00:00:00-01", 18}, {"52:54:00:00:00:0g", 18}, {"..:..:..:..:..:..", 18},
 		{"0123abcd-4567-89ef-0123-456789abcdef", 17}, {"0123ABCD-4567-89ef-0123-456789abcdef", 37}, {"0123abcd-4567-89ef-0123+456789abcdef", 37}, {"0123abcd-4567-89ef-0123-456789abcdeg", 37},
 		{strings.Repeat("0a", 32), 34}, {strings.Repeat("0A", 32), 66}, {"0123456789abcde", 16}, {"0123456789abcdef0", 18},
-		{key.Seal("n", "secret"), 12 + 6 + 16 + 2}, {seal.Prefix, 11}, {seal.Prefix + "YR==", 15}, {seal.Prefix + "no base64", 20}, {seal.Prefix + "YWI=\n", 16},
+		{key.Seal(seal.Label{Of: "n"}, "secret"), 12 + 6 + 16 + 2}, {seal.Prefix, 11}, {seal.Prefix + "YR==", 15}, {seal.Prefix + "no base64", 20}, {seal.Prefix + "YWI=\n", 16},
 		{[]any{}, 2}, {[]string{"a", "direct"}, 5}, {map[string]any{}, 2}, {map[string]string{"boot": "ipxe"}, 4},
 		{map[string]any{"b": []any{nil, map[string]any{"c": 1.5}}, "a": "x", "": 7}, 30}, {time.Unix(1, 0).UTC(), 25}, {struct{ A int }{7}, 6},
 	} {

@@ -105,10 +105,12 @@ func (k *Key) WithOlder(older ...*Key) *Key {
 	return &out
 }
 
+// Newest returns the generation that seals, alone.
+func (k *Key) Newest() *Key { return &Key{raw: k.raw, aead: k.aead, groups: new(groupKeys)} }
+
 // Generations returns each generation as a key of its own, the one that seals first.
 func (k *Key) Generations() []*Key {
-	alone := &Key{raw: k.raw, aead: k.aead, groups: new(groupKeys)}
-	return append([]*Key{alone}, k.older...)
+	return append([]*Key{k.Newest()}, k.older...)
 }
 
 // Text is the key, one generation a line, as ParseKey reads it: keep it out of logs.

@@ -13,31 +13,31 @@ func TestGenerations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := old.Seal("n", "secret")
-	if got, err := both.Open("n", before); err != nil || got != "secret" {
+	before := old.Seal(of("n"), "secret")
+	if got, err := both.Open(of("n"), before); err != nil || got != "secret" {
 		t.Errorf("sealed under the old generation: %q, %v", got, err)
 	}
-	after := both.Seal("n", "secret")
-	if _, err := old.Open("n", after); err == nil {
+	after := both.Seal(of("n"), "secret")
+	if _, err := old.Open(of("n"), after); err == nil {
 		t.Error("sealed under the old generation, want the newest")
 	}
-	if both.Current("n", before) || !both.Current("n", after) {
+	if both.Current(of("n"), before) || !both.Current(of("n"), after) {
 		t.Error("Current does not tell the generations apart")
 	}
-	fields := old.SealFields("n", map[string]any{"x": map[string]any{"redfish_password": "p"}, "a": 1})
-	if both.CurrentFields("n", fields) {
+	fields := old.SealFields(of("n"), map[string]any{"x": map[string]any{"redfish_password": "p"}, "a": 1})
+	if both.CurrentFields(of("n"), fields) {
 		t.Error("fields of the old generation count as current")
 	}
-	open, err := both.OpenFields("n", fields)
+	open, err := both.OpenFields(of("n"), fields)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := both.SealFields("n", open); !both.CurrentFields("n", again) {
+	if again := both.SealFields(of("n"), open); !both.CurrentFields(of("n"), again) {
 		t.Error("sealed again, and still not current")
 	}
 	group, _ := both.ForGroup("rack")
 	oldGroup, _ := old.ForGroup("rack")
-	if got, err := group.Open("n", oldGroup.Seal("n", "x")); err != nil || got != "x" {
+	if got, err := group.Open(of("n"), oldGroup.Seal(of("n"), "x")); err != nil || got != "x" {
 		t.Errorf("the group's key lost the old generation: %q, %v", got, err)
 	}
 }
@@ -52,13 +52,13 @@ func TestGroupsHaveKeysOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sealed[group] = key.Seal("n", "x")
+		sealed[group] = key.Seal(of("n"), "x")
 	}
 	both := fresh.WithOlder(old)
 	for group, text := range sealed {
 		for _, other := range []string{"", "east", "West", "WEST"} {
 			key, _ := fresh.ForGroup(other)
-			if _, err := key.Open("n", text); (err == nil) != (group == strings.ToLower(other)) {
+			if _, err := key.Open(of("n"), text); (err == nil) != (group == strings.ToLower(other)) {
 				t.Errorf("sealed for group %q, opened for %q: %v", group, other, err)
 			}
 		}
@@ -114,7 +114,7 @@ func FuzzParseKey(f *testing.F) {
 			return
 		}
 		again, err := ParseKey(k.Text())
-		if err != nil || again.Text() != k.Text() || !strings.Contains(again.Seal("n", ""), Prefix) {
+		if err != nil || again.Text() != k.Text() || !strings.Contains(again.Seal(of("n"), ""), Prefix) {
 			t.Errorf("%q does not come back: %v", text, err)
 		}
 	})

@@ -1,6 +1,7 @@
-// Package seal keeps secrets closed: AES-256-GCM under a key of the fleet, with
-// the node's UUID as associated data, so that a sealed value copied to another
-// node does not open. A rack gets a key derived for its conductor group only.
+// Package seal keeps secrets closed: AES-256-GCM under a key of the fleet, with a label as associated
+// data (Label): what the value is, of which node, in which field and for which work. So a sealed value
+// that is copied to another node, field, kind or work does not open there. A rack gets a key derived
+// for its conductor group only. The same key makes codes for documents (Key.Code).
 //
 // A Key may stand for several generations: the newest seals, all of them open. That
 // is what lets a key be replaced while the fleet runs.
@@ -18,41 +19,53 @@ import (
 )
 
 // Prefix begins every sealed value.
-const Prefix = "sealed:v1:"
+const Prefix = "sealed:v2:"
 
-// ErrOpen means that a sealed value does not open under this key for this node.
-var ErrOpen = errors.New("sealed value does not open: wrong key, or it belongs to another node")
+// unlabelled begins values that were sealed before there were labels, with the name of what they
+// belong to alone. They open until central key rotate seals them anew; nothing is sealed so now.
+const unlabelled = "sealed:v1:"
 
-// Seal closes plain for node.
-func (k *Key) Seal(node, plain string) string {
-	nonce := make([]byte, k.aead.NonceSize())
+// ErrOpen means that a sealed value does not open under this key with this label.
+var ErrOpen = errors.New("sealed value does not open: wrong key, or it belongs to another node, field or work")
+
+// Seal closes plain under label.
+func (k *Key) Seal(label Label, plain string) string {
+	nonce := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(plain)+k.aead.Overhead())
 	rand.Read(nonce) // never fails: crypto/rand ends the program instead
-	return Prefix + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(plain), []byte(node)))
+	return Prefix + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(plain), label.data()))
 }
 
-// Open returns what Seal closed, under this generation of the key or an older one,
-// or ErrOpen.
-func (k *Key) Open(node, sealed string) (string, error) {
-	plain, err := k.openAlone(node, sealed)
+// Open returns what Seal closed under the same label, under this generation of the key or an
+// older one, or ErrOpen.
+func (k *Key) Open(label Label, sealed string) (string, error) {
+	plain, err := k.openAlone(label, sealed)
 	for i := 0; err != nil && i < len(k.older); i++ {
-		plain, err = k.older[i].openAlone(node, sealed)
+		plain, err = k.older[i].openAlone(label, sealed)
 	}
 	return plain, err
 }
 
-// Current reports whether sealed opens for node under the newest generation.
-func (k *Key) Current(node, sealed string) bool {
-	_, err := k.openAlone(node, sealed)
-	return err == nil
+// Current reports whether sealed opens under the newest generation, and with nothing but its label.
+func (k *Key) Current(label Label, sealed string) bool {
+	_, err := k.openAlone(label, sealed)
+	return err == nil && strings.HasPrefix(sealed, Prefix)
 }
 
-func (k *Key) openAlone(node, sealed string) (string, error) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, Prefix))
-	if err != nil || !Sealed(sealed) || len(raw) < k.aead.NonceSize() {
+func (k *Key) openAlone(label Label, sealed string) (string, error) {
+	text, labelled := strings.CutPrefix(sealed, Prefix)
+	data := label.data()
+	if !labelled {
+		if text = strings.TrimPrefix(sealed, unlabelled); text == sealed || !label.stored() {
+			return "", ErrOpen
+		}
+		data = label.unlabelled()
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(raw) < k.aead.NonceSize() {
 		return "", ErrOpen
 	}
 	n := k.aead.NonceSize()
-	plain, err := k.aead.Open(nil, raw[:n], raw[n:], []byte(node))
+	plain, err := k.aead.Open(nil, raw[:n], raw[n:], data)
 	if err != nil {
 		return "", ErrOpen
 	}
@@ -60,7 +73,7 @@ func (k *Key) openAlone(node, sealed string) (string, error) {
 }
 
 // Sealed reports whether v is a sealed value.
-func Sealed(v string) bool { return strings.HasPrefix(v, Prefix) }
+func Sealed(v string) bool { return strings.HasPrefix(v, Prefix) || strings.HasPrefix(v, unlabelled) }
 
 // secretWords mark a field as secret wherever they occur in its name. They are the words that
 // OpenStack's services mask, but for those of other services, and SNMP's.
@@ -96,51 +109,73 @@ func Holds(fields map[string]any) bool {
 	return false
 }
 
-// SealFields returns a copy of fields with every secret string sealed for node.
-// Values that are sealed already stay.
-func (k *Key) SealFields(node string, fields map[string]any) map[string]any {
-	out, _ := mapSecrets(fields, func(v string) (string, error) {
+// SealFields returns a copy of fields with every secret string sealed under label, each for its
+// own field. Values that are sealed already stay.
+func (k *Key) SealFields(label Label, fields map[string]any) map[string]any {
+	out, _ := mapSecrets(label.Field, fields, func(path, v string) (string, error) {
 		if Sealed(v) {
 			return v, nil
 		}
-		return k.Seal(node, v), nil
+		return k.Seal(label.At(path), v), nil
 	})
 	return out
 }
 
 // OpenFields returns a copy of fields with every sealed secret opened.
-func (k *Key) OpenFields(node string, fields map[string]any) (map[string]any, error) {
-	return mapSecrets(fields, func(v string) (string, error) {
+func (k *Key) OpenFields(label Label, fields map[string]any) (map[string]any, error) {
+	return mapSecrets(label.Field, fields, func(path, v string) (string, error) {
 		if !Sealed(v) {
 			return v, nil
 		}
-		return k.Open(node, v)
+		return k.Open(label.At(path), v)
 	})
 }
 
 // CurrentFields reports whether every sealed secret of fields opens under the newest
 // generation; when not, OpenFields and SealFields bring it there.
-func (k *Key) CurrentFields(node string, fields map[string]any) bool {
+func (k *Key) CurrentFields(label Label, fields map[string]any) bool {
 	current := true
-	mapSecrets(fields, func(v string) (string, error) {
-		current = current && (!Sealed(v) || k.Current(node, v))
+	mapSecrets(label.Field, fields, func(path, v string) (string, error) {
+		current = current && (!Sealed(v) || k.Current(label.At(path), v))
 		return v, nil
 	})
 	return current
 }
 
-// MaskFields returns a copy of fields with every secret replaced by mask.
+// MaskFields returns a copy of fields with every secret replaced by mask, in lists too.
 func MaskFields(fields map[string]any, mask string) map[string]any {
-	out, _ := mapSecrets(fields, func(string) (string, error) { return mask, nil })
+	out := make(map[string]any, len(fields))
+	for name, v := range fields {
+		out[name] = maskValue(name, v, mask)
+	}
 	return out
 }
 
-func mapSecrets(fields map[string]any, f func(string) (string, error)) (map[string]any, error) {
+func maskValue(name string, v any, mask string) any {
+	switch v := v.(type) {
+	case string:
+		if IsSecret(name) {
+			return mask
+		}
+	case map[string]any:
+		return MaskFields(v, mask)
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = maskValue(name, inner, mask)
+		}
+		return out
+	}
+	return v
+}
+
+func mapSecrets(at string, fields map[string]any, f func(path, v string) (string, error)) (map[string]any, error) {
 	out := make(map[string]any, len(fields))
 	for name, v := range fields {
+		path := join(at, name)
 		switch v := v.(type) {
 		case map[string]any:
-			inner, err := mapSecrets(v, f)
+			inner, err := mapSecrets(path, v, f)
 			if err != nil {
 				return nil, err
 			}
@@ -148,7 +183,7 @@ func mapSecrets(fields map[string]any, f func(string) (string, error)) (map[stri
 		case string:
 			out[name] = v
 			if IsSecret(name) {
-				s, err := f(v)
+				s, err := f(path, v)
 				if err != nil {
 					return nil, fmt.Errorf("field %s: %w", name, err)
 				}

@@ -6,33 +6,36 @@ import (
 	"testing"
 )
 
+// of is a label of a node.
+func of(node string) Label { return Label{Kind: DriverInfo, Of: node} }
+
 func TestSealOpensForItsNodeOnly(t *testing.T) {
 	k, err := GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := k.Seal("node-1", "hunter2")
+	s := k.Seal(of("node-1"), "hunter2")
 	if strings.Contains(s, "hunter2") {
 		t.Fatal("sealed value shows the secret")
 	}
-	if got, err := k.Open("node-1", s); err != nil || got != "hunter2" {
+	if got, err := k.Open(of("node-1"), s); err != nil || got != "hunter2" {
 		t.Errorf("Open = %q, %v", got, err)
 	}
-	if _, err := k.Open("node-2", s); !errors.Is(err, ErrOpen) {
+	if _, err := k.Open(of("node-2"), s); !errors.Is(err, ErrOpen) {
 		t.Errorf("opened for another node: %v", err)
 	}
 	group, err := k.ForGroup("rack1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := group.Open("node-1", s); !errors.Is(err, ErrOpen) {
+	if _, err := group.Open(of("node-1"), s); !errors.Is(err, ErrOpen) {
 		t.Errorf("opened under another key: %v", err)
 	}
 	again, err := ParseKey(k.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := again.Open("node-1", s); got != "hunter2" {
+	if got, _ := again.Open(of("node-1"), s); got != "hunter2" {
 		t.Error("a key read back from its text does not open")
 	}
 }
@@ -40,12 +43,12 @@ func TestSealOpensForItsNodeOnly(t *testing.T) {
 func TestFields(t *testing.T) {
 	k, _ := GenerateKey()
 	in := map[string]any{"redfish_password": "a", "redfish_address": "https://x", "deep": map[string]any{"snmp_auth_key": "b"}, "n": 1.0}
-	sealed := k.SealFields("n", in)
+	sealed := k.SealFields(of("n"), in)
 	if sealed["redfish_address"] != "https://x" || !Sealed(sealed["redfish_password"].(string)) ||
 		!Sealed(sealed["deep"].(map[string]any)["snmp_auth_key"].(string)) {
 		t.Errorf("sealed fields: %v", sealed)
 	}
-	open, err := k.OpenFields("n", sealed)
+	open, err := k.OpenFields(of("n"), sealed)
 	if err != nil || open["redfish_password"] != "a" || open["deep"].(map[string]any)["snmp_auth_key"] != "b" {
 		t.Errorf("opened fields: %v, %v", open, err)
 	}
@@ -56,11 +59,11 @@ func TestFields(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	k, _ := NewKey(make([]byte, 32))
-	f.Add(k.Seal("n", "x"))
+	f.Add(k.Seal(of("n"), "x"))
 	f.Add(Prefix)
 	f.Add("")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, err := k.Open("other", s); err == nil {
+		if got, err := k.Open(of("other"), s); err == nil {
 			t.Errorf("opened %q as %q for a node it was not sealed for", s, got)
 		}
 	})

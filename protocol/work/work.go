@@ -27,6 +27,8 @@ type Document struct {
 	Args       Args      `json:"args"`
 	Requested  time.Time `json:"requested"`
 	RequestID  string    `json:"request_id,omitempty"`
+	// Code shows that central made the document: see Sign.
+	Code []byte `json:"code,omitempty"`
 	// Entry and EntryTarget are the states the request put the node in.
 	Entry       provision.State `json:"entry"`
 	EntryTarget provision.State `json:"entry_target,omitempty"`
@@ -99,8 +101,6 @@ type Args struct {
 	AbortAfter bool `json:"abort_after,omitempty"`
 	// AbortedBoot is what the machine was told to boot then, see FactBoot.
 	AbortedBoot string `json:"aborted_boot,omitempty"`
-	// RescuePassword is sealed for the group.
-	RescuePassword string `json:"rescue_password,omitempty"`
 	// Change is what Adjust does.
 	Change *Change `json:"change,omitempty"`
 }
@@ -119,8 +119,8 @@ type Media struct {
 	// Types of the drives (hardware.MediaTypes): one to put an image into; to empty, none
 	// means all.
 	Types []string `json:"types,omitempty"`
-	// Image is the image's URL, sealed for the group: it may hold a password. Empty: the
-	// drives are emptied.
+	// Image is the image's URL, sealed for the group and the work: it may hold a password.
+	// Empty: the drives are emptied.
 	Image string `json:"image,omitempty"`
 }
 
@@ -128,7 +128,7 @@ type Media struct {
 type VendorCall struct {
 	Method     string `json:"method"`
 	HTTPMethod string `json:"http_method"`
-	// Data is the body, JSON, sealed for the group: it may hold secrets.
+	// Data is the body, JSON, sealed for the group and the work: it may hold secrets.
 	Data string `json:"data"`
 }
 

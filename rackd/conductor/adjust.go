@@ -8,6 +8,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -18,7 +19,7 @@ func adjustFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, err
 	if d.Args.Change == nil {
 		return nil, fmt.Errorf("node %s: the request does not say what to change", t.Node.Label())
 	}
-	a, err := c.adjustment(d.Args.Change, t.Node, t.Hardware)
+	a, err := c.adjustment(d, d.Args.Change, t.Node, t.Hardware)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +47,8 @@ type adjustment struct {
 }
 
 // adjustment returns how ch is made, or why it cannot be; nothing is asked of the
-// machine.
-func (c *Conductor) adjustment(ch *work.Change, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+// machine. d is the work that makes it, nil for none yet.
+func (c *Conductor) adjustment(d *work.Document, ch *work.Change, n *node.Document, hw *driver.Hardware) (adjustment, error) {
 	switch {
 	case ch.BootMode != "":
 		return setBootMode(c, hw, ch.BootMode), hw.Management().Validate(n)
@@ -64,13 +65,13 @@ func (c *Conductor) adjustment(ch *work.Change, n *node.Document, hw *driver.Har
 		}
 		return setConsole(console, *ch.Console), console.Validate(n)
 	case ch.Vendor != nil:
-		return c.vendorAdjustment(ch.Vendor, n, hw)
+		return c.vendorAdjustment(d, ch.Vendor, n, hw)
 	case ch.Media != nil:
 		media, can := hw.Management().(driver.VirtualMedia)
 		if !can {
 			return adjustment{}, driver.Unsupported(n, "management", "attach_virtual_media")
 		}
-		return c.mediaAdjustment(ch.Media, media), hw.Management().Validate(n)
+		return c.mediaAdjustment(d, ch.Media, media), hw.Management().Validate(n)
 	}
 	return adjustment{}, fmt.Errorf("node %s: this rackd does not know the change that is asked for: is it older than central?", n.Label())
 }
@@ -110,7 +111,7 @@ func setConsole(k driver.Console, on bool) adjustment {
 
 // mediaAdjustment puts an image into a drive, in place of what is there, or empties
 // drives: both may be done twice.
-func (c *Conductor) mediaAdjustment(m *work.Media, media driver.VirtualMedia) adjustment {
+func (c *Conductor) mediaAdjustment(d *work.Document, m *work.Media, media driver.VirtualMedia) adjustment {
 	if m.Image == "" {
 		return adjustment{kind: "management", name: "detach_virtual_media",
 			make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
@@ -125,7 +126,7 @@ func (c *Conductor) mediaAdjustment(m *work.Media, media driver.VirtualMedia) ad
 			if len(m.Types) != 1 {
 				return hardware.Observation{}, fmt.Errorf("node %s: an image goes into one drive, the request names %d: %w", n.Label(), len(m.Types), driver.ErrInvalid)
 			}
-			image, err := c.unseal(n, m.Image)
+			image, err := c.unseal(d, seal.Label{Kind: seal.MediaImage, Of: n.UUID, Work: d.ID}, m.Image)
 			if err != nil {
 				return hardware.Observation{}, fmt.Errorf("node %s: the image's URL: %w", n.Label(), err)
 			}
@@ -143,17 +144,11 @@ func drivesOf(types []string) string {
 	return "virtual drive " + strings.Join(types, ", ")
 }
 
-// unseal opens what central has sealed for the node's group.
-func (c *Conductor) unseal(n *node.Document, sealed string) (string, error) {
-	key := c.cfg.Keys.Of(n.Group)
-	if key == nil {
-		return "", fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
+func (c *Conductor) vendorAdjustment(d *work.Document, call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+	if d == nil {
+		return adjustment{}, fmt.Errorf("node %s: the arguments of %s are for a piece of work, and there is none", n.Label(), call.Method)
 	}
-	return key.Open(n.UUID, sealed)
-}
-
-func (c *Conductor) vendorAdjustment(call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
-	plain, err := c.unseal(n, call.Data)
+	plain, err := c.unseal(d, seal.Label{Kind: seal.VendorData, Of: n.UUID, Work: d.ID}, call.Data)
 	if err != nil {
 		return adjustment{}, fmt.Errorf("node %s: arguments of %s: %w", n.Label(), call.Method, err)
 	}

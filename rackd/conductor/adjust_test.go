@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
@@ -46,7 +47,7 @@ func (s *shelf) observed() (out []work.Event) {
 // that fails says why.
 func TestAdjust(t *testing.T) {
 	on := true
-	image := sealedFor(t, "http://user:hush@i/a.iso")
+	image := sealedFor(t, seal.MediaImage, "work-1", "http://user:hush@i/a.iso")
 	for name, c := range map[string]struct {
 		change work.Change
 		info   map[string]any
@@ -88,10 +89,10 @@ func TestAdjust(t *testing.T) {
 	}
 }
 
-// sealedFor seals text for nodeA's group.
-func sealedFor(t *testing.T, text string) string {
+// sealedFor seals text for a work of nodeA.
+func sealedFor(t *testing.T, kind seal.Kind, id, text string) string {
 	t.Helper()
-	return testKey.Seal(nodeA, text)
+	return testKey.Seal(seal.Label{Kind: kind, Of: nodeA, Work: id}, text)
 }
 
 // What fake hardware was told at one rackd holds at another, through the node's document.
@@ -173,7 +174,7 @@ func TestVendorCallInDoubt(t *testing.T) {
 				s := newShelf()
 				method := driver.VendorMethod{Method: driver.Method{Name: "poke", HTTPMethods: []string{"POST"}},
 					Call: func(context.Context, driver.Fence, *node.Document, map[string]any) (any, error) { return nil, c.cause }}
-				hw, _ := withVendor(t, s, vendor{&machine{}, method}, provision.Active)
+				hw, _ := withVendor(t, s, vendor{&machine{}, method}, "work-1", provision.Active)
 				a, _, kill := conductorOn(t, s, "a", owned("a"), nil, hw)
 				defer kill()
 				r := a.Answer(t.Context(), ask.Request{Method: ask.CallVendor, Node: nodeA, Args: json.RawMessage(`{"method":"poke","http_method":"POST"}`)})

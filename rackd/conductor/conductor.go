@@ -85,6 +85,8 @@ type Metrics interface {
 	WorkEnded(verb work.Verb, ok bool, took time.Duration)
 	StepRan(name string, took time.Duration, err error)
 	Fenced()
+	// Forged: a document of that bucket was not made by central.
+	Forged(bucket string)
 	OwnedWork(n int)
 	// TakenOver: work went on that another rackd, now dead, had begun; took is the time
 	// from that rackd's last sign of life.
@@ -437,10 +439,10 @@ func (c *Conductor) open(n *node.Document) (*node.Document, error) {
 		return &copied, fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
 	}
 	var err error
-	if copied.DriverInfo, err = key.OpenFields(n.UUID, n.DriverInfo); err != nil {
+	if copied.DriverInfo, err = key.OpenFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, n.DriverInfo); err != nil {
 		return &copied, fmt.Errorf("driver_info: %w", err)
 	}
-	if copied.InstanceInfo, err = key.OpenFields(n.UUID, n.InstanceInfo); err != nil {
+	if copied.InstanceInfo, err = key.OpenFields(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, n.InstanceInfo); err != nil {
 		return &copied, fmt.Errorf("instance_info: %w", err)
 	}
 	return &copied, nil

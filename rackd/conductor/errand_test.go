@@ -33,6 +33,7 @@ func (s *shelf) errandIn(id string, seen provision.State, args work.Args) {
 	}
 	d.Args.Continues, d.Args.PowerTarget, d.Args.Change = old.Root(), args.PowerTarget, args.Change
 	d.Inherit(&old)
+	d.Sign(testKey)
 	s.rev++
 	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
 	s.mu.Unlock()

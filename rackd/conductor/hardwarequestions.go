@@ -73,7 +73,7 @@ func (c *Conductor) answerHardware(ctx context.Context, q ask.Request, n *node.D
 		if err != nil {
 			return nil, err
 		}
-		_, err = c.adjustment(&ch, n, hw)
+		_, err = c.adjustment(nil, &ch, n, hw)
 		return struct{}{}, err
 	case ask.Indicators, ask.GetIndicator, ask.SetIndicator:
 		return c.answerIndicator(ctx, q, n, hw)

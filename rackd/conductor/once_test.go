@@ -9,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
@@ -25,8 +26,8 @@ func (vendor) DriverMethods() []driver.DriverMethod    { return nil }
 func (v vendor) VendorMethods() []driver.VendorMethod  { return []driver.VendorMethod{v.method} }
 
 // withVendor makes the shelf's node one whose vendor interface is v, and returns what calls
-// the method.
-func withVendor(t *testing.T, s *shelf, v vendor, state provision.State) (func(*Config), work.Args) {
+// the method in the work of that id.
+func withVendor(t *testing.T, s *shelf, v vendor, id string, state provision.State) (func(*Config), work.Args) {
 	t.Helper()
 	s.put(&node.Document{UUID: nodeA, Driver: "t", State: state})
 	hw := func(c *Config) {
@@ -38,7 +39,7 @@ func withVendor(t *testing.T, s *shelf, v vendor, state provision.State) (func(*
 		}
 		c.Hardware = reg
 	}
-	return hw, work.Args{Change: &work.Change{Vendor: &work.VendorCall{Method: v.method.Name, HTTPMethod: "POST", Data: sealedFor(t, "{}")}}}
+	return hw, work.Args{Change: &work.Change{Vendor: &work.VendorCall{Method: v.method.Name, HTTPMethod: "POST", Data: sealedFor(t, seal.VendorData, id, "{}")}}}
 }
 
 // burnFuse must not be done twice. Each call says that it was begun and lasts until its rackd dies.
@@ -58,7 +59,7 @@ func TestOnceOnlyMethodIsNotRepeatedAfterATakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, owner := newShelf(), owned("a")
 		burn, begun := burnFuse()
-		hw, args := withVendor(t, s, vendor{&machine{}, burn}, provision.Active)
+		hw, args := withVendor(t, s, vendor{&machine{}, burn}, "work-1", provision.Active)
 		_, _, killA := conductorOn(t, s, "a", owner, nil, hw)
 		second, _, killB := conductorOn(t, s, "b", owner, nil, hw)
 		defer killB()
@@ -95,7 +96,7 @@ func TestOnceOnlyMethodBesideAHoldIsNotRepeated(t *testing.T) {
 				erase.NoRamdisk = true
 				s, owner := newShelf(), owned("a")
 				burn, begun := burnFuse()
-				hw, args := withVendor(t, s, vendor{&machine{clean: []driver.Step{erase}}, burn}, provision.Manageable)
+				hw, args := withVendor(t, s, vendor{&machine{clean: []driver.Step{erase}}, burn}, "work-1!", provision.Manageable)
 				_, _, killA := conductorOn(t, s, "a", owner, nil, hw)
 				inHold(t, s)
 				s.errand(nodeA, args)

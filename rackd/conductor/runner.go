@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
@@ -446,11 +447,7 @@ func (r *runner) configDrive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again: the bus may be away
 	}
-	key := r.c.cfg.Keys.Of(r.node.Group)
-	if key == nil {
-		return "", fmt.Errorf("config drive: this rackd has no key of conductor group %q", r.node.Group)
-	}
-	input, err := key.Open(r.node.UUID, sealed)
+	input, err := r.c.unseal(&r.doc, seal.Label{Kind: seal.SentDrive, Of: r.node.UUID, Work: r.root}, sealed)
 	if err != nil {
 		return "", fmt.Errorf("config drive: %w", err)
 	}

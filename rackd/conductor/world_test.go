@@ -163,7 +163,7 @@ func (s *shelf) ConfigDrive(_ context.Context, name string) (string, error) {
 		s.noDrives--
 		return "", errors.New("no route to the bus")
 	}
-	return testKey.Seal(nodeA, name), nil
+	return testKey.Seal(seal.Label{Kind: seal.SentDrive, Of: nodeA, Work: s.works[nodeA].Doc.Root()}, name), nil
 }
 
 func (s *shelf) tell(id string) {
@@ -182,6 +182,7 @@ func (s *shelf) request(id string, v work.Verb, entry provision.State, args work
 	target := provision.TargetOf(entry, provision.Event(v), "")
 	d := work.Document{ID: fmt.Sprintf("work-%d", n.Generation), Node: id, Generation: n.Generation, Verb: v, Args: args,
 		Requested: time.Now(), Entry: entry, EntryTarget: target}
+	d.Sign(testKey)
 	if old := s.works[id]; old != nil {
 		d.Epoch = old.Doc.Epoch + 1
 	}
@@ -259,6 +260,7 @@ func (noMetrics) Fenced()                                  {}
 func (noMetrics) OwnedWork(int)                            {}
 func (noMetrics) TakenOver(time.Duration)                  {}
 func (noMetrics) Released()                                {}
+func (noMetrics) Forged(string)                            {}
 
 // machine is a hardware type whose steps the test scripts. It counts writes.
 type machine struct {

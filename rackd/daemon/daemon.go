@@ -166,10 +166,10 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.conductor.RingChanged() }, c.Log)
-	r.view = view.New(r.site, r.groups, r.nodeChanged, c.Log)
-	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
-	m := metrics.New(r.registry, metrics.Sources{LeaseAge: r.lease.Age, Members: func() int { return len(r.lease.Members()) },
+	m := metrics.New(r.registry, metrics.Sources{LeaseAge: func() time.Duration { return r.lease.Age() }, Members: func() int { return len(r.lease.Members()) },
 		Share: r.share})
+	r.view = view.New(r.site, c.Keys, r.groups, m, r.nodeChanged, c.Log)
+	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
 	bus.Attend(c.Conn, c.Log, m.Overflowed)
 	r.site.Refused = m.Refused
 	r.site.Trouble = func(bucket string, err error) {

@@ -25,6 +25,7 @@ type Metrics struct {
 	reread       *prometheus.CounterVec
 	refused      *prometheus.CounterVec
 	handedOn     *prometheus.CounterVec
+	forged       *prometheus.CounterVec
 	powerReads   *prometheus.CounterVec
 	overflows    prometheus.Counter
 }
@@ -72,10 +73,12 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Times a subscription on the bus began to lose messages, because they were not taken fast enough; they come again, later."}),
 		handedOn: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_handed_on_total",
 			Help: "Calls of agents and signs of machines handed on to the rackd that runs the node's work, by method and result (ok, failed)."}, []string{"method", "result"}),
+		forged: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_forged_documents_total",
+			Help: "Documents of the bus that central did not make, by bucket: nothing was done with them. Any is a reason for an alarm."}, []string{"bucket"}),
 		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
 	}
-	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.powerReads, m.overflows,
+	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -145,6 +148,9 @@ func (m *Metrics) Released() { m.released.Inc() }
 
 // PowerRead counts a read of a machine's power state.
 func (m *Metrics) PowerRead(result string) { m.powerReads.WithLabelValues(result).Inc() }
+
+// Forged counts a document of a bucket that central did not make.
+func (m *Metrics) Forged(bucket string) { m.forged.WithLabelValues(bucket).Inc() }
 
 // Overflowed counts a subscription that begins to lose messages.
 func (m *Metrics) Overflowed() { m.overflows.Inc() }

@@ -15,7 +15,7 @@ import (
 // whichever of its groups that concerns.
 func TestViewThatIsNotCheckedIsOutOfStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := New(nil, groups{"g", "h"}, func(string) {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		v := New(nil, keys{}, groups{"g", "h"}, forged{}, func(string) {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		if err := v.InStep(); err != nil {
 			t.Errorf("before anything is followed: %v", err)
 		}

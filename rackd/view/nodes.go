@@ -75,8 +75,16 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		v.site.Refuse(v.log, bus.NodesBucket, e.Key(), err)
 		return
 	}
+	body, made := v.verify(id, n.Group, e.Value())
+	if !made {
+		v.metrics.Forged(bus.NodesBucket)
+		v.log.Error("a node document is not central's and is not used: its code does not fit the key of the node's group. "+
+			"A party without that key wrote to the site's bus; look at who may. If it is for all nodes, this rackd's key is not that of central",
+			"key", e.Key())
+		return
+	}
 	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group)}
-	h.Packed = h.kind.Pack(e.Value())
+	h.Packed = h.kind.Pack(body)
 	var macs []byte
 	for _, p := range n.Ports {
 		if a, ok := addressOf(p.Address); ok {
@@ -89,6 +97,16 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 	v.dropNode(id)
 	v.nodes[id] = h
 	h.each(func(a address) { v.byMAC[a] = h })
+}
+
+// verify reports whether central made a document of the group, and returns what is to be kept of it. A
+// rackd without the group's key cannot tell, and opens nothing of such nodes either.
+func (v *View) verify(id, group string, body []byte) (document []byte, made bool) {
+	key := v.keys.Of(group)
+	if key == nil {
+		return body, true
+	}
+	return node.Verify(id, body, key)
 }
 
 func (v *View) kindOf(driver, group string) *kind {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -31,7 +33,9 @@ func (e nodeEntry) Operation() jetstream.KeyValueOp {
 	return jetstream.KeyValuePut
 }
 
-func newView() *View { return New(nil, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler)) }
+func newView() *View {
+	return New(nil, keys{}, groups{"g"}, forged{}, func(string) {}, slog.New(slog.DiscardHandler))
+}
 
 // machine is a document of ordinary size and contents.
 func machine(i int) *node.Document {
@@ -49,7 +53,7 @@ func machine(i int) *node.Document {
 // on is a document's entry on the bus.
 func on(t testing.TB, d *node.Document) nodeEntry {
 	t.Helper()
-	body, err := d.Append(nil)
+	body, err := d.AppendSigned(nil, testKey(d.Group))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,5 +216,62 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		v.applyNode(entries[i%len(entries)])
+	}
+}
+
+// A server of the site's bus can write any document. One that central did not make for that very node
+// is not taken in: its machine, its BMC and its password stay where central said.
+func TestForgedNodeDocumentsAreNotUsed(t *testing.T) {
+	count, genuine, other := forged{}, machine(1), machine(2)
+	later := *machine(1)
+	later.Revision, later.DriverInfo = genuine.Revision+1, map[string]any{"redfish_address": "https://new"}
+	edited := *machine(1)
+	edited.Revision, edited.DriverInfo = genuine.Revision+1, map[string]any{"redfish_address": "https://thief", "redfish_password": genuine.DriverInfo["redfish_password"]}
+	plain, err := edited.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := json.Marshal(edited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := on(t, genuine).body
+	code := was[len(was)-19:]
+	own, err := seal.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofThief, err := edited.AppendSigned(nil, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowhere := *genuine
+	nowhere.Group = "other"
+	for name, body := range map[string][]byte{
+		"without a code":          plain,
+		"JSON":                    asJSON,
+		"the code of another":     append(slices.Clone(plain), code...),
+		"made with another key":   ofThief,
+		"of another node":         on(t, other).body,
+		"a field behind the code": append(slices.Clone(was), plain[1:]...),
+		"a field before the code": append(append(slices.Clone(was[:len(was)-19]), plain[1:]...), code...),
+		"of another group":        on(t, &nowhere).body,
+	} {
+		t.Run(name, func(t *testing.T) {
+			clear(count)
+			v := New(nil, keys{}, groups{"g"}, count, func(string) {}, slog.New(slog.DiscardHandler))
+			v.put(t, genuine)
+			v.applyNode(nodeEntry{key: bus.NodeKey("g", genuine.UUID), body: body})
+			if n := v.Node(genuine.UUID); n == nil || n.DriverString("redfish_address") != genuine.DriverString("redfish_address") || n.Revision != genuine.Revision {
+				t.Errorf("the view shows %+v", n)
+			}
+			if count[bus.NodesBucket] != 1 {
+				t.Errorf("%d forged documents were counted", count[bus.NodesBucket])
+			}
+			v.put(t, &later)
+			if n := v.Node(genuine.UUID); n == nil || n.DriverString("redfish_address") != "https://new" {
+				t.Errorf("central's next document is not used: %+v", n)
+			}
+		})
 	}
 }

@@ -58,7 +58,7 @@ func TestOlderCopyOfAWork(t *testing.T) {
 		"no older copy: another is open":   {at("w", 2, 6, "second"), at("x", 3, 7, ""), 60, Work{Doc: at("x", 3, 7, "")}},
 		"a copy with work that is unknown": {at("w", 2, 6, "second"), at("x", 3, 7, ""), 40, Work{Doc: at("x", 3, 7, "")}},
 	} {
-		v := New(nil, groups{"g"}, func(string) {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		v := New(nil, keys{}, groups{"g"}, forged{}, func(string) {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		v.applyWork(entry{revision: 50, doc: c.known})
 		v.reread("g")
 		v.applyWork(entry{revision: c.rev, doc: c.copy})
@@ -72,7 +72,7 @@ func TestOlderCopyOfAWork(t *testing.T) {
 
 // Work may be purged while it is read past the watch: what was read is not put in again.
 func TestWhatIsReadPastTheWatchMayBeGone(t *testing.T) {
-	v := New(nil, nil, nil, slog.New(slog.DiscardHandler))
+	v := New(nil, keys{}, nil, forged{}, nil, slog.New(slog.DiscardHandler))
 	d := work.Document{ID: "w", Node: "n", Group: "g"}
 	v.applyWork(entry{revision: 50, doc: d})
 	v.applyWork(entry{revision: 51})

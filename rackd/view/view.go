@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -54,9 +55,23 @@ type Groups interface {
 	Served() []string
 }
 
+// Keys are those of the conductor groups that this rackd may serve (seal.Keyring).
+type Keys interface {
+	// Of returns a group's key, nil for one that this rackd does not have.
+	Of(group string) *seal.Key
+}
+
+// Metrics count what an alarm is due for.
+type Metrics interface {
+	// Forged: a document of that bucket was not made by central.
+	Forged(bucket string)
+}
+
 // View is safe for concurrent use.
 type View struct {
 	site    *bus.Site
+	keys    Keys
+	metrics Metrics
 	groups  Groups
 	log     *slog.Logger
 	changed func(node string)
@@ -77,9 +92,10 @@ type View struct {
 }
 
 // New returns an empty view; changed is called, from Run's goroutines, with the UUID
-// of each node whose documents changed.
-func New(site *bus.Site, groups Groups, changed func(node string), log *slog.Logger) *View {
-	return &View{site: site, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
+// of each node whose documents changed. Node documents that were not made with the group's key are
+// not taken in.
+func New(site *bus.Site, keys Keys, groups Groups, metrics Metrics, changed func(node string), log *slog.Logger) *View {
+	return &View{site: site, keys: keys, metrics: metrics, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
 		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, liars: map[string]bool{}, ours: map[string]ours{}, shown: map[string]uint64{}, synced: make(chan struct{}),
 		checked: map[string]time.Time{}}
 }

@@ -19,14 +19,43 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// fleetKey is that of the tests' fleet.
+var fleetKey = func() *seal.Key {
+	k, err := seal.GenerateKey()
+	if err != nil {
+		panic(err)
+	}
+	return k
+}()
+
+// testKey is the key of a conductor group.
+func testKey(group string) *seal.Key {
+	k, err := fleetKey.ForGroup(group)
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+// keys are those of all groups.
+type keys struct{}
+
+func (keys) Of(group string) *seal.Key { return testKey(group) }
+
+// forged counts by bucket.
+type forged map[string]int
+
+func (f forged) Forged(bucket string) { f[bucket]++ }
+
 func put(t *testing.T, s *bus.Site, d node.Document) {
 	t.Helper()
-	body, err := d.Append(nil)
+	body, err := d.AppendSigned(nil, testKey(d.Group))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +79,7 @@ func TestFollowsNodesAndFencesWork(t *testing.T) {
 	put(t, s, node.Document{UUID: "n1", Group: "g", Ports: []node.Port{{Address: "52:54:00:00:00:01"}}})
 	put(t, s, node.Document{UUID: "n2", Group: "other"})
 	changed := make(chan string, 100)
-	v := New(s, groups{"g"}, func(id string) { changed <- id }, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	v := New(s, keys{}, groups{"g"}, forged{}, func(id string) { changed <- id }, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- v.Run(ctx) }()
@@ -119,7 +148,7 @@ func TestFollowsNodesAndFencesWork(t *testing.T) {
 func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
 	s := bustest.Open(t)
 	changed := make(chan string, 100)
-	v := New(s, groups{"g", "h"}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
+	v := New(s, keys{}, groups{"g", "h"}, forged{}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- v.Run(ctx) }()
@@ -254,7 +283,7 @@ func TestEveryConflictFences(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	v := New(s, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler))
+	v := New(s, keys{}, groups{"g"}, forged{}, func(string) {}, slog.New(slog.DiscardHandler))
 	for refusal, want := range map[jetstream.ErrorCode]bool{jetstream.JSErrCodeStreamWrongLastSequence: true,
 		jetstream.JSErrCodeStreamWrongLastSequenceConstant: true, jetstream.JSErrCodeStreamNotFound: false} {
 		code.Store(uint32(refusal))
@@ -274,7 +303,7 @@ func TestAnswerThatComesAfterThePurgeBringsNothingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Its watch shows no more of the document: it is past the marker already.
-	v := New(s, groups{"g"}, func(string) {}, slog.New(slog.DiscardHandler))
+	v := New(s, keys{}, groups{"g"}, forged{}, func(string) {}, slog.New(slog.DiscardHandler))
 	if _, err := v.UpdateWork(t.Context(), d, rev); err != nil {
 		t.Fatal(err)
 	}

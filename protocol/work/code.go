@@ -1,0 +1,23 @@
+package work
+
+import (
+	"encoding/binary"
+
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// codeOfWork is the purpose of the codes of works.
+const codeOfWork = "work"
+
+// Sign puts into d the code that shows a rack that central made this work, and with which flow it goes
+// on. Secrets of a work are sealed for its id or its flow's: without the code a server of the bus could
+// have a rack open those of an earlier work, by naming that one. key is that of the node's group.
+func (d *Document) Sign(key *seal.Key) { d.Code = key.Code(codeOfWork, d.signed()...) }
+
+// Signed reports whether the holder of the group's key made d.
+func (d *Document) Signed(key *seal.Key) bool { return key.CodeFits(d.Code, codeOfWork, d.signed()...) }
+
+// signed is what the code covers.
+func (d *Document) signed() [][]byte {
+	return [][]byte{[]byte(d.Node), []byte(d.ID), []byte(d.Root()), binary.BigEndian.AppendUint64(nil, uint64(d.Generation))}
+}

@@ -1,0 +1,47 @@
+package conductor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// errUnsigned means that a work document is not one that central made.
+var errUnsigned = errors.New("the work's code does not fit: a party without the group's key wrote it, or changed which work it is; look at who may write to the site's bus")
+
+// unseal opens what central sealed for a piece of work. The work's id in the label counts only in a
+// document that central made and that is no older than what the node's own document says: else a
+// server of the bus could have the secrets of an earlier work opened by naming that one.
+func (c *Conductor) unseal(d *work.Document, label seal.Label, sealed string) (string, error) {
+	key, err := c.keyFor(d)
+	if err != nil {
+		return "", err
+	}
+	return key.Open(label, sealed)
+}
+
+// keyFor returns the key that opens what central sealed for a piece of work.
+func (c *Conductor) keyFor(d *work.Document) (*seal.Key, error) {
+	n := c.cfg.Documents.Node(d.Node)
+	if n == nil {
+		return nil, fmt.Errorf("node %s is not known here any more", d.Node)
+	}
+	key := c.cfg.Keys.Of(n.Group)
+	if key == nil {
+		return nil, fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
+	}
+	if !d.Signed(key) {
+		c.log.Error("a work document is not central's: its secrets stay closed", "node", d.Node, "work", d.ID, "continues", d.Args.Continues)
+		c.cfg.Metrics.Forged(bus.WorkBucket)
+		return nil, errUnsigned
+	}
+	if d.Generation < n.Generation {
+		// The document that takes this one's place is on its way.
+		return nil, fmt.Errorf("%w: work %s is of generation %d, and the node has accepted generation %d since", driver.ErrUnreachable, d.ID, d.Generation, n.Generation)
+	}
+	return key, nil
+}
