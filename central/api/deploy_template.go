@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -57,6 +58,14 @@ func (s *Server) deployTemplates() Resource {
 		fresh: func() *store.DeployTemplate { return &store.DeployTemplate{} },
 		id:    func(d *store.DeployTemplate) *string { return &d.UUID },
 		body:  dropDescription,
+		check: func(_ context.Context, _ *Request, _ *store.Tx, before, d *store.DeployTemplate) (err error) {
+			var stored []store.ListedStep
+			if before != nil {
+				stored = before.Steps
+			}
+			d.Steps, err = s.sealListed(d.UUID, stored, d.Steps)
+			return err
+		},
 	}
 	const late = http.StatusMethodNotAllowed
 	return Resource{Name: all, Since: 55, Routes: []Route{

@@ -66,6 +66,9 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 	slices.SortStableFunc(steps, func(a, b store.ListedStep) int { return cmp.Compare(a.Rank, b.Rank) })
 	p.Steps = make([]work.Step, len(steps))
 	for i, step := range steps {
+		if step.Args, err = openListed(s.Key, b.UUID, step); err != nil {
+			return err
+		}
 		p.Steps[i] = step.Work("runbook " + b.Name)
 	}
 	p.DisableRamdisk = p.DisableRamdisk || b.DisableRamdisk

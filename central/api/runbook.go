@@ -61,12 +61,12 @@ func (s *Server) runbookCollection() *collection[store.Runbook] {
 		read: (*store.Tx).Runbook, insert: (*store.Tx).InsertRunbook, update: (*store.Tx).UpdateRunbook, remove: (*store.Tx).DeleteRunbook,
 		fresh: func() *store.Runbook { return &store.Runbook{} },
 		id:    func(b *store.Runbook) *string { return &b.UUID },
-		check: checkRunbook, mayPatch: mayPatchRunbook, begin: releaseRunbook,
+		check: s.checkRunbook, mayPatch: mayPatchRunbook, begin: releaseRunbook,
 	}
 }
 
 // checkRunbook says what a runbook's fields cannot say alone.
-func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.Runbook) error {
+func (s *Server) checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.Runbook) (err error) {
 	if before == nil || before.Name != b.Name {
 		// A name from a version before traits says which nodes the runbook is for; a change
 		// may free it all the same, as in Ironic.
@@ -83,6 +83,13 @@ func checkRunbook(_ context.Context, r *Request, _ *store.Tx, before, b *store.R
 		case !wire.Logical(b.Name):
 			return wire.Invalid("Schema error for %s: %s does not match '^[A-Za-z0-9\\\\-._~]+$'", called, wire.Repr(b.Name))
 		}
+	}
+	var stored []store.ListedStep
+	if before != nil {
+		stored = before.Steps
+	}
+	if b.Steps, err = s.sealListed(b.UUID, stored, b.Steps); err != nil {
+		return err
 	}
 	if before == nil {
 		b.EmptyTexts.Set("owner", false)

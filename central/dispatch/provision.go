@@ -212,12 +212,15 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
 		n.Lease()
 		nameImageType(n)
-		if w.Args.Steps, err = withTemplates(ctx, tx, n, p.Steps); err != nil {
+		if w.Args.Steps, err = d.withTemplates(ctx, tx, n, p.Steps); err != nil {
 			return err
 		}
 		if err := d.allowed(w.Args.Steps); err != nil {
 			return err
 		}
+	}
+	if w.Args.Steps, err = d.sealSteps(n, w.ID, w.Args.Steps); err != nil {
+		return err
 	}
 	a.work = w
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // templates that are named like a trait of the instance. What the request names itself
 // wins over a template, also to switch a step off with priority 0; which steps of the
 // driver all these replace is the rack's to find out.
-func withTemplates(ctx context.Context, tx *store.Tx, n *store.Node, steps []work.Step) ([]work.Step, error) {
+func (d *Dispatcher) withTemplates(ctx context.Context, tx *store.Tx, n *store.Node, steps []work.Step) ([]work.Step, error) {
 	traits, err := instanceTraits(n)
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "Failed to validate deploy or power info for node %s: %s", n.UUID, err)
@@ -27,6 +28,9 @@ func withTemplates(ctx context.Context, tx *store.Tx, n *store.Node, steps []wor
 	all := slices.Clone(steps)
 	for _, t := range templates {
 		for _, listed := range t.Steps {
+			if listed.Args, err = d.Key.OpenArgs(listed.Label(t.UUID), listed.Args); err != nil {
+				return nil, fmt.Errorf("step %s of deploy template %s: %w", listed.Name(), t.Name, err)
+			}
 			step := listed.Work("template " + t.Name)
 			step.Priority = listed.Rank
 			same := func(s work.Step) bool { return s.Interface == step.Interface && s.Step == step.Step }

@@ -21,3 +21,9 @@ func (d *Document) Signed(key *seal.Key) bool { return key.CodeFits(d.Code, code
 func (d *Document) signed() [][]byte {
 	return [][]byte{[]byte(d.Node), []byte(d.ID), []byte(d.Root()), binary.BigEndian.AppendUint64(nil, uint64(d.Generation))}
 }
+
+// StepLabel is what the secrets among the arguments of a step are sealed under. id is that of the work
+// whose flow it is (Document.Root).
+func StepLabel(node, id, kind, step string) seal.Label {
+	return seal.Label{Kind: seal.StepArgument, Of: node, Field: kind + "." + step, Work: id}
+}

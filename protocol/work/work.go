@@ -1,7 +1,7 @@
 // Package work is the work document: the one piece of work in flight on a node,
 // kept under <group>.<uuid> in the WORK bucket, and the events that report it.
 //
-// It may import protocol/provision, protocol/agentapi and protocol/hardware. Central creates the document, or
+// It may import protocol/provision, protocol/agentapi, protocol/hardware and protocol/seal. Central creates the document, or
 // replaces it by one of a higher generation (an abort, a tear-down during a
 // deploy); the owning rackd updates it. Every write is compare-and-set on the
 // bucket's revision: that is the fence. Epoch grows with each change of owner and
@@ -134,10 +134,11 @@ type VendorCall struct {
 
 // Step is a step that somebody asked for.
 type Step struct {
-	Interface string         `json:"interface"`
-	Step      string         `json:"step"`
-	Args      map[string]any `json:"args,omitempty"`
-	Priority  int            `json:"priority,omitempty"`
+	Interface string `json:"interface"`
+	Step      string `json:"step"`
+	// Args are its arguments; secrets among them are sealed under StepLabel.
+	Args     map[string]any `json:"args,omitempty"`
+	Priority int            `json:"priority,omitempty"`
 	// OnChildren: it runs on the node's children instead, all of them in Children by UUID.
 	OnChildren bool     `json:"on_children,omitempty"`
 	Children   []string `json:"children,omitempty"`

@@ -85,7 +85,7 @@ func (c *Conductor) childTask(t *driver.Task, a driver.AskedStep, id string, h *
 		}
 	}
 	child := *t
-	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, a.Args
+	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, t.Args
 	child.Fence, child.Record = childFence{t.Fence, c, n}, &childRecord{Recorder: t.Record, h: h}
 	return &child, s, nil
 }

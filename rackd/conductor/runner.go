@@ -286,7 +286,11 @@ func (r *runner) concludes(steps []flowStep, i int) bool {
 
 // runStep runs s until it is done, waiting in between as it asks.
 func (r *runner) runStep(ctx context.Context, s flowStep) error {
-	r.task.Entered, r.task.Args = r.doc.Checkpoint.Entered, s.Args
+	var err error
+	if r.task.Args, err = r.openArgs(ctx, s); err != nil {
+		return fmt.Errorf("step %s: its arguments: %w", s.id(), err)
+	}
+	r.task.Entered = r.doc.Checkpoint.Entered
 	retries := s.Retries
 	for {
 		began := time.Now()

@@ -1,8 +1,10 @@
 package conductor
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -23,6 +25,32 @@ func (c *Conductor) unseal(d *work.Document, label seal.Label, sealed string) (s
 	}
 	return key.Open(label, sealed)
 }
+
+// openArgs returns the arguments of a step as they were given. It waits a little for the document that
+// takes the place of this work's, if there is one.
+func (r *runner) openArgs(ctx context.Context, s flowStep) (map[string]any, error) {
+	if !seal.SealedArgs(s.Args) {
+		return s.Args, nil
+	}
+	for tries := 0; ; tries++ {
+		key, err := r.c.keyFor(&r.doc)
+		if err == nil {
+			return key.OpenArgs(work.StepLabel(r.node.UUID, r.root, s.Interface, s.Name), s.Args)
+		}
+		if !errors.Is(err, driver.ErrUnreachable) || tries == succeededWithin {
+			return nil, err
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+		if err := r.Check(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// succeededWithin is for how many seconds a step waits for the work that takes the place of its own.
+const succeededWithin = 30
 
 // keyFor returns the key that opens what central sealed for a piece of work.
 func (c *Conductor) keyFor(d *work.Document) (*seal.Key, error) {
