@@ -14,17 +14,18 @@ const ramdiskTimeout = 300
 
 // appendLookup adds to the object that b holds the answer to a lookup, and ends it: who
 // the node is and how its agent is to behave, in the shape that ironic-python-agent reads.
-// Anybody may ask for it, so that what not every caller sees of a node is kept back, unless everybody administers anyway.
+// Anybody may ask for it, so that what not every caller sees of a node is kept back, unless everybody administers anyway:
+// and of the rest an agent gets what it reads, without credentials in addresses.
 func (s *Server) appendLookup(b []byte, r *Request, n *store.Node, c agentapi.LookupConfig) []byte {
 	internal, _ := withheld("driver_internal_info").(map[string]any)
 	if auth.Open(s.Auth) {
-		internal = mask(n.DriverInternalInfo)
+		internal = shownToStrangers(n.DriverInternalInfo)
 	}
 	b = wire.AppendValue(append(b, `"node":{"uuid":`...), n.UUID)
 	for _, f := range []struct {
 		name  string
 		value map[string]any
-	}{{"properties", n.Properties}, {"instance_info", maskInstance(n.InstanceInfo)}, {"driver_internal_info", internal}} {
+	}{{"properties", shownToStrangers(n.Properties)}, {"instance_info", shownInstance(n.InstanceInfo)}, {"driver_internal_info", internal}} {
 		if f.value == nil {
 			f.value = map[string]any{}
 		}

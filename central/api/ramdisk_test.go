@@ -291,3 +291,40 @@ func TestRamdiskEndpointsCanBeOff(t *testing.T) {
 		t.Errorf("asked %v", k.asked)
 	}
 }
+
+// A lookup has no account behind it: who knows a MAC is told what an agent needs of the node, and no
+// address with a password or a signature in it.
+func TestLookupShowsNoUserInfoAndNoSignatures(t *testing.T) {
+	b, _ := ramdiskBench(t, provision.DeployWait, nil)
+	err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Node(ctx, nodeID)
+		if err != nil {
+			return err
+		}
+		n.InstanceInfo = map[string]any{"image_source": "https://user:hush@images.example/a.qcow2?X-Signature=hush", "image_url": "https://i/?sig=hush",
+			"image_checksum": "https://i/sums?token=hush", "user_data": "hush", "root_device": map[string]any{"wwn": "0x5000"}, "capabilities": map[string]any{"boot_mode": "uefi"}}
+		n.Properties = map[string]any{"cpus": 4, "root_device": map[string]any{"serial": "s"}, "skip_block_devices": []any{map[string]any{"name": "/dev/sda"}},
+			"firmware": []any{map[string]any{"url": "http://user:hush@fw.example/x?sig=hush#hush"}}, "odd": "HTTPS://user:hush@images.example/%zz?hush", "note": "s3://key:hush@bucket/a"}
+		return tx.UpdateNode(ctx, n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, a := range map[string]answer{
+		"lookup":     b.want(200, "GET", "/v1/lookup?addresses=52:54:00:00:00:01", "1.115", ""),
+		"old lookup": b.want(200, "POST", "/v1/drivers/fake-hardware/vendor_passthru/lookup", "1.6", `{"version":"2","node_uuid":"`+nodeID+`","inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01"}]}}`),
+	} {
+		if strings.Contains(a.body, "hush") {
+			t.Errorf("%s: %s", name, a.body)
+		}
+		n := a.object(t)["node"].(map[string]any)
+		instance, properties := n["instance_info"].(map[string]any), n["properties"].(map[string]any)
+		if fmt.Sprint(instance["root_device"], instance["capabilities"], properties["root_device"], properties["skip_block_devices"], properties["cpus"]) !=
+			"map[wwn:0x5000] map[boot_mode:uefi] map[serial:s] [map[name:/dev/sda]] 4" {
+			t.Errorf("%s: the agent misses what it reads: %v", name, n)
+		}
+		if !strings.Contains(a.body, "http://fw.example/x") {
+			t.Errorf("%s: an address without a secret is gone: %s", name, a.body)
+		}
+	}
+}
