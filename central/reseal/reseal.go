@@ -42,6 +42,10 @@ func All(ctx context.Context, db *store.Store, key *seal.Key) (Done, error) {
 	if done.Secrets += drives; err != nil {
 		return done, err
 	}
+	steps, err := listedSteps(ctx, db, key)
+	if done.Secrets += steps; err != nil {
+		return done, err
+	}
 	for after := ""; ; {
 		keys, err := db.NodeKeys(ctx, after, page)
 		if err != nil || len(keys) == 0 {

@@ -46,6 +46,17 @@ func TestAll(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	template := &store.DeployTemplate{UUID: store.NewID(), Name: "CUSTOM_T", Steps: []store.ListedStep{{Interface: "raid", Step: "x"}}}
+	runbook := &store.Runbook{UUID: store.NewID(), Name: "CUSTOM_R", Steps: []store.ListedStep{{Interface: "raid", Step: "x", Args: map[string]any{"password": "p"}}}} // of before arguments were sealed
+	if template.Steps[0].Args, err = old.SealArgs(template.Steps[0].Label(template.UUID), map[string]any{"password": "p"}); err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.InsertDeployTemplate(ctx, template), tx.InsertRunbook(ctx, runbook))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	// It is stopped in the middle, and run again.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -53,7 +64,7 @@ func TestAll(t *testing.T) {
 		t.Error("it did not notice that it was stopped")
 	}
 	done, err := reseal.All(t.Context(), db, both)
-	if err != nil || done.Nodes != 200 || done.Current != 100 || done.Secrets != 3 {
+	if err != nil || done.Nodes != 200 || done.Current != 100 || done.Secrets != 5 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	for i, x := range nodes {
@@ -79,6 +90,19 @@ func TestAll(t *testing.T) {
 	}
 	if open, err := fresh.Open(seal.Label{Kind: seal.StoredDrive, Of: nodes[1].UUID}, drives[0].Drive); err != nil || open != "drive" {
 		t.Errorf("config drive: %q, %v", open, err)
+	}
+	templates, err := db.DeployTemplates(t.Context(), store.Page{Limit: 10})
+	if err != nil || len(templates) != 1 {
+		t.Fatalf("templates %v, %v", templates, err)
+	}
+	runbooks, err := db.Runbooks(t.Context(), store.RunbookQuery{Page: store.Page{Limit: 10}})
+	if err != nil || len(runbooks) != 1 {
+		t.Fatalf("runbooks %v, %v", runbooks, err)
+	}
+	for id, step := range map[string]store.ListedStep{template.UUID: templates[0].Steps[0], runbook.UUID: runbooks[0].Steps[0]} {
+		if args, err := fresh.OpenArgs(step.Label(id), step.Args); err != nil || args["password"] != "p" || !seal.SealedArgs(step.Args) {
+			t.Errorf("arguments %v open as %v, %v", step.Args, args, err)
+		}
 	}
 	waiting, err := db.OutboxBacklog(t.Context())
 	if err != nil || len(waiting) != 1 || waiting[0].Entries != n { // also those without a secret: their documents bear a code

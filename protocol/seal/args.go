@@ -92,3 +92,15 @@ func mapArg(name, path string, v any, f func(path string, v any) (any, error)) (
 	}
 	return v, nil
 }
+
+// CurrentArgs reports whether every secret among a step's arguments is sealed and opens under the newest
+// generation; when not, OpenArgs and SealArgs bring it there.
+func (k *Key) CurrentArgs(label Label, args map[string]any) bool {
+	current := true
+	mapArgs(label.Field, args, func(path string, v any) (any, error) {
+		text, _ := v.(string)
+		current = current && k.Current(label.At(path), text)
+		return v, nil
+	})
+	return current
+}
