@@ -75,7 +75,10 @@ func TestDeployTemplates(t *testing.T) {
 		t.Errorf("changed template: %v", changed)
 	}
 	d, err := b.store.DeployTemplate(t.Context(), "CUSTOM_RAID_1")
-	if err != nil || d.Steps[1].Args["password"] != "hush" || d.Steps[1].Rank != 150 {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if args, err := openListed(b.server.Key, d.UUID, d.Steps[1]); err != nil || args["password"] != "hush" || d.Steps[1].Rank != 150 {
 		t.Errorf("a patch of one step changed another: %+v, error %v", d, err)
 	}
 	b.want(204, "DELETE", one, "1.55", "")
