@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/join"
 	"github.com/ironyard/ironyard/protocol/membership"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/view"
@@ -61,6 +62,12 @@ func (all) Synced() <-chan struct{} {
 	return c
 }
 
+// noAlarms hears none. The reader has no group's key: so it shows what permissions and keys of the bus alone keep
+// out, without the codes of documents.
+type noAlarms struct{}
+
+func (noAlarms) Forged(string) {}
+
 func newRaid(t *testing.T, b *borders) *raid {
 	r := &raid{borders: b}
 	log := slog.New(slog.DiscardHandler)
@@ -71,7 +78,7 @@ func newRaid(t *testing.T, b *borders) *raid {
 		return "east"
 	}})
 	groups := all{"rack-a", "rack-b", "rack-c", "rack-z"}
-	r.view = view.New(r.central, groups, func(string) {}, log)
+	r.view = view.New(r.central, seal.NewKeyring("none", r.key), groups, noAlarms{}, func(string) {}, log)
 	r.lease = lease.New(r.central, bus.Member{Name: "reader", Group: "rack-z"}, groups, func() error { return nil }, func() {}, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 3)

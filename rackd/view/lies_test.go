@@ -28,7 +28,7 @@ type liar struct {
 
 func newLiar(t *testing.T) *liar {
 	l := &liar{T: t, site: bustest.Open(t), changed: make(chan string, 1000)}
-	l.View = New(l.site, groups{"rack-b", "rack-a"}, func(id string) { l.changed <- id }, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	l.View = New(l.site, keys{}, groups{"rack-b", "rack-a"}, forged{}, func(id string) { l.changed <- id }, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	return l
 }
 
