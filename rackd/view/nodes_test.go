@@ -245,8 +245,6 @@ func TestForgedNodeDocumentsAreNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nowhere := *genuine
-	nowhere.Group = "other"
 	for name, body := range map[string][]byte{
 		"without a code":          plain,
 		"JSON":                    asJSON,
