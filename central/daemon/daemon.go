@@ -26,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/central/watchdog"
 	"github.com/ironyard/ironyard/central/watched"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/join"
 )
 
 // Run runs central until ctx ends or something that it cannot do without fails. It
@@ -60,6 +61,9 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	defer buses.close()
 
 	m := metrics.New(db.Statements)
+	if authority != nil {
+		authority.OnMisuse(func(role join.Role) { m.MemberMisuse.WithLabelValues(string(role)).Inc() })
+	}
 	buses.attend(func(site string) { m.BusOverflows.WithLabelValues(site).Inc() }, cfg.Log)
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
 	members := roster.New(roster.Config{Log: cfg.Log, SiteOf: siteMap.SiteOf, Failover: siteMap.Failover, Heard: open.Heard,

@@ -57,6 +57,9 @@ type Authority struct {
 	system      nkeys.KeyPair
 	fleet       fleetKeys
 
+	challengeKey []byte
+	alarms       alarms
+
 	mu    sync.Mutex
 	sites map[string]*siteKeys
 	// joined is woken when a site's server has joined: the hub must hear of its account.
@@ -69,7 +72,8 @@ func Open(ctx context.Context, db *store.Store, key *seal.Key, now func() time.T
 	if now == nil {
 		now = time.Now
 	}
-	a := &Authority{store: db, seal: key, now: now, sites: map[string]*siteKeys{}, joined: make(chan struct{}, 1)}
+	a := &Authority{store: db, seal: key, now: now, sites: map[string]*siteKeys{}, joined: make(chan struct{}, 1),
+		alarms: alarms{store: db, told: map[string]time.Time{}}}
 	if err := a.secret(ctx, fleetSecret, &a.fleet, func() (any, error) { return newFleet(now()) }); err != nil {
 		return nil, fmt.Errorf("keys of the fleet's authority: %w", err)
 	}
@@ -134,7 +138,10 @@ func (a *Authority) parse() (err error) {
 	if a.operator, err = nkeys.FromSeed([]byte(a.fleet.Operator)); err != nil {
 		return err
 	}
-	a.system, err = nkeys.FromSeed([]byte(a.fleet.System))
+	if a.system, err = nkeys.FromSeed([]byte(a.fleet.System)); err != nil {
+		return err
+	}
+	a.challengeKey, err = a.newChallengeKey()
 	return err
 }
 

@@ -7,8 +7,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -18,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/join"
 )
 
@@ -83,21 +86,70 @@ func memberOf(c *x509.Certificate) (string, bool) {
 	return "", false
 }
 
-// certify signs a member's certificate. A rackd can be a client only: its
-// certificate must not do for a server that others trust.
-func (a *Authority) certify(key crypto.PublicKey, id string, scope join.Scope) (text string, expires time.Time, err error) {
-	template := a.template(string(scope.Role)+" "+scope.Name, memberLife)
-	template.URIs = []*url.URL{memberURI(id)}
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if scope.Role != join.Rackd {
-		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
-		name(template, scope.Address)
+// issued is what certify signed.
+type issued struct {
+	certificate string // PEM
+	route       string // PEM; empty of a rackd, and of a server that asked for none
+	expires     time.Time
+}
+
+// requested are the keys that a member asks certificates for.
+type requested struct {
+	own   crypto.PublicKey
+	route crypto.PublicKey // nil: none
+}
+
+// readRequested reads the two certificate requests of a member; the second may be missing.
+func readRequested(own, route string) (r requested, err error) {
+	if r.own, err = readCSR(own); err != nil || route == "" {
+		return r, err
 	}
+	if r.route, err = readCSR(route); err != nil {
+		err = fmt.Errorf("route_%w", err)
+	}
+	return r, err
+}
+
+// certify signs a member's certificates and notes in m which they are. A rackd can be a
+// client only: its certificate must not do for a server that others trust.
+func (a *Authority) certify(keys requested, m *store.Member) (out issued, err error) {
+	template := a.template(string(m.Scope.Role)+" "+m.Scope.Name, memberLife)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if m.Scope.Role != join.Rackd {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+		name(template, m.Scope.Address)
+		if keys.route != nil {
+			// It names no member: it renews nothing.
+			if out.route, _, err = a.sign(template, keys.route); err != nil {
+				return out, err
+			}
+			if m.RouteKey, err = hashOfKey(keys.route); err != nil {
+				return out, err
+			}
+		}
+	}
+	template.URIs = []*url.URL{memberURI(m.ID)}
+	out.certificate, m.Certificate, err = a.sign(template, keys.own)
+	out.expires, m.ExpiresAt = template.NotAfter, template.NotAfter
+	return out, err
+}
+
+// sign makes a certificate, as PEM, and its fingerprint.
+func (a *Authority) sign(template *x509.Certificate, key crypto.PublicKey) (text, fingerprint string, err error) {
+	template.SerialNumber = newSerial()
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key, a.key)
 	if err != nil {
-		return "", time.Time{}, err
+		return "", "", err
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), template.NotAfter, nil
+	text = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return text, join.Fingerprint(&x509.Certificate{Raw: der}), nil
+}
+
+// hashOfKey names a public key as NATS servers pin it.
+func hashOfKey(key crypto.PublicKey) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:]), err
 }
 
 func (a *Authority) template(subject string, life time.Duration) *x509.Certificate {
@@ -127,6 +179,12 @@ func (a *Authority) verify(text string) (*x509.Certificate, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(a.certificate)
-	_, err = c.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: a.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	// One that is not good yet was made by a replica whose clock is ahead, or was: it counts,
+	// as no other signs with this key.
+	now := a.now()
+	if now.Before(c.NotBefore) {
+		now = c.NotBefore
+	}
+	_, err = c.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return c, err
 }

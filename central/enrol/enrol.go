@@ -2,7 +2,6 @@ package enrol
 
 import (
 	"context"
-	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -23,103 +22,120 @@ import (
 
 // Enrol lets the bearer of a token join.
 func (a *Authority) Enrol(ctx context.Context, r join.Request) (join.Grant, error) {
-	key, err := readCSR(r.CSR)
+	keys, err := readRequested(r.CSR, r.RouteCSR)
 	if err != nil {
 		return join.Grant{}, refuse(http.StatusBadRequest, "%v", err)
 	}
 	if !nkeys.IsValidPublicUserKey(r.UserKey) {
 		return join.Grant{}, refuse(http.StatusBadRequest, "user_key: want the public half of a NATS user key")
 	}
-	usedKey, err := nameOfKeys(key, r.UserKey)
+	usedKey, err := nameOfKeys(keys, r.UserKey)
 	if err != nil {
 		return join.Grant{}, err
 	}
 	var m *store.Member
+	var signed issued
 	err = a.store.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		m, err = a.admit(ctx, tx, r, usedKey)
+		m, signed, err = a.admit(ctx, tx, r, keys, usedKey)
 		return err
 	})
 	if err != nil {
 		return join.Grant{}, err
 	}
-	return a.grant(ctx, key, m)
+	return a.grant(ctx, signed, m)
 }
 
 // nameOfKeys stands for a joiner's keys.
-func nameOfKeys(key crypto.PublicKey, userKey string) (string, error) {
-	der, err := x509.MarshalPKIXPublicKey(key)
+func nameOfKeys(keys requested, userKey string) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(keys.own)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(append(der, userKey...))
+	text := append(der, userKey...)
+	if keys.route != nil {
+		if der, err = x509.MarshalPKIXPublicKey(keys.route); err != nil {
+			return "", err
+		}
+		text = append(text, der...)
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
 }
 
 // admit uses the token up and makes the member, or finds the one that it made with
 // the same keys before.
-func (a *Authority) admit(ctx context.Context, tx *store.Tx, r join.Request, usedKey string) (*store.Member, error) {
+func (a *Authority) admit(ctx context.Context, tx *store.Tx, r join.Request, keys requested, usedKey string) (m *store.Member, signed issued, err error) {
 	t, err := tx.JoinToken(ctx, r.Token)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !fits(r.Secret, t.SecretHash) {
-		return nil, refuse(http.StatusForbidden, "there is no such token")
+		return nil, signed, refuse(http.StatusForbidden, "there is no such token")
 	}
 	if err != nil {
-		return nil, err
+		return nil, signed, err
 	}
 	// From here on the joiner has shown the secret, and may be told more.
 	now := a.now()
 	switch {
 	case !t.RevokedAt.IsZero():
-		return nil, refuse(http.StatusForbidden, "the token was revoked at %s: ask for a new one", t.RevokedAt.Format(time.RFC3339))
+		return nil, signed, refuse(http.StatusForbidden, "the token was revoked at %s: ask for a new one", t.RevokedAt.Format(time.RFC3339))
 	case !t.UsedAt.IsZero() && t.UsedKey != usedKey:
-		return nil, refuse(http.StatusForbidden, "the token was used at %s, with other keys: ask for a new one; if it was not you, revoke member %s",
+		return nil, signed, refuse(http.StatusForbidden, "the token was used at %s, with other keys: ask for a new one; if it was not you, revoke member %s",
 			t.UsedAt.Format(time.RFC3339), t.Member)
 	case !now.Before(t.ExpiresAt):
-		return nil, refuse(http.StatusForbidden, "the token expired at %s: ask for a new one", t.ExpiresAt.Format(time.RFC3339))
+		return nil, signed, refuse(http.StatusForbidden, "the token expired at %s: ask for a new one", t.ExpiresAt.Format(time.RFC3339))
 	case !t.UsedAt.IsZero():
-		m, err := tx.Member(ctx, t.Member)
-		if err == nil && !m.EndedAt.IsZero() {
-			err = refuse(http.StatusForbidden, "%s was revoked at %s", m.Scope, m.EndedAt.Format(time.RFC3339))
+		switch m, err = tx.Member(ctx, t.Member); {
+		case err != nil:
+			return nil, signed, err
+		case !m.EndedAt.IsZero():
+			return nil, signed, refuse(http.StatusForbidden, "%s was revoked at %s", m.Scope, m.EndedAt.Format(time.RFC3339))
+		case m.RenewedAt.After(m.JoinedAt):
+			// Its answer arrived: this is a request that somebody has recorded.
+			return nil, signed, refuse(http.StatusForbidden, "the token was used at %s, and %s has renewed since: ask for a new one", t.UsedAt.Format(time.RFC3339), m.Scope)
 		}
-		return m, err
+		m.CertificateBefore = m.Certificate
+		if signed, err = a.certify(keys, m); err == nil {
+			err = tx.RenewMember(ctx, m)
+		}
+		return m, signed, err
 	}
-	m := &store.Member{Scope: t.Scope, UserKey: r.UserKey, JoinedAt: now, RenewedAt: now, ExpiresAt: now.Add(memberLife)}
+	m = &store.Member{Scope: t.Scope, UserKey: r.UserKey, JoinedAt: now, RenewedAt: now, ExpiresAt: now.Add(memberLife)}
 	if m.Scope.Name == "" {
 		// Lower case, as the names of leases are: two that differ in case are one.
 		m.Scope.Name = strings.ToLower(r.Name)
 	}
 	if err := m.Scope.Check(true); err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+		return nil, signed, refuse(http.StatusBadRequest, "%v", err)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return nil, err
+		return nil, signed, err
 	}
 	m.ID = id.String()
 	switch old, err := tx.MemberNamed(ctx, m.Scope.Role, m.Scope.Name); {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
-		return nil, err
+		return nil, signed, err
 	case t.Scope.Name == "":
-		return nil, refuse(http.StatusConflict, "%s has joined already; to replace it, ask for a token that names it", old.Scope)
+		return nil, signed, refuse(http.StatusConflict, "%s has joined already; to replace it, ask for a token that names it", old.Scope)
 	default:
 		if err := tx.EndMember(ctx, old.ID); err != nil {
-			return nil, err
+			return nil, signed, err
 		}
 	}
-	if err := tx.InsertMember(ctx, m); err != nil {
-		return nil, err
+	if signed, err = a.certify(keys, m); err != nil {
+		return nil, signed, err
 	}
-	return m, tx.UseJoinToken(ctx, t.ID, usedKey, m.ID)
+	if err := tx.InsertMember(ctx, m); err != nil {
+		return nil, signed, err
+	}
+	return m, signed, tx.UseJoinToken(ctx, t.ID, usedKey, m.ID)
 }
 
-// grant signs what the member needs.
-func (a *Authority) grant(ctx context.Context, key crypto.PublicKey, m *store.Member) (join.Grant, error) {
-	g := join.Grant{Member: m.ID, Scope: m.Scope,
+// grant puts together what the member needs.
+func (a *Authority) grant(ctx context.Context, signed issued, m *store.Member) (join.Grant, error) {
+	g := join.Grant{Member: m.ID, Scope: m.Scope, Certificate: signed.certificate, RouteCertificate: signed.route, Expires: signed.expires,
 		Authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))}
 	var err error
-	if g.Certificate, g.Expires, err = a.certify(key, m.ID, m.Scope); err != nil {
-		return g, err
-	}
 	if g.UserJWT, err = a.memberUser(ctx, m.UserKey, m.Scope, g.Expires); err != nil {
 		return g, err
 	}

@@ -72,10 +72,15 @@ func (w *world) open(key *seal.Key) *enrol.Authority {
 func (w *world) serve(a *enrol.Authority) string {
 	h := a.Handler(slog.New(slog.DiscardHandler))
 	w.handler = h
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	return w.listen(func(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)
 		h.ServeHTTP(rw, r)
-	}))
+	})
+}
+
+// listen serves h under central's certificate.
+func (w *world) listen(h http.HandlerFunc) string {
+	srv := httptest.NewUnstartedServer(h)
 	srv.TLS = &tls.Config{GetCertificate: w.front.OwnCertificate("localhost").ForServer}
 	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	srv.StartTLS()

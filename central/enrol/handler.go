@@ -19,12 +19,12 @@ const atOnce = 16
 func (a *Authority) Handler(log *slog.Logger) http.Handler {
 	slots := make(chan struct{}, atOnce)
 	mux := http.NewServeMux()
-	mux.Handle("POST "+join.EnrolPath, handle(slots, log, "joined", a.Enrol))
-	mux.Handle("POST "+join.RenewPath, handle(slots, log, "renewed", a.Renew))
+	mux.Handle("POST "+join.EnrolPath, handle(a, slots, log, "joined", a.Enrol))
+	mux.Handle("POST "+join.RenewPath, handle(a, slots, log, "renewed", a.Renew))
 	return mux
 }
 
-func handle[R any](slots chan struct{}, log *slog.Logger, done string, f func(context.Context, R) (join.Grant, error)) http.Handler {
+func handle[R any](a *Authority, slots chan struct{}, log *slog.Logger, done string, f func(context.Context, R) (join.Grant, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request R
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, join.MaxBody)).Decode(&request); err != nil {
@@ -46,6 +46,11 @@ func handle[R any](slots chan struct{}, log *slog.Logger, done string, f func(co
 			log.Info("member "+done, "member", grant.Member, "role", string(grant.Scope.Role), "name", grant.Scope.Name, "site", grant.Scope.Site,
 				"group", grant.Scope.Group, "from", r.RemoteAddr, "expires", grant.Expires)
 			answer(w, http.StatusOK, grant)
+		case errors.As(err, &no) && no.challenge != "": // half of each renewal
+			answer(w, no.status, join.Failure{Error: no.text, Challenge: no.challenge})
+		case errors.As(err, &no) && no.misused != nil:
+			a.alarms.raise(r.Context(), log, no.misused, r.RemoteAddr, no.text)
+			answer(w, no.status, join.Failure{Error: no.text})
 		case errors.As(err, &no):
 			log.Warn("enrolment refused", "from", r.RemoteAddr, "reason", no.text)
 			answer(w, no.status, join.Failure{Error: no.text})

@@ -89,10 +89,14 @@ func fits(secret, hash string) bool {
 type refusal struct {
 	status int
 	text   string
+	// challenge, if not empty, is to be answered by the same request.
+	challenge string
+	// misused, if not nil, is the member whose certificate of long ago was shown.
+	misused *store.Member
 }
 
 func (r *refusal) Error() string { return r.text }
 
 func refuse(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }

@@ -42,6 +42,7 @@ type Metrics struct {
 
 	StrangersRefused *prometheus.CounterVec
 	StrangersTaken   *prometheus.GaugeVec
+	MemberMisuse    *prometheus.CounterVec
 }
 
 // New registers everything. statements returns the store's count of SQL statements.
@@ -92,6 +93,7 @@ func New(statements func() uint64) *Metrics {
 	m.StrangersRefused = counter("strangers_refused_total",
 		"Requests of callers who are not known that were beyond a part of their budget (slots, bytes), and refusals of theirs that left no line in the log or the audit (lines).", "part")
 	m.StrangersTaken = gauge("strangers_taken", "What callers who are not known take of their budget at this moment. Part: slots, bytes.", "part")
+	m.MemberMisuse = counter("member_misuse_total", "Renewals refused because they showed a certificate that its member has left behind: a stolen folder, or one that was restored from a copy.", "role")
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ironyard_central_sql_statements_total",
 		Help: "SQL statements sent, BEGIN and COMMIT left out."}, func() float64 { return float64(statements()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

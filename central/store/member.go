@@ -19,6 +19,12 @@ type Member struct {
 	RenewedAt time.Time
 	ExpiresAt time.Time // of its newest certificate
 	EndedAt   time.Time // revoked, or replaced by another of its name; zero while it belongs
+	// Certificate is the fingerprint of its newest certificate, CertificateBefore that of
+	// the one whose place the newest took.
+	Certificate       string
+	CertificateBefore string
+	// RouteKey is the hash of the key that a server shows to the others of its cluster.
+	RouteKey string
 }
 
 var memberColumns = []column[Member]{
@@ -32,6 +38,9 @@ var memberColumns = []column[Member]{
 	{"renewed_at", key, func(m *Member) any { return &m.RenewedAt }},
 	{"expires_at", key, func(m *Member) any { return &m.ExpiresAt }},
 	{"ended_at", key, func(m *Member) any { return &m.EndedAt }},
+	{"certificate", key, func(m *Member) any { return &m.Certificate }},
+	{"certificate_before", key, func(m *Member) any { return &m.CertificateBefore }},
+	{"route_key", key, func(m *Member) any { return &m.RouteKey }},
 }
 
 var (
@@ -41,7 +50,7 @@ var (
 	pageMembers       = register(selectMembers + " WHERE m.id > $1 ORDER BY m.id LIMIT $2")
 	membersOfSite     = register(selectMembers + " WHERE m.site = $1 ORDER BY m.role, m.id")
 	insertMember      = register("INSERT INTO members (" + names(memberColumns, "") + ") VALUES (" + placeholders(1, len(memberColumns)) + ")")
-	renewMember       = register("UPDATE members SET renewed_at = $2, expires_at = $3 WHERE id = $1 AND ended_at = 0")
+	renewMember       = register("UPDATE members SET renewed_at = $2, expires_at = $3, certificate = $4, certificate_before = $5, route_key = $6 WHERE id = $1 AND ended_at = 0")
 	endMember         = register("UPDATE members SET ended_at = $2 WHERE id = $1 AND ended_at = 0")
 )
 
@@ -102,10 +111,10 @@ func (tx *Tx) InsertMember(ctx context.Context, m *Member) error {
 	return nil
 }
 
-// RenewMember records that a member's certificate has been renewed; ErrNotFound when
-// it has ended.
-func (tx *Tx) RenewMember(ctx context.Context, id string, expires time.Time) error {
-	return tx.onMember(ctx, "renew", id, renewMember, id, tx.s.now().UnixMicro(), toMicros(expires))
+// RenewMember records when a member's certificate was renewed, how long the new one counts,
+// which one it is, and the member's RouteKey; ErrNotFound when it has ended.
+func (tx *Tx) RenewMember(ctx context.Context, m *Member) error {
+	return tx.onMember(ctx, "renew", m.ID, renewMember, m.ID, toMicros(m.RenewedAt), toMicros(m.ExpiresAt), m.Certificate, m.CertificateBefore, m.RouteKey)
 }
 
 // EndMember records that a member no longer belongs; ErrNotFound when it has ended.

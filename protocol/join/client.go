@@ -26,6 +26,8 @@ type RefusedError struct {
 	URL    string
 	Status int
 	Text   string
+	// Challenge is set where the renewal is to be sent again, with it.
+	Challenge string
 }
 
 func (e *RefusedError) Error() string {
@@ -51,7 +53,8 @@ func (c Central) Enrol(ctx context.Context, r Request) (Grant, error) {
 	return c.post(ctx, EnrolPath, r)
 }
 
-// Renew sends a renewal; its errors are those of Enrol.
+// Renew sends a renewal; its errors are those of Enrol. A *RefusedError with a Challenge
+// asks for the same renewal with that challenge, signed again.
 func (c Central) Renew(ctx context.Context, r Renewal) (Grant, error) {
 	return c.post(ctx, RenewPath, r)
 }
@@ -93,7 +96,7 @@ func (c Central) post(ctx context.Context, path string, what any) (Grant, error)
 		if json.Unmarshal(answer, &f) != nil || f.Error == "" {
 			f.Error = http.StatusText(resp.StatusCode)
 		}
-		return g, &RefusedError{URL: c.URL, Status: resp.StatusCode, Text: f.Error}
+		return g, &RefusedError{URL: c.URL, Status: resp.StatusCode, Text: f.Error, Challenge: f.Challenge}
 	}
 	if err := json.Unmarshal(answer, &g); err != nil {
 		return g, fmt.Errorf("%s sent an answer that is no grant: %w", target, err)

@@ -26,6 +26,8 @@ type Request struct {
 	CSR string `json:"csr"`
 	// UserKey is the public half of the NATS user key that the joiner made.
 	UserKey string `json:"user_key"`
+	// RouteCSR is a server's, for the key that it shows to the others of its cluster.
+	RouteCSR string `json:"route_csr,omitempty"`
 }
 
 // Renewal asks for a certificate and credentials that last longer.
@@ -33,14 +35,24 @@ type Renewal struct {
 	// Certificate is the member's present one, PEM.
 	Certificate string `json:"certificate"`
 	CSR         string `json:"csr"`
-	// Signature of Statement by the present certificate's key, in base64: whoever
-	// reads a certificate cannot renew it.
+	// RouteCSR is as a Request's. The key stays while the member belongs: others of its
+	// cluster know it.
+	RouteCSR string `json:"route_csr,omitempty"`
+	// Challenge is the one in central's refusal of this renewal without one. Only a renewal
+	// with a challenge is granted, so a renewal that was recorded is worth nothing.
+	Challenge string `json:"challenge,omitempty"`
+	// Signature of Statement by the present certificate's key, in base64: reading a
+	// certificate is not enough to renew it.
 	Signature string `json:"signature"`
 }
 
-// Statement is what a renewal signs.
+// Statement is what a renewal signs. Without a challenge it is as centrals before
+// challenges read it.
 func (r Renewal) Statement() []byte {
-	return []byte("ironyard renewal\x00" + r.Certificate + "\x00" + r.CSR)
+	if r.Challenge == "" {
+		return []byte("ironyard renewal\x00" + r.Certificate + "\x00" + r.CSR)
+	}
+	return []byte("ironyard renewal 2\x00" + r.Challenge + "\x00" + r.Certificate + "\x00" + r.CSR + "\x00" + r.RouteCSR)
 }
 
 // Grant is what a member gets.
@@ -51,6 +63,10 @@ type Grant struct {
 	Certificate string    `json:"certificate"`
 	Authority   string    `json:"authority"`
 	Expires     time.Time `json:"expires"`
+	// RouteCertificate is a server's for the key of its RouteCSR, PEM.
+	RouteCertificate string `json:"route_certificate,omitempty"`
+	// RenewSeconds is when to renew next, where there will soon be something new; 0: as usual.
+	RenewSeconds int `json:"renew_s,omitempty"`
 	// UserJWT says what the member may do on the bus: a rackd at its site's servers, a
 	// site's server at the hub.
 	UserJWT string `json:"user_jwt,omitempty"`
@@ -75,9 +91,17 @@ type Trust struct {
 	// ClusterPassword is what servers of one cluster show each other: a certificate of
 	// the fleet, which rackds have too, is not enough there.
 	ClusterPassword string `json:"cluster_password"`
+	// ClusterPasswordBefore is shown to servers that may not have the new one yet. It is
+	// never accepted. Empty when all have it.
+	ClusterPasswordBefore string `json:"cluster_password_before,omitempty"`
+	// RouteKeys are the hex SHA-256 of the public keys (SubjectPublicKeyInfo) of the
+	// cluster's servers: others get no route. Empty: not all servers have such a key.
+	RouteKeys []string `json:"route_keys,omitempty"`
 }
 
 // Failure is the answer when a request is refused.
 type Failure struct {
 	Error string `json:"error"`
+	// Challenge, if not empty, is what a renewal must sign, too, to be granted.
+	Challenge string `json:"challenge,omitempty"`
 }

@@ -5,6 +5,7 @@
 //	fleet.pem      certificate of the fleet's authority
 //	bus.creds      NATS credentials: JWT and private key
 //	group.keys     keys of the conductor groups (rackds)
+//	route.pem      key and certificate that a server shows to the others of its cluster
 //	trust.json     what a NATS server must know (hub, bus)
 //	member.json    who it is, and where central and the servers are
 //	joining.json   keys of a joining that has not been answered yet

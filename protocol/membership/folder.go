@@ -22,6 +22,7 @@ const (
 	FleetFile       = "fleet.pem"
 	CredentialsFile = "bus.creds"
 	KeysFile        = "group.keys"
+	RouteFile       = "route.pem"
 	trustFile       = "trust.json"
 	memberFile      = "member.json"
 	joiningFile     = "joining.json"
@@ -38,6 +39,8 @@ type Member struct {
 	// Renewed is when the folder's contents were granted, Expires how long they count.
 	Renewed time.Time `json:"renewed"`
 	Expires time.Time `json:"expires"`
+	// RenewSeconds is when central wants the member to renew next; 0: as usual.
+	RenewSeconds int `json:"renew_s,omitempty"`
 }
 
 // Open reads a member's folder.
@@ -91,18 +94,16 @@ func (m *Member) Trust() (join.Trust, error) {
 // accept writes a grant. It reports whether files changed that are read only when a
 // program starts.
 func (m *Member) accept(g join.Grant, k keys, now time.Time) (changed bool, err error) {
-	_, leaf, err := certificateIn(g.Certificate)
-	if err != nil {
-		return false, fmt.Errorf("central's grant: %w", err)
-	}
-	own, err := readKey(k.TLS)
-	if err != nil {
+	if err := fits(g.Certificate, k.TLS); err != nil {
 		return false, err
 	}
-	if !own.PublicKey.Equal(leaf.PublicKey) {
-		return false, errors.New("central's grant: the certificate is for another key")
+	if g.RouteCertificate != "" {
+		if err := fits(g.RouteCertificate, k.Route); err != nil {
+			return false, err
+		}
 	}
 	m.ID, m.Scope, m.Servers, m.Hubs, m.Renewed, m.Expires = g.Member, g.Scope, g.Servers, g.Hubs, now.UTC(), g.Expires
+	m.RenewSeconds = g.RenewSeconds
 	var w writer
 	w.replace(m.Path(IdentityFile), []byte(k.TLS+g.Certificate))
 	w.replace(m.Path(FleetFile), []byte(g.Authority))
@@ -112,6 +113,9 @@ func (m *Member) accept(g join.Grant, k keys, now time.Time) (changed bool, err 
 			return false, fmt.Errorf("central's grant: %w", err)
 		}
 		w.replace(m.Path(CredentialsFile), creds)
+	}
+	if g.RouteCertificate != "" {
+		w.replace(m.Path(RouteFile), []byte(k.Route+g.RouteCertificate))
 	}
 	// What follows is read at a start only.
 	w.changed = false
@@ -124,6 +128,22 @@ func (m *Member) accept(g join.Grant, k keys, now time.Time) (changed bool, err 
 	changed = w.changed
 	w.json(m.Path(memberFile), m)
 	return changed, w.err
+}
+
+// fits checks that central's certificate is for our key.
+func fits(certificate, key string) error {
+	_, leaf, err := certificateIn(certificate)
+	if err != nil {
+		return fmt.Errorf("central's grant: %w", err)
+	}
+	own, err := readKey(key)
+	if err != nil {
+		return err
+	}
+	if !own.PublicKey.Equal(leaf.PublicKey) {
+		return errors.New("central's grant: the certificate is for another key")
+	}
+	return nil
 }
 
 // writer replaces files until one fails.

@@ -21,6 +21,8 @@ import (
 type keys struct {
 	TLS  string `json:"tls"`  // PEM
 	User string `json:"user"` // seed of a NATS user key
+	// Route is a server's key for the others of its cluster, PEM.
+	Route string `json:"route,omitempty"`
 }
 
 func newKeys() (keys, error) {
@@ -33,7 +35,11 @@ func newKeys() (keys, error) {
 		return keys{}, err
 	}
 	seed, err := pair.Seed()
-	return keys{TLS: text, User: string(seed)}, err
+	if err != nil {
+		return keys{}, err
+	}
+	route, err := newTLSKey()
+	return keys{TLS: text, User: string(seed), Route: route}, err
 }
 
 func newTLSKey() (string, error) {
@@ -81,6 +87,11 @@ func csr(text string) (string, error) {
 func (k keys) request(r *join.Request) (err error) {
 	if r.CSR, err = csr(k.TLS); err != nil {
 		return err
+	}
+	if k.Route != "" { // a joining that an older program began has none
+		if r.RouteCSR, err = csr(k.Route); err != nil {
+			return err
+		}
 	}
 	pair, err := nkeys.FromSeed([]byte(k.User))
 	if err != nil {

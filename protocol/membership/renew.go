@@ -2,8 +2,10 @@ package membership
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -24,33 +26,30 @@ const (
 )
 
 func (m *Member) renewEvery() time.Duration {
+	if m.RenewSeconds > 0 {
+		return min(time.Duration(m.RenewSeconds)*time.Second, rackdRenews)
+	}
 	if m.Scope.Role == join.Rackd {
 		return rackdRenews
 	}
 	return serverRenews
 }
 
-// Renew renews everything in the folder under a new TLS key; the NATS key stays.
-// changed says that there are things in it which programs read only when they start.
+// challenges bounds how often one renewal is signed again: replicas of central whose keys are
+// being replaced, or a renewal that another process did meanwhile.
+const challenges = 3
+
+// Renew renews everything in the folder under a new TLS key; the NATS key and a server's key
+// for its cluster stay. changed says that there are things in it which programs read only when
+// they start.
 func (m *Member) Renew(ctx context.Context) (changed bool, err error) {
 	identity, err := os.ReadFile(m.Path(IdentityFile))
 	if err != nil {
 		return false, err
 	}
-	k := keys{}
-	if k.TLS, err = newTLSKey(); err != nil {
+	k, err := m.nextKeys()
+	if err != nil {
 		return false, err
-	}
-	if creds, err := os.ReadFile(m.Path(CredentialsFile)); err == nil {
-		pair, err := jwt.ParseDecoratedUserNKey(creds)
-		if err != nil {
-			return false, fmt.Errorf("%s: %w", m.Path(CredentialsFile), err)
-		}
-		seed, err := pair.Seed()
-		if err != nil {
-			return false, err
-		}
-		k.User = string(seed)
 	}
 	var r join.Renewal
 	if r.Certificate, _, err = certificateIn(string(identity)); err != nil {
@@ -59,14 +58,69 @@ func (m *Member) Renew(ctx context.Context) (changed bool, err error) {
 	if r.CSR, err = csr(k.TLS); err != nil {
 		return false, err
 	}
-	if err := sign(string(identity), &r); err != nil {
-		return false, err
+	if k.Route != "" {
+		if r.RouteCSR, err = csr(k.Route); err != nil {
+			return false, err
+		}
 	}
-	g, err := m.Central.Renew(ctx, r)
+	g, err := m.ask(ctx, string(identity), r)
 	if err != nil {
 		return false, err
 	}
 	return m.accept(g, k, time.Now())
+}
+
+// ask sends a renewal, and sends it again with the challenge that central answers. A central
+// that makes no challenges grants the first.
+func (m *Member) ask(ctx context.Context, identity string, r join.Renewal) (g join.Grant, err error) {
+	for range challenges + 1 {
+		if err := sign(identity, &r); err != nil {
+			return g, err
+		}
+		g, err = m.Central.Renew(ctx, r)
+		var no *join.RefusedError
+		if !errors.As(err, &no) || no.Challenge == "" {
+			break
+		}
+		r.Challenge = no.Challenge
+	}
+	return g, err
+}
+
+// nextKeys are a new TLS key and those of the folder that stay. A server that joined before
+// there were keys for clusters gets one.
+func (m *Member) nextKeys() (k keys, err error) {
+	if k.TLS, err = newTLSKey(); err != nil {
+		return k, err
+	}
+	if creds, err := os.ReadFile(m.Path(CredentialsFile)); err == nil {
+		pair, err := jwt.ParseDecoratedUserNKey(creds)
+		if err != nil {
+			return k, fmt.Errorf("%s: %w", m.Path(CredentialsFile), err)
+		}
+		seed, err := pair.Seed()
+		if err != nil {
+			return k, err
+		}
+		k.User = string(seed)
+	}
+	if m.Scope.Role == join.Rackd {
+		return k, nil
+	}
+	text, err := os.ReadFile(m.Path(RouteFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		k.Route, err = newTLSKey()
+		return k, err
+	}
+	if err != nil {
+		return k, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return k, fmt.Errorf("%s holds no key", m.Path(RouteFile))
+	}
+	k.Route = string(pem.EncodeToMemory(block))
+	return k, nil
 }
 
 // due says how long to wait until the next renewal, every that long after the last,
@@ -76,7 +130,9 @@ func due(now, renewed time.Time, every time.Duration, failed bool, spread float6
 	if failed {
 		return time.Duration(float64(renewAgain) * (0.5 + spread))
 	}
-	return max(0, renewed.Add(time.Duration(float64(every)*(0.9+0.2*spread))).Sub(now))
+	wait := time.Duration(float64(every) * (0.9 + 0.2*spread))
+	// A clock that was ahead when the member renewed, by hours or years, delays nothing.
+	return min(wait, max(0, renewed.Add(wait).Sub(now)))
 }
 
 // KeepFresh renews the folder again and again until ctx ends. changed is called after a renewal

@@ -11,6 +11,15 @@ CREATE TABLE outbox (
     CONSTRAINT outbox_pkey PRIMARY KEY (site, id)
 );
 
+-- Fingerprint of the certificate that the newest took the place of.
+ALTER TABLE members ADD COLUMN certificate_before TEXT NOT NULL DEFAULT '';
+
+-- Fingerprint of the newest certificate, empty of members that have not renewed since this column is there.
+ALTER TABLE members ADD COLUMN certificate TEXT NOT NULL DEFAULT '';
+
+-- Hash of the public key that a NATS server shows to the others of its cluster.
+ALTER TABLE members ADD COLUMN route_key TEXT NOT NULL DEFAULT '';
+
 -- One living member of a role under a name.
 CREATE UNIQUE INDEX members_name ON members (role, name) WHERE ended_at = 0;
 
@@ -656,7 +665,7 @@ INSERT INTO inspection_rules (uuid, created_at, updated_at, empty_texts, descrip
 
 INSERT INTO join_tokens (id, secret_hash, scope, created_at, expires_at, used_at, used_key, member, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
-INSERT INTO members (id, role, site, name, scope, user_key, joined_at, renewed_at, expires_at, ended_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+INSERT INTO members (id, role, site, name, scope, user_key, joined_at, renewed_at, expires_at, ended_at, certificate, certificate_before, route_key) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 INSERT INTO node_hardware (node, kind, name, initial, data, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, kind, name) DO UPDATE SET data = excluded.data, updated_at = excluded.created_at WHERE node_hardware.data <> excluded.data;
 
@@ -738,13 +747,13 @@ SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conduc
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 
-SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.id = $1;
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at, m.certificate, m.certificate_before, m.route_key FROM members m WHERE m.id = $1;
 
-SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.id > $1 ORDER BY m.id LIMIT $2;
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at, m.certificate, m.certificate_before, m.route_key FROM members m WHERE m.id > $1 ORDER BY m.id LIMIT $2;
 
-SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.role = $1 AND m.name = $2 AND m.ended_at = 0;
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at, m.certificate, m.certificate_before, m.route_key FROM members m WHERE m.role = $1 AND m.name = $2 AND m.ended_at = 0;
 
-SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at FROM members m WHERE m.site = $1 ORDER BY m.role, m.id;
+SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at, m.certificate, m.certificate_before, m.route_key FROM members m WHERE m.site = $1 ORDER BY m.role, m.id;
 
 SELECT n.revision, n.uuid, n.created_at, n.traits, n.updated_at, n.name, n.driver, n.conductor_group, n.resource_class, n.owner, n.lessee, n.description, n.shard, n.parent_node, n.chassis_uuid, n.allocation_uuid, n.instance_uuid, n.instance_name, n.interfaces, n.driver_info, n.properties, n.instance_info, n.extra, n.network_data, n.target_raid_config, n.automated_clean, n.disable_power_off, n.protected, n.protected_reason, n.retired, n.retired_reason, n.empty_texts, n.generation, n.inspection_started_at, n.rack_changed_at, n.observed_generation, n.observed_stored, n.observed_step, n.observed_step_info, n.observed_owner, n.power_state, n.inspection_finished_at, n.driver_internal_info, n.raid_config, n.console_enabled, n.boot_mode, n.secure_boot, n.health, n.provision_state, n.target_provision_state, n.provision_updated_at, n.last_error, n.target_power_state, n.maintenance, n.maintenance_reason, n.fault, COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '') FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' WHERE n.name = $1;
 
@@ -1410,7 +1419,7 @@ UPDATE join_tokens SET used_at = $2, used_key = $3, member = $4 WHERE id = $1 AN
 
 UPDATE members SET ended_at = $2 WHERE id = $1 AND ended_at = 0;
 
-UPDATE members SET renewed_at = $2, expires_at = $3 WHERE id = $1 AND ended_at = 0;
+UPDATE members SET renewed_at = $2, expires_at = $3, certificate = $4, certificate_before = $5, route_key = $6 WHERE id = $1 AND ended_at = 0;
 
 UPDATE node_inventory SET plugin_data = $2, known_disks = $3 WHERE node = $1;
 

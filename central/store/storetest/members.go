@@ -111,11 +111,21 @@ func members(t *testing.T, s *store.Store) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(tx.RenewMember(ctx, m.ID, time.Unix(9, 0)), tx.EndMember(ctx, m.ID))
+		m.RenewedAt, m.ExpiresAt, m.Certificate, m.CertificateBefore, m.RouteKey = time.Unix(8, 0), time.Unix(9, 0), "newest", "before", "route"
+		if err := tx.RenewMember(ctx, m); err != nil {
+			return err
+		}
+		got, err := tx.Member(ctx, m.ID)
+		if err != nil || !got.RenewedAt.Equal(m.RenewedAt) || !got.ExpiresAt.Equal(m.ExpiresAt) || got.Certificate != "newest" || got.CertificateBefore != "before" || got.RouteKey != "route" {
+			t.Errorf("renewed: %+v, %v", got, err)
+		}
+		return tx.EndMember(ctx, m.ID)
 	})
 	for what, f := range map[string]func(context.Context, *store.Tx) error{
-		"renewing": func(ctx context.Context, tx *store.Tx) error { return tx.RenewMember(ctx, "1", time.Unix(10, 0)) },
-		"ending":   func(ctx context.Context, tx *store.Tx) error { return tx.EndMember(ctx, "1") },
+		"renewing": func(ctx context.Context, tx *store.Tx) error {
+			return tx.RenewMember(ctx, &store.Member{ID: "1", ExpiresAt: time.Unix(10, 0)})
+		},
+		"ending": func(ctx context.Context, tx *store.Tx) error { return tx.EndMember(ctx, "1") },
 		"naming": func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.MemberNamed(ctx, join.Rackd, "r1")
 			return err
