@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/central/enrol"
@@ -110,7 +111,7 @@ func lastFingerprint(path string) (string, error) {
 
 type hubTokens struct {
 	making
-	Address []string `arg:"" help:"Address of each server, as others reach it."`
+	Address []string `arg:"" help:"Address of each server, as others reach it: HOST, or HOST:PORT where clients are to connect elsewhere than at 4222; its ports for the cluster and for leafs move along (usually 6222 and 7422)."`
 }
 
 // Run is called by kong.
@@ -121,7 +122,7 @@ func (c *hubTokens) Run(ctx context.Context, out io.Writer, log *slog.Logger) er
 type busTokens struct {
 	making
 	Site    string   `help:"The site, a JetStream domain." required:""`
-	Address []string `arg:"" help:"Address of each server, as others reach it."`
+	Address []string `arg:"" help:"Address of each server, as others reach it: HOST, or HOST:PORT where clients are to connect elsewhere than at 4222; its ports for the cluster and for leafs move along (usually 6222 and 7422)."`
 }
 
 // Run is called by kong.
@@ -133,13 +134,18 @@ func (c *busTokens) Run(ctx context.Context, out io.Writer, log *slog.Logger) er
 func servers(s join.Scope, addresses []string) []join.Scope {
 	var list []join.Scope
 	for _, a := range addresses {
-		s.Address, s.Name, s.Peers = a, s.Site+"-"+a, addresses
+		s.Address, s.Name, s.Peers = a, s.Site+"-"+nameOf(a), addresses
 		if s.Role == join.Hub {
-			s.Name = "hub-" + a
+			s.Name = "hub-" + nameOf(a)
 		}
 		list = append(list, s)
 	}
 	return list
+}
+
+// nameOf is an address as part of a name, which has no colons.
+func nameOf(address string) string {
+	return strings.Trim(strings.NewReplacer(":", "-", "[", "", "]", "").Replace(address), "-")
 }
 
 type rackdToken struct {

@@ -108,11 +108,7 @@ func (a *Authority) secret(ctx context.Context, name string, v any, fresh func()
 	} else if err != nil {
 		return err
 	}
-	text, err := a.seal.Open(vaultLabel(name), s.Value)
-	if err != nil {
-		return fmt.Errorf("entry %q of the vault: %w", name, err)
-	}
-	return json.Unmarshal([]byte(text), v)
+	return a.open(s, v)
 }
 
 // vaultLabel is the label of a secret: one that is copied to another name does not open.

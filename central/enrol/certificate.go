@@ -117,7 +117,11 @@ func (a *Authority) certify(keys requested, m *store.Member) (out issued, err er
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	if m.Scope.Role != join.Rackd {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
-		name(template, m.Scope.Address)
+		at, err := join.ParseAddress(m.Scope.Address)
+		if err != nil {
+			return out, err
+		}
+		name(template, at.Host)
 		if keys.route != nil {
 			// It names no member: it renews nothing.
 			if out.route, _, err = a.sign(template, keys.route); err != nil {

@@ -118,7 +118,7 @@ func (a *Authority) admit(ctx context.Context, tx *store.Tx, r join.Request, key
 	case t.Scope.Name == "":
 		return nil, signed, refuse(http.StatusConflict, "%s has joined already; to replace it, ask for a token that names it", old.Scope)
 	default:
-		if err := tx.EndMember(ctx, old.ID); err != nil {
+		if err := a.end(ctx, tx, old); err != nil {
 			return nil, signed, err
 		}
 	}
@@ -155,7 +155,10 @@ func (a *Authority) grant(ctx context.Context, signed issued, m *store.Member) (
 		if k, err = a.site(ctx, m.Scope.Site); err != nil {
 			return g, err
 		}
-		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT, ClusterPassword: k.ClusterPassword}
+		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT}
+		if err = a.clusterTrust(ctx, &g, m, k.ClusterPassword); err != nil {
+			return g, err
+		}
 		var both accounts
 		if both, err = a.accountsOf(ctx, m.Scope.Site); err != nil {
 			return g, err
@@ -166,23 +169,30 @@ func (a *Authority) grant(ctx context.Context, signed issued, m *store.Member) (
 		default:
 		}
 	case join.Hub:
-		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT, ClusterPassword: a.fleet.HubPassword}
+		g.Trust = &join.Trust{Operator: a.fleet.OperatorJWT, System: a.fleet.SystemJWT}
+		err = a.clusterTrust(ctx, &g, m, a.fleet.HubPassword)
 	}
 	return g, err
 }
 
-// servers returns the addresses of a site's NATS servers, of the hub's for site "".
+// servers returns the addresses of a site's NATS servers, of the hub's for site "", and those
+// that their tokens name besides: but not where only a server lives that has been revoked.
 func (a *Authority) servers(ctx context.Context, site string) ([]string, error) {
 	members, err := a.store.SiteMembers(ctx, site)
 	if err != nil {
 		return nil, err
 	}
-	var list []string
+	var own, peers, gone []string
 	for _, m := range members {
-		if m.EndedAt.IsZero() && m.Scope.Address != "" {
-			list = append(append(list, m.Scope.Address), m.Scope.Peers...)
+		switch {
+		case m.Scope.Address == "":
+		case m.EndedAt.IsZero():
+			own, peers = append(own, m.Scope.Address), append(peers, m.Scope.Peers...)
+		default:
+			gone = append(gone, m.Scope.Address)
 		}
 	}
+	list := append(own, slices.DeleteFunc(peers, func(p string) bool { return slices.Contains(gone, p) })...)
 	slices.Sort(list)
 	return slices.Compact(list), nil
 }

@@ -367,7 +367,7 @@ func TestScopesThatNobodyGets(t *testing.T) {
 		{Role: "admin"}, {Role: join.Rackd, Site: "east", Group: "*"}, {Role: join.Rackd, Site: "east", Group: ">"}, {Role: join.Rackd, Site: "east", Group: "a", FailoverOf: []string{"*"}},
 		{Role: join.Rackd, Site: "east", Group: "a", FailoverOf: []string{"A"}}, {Role: join.Rackd, Group: "a"}, {Role: join.Rackd, Site: "e.w", Group: "a"},
 		{Role: join.Rackd, Site: "*", Group: "a"}, {Role: join.Bus, Site: "east"}, {Role: join.Bus, Site: "east", Address: "a b"}, {Role: join.Hub, Site: "east", Address: "h"},
-		{Role: join.Bus, Site: "east", Address: "10.0.0.1:4222"}, {Role: join.Bus, Site: "east", Address: "h", Peers: []string{`"`}}, {Role: join.Rackd, Site: "east", Group: "a", Address: "h"},
+		{Role: join.Bus, Site: "east", Address: "10.0.0.1:x"}, {Role: join.Bus, Site: "east", Address: "h", Peers: []string{`"`}}, {Role: join.Rackd, Site: "east", Group: "a", Address: "h"},
 	} {
 		if tokens, err := w.auth.NewTokens(t.Context(), join.Central{URL: w.url}, time.Hour, s); err == nil {
 			t.Errorf("a token for %+v: %v", s, tokens)

@@ -35,7 +35,16 @@ func readSecrets(ctx context.Context, c conn, stmt string, args ...any) ([]*Secr
 
 // Secret returns the secret of that name, or ErrNotFound.
 func (s *Store) Secret(ctx context.Context, name string) (*Secret, error) {
-	list, err := readSecrets(ctx, s.engine, selectSecret, name)
+	return oneSecret(ctx, s.engine, name)
+}
+
+// Secret is Store.Secret as the transaction sees it.
+func (tx *Tx) Secret(ctx context.Context, name string) (*Secret, error) {
+	return oneSecret(ctx, tx.conn, name)
+}
+
+func oneSecret(ctx context.Context, c conn, name string) (*Secret, error) {
+	list, err := readSecrets(ctx, c, selectSecret, name)
 	if err != nil {
 		return nil, err
 	}

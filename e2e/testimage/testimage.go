@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
-	"github.com/ironyard/ironyard/ops/filelock"
+	"github.com/ironyard/ironyard/protocol/filelock"
 )
 
 // Packages are the Debian packages whose programs and files Build needs.

@@ -63,7 +63,7 @@ func (c siteJoin) Run(ctx context.Context) error {
 
 type siteServe struct {
 	Dir    string `help:"The folder." required:"" type:"existingdir"`
-	Listen string `help:"Address to listen on; default: all."`
+	Listen string `help:"Address to listen on; default: all. The port is that of the address in the token, usually 4222; those for the cluster and for leafs lie 2000 and 3200 above it."`
 }
 
 func (c siteServe) Run(ctx context.Context, log *slog.Logger) error {
@@ -71,7 +71,8 @@ func (c siteServe) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 type siteRenew struct {
-	Dir string `help:"The folder." required:"" type:"existingdir"`
+	Dir    string `help:"The folder." required:"" type:"existingdir"`
+	Listen string `help:"A server's address to listen on, as 'serve' has it."`
 }
 
 func (c siteRenew) Run(ctx context.Context) error {
@@ -85,7 +86,11 @@ func (c siteRenew) Run(ctx context.Context) error {
 	}
 	fmt.Printf("renewed %s until %s\n", m.Scope, m.Expires.Local().Format(time.RFC1123))
 	if changed {
-		fmt.Println("keys, accounts or servers have changed: restart what runs from this folder")
+		fmt.Println("keys, accounts or servers have changed: what runs from this folder takes them up within seconds; a nats-server of its own is told with 'nats-server --signal reload'")
 	}
-	return nil
+	if m.Scope.Role == join.Rackd {
+		return nil
+	}
+	_, err = site.WriteConfig(m, c.Listen)
+	return err
 }

@@ -12,7 +12,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ironyard/ironyard/ops/filelock"
+	"github.com/ironyard/ironyard/protocol/filelock"
 )
 
 // Packages are the Debian packages whose programs Fetch runs.

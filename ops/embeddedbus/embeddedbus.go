@@ -31,7 +31,8 @@ type Options struct {
 
 // Bus is a running server and a connection of this process to it.
 type Bus struct {
-	srv *server.Server
+	srv    *server.Server
+	failed chan error
 }
 
 // Start returns once the server takes connections.
@@ -76,19 +77,41 @@ func start(ctx context.Context, opts *server.Options, where string, log *slog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("start the bus of %s: %w", where, err)
 	}
-	srv.SetLoggerV2(logger{log}, false, false, false)
+	b := &Bus{srv: srv, failed: make(chan error, 1)}
+	srv.SetLoggerV2(logger{log, b.failed}, false, false, false)
 	srv.Start()
 	wait := 10 * time.Second
 	if d, ok := ctx.Deadline(); ok {
 		wait = time.Until(d)
 	}
-	if !srv.ReadyForConnections(wait) {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-		return nil, fmt.Errorf("the bus of %s was not ready within %s; is another process using the folder or the port?", where, wait.Round(time.Second))
+	if err := b.ready(wait); err != nil {
+		b.Stop()
+		return nil, fmt.Errorf("the bus of %s: %w", where, err)
 	}
-	return &Bus{srv: srv}, nil
+	return b, nil
 }
+
+// ready waits until the server takes connections, or says that it cannot go on.
+func (b *Bus) ready(wait time.Duration) error {
+	for end := time.Now().Add(wait); ; {
+		up := b.srv.ReadyForConnections(100 * time.Millisecond)
+		select {
+		case err := <-b.failed:
+			return err
+		default:
+		}
+		if up {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("it was not ready within %s; is another process using the folder or the port?", wait.Round(time.Second))
+		}
+	}
+}
+
+// Failed gets the reason when the server cannot go on: a port that is taken, for instance. A
+// server in a process of its own would end.
+func (b *Bus) Failed() <-chan error { return b.failed }
 
 // Reload reads the configuration file again. Not everything can change while the
 // server runs; its error says what cannot.
@@ -118,11 +141,23 @@ func (b *Bus) Stop() {
 }
 
 // logger turns the server's log into the process's.
-type logger struct{ log *slog.Logger }
+type logger struct {
+	log    *slog.Logger
+	failed chan error
+}
 
 func (l logger) Noticef(f string, a ...any) { l.log.Debug(fmt.Sprintf(f, a...)) }
 func (l logger) Debugf(f string, a ...any)  { l.log.Debug(fmt.Sprintf(f, a...)) }
 func (l logger) Tracef(f string, a ...any)  {}
 func (l logger) Warnf(f string, a ...any)   { l.log.Warn("bus: " + fmt.Sprintf(f, a...)) }
 func (l logger) Errorf(f string, a ...any)  { l.log.Error("bus: " + fmt.Sprintf(f, a...)) }
-func (l logger) Fatalf(f string, a ...any)  { l.log.Error("bus: " + fmt.Sprintf(f, a...)) }
+
+// Fatalf is what nats-server ends with where it has a process of its own.
+func (l logger) Fatalf(f string, a ...any) {
+	err := fmt.Errorf(f, a...)
+	l.log.Error("bus: " + err.Error())
+	select {
+	case l.failed <- err:
+	default: // the first reason is the one that counts
+	}
+}

@@ -94,10 +94,16 @@ func (f *fleet) join(s join.Scope) *membership.Member {
 // serve runs a member's NATS server until the test ends or stop is called.
 func (f *fleet) serve(m *membership.Member) (stop func()) {
 	f.t.Helper()
+	return f.serveOn(m, m.Scope.Address)
+}
+
+// serveOn is serve for a server whose address has a port.
+func (f *fleet) serveOn(m *membership.Member, listen string) (stop func()) {
+	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done, up := make(chan error, 1), make(chan struct{})
 	go func() {
-		done <- Serve(ctx, Options{Dir: m.Dir, Listen: m.Scope.Address, Log: f.log}, func(*membership.Member) { close(up) })
+		done <- Serve(ctx, Options{Dir: m.Dir, Listen: listen, Log: f.log}, func(*membership.Member) { close(up) })
 	}()
 	select {
 	case <-up:

@@ -2,7 +2,7 @@
 // of a control plane. The rackd is another's: in the same process for `ironyard
 // dev`, in a rack's network for the lab.
 //
-// It may import central, protocol, ops/embeddedbus and ops/filelock.
+// It may import central, protocol and ops/embeddedbus.
 package stack
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/ops/embeddedbus"
-	"github.com/ironyard/ironyard/ops/filelock"
+	"github.com/ironyard/ironyard/protocol/filelock"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 

@@ -3,7 +3,6 @@ package join
 import (
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"strings"
 
@@ -31,7 +30,8 @@ type Scope struct {
 	// stands in for.
 	Group      string   `json:"group,omitempty"`
 	FailoverOf []string `json:"failover_of,omitempty"`
-	// Address is where others reach a server: a host name or an IP address.
+	// Address is where others reach a server: a host name or an IP address, and a port
+	// where it is not the usual one (ParseAddress).
 	Address string `json:"address,omitempty"`
 	// Peers are the addresses of all servers of a server's cluster, its own included,
 	// those that are to come as well.
@@ -46,9 +46,8 @@ func (s Scope) Check(named bool) error {
 	switch s.Role {
 	case Hub, Bus:
 		for _, a := range append([]string{s.Address}, s.Peers...) {
-			if net.ParseIP(a) == nil && (len(a) > 253 || !hostName.MatchString(a)) {
-				errs = append(errs, fmt.Errorf("address %.80q of a server: want a host name or an IP address, without a port", a))
-			}
+			_, err := ParseAddress(a)
+			errs = append(errs, err)
 		}
 		if s.Group != "" || len(s.FailoverOf) > 0 {
 			errs = append(errs, fmt.Errorf("a server (%s) has no conductor group", s.Role))

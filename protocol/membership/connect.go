@@ -13,7 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/permit"
 )
 
-// Ports of the fleet's NATS servers.
+// Ports of the fleet's NATS servers whose addresses name none.
 const (
 	ClientPort  = "4222"
 	ClusterPort = "6222"
@@ -42,7 +42,9 @@ func (m *Member) TLS() (*tls.Config, error) {
 func (m *Member) BusURL() string {
 	var urls []string
 	for _, s := range m.Servers {
-		urls = append(urls, "tls://"+hostPort(s, ClientPort))
+		if a, err := join.ParseAddress(s); err == nil { // central checks them
+			urls = append(urls, "tls://"+a.Client())
+		}
 	}
 	return strings.Join(urls, ",")
 }
@@ -64,11 +66,4 @@ func (m *Member) BusOptions() ([]nats.Option, error) {
 	return []nats.Option{nats.Secure(config), nats.UserCredentials(m.Path(CredentialsFile)), nats.CustomInboxPrefix(rules.Inbox),
 		// Credentials that are refused now may be renewed in a moment.
 		nats.IgnoreAuthErrorAbort()}, nil
-}
-
-func hostPort(host, port string) string {
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + port
 }

@@ -169,10 +169,11 @@ func (w *writer) replace(path string, text []byte) {
 		return
 	}
 	w.changed = true
-	w.err = replace(path, text)
+	w.err = Replace(path, text)
 }
 
-func replace(path string, text []byte) (err error) {
+// Replace writes a file of a folder aside, for its owner's eyes, and renames it.
+func Replace(path string, text []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err

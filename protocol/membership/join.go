@@ -61,5 +61,5 @@ func joining(path string) (k keys, err error) {
 	if text, err = json.Marshal(k); err != nil {
 		return k, err
 	}
-	return k, replace(filepath.Clean(path), text)
+	return k, Replace(filepath.Clean(path), text)
 }

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -43,6 +44,11 @@ const challenges = 3
 // for its cluster stay. changed says that there are things in it which programs read only when
 // they start.
 func (m *Member) Renew(ctx context.Context) (changed bool, err error) {
+	release, err := m.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	identity, err := os.ReadFile(m.Path(IdentityFile))
 	if err != nil {
 		return false, err
@@ -135,33 +141,90 @@ func due(now, renewed time.Time, every time.Duration, failed bool, spread float6
 	return min(wait, max(0, renewed.Add(wait).Sub(now)))
 }
 
+// lookEvery is how often KeepFresh looks whether another process has renewed the folder.
+const lookEvery = 3 * time.Second
+
 // KeepFresh renews the folder again and again until ctx ends. changed is called after a renewal
-// that brought something which programs read only when they start.
+// that brought something which programs read only when they start, also if another process did
+// it: an operator who does not want to wait.
 func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, changed func()) {
-	failed := false
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	failed, had := false, m.contents()
 	for {
 		t := time.NewTimer(due(time.Now(), m.Renewed, m.renewEvery(), failed, rand.Float64()))
-		select {
-		case <-ctx.Done():
+		if !m.waitFor(ctx, t.C, look.C) {
 			t.Stop()
 			return
-		case <-t.C:
 		}
-		fresh, err := m.Renew(ctx)
-		failed = err != nil
-		var no *join.RefusedError
-		switch {
-		case ctx.Err() != nil:
+		t.Stop()
+		if m.renewedElsewhere() {
+			failed = false
+		} else {
+			failed = m.renewAndTell(ctx, log)
+		}
+		if ctx.Err() != nil {
 			return
-		case errors.As(err, &no):
-			log.Error("central refuses to renew this member", "member", m.Scope.String(), "expires", m.Expires, "error", err)
-		case err != nil:
-			log.Warn("membership not renewed, trying again", "expires", m.Expires, "error", err)
-		case fresh:
+		}
+		if now := m.contents(); now != had {
+			had = now
 			log.Info("membership renewed, with changes", "expires", m.Expires)
 			changed()
-		default:
-			log.Debug("membership renewed", "expires", m.Expires)
 		}
 	}
+}
+
+// waitFor waits until the member is to renew, or another process has renewed it. It returns
+// false when ctx ends.
+func (m *Member) waitFor(ctx context.Context, due, look <-chan time.Time) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-due:
+			return true
+		case <-look:
+			if on, err := Open(m.Dir); err == nil && !on.Renewed.Equal(m.Renewed) {
+				return true
+			}
+		}
+	}
+}
+
+// renewedElsewhere takes over what another process has written, if it has.
+func (m *Member) renewedElsewhere() bool {
+	on, err := Open(m.Dir)
+	if err != nil || on.Renewed.Equal(m.Renewed) {
+		return false
+	}
+	*m = *on
+	return true
+}
+
+// contents stands for the files that programs read only when they start.
+func (m *Member) contents() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, file := range []string{KeysFile, trustFile} {
+		text, _ := os.ReadFile(m.Path(file)) // one that is missing is empty
+		h.Write(append(text, 0))
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// renewAndTell renews, logs what came of it and reports whether it failed.
+func (m *Member) renewAndTell(ctx context.Context, log *slog.Logger) (failed bool) {
+	_, err := m.Renew(ctx)
+	var no *join.RefusedError
+	switch {
+	case err == nil:
+		log.Debug("membership renewed", "expires", m.Expires)
+		return false
+	case ctx.Err() != nil:
+	case errors.As(err, &no):
+		log.Error("central refuses to renew this member", "member", m.Scope.String(), "expires", m.Expires, "error", err)
+	default:
+		log.Warn("membership not renewed, trying again", "expires", m.Expires, "error", err)
+	}
+	return true
 }

@@ -19,7 +19,7 @@ var ErrHeld = errors.New("it is locked")
 // Try takes an exclusive lock on a file, which is made if it is not there, and keeps it until
 // the returned function is called; the kernel releases it if the process dies.
 func Try(path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
