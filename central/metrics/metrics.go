@@ -42,7 +42,7 @@ type Metrics struct {
 
 	StrangersRefused *prometheus.CounterVec
 	StrangersTaken   *prometheus.GaugeVec
-	MemberMisuse    *prometheus.CounterVec
+	MemberMisuse     *prometheus.CounterVec
 }
 
 // New registers everything. statements returns the store's count of SQL statements.

@@ -194,7 +194,7 @@ func (w *writer) putFirst(ctx context.Context, o *order) error {
 	err := w.sign(o.first, *o.first) // which is made of the row, but for where the work before it stood
 	var body []byte
 	if err == nil {
-		body, err = json.Marshal(o.first)
+		body, err = o.first.Body()
 	}
 	if err == nil {
 		err = o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body)

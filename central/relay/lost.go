@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -143,7 +142,7 @@ func (w *writer) restorePart(ctx context.Context, part []target) error {
 		if err := w.sign(doc, rows[o.id].Work.Document()); err != nil {
 			return err
 		}
-		body, err := json.Marshal(doc)
+		body, err := doc.Body()
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -85,7 +86,7 @@ func (r *Roster) read(from *bus.Site, e jetstream.KeyValueEntry) (m bus.Member, 
 		return m, false
 	}
 	if m.Documents < node.Format {
-		r.cfg.Log.Error("rackd cannot read the node documents that central writes: it works on as it last knew its nodes; upgrade it", "rackd", m.Name,
+		r.cfg.Log.Error("rackd cannot read the node documents that central writes, so it gets no new work, and others of its group serve its nodes: upgrade it", "rackd", m.Name,
 			"group", m.Group, "site", site, "version", m.Version, "reads_up_to", m.Documents, "written", node.Format)
 	}
 	return m, true
@@ -142,7 +143,7 @@ func (r *Roster) rebuild(site string) {
 			if other, taken := r.byName[m.Name]; !taken || key < bus.MemberKey(other.Group, other.Name) {
 				r.byName[m.Name] = m
 			}
-			members = append(members, ring.Member{Name: m.Name, Group: m.Group, Drivers: drivers(m)})
+			members = append(members, ring.Member{Name: m.Name, Group: m.Group, Drivers: drivers(m), Documents: m.Documents})
 		}
 	}
 	r.ring = ring.New(members)
@@ -160,15 +161,29 @@ func (r *Roster) Read(site string) bool {
 }
 
 // Owner returns the rackd that serves a node, of its group or, while none of that
-// lives, of a group that stands in; ok is false when none that lives can.
+// lives, of a group that stands in; ok is false when none that lives can. One that does not
+// read the documents that central writes cannot.
 func (r *Roster) Owner(uuid, driver, group string) (m bus.Member, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	owner, ok := r.ring.Owner(uuid, driver, group, r.cfg.Failover(group)...)
+	owner, ok := r.ring.OwnerOf(node.Format, uuid, driver, group, r.cfg.Failover(group)...)
 	if !ok {
 		return bus.Member{}, false
 	}
 	return r.byKey[bus.MemberKey(owner.Group, owner.Name)], true
+}
+
+// Outdated returns the live rackds that would serve a node, of its group or of those that stand
+// in, if they read the documents that central writes. They have to be upgraded.
+func (r *Roster) Outdated(driver, group string) (list []bus.Member) {
+	groups := append([]string{group}, r.cfg.Failover(group)...)
+	for _, m := range r.Conductors() {
+		serves := slices.ContainsFunc(groups, func(g string) bool { return strings.EqualFold(g, m.Group) })
+		if _, enables := m.Drivers[driver]; serves && enables && m.Documents < node.Format {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // Conductors returns all live rackds in order of name.

@@ -17,7 +17,7 @@ import (
 )
 
 func member(name, group string) bus.Member {
-	return bus.Member{Name: name, Group: group, Instance: name, Drivers: map[string]map[string][]string{"fake-hardware": {"boot": {"fake"}}}}
+	return bus.Member{Name: name, Group: group, Instance: name, Documents: node.Format, Drivers: map[string]map[string][]string{"fake-hardware": {"boot": {"fake"}}}}
 }
 
 func TestRosterFollowsTheLiving(t *testing.T) {
@@ -83,9 +83,9 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 // Whoever upgrades central first hears of the rackds that cannot follow it.
 func TestRackdOfAnOlderFormOfDocumentsIsNamed(t *testing.T) {
 	site := bustest.Open(t)
-	now := member("now", "rack1")
-	now.Documents = node.Format
-	for _, m := range []bus.Member{member("former", "rack1"), now} {
+	former := member("former", "rack1")
+	former.Documents = 0
+	for _, m := range []bus.Member{former, member("now", "rack1")} {
 		if _, err := site.Announce(t.Context(), m, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/release"
 )
 
 // end ends a work as its rackd would have at the deadline, unless anything has
@@ -75,6 +76,10 @@ func (w *Watchdog) explain(n *store.Node, orphaned time.Time) string {
 	if stands := w.Failover(n.ConductorGroup); len(stands) > 0 {
 		fmt.Fprintf(&b, " or in those that stand in for it (%q)", stands)
 	}
+	outdated := w.Roster.Outdated(n.Driver, n.ConductorGroup)
+	for _, m := range outdated {
+		fmt.Fprintf(&b, "; %s lives, of version %s, and does not read what central of version %s writes", m.Name, m.Version, release.Version)
+	}
 	switch {
 	case n.ObservedGeneration < n.Generation || n.ObservedOwner == "":
 		b.WriteString("; none ever began it")
@@ -83,6 +88,10 @@ func (w *Watchdog) explain(n *store.Node, orphaned time.Time) string {
 	default:
 		fmt.Fprintf(&b, "; the last to have it was %s", n.ObservedOwner)
 	}
-	b.WriteString(". Central has ended the work; the machine was left as it was. Start a rackd of the group, then ask again.")
+	todo := "Start a rackd"
+	if len(outdated) > 0 {
+		todo = "Upgrade the rackds"
+	}
+	fmt.Fprintf(&b, ". Central has ended the work; the machine was left as it was. %s of the group, then ask again.", todo)
 	return b.String()
 }

@@ -29,6 +29,8 @@ import (
 type Roster interface {
 	// Owner returns the rackd that serves a node, ok false for none.
 	Owner(node, driver, group string) (m bus.Member, ok bool)
+	// Outdated returns the rackds that live and do not read what central writes.
+	Outdated(driver, group string) []bus.Member
 }
 
 // Config of a watchdog.

@@ -23,12 +23,13 @@ const (
 // rack is a store with one node, and all that a watchdog asks, with a clock that
 // stands still.
 type rack struct {
-	t     *testing.T
-	store *store.Store
-	now   time.Time
-	lives bool
-	away  error
-	ended int
+	t        *testing.T
+	store    *store.Store
+	now      time.Time
+	outdated []bus.Member
+	lives    bool
+	away     error
+	ended    int
 }
 
 func newRack(t *testing.T) *rack {
@@ -47,6 +48,8 @@ func newRack(t *testing.T) *rack {
 	})
 	return r
 }
+
+func (r *rack) Outdated(string, string) []bus.Member { return r.outdated }
 
 func (r *rack) Owner(_, driver, group string) (bus.Member, bool) {
 	if driver != "fake-hardware" || group != "rack-a" {
@@ -245,6 +248,18 @@ func TestRackThatComesBack(t *testing.T) {
 				t.Error("the work is still open")
 			}
 		})
+	}
+}
+
+// Rackds that live and cannot read what central writes are named with what is to be done.
+func TestOutdatedRackdsAreNamed(t *testing.T) {
+	r := newRack(t)
+	r.outdated = []bus.Member{{Name: "r1", Version: "0.0.9"}}
+	r.begin(work.Deploy, provision.Deploying, provision.Active)
+	info, _ := provision.Describe(provision.Deploying)
+	r.pass(r.watchdog(), info.Deadline+2*grace)
+	if n := r.node(); n.ProvisionState != provision.DeployFail || !strings.Contains(n.LastError, "r1 lives, of version 0.0.9") || !strings.Contains(n.LastError, "Upgrade the rackds") {
+		t.Errorf("state %q, last_error %q", n.ProvisionState, n.LastError)
 	}
 }
 

@@ -75,7 +75,7 @@ func ReadWork(key string, body []byte) (d work.Document, err error) {
 	if err != nil {
 		return d, err
 	}
-	if err := json.Unmarshal(body, &d); err != nil {
+	if d, err = work.Read(body); err != nil {
 		return d, err
 	}
 	switch {

@@ -285,6 +285,14 @@ func Summarize(uuid string, body []byte) (Summary, error) {
 	return Summary{d.Driver, d.Group, d.Ports}, err
 }
 
+// FormOf returns the form of a document as it lies on the bus: 0 for JSON.
+func FormOf(body []byte) int {
+	if len(body) == 0 || isJSON(body) {
+		return 0
+	}
+	return int(body[0])
+}
+
 // RevisionOf reads a document's revision and nothing else of it, where it can.
 func RevisionOf(uuid string, body []byte) (revision int64, err error) {
 	if isJSON(body) {

@@ -24,6 +24,8 @@ type Member struct {
 	Name    string
 	Group   string   // conductor group
 	Drivers []string // enabled hardware types
+	// Documents is the newest form of node documents that it reads.
+	Documents int
 }
 
 // Ring is immutable and safe for concurrent use.
@@ -77,6 +79,12 @@ func New(members []Member) *Ring {
 // and hardware type, else on those of the failover groups in order. ok is false
 // when none of the groups has a live member with the hardware type.
 func (r *Ring) Owner(node, driver, group string, failover ...string) (m Member, ok bool) {
+	return r.OwnerOf(0, node, driver, group, failover...)
+}
+
+// OwnerOf is Owner for a node whose document is of a form: members that do not read it serve
+// nodes of older forms only. What would be theirs goes to the next on the ring that does.
+func (r *Ring) OwnerOf(form int, node, driver, group string, failover ...string) (m Member, ok bool) {
 	for _, g := range append([]string{group}, failover...) {
 		points := r.rings[key{strings.ToLower(g), driver}]
 		if len(points) == 0 {
@@ -84,7 +92,11 @@ func (r *Ring) Owner(node, driver, group string, failover ...string) (m Member, 
 		}
 		h := hash(node)
 		i, _ := slices.BinarySearchFunc(points, h, func(p point, h uint64) int { return cmp.Compare(p.hash, h) })
-		return r.members[points[i%len(points)].member], true
+		for step := range points {
+			if m := r.members[points[(i+step)%len(points)].member]; m.Documents >= form {
+				return m, true
+			}
+		}
 	}
 	return Member{}, false
 }

@@ -94,3 +94,41 @@ func TestGroupsDriversAndFailover(t *testing.T) {
 		}
 	}
 }
+
+// A member that does not read the form of a node's document has no such node; those that do
+// share its part, and all others stay where they were.
+func TestMembersThatReadOlderForms(t *testing.T) {
+	ms := members(4)
+	for i := range ms {
+		ms[i].Documents = 2
+	}
+	before := New(ms)
+	ms[1].Documents = 1
+	after := New(ms)
+	moved := map[string]int{}
+	for i := range 1000 {
+		node := fmt.Sprintf("node-%d", i)
+		was, _ := before.OwnerOf(2, node, "redfish", "g")
+		is, ok := after.OwnerOf(2, node, "redfish", "g")
+		switch {
+		case !ok || is.Name == ms[1].Name:
+			t.Fatalf("%s of form 2 belongs to %q", node, is.Name)
+		case was.Name == ms[1].Name:
+			moved[is.Name]++
+		case was.Name != is.Name:
+			t.Fatalf("%s moved from %s to %s", node, was.Name, is.Name)
+		}
+		if old, _ := after.OwnerOf(1, node, "redfish", "g"); old.Name != was.Name {
+			t.Fatalf("%s of form 1 moved from %s to %s", node, was.Name, old.Name)
+		}
+	}
+	if len(moved) != 3 {
+		t.Errorf("what was the old member's went to %v, want all three others", moved)
+	}
+	if m, ok := after.OwnerOf(3, "n", "redfish", "g"); ok {
+		t.Errorf("a form that no member reads: %+v", m)
+	}
+	if m, ok := New(append(ms, Member{Name: "stand-in", Group: "other", Drivers: []string{"redfish"}, Documents: 3})).OwnerOf(3, "n", "redfish", "g", "other"); !ok || m.Name != "stand-in" {
+		t.Errorf("a form that only a stand-in reads: %+v", m)
+	}
+}

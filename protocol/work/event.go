@@ -40,6 +40,8 @@ type Line struct {
 	Phase   string    `json:"phase"`
 	Detail  string    `json:"detail,omitempty"`
 	Seconds float64   `json:"seconds,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Event is one message of the EVENTS stream.
@@ -92,5 +94,5 @@ func (e *Event) Lines() []Line {
 	if e.Kind != PhaseEntered {
 		return e.Before
 	}
-	return append(slices.Clip(e.Before), Line{e.Time, e.Phase, e.Detail, e.Seconds})
+	return append(slices.Clip(e.Before), Line{Time: e.Time, Phase: e.Phase, Detail: e.Detail, Seconds: e.Seconds})
 }

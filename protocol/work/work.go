@@ -45,6 +45,8 @@ type Document struct {
 	// Lost: the bus had lost the document, and it was written anew. More may have
 	// happened than it says.
 	Lost bool `json:"lost,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Verb is what a piece of work does.
@@ -103,6 +105,8 @@ type Args struct {
 	AbortedBoot string `json:"aborted_boot,omitempty"`
 	// Change is what Adjust does.
 	Change *Change `json:"change,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Change is one thing about a machine that is to be otherwise: one field is set.
@@ -112,6 +116,8 @@ type Change struct {
 	Console    *bool       `json:"console,omitempty"` // start or stop it
 	Vendor     *VendorCall `json:"vendor,omitempty"`
 	Media      *Media      `json:"media,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Media puts an image into a virtual drive, or empties drives.
@@ -122,6 +128,8 @@ type Media struct {
 	// Image is the image's URL, sealed for the group and the work: it may hold a password.
 	// Empty: the drives are emptied.
 	Image string `json:"image,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // VendorCall calls a method of the node's vendor interface.
@@ -130,6 +138,8 @@ type VendorCall struct {
 	HTTPMethod string `json:"http_method"`
 	// Data is the body, JSON, sealed for the group and the work: it may hold secrets.
 	Data string `json:"data"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Step is a step that somebody asked for.
@@ -145,6 +155,8 @@ type Step struct {
 	// Origin says who asks for the step, for people: empty for the request itself, else
 	// "template NAME" or "runbook NAME".
 	Origin string `json:"origin,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Checkpoint is where the work stands. It is written before each step begins and
@@ -174,6 +186,8 @@ type Checkpoint struct {
 	Over *Result `json:"over,omitempty"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Errand is how far a work's errand (Document.Errand) has come.
@@ -183,6 +197,8 @@ type Errand struct {
 	Error string `json:"error,omitempty"`
 	// Told: central has been told of its end. Whoever finds one that was not tells of it.
 	Told bool `json:"told,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // FactBoot is the fact that says what the machine gets when it boots from the network.
@@ -206,6 +222,8 @@ type Agent struct {
 	BootID     string    `json:"boot_id,omitempty"`
 	TokenGiven bool      `json:"token_given,omitempty"`
 	LastSeen   time.Time `json:"last_seen,omitzero"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Result is how the work ended.
@@ -219,6 +237,8 @@ type Result struct {
 	ClearInstance  bool   `json:"clear_instance,omitempty"`
 	// Power is the state in which the work has left the machine; empty: not known.
 	Power string `json:"power,omitempty"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Supersedes reports whether a document of that generation may take the place of d.

@@ -260,7 +260,8 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 		// copy, or owned under a lease that is over. When the runner is out, this is looked at again.
 		r.stop()
 	case r != nil:
-		r.leave.Store(!named && n != nil && c.cfg.Members.Owner(n.UUID, n.Driver, n.Group) != "")
+		driver, group, known := c.cfg.Documents.Kind(id)
+		r.leave.Store(!named && known && c.cfg.Members.Owner(id, driver, group) != "")
 		r.nudge()
 	case n == nil || n.Generation < w.Doc.Generation:
 		// The node document that belongs to this work is still on its way.

@@ -170,6 +170,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		Share: r.share})
 	r.view = view.New(r.site, c.Keys, r.groups, m, r.nodeChanged, c.Log)
 	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
+	r.lease.Forms(r.view.Form)
 	bus.Attend(c.Conn, c.Log, m.Overflowed)
 	r.site.Refused = m.Refused
 	r.site.Trouble = func(bucket string, err error) {
@@ -316,6 +317,9 @@ func (r *rackd) checks() []check {
 	case <-r.view.Synced():
 	default:
 		list[2] = check{Name: "view", Why: "still reading the nodes from the bus"}
+	}
+	if n := r.view.Newer(); n > 0 && list[2].OK { // a restart would not help
+		list[2].Why = fmt.Sprintf("%d nodes' documents are of a newer form than this rackd reads: others of the group serve them; upgrade this rackd", n)
 	}
 	return list
 }

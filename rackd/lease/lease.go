@@ -56,6 +56,7 @@ type Lease struct {
 	groups  Groups
 	log     *slog.Logger
 	changed func()
+	form    func(node string) int     // of a node's document; nil: 0 of all
 	fit     func() error              // nil: this rackd can be trusted with its nodes
 	rev     uint64                    // of the key
 	known   bool                      // the key was at rev, under this lease or free
@@ -116,6 +117,10 @@ func (l *Lease) Age() time.Duration {
 	return -1
 }
 
+// Forms has Owner leave out, for each node, the rackds that do not read documents of the form
+// that f returns: that of the node's. It is called before Run.
+func (l *Lease) Forms(f func(node string) int) { l.form = f }
+
 // Owner returns the name of the rackd that the ring names for a node, empty when
 // no live rackd can serve it. A namesake of this rackd in another group is not this
 // rackd: of it the key in ALIVE is returned.
@@ -123,7 +128,11 @@ func (l *Lease) Owner(node, driver, group string) string {
 	l.mu.Lock()
 	r := l.ring
 	l.mu.Unlock()
-	m, _ := r.Owner(node, driver, group, l.groups.Of(group)...)
+	form := 0
+	if l.form != nil {
+		form = l.form(node)
+	}
+	m, _ := r.OwnerOf(form, node, driver, group, l.groups.Of(group)...)
 	if m.Name == l.self.Name && bus.MemberKey(m.Group, m.Name) != l.key() {
 		return bus.MemberKey(m.Group, m.Name)
 	}

@@ -110,7 +110,7 @@ func (l *Lease) rebuild() {
 	defer l.mu.Unlock()
 	var ms []ring.Member
 	for _, m := range l.members {
-		ms = append(ms, ring.Member{Name: m.Name, Group: m.Group, Drivers: slices.Collect(maps.Keys(m.Drivers))})
+		ms = append(ms, ring.Member{Name: m.Name, Group: m.Group, Drivers: slices.Collect(maps.Keys(m.Drivers)), Documents: m.Documents})
 	}
 	l.ring = ring.New(ms)
 }

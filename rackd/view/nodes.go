@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"net"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,7 +22,13 @@ type held struct {
 	// its agent; nil: it has not been read, or there are many such nodes. View.mu guards
 	// it.
 	doc *node.Document
+	// form is that of the document on the bus. One that is newer than this rackd reads is not
+	// kept: kind says whose node it was, as far as that is known, and nothing else counts.
+	form int
 }
+
+// readable reports whether the document is one that this rackd reads.
+func (h *held) readable() bool { return h.form <= node.Format }
 
 // maxOpen bounds the documents that are kept unpacked.
 const maxOpen = 4096
@@ -71,6 +78,10 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		return
 	}
 	n, err := bus.ReadNode(e.Key(), e.Value())
+	if form := node.FormOf(e.Value()); errors.Is(err, node.ErrFormat) && form > node.Format {
+		v.holdNewer(e, id, form)
+		return
+	}
 	if err != nil {
 		v.site.Refuse(v.log, bus.NodesBucket, e.Key(), err)
 		return
@@ -83,7 +94,7 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 			"key", e.Key())
 		return
 	}
-	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group)}
+	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group), form: node.FormOf(e.Value())}
 	h.Packed = h.kind.Pack(body)
 	var macs []byte
 	for _, p := range n.Ports {
@@ -107,6 +118,47 @@ func (v *View) verify(id, group string, body []byte) (document []byte, made bool
 		return body, true
 	}
 	return node.Verify(id, body, key)
+}
+
+// holdNewer notes that a node's document is of a form that this rackd does not read. To this
+// rackd the node is unknown from now on: others serve it.
+func (v *View) holdNewer(e jetstream.KeyValueEntry, id string, form int) {
+	v.log.Error("a node's document is of a form that this rackd does not read: others of the group serve the node; upgrade this rackd", "key", e.Key(), "form", form, "reads_up_to", node.Format)
+	v.mu.Lock()
+	old := v.nodes[id]
+	v.mu.Unlock()
+	h := &held{id: id, form: form}
+	if group := bus.GroupOfKey(e.Key()); old != nil && bus.GroupToken(old.kind.group) == group {
+		h.kind = old.kind
+	} else {
+		h.kind = v.kindOf("", group) // no rackd is for that hardware type
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.dropNode(id)
+	v.nodes[id] = h
+}
+
+// Form returns the form of a node's document on the bus; 0 where there is none.
+func (v *View) Form(id string) int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if h := v.nodes[id]; h != nil {
+		return h.form
+	}
+	return 0
+}
+
+// Newer returns how many documents on the bus are of forms that this rackd does not read.
+func (v *View) Newer() (n int) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, h := range v.nodes {
+		if !h.readable() {
+			n++
+		}
+	}
+	return n
 }
 
 func (v *View) kindOf(driver, group string) *kind {
@@ -170,9 +222,9 @@ func (v *View) NodeByMAC(mac string) *node.Document {
 func (v *View) document(find func() *held) *node.Document {
 	v.mu.RLock()
 	h := find()
-	if h == nil || h.doc != nil {
+	if h == nil || h.doc != nil || !h.readable() {
 		defer v.mu.RUnlock()
-		if h == nil {
+		if h == nil || !h.readable() {
 			return nil
 		}
 		return h.doc

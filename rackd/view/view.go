@@ -220,7 +220,7 @@ func (v *View) loseWork(key string, revision uint64) {
 // ErrConflict says that it was not. The view shows the write at once. It shares what doc
 // refers to, all but the facts: the caller may replace that and must not change it.
 func (v *View) UpdateWork(ctx context.Context, doc work.Document, revision uint64) (uint64, error) {
-	body, err := json.Marshal(doc)
+	body, err := doc.Body()
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,54 @@
+package roster_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ironyard/ironyard/central/roster"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/bus/bustest"
+	"github.com/ironyard/ironyard/protocol/node"
+)
+
+// A rackd that does not read what central writes serves no node, and central knows of it.
+func TestOutdatedRackdsServeNothing(t *testing.T) {
+	site := bustest.Open(t)
+	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler), Alive: func(string, int) {}, Failover: func(string) []string { return nil }})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	var g errgroup.Group
+	g.Go(func() error { return r.Follow(ctx, site) })
+	defer func() {
+		cancel()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	older := member("old", "rack1")
+	older.Documents = node.Format - 1
+	announce := func(m bus.Member, n int) {
+		t.Helper()
+		if _, err := site.Announce(ctx, m, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.WaitFor(ctx, func(all []bus.Member) bool { return len(all) == n }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announce(older, 1)
+	if m, ok := r.Owner("node", "fake-hardware", "rack1"); ok {
+		t.Errorf("%s is to serve a node whose document it cannot read", m.Name)
+	}
+	if list := r.Outdated("fake-hardware", "RACK1"); len(list) != 1 || list[0].Name != "old" {
+		t.Errorf("outdated rackds: %+v", list)
+	}
+	announce(member("new", "rack1"), 2)
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		if m, ok := r.Owner(id, "fake-hardware", "rack1"); !ok || m.Name != "new" {
+			t.Errorf("node %s belongs to %q", id, m.Name)
+		}
+	}
+}
