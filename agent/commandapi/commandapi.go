@@ -33,6 +33,8 @@ type Server struct {
 	Log       *slog.Logger
 	// Limit bounds a request in bytes; zero means MaxBody.
 	Limit int64
+
+	refusals refusals
 }
 
 // Handler serves every path with and without /v1.
@@ -67,7 +69,7 @@ func (s *Server) guarded(next http.HandlerFunc) http.HandlerFunc {
 		// Hashed first, so that not even the length can be measured.
 		a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
 		if s.Token == "" || subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
-			s.Log.Warn("request with a wrong agent token refused", "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr)
+			s.refusals.tell(s.Log, r.Pattern, r.RemoteAddr)
 			fault(w, http.StatusUnauthorized, "Client", "Token invalid.")
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/e2e/netns"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 // Machines' addresses begin there, counted from the rack's own; the rackds share
@@ -95,7 +96,7 @@ func (d *Rackd) args(more []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.WriteFile(key, []byte(group.Text()), 0o600), os.WriteFile(token, []byte(d.rack.Stack.BusToken), 0o600)); err != nil {
+	if err := errors.Join(secretfile.Write(key, []byte(group.Text())), secretfile.Write(token, []byte(d.rack.Stack.BusToken))); err != nil {
 		return nil, err
 	}
 	args := []string{"--name", d.Name, "--bus", "nats://" + net.JoinHostPort(d.rack.Address().String(), busPort), "--bus-token-file", token, "--key-file", key,

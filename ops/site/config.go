@@ -12,6 +12,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/join"
 	"github.com/ironyard/ironyard/protocol/membership"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 // ConfigFile is the configuration's name in the folder.
@@ -25,7 +26,7 @@ func WriteConfig(m *membership.Member, listen string) (string, error) {
 		return "", err
 	}
 	path := m.Path(ConfigFile)
-	return path, membership.Replace(path, []byte(text))
+	return path, secretfile.Write(path, []byte(text))
 }
 
 // config is the configuration as text.

@@ -24,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/ops/embeddedbus"
 	"github.com/ironyard/ironyard/protocol/filelock"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 // Options of a stack.
@@ -110,7 +111,7 @@ func keyIn(dir string) (*seal.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, os.WriteFile(path, []byte(key.Text()+"\n"), 0o600)
+	return key, secretfile.Write(path, []byte(key.Text()+"\n"))
 }
 
 func newToken() string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/join"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 // Files of a folder.
@@ -165,27 +166,11 @@ func (w *writer) replace(path string, text []byte) {
 	if w.err != nil {
 		return
 	}
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+	old, err := os.ReadFile(path)
+	same := err == nil && bytes.Equal(old, text)
+	if info, err := os.Stat(path); same && err == nil && info.Mode().Perm()&0o077 == 0 {
 		return
 	}
-	w.changed = true
-	w.err = Replace(path, text)
-}
-
-// Replace writes a file of a folder aside, for its owner's eyes, and renames it.
-func Replace(path string, text []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	w.changed = w.changed || !same
+	w.err = secretfile.Write(path, text)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/join"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 // Join joins the fleet with a token and fills dir, which it makes. name is a rackd's
@@ -61,5 +62,5 @@ func joining(path string) (k keys, err error) {
 	if text, err = json.Marshal(k); err != nil {
 		return k, err
 	}
-	return k, Replace(filepath.Clean(path), text)
+	return k, secretfile.Write(filepath.Clean(path), text)
 }

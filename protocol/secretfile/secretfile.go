@@ -1,7 +1,7 @@
-// Package secretfile reads files with keys, tokens and passwords, and says so where more
-// people may read them than their owner means.
+// Package secretfile reads and writes files with keys, tokens and passwords, and says so where
+// more people may read them than their owner means.
 //
-// It warns and does not refuse: containers get their secrets as files that are everybody's
+// Read warns and does not refuse: containers get their secrets as files that are everybody's
 // in there. It imports nothing of the project.
 package secretfile
 
