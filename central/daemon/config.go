@@ -199,11 +199,9 @@ func (c *Config) check() error {
 		if !strings.HasPrefix(c.BusURL, "tls://") {
 			return fmt.Errorf("the bus %s: members of a fleet are reached by tls://HOST:PORT, or give central credentials for it", shown)
 		}
-		for _, s := range c.Sites {
-			if s.Name == "" {
-				return errors.New("with enrolment every site has a name: --site NAME=GROUP,…")
-			}
-		}
+	}
+	if err := c.early(); err != nil {
+		return err
 	}
 	if c.Grace == 0 {
 		c.Grace = 10 * time.Second
