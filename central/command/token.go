@@ -173,7 +173,7 @@ func (c *revokeToken) Run(ctx context.Context, log *slog.Logger) error {
 
 type memberCommand struct {
 	List   listMembers  `cmd:"" help:"Show who belongs to the fleet, and until when if it does not renew."`
-	Revoke revokeMember `cmd:"" help:"Put a member out: it renews nothing, and its site's servers refuse it from their next renewal on."`
+	Revoke revokeMember `cmd:"" help:"Put a member out: it renews nothing, and others refuse it from their next renewal on. What is left to do is printed."`
 }
 
 type revokeMember struct {
@@ -183,6 +183,18 @@ type revokeMember struct {
 }
 
 // Run is called by kong.
-func (c *revokeMember) Run(ctx context.Context, log *slog.Logger) error {
-	return c.with(ctx, log, func(a *enrol.Authority) error { return a.RevokeMember(ctx, join.Role(c.Role), c.Name) })
+func (c *revokeMember) Run(ctx context.Context, out io.Writer, log *slog.Logger) error {
+	err := c.with(ctx, log, func(a *enrol.Authority) error { return a.RevokeMember(ctx, join.Role(c.Role), c.Name) })
+	if err == nil {
+		_, err = fmt.Fprintf(out, "revoked %s %s\n%s\n", c.Role, c.Name, leftToDo[join.Role(c.Role)])
+	}
+	return err
+}
+
+// leftToDo is what a revocation does not do by itself.
+var leftToDo = map[join.Role]string{
+	join.Rackd: "left to do: run 'ironyard site renew' on each server of its site, or wait an hour; " +
+		"it knew its groups' keys and their nodes' BMC passwords: replace the fleet's key, then change those passwords (docs/enrolment.md, Revoking)",
+	join.Bus: "left to do: run 'ironyard site renew' on each other server of its site and on each of the hub, or wait an hour",
+	join.Hub: "left to do: run 'ironyard site renew' on each other server of the hub and on each server of the sites, or wait an hour",
 }

@@ -52,4 +52,3 @@ func TestCommandLinesAreCheckedBeforeTheDatabase(t *testing.T) {
 		}
 	}
 }
-

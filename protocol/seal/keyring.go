@@ -2,20 +2,55 @@ package seal
 
 import (
 	"cmp"
+	"crypto/subtle"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Keyring holds the keys of the conductor groups that a rackd may serve: its own,
-// and those for which its group is a failover. It is immutable and safe for
-// concurrent use.
-type Keyring struct{ keys map[string]*Key }
+// and those for which its group is a failover. It is safe for concurrent use. Only Adopt
+// changes it.
+type Keyring struct {
+	held atomic.Pointer[map[string]*Key]
+}
+
+func newKeyring(keys map[string]*Key) *Keyring {
+	r := new(Keyring)
+	r.held.Store(&keys)
+	return r
+}
+
+// all are the keys by group, which nothing changes.
+func (r *Keyring) all() map[string]*Key { return *r.held.Load() }
 
 // NewKeyring holds one group's key.
 func NewKeyring(group string, key *Key) *Keyring {
-	return &Keyring{keys: map[string]*Key{strings.ToLower(group): key}}
+	return newKeyring(map[string]*Key{strings.ToLower(group): key})
+}
+
+// Adopt takes over another keyring's keys. It refuses one whose groups are others, or whose
+// oldest generations are: what agents see of rackds is derived from those when a program starts.
+func (r *Keyring) Adopt(from *Keyring) error {
+	old, fresh := r.all(), from.all()
+	if !slices.Equal(r.Groups(), from.Groups()) {
+		return fmt.Errorf("keys of the groups %q take the place of those of %q", from.Groups(), r.Groups())
+	}
+	for group, key := range fresh {
+		if subtle.ConstantTimeCompare(key.oldest().raw, old[group].oldest().raw) != 1 {
+			return fmt.Errorf("the oldest generation of the key of group %q has gone", group)
+		}
+	}
+	r.held.Store(&fresh)
+	return nil
+}
+
+// oldest is the generation that was there first.
+func (k *Key) oldest() *Key {
+	all := k.Generations()
+	return all[len(all)-1]
 }
 
 // noGroup stands in a key file for the group of nodes that have none.
@@ -25,7 +60,7 @@ const noGroup = "="
 // "GROUP KEY" for others. A further line for a group is an older generation of its
 // key, and = as GROUP is the group without a name. Empty lines and those that begin with # are left out.
 func ParseKeyring(text, own string) (*Keyring, error) {
-	r := &Keyring{keys: map[string]*Key{}}
+	keys := map[string]*Key{}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -41,15 +76,15 @@ func ParseKeyring(text, own string) (*Keyring, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		group = strings.ToLower(group)
-		if newer := r.keys[group]; newer != nil {
+		if newer := keys[group]; newer != nil {
 			key = newer.WithOlder(key)
 		}
-		r.keys[group] = key
+		keys[group] = key
 	}
-	if r.keys[strings.ToLower(own)] == nil {
+	if keys[strings.ToLower(own)] == nil {
 		return nil, fmt.Errorf("no key of conductor group %q", own)
 	}
-	return r, nil
+	return newKeyring(keys), nil
 }
 
 // Text is the keyring as ParseKeyring reads it, own being the rackd's group: keep it
@@ -57,11 +92,12 @@ func ParseKeyring(text, own string) (*Keyring, error) {
 func (r *Keyring) Text(own string) string {
 	var b strings.Builder
 	own = strings.ToLower(own)
-	for _, g := range append([]string{own}, slices.Sorted(maps.Keys(r.keys))...) {
-		if r.keys[g] == nil || g == own && b.Len() > 0 {
+	keys := r.all()
+	for _, g := range append([]string{own}, r.Groups()...) {
+		if keys[g] == nil || g == own && b.Len() > 0 {
 			continue
 		}
-		for line := range strings.Lines(r.keys[g].Text()) {
+		for line := range strings.Lines(keys[g].Text()) {
 			if g != own {
 				b.WriteString(cmp.Or(g, noGroup) + " ")
 			}
@@ -72,18 +108,18 @@ func (r *Keyring) Text(own string) string {
 }
 
 // Groups returns the groups whose keys are there, in order of name.
-func (r *Keyring) Groups() []string { return slices.Sorted(maps.Keys(r.keys)) }
+func (r *Keyring) Groups() []string { return slices.Sorted(maps.Keys(r.all())) }
 
 // With returns a keyring that has another group's key besides.
 func (r *Keyring) With(group string, key *Key) *Keyring {
-	out := &Keyring{keys: map[string]*Key{strings.ToLower(group): key}}
-	for g, k := range r.keys {
-		if _, there := out.keys[g]; !there {
-			out.keys[g] = k
+	keys := map[string]*Key{strings.ToLower(group): key}
+	for g, k := range r.all() {
+		if _, there := keys[g]; !there {
+			keys[g] = k
 		}
 	}
-	return out
+	return newKeyring(keys)
 }
 
 // Of returns a group's key, nil when this rackd does not have it.
-func (r *Keyring) Of(group string) *Key { return r.keys[strings.ToLower(group)] }
+func (r *Keyring) Of(group string) *Key { return r.all()[strings.ToLower(group)] }

@@ -162,9 +162,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	g.Go(func() error {
-		m.KeepFresh(ctx, log, func() {
-			log.Warn("the keys in the folder have changed: restart this rackd to use them", "folder", m.Dir)
-		})
+		m.KeepFresh(ctx, log, func() { f.takeUp(m, cfg.Keys, log) })
 		return nil
 	})
 	g.Go(func() error { defer stop(); return daemon.Run(ctx, cfg, nil) })
@@ -255,6 +253,22 @@ func (f flags) keys(m *membership.Member, log *slog.Logger) (*seal.Keyring, erro
 		return nil, fmt.Errorf("%s: %w", f.Key, err)
 	}
 	return ring, nil
+}
+
+// takeUp uses the keys that a renewal has brought, where a rackd that runs can.
+func (f flags) takeUp(m *membership.Member, keys *seal.Keyring, log *slog.Logger) {
+	if f.Key != "" {
+		return // the keys are the operator's
+	}
+	fresh, err := m.Keyring()
+	if err == nil {
+		err = keys.Adopt(fresh)
+	}
+	if err != nil {
+		log.Warn("the keys in the folder have changed, and are not in use: restart this rackd", "folder", m.Dir, "reason", err)
+		return
+	}
+	log.Info("the keys in the folder have changed, and are in use", "folder", m.Dir)
 }
 
 // connect connects to the bus, or begins to: rackd may be started before it.
