@@ -109,7 +109,7 @@ type rackd struct {
 // announce says that the rackd is alive, and renews its lease as one does, until gone or the end of the test.
 func (r rackd) announce() (gone func()) {
 	r.t.Helper()
-	me := bus.Member{Name: "r", Instance: "1", Drivers: map[string]map[string][]string{"fake-hardware": {}}}
+	me := bus.Member{Name: "r", Instance: "1", Documents: node.Format, Drivers: map[string]map[string][]string{"fake-hardware": {}}}
 	for _, kind := range node.InterfaceKinds {
 		me.Drivers["fake-hardware"][kind] = []string{"fake"}
 	}

@@ -51,7 +51,7 @@ func (r *rack) live(ctx context.Context) {
 	for _, kind := range node.InterfaceKinds {
 		impl[kind] = []string{"fake"}
 	}
-	m := bus.Member{Name: "rack", Instance: "1", Drivers: map[string]map[string][]string{"fake-hardware": impl}}
+	m := bus.Member{Name: "rack", Instance: "1", Documents: node.Format, Drivers: map[string]map[string][]string{"fake-hardware": impl}}
 	tick := time.NewTicker(bus.LeaseRenew)
 	defer tick.Stop()
 	for {

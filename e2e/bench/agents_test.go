@@ -19,6 +19,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
@@ -138,7 +139,7 @@ func openDoor(b *testing.B, s *site) (http.Handler, string) {
 	groups := failover.New(s.Site, group, func() { c.RingChanged() }, log)
 	m := metrics.New(prometheus.NewRegistry(), metrics.Sources{})
 	documents := view.New(s.Site, seal.NewKeyring(group, s.key), groups, m, func(id string) { c.NodeChanged(id) }, log)
-	members := lease.New(s.Site, bus.Member{Name: "rackd-1", Group: group, Drivers: hardware.Describe()}, groups, documents.InStep,
+	members := lease.New(s.Site, bus.Member{Name: "rackd-1", Group: group, Documents: node.Format, Drivers: hardware.Describe()}, groups, documents.InStep,
 		func() { c.RingChanged() }, log)
 	c = conductor.New(conductor.Config{Name: "rackd-1", Group: group, Documents: documents, Members: members, Hardware: hardware.Registry,
 		Keys: seal.NewKeyring(group, s.key), Metrics: m, Log: log, AutomatedClean: true,
