@@ -20,7 +20,7 @@ var readsJSON = map[string]string{
 	"protocol/membership/join.go":      "a member's own files",
 	"central/askclient/askclient.go":   "the answer to a question, at an inbox of its own",
 	"central/enrol/bus.go":             "the hub's answer about an account",
-	"central/enrol/cluster.go":       "the vault in the database",
+	"central/enrol/cluster.go":         "the vault in the database",
 	"central/enrol/handler.go":         "a request",
 	"ops/demo/demo.go":                 "the progress in a checkpoint of work that was read",
 	"rackd/daemon/answers.go":          "a question, whose place is this rackd's own subject",

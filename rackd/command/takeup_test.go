@@ -36,7 +36,7 @@ func TestKeysOfARenewalAreTakenUp(t *testing.T) {
 		if !strings.Contains(said.String(), c.says) {
 			t.Errorf("it said %q, want %q", said.String(), c.says)
 		}
-		if text, err := ring.Of("rack-a").Open("n", fresh.Seal("n", "x")); err != nil || text != "x" {
+		if text, err := ring.Of("rack-a").Open(seal.Label{Of: "n"}, fresh.Seal(seal.Label{Of: "n"}, "x")); err != nil || text != "x" {
 			t.Errorf("the new generation: %q, %v", text, err)
 		}
 	}

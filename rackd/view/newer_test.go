@@ -17,7 +17,7 @@ import (
 func followed(t *testing.T, s *bus.Site) (v *View, until func(what string, ok func() bool)) {
 	t.Helper()
 	changed := make(chan string, 100)
-	v = New(s, groups{"g"}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
+	v = New(s, keys{}, groups{"g"}, forged{}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- v.Run(ctx) }()
