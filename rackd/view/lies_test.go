@@ -170,7 +170,7 @@ func TestWorkUnderAnotherGroupIsTold(t *testing.T) {
 			lies++
 		}
 	}
-	kept, err := (&node.Document{UUID: "n", Group: "rack-b"}).Append(nil)
+	kept, err := (&node.Document{UUID: "n", Group: "rack-b"}).AppendSigned(nil, testKey("rack-b"))
 	if err != nil {
 		t.Fatal(err)
 	}
