@@ -81,6 +81,7 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	}
 	defer client.Close()
 	machine := inventory.Machine{BootMAC: f.BootMAC, DiskFiles: f.Disk}
+	client.SystemUUID, client.SystemSerial = machine.SystemUUID(), machine.System().SerialNumber
 	if f.Ramdisk {
 		if err := network(ctx, crew, log, f.BootMAC); err != nil {
 			return end, err

@@ -53,6 +53,9 @@ func (m Machine) System() agentapi.SystemVendor {
 	}
 }
 
+// SystemUUID is what DMI calls the machine, empty where it does not say.
+func (m Machine) SystemUUID() string { return m.text("/sys/class/dmi/id", "product_uuid") }
+
 func (m Machine) path(elem ...string) string {
 	return filepath.Join(append([]string{"/", m.Root}, elem...)...)
 }

@@ -38,6 +38,9 @@ const (
 
 // Client asks rackds. Made by New.
 type Client struct {
+	// SystemUUID and SystemSerial tell this machine from others, as its firmware has them; set before use.
+	SystemUUID, SystemSerial string
+
 	urls []string
 	http *http.Client
 	// good is the index of the URL that answered last.
@@ -100,6 +103,11 @@ func (c *Client) Lookup(ctx context.Context, macs []string, node string) (reply 
 	q := url.Values{"addresses": {strings.Join(macs, ",")}}
 	if node != "" {
 		q.Set("node_uuid", node)
+	}
+	for name, value := range map[string]string{agentapi.QuerySystemUUID: c.SystemUUID, agentapi.QuerySystemSerial: c.SystemSerial} {
+		if value != "" {
+			q.Set(name, value)
+		}
 	}
 	body, header, err := c.do(ctx, http.MethodGet, agentapi.LookupPath+"?"+q.Encode(), "", nil, nil)
 	if err != nil {

@@ -89,7 +89,8 @@ func (s *Server) callDriverMethod(r *Request) (Reply, error) {
 
 // bootScript answers a machine that asks what to boot: by the node's UUID, or by the
 // address of one of its ports, which a script of iPXE fills in. The node's own rackd
-// writes it, as it does for machines that ask there.
+// writes it: the whole script for an address that DHCP gave the machine, else the way to
+// the rackds' own scripts, for the caller may be anybody.
 func (s *Server) bootScript(r *Request) (Reply, error) {
 	if err := r.Query.Allow("node_uuid", "port_address"); err != nil {
 		return Reply{}, err
@@ -109,7 +110,7 @@ func (s *Server) bootScript(r *Request) (Reply, error) {
 		return Reply{}, wire.Errorf(http.StatusNotFound, "No node of driver %s has that UUID or a port with that address: enrol the machine and create its port first.", d.name)
 	}
 	var script string
-	if err := s.ask(r, n, ask.GetBootScript, ask.BootScript{Address: strings.ToLower(r.Query["port_address"])}, &script); err != nil {
+	if err := s.ask(r, n, ask.GetBootScript, ask.BootScript{Address: strings.ToLower(r.Query["port_address"]), From: r.peer()}, &script); err != nil {
 		return Reply{}, err
 	}
 	return Reply{Status: http.StatusOK, Body: []byte(script), ContentType: plainText}, nil

@@ -61,7 +61,7 @@ func addresses(list []string) (macs []string) {
 }
 
 func (s *Server) lookup(r *Request) (Reply, error) {
-	if err := r.Query.Allow("addresses", "node_uuid"); err != nil {
+	if err := r.Query.Allow("addresses", "node_uuid", agentapi.QuerySystemUUID, agentapi.QuerySystemSerial); err != nil {
 		return Reply{}, err
 	}
 	id, err := r.Query.UUID("node_uuid")
@@ -105,7 +105,7 @@ func (s *Server) token(r *Request, n *store.Node) (reply agentapi.LookupReply, e
 	if r.Version < tokenSince {
 		return reply, nil
 	}
-	err = s.askHolder(r, n, ask.RamdiskLookup, ask.Lookup{Node: n.UUID}, &reply)
+	err = s.askHolder(r, n, ask.RamdiskLookup, ask.Lookup{Node: n.UUID, Caller: r.from(), System: r.system()}, &reply)
 	if own := interface{ HTTPStatus() int }(nil); errors.As(err, &own) && own.HTTPStatus() == http.StatusNotFound {
 		if s.LookupAnyState {
 			return reply, nil // nothing is done with the node, so there is no token

@@ -83,7 +83,7 @@ func (s *Server) beat(r *Request, ident string, hb agentapi.Heartbeat, tokened b
 	if hb.AgentVersion == "" && hb.Status == "" { // an installer that is no agent has none
 		return Reply{}, wire.Invalid("Agent did not transmit a version, and a version is required. Please update the agent being used.")
 	}
-	if err := s.askHolder(r, n, ask.RamdiskHeartbeat, hb, nil); err != nil {
+	if err := s.askHolder(r, n, ask.RamdiskHeartbeat, ask.Heartbeat{Heartbeat: hb, Caller: r.from()}, nil); err != nil {
 		if wire.AsError(err).Status < http.StatusInternalServerError {
 			s.agents.forget(ident, hb.AgentToken)
 		}

@@ -73,7 +73,7 @@ func (s *Server) inspected(r *Request, n *store.Node, inv agentapi.Inventory, mo
 			return Reply{}, err
 		}
 	}
-	if err := s.askHolder(r, n, ask.RamdiskInspected, inv.Carried(), nil); err != nil {
+	if err := s.askHolder(r, n, ask.RamdiskInspected, ask.Inspected{Inventory: *inv.Carried(), Caller: r.from()}, nil); err != nil {
 		return Reply{}, err
 	}
 	return s.inspectedReply(r, n, reply.Config, modern), nil

@@ -48,6 +48,9 @@ type Request struct {
 	// takes a place in.
 	stranger stranger
 	leave    func()
+	// boot is the id of the boot that was in front of the API's path, as boot scripts give it
+	// to agents; empty without one.
+	boot string
 }
 
 // globalID is the id that the client gave to what it is doing, which may be more than this

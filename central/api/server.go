@@ -87,7 +87,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.healthcheck(w, req)
 		return
 	}
-	r := &Request{Request: req, ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
+	r := &Request{ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
+	r.boot, req = cutBoot(req)
+	r.Request = req
 	id := []string{r.ID}
 	h["Openstack-Request-Id"], h["X-Openstack-Request-Id"] = id, id
 	microversion.WriteRange(h)
@@ -177,6 +179,9 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	field := ""
 	if len(methods) == 0 && r.Method == http.MethodGet {
 		methods, params, field = s.router.fieldOf(parts)
+	}
+	if r.boot != "" && !ofRamdisks(methods) {
+		return Reply{}, wire.FrameworkError(http.StatusNotFound, "")
 	}
 	if err := s.identify(r, methods); err != nil { // before anything is said about what there is
 		return Reply{}, err

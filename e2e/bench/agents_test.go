@@ -102,7 +102,7 @@ func (r *rack) heartbeats(b *testing.B) (all []call) {
 	defer r.mu.Unlock()
 	for i, id := range r.nodes {
 		body := encode(b, agentapi.Heartbeat{CallbackURL: fmt.Sprintf("https://10.0.%d.%d:9999", i>>8, i&0xff), AgentVersion: "0.1.0",
-			AgentToken: r.key.Token(id, r.ledger.works[id].doc.ID), AgentVerifyCA: strings.Repeat("-", 700), BootID: "boot-" + id})
+			AgentToken: r.key.Token(id, r.ledger.works[id].doc.ID, 0), AgentVerifyCA: strings.Repeat("-", 700), BootID: "boot-" + id})
 		all = append(all, call{method: http.MethodPost, path: agentapi.HeartbeatPath + id, body: body, want: http.StatusAccepted})
 	}
 	return all
@@ -142,8 +142,9 @@ func openDoor(b *testing.B, s *site) (http.Handler, string) {
 	members := lease.New(s.Site, bus.Member{Name: "rackd-1", Group: group, Documents: node.Format, Drivers: hardware.Describe()}, groups, documents.InStep,
 		func() { c.RingChanged() }, log)
 	c = conductor.New(conductor.Config{Name: "rackd-1", Group: group, Documents: documents, Members: members, Hardware: hardware.Registry,
-		Keys: seal.NewKeyring(group, s.key), Metrics: m, Log: log, AutomatedClean: true,
-		NewAgent: func(string, string, func() *work.Agent) driver.Agent { return nil }})
+		Keys: seal.NewKeyring(group, s.key), Metrics: m, Log: log, AutomatedClean: true, TrustFirstLookup: true,
+		NewAgent:   func(string, func() string, func() *work.Agent) driver.Agent { return nil },
+		AgentLives: func(context.Context, work.Agent) bool { return false }})
 	door := agentdoor.New(&forward.Desk{Local: c, Members: members, Conn: s.Conn, Metrics: m},
 		func(error) int { return http.StatusInternalServerError }, log)
 

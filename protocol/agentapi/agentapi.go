@@ -40,6 +40,10 @@ const (
 	// ParamGuardShared is off where also disks are to be erased that other machines may be
 	// using; its name is ironic-python-agent's.
 	ParamGuardShared = "ipa-guard-special-filesystems"
+	// ParamInsecure lets ironic-python-agent call an API whose certificate it cannot check.
+	ParamInsecure = "ipa-insecure"
+	// ParamInspection is where ironic-python-agent sends what it has found, of its own accord.
+	ParamInspection = "ipa-inspection-callback-url"
 	// ParamNode is the node's UUID, when the boot script knew it.
 	ParamNode = "ironyard-node"
 )

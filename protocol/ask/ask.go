@@ -12,7 +12,11 @@ package ask
 
 import (
 	"encoding/json"
+	"net/netip"
 	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Timeout bounds a question from asking to answer.
@@ -49,13 +53,13 @@ const (
 const (
 	RamdiskLookup    Method = "ramdisk_lookup"    // Lookup → agentapi.LookupReply
 	RamdiskHeartbeat Method = "ramdisk_heartbeat" // agentapi.Heartbeat →
-	RamdiskInspected Method = "ramdisk_inspected" // agentapi.Inventory →
+	RamdiskInspected Method = "ramdisk_inspected" // Inspected →
 )
 
 // What rackds hand on to the one that runs a node's work. It is answered from memory.
 const (
 	AgentLookup    Method = "agent_lookup"    // Lookup → agentapi.LookupReply
-	AgentHeartbeat Method = "agent_heartbeat" // agentapi.Heartbeat →
+	AgentHeartbeat Method = "agent_heartbeat" // Heartbeat →
 	MachineSeen    Method = "machine_seen"    // Sign → (no reply)
 )
 
@@ -69,6 +73,31 @@ const HandOnTimeout = 3 * time.Second
 type Lookup struct {
 	Addresses []string `json:"addresses,omitempty"`
 	Node      string   `json:"node,omitempty"`
+	Caller
+	// System is the machine that the agent runs on, as its firmware says.
+	System work.System `json:"system,omitzero"`
+}
+
+// Caller is what shows that a call comes from the machine that a rackd has booted.
+type Caller struct {
+	// BootID is the id in the URL that the call came to; empty: there was none.
+	BootID string `json:"boot_id,omitempty"`
+	// From is the address of the peer. Through central that may be a proxy's: an address that
+	// a node's machine was given speaks for the caller then, and no other against it.
+	From    netip.Addr `json:"from,omitzero"`
+	Central bool       `json:"central,omitempty"`
+}
+
+// Heartbeat is a heartbeat, and where it came from.
+type Heartbeat struct {
+	agentapi.Heartbeat
+	Caller
+}
+
+// Inspected is an inventory that a ramdisk has sent of its own accord.
+type Inspected struct {
+	agentapi.Inventory
+	Caller
 }
 
 // Sign is what a machine was seen to do.
@@ -76,6 +105,8 @@ type Sign struct {
 	Address string `json:"address"`
 	Phase   string `json:"phase"`
 	Detail  string `json:"detail,omitempty"`
+	// Leased is the address that DHCP gave the machine then.
+	Leased netip.Addr `json:"leased,omitzero"`
 }
 
 // Request is a question.

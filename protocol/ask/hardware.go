@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 )
 
 // Indicator is a light of a machine, with its state where one is told or asked for.
@@ -49,7 +50,8 @@ type VendorReply struct {
 }
 
 // BootScript says which machine wants its boot script: Address is a MAC, and empty when
-// the machine names itself by the node's UUID.
+// the machine names itself by the node's UUID. From is the address that asked central.
 type BootScript struct {
-	Address string `json:"address,omitempty"`
+	Address string     `json:"address,omitempty"`
+	From    netip.Addr `json:"from,omitzero"`
 }

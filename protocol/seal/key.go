@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -158,21 +159,43 @@ func (k *Key) derive(group string) (*Key, error) {
 	return generations[0].WithOlder(generations[1:]...), nil
 }
 
-// Token derives an agent token for one piece of work: every rackd of the group
-// can check it, none needs to remember it.
-func (k *Key) Token(node, work string) string {
-	mac := hmac.New(sha256.New, k.raw)
-	io.WriteString(mac, "agent token\x00"+node+"\x00"+work)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+// Token derives the agent token of one boot, which a piece of work has counted: every rackd of
+// the group can check it, none needs to remember it. Boot 0 is of a rackd that did not count.
+func (k *Key) Token(node, work string, boot uint64) string {
+	return base64.RawURLEncoding.EncodeToString(k.ofBoot("agent token", node, work, boot))
 }
 
-// TokenFits reports whether token is that of the work, under any generation: an
+// TokenFits reports whether token is that of the boot, under any generation: an
 // agent keeps its token for as long as its machine runs. It takes the same time for
 // every wrong token.
-func (k *Key) TokenFits(node, work, token string) bool {
+func (k *Key) TokenFits(node, work string, boot uint64, token string) bool {
+	return k.fits(token, func(g *Key) string { return g.Token(node, work, boot) })
+}
+
+// BootID derives the id by which an agent shows that its machine was given the boot script
+// of one boot. It is no longer than a URL on a kernel's command line has room for.
+func (k *Key) BootID(node, work string, boot uint64) string {
+	return base64.RawURLEncoding.EncodeToString(k.ofBoot("boot id", node, work, boot)[:16])
+}
+
+// BootIDFits is TokenFits for a boot's id.
+func (k *Key) BootIDFits(node, work string, boot uint64, id string) bool {
+	return k.fits(id, func(g *Key) string { return g.BootID(node, work, boot) })
+}
+
+func (k *Key) ofBoot(purpose, node, work string, boot uint64) []byte {
+	mac := hmac.New(sha256.New, k.raw)
+	io.WriteString(mac, purpose+"\x00"+node+"\x00"+work)
+	if boot > 0 {
+		io.WriteString(mac, "\x00"+strconv.FormatUint(boot, 10))
+	}
+	return mac.Sum(nil)
+}
+
+func (k *Key) fits(given string, of func(*Key) string) bool {
 	fits := 0
 	for _, g := range k.Generations() {
-		fits |= subtle.ConstantTimeCompare([]byte(token), []byte(g.Token(node, work)))
+		fits |= subtle.ConstantTimeCompare([]byte(given), []byte(of(g)))
 	}
 	return fits == 1
 }

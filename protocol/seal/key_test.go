@@ -80,17 +80,34 @@ func TestTokenFitsAnyGeneration(t *testing.T) {
 	stranger, _ := GenerateKey()
 	both := fresh.WithOlder(old)
 	for _, k := range []*Key{old, fresh} {
-		if !both.TokenFits("n", "w", k.Token("n", "w")) {
+		if !both.TokenFits("n", "w", 7, k.Token("n", "w", 7)) {
 			t.Error("a generation's token does not fit")
 		}
 	}
-	for _, token := range []string{"", stranger.Token("n", "w"), old.Token("n", "other"), old.Token("other", "w")} {
-		if both.TokenFits("n", "w", token) {
+	for _, token := range []string{"", stranger.Token("n", "w", 7), old.Token("n", "other", 7), old.Token("other", "w", 7), old.Token("n", "w", 6), old.Token("n", "w", 0), old.BootID("n", "w", 7)} {
+		if both.TokenFits("n", "w", 7, token) {
 			t.Errorf("token %q fits", token)
 		}
 	}
-	if fresh.TokenFits("n", "w", old.Token("n", "w")) {
+	if fresh.TokenFits("n", "w", 7, old.Token("n", "w", 7)) {
 		t.Error("a token of a generation that is gone fits")
+	}
+}
+
+// The id of a boot is of that boot, node and work alone, whatever generation of the key it is of.
+func TestBootIDIsOfOneBoot(t *testing.T) {
+	old, _ := GenerateKey()
+	fresh, _ := GenerateKey()
+	both := fresh.WithOlder(old)
+	for _, k := range []*Key{old, fresh} {
+		if id := k.BootID("n", "w", 2); !both.BootIDFits("n", "w", 2, id) || len(id) != 22 {
+			t.Errorf("id %q does not fit its boot", id)
+		}
+		for _, id := range []string{"", k.BootID("n", "w", 1), k.BootID("n", "v", 2), k.BootID("m", "w", 2), k.Token("n", "w", 2), k.Token("n", "w", 2)[:22]} {
+			if both.BootIDFits("n", "w", 2, id) {
+				t.Errorf("id %q fits", id)
+			}
+		}
 	}
 }
 

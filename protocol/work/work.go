@@ -11,6 +11,9 @@ package work
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -170,7 +173,9 @@ type Checkpoint struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Handle lets another rackd re-attach to what the step started.
 	Handle json.RawMessage `json:"handle,omitempty"`
-	Agent  *Agent          `json:"agent,omitempty"`
+	// Boot is the newest boot into the ramdisk that an owner of the flow has caused.
+	Boot  Boot   `json:"boot,omitzero"`
+	Agent *Agent `json:"agent,omitempty"`
 	// Mark is the newest time that a step has told apart the agent's calls by. Whoever
 	// runs the work next counts on from it, or from the agent's last call, whatever its
 	// clock shows.
@@ -188,6 +193,47 @@ type Checkpoint struct {
 	Untold []Line `json:"untold,omitempty"`
 
 	Unknown Unknown `json:"-"`
+}
+
+// Boot is a boot of a machine into the ramdisk. Its owner counts it before it causes it; nothing
+// that a machine or a stranger asks for changes the number. An agent's token and the id in
+// its URL are derived from the number, so those of an earlier boot fit no more.
+type Boot struct {
+	Number uint64 `json:"number,omitempty"`
+	// Addresses are those that DHCP has given to the node's ports since, the newest last.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// System is the machine on which the flow's first agent ran, as that told. It outlives the boot.
+	System System `json:"system,omitzero"`
+}
+
+// maxAddresses bounds Boot.Addresses.
+const maxAddresses = 8
+
+// Next returns the boot after b. Epoch is the work's: after the bus has lost documents it
+// has grown by more than there were boots that nobody remembers.
+func (b Boot) Next(epoch uint64) Boot {
+	return Boot{Number: max(b.Number+1, epoch), System: b.System}
+}
+
+// WithAddress returns b with an address that DHCP has given, and whether that is new.
+func (b Boot) WithAddress(a netip.Addr) (Boot, bool) {
+	if slices.Contains(b.Addresses, a) {
+		return b, false
+	}
+	list := append(slices.Clone(b.Addresses), a)
+	b.Addresses = list[max(0, len(list)-maxAddresses):]
+	return b, true
+}
+
+// System tells one machine from another, by its firmware.
+type System struct {
+	UUID   string `json:"uuid,omitempty"`
+	Serial string `json:"serial,omitempty"`
+}
+
+// Differs reports whether both say something of themselves that is not the same.
+func (s System) Differs(t System) bool {
+	return s.UUID != "" && t.UUID != "" && !strings.EqualFold(s.UUID, t.UUID) || s.Serial != "" && t.Serial != "" && s.Serial != t.Serial
 }
 
 // Errand is how far a work's errand (Document.Errand) has come.

@@ -29,8 +29,8 @@ type Config struct {
 	// State returns what is known of the agent now, nil before its first heartbeat.
 	// It is called from the client's callers.
 	State func() *work.Agent
-	// Token is the agent token of the node's work.
-	Token string
+	// Token returns the agent token of the node's boot.
+	Token func() string
 	// Timeout bounds one request with its answer; default 60 s.
 	Timeout time.Duration
 	// Pause is between attempts on an agent that does not answer; default 2 s.

@@ -53,8 +53,10 @@ func newAgent(t *testing.T) (*agent, *Client) {
 	return a, client(func() *work.Agent { return state })
 }
 
+func given(token string) func() string { return func() string { return token } }
+
 func client(state func() *work.Agent) *Client {
-	return New(Config{State: state, Token: token, Timeout: 5 * time.Second, Pause: time.Millisecond, Poll: time.Millisecond})
+	return New(Config{State: state, Token: given(token), Timeout: 5 * time.Second, Pause: time.Millisecond, Poll: time.Millisecond})
 }
 
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -236,7 +238,7 @@ func TestRefusalsAreExplained(t *testing.T) {
 	_, good := newAgent(t)
 	state := *good.cfg.State()
 	state.URL = a.URL
-	wrong := New(Config{State: func() *work.Agent { return &state }, Token: "another", Pause: time.Millisecond})
+	wrong := New(Config{State: func() *work.Agent { return &state }, Token: given("another"), Pause: time.Millisecond})
 	_, err := wrong.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil)
 	if !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), "another") {
 		t.Errorf("%v, want ErrDenied without the token", err)
@@ -249,20 +251,43 @@ func TestRefusalsAreExplained(t *testing.T) {
 	if _, err := good.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err != nil {
 		t.Fatal(err)
 	}
-	wrong = New(Config{State: func() *work.Agent { return &state }, Token: token, Pause: time.Millisecond})
+	wrong = New(Config{State: func() *work.Agent { return &state }, Token: given(token), Pause: time.Millisecond})
 	if _, err := wrong.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err == nil || !strings.Contains(err.Error(), "busy with write") {
 		t.Errorf("%v, want the fault on one line", err)
 	}
 }
 
-// An agent whose heartbeat gave no certificate is trusted only if this system trusts it.
+// An agent whose heartbeat gave no certificate is not called.
 func TestAgentWithoutACertificate(t *testing.T) {
 	_, good := newAgent(t)
 	state := *good.cfg.State()
 	state.VerifyCA = ""
-	c := New(Config{State: func() *work.Agent { return &state }, Token: token, Pause: time.Millisecond})
-	if _, err := c.Commands(t.Context()); !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "gave no certificate") {
+	c := New(Config{State: func() *work.Agent { return &state }, Token: given(token), Pause: time.Millisecond})
+	if _, err := c.Commands(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "gave no certificate") {
 		t.Errorf("%v, want a refusal that says why", err)
+	}
+}
+
+// An agent lives while something shows its certificate at its URL, whatever that answers. What shows
+// another certificate there is another agent.
+func TestLives(t *testing.T) {
+	a, c := newAgent(t)
+	state := *c.cfg.State()
+	if !Lives(t.Context(), state) {
+		t.Error("an agent that answers does not live")
+	}
+	a.hook = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true }
+	if !Lives(t.Context(), state) {
+		t.Error("an agent that answers with an error does not live")
+	}
+	other := state
+	other.VerifyCA = anotherCertificate(t)
+	if Lives(t.Context(), other) {
+		t.Error("an agent with another certificate is taken for the one of before")
+	}
+	a.Close()
+	if Lives(t.Context(), state) {
+		t.Error("an agent that is gone lives")
 	}
 }
 
@@ -281,7 +306,7 @@ func TestBooted(t *testing.T) {
 
 func FuzzFault(f *testing.F) {
 	f.Add([]byte(`{"faultstring":"x"}`))
-	c := New(Config{Token: token})
+	c := New(Config{Token: given(token)})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if got := c.fault(body); len([]rune(got)) > 1001 || strings.ContainsAny(got, "\r\n") {
 			t.Errorf("%q", got)
@@ -292,7 +317,7 @@ func FuzzFault(f *testing.F) {
 func FuzzCertificates(f *testing.F) {
 	f.Add("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if known, _, err := certificates(text); err == nil && len(known) == 0 && text != "" {
+		if known, _, err := certificates(text); err == nil && len(known) == 0 {
 			t.Error("no certificate and no error")
 		}
 	})

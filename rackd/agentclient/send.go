@@ -54,7 +54,7 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	defer wire.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	query := url.Values{"agent_token": {c.cfg.Token}}
+	query := url.Values{"agent_token": {c.token()}}
 	if r.wait != "" {
 		query.Set("wait", r.wait)
 	}
@@ -116,8 +116,8 @@ func (c *Client) fault(body []byte) string {
 	if json.Unmarshal(body, &f) == nil && f.String != "" {
 		text = f.String
 	}
-	if c.cfg.Token != "" {
-		text = strings.ReplaceAll(text, c.cfg.Token, agentapi.Masked)
+	if token := c.token(); token != "" {
+		text = strings.ReplaceAll(text, token, agentapi.Masked)
 	}
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }), " ")
 	const most = 1000
@@ -127,9 +127,35 @@ func (c *Client) fault(body []byte) string {
 	return text
 }
 
+func (c *Client) token() string {
+	if c.cfg.Token == nil {
+		return ""
+	}
+	return c.cfg.Token()
+}
+
+// Lives reports whether an agent is there: whether what answers at its URL shows the certificate
+// of its heartbeat. What it answers does not matter.
+func Lives(ctx context.Context, a work.Agent) bool {
+	wire, err := pinned(&a)
+	if err != nil {
+		return false
+	}
+	defer wire.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(a.URL, "/")+agentapi.StatusPath, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := wire.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return true
+}
+
 // pinned returns a transport that talks to the agent with the heartbeat's
-// certificate and to nobody else; where the heartbeat gave none, to one whom this
-// rackd's system trusts.
+// certificate and to nobody else.
 func pinned(a *work.Agent) (*http.Transport, error) {
 	if !strings.HasPrefix(a.URL, "https://") {
 		return nil, fmt.Errorf("it called back with a URL that is not https: %w", driver.ErrInvalid)
@@ -162,10 +188,7 @@ func pinned(a *work.Agent) (*http.Transport, error) {
 				}
 				// The connection knows no name where the URL has an address, as agents' have.
 				_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: u.Hostname(), Intermediates: between})
-				switch {
-				case err != nil && roots == nil:
-					return fmt.Errorf("its heartbeat gave no certificate, and the one that it shows is not trusted here: %w", err)
-				case err != nil:
+				if err != nil {
 					return fmt.Errorf("it shows another certificate than its heartbeat gave: %w", err)
 				}
 				return nil
@@ -175,11 +198,8 @@ func pinned(a *work.Agent) (*http.Transport, error) {
 	}, nil
 }
 
-// certificates reads those of a heartbeat; without a text there are none, and roots is nil.
+// certificates reads those of a heartbeat.
 func certificates(text string) (known []*x509.Certificate, roots *x509.CertPool, err error) {
-	if text == "" {
-		return nil, nil, nil
-	}
 	roots = x509.NewCertPool()
 	for rest := []byte(text); ; {
 		var block *pem.Block

@@ -1,9 +1,10 @@
 // Package agentdoor is where agents call: lookup, heartbeat and log lines, over TLS.
 //
 // It may import protocol only; what it needs of the conductor it declares as
-// Agents. Lookup needs no authentication (the agent has nothing yet to show); it
-// answers only for machines with work in flight and hands out a token once per
-// boot. Heartbeat and log need that token. Bodies are bounded.
+// Agents. What comes before the API's own path in a URL is the id of a boot, which the boot
+// script gave the agent: with it and the address of the peer, a lookup shows that it comes
+// from the machine that rackd has booted. Heartbeat and log need the token that the
+// lookup gives. Bodies are bounded, and so is what refused calls are logged.
 package agentdoor
 
 import (
@@ -16,18 +17,22 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Agents answers for the conductor. Safe for concurrent use.
 type Agents interface {
-	LookupAgent(ctx context.Context, macs []string, node string) (agentapi.LookupReply, error)
-	Heartbeat(ctx context.Context, node string, hb agentapi.Heartbeat) error
+	LookupAgent(ctx context.Context, q ask.Lookup) (agentapi.LookupReply, error)
+	Heartbeat(ctx context.Context, node string, hb ask.Heartbeat) error
 	CheckToken(node, token string) error
 }
 
@@ -37,6 +42,9 @@ const (
 	maxLog       = 512 << 10 // an agent sends half of that, and a line on those that it has lost
 	maxLine      = 4 << 10   // is logged of a line
 	maxAddresses = 128
+	// Refused calls cost so many log lines and no more.
+	refusalsAtFirst = 20
+	refusalsEvery   = 10 * time.Second
 )
 
 // TokenHeader carries the token with log lines.
@@ -46,12 +54,13 @@ const TokenHeader = "X-Ironyard-Agent-Token"
 type Door struct {
 	agents Agents
 	log    *slog.Logger
+	loud   *rate.Sometimes // of what is logged of refused calls
 	status func(error) int
 }
 
 // New returns a door; status maps the errors of agents to HTTP statuses.
 func New(agents Agents, status func(error) int, log *slog.Logger) *Door {
-	return &Door{agents: agents, status: status, log: log}
+	return &Door{agents: agents, status: status, log: log, loud: &rate.Sometimes{First: refusalsAtFirst, Interval: refusalsEvery}}
 }
 
 // Serve serves agents on l, which it closes, until ctx ends. An agent gets the
@@ -87,8 +96,23 @@ func (d *Door) Handler() http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(agentapi.APIVersionHeader, agentapi.APIVersion)
-		mux.ServeHTTP(w, r)
+		from := ask.Caller{}
+		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+			from.From = peer.Addr().Unmap()
+		}
+		if from.BootID, r.URL.Path = agentapi.CutBoot(r.URL.Path); from.BootID != "" {
+			r.URL.RawPath = ""
+		}
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, from)))
 	})
+}
+
+// callerKey is the key of a request's ask.Caller in its context.
+type callerKey struct{}
+
+func caller(r *http.Request) ask.Caller {
+	from, _ := r.Context().Value(callerKey{}).(ask.Caller)
+	return from
 }
 
 func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
@@ -114,15 +138,21 @@ func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
 		fault(w, http.StatusBadRequest, "name the machine by addresses=MAC,MAC or by node_uuid")
 		return
 	}
-	answer, err := d.agents.LookupAgent(r.Context(), macs, id)
+	answer, err := d.agents.LookupAgent(r.Context(), ask.Lookup{Addresses: macs, Node: id, Caller: caller(r),
+		System: work.System{UUID: cut(q.Get(agentapi.QuerySystemUUID)), Serial: cut(q.Get(agentapi.QuerySystemSerial))}})
 	if err != nil {
-		d.log.Warn("lookup refused", "addresses", macs, "node", id, "from", r.RemoteAddr, "error", err)
+		d.loud.Do(func() {
+			d.log.Warn("lookup refused", "addresses", macs, "node", id, "from", r.RemoteAddr, "error", err)
+		})
 		fault(w, d.status(err), err.Error())
 		return
 	}
 	d.log.Info("lookup", "node", answer.Node.UUID, "addresses", macs, "from", r.RemoteAddr)
 	reply(w, http.StatusOK, answer)
 }
+
+// cut bounds what an agent says of its machine.
+func cut(s string) string { return s[:min(len(s), 128)] }
 
 func (d *Door) heartbeat(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("node")
@@ -131,8 +161,8 @@ func (d *Door) heartbeat(w http.ResponseWriter, r *http.Request) {
 		fault(w, http.StatusBadRequest, "heartbeat: "+err.Error())
 		return
 	}
-	if err := d.agents.Heartbeat(r.Context(), id, hb); err != nil {
-		d.log.Warn("heartbeat refused", "node", id, "from", r.RemoteAddr, "error", err)
+	if err := d.agents.Heartbeat(r.Context(), id, ask.Heartbeat{Heartbeat: hb, Caller: caller(r)}); err != nil {
+		d.loud.Do(func() { d.log.Warn("heartbeat refused", "node", id, "from", r.RemoteAddr, "error", err) })
 		fault(w, d.status(err), err.Error())
 		return
 	}

@@ -16,7 +16,9 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 var (
@@ -25,22 +27,26 @@ var (
 )
 
 // oneNode knows one machine.
-type oneNode struct{ beats []agentapi.Heartbeat }
+type oneNode struct {
+	beats []agentapi.Heartbeat
+	asked ask.Lookup
+}
 
 const nodeID = "8a2bd6ae-1d6c-4c0c-9a3f-1d8b25a4c0de"
 
-func (o *oneNode) LookupAgent(_ context.Context, macs []string, node string) (agentapi.LookupReply, error) {
-	if node == nodeID || len(macs) == 1 && macs[0] == "52:54:00:00:00:01" {
+func (o *oneNode) LookupAgent(_ context.Context, q ask.Lookup) (agentapi.LookupReply, error) {
+	o.asked = q
+	if q.Node == nodeID || len(q.Addresses) == 1 && q.Addresses[0] == "52:54:00:00:00:01" {
 		return agentapi.LookupReply{Node: agentapi.LookupNode{UUID: nodeID}, Config: agentapi.LookupConfig{AgentToken: "t"}}, nil
 	}
 	return agentapi.LookupReply{}, errUnknown
 }
 
-func (o *oneNode) Heartbeat(_ context.Context, node string, hb agentapi.Heartbeat) error {
+func (o *oneNode) Heartbeat(_ context.Context, node string, hb ask.Heartbeat) error {
 	if err := o.CheckToken(node, hb.AgentToken); err != nil {
 		return err
 	}
-	o.beats = append(o.beats, hb)
+	o.beats = append(o.beats, hb.Heartbeat)
 	return nil
 }
 
@@ -108,6 +114,40 @@ func TestDoor(t *testing.T) {
 		if !strings.Contains(logs.String(), want) {
 			t.Errorf("the agent's line is not in the log: %.20s", want)
 		}
+	}
+}
+
+// What shows where a call comes from is told to who answers it: the id in the URL, the peer's address,
+// and the machine. An agent that puts the API's paths behind its URL needs to know of none of that.
+func TestCallerIsTold(t *testing.T) {
+	o := &oneNode{}
+	h := testDoor(o, &bytes.Buffer{})
+	for path, want := range map[string]int{
+		"/boot/s3cret/v1/lookup?node_uuid=" + nodeID + "&ironyard_system_uuid=U&ironyard_system_serial=S": 200,
+		"/boot/s3cret/": 200, "/boot/s3cret": 200, "/": 200, "/boot/a/b/v1/lookup": 404, "/boot/": 404, "/boot//v1/lookup": 404,
+	} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.RemoteAddr = "[::ffff:10.0.0.7]:4711"
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+	if c := o.asked; c.BootID != "s3cret" || c.From.String() != "10.0.0.7" || c.Central || c.System != (work.System{UUID: "U", Serial: "S"}) {
+		t.Errorf("told %+v", c)
+	}
+}
+
+// Strangers may call as often as they like; each call is not a line in the log.
+func TestRefusedCallsCostFewLines(t *testing.T) {
+	var logs bytes.Buffer
+	h := testDoor(&oneNode{}, &logs)
+	for range 1000 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/lookup?addresses=52:54:00:00:00:02", nil))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/heartbeat/"+nodeID, strings.NewReader(`{"agent_token":"wrong"}`)))
+	}
+	if n := strings.Count(logs.String(), "\n"); n == 0 || n > 2*refusalsAtFirst {
+		t.Errorf("2000 refused calls made %d lines", n)
 	}
 }
 

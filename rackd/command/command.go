@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -68,6 +69,8 @@ type flags struct {
 	Kernel       string         `help:"Kernel of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
 	Ramdisk      string         `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
 	KernelParams string         `help:"Kernel parameters added for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
+	AgentAPIURL  []string       `name:"agent-api-url" help:"What agents are told to call instead of this rackd and up to three others of its group; central's API, say. At most four." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
+	TrustFirst   bool           `name:"trust-first-lookup" help:"Where a ramdisk cannot show the id of its boot (virtual media with a fixed image) and no rackd gave its machine an address: believe the first lookup with one of its MAC addresses. Only where no stranger reaches rackd or the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
 	Discovery    bool           `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
 	CacheGiB     float64        `name:"cache-gib" help:"Size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
 	ImageDirs    []string       `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
@@ -129,7 +132,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return err
 	}
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
-		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
+		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout,
 		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir}
@@ -187,6 +190,9 @@ func (f flags) bounds() error {
 	return nil
 }
 
+// mostKernelParams leaves room for what a node's fields and rackd itself add (agentapi.MaxCommandLine).
+const mostKernelParams = 380
+
 func (f flags) rack() (*daemon.Rack, error) {
 	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
 		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk,
@@ -201,6 +207,16 @@ func (f flags) rack() (*daemon.Rack, error) {
 	}
 	if f.Prefix < 1 || f.Prefix > 30 {
 		return nil, fmt.Errorf("--prefix %d: a network of machines has 1 to 30", f.Prefix)
+	}
+	for _, door := range f.AgentAPIURL {
+		u, err := url.Parse(door)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || len(door) > 80 || len(f.AgentAPIURL) > 4 {
+			return nil, fmt.Errorf("--agent-api-url %q: give up to four URLs of at most 80 bytes, http or https, without user and query", door)
+		}
+		r.AgentAPIURLs = append(r.AgentAPIURLs, strings.TrimRight(door, "/"))
+	}
+	if len(f.KernelParams) > mostKernelParams {
+		return nil, fmt.Errorf("--kernel-params has %d bytes; with more than %d the kernel would cut its command line off", len(f.KernelParams), mostKernelParams)
 	}
 	if f.DHCP == "serve" {
 		from, to, ok := strings.Cut(f.DHCPRange, "-")

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
-	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // Errors of the agents' calls.
 var (
-	// ErrNoNode: nobody here may know the agent. One answer for an unknown machine
-	// and for one in another state, so that probing learns nothing.
+	// ErrNoNode: nobody here may know the agent. One answer for an unknown machine,
+	// for one in another state and for a caller that shows nothing, so that probing learns nothing.
 	ErrNoNode = errors.New("no node with work for an agent has this address")
 	// ErrBadToken: the heartbeat's token is not the one the lookup gave.
 	ErrBadToken = errors.New("wrong agent token")
@@ -26,20 +26,23 @@ var (
 	ErrBadCallback = errors.New("unacceptable callback URL")
 	// ErrNotOwner: another rackd runs the node's work.
 	ErrNotOwner = errors.New("another rackd serves this node")
+	// ErrInDoubt: another agent of the node has called before, and is being asked whether it is still there.
+	ErrInDoubt = errors.New("another agent of this node has called before; this rackd asks it whether it is still there: try again")
 )
 
-// LookupAgent tells an agent which node it is on. The token is given until an agent
-// has shown it, once for each boot of the ramdisk.
-func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply, error) {
-	n := c.cfg.Documents.Node(id)
-	for _, mac := range macs {
+// LookupAgent tells an agent which node it is on, and its token. It does so for the machine that
+// was booted last (admit), until the first heartbeat; then the agent that sent it is asked first.
+func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
+	n := c.cfg.Documents.Node(q.Node)
+	for _, mac := range q.Addresses {
 		m := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
 		switch {
 		case m == nil || n != nil && m.UUID == n.UUID:
-		case n == nil && id == "":
+		case n == nil && q.Node == "":
 			n = m
 		default:
-			return agentapi.LookupReply{}, fmt.Errorf("%w: its addresses belong to several nodes", ErrNoNode)
+			c.refused(lookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
+			return agentapi.LookupReply{}, ErrNoNode
 		}
 	}
 	if n == nil {
@@ -53,33 +56,54 @@ func (c *Conductor) LookupAgent(macs []string, id string) (agentapi.LookupReply,
 	if r == nil {
 		return agentapi.LookupReply{}, c.notOwner(n)
 	}
-	key := c.cfg.Keys.Of(n.Group)
-	if key == nil {
-		return agentapi.LookupReply{}, ErrNoNode
+	boot, err := c.admit(lookupCall, n, r, q.Caller)
+	if err != nil {
+		return agentapi.LookupReply{}, err
 	}
-	token := key.Token(n.UUID, r.root)
+	if err := r.greet(boot, q); err != nil {
+		return agentapi.LookupReply{}, err
+	}
+	r.nudge()
+	return agentapi.LookupReply{
+		Node: agentapi.Shown(n.UUID, n.Properties, n.InstanceInfo),
+		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentTokenRequired: true,
+			AgentToken: c.cfg.Keys.Of(n.Group).Token(n.UUID, r.root, boot.Number)},
+	}, nil
+}
+
+// greet takes note of an agent that looks up its node, and refuses it where it runs on another
+// machine than the flow's first agent, or while another agent is known.
+func (r *runner) greet(boot work.Boot, q ask.Lookup) error {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch first := r.count.System; {
+	case r.count.Number != boot.Number:
+		return ErrNoNode // the machine has been booted again meanwhile
+	case first.Differs(q.System):
+		r.doom(fmt.Errorf("node %s: the ramdisk calls from another machine than before: UUID %q, serial number %q; the one of before had %q and %q. Was a board replaced, or has another machine the same MAC address? Inspect the node again",
+			r.node.Label(), q.System.UUID, q.System.Serial, first.UUID, first.Serial))
+		r.c.refused(lookupCall, "another machine", "node", r.node.UUID, "from", q.From, "uuid", q.System.UUID, "serial", q.System.Serial)
+		return ErrNoNode
+	}
+	if r.agent != nil && r.agent.URL != "" {
+		return r.challenge(nil, q.From.String())
+	}
+	if r.count.System.UUID == "" {
+		r.count.System.UUID = q.System.UUID
+	}
+	if r.count.System.Serial == "" {
+		r.count.System.Serial = q.System.Serial
+	}
 	if r.agent == nil {
 		r.agent = &work.Agent{}
 	}
-	if r.agent.TokenGiven && r.agent.URL != "" {
-		// An agent has shown it. Before that the answer may have been lost on its way,
-		// with the rackd that gave it.
-		token = agentapi.Masked
-	}
 	r.agent.TokenGiven = true
-	r.mu.Unlock()
-	r.nudge()
-	return agentapi.LookupReply{
-		Node: agentapi.LookupNode{UUID: n.UUID, Properties: n.Properties, DriverInternalInfo: map[string]any{},
-			InstanceInfo: seal.MaskFields(n.InstanceInfo, agentapi.Masked)},
-		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentToken: token, AgentTokenRequired: true},
-	}, nil
+	return nil
 }
 
 // Heartbeat takes in an agent's call. It costs central nothing: the runner of the
 // node's work looks at it and goes on where the work waits for the agent.
-func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
+func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 	n := c.cfg.Documents.Node(id)
 	if n == nil {
 		return ErrNoNode
@@ -92,31 +116,29 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 		return ErrNoNode
 	}
 	if err := c.CheckToken(id, hb.AgentToken); err != nil {
+		c.refused(beatCall, "token", "node", id, "from", hb.From)
 		return err
 	}
 	if hb.Status != "" {
 		r.Phase("installer", strings.TrimSuffix(hb.Status+": "+hb.StatusMessage, ": "))
 		return nil
 	}
-	if !strings.HasPrefix(hb.CallbackURL, "https://") {
-		return fmt.Errorf("%w: %q must be https", ErrBadCallback, hb.CallbackURL)
+	if err := c.callable(n, r, hb); err != nil {
+		c.refused(beatCall, "callback", "node", id, "from", hb.From, "callback", hb.CallbackURL, "error", err)
+		return err
 	}
 	r.mu.Lock()
 	if r.agent == nil {
 		r.agent = &work.Agent{TokenGiven: true}
 	}
-	a := r.agent
-	if a.URL != "" && a.BootID == hb.BootID && a.URL != hb.CallbackURL {
-		r.mu.Unlock()
-		return fmt.Errorf("%w: it changed from %s to %s without a reboot", ErrBadCallback, a.URL, hb.CallbackURL)
-	}
+	a := *r.agent
 	fresh := a.URL == ""
-	next := *a
-	next.URL, next.VerifyCA, next.Version, next.BootID, next.LastSeen = hb.CallbackURL, hb.AgentVerifyCA, hb.AgentVersion, hb.BootID, r.tick()
-	r.agent, r.beat = &next, true
-	if hb.Command != nil && hb.Command.Progress != nil {
-		r.progress = hb.Command.Progress
+	if !fresh && (a.URL != hb.CallbackURL || a.VerifyCA != hb.AgentVerifyCA || a.BootID != hb.Heartbeat.BootID) {
+		err := r.challenge(&hb.Heartbeat, hb.From.String())
+		r.mu.Unlock()
+		return err
 	}
+	r.pin(&hb.Heartbeat)
 	r.mu.Unlock()
 	if fresh {
 		r.log.Info("agent calls", "agent", hb.CallbackURL, "version", hb.AgentVersion)
@@ -125,8 +147,21 @@ func (c *Conductor) Heartbeat(id string, hb agentapi.Heartbeat) error {
 	return nil
 }
 
+// pin takes hb for that of the boot's agent. r.mu is held.
+func (r *runner) pin(hb *agentapi.Heartbeat) {
+	next := work.Agent{TokenGiven: true}
+	if r.agent != nil {
+		next = *r.agent
+	}
+	next.URL, next.VerifyCA, next.Version, next.BootID, next.LastSeen = hb.CallbackURL, hb.AgentVerifyCA, hb.AgentVersion, hb.BootID, r.tick()
+	r.agent, r.beat = &next, true
+	if hb.Command != nil && hb.Command.Progress != nil {
+		r.progress = hb.Command.Progress
+	}
+}
+
 // Inspected takes in an inventory that a ramdisk sends of its own accord.
-func (c *Conductor) Inspected(id string, inv agentapi.Inventory) error {
+func (c *Conductor) Inspected(id string, i ask.Inspected) error {
 	n := c.cfg.Documents.Node(id)
 	if n == nil {
 		return ErrNoNode
@@ -138,8 +173,11 @@ func (c *Conductor) Inspected(id string, inv agentapi.Inventory) error {
 	case r == nil:
 		return c.notOwner(n)
 	}
+	if _, err := c.admit(inspectedCall, n, r, i.Caller); err != nil {
+		return err
+	}
 	r.mu.Lock()
-	r.inspected, r.beat = &inv, true
+	r.inspected, r.beat = &i.Inventory, true
 	r.mu.Unlock()
 	r.nudge()
 	return nil
@@ -152,14 +190,14 @@ func (r *runner) sent() *agentapi.Inventory {
 	return r.inspected
 }
 
-// CheckToken returns nil when token is that of the node's work in flight, whoever
-// runs it.
+// CheckToken returns nil when token is that of the newest boot that the node's work in flight
+// has caused, whoever runs it.
 func (c *Conductor) CheckToken(id, token string) error {
 	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
 	if n == nil || w == nil || !w.Doc.Open() {
 		return ErrBadToken
 	}
-	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), token) {
+	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), c.bootOf(n.UUID).Number, token) {
 		return ErrBadToken
 	}
 	return nil
@@ -197,18 +235,6 @@ func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
 		s = w.Doc.Entry
 	}
 	return s, w.Doc.Open()
-}
-
-// bootsAgain forgets the agent: the machine has asked for the ramdisk, so no agent of
-// before runs any more, and the next one may ask for the token.
-func (r *runner) bootsAgain() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.agent != nil {
-		r.agent = nil
-		clear(r.seen)
-		r.log.Info("machine boots the ramdisk again; its agent of before is forgotten")
-	}
 }
 
 // listened is an agent whose answers count as signs of life, like its heartbeats: it

@@ -21,11 +21,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -92,6 +94,8 @@ type Metrics interface {
 	// from that rackd's last sign of life.
 	TakenOver(took time.Duration)
 	Released()
+	// AgentRefused: a call as an agent's, or of an agent, was refused.
+	AgentRefused(call, why string)
 }
 
 // Config of a conductor.
@@ -104,14 +108,21 @@ type Config struct {
 	Images    driver.Images
 	// Keys open what central sealed for a group and derive agent tokens.
 	Keys Keys
-	// NewAgent returns the client of a node's agent; state gives its newest address.
-	NewAgent func(node, token string, state func() *work.Agent) driver.Agent
+	// NewAgent returns the client of a node's agent; state gives its newest address, token
+	// the token of its boot.
+	NewAgent func(node string, token func() string, state func() *work.Agent) driver.Agent
+	// AgentLives asks an agent, once, whether it is there: whether it answers at its URL with its certificate.
+	AgentLives func(ctx context.Context, a work.Agent) bool
+	// Leases is what this rackd's DHCP knows; nil: it serves no machines.
+	Leases Leases
+	// TrustFirstLookup: an agent whose boot carries no id, and whose address nobody knows, is taken for the node's.
+	TrustFirstLookup bool
 	// BuildDrive makes what agents take of a config drive as the API took it; uuid
 	// and name complete its metadata.
 	BuildDrive func(ctx context.Context, input, uuid, name string) (string, error)
 	// BootScript writes the boot script of a node, which asks from a MAC address or, with
 	// none, by its UUID. nil: this rackd serves no machines.
-	BootScript func(uuid, mac string) (string, error)
+	BootScript func(uuid, mac string, from netip.Addr) (string, error)
 	Metrics    Metrics
 	Log        *slog.Logger
 	// Deadlines override those of the state machine; 0 or missing: its own.
@@ -129,7 +140,8 @@ type Config struct {
 type Conductor struct {
 	cfg  Config
 	log  *slog.Logger
-	work chan struct{} // nudges the loop
+	work chan struct{}   // nudges the loop
+	loud *rate.Sometimes // of what is logged of calls that are refused
 
 	mu       sync.Mutex
 	dirty    map[string]bool
@@ -147,7 +159,7 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	return &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), dirty: map[string]bool{},
+	return &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), dirty: map[string]bool{},
 		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
 }
 

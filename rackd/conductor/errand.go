@@ -119,11 +119,10 @@ func (r *runner) ramdiskAgain(ctx context.Context, target driver.PowerState) err
 	if target != driver.PowerOn {
 		r.AgentGone()
 	}
-	if target == driver.PowerOff || target == driver.SoftPowerOff {
-		return nil
+	if target != driver.PowerOff && target != driver.SoftPowerOff {
+		if err := r.task.Hardware.Boot().PrepareRamdisk(ctx, r.task); err != nil {
+			return fmt.Errorf("prepare another boot of the ramdisk: %w", err)
+		}
 	}
-	if err := r.task.Hardware.Boot().PrepareRamdisk(ctx, r.task); err != nil {
-		return fmt.Errorf("prepare another boot of the ramdisk: %w", err)
-	}
-	return nil
+	return r.save(ctx) // a boot is counted before it is caused
 }

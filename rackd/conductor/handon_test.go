@@ -28,8 +28,8 @@ func TestWhatIsHandedOnIsOfTheSubjectsGroup(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
-		lookup, _ := json.Marshal(ask.Lookup{Node: nodeA})
-		other, _ := json.Marshal(ask.Lookup{Node: "another"})
+		lookup, _ := json.Marshal(ask.Lookup{Node: nodeA, Caller: lookupOf(c).Caller})
+		other, _ := json.Marshal(ask.Lookup{Node: "another", Caller: lookupOf(c).Caller})
 		sign, _ := json.Marshal(ask.Sign{Address: "52:54:00:00:00:01", Phase: "dhcp"})
 		for _, q := range []ask.Request{
 			{Method: ask.AgentLookup, Node: nodeA, Group: "rack-b", Args: lookup},

@@ -125,5 +125,5 @@ func (c *Conductor) bootScript(q ask.Request, n *node.Document) (any, error) {
 	case c.cfg.BootScript == nil:
 		return nil, fmt.Errorf("node %s: %w: %w", n.Label(), errNoScripts, driver.ErrUnsupported)
 	}
-	return c.cfg.BootScript(n.UUID, args.Address)
+	return c.cfg.BootScript(n.UUID, args.Address, args.From)
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -27,8 +29,14 @@ type BootOrder struct {
 	Reason string
 	// Kernel and Initramfs are the node's own; zero: those of the rackd.
 	Kernel, Initramfs BootFile
-	// KernelParams are the node's own, which follow those of the rackd.
+	// KernelParams are the node's own, which come before those of the rackd.
 	KernelParams []string
+	// BootID is the id of the boot, for the agent to show.
+	BootID string
+	// Addresses are those that the machine is known to have been given. Hears: one that
+	// boots speaks DHCP with this rackd, which therefore knows.
+	Addresses []netip.Addr
+	Hears     bool
 }
 
 // BootFile is a file that a node brings itself.
@@ -62,7 +70,7 @@ const lookWithin = 2 * time.Second
 // told that there is nothing for it: somebody has started it, and the work that did so may not
 // have come here yet.
 func (c *Conductor) Asked(o BootOrder) BootOrder {
-	if o.Ramdisk || o.Local || o.Later || c.cfg.Members.Check() != nil {
+	if o.Local || o.Later || c.cfg.Members.Check() != nil || o.Ramdisk && c.runner(o.Node.UUID) != nil {
 		return o
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
@@ -70,6 +78,7 @@ func (c *Conductor) Asked(o BootOrder) BootOrder {
 	switch err := c.cfg.Documents.RefreshWork(ctx, o.Node.Group, o.Node.UUID); {
 	case err == nil:
 		o = c.orderFor(o.Node)
+	case o.Ramdisk: // by another rackd's work: its boot, as far as it is known here
 	case !errors.Is(err, view.ErrNoWork):
 		c.log.Warn("machine asked to ask again, for the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
 		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", o.Node.Label())
@@ -86,10 +95,15 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	}
 	o.KernelParams = kernelParams(n)
 	o.Kernel.URL, o.Initramfs.URL = n.DriverString("deploy_kernel"), n.DriverString("deploy_ramdisk")
+	boot := c.bootOf(n.UUID)
+	o.Addresses, o.Hears = c.addresses(n, boot), c.cfg.Leases != nil && c.cfg.Leases.Hears()
 	fact := ""
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && open {
 		facts := w.Doc.Checkpoint.Facts
 		fact = facts[driver.FactBoot]
+		if key := c.cfg.Keys.Of(n.Group); key != nil {
+			o.BootID = key.BootID(n.UUID, w.Doc.Root(), boot.Number)
+		}
 		o.Kernel.ID, o.Initramfs.ID = facts[driver.FactKernel], facts[driver.FactRamdisk]
 		if r := c.runner(n.UUID); r != nil {
 			fact = r.bootFact()
@@ -127,29 +141,30 @@ func kernelParams(n *node.Document) []string {
 	return slices.DeleteFunc(strings.Fields(text), func(p string) bool { return p == "%default%" })
 }
 
-// What the journal of netboot says of a machine that is told to boot the ramdisk.
-const (
-	phaseScript   = "script"
-	ramdiskScript = "ramdisk"
-)
-
 // trustAgain is how long a rackd without a lease sends machines elsewhere. After that
 // the bus is taken to be away for everybody, and what was last known is better than
 // nothing.
 const trustAgain = 5 * time.Minute
 
 // Seen is told what a machine does: "dhcp", "tftp", "script", "kernel", …. It returns
-// the rackd to tell instead when that runs the machine's work, and the node's group.
-func (c *Conductor) Seen(mac, phase, detail string) (elsewhere, group string) {
-	n := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
+// the rackd to tell instead when that runs the machine's work, and the node's group. What
+// a machine asks for is a line of history and changes nothing else; an address that
+// DHCP gives is remembered, for its agent to be known by.
+func (c *Conductor) Seen(s ask.Sign) (elsewhere, group string) {
+	n := c.cfg.Documents.NodeByMAC(strings.ToLower(s.Address))
 	if n == nil {
 		return "", ""
 	}
 	if r := c.runner(n.UUID); r != nil {
-		if phase == phaseScript && strings.HasPrefix(detail, ramdiskScript) {
-			r.bootsAgain()
+		r.mu.Lock()
+		if s.Leased.IsValid() {
+			r.count, _ = r.count.WithAddress(s.Leased)
 		}
-		r.Phase(phase, detail)
+		if s.Phase != "" {
+			r.phase(s.Phase, s.Detail)
+		}
+		r.mu.Unlock()
+		r.nudge()
 		return "", ""
 	}
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && w.Doc.Open() && w.Doc.Owner != c.cfg.Name {

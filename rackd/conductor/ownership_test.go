@@ -231,7 +231,7 @@ func TestAnsweringAgentLives(t *testing.T) {
 		oneNode(s)
 		_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
 			c.Deadlines = map[provision.State]time.Duration{provision.DeployWait: time.Minute}
-			c.NewAgent = func(string, string, func() *work.Agent) driver.Agent { return answering{} }
+			c.NewAgent = func(string, func() string, func() *work.Agent) driver.Agent { return answering{} }
 		})
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
@@ -412,35 +412,6 @@ func TestMaintenanceInTheMiddle(t *testing.T) {
 		synctest.Wait()
 		if d := s.Work(nodeA).Doc; d.State != provision.Active {
 			t.Errorf("state %q, result %+v", d.State, d.Result)
-		}
-	})
-}
-
-// A machine that restarts by itself in the middle of the ramdisk's work gets a token
-// again, once it has asked for the ramdisk; before that nobody does.
-func TestTokenAfterARebootByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &machine{power: driver.PowerOff}
-		m.deploy = []driver.Step{waitForAgent(m), {Interface: "deploy", Name: "write", Priority: 5, Kind: driver.Reattachable,
-			Run: func(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Wait(time.Second), nil }}}
-		s := newShelf()
-		oneNode(s)
-		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
-		defer kill()
-		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
-		synctest.Wait()
-		beat(t, c)
-		synctest.Wait()
-		if again, err := c.LookupAgent(nil, nodeA); err != nil || again.Config.AgentToken != agentapi.Masked {
-			t.Fatalf("a second lookup of one boot: %q, %v", again.Config.AgentToken, err)
-		}
-		c.Seen("52:54:00:00:00:01", "dhcp", "10.0.0.5")
-		if again, _ := c.LookupAgent(nil, nodeA); again.Config.AgentToken != agentapi.Masked {
-			t.Error("an address alone gives the token away")
-		}
-		c.Seen("52:54:00:00:00:01", phaseScript, "ramdisk, state wait call-back, by HTTP")
-		if again, err := c.LookupAgent(nil, nodeA); err != nil || again.Config.AgentToken == agentapi.Masked {
-			t.Errorf("after the reboot: %q, %v", again.Config.AgentToken, err)
 		}
 	})
 }

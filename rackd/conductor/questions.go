@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -82,7 +81,7 @@ func statusOf(err error) int {
 		return http.StatusUnauthorized
 	case errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrUnsupported), errors.Is(err, ErrBadCallback):
 		return http.StatusBadRequest
-	case errors.Is(err, ErrNotOwner):
+	case errors.Is(err, ErrNotOwner), errors.Is(err, ErrInDoubt):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, driver.ErrFenced):
 		return http.StatusConflict
@@ -164,7 +163,7 @@ func (c *Conductor) heardOf(ctx context.Context, q ask.Request) (*node.Document,
 // on again.
 func (c *Conductor) handedOn(q ask.Request) (any, error) {
 	var lookup ask.Lookup
-	var beat agentapi.Heartbeat
+	var beat ask.Heartbeat
 	var sign ask.Sign
 	into := map[ask.Method]any{ask.AgentLookup: &lookup, ask.AgentHeartbeat: &beat, ask.MachineSeen: &sign}[q.Method]
 	if err := json.Unmarshal(q.Args, into); err != nil {
@@ -179,11 +178,12 @@ func (c *Conductor) handedOn(q ask.Request) (any, error) {
 	}
 	switch q.Method {
 	case ask.AgentLookup:
-		return c.LookupAgent(lookup.Addresses, n.UUID)
+		lookup.Node = n.UUID
+		return c.LookupAgent(lookup)
 	case ask.AgentHeartbeat:
 		return struct{}{}, c.Heartbeat(q.Node, beat)
 	}
-	c.Seen(sign.Address, sign.Phase, sign.Detail)
+	c.Seen(sign)
 	return struct{}{}, nil
 }
 

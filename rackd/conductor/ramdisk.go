@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -15,15 +14,17 @@ import (
 // is a bad request and no lack of credentials, as it is in Ironic.
 func (c *Conductor) ofRamdisk(q ask.Request) (answer any, err error) {
 	var lookup ask.Lookup
-	var beat agentapi.Heartbeat
-	var inventory agentapi.Inventory
+	var beat ask.Heartbeat
+	var inventory ask.Inspected
 	into := map[ask.Method]any{ask.RamdiskLookup: &lookup, ask.RamdiskHeartbeat: &beat, ask.RamdiskInspected: &inventory}[q.Method]
 	if err := json.Unmarshal(q.Args, into); err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
+	lookup.Node = q.Node
+	lookup.Central, beat.Central, inventory.Central = true, true, true
 	switch q.Method {
 	case ask.RamdiskLookup:
-		answer, err = c.LookupAgent(lookup.Addresses, q.Node)
+		answer, err = c.LookupAgent(lookup)
 	case ask.RamdiskHeartbeat:
 		answer, err = struct{}{}, c.Heartbeat(q.Node, beat)
 		if errors.Is(err, ErrBadToken) || errors.Is(err, ErrNoNode) {

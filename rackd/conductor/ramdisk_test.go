@@ -33,6 +33,7 @@ func inspecting(state provision.State) (*Conductor, *runner) {
 func TestInventoryReachesTheInspectionAsSent(t *testing.T) {
 	const sent = `{"interfaces":[{"name":"eno1","mac_address":"52:54:00:00:00:01"}],"memory":{"physical_mb":2048},"of_tomorrow":{"x":[1]}}`
 	const beside = `{"extra":{"vendor_tool":"1.2"},"all":[true]}`
+	shown := `{"boot_id":"` + testKey.BootID(nodeA, "w", 0) + `",`
 	for name, c := range map[string]struct{ args, sent, beside string }{
 		"as sent":                {`{"sent":` + sent + `,"plugin_data":` + beside + `}`, sent, beside},
 		"as sent, fields beside": {`{"hostname":"other","interfaces":[],"sent":` + sent + `}`, sent, ""},
@@ -40,7 +41,7 @@ func TestInventoryReachesTheInspectionAsSent(t *testing.T) {
 	} {
 		for _, state := range []provision.State{provision.Inspecting, provision.InspectWait} {
 			conductor, r := inspecting(state)
-			if reply := conductor.Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: nodeA, Args: []byte(c.args)}); reply.Error != nil {
+			if reply := conductor.Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: nodeA, Args: []byte(shown + c.args[1:])}); reply.Error != nil {
 				t.Fatalf("%s, in state %q: %+v", name, state, reply.Error)
 			}
 			got := r.sent()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -21,12 +22,16 @@ import (
 // While the bus does not answer it tries again, until the context ends.
 func (r *runner) save(ctx context.Context) error {
 	r.mu.Lock()
-	if boot := r.doc.Checkpoint.Facts[driver.FactBoot]; boot != r.boot {
-		// The machine boots something else from now on: the agent of before is gone,
-		// and its successor may ask for a token.
-		r.boot, r.agent = boot, nil
+	if boot := r.doc.Checkpoint.Facts[driver.FactBoot]; boot != r.boot || r.again {
+		// The machine boots something else from now on, or the same again: the agent of before
+		// is gone. A boot into the ramdisk is counted here, and nowhere else, before it is caused.
+		r.boot, r.agent, r.again = boot, nil, false
+		if boot == driver.BootRamdisk {
+			r.count = r.count.Next(r.doc.Epoch)
+			clear(r.seen)
+		}
 	}
-	r.doc.Checkpoint.Agent, r.doc.Checkpoint.Mark = nil, r.marked
+	r.doc.Checkpoint.Agent, r.doc.Checkpoint.Mark, r.doc.Checkpoint.Boot = nil, r.marked, r.count
 	if r.agent != nil {
 		a := *r.agent
 		r.doc.Checkpoint.Agent = &a
@@ -279,7 +284,8 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	phases, beat, agent, inv := r.phases, r.beat || r.heard, r.agent, r.inventory
 	observed := r.observed
 	r.phases, r.inventory, r.heard, r.observed = nil, nil, false, hardware.Observation{}
-	first := agent != nil && (r.doc.Checkpoint.Agent == nil || r.doc.Checkpoint.Agent.URL != agent.URL || r.doc.Checkpoint.Agent.TokenGiven != agent.TokenGiven)
+	known, met := r.doc.Checkpoint.Agent, !slices.Equal(r.doc.Checkpoint.Boot.Addresses, r.count.Addresses)
+	first := agent != nil && (known == nil || known.URL != agent.URL || known.VerifyCA != agent.VerifyCA || known.TokenGiven != agent.TokenGiven)
 	r.mu.Unlock()
 	if beat {
 		if d := r.c.deadline(r.doc.State); d > 0 {
@@ -302,7 +308,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 		}
 		r.c.noteHardware(r.node.UUID, &observed, nil)
 	}
-	return first || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
+	return first || met || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
 }
 
 // finish ends the work well.
@@ -472,8 +478,15 @@ func (r *runner) Handle() json.RawMessage { return r.doc.Checkpoint.Handle }
 
 // Phase implements driver.Recorder and may be called from any goroutine.
 func (r *runner) Phase(name, detail string) {
-	now := time.Now()
 	r.mu.Lock()
+	r.phase(name, detail)
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// phase is Phase with r.mu held.
+func (r *runner) phase(name, detail string) {
+	now := time.Now()
 	if name == "power on" {
 		clear(r.seen) // a new boot
 	}
@@ -482,8 +495,6 @@ func (r *runner) Phase(name, detail string) {
 		r.phases = append(r.phases, work.Line{Time: now.UTC(), Phase: name, Detail: work.Text(detail), Seconds: now.Sub(r.phaseAt).Seconds()})
 		r.phaseAt = now
 	}
-	r.mu.Unlock()
-	r.nudge()
 }
 
 // Progress implements driver.Recorder.

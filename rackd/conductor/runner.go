@@ -54,10 +54,16 @@ type runner struct {
 	epoch     uint64
 	lost      error
 	agent     *work.Agent
-	clock     time.Time // the newest time that an agent's call or a step was given
-	marked    time.Time // the newest that a step was given
-	beat      bool      // a heartbeat came since the step ran
-	heard     bool      // the agent answered since the last flush
+	count     work.Boot               // the newest boot into the ramdisk
+	again     bool                    // the ramdisk is about to be booted again
+	doomed    error                   // why the work is to fail, whatever its step does
+	cut       context.CancelCauseFunc // ends the attempt that runs
+	asking    bool                    // the agent is being asked whether it is still there
+	there     time.Time               // when it last was
+	clock     time.Time               // the newest time that an agent's call or a step was given
+	marked    time.Time               // the newest that a step was given
+	beat      bool                    // a heartbeat came since the step ran
+	heard     bool                    // the agent answered since the last flush
 	progress  *agentapi.Progress
 	inventory *agentapi.Inventory
 	observed  hardware.Observation
@@ -65,6 +71,8 @@ type runner struct {
 	phases    []work.Line
 	seen      map[string]bool // phases of this boot
 	phaseAt   time.Time
+	ctx       context.Context // of run, nil before it
+	asks      sync.WaitGroup  // of what runs beside run
 }
 
 func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.CancelFunc) *runner {
@@ -73,6 +81,7 @@ func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.Cance
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = c.log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
+	r.count = w.Doc.Checkpoint.Boot
 	r.marked, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil {
 		a := *w.Doc.Checkpoint.Agent
@@ -142,6 +151,12 @@ func (r *runner) lose(err error) {
 func (r *runner) run(ctx context.Context) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
+	ctx, end := context.WithCancel(ctx)
+	r.mu.Lock()
+	r.ctx = ctx
+	r.mu.Unlock()
+	defer r.asks.Wait()
+	defer end()
 	from := r.doc.Owner
 	if err := r.take(ctx); err != nil {
 		r.log.Info("work not taken", "error", err)
@@ -189,7 +204,8 @@ func (r *runner) prepare() ([]flowStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	token := r.c.cfg.Keys.Of(n.Group).Token(n.UUID, r.root)
+	key := r.c.cfg.Keys.Of(n.Group)
+	token := func() string { return key.Token(n.UUID, r.root, r.c.bootOf(n.UUID).Number) }
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
 		Agent: listened{r.c.cfg.NewAgent(n.UUID, token, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
 	return r.c.flow(&r.doc, r.task)
@@ -339,9 +355,14 @@ func mayPass(err error) bool {
 
 // attempt runs s once; it may not outlast the state's deadline.
 func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error) {
-	if err := r.Check(); err != nil {
+	if err := errors.Join(r.Check(), r.fate()); err != nil {
 		return driver.Outcome{}, err
 	}
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	r.mu.Lock()
+	r.cut = cut
+	r.mu.Unlock()
 	if d := r.doc.Checkpoint.Deadline; !d.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, d)
@@ -350,6 +371,9 @@ func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error
 	out, err := s.Run(ctx, r.task)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errors.Join(r.late(s), err)
+	}
+	if fate := r.fate(); fate != nil {
+		return driver.Outcome{}, fate
 	}
 	return out, err
 }
@@ -379,7 +403,7 @@ func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) erro
 		case byPoll:
 			return nil
 		case byNudge:
-			if err := r.flush(ctx); err != nil {
+			if err := errors.Join(r.flush(ctx), r.fate()); err != nil {
 				return err
 			}
 			r.mu.Lock()
@@ -501,7 +525,7 @@ func (r *runner) tick() time.Time {
 // AgentGone implements driver.Recorder.
 func (r *runner) AgentGone() {
 	r.mu.Lock()
-	r.agent = nil
+	r.agent, r.again = nil, true
 	r.mu.Unlock()
 }
 

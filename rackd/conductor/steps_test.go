@@ -249,7 +249,7 @@ func TestTokenAfterAReboot(t *testing.T) {
 		owner.Store("b")
 		b.RingChanged()
 		synctest.Wait()
-		if reply, err := b.LookupAgent(nil, nodeA); err != nil || reply.Config.AgentToken == agentapi.Masked {
+		if reply, err := b.LookupAgent(lookupOf(b)); err != nil || reply.Config.AgentToken == agentapi.Masked {
 			t.Errorf("the new agent is told %q, %v", reply.Config.AgentToken, err)
 		}
 	})

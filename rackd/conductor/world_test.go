@@ -261,6 +261,7 @@ func (noMetrics) OwnedWork(int)                            {}
 func (noMetrics) TakenOver(time.Duration)                  {}
 func (noMetrics) Released()                                {}
 func (noMetrics) Forged(string)                            {}
+func (noMetrics) AgentRefused(string, string)              {}
 
 // machine is a hardware type whose steps the test scripts. It counts writes.
 type machine struct {
@@ -271,6 +272,7 @@ type machine struct {
 	clean    []driver.Step
 	teardown []driver.Step
 	invalid  error
+	via      driver.Transport // empty: by HTTP
 }
 
 func (*machine) Properties() map[string]string   { return map[string]string{"x": "a field"} }
@@ -317,7 +319,7 @@ func (*machine) Identity(context.Context, *node.Document) (driver.Identity, erro
 	return driver.Identity{Manufacturer: "Maker", Serial: "1"}, nil
 }
 func (*machine) InjectNMI(context.Context, driver.Fence, *node.Document) error { return nil }
-func (*machine) Via() driver.Transport                                         { return driver.ViaHTTP }
+func (m *machine) Via() driver.Transport                                       { return cmp.Or(m.via, driver.ViaHTTP) }
 func (*machine) PrepareRamdisk(context.Context, *driver.Task) error            { return nil }
 func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error            { return nil }
 func (*machine) PrepareInstance(context.Context, *driver.Task) error           { return nil }
@@ -364,7 +366,8 @@ func conductorOn(t *testing.T, s *shelf, name string, owner *atomic.Value, m *ma
 	ms.held.Store(true)
 	cfg := Config{Name: name, Documents: eyes{s, name}, Members: ms, Hardware: reg, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), AutomatedClean: true,
-		NewAgent: func(_, _ string, state func() *work.Agent) driver.Agent { return noAgent{state} }}
+		NewAgent:   func(_ string, _ func() string, state func() *work.Agent) driver.Agent { return noAgent{state} },
+		AgentLives: func(context.Context, work.Agent) bool { return false }}
 	if change != nil {
 		change(&cfg)
 	}

@@ -43,6 +43,9 @@ type Config struct {
 
 	Deadlines        map[provision.State]time.Duration
 	HeartbeatTimeout time.Duration
+	// TrustFirstLookup: where a boot carries no id and no DHCP server of the rack knows the
+	// machine's address, the first lookup with one of its MAC addresses is believed.
+	TrustFirstLookup bool
 	PowerSync        time.Duration // how often an idle node's power is read; 0: never
 	// PowerRecovery is the pause between attempts on a node that is in maintenance
 	// because its power cannot be read, PowerFailures how many failures put it there;
@@ -86,6 +89,8 @@ type Rack struct {
 	Kernel       string // file
 	Ramdisk      string // file
 	KernelParams []string
+	// AgentAPIURLs are what agents are told to call; empty: this rackd and others of its group.
+	AgentAPIURLs []string
 	// Discovery lets unknown machines boot the ramdisk.
 	Discovery bool
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/release"
+	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
@@ -60,6 +61,7 @@ type rackd struct {
 	identities map[string]agentdoor.Identity
 	registry   *prometheus.Registry
 	netboot    *netboot.Metrics
+	leases     leases
 	desk       *forward.Desk
 	files      *bootfiles.Files
 	// opened is closed when the site's bus is open; waits is why it is not yet, for health.
@@ -178,12 +180,13 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		m.Reread(bucket)
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{},
-		Keys: c.Keys, NewAgent: newAgent, BuildDrive: drives(r.fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), r.partners}
 		cc.Images = r.stock
 		cc.BootScript = r.bootScript
+		cc.Leases = &r.leases
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)

@@ -42,6 +42,7 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 	}
 	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Reason: o.Reason,
 		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP, KernelParams: o.KernelParams,
+		BootID: o.BootID, Addresses: o.Addresses, Hears: o.Hears,
 		Kernel: d.file(o.Kernel), Initramfs: d.file(o.Initramfs)}
 	switch {
 	case o.Later:
@@ -121,7 +122,7 @@ func (noImages) Latest(context.Context, string) (string, error) {
 }
 
 // newAgent returns the client of a node's agent.
-func newAgent(_, token string, state func() *work.Agent) driver.Agent {
+func newAgent(_ string, token func() string, state func() *work.Agent) driver.Agent {
 	return agentclient.New(agentclient.Config{State: state, Token: token})
 }
 
@@ -135,7 +136,7 @@ func agentStatus(err error) int {
 		return http.StatusNotFound
 	case errors.Is(err, conductor.ErrBadToken):
 		return http.StatusUnauthorized
-	case errors.Is(err, conductor.ErrNotOwner):
+	case errors.Is(err, conductor.ErrNotOwner), errors.Is(err, conductor.ErrInDoubt):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusBadRequest

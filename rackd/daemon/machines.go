@@ -7,10 +7,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv4/server4"
@@ -59,6 +61,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 		Directory: directory{c: r.conductor, cached: r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log}); err != nil {
 		return l, err
 	}
+	r.leases.Store(l.dhcpServer)
 	if dhcp.Mode(k.DHCP) != dhcp.Off {
 		if l.dhcp, err = server4.NewIPv4UDPConn(k.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort}); err != nil {
 			return l, fmt.Errorf("listen for DHCP on %s: %w", k.Interface, err)
@@ -79,12 +82,26 @@ func (r *rackd) scripts() *bootscript.Scripts {
 }
 
 // bootScript writes the boot script of a node for central, which was asked for it by a
-// machine that calls from that MAC address, or by UUID.
-func (r *rackd) bootScript(uuid, mac string) (string, error) {
-	if mac != "" {
-		return r.scripts().ForMAC(mac, "http", "central")
+// machine at an address, with that MAC address, or by UUID.
+func (r *rackd) bootScript(uuid, mac string, from netip.Addr) (string, error) {
+	return r.scripts().ForCentral(uuid, mac, from)
+}
+
+// leases is what the DHCP server knows, nothing until there is one.
+type leases struct{ atomic.Pointer[dhcp.Server] }
+
+// Address implements conductor.Leases.
+func (l *leases) Address(mac string) (netip.Addr, bool) {
+	if s := l.Load(); s != nil {
+		return s.Address(mac)
 	}
-	return r.scripts().ForUUID(uuid, "http", "central")
+	return netip.Addr{}, false
+}
+
+// Hears implements conductor.Leases.
+func (l *leases) Hears() bool {
+	s := l.Load()
+	return s != nil && s.Hears()
 }
 
 // serveMachines starts what machines and agents talk to.

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
@@ -50,24 +49,34 @@ func (r *rackd) ramdisk(group string) ipxescript.Ramdisk {
 	return r.cfg.Rack.ramdisk(id.Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
 }
 
+// How many URLs agents are told to call, and how long one may be: the kernel cuts its
+// command line off where it gets too long. Neighbours are in the order in which they stand in.
+const (
+	maxDoors = 4
+	maxDoor  = 80
+)
+
 // ramdisk is this rackd's files, and an agent that knows the others too, so that it
 // finds one of them when this one has gone.
 func (k *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdisk {
 	r := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: k.httpBase(), TFTP: k.tftpBase()},
 		Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
-	doors := []string{k.agentBase()}
+	r.Doors, r.Fingerprint, r.Params = []string{k.agentBase()}, fingerprint, k.KernelParams
 	for _, m := range others {
 		boot, err := url.Parse(m.BootURL)
 		if err != nil || boot.Hostname() == "" {
 			continue // a rackd of another make; machines do without it
 		}
-		doors = append(doors, m.AgentURL)
+		if len(r.Doors) < maxDoors && len(m.AgentURL) <= maxDoor {
+			r.Doors = append(r.Doors, m.AgentURL)
+		}
 		// A rackd serves TFTP at the address of its boot web, on TFTP's own port.
 		r.Others = append(r.Others, ipxescript.Server{HTTP: m.BootURL, TFTP: "tftp://" + host(boot.Hostname())})
 	}
-	// All of them show the group's agents one certificate, so one fingerprint does.
-	r.Params = append([]string{agentapi.ParamAPIURL + "=" + strings.Join(doors, ","), agentapi.ParamAPIFingerprint + "=" + fingerprint}, k.KernelParams...)
-	return r
+	if len(k.AgentAPIURLs) > 0 {
+		r.Doors, r.Inspection = k.AgentAPIURLs, true
+	}
+	return r // all doors show the group's agents one certificate, so one fingerprint does
 }
 
 // host is a host name as URLs write it.

@@ -1,14 +1,38 @@
 package daemon
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
+
+// However many rackds a group has, the kernel's command line holds what the agent needs, with all that
+// a node's fields may add; what agents are told to call instead is told alone.
+func TestCommandLineOfALargeGroup(t *testing.T) {
+	rack := &Rack{Address: netip.MustParseAddr("192.168.100.2"), HTTPPort: 8080, AgentPort: 6386, KernelParams: []string{strings.Repeat("x", 380)}}
+	var members []bus.Member
+	for n := range 200 {
+		host := fmt.Sprintf("192.168.100.%d", n)
+		members = append(members, bus.Member{Name: host, Group: "a", BootURL: "http://" + host + ":8080", AgentURL: "https://" + host + ":6386/" + strings.Repeat("p", 50)})
+	}
+	r := rack.ramdisk(strings.Repeat("f", 64), neighbours("own", "a", members, strings.EqualFold))
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: netboot.Ramdisk, BootID: strings.Repeat("i", 22), KernelParams: []string{strings.Repeat("y", agentapi.MaxOwnParams)}}
+	script := ipxescript.Write(m, "52:54:00:00:00:01", r)
+	if !strings.Contains(script, "ironyard-api-fingerprint="+strings.Repeat("f", 64)) || !strings.Contains(script, "/boot/iiii") || len(r.Doors) != maxDoors {
+		t.Errorf("%d doors; script:\n%s", len(r.Doors), script)
+	}
+	rack.AgentAPIURLs = []string{"https://central.example"}
+	if r := rack.ramdisk("ab", neighbours("own", "a", members, strings.EqualFold)); !slices.Equal(r.Doors, rack.AgentAPIURLs) || !r.Inspection {
+		t.Errorf("doors %q", r.Doors)
+	}
+}
 
 func TestMachinesAreToldOfTheWholeGroup(t *testing.T) {
 	rack := &Rack{Address: netip.MustParseAddr("10.0.0.2"), HTTPPort: 8080, AgentPort: 6386, KernelParams: []string{"quiet"}}
@@ -36,9 +60,9 @@ func TestMachinesAreToldOfTheWholeGroup(t *testing.T) {
 	if !slices.Equal(got.Others, want) {
 		t.Errorf("others %+v, want %+v", got.Others, want)
 	}
-	params := []string{"ipa-api-url=https://10.0.0.2:6386,https://10.0.0.1:6386,https://10.0.0.5:6386,https://10.0.0.3:6386", "ironyard-api-fingerprint=ab", "quiet"}
-	if !slices.Equal(got.Params, params) {
-		t.Errorf("parameters %q, want %q", got.Params, params)
+	doors := []string{"https://10.0.0.2:6386", "https://10.0.0.1:6386", "https://10.0.0.5:6386", "https://10.0.0.3:6386"}
+	if !slices.Equal(got.Doors, doors) || got.Fingerprint != "ab" || !slices.Equal(got.Params, rack.KernelParams) {
+		t.Errorf("doors %q, fingerprint %q, parameters %q", got.Doors, got.Fingerprint, got.Params)
 	}
 	var names []string
 	for _, m := range partners("rackd-2", "Rack-A", members, serves) {

@@ -166,7 +166,8 @@ type Recorder interface {
 	// rackd, whose clock shows another time, goes on with the work.
 	Now() time.Time
 	// AgentGone says, before the next SaveHandle, that the machine's ramdisk is about to
-	// end: the agent that comes after it may ask for a token.
+	// end. If it boots the ramdisk next, the boot is counted with that checkpoint, so that
+	// token and id of the boot before fit no more: it is called before the machine is started.
 	AgentGone()
 	// Phase adds a line to the node's history and timeline.
 	Phase(name, detail string)

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/nats-io/nats.go"
 
@@ -22,10 +23,10 @@ import (
 
 // Local is this rackd's conductor.
 type Local interface {
-	LookupAgent(macs []string, node string) (agentapi.LookupReply, error)
-	Heartbeat(node string, hb agentapi.Heartbeat) error
+	LookupAgent(q ask.Lookup) (agentapi.LookupReply, error)
+	Heartbeat(node string, hb ask.Heartbeat) error
 	CheckToken(node, token string) error
-	Seen(mac, phase, detail string) (elsewhere, group string)
+	Seen(s ask.Sign) (elsewhere, group string)
 }
 
 // Members finds living rackds by name (rackd/lease).
@@ -48,16 +49,16 @@ type Desk struct {
 }
 
 // LookupAgent answers an agent that asks which node it is on.
-func (d *Desk) LookupAgent(ctx context.Context, macs []string, node string) (agentapi.LookupReply, error) {
-	reply, err := d.Local.LookupAgent(macs, node)
+func (d *Desk) LookupAgent(ctx context.Context, q ask.Lookup) (agentapi.LookupReply, error) {
+	reply, err := d.Local.LookupAgent(q)
 	if other, ok := errors.AsType[*conductor.NotOwnerError](err); ok {
-		err = d.handOn(ctx, ask.AgentLookup, other, ask.Lookup{Addresses: macs, Node: node}, &reply)
+		err = d.handOn(ctx, ask.AgentLookup, other, q, &reply)
 	}
 	return reply, err
 }
 
 // Heartbeat takes in an agent's sign of life.
-func (d *Desk) Heartbeat(ctx context.Context, node string, hb agentapi.Heartbeat) error {
+func (d *Desk) Heartbeat(ctx context.Context, node string, hb ask.Heartbeat) error {
 	// What is wrong here is wrong there: nobody is made to carry it.
 	err := d.Local.Heartbeat(node, hb)
 	if other, ok := errors.AsType[*conductor.NotOwnerError](err); ok {
@@ -74,16 +75,25 @@ func (d *Desk) CheckToken(node, token string) error { return d.Local.CheckToken(
 
 // Seen notes what a machine was seen to do. It does not wait for anybody.
 func (d *Desk) Seen(mac, phase, detail string) {
-	elsewhere, group := d.Local.Seen(mac, phase, detail)
+	d.tell(ask.Sign{Address: mac, Phase: phase, Detail: detail})
+}
+
+// Leased notes that DHCP gave a machine an address, which its agent is known by.
+func (d *Desk) Leased(mac string, at netip.Addr, phase, detail string) {
+	d.tell(ask.Sign{Address: mac, Phase: phase, Detail: detail, Leased: at})
+}
+
+func (d *Desk) tell(s ask.Sign) {
+	elsewhere, group := d.Local.Seen(s)
 	m, ok := d.Members.Member(elsewhere)
 	if !ok {
 		return
 	}
-	body, err := question(ask.MachineSeen, "", ask.Sign{Address: mac, Phase: phase, Detail: detail})
+	body, err := question(ask.MachineSeen, "", s)
 	if err == nil {
 		err = d.Conn.Publish(bus.HandOnSubject(group, m.Name), body)
 	}
-	d.Metrics.HandedOn(ask.MachineSeen, err == nil) // a line of history; nothing depends on it
+	d.Metrics.HandedOn(ask.MachineSeen, err == nil) // a line of history; a machine asks DHCP again
 }
 
 func question(method ask.Method, node string, args any) ([]byte, error) {

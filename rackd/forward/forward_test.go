@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -21,11 +22,11 @@ import (
 // elsewhere is a conductor all of whose nodes have their work at another rackd.
 type elsewhere struct{ owner string }
 
-func (e elsewhere) LookupAgent([]string, string) (agentapi.LookupReply, error) {
+func (e elsewhere) LookupAgent(ask.Lookup) (agentapi.LookupReply, error) {
 	return agentapi.LookupReply{}, &conductor.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
 }
 
-func (e elsewhere) Heartbeat(string, agentapi.Heartbeat) error {
+func (e elsewhere) Heartbeat(string, ask.Heartbeat) error {
 	return &conductor.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
 }
 
@@ -35,7 +36,7 @@ func (elsewhere) CheckToken(_, token string) error {
 	}
 	return conductor.ErrBadToken
 }
-func (e elsewhere) Seen(string, string, string) (string, string) { return e.owner, "n.1" }
+func (e elsewhere) Seen(ask.Sign) (string, string) { return e.owner, "n.1" }
 
 type members struct{}
 
@@ -100,25 +101,25 @@ func TestHandsOn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 
-	reply, err := desk("b").LookupAgent(ctx, []string{"52:54:00:00:00:01"}, "")
-	if q := <-got; err != nil || reply.Config.AgentToken != "good" || q.Node != "n" || string(q.Args) != `{"addresses":["52:54:00:00:00:01"]}` {
+	reply, err := desk("b").LookupAgent(ctx, ask.Lookup{Addresses: []string{"52:54:00:00:00:01"}, Caller: ask.Caller{BootID: "b", From: netip.MustParseAddr("10.0.0.5")}})
+	if q := <-got; err != nil || reply.Config.AgentToken != "good" || q.Node != "n" || string(q.Args) != `{"addresses":["52:54:00:00:00:01"],"boot_id":"b","from":"10.0.0.5"}` {
 		t.Errorf("lookup: %+v, %v; the owner was asked %+v", reply, err, q)
 	}
-	if err := desk("b").Heartbeat(ctx, "n", agentapi.Heartbeat{AgentToken: "good", CallbackURL: "https://x"}); err != nil {
+	if err := desk("b").Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "good", CallbackURL: "https://x"}}); err != nil {
 		t.Error(err)
 	}
 	<-got
 	var refusal *ask.Error
-	if err := desk("b").Heartbeat(ctx, "n", agentapi.Heartbeat{AgentToken: "good"}); !errors.As(err, &refusal) || refusal.Status != http.StatusBadRequest {
+	if err := desk("b").Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "good"}}); !errors.As(err, &refusal) || refusal.Status != http.StatusBadRequest {
 		t.Errorf("the owner's refusal came as %v", err)
 	}
 	<-got
-	if err := desk("b").Heartbeat(ctx, "n", agentapi.Heartbeat{AgentToken: "bad"}); !errors.Is(err, conductor.ErrBadToken) || len(got) != 0 {
+	if err := desk("b").Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "bad"}}); !errors.Is(err, conductor.ErrBadToken) || len(got) != 0 {
 		t.Errorf("a wrong token: %v, and the owner was bothered %d times", err, len(got))
 	}
 	for _, owner := range []string{"", "dead", "silent"} {
 		began := time.Now()
-		err := desk(owner).Heartbeat(ctx, "n", agentapi.Heartbeat{AgentToken: "good"})
+		err := desk(owner).Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "good"}})
 		if !errors.Is(err, conductor.ErrNotOwner) || time.Since(began) > ask.HandOnTimeout+time.Second {
 			t.Errorf("owner %q: %v after %v", owner, err, time.Since(began))
 		}
@@ -127,8 +128,12 @@ func TestHandsOn(t *testing.T) {
 	if q := <-got; q.Method != ask.MachineSeen || string(q.Args) != `{"address":"52:54:00:00:00:01","phase":"dhcp","detail":"offer"}` {
 		t.Errorf("the owner was told %+v", q)
 	}
+	desk("b").Leased("52:54:00:00:00:01", netip.MustParseAddr("10.0.0.5"), "dhcp", "lease")
+	if q := <-got; q.Method != ask.MachineSeen || string(q.Args) != `{"address":"52:54:00:00:00:01","phase":"dhcp","detail":"lease","leased":"10.0.0.5"}` {
+		t.Errorf("the owner was told %+v of a lease", q)
+	}
 	desk("").Seen("52:54:00:00:00:01", "dhcp", "offer")
-	if c.ok[ask.AgentLookup] != 1 || c.ok[ask.AgentHeartbeat] != 1 || c.no[ask.AgentHeartbeat] != 4 || c.ok[ask.MachineSeen] != 1 {
+	if c.ok[ask.AgentLookup] != 1 || c.ok[ask.AgentHeartbeat] != 1 || c.no[ask.AgentHeartbeat] != 4 || c.ok[ask.MachineSeen] != 2 {
 		t.Errorf("counted %v and %v", c.ok, c.no)
 	}
 }

@@ -28,6 +28,7 @@ type Metrics struct {
 	forged       *prometheus.CounterVec
 	powerReads   *prometheus.CounterVec
 	overflows    prometheus.Counter
+	agents       *prometheus.CounterVec
 }
 
 // Share is what a rackd has of its conductor groups.
@@ -77,8 +78,10 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Documents of the bus that central did not make, by bucket: nothing was done with them. Any is a reason for an alarm."}, []string{"bucket"}),
 		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
+		agents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_agents_refused_total",
+			Help: "Calls of agents that were refused, by call (lookup, heartbeat, inspection) and reason: only the machine that was booted last is to make them."}, []string{"call", "reason"}),
 	}
-	reg.MustRegister(m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.overflows,
+	reg.MustRegister(m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -133,6 +136,9 @@ func (m *Metrics) WorkEnded(v work.Verb, ok bool, took time.Duration) {
 func (m *Metrics) StepRan(name string, took time.Duration, err error) {
 	m.step.WithLabelValues(name, result(err == nil)).Observe(took.Seconds())
 }
+
+// AgentRefused counts a call of an agent that was refused.
+func (m *Metrics) AgentRefused(call, why string) { m.agents.WithLabelValues(call, why).Inc() }
 
 // Fenced counts a side effect that was not begun.
 func (m *Metrics) Fenced() { m.fenced.Inc() }

@@ -6,13 +6,15 @@
 // the moment of the request, so any rackd of a group can boot any of its nodes.
 //
 // None of the listeners can authenticate its clients, because firmware has no
-// credentials: nothing that they serve is secret, and they only read. A forged
-// request can learn which MAC addresses are enrolled and what state they are in;
-// keep the provisioning network to the rack.
+// credentials, and they only read. A script is given to the address that DHCP gave the machine,
+// where that is known (Machine.Judge): it holds the id of the boot, with which
+// an agent is told its token. docs/agent-trust.md says what a stranger can still do.
 package netboot
 
 import (
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -69,14 +71,51 @@ type Machine struct {
 	// Kernel and Initramfs, when set, are http, https or tftp URLs that replace the
 	// rack's own.
 	Kernel, Initramfs string
-	// KernelParams follow the rack's own.
+	// KernelParams come before the rack's own, which win.
 	KernelParams []string
+	// BootID is the id of the boot, which goes into the URL that the agent calls. It shows
+	// that a caller was given the machine's script.
+	BootID string
+	// Addresses are those that DHCP is known to have given the machine. Hears: a machine that boots
+	// has spoken DHCP with this rackd, so that its address is known.
+	Addresses []netip.Addr
+	Hears     bool
+}
+
+// Trust is what the address of a peer says about it.
+type Trust int
+
+// The kinds of trust.
+const (
+	// Unjudged: nobody knows what address the machine was given, and no DHCP here is to know.
+	Unjudged Trust = iota
+	// Proven: it is an address that the machine was given.
+	Proven
+	// Unheard: the machine has not yet spoken DHCP, as far as is known.
+	Unheard
+	// Foreign: the machine was given other addresses.
+	Foreign
+)
+
+// Judge says whether a peer is the machine, by its address.
+func (m Machine) Judge(peer netip.Addr) Trust {
+	switch {
+	case slices.Contains(m.Addresses, peer.Unmap()):
+		return Proven
+	case len(m.Addresses) > 0:
+		return Foreign
+	case m.Hears:
+		return Unheard
+	}
+	return Unjudged
 }
 
 // Journal is told what machines do. It must not block and is safe for concurrent
 // use. Phases are the constants below; detail is for people.
 type Journal interface {
 	Seen(mac, phase, detail string)
+	// Leased is Seen for an address that DHCP has given; phase is empty for one that another server gave.
+	Leased(mac string, at netip.Addr, phase, detail string)
 }
 
 // Phases of a boot.

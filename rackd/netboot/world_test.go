@@ -92,6 +92,12 @@ func (w *world) Seen(_, phase, detail string) {
 	w.note(func() { w.seen = append(w.seen, phase+": "+detail) })
 }
 
+func (w *world) Leased(mac string, _ netip.Addr, phase, detail string) {
+	if phase != "" {
+		w.Seen(mac, phase, detail)
+	}
+}
+
 // Write takes what the machine prints on its serial line.
 func (w *world) Write(b []byte) (int, error) {
 	w.note(func() { w.console.Write(b) })

@@ -38,8 +38,18 @@ func TestLife(t *testing.T) {
 // being asked, and heartbeats there.
 func TestAgentThatKnowsCentralOnly(t *testing.T) {
 	ctx := limit(t, time.Hour)
-	id := enrolled(ctx, t, "uefi-0", "ipa-api-url="+theRack.APIURL(), "ipa-inspection-callback-url="+theRack.APIURL()+"/v1/continue_inspection",
-		"ipa-inspection-collectors=default,logs")
+	d := theRack.Rackd("rackd-1")
+	d.Stop()
+	if err := d.Start(ctx, "--agent-api-url", theRack.APIURL()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.Stop()
+		if err := d.Start(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	id := enrolled(ctx, t, "uefi-0")
 	to(ctx, t, id, "manage", provision.Manageable)
 	to(ctx, t, id, "inspect", provision.Manageable)
 	inspected(ctx, t, id, "uefi-0")

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +82,7 @@ func prepare(ctx context.Context, dir, ramdisk string) (rack.Options, error) {
 		Images: filepath.Join(dir, "images"), APIInside: true, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Kernel: filepath.Join(ramdisk, "kernel"), Ramdisk: filepath.Join(ramdisk, "initramfs"),
 		// Overwriting a whole disk under software emulation takes longer than everything else.
-		RackdArgs: []string{"--clean-priority", "deploy.erase_devices=0"},
+		RackdArgs: []string{"--clean-priority", "deploy.erase_devices=0", "--kernel-params", "console=tty0 console=ttyS0,115200 ipa-insecure=1 ipa-debug=1 ipa-inspection-collectors=default,logs"},
 		Machines:  []machine.Config{{Name: "uefi-0", Firmware: machine.UEFI, MemoryMiB: memoryMiB, DiskMiB: diskMiB}, {Name: "bios-0", Firmware: machine.BIOS, MemoryMiB: memoryMiB, DiskMiB: diskMiB}}}
 	images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "image")})
 	if err != nil {
@@ -102,15 +101,14 @@ func limit(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// enrolled enrols a machine whose ramdisk gets parameters besides its own; its node is left for a look when the test has failed.
-func enrolled(ctx context.Context, t *testing.T, name string, params ...string) string {
+// enrolled enrols a machine; its node is left for a look when the test has failed.
+func enrolled(ctx context.Context, t *testing.T, name string) string {
 	t.Helper()
 	m, err := theRack.Enrolment(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Clean = true
-	m.DriverInfo["kernel_append_params"] = strings.Join(append(params, "ipa-insecure=1", "ipa-debug=1"), " ")
 	id, err := theRack.Operator.Enrol(ctx, m)
 	if err != nil {
 		t.Fatal(err)

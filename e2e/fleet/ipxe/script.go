@@ -95,7 +95,7 @@ func (s *Script) obey(words []string) error {
 			}
 		}
 		s.decide(Later) // unless the chain follows on a boot that failed
-	case "imgfree":
+	case "imgfree", "dhcp": // its address is given
 	default:
 		return errors.New("unknown command")
 	}

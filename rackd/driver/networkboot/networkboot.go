@@ -39,7 +39,7 @@ func (Interface) Properties() map[string]string {
 			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
 		kernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
 		ramdiskField: "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
-		paramsField:  "Parameters for the ramdisk's kernel, after the rackd's own, for which the word %default% stands. Optional, also in instance_info.",
+		paramsField:  "Parameters for the ramdisk's kernel, besides the rackd's own, for which the word %default% stands; none of those that say whom the agent calls and believes. Optional, also in instance_info.",
 	}
 }
 
@@ -51,7 +51,7 @@ func (Interface) Validate(n *node.Document) error {
 	default:
 		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
 	}
-	if err := validateFiles(n); err != nil {
+	if err := errors.Join(validateFiles(n), validateParams(n)); err != nil {
 		return err
 	}
 	for _, p := range n.Ports {

@@ -3,6 +3,7 @@ package networkboot
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -87,6 +88,25 @@ func TestValidateNeedsABootPort(t *testing.T) {
 	}
 	if IPXE().Via() != driver.ViaHTTP || PXE().Via() != driver.ViaTFTP {
 		t.Error("transports")
+	}
+}
+
+// A tenant's parameters do not say whom the agent calls.
+func TestValidateParams(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"": true, "%default% console=ttyS0 quiet ipa-debug=1": true, `foo="a b"`: false, `foo="ab"`: true,
+		"quiet ipa-api-url=https://evil.example": false, "ironyard-api-fingerprint=00": false, "BOOTIF=01-00": false, "initrd=x": false,
+		"ipa-guard-special-filesystems=false": false, "ipa-insecure=1": false, `"ipa-api-url=https://evil"`: false, `x="`: false,
+		strings.Repeat("x", 801): false, strings.Repeat("x", 800): true,
+	} {
+		for _, place := range []func(*node.Document) *map[string]any{
+			func(n *node.Document) *map[string]any { return &n.DriverInfo }, func(n *node.Document) *map[string]any { return &n.InstanceInfo }} {
+			n := drivertest.NewRig().Node
+			*place(n) = map[string]any{paramsField: text}
+			if err := IPXE().Validate(n); (err == nil) != ok || err != nil && !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%.60q: %v", text, err)
+			}
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
@@ -51,10 +52,14 @@ func (c web) script(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	var text string
 	var err error
+	var from netip.Addr // zero, which proves nothing, for a peer without one
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = peer.Addr().Unmap()
+	}
 	if id := q.Get("uuid"); id != "" {
-		text, err = c.Scripts.ForUUID(id, "http", r.RemoteAddr)
+		text, err = c.Scripts.ForUUID(id, "http", from)
 	} else {
-		text, err = c.Scripts.ForMAC(q.Get("mac"), "http", r.RemoteAddr)
+		text, err = c.Scripts.ForMAC(q.Get("mac"), "http", from)
 	}
 	switch {
 	case errors.Is(err, bootscript.ErrUnknown):

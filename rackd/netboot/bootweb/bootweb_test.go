@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -32,8 +33,9 @@ type rack struct {
 	seen    []string
 }
 
-func (r *rack) ByMAC(m string) (netboot.Machine, bool)  { return r.machine, m == mac }
-func (r *rack) ByUUID(u string) (netboot.Machine, bool) { return r.machine, u == id }
+func (r *rack) ByMAC(m string) (netboot.Machine, bool)                { return r.machine, m == mac }
+func (r *rack) ByUUID(u string) (netboot.Machine, bool)               { return r.machine, u == id }
+func (r *rack) Leased(mac string, _ netip.Addr, phase, detail string) { r.Seen(mac, phase, detail) }
 func (r *rack) Seen(mac, phase, detail string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

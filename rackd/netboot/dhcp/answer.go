@@ -107,6 +107,7 @@ func (s *Server) request(m *dhcpv4.DHCPv4, machine netboot.Machine, mac string) 
 	}
 	if s.elsewhere(m) {
 		s.pool.learn(mac, wanted)
+		s.cfg.Journal.Leased(mac, wanted, "", "") // that server tells the history
 		return nil, nil
 	}
 	kind := clientOf(m)
@@ -119,7 +120,7 @@ func (s *Server) request(m *dhcpv4.DHCPv4, machine netboot.Machine, mac string) 
 		return dhcpv4.NewReplyFromRequest(m, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithBroadcast(true),
 			dhcpv4.WithOption(dhcpv4.OptServerIdentifier(s.cfg.ServerIP.AsSlice())))
 	}
-	s.cfg.Journal.Seen(mac, netboot.PhaseDHCP, fmt.Sprintf("%s for %s", wanted, kind))
+	s.cfg.Journal.Leased(mac, wanted, netboot.PhaseDHCP, fmt.Sprintf("%s for %s", wanted, kind))
 	s.cfg.Log.Info("DHCP lease", "mac", mac, "node", machine.UUID, "address", wanted.String(), "client", kind.String())
 	return s.reply(m, machine, dhcpv4.MessageTypeAck, s.network(wanted)...)
 }
@@ -152,6 +153,7 @@ func (s *Server) network(a netip.Addr) []dhcpv4.Modifier {
 // proxy answers booting clients on port 67, with no address (PXE 2.1, section
 // 2.2.3). Requests go to the server that gives the addresses.
 func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv4, error) {
+	s.overhear(m)
 	if clientOf(m) == clientPlain || m.MessageType() != dhcpv4.MessageTypeDiscover {
 		return nil, nil
 	}

@@ -79,6 +79,7 @@ type Server struct {
 	cfg         Config
 	pool        *pool
 	foreignSaid atomic.Pointer[time.Time]
+	heard       heard // in proxy mode
 }
 
 // New returns a server with the leases it had before.

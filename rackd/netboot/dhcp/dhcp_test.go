@@ -23,8 +23,9 @@ type directory struct{}
 func (directory) ByMAC(mac string) (netboot.Machine, bool) {
 	return netboot.Machine{UUID: "u", OverTFTP: strings.HasSuffix(mac, "ff")}, strings.HasPrefix(mac, "52:54:00")
 }
-func (directory) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
-func (directory) Seen(string, string, string)           {}
+func (directory) ByUUID(string) (netboot.Machine, bool)     { return netboot.Machine{}, false }
+func (directory) Seen(string, string, string)               {}
+func (directory) Leased(string, netip.Addr, string, string) {}
 
 func newServer(t testing.TB, change func(*Config)) *Server {
 	c := Config{Mode: Serve, ServerIP: netip.MustParseAddr("10.77.0.1"), From: netip.MustParseAddr("10.77.0.100"),

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -33,6 +34,11 @@ type Ramdisk struct {
 	Kernel, Initramfs string
 	// Params are added to the kernel's command line.
 	Params []string
+	// Fingerprint is that of the certificate which Doors show, the base URLs that agents call.
+	Fingerprint string
+	Doors       []string
+	// Inspection: ramdisks that are inspected send what they find to the first door, which is central's.
+	Inspection bool
 }
 
 // RetrySeconds is how long a machine waits before it tries again to load the
@@ -70,10 +76,15 @@ func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
 		return
 	}
+	words := strings.Join(params(m, mac, r), " ")
+	if len(words) > agentapi.MaxCommandLine {
+		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d: shorten kernel_append_params of the node", label(m), len(words), agentapi.MaxCommandLine))
+		return
+	}
 	fmt.Fprintf(b, "echo Ironyard: %s boots the ramdisk, state %s\n", line(label(m)), line(string(m.State)))
 	b.WriteString("imgfree ||\n") // what an earlier try has loaded
 	b.WriteString("echo Ironyard: loading the kernel\n")
-	fmt.Fprintf(b, "kernel %s %s || goto failed\n", kernel, strings.Join(params(m, mac, r), " "))
+	fmt.Fprintf(b, "kernel %s %s || goto failed\n", kernel, words)
 	b.WriteString("echo Ironyard: loading the ramdisk\n")
 	fmt.Fprintf(b, "initrd --name ramdisk %s || goto failed\n", initramfs)
 	b.WriteString("echo Ironyard: starting the kernel\nboot ||\n:failed\n")
@@ -122,16 +133,61 @@ func params(m netboot.Machine, mac string, r Ramdisk) []string {
 	if mac == "" {
 		bootif = "01-${netX/mac:hexhyp}" // the interface that iPXE used last
 	}
-	list := []string{"initrd=ramdisk", agentapi.ParamBootMAC + "=" + bootif} // UEFI finds the ramdisk by its name
-	if m.UUID != "" {
-		list = append(list, word(agentapi.ParamNode+"="+m.UUID))
-	}
-	for _, p := range append(r.Params[:len(r.Params):len(r.Params)], m.KernelParams...) {
+	list := []string{"initrd=ramdisk"} // UEFI finds the ramdisk by its name
+	for _, p := range r.Params {
 		if p != "" {
 			list = append(list, word(p))
 		}
 	}
-	return list
+	for _, p := range m.KernelParams {
+		if p != "" && !agentapi.Reserved(p) {
+			list = append(list, word(p))
+		}
+	}
+	// Of several equal parameters the last wins: whom the agent calls and believes is not the node's to say.
+	add := func(name, value string) {
+		if value != "" {
+			list = append(list, word(name+"="+value))
+		}
+	}
+	add(agentapi.ParamAPIFingerprint, r.Fingerprint)
+	var doors []string
+	for _, d := range r.Doors {
+		doors = append(doors, agentapi.WithBoot(d, m.BootID))
+	}
+	add(agentapi.ParamAPIURL, strings.Join(doors, ","))
+	if r.Inspection && len(doors) > 0 && m.State.In([]provision.State{provision.Inspecting, provision.InspectWait}) {
+		add(agentapi.ParamInspection, doors[0]+"/v1/continue_inspection")
+	}
+	add(agentapi.ParamNode, m.UUID)
+	return append(list, agentapi.ParamBootMAC+"="+bootif)
+}
+
+// WriteUnheard is for a machine of which no DHCP server here has heard: it speaks DHCP, and asks again.
+// It says nothing of the node.
+func WriteUnheard(m netboot.Machine, mac string, r Ramdisk) string {
+	var b strings.Builder
+	b.WriteString("#!ipxe\n")
+	fmt.Fprintf(&b, "echo Ironyard: the boot waits.\necho Reason: no rackd has seen which address this machine was given\necho Asking again in %d s.\nsleep %d\ndhcp netX ||\n", RetrySeconds, RetrySeconds)
+	chain(&b, m, mac, append([]Server{r.Server}, r.Others...))
+	return b.String()
+}
+
+// WriteForeign is for a caller that has another address than the machine was given. It says nothing of the node.
+func WriteForeign() string {
+	var b strings.Builder
+	b.WriteString("#!ipxe\n")
+	refusal(&b, "this is not the address that DHCP gave the machine whose script was asked for; rackd's log says more")
+	return b.String()
+}
+
+// WriteElsewhere sends a machine that asked by a way on which it cannot be known to the rackds' own
+// servers of scripts. It says nothing of the node but how the caller named it.
+func WriteElsewhere(uuid, mac string, r Ramdisk) string {
+	var b strings.Builder
+	b.WriteString("#!ipxe\necho Ironyard: asking the rack for the boot script\n")
+	chain(&b, netboot.Machine{UUID: uuid}, mac, append([]Server{r.Server}, r.Others...))
+	return b.String()
 }
 
 func scriptURL(m netboot.Machine, mac string, s Server) string {

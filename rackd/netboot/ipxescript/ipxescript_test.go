@@ -6,14 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
 var files = Ramdisk{Server: Server{HTTP: "http://10.77.0.1:8080", TFTP: "tftp://10.77.0.1"}, Kernel: "kernel", Initramfs: "ramdisk",
-	Params: []string{"console=ttyS0", "ipa-api-url=https://10.77.0.1:6386"}}
+	Params: []string{"console=ttyS0"}, Fingerprint: "f00d", Doors: []string{"https://10.77.0.1:6386", "https://10.77.0.2:6386"}}
 
 func TestGolden(t *testing.T) {
-	base := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", BootMode: "uefi"}
+	base := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", BootMode: "uefi", BootID: "s3cret"}
 	for name, change := range map[string]func(*netboot.Machine){
 		"ramdisk-http": func(m *netboot.Machine) { m.Order = netboot.Ramdisk },
 		"ramdisk-tftp": func(m *netboot.Machine) { m.Order, m.OverTFTP = netboot.Ramdisk, true },
@@ -23,7 +24,10 @@ func TestGolden(t *testing.T) {
 		"ramdisk-own": func(m *netboot.Machine) {
 			m.Order, m.Name = netboot.Ramdisk, ""
 			m.Kernel, m.Initramfs = "https://files.example/vmlinuz?a=1&b=2", "tftp://10.0.0.9/initrd"
-			m.KernelParams = []string{"nomodeset", "quiet=${x} || shell"}
+			m.KernelParams = []string{"nomodeset", "quiet=${x} || shell", "ipa-api-url=https://evil.example", "ironyard-api-fingerprint=bad", "initrd=other", `x="`}
+		},
+		"ramdisk-too-long": func(m *netboot.Machine) {
+			m.Order, m.KernelParams = netboot.Ramdisk, []string{strings.Repeat("x", 2000)}
 		},
 		"ramdisk-bad-url": func(m *netboot.Machine) { m.Order, m.Kernel = netboot.Ramdisk, "file:///etc/shadow" },
 		"refuse":          func(m *netboot.Machine) { m.Reason = "Node m1 is in state \"available\": nothing to boot." },
@@ -86,6 +90,44 @@ func TestByUUIDTheInterfaceIsLeftToIPXE(t *testing.T) {
 	}
 }
 
+// What is said to a caller that is not known to be the machine names no node, no state and no boot.
+func TestStrangersAreToldNothingOfTheNode(t *testing.T) {
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", Order: netboot.Ramdisk, BootID: "s3cret"}
+	for name, got := range map[string]string{"unheard": WriteUnheard(m, "52:54:00:00:00:01", files), "foreign": WriteForeign(), "elsewhere": WriteElsewhere("", "52:54:00:00:00:01", files)} {
+		for _, secret := range []string{m.UUID, m.Name, string(m.State), m.BootID, "kernel"} {
+			if strings.Contains(got, secret) {
+				t.Errorf("%s: %q is in\n%s", name, secret, got)
+			}
+		}
+		if !strings.HasPrefix(got, "#!ipxe\n") || !strings.Contains(got, "reboot\n") {
+			t.Errorf("%s: no script that ends:\n%s", name, got)
+		}
+	}
+	if got := WriteUnheard(m, "52:54:00:00:00:01", files); !strings.Contains(got, "\ndhcp netX ||\nchain --replace http://10.77.0.1:8080/boot/script?mac=") {
+		t.Errorf("the machine does not speak DHCP before it asks again:\n%s", got)
+	}
+}
+
+// Whom the agent calls and believes comes last on the line, where it wins, and no node's
+// parameter of that name is on it.
+func TestOwnWordsWin(t *testing.T) {
+	m := netboot.Machine{UUID: "u", Order: netboot.Ramdisk, State: "inspect wait", BootID: "s3cret"}
+	for _, name := range []string{"ipa-api-url", "IPA-API-URL", "ipa_api_url", `"ipa-api-url`, "ironyard-api-fingerprint", "ironyard-node", "BOOTIF", "initrd", "ipa-guard-special-filesystems", "ipa-insecure", "ipa-inspection-callback-url"} {
+		m.KernelParams = append(m.KernelParams, name+"=evil", name)
+	}
+	m.KernelParams = append(m.KernelParams, "console=ttyS1")
+	r := files
+	r.Inspection = true
+	got := Write(m, "52:54:00:00:00:01", r)
+	_, line, _ := strings.Cut(got, "initrd=ramdisk ")
+	line, _, _ = strings.Cut(line, " || goto")
+	want := "console=ttyS0 console=ttyS1 ironyard-api-fingerprint=f00d ipa-api-url=https://10.77.0.1:6386/boot/s3cret,https://10.77.0.2:6386/boot/s3cret" +
+		" ipa-inspection-callback-url=https://10.77.0.1:6386/boot/s3cret/v1/continue_inspection ironyard-node=u BOOTIF=01-52-54-00-00-00-01"
+	if line != want {
+		t.Errorf("command line\n%s\nwant\n%s", line, want)
+	}
+}
+
 // Whatever an operator calls a node and tells its kernel, the script has the
 // commands that it should have.
 func FuzzTextCannotAddCommands(f *testing.F) {
@@ -101,6 +143,9 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 			plain := netboot.Machine{UUID: "u", Name: "n", Reason: "r", Order: order, KernelParams: []string{"p"}, Kernel: "http://h/k"}
 			if strings.Contains(got, "nothing to boot") {
 				plain.Order = netboot.Refuse
+			}
+			if agentapi.Reserved(param) {
+				plain.KernelParams = nil
 			}
 			want := strings.Split(Write(plain, "52:54:00:00:00:01", files), "\n")
 			lines := strings.Split(got, "\n")

@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"syscall"
@@ -225,7 +226,8 @@ func told(err error) string {
 // open returns a boot file, or a script made for this request.
 func (s *Server) open(name string, peer net.IP) (io.ReadCloser, int64, error) {
 	if mac, ok := strings.CutPrefix(name, netboot.TFTPScriptPath); ok && s.Scripts != nil {
-		text, err := s.Scripts.ForMAC(mac, "tftp", peer.String())
+		from, _ := netip.AddrFromSlice(peer)
+		text, err := s.Scripts.ForMAC(mac, "tftp", from.Unmap())
 		return io.NopCloser(strings.NewReader(text)), int64(len(text)), err
 	}
 	f, err := s.Files.Open(name)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +35,8 @@ type rack struct {
 func (*rack) ByMAC(m string) (netboot.Machine, bool) {
 	return netboot.Machine{UUID: "u", Order: netboot.Ramdisk, OverTFTP: true}, m == mac
 }
-func (*rack) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
+func (*rack) ByUUID(string) (netboot.Machine, bool)                   { return netboot.Machine{}, false }
+func (r *rack) Leased(mac string, _ netip.Addr, phase, detail string) { r.Seen(mac, phase, detail) }
 func (r *rack) Seen(mac, phase, _ string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,35 @@
+package agentapi
+
+import (
+	"net/url"
+	"strings"
+)
+
+// bootPrefix begins the paths that carry the id of a boot, in front of the API's own: agents
+// put the API's paths behind the URL that the boot script gives them.
+const bootPrefix = "/boot/"
+
+// WithBoot returns the base URL of an API with the id of a boot in its path.
+func WithBoot(base, id string) string {
+	if id == "" {
+		return base
+	}
+	return strings.TrimRight(base, "/") + bootPrefix + url.PathEscape(id)
+}
+
+// CutBoot takes the id of a boot off the path of a request; id is empty where there is none.
+func CutBoot(path string) (id, rest string) {
+	after, ok := strings.CutPrefix(path, bootPrefix)
+	if !ok {
+		return "", path
+	}
+	id, rest, _ = strings.Cut(after, "/")
+	return id, "/" + rest
+}
+
+// Query fields of a lookup by which an agent says on which machine it runs; APIs that do not
+// know them pass over them.
+const (
+	QuerySystemUUID   = "ironyard_system_uuid"
+	QuerySystemSerial = "ironyard_system_serial"
+)

@@ -1,0 +1,27 @@
+package agentapi
+
+import (
+	"slices"
+	"strings"
+)
+
+// reserved are the kernel parameters that say whom the agent calls, whom it believes, which machine
+// it is on and which disks it spares: rackd and its operator write them, no node's fields.
+var reserved = []string{ParamAPIURL, ParamAPIFingerprint, ParamNode, ParamBootMAC, ParamGuardShared, ParamInsecure, ParamInspection, "initrd",
+	"ipa-agent-token", "ipa-agent-token-required", "ipa-ca-file", "ipa-cafile", "ipa-cert-file", "ipa-certfile", "ipa-key-file", "ipa-keyfile",
+	"ipa-advertise-host", "ipa-advertise-port", "ipa-advertise-protocol", "ipa-listen-tls", "ipa-enable-auto-tls", "ipa-standalone"}
+
+// Reserved reports whether a word of a kernel's command line is a parameter that only rackd writes, or
+// one that would swallow those behind it: with a quote that does not end.
+func Reserved(word string) bool {
+	name, _, _ := strings.Cut(strings.ReplaceAll(word, `"`, ""), "=")
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return strings.Count(word, `"`)%2 != 0 || slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) })
+}
+
+// MaxCommandLine is how many bytes of its command line Linux reads on x86; it cuts off the rest
+// without a word. MaxOwnParams bounds what a node's fields add to it, so that there is room for rackd's.
+const (
+	MaxCommandLine = 2047
+	MaxOwnParams   = 800
+)

@@ -1,0 +1,155 @@
+package conductor
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Leases is what this rackd's DHCP knows. Safe for concurrent use.
+type Leases interface {
+	// Address returns the address that a machine was given, here or, as far as it was overheard, elsewhere.
+	Address(mac string) (netip.Addr, bool)
+	// Hears reports whether machines that boot speak DHCP with this rackd, so that
+	// their addresses are known.
+	Hears() bool
+}
+
+// The calls of machines that are refused, for metrics and log.
+const (
+	lookupCall    = "lookup"
+	beatCall      = "heartbeat"
+	inspectedCall = "inspection"
+	agentCall     = "agent"
+)
+
+// Refused calls cost this many log lines and no more: strangers may call as often as they like.
+const (
+	refusalsAtFirst = 20
+	refusalsEvery   = 10 * time.Second
+)
+
+// refused counts a call that was refused, and logs it unless many are.
+func (c *Conductor) refused(call, why string, details ...any) {
+	c.cfg.Metrics.AgentRefused(call, why)
+	c.loud.Do(func() {
+		c.log.Warn("call of an agent refused", append([]any{slog.String("call", call), slog.String("why", why)}, details...)...)
+	})
+}
+
+// quietly bounds log lines.
+func quietly() *rate.Sometimes {
+	return &rate.Sometimes{First: refusalsAtFirst, Interval: refusalsEvery}
+}
+
+// bootOf is the newest boot into the ramdisk that the owner of a node's work has caused, as far as
+// this rackd knows.
+func (c *Conductor) bootOf(id string) work.Boot {
+	if r := c.runner(id); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.count
+	}
+	if w := c.cfg.Documents.Work(id); w != nil {
+		return w.Doc.Checkpoint.Boot
+	}
+	return work.Boot{}
+}
+
+// addresses are those that a node's machine is known to have been given.
+func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
+	list := slices.Clone(boot.Addresses)
+	if c.cfg.Leases == nil {
+		return list
+	}
+	for _, p := range n.Ports {
+		if a, ok := c.cfg.Leases.Address(strings.ToLower(p.Address)); ok && !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// admit returns the boot that a call comes from: it shows the boot's id, and comes from an address
+// that the machine was given, where that is known. Where a boot carries no id the address alone
+// speaks for the call, or the operator. Else it is ErrNoNode; nothing changes.
+func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Caller) (work.Boot, error) {
+	boot := c.bootOf(n.UUID)
+	known := c.addresses(n, boot)
+	key := c.cfg.Keys.Of(n.Group)
+	given := slices.Contains(known, from.From)
+	refuse := func(why, todo string) (work.Boot, error) {
+		c.refused(call, why, "node", n.UUID, "from", from.From, "given", known, "todo", todo)
+		return boot, ErrNoNode
+	}
+	switch {
+	case key == nil:
+		return refuse("no key", "give this rackd the key of conductor group "+n.Group)
+	case !given && len(known) > 0 && from.From.IsValid() && !from.Central:
+		return refuse("address", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
+	case from.BootID != "" && key.BootIDFits(n.UUID, r.root, boot.Number, from.BootID):
+		return boot, nil
+	case from.BootID != "":
+		return refuse("another boot", "if this is the node's machine: start it again")
+	case !c.withoutID(n, boot):
+		return refuse("no boot id", "the ramdisk is to call the URL that its boot script gives it")
+	case given || c.cfg.TrustFirstLookup:
+		return boot, nil
+	}
+	return refuse("no boot id", "this boot carries none: serve DHCP by rackd, or start rackd with --trust-first-lookup if nobody else reaches it")
+}
+
+// withoutID reports whether the ramdisk cannot know the id of its boot: it comes from a fixed image
+// on virtual media, or was booted by a rackd that did not count boots.
+func (c *Conductor) withoutID(n *node.Document, boot work.Boot) bool {
+	if boot.Number == 0 {
+		return true
+	}
+	hw, err := c.cfg.Hardware.Resolve(n)
+	return err == nil && hw.Boot() != nil && hw.Boot().Via() == driver.ViaNone
+}
+
+// Bounds of what a heartbeat says, which is kept in the checkpoint.
+const (
+	maxCallback    = 300
+	maxCertificate = 16 << 10
+	maxVersion     = 100
+)
+
+// callable refuses an agent that this rackd could not call, or not be sure whom it calls.
+func (c *Conductor) callable(n *node.Document, r *runner, hb ask.Heartbeat) error {
+	if hb.AgentVerifyCA == "" {
+		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca, the certificate of the agent's own API, so that rackd cannot know whom it calls: use an agent that knows API version 1.68, with TLS", ErrBadCallback)
+	}
+	u, err := url.Parse(hb.CallbackURL)
+	if err != nil || u.Scheme != "https" || u.User != nil || len(hb.CallbackURL) > maxCallback {
+		return fmt.Errorf("%w: %.100q must be https, without a user, and of at most %d bytes", ErrBadCallback, hb.CallbackURL, maxCallback)
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return fmt.Errorf("%w: %q: its host must be an IP address", ErrBadCallback, hb.CallbackURL)
+	}
+	if len(hb.AgentVerifyCA) > maxCertificate || len(hb.AgentVersion) > maxVersion || len(hb.Heartbeat.BootID) > maxVersion {
+		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", ErrBadCallback)
+	}
+	known := c.addresses(n, c.bootOf(n.UUID))
+	switch {
+	case len(known) == 0 || hb.Central:
+	case hb.From.IsValid() && !slices.Contains(known, hb.From):
+		return fmt.Errorf("%w: the call comes from %s, and the machine was given %v", ErrBadCallback, hb.From, known)
+	case !slices.Contains(known, at.Unmap()):
+		return fmt.Errorf("%w: %q: the machine was given %v", ErrBadCallback, hb.CallbackURL, known)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// How an agent that has called is asked whether it is still there, when another wants its place.
+const (
+	rivalTries   = 2
+	rivalTimeout = 3 * time.Second // of one try
+	rivalPause   = 2 * time.Second // between tries
+	// rivalAgain is how soon it is asked again: calls of others must not become a load.
+	rivalAgain = 10 * time.Second
+)
+
+// challenge is told of another agent with the boot's token (hb) or id (nil: a lookup) while one has
+// called that is pinned. That one is asked, beside the flow, whether it is still there. If not,
+// the machine has started again by itself, and the other takes its place. If it is,
+// two machines run as one node: the work fails, or, for a mere lookup, the history says so. r.mu is held.
+func (r *runner) challenge(hb *agentapi.Heartbeat, from string) error {
+	what := lookupCall
+	if hb != nil {
+		what = beatCall
+	}
+	if r.asking || r.ctx == nil {
+		return ErrInDoubt
+	}
+	if hb == nil && !r.there.IsZero() && time.Since(r.there) < rivalAgain {
+		r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
+		return ErrNoNode
+	}
+	r.asking = true
+	pinned, number := *r.agent, r.count.Number
+	r.asks.Go(func() {
+		alive, certain := r.lives(pinned)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.asking = false
+		switch {
+		case !certain || r.count.Number != number || r.agent == nil || r.agent.URL != pinned.URL || r.agent.VerifyCA != pinned.VerifyCA:
+			return // all that has been decided otherwise
+		case alive && hb != nil:
+			r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
+			r.doom(fmt.Errorf("node %s: two agents run at the same time, both with the token of this boot: one at %s, which answers, and one that called from %s with %s. Has another machine the same MAC address, or does a stranger call on the provisioning network? What they did to the disks is not known",
+				r.node.Label(), pinned.URL, from, hb.CallbackURL))
+		case alive:
+			r.there = time.Now()
+			r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
+			r.phase("second agent", fmt.Sprintf("a lookup from %s was refused: the agent of this boot is at %s, and answers", from, pinned.URL))
+		default:
+			r.log.Info("the agent of before does not answer: the machine has started again by itself", "agent", pinned.URL, "from", from)
+			r.agent = nil
+			clear(r.seen)
+			if hb != nil {
+				r.pin(hb)
+			}
+		}
+		r.nudge()
+	})
+	return ErrInDoubt
+}
+
+// lives asks an agent whether it is still there; certain is false when the runner ended before.
+func (r *runner) lives(a work.Agent) (alive, certain bool) {
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(r.ctx, rivalTimeout)
+		alive = r.c.cfg.AgentLives(ctx, a)
+		cancel()
+		if r.ctx.Err() != nil {
+			return false, false
+		}
+		if alive || try == rivalTries {
+			return alive, true
+		}
+		if pause(r.ctx, rivalPause) != nil {
+			return false, false
+		}
+	}
+}
+
+// doom fails the work for a reason that lies outside its steps. r.mu is held.
+func (r *runner) doom(err error) {
+	if r.doomed == nil {
+		r.doomed = err
+	}
+	if r.cut != nil {
+		r.cut(err)
+	}
+	r.nudge()
+}
+
+// fate is why the work is to fail, nil for nothing.
+func (r *runner) fate() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.doomed
+}

@@ -1,0 +1,374 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+const macA = "52:54:00:00:00:01"
+
+// rackLeases is a DHCP server that hears, and knows what the test says.
+type rackLeases struct {
+	hears bool
+	at    map[string]netip.Addr
+}
+
+func (l *rackLeases) Address(mac string) (netip.Addr, bool) { a, ok := l.at[mac]; return a, ok }
+func (l *rackLeases) Hears() bool                           { return l.hears }
+
+var (
+	hers     = netip.MustParseAddr("10.0.0.1") // the machine's own address
+	stranger = netip.MustParseAddr("10.66.6.6")
+)
+
+// trial is a node in deploy whose machine was booted into the ramdisk, with a step behind the boot
+// that lasts.
+type trial struct {
+	*Conductor
+	t     *testing.T
+	s     *shelf
+	m     *machine
+	owner *atomic.Value
+	lives atomic.Bool // the agent that has called answers
+	stop  func()
+}
+
+func newTrial(t *testing.T, change func(*Config)) *trial {
+	x := &trial{t: t, s: newShelf(), m: &machine{power: driver.PowerOff}, owner: owned("a")}
+	x.m.deploy = []driver.Step{waitForAgent(x.m), {Interface: "deploy", Name: "write", Priority: 5, Kind: driver.Reattachable,
+		Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) { return driver.Wait(time.Second), nil }}}
+	oneNode(x.s)
+	x.Conductor, x.stop = x.on("a", change)
+	x.s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+	synctest.Wait()
+	return x
+}
+
+// on starts a rackd's conductor.
+func (x *trial) on(name string, change func(*Config)) (*Conductor, func()) {
+	c, _, kill := conductorOn(x.t, x.s, name, x.owner, x.m, func(cfg *Config) {
+		cfg.AgentLives = func(context.Context, work.Agent) bool { return x.lives.Load() }
+		if change != nil {
+			change(cfg)
+		}
+	})
+	return c, kill
+}
+
+func (x *trial) doc() *work.Document { return &x.s.Work(nodeA).Doc }
+
+// call is the heartbeat of an agent at an address.
+func call(token, at, ca, boot string) ask.Heartbeat {
+	return ask.Heartbeat{Heartbeat: agentapi.Heartbeat{CallbackURL: "https://" + at + ":9999", AgentVerifyCA: ca, AgentToken: token, BootID: boot}}
+}
+
+// agent is the machine's own agent: it looks itself up and calls.
+func (x *trial) agent(c *Conductor) string {
+	x.t.Helper()
+	time.Sleep(time.Second)
+	q := lookupOf(c)
+	q.From = hers
+	reply, err := c.LookupAgent(q)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	hb := call(reply.Config.AgentToken, hers.String(), "PEM", "1")
+	hb.From = hers
+	if err := c.Heartbeat(nodeA, hb); err != nil {
+		x.t.Fatal(err)
+	}
+	synctest.Wait()
+	return reply.Config.AgentToken
+}
+
+// A stranger who knows a MAC address asks for what everybody may ask for, before, during and after the
+// machine's own agent calls, at the rack and through central. It is told nothing, and changes nothing.
+func TestStrangerIsToldNothingAndChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		defer x.stop()
+		attack := func(when string) {
+			t.Helper()
+			before := x.doc().Checkpoint
+			known := x.runner(nodeA).agentState()
+			for range 20 {
+				x.Seen(ask.Sign{Address: macA, Phase: "script", Detail: "ramdisk, state wait call-back, by HTTP"})
+				x.Seen(ask.Sign{Address: macA, Phase: "ramdisk", Detail: "by TFTP"})
+				for name, q := range map[string]ask.Lookup{
+					"no id":           {Addresses: []string{macA}},
+					"no id, by UUID":  {Node: nodeA},
+					"a guess":         {Node: nodeA, Caller: ask.Caller{BootID: "AAAAAAAAAAAAAAAAAAAAAA"}},
+					"an earlier boot": {Node: nodeA, Caller: ask.Caller{BootID: testKey.BootID(nodeA, x.doc().Root(), before.Boot.Number-1)}},
+					"another work":    {Node: nodeA, Caller: ask.Caller{BootID: testKey.BootID(nodeA, "other", before.Boot.Number)}},
+					"by central":      {Node: nodeA, Caller: ask.Caller{From: stranger, Central: true}},
+				} {
+					if reply, err := x.LookupAgent(q); err == nil || err.Error() != ErrNoNode.Error() || reply.Config.AgentToken != "" {
+						t.Errorf("%s: lookup with %s: %+v, %v", when, name, reply, err)
+					}
+				}
+				for _, token := range []string{"", agentapi.Masked, "guess", testKey.Token(nodeA, x.doc().Root(), before.Boot.Number-1), testKey.Token(nodeA, x.doc().Root(), 0)} {
+					if err := x.Heartbeat(nodeA, call(token, stranger.String(), "EVIL", "evil")); !errors.Is(err, ErrBadToken) {
+						t.Errorf("%s: heartbeat with token %q: %v", when, token, err)
+					}
+				}
+				if err := x.Inspected(nodeA, ask.Inspected{}); !errors.Is(err, ErrNoNode) {
+					t.Errorf("%s: an inventory: %v", when, err)
+				}
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+			}
+			after := x.doc().Checkpoint
+			if now := x.runner(nodeA).agentState(); after.Boot.Number != before.Boot.Number || (now == nil) != (known == nil) || now != nil && *now != *known {
+				t.Errorf("%s: boot %d became %d, agent %+v became %+v", when, before.Boot.Number, after.Boot.Number, known, now)
+			}
+		}
+		attack("while the machine boots")
+		token := x.agent(x.Conductor)
+		attack("while the agent works")
+		if err := x.Heartbeat(nodeA, call(token, hers.String(), "PEM", "1")); err != nil {
+			t.Errorf("the agent's next heartbeat: %v", err)
+		}
+		if d := x.doc(); !d.Open() || d.State != provision.Deploying && d.State != provision.DeployWait || d.Checkpoint.Step != "deploy.write" {
+			t.Errorf("state %q at step %q: %+v", d.State, d.Checkpoint.Step, d.Result)
+		}
+	})
+}
+
+// The address that DHCP gave the machine speaks for a caller, and any other against it, whatever id
+// it shows. What came through central has the address of a proxy.
+func TestAddressOfTheCaller(t *testing.T) {
+	for name, c := range map[string]struct {
+		leased  bool
+		toldBy  bool // another rackd's DHCP gave the address
+		media   bool // the boot carries no id
+		trust   bool
+		caller  ask.Caller
+		id, yes bool
+	}{
+		"id, its address":                  {leased: true, id: true, caller: ask.Caller{From: hers}, yes: true},
+		"id, another address":              {leased: true, id: true, caller: ask.Caller{From: stranger}},
+		"id, another, told by the other":   {toldBy: true, id: true, caller: ask.Caller{From: stranger}},
+		"id, its address, told":            {toldBy: true, id: true, caller: ask.Caller{From: hers}, yes: true},
+		"id, nobody knows":                 {id: true, caller: ask.Caller{From: stranger}, yes: true},
+		"id, through a proxy":              {leased: true, id: true, caller: ask.Caller{From: stranger, Central: true}, yes: true},
+		"no id, its address":               {leased: true, caller: ask.Caller{From: hers}},
+		"media, its address":               {media: true, leased: true, caller: ask.Caller{From: hers}, yes: true},
+		"media, its address, by central":   {media: true, leased: true, caller: ask.Caller{From: hers, Central: true}, yes: true},
+		"media, another address":           {media: true, leased: true, caller: ask.Caller{From: stranger}},
+		"media, another, by central":       {media: true, leased: true, caller: ask.Caller{From: stranger, Central: true}},
+		"media, nobody knows":              {media: true, caller: ask.Caller{From: hers}},
+		"media, nobody knows, trusting":    {media: true, trust: true, caller: ask.Caller{From: hers}, yes: true},
+		"media, another address, trusting": {media: true, trust: true, leased: true, caller: ask.Caller{From: stranger}},
+		"no id, trusting":                  {trust: true, caller: ask.Caller{From: hers}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &rackLeases{hears: true, at: map[string]netip.Addr{}}
+				x := newTrial(t, func(cfg *Config) { cfg.Leases, cfg.TrustFirstLookup = l, c.trust })
+				defer x.stop()
+				x.m.via = driver.ViaHTTP
+				if c.media {
+					x.m.via = driver.ViaNone
+				}
+				if c.leased {
+					l.at[macA] = hers
+				}
+				if c.toldBy {
+					x.Seen(ask.Sign{Address: macA, Phase: "dhcp", Leased: hers})
+				}
+				q := ask.Lookup{Addresses: []string{macA}, Caller: c.caller}
+				if c.id {
+					q.BootID = lookupOf(x.Conductor).BootID
+				}
+				if _, err := x.LookupAgent(q); (err == nil) != c.yes || err != nil && !errors.Is(err, ErrNoNode) {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+// What DHCP gave the machine is known to the rackd that takes the work over, and so is the boot:
+// between script and lookup, and between lookup and first heartbeat.
+func TestTakeoverInTheMiddleOfABoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		x.Seen(ask.Sign{Address: macA, Phase: "dhcp", Leased: hers})
+		synctest.Wait()
+		script := lookupOf(x.Conductor)
+		x.stop()
+		b, stopB := x.on("b", nil)
+		x.owner.Store("b")
+		b.RingChanged()
+		synctest.Wait()
+		script.From = stranger
+		if _, err := b.LookupAgent(script); !errors.Is(err, ErrNoNode) {
+			t.Errorf("the new owner does not know the machine's address: %v", err)
+		}
+		script.From = hers
+		reply, err := b.LookupAgent(script)
+		if err != nil {
+			t.Fatalf("the lookup after a takeover: %v", err)
+		}
+		synctest.Wait()
+		stopB()
+		time.Sleep(time.Second)
+		c, stopC := x.on("c", nil)
+		defer stopC()
+		x.owner.Store("c")
+		c.RingChanged()
+		synctest.Wait()
+		if err := c.Heartbeat(nodeA, call(reply.Config.AgentToken, hers.String(), "PEM", "1")); err != nil {
+			t.Errorf("the first heartbeat after a takeover: %v", err)
+		}
+		synctest.Wait()
+		if d := x.doc(); d.Checkpoint.Boot.Number != 1 || d.Checkpoint.Step != "deploy.write" {
+			t.Errorf("boot %+v, step %q", d.Checkpoint.Boot, d.Checkpoint.Step)
+		}
+	})
+}
+
+// A machine that restarts by itself looks itself up with the id of the same boot. The agent of
+// before does not answer any more, and the new one takes its place.
+func TestMachineThatRestartsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		defer x.stop()
+		x.agent(x.Conductor)
+		if _, err := x.LookupAgent(lookupOf(x.Conductor)); !errors.Is(err, ErrInDoubt) {
+			t.Fatalf("while the agent of before is asked: %v", err)
+		}
+		time.Sleep(rivalPause + time.Second)
+		synctest.Wait()
+		token := x.agent(x.Conductor)
+		if a := x.runner(nodeA).agentState(); a == nil || a.URL != "https://10.0.0.1:9999" || token == "" {
+			t.Errorf("agent %+v, token %q", a, token)
+		}
+		// The agent's process alone starts again, with a new certificate, and calls at once.
+		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); !errors.Is(err, ErrInDoubt) {
+			t.Errorf("another certificate: %v", err)
+		}
+		time.Sleep(rivalPause + time.Second)
+		synctest.Wait()
+		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); err != nil || x.runner(nodeA).agentState().VerifyCA != "NEW PEM" {
+			t.Errorf("after the one of before did not answer: %v", err)
+		}
+		if d := x.doc(); !d.Open() {
+			t.Errorf("%+v", d.Result)
+		}
+	})
+}
+
+// Two agents that both have the boot's token, and both live: the work fails and says so. A
+// lookup beside a living agent is refused and noted.
+func TestTwoAgentsOfOneBoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		defer x.stop()
+		token := x.agent(x.Conductor)
+		x.lives.Store(true)
+		for range 5 {
+			reply, err := x.LookupAgent(lookupOf(x.Conductor))
+			if !errors.Is(err, ErrInDoubt) && !errors.Is(err, ErrNoNode) || reply.Config.AgentToken != "" {
+				t.Errorf("a lookup beside a living agent: %+v, %v", reply, err)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		told := 0
+		for _, e := range x.s.events {
+			for _, l := range append(e.Before, work.Line{Phase: e.Phase}) {
+				if l.Phase == "second agent" {
+					told++
+				}
+			}
+		}
+		if d := x.doc(); !d.Open() || told != 1 {
+			t.Fatalf("told %d times; %+v", told, d.Result)
+		}
+		if err := x.Heartbeat(nodeA, call(token, stranger.String(), "EVIL", "evil")); !errors.Is(err, ErrInDoubt) {
+			t.Errorf("a second agent's heartbeat: %v", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		d := x.doc()
+		if d.Open() || d.Result.OK || d.State != provision.DeployFail || !strings.Contains(d.Result.Error, "two agents run at the same time") || !strings.Contains(d.Result.Error, "10.66.6.6") {
+			t.Errorf("state %q: %+v", d.State, d.Result)
+		}
+	})
+}
+
+// After a board was replaced, or with another machine of the same MAC address, the flow does
+// not go on as if nothing had been.
+func TestAnotherMachineInTheSameFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		defer x.stop()
+		q := lookupOf(x.Conductor)
+		q.System = work.System{UUID: "4C4C4544-0001", Serial: "A1"}
+		if _, err := x.LookupAgent(q); err != nil {
+			t.Fatal(err)
+		}
+		q.System.UUID = "4c4c4544-0001" // firmware and agents differ in letters
+		if _, err := x.LookupAgent(q); err != nil {
+			t.Fatal(err)
+		}
+		q.System.Serial = "B2"
+		if _, err := x.LookupAgent(q); !errors.Is(err, ErrNoNode) {
+			t.Errorf("another machine: %v", err)
+		}
+		synctest.Wait()
+		if d := x.doc(); d.Open() || !strings.Contains(d.Result.Error, "another machine than before") || !strings.Contains(d.Result.Error, "B2") {
+			t.Errorf("%+v", d.Result)
+		}
+	})
+}
+
+// An agent that rackd could not call, or not be sure whom it calls, is refused.
+func TestAgentsThatAreNotCalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		defer x.stop()
+		x.Seen(ask.Sign{Address: macA, Phase: "dhcp", Leased: hers})
+		q := lookupOf(x.Conductor)
+		q.From = hers
+		reply, err := x.LookupAgent(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			url, ca string
+			from    netip.Addr
+			want    string
+		}{
+			"no certificate":  {"https://10.0.0.1:9999", "", hers, "agent_verify_ca"},
+			"no TLS":          {"http://10.0.0.1:9999", "PEM", hers, "must be https"},
+			"a name":          {"https://agent.example:9999", "PEM", hers, "IP address"},
+			"a user":          {"https://u:p@10.0.0.1:9999", "PEM", hers, "without a user"},
+			"another host":    {"https://10.66.6.6:9999", "PEM", hers, "was given"},
+			"another caller":  {"https://10.0.0.1:9999", "PEM", stranger, "comes from 10.66.6.6"},
+			"too long":        {"https://10.0.0.1:9999/" + strings.Repeat("x", 400), "PEM", hers, "at most"},
+			"a long identity": {"https://10.0.0.1:9999", strings.Repeat("P", 20<<10), hers, "too long"},
+		} {
+			hb := ask.Heartbeat{Heartbeat: agentapi.Heartbeat{CallbackURL: c.url, AgentVerifyCA: c.ca, AgentToken: reply.Config.AgentToken}, Caller: ask.Caller{From: c.from}}
+			if err := x.Heartbeat(nodeA, hb); !errors.Is(err, ErrBadCallback) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		}
+		if a := x.runner(nodeA).agentState(); a.URL != "" {
+			t.Errorf("pinned: %+v", a)
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package networkboot
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// validateParams refuses parameters for the ramdisk's kernel that are rackd's to write: whom the agent
+// calls and believes, and which disks it spares, is not for a node's fields to say, which
+// tenants may set. It refuses more of them than the kernel's command line has room for.
+func validateParams(n *node.Document) error {
+	given, _ := n.InstanceInfo[paramsField].(string)
+	for place, text := range map[string]string{"driver_info": n.DriverString(paramsField), "instance_info": given} {
+		if len(text) > agentapi.MaxOwnParams {
+			return fmt.Errorf("node %s: %s %s has %d bytes, and at most %d fit on the kernel's command line beside rackd's own: %w", n.Label(), place, paramsField, len(text), agentapi.MaxOwnParams, driver.ErrInvalid)
+		}
+		for p := range strings.FieldsSeq(text) {
+			if agentapi.Reserved(p) {
+				return fmt.Errorf("node %s: %s %s: %.60q is written by rackd alone: take it out; what holds for all machines of a rack is for rackd's --kernel-params and --agent-api-url: %w", n.Label(), place, paramsField, p, driver.ErrInvalid)
+			}
+		}
+	}
+	return nil
+}
