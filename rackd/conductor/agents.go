@@ -157,6 +157,9 @@ func (r *runner) pin(hb *agentapi.Heartbeat) {
 	r.agent, r.beat = &next, true
 	if hb.Command != nil && hb.Command.Progress != nil {
 		r.progress = hb.Command.Progress
+		if hb.Command.Status == agentapi.CommandRunning && r.moved(hb.Command.ID, hb.Command.Progress) {
+			r.answers()
+		}
 	}
 }
 
@@ -237,8 +240,8 @@ func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
 	return s, w.Doc.Open()
 }
 
-// listened is an agent whose answers count as signs of life, like its heartbeats: it
-// may know only rackds that are dead by now.
+// listened is an agent whose answers count as signs of life: it may know only rackds that are
+// dead by now, and send no heartbeats.
 type listened struct {
 	driver.Agent
 	r *runner
@@ -247,35 +250,58 @@ type listened struct {
 // Start implements driver.Agent.
 func (a listened) Start(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
 	c, err := a.Agent.Start(ctx, f, id, name, params)
-	a.heard(err)
+	a.fares(c, err)
 	return c, err
 }
 
 // Call implements driver.Agent.
 func (a listened) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
 	c, err := a.Agent.Call(ctx, f, id, name, params)
-	a.heard(err)
+	a.fares(c, err)
 	return c, err
 }
 
 // Command implements driver.Agent.
 func (a listened) Command(ctx context.Context, id string) (agentapi.Command, bool, error) {
 	c, ok, err := a.Agent.Command(ctx, id)
-	a.heard(err)
+	a.fares(c, err)
 	return c, ok, err
 }
 
 // Commands implements driver.Agent.
 func (a listened) Commands(ctx context.Context) ([]agentapi.Command, error) {
 	list, err := a.Agent.Commands(ctx)
-	a.heard(err)
+	if err == nil {
+		a.r.mu.Lock()
+		a.r.answers()
+		a.r.mu.Unlock()
+	}
 	return list, err
 }
 
-func (a listened) heard(err error) {
-	if err == nil {
-		a.r.mu.Lock()
-		a.r.heard = true
-		a.r.mu.Unlock()
+// fares takes in an answer of the agent about a command.
+func (a listened) fares(c agentapi.Command, err error) {
+	if err != nil {
+		return
 	}
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if c.Status != agentapi.CommandRunning || c.Progress == nil || a.r.moved(c.ID, c.Progress) {
+		a.r.answers()
+	}
+}
+
+// answers notes that the agent has answered, or that its command has gone on: that is what moves a
+// deadline. A heartbeat alone does not, for an agent that calls and cannot be called, or whose
+// command hangs, would hold its node for ever. r.mu is held.
+func (r *runner) answers() { r.heard, r.answered = true, time.Now() }
+
+// moved reports whether a command that tells its progress has gone on since it was last
+// looked at. r.mu is held.
+func (r *runner) moved(id string, p *agentapi.Progress) bool {
+	if r.far.id == id && r.far.done == p.DoneBytes {
+		return false
+	}
+	r.far.id, r.far.done = id, p.DoneBytes
+	return true
 }

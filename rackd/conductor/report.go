@@ -276,18 +276,18 @@ func (r *runner) takeIn(ctx context.Context) error {
 	return err
 }
 
-// absorb moves the deadline after a heartbeat, takes in the phases and publishes what
+// absorb moves the deadline when the agent has answered or got on, takes in the phases and publishes what
 // else has been found. due: there is something besides phases that a successor must
 // know, or the last checkpoint is old.
 func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	r.mu.Lock()
-	phases, beat, agent, inv := r.phases, r.beat || r.heard, r.agent, r.inventory
+	phases, beat, heard, agent, inv := r.phases, r.beat || r.heard, r.heard, r.agent, r.inventory
 	observed := r.observed
 	r.phases, r.inventory, r.heard, r.observed = nil, nil, false, hardware.Observation{}
 	known, met := r.doc.Checkpoint.Agent, !slices.Equal(r.doc.Checkpoint.Boot.Addresses, r.count.Addresses)
 	first := agent != nil && (known == nil || known.URL != agent.URL || known.VerifyCA != agent.VerifyCA || known.TokenGiven != agent.TokenGiven)
 	r.mu.Unlock()
-	if beat {
+	if heard {
 		if d := r.c.deadline(r.doc.State); d > 0 {
 			r.doc.Checkpoint.Deadline = time.Now().Add(d)
 		}

@@ -50,20 +50,25 @@ type runner struct {
 	turn   sync.Mutex
 	parked bool
 
-	mu        sync.Mutex
-	epoch     uint64
-	lost      error
-	agent     *work.Agent
-	count     work.Boot               // the newest boot into the ramdisk
-	again     bool                    // the ramdisk is about to be booted again
-	doomed    error                   // why the work is to fail, whatever its step does
-	cut       context.CancelCauseFunc // ends the attempt that runs
-	asking    bool                    // the agent is being asked whether it is still there
-	there     time.Time               // when it last was
-	clock     time.Time               // the newest time that an agent's call or a step was given
-	marked    time.Time               // the newest that a step was given
-	beat      bool                    // a heartbeat came since the step ran
-	heard     bool                    // the agent answered since the last flush
+	mu       sync.Mutex
+	epoch    uint64
+	lost     error
+	agent    *work.Agent
+	count    work.Boot               // the newest boot into the ramdisk
+	again    bool                    // the ramdisk is about to be booted again
+	doomed   error                   // why the work is to fail, whatever its step does
+	cut      context.CancelCauseFunc // ends the attempt that runs
+	asking   bool                    // the agent is being asked whether it is still there
+	answered time.Time               // when the agent last answered, or its command had got on
+	far      struct {                // how far a command was when it was last looked at
+		id   string
+		done int64
+	}
+	there     time.Time // when it last was
+	clock     time.Time // the newest time that an agent's call or a step was given
+	marked    time.Time // the newest that a step was given
+	beat      bool      // a heartbeat came since the step ran
+	heard     bool      // the agent answered since the last flush
 	progress  *agentapi.Progress
 	inventory *agentapi.Inventory
 	observed  hardware.Observation
@@ -453,7 +458,18 @@ func (r *runner) late(s flowStep) error {
 	if r.doc.Checkpoint.Agent == nil && r.task != nil && r.task.Facts[driver.FactBoot] == driver.BootRamdisk {
 		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). Look at the machine's console: does it get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State)
 	}
-	return fmt.Errorf("timed out: step %s was not done within %s of the agent's last sign of life (state %q)", s.id(), limit, r.doc.State)
+	r.mu.Lock()
+	agent, answered := r.agent, r.answered
+	r.mu.Unlock()
+	if agent == nil || agent.URL == "" {
+		return fmt.Errorf("timed out: step %s was not done within %s (state %q)", s.id(), limit, r.doc.State)
+	}
+	last := "has not answered this rackd"
+	if !answered.IsZero() {
+		last = fmt.Sprintf("last answered this rackd, or got on, %s ago", time.Since(answered).Round(time.Second))
+	}
+	return fmt.Errorf("timed out: step %s: the agent at %s %s; a deadline of %s goes by that (state %q), not by its heartbeats, of which the last came %s ago. Does rackd reach that address? If it does, the command hangs: look at the machine's console",
+		s.id(), agent.URL, last, limit, r.doc.State, time.Since(agent.LastSeen).Round(time.Second))
 }
 
 // agentState is the newest that is known of the agent.
