@@ -102,9 +102,11 @@ func (s *Server) lookupNode(r *Request, id string, macs []string) (*store.Node, 
 // until an agent has shown it.
 func (s *Server) token(r *Request, n *store.Node) (reply agentapi.LookupReply, err error) {
 	reply.Config.HeartbeatTimeout = ramdiskTimeout
-	if r.Version < tokenSince {
-		return reply, nil
-	}
+	defer func() {
+		if r.Version < tokenSince { // the rackd is asked all the same: it knows whether the caller is the machine
+			reply.Config = agentapi.LookupConfig{HeartbeatTimeout: ramdiskTimeout}
+		}
+	}()
 	err = s.askHolder(r, n, ask.RamdiskLookup, ask.Lookup{Node: n.UUID, Caller: r.from(), System: r.system()}, &reply)
 	if own := interface{ HTTPStatus() int }(nil); errors.As(err, &own) && own.HTTPStatus() == http.StatusNotFound {
 		if s.LookupAnyState {

@@ -69,7 +69,7 @@ func TestLookup(t *testing.T) {
 	golden(t, "lookup@1.62", b.want(200, "GET", "/v1/lookup?node_uuid="+nodeID, "1.62", "").body)
 	k.asked = nil
 	got := b.want(200, "GET", "/v1/lookup?node_uuid="+nodeID, "1.61", "").object(t)
-	if token, there := got["config"].(map[string]any)["agent_token"]; !there || token != nil || len(k.asked) != 0 {
+	if token, there := got["config"].(map[string]any)["agent_token"]; !there || token != nil || len(k.asked) != 1 {
 		t.Errorf("before 1.62: %v, asked %v", got, k.asked)
 	}
 	b.want(404, "GET", "/v1/lookup?node_uuid="+nodeID, "1.21", "")
@@ -134,6 +134,45 @@ func TestLookupTellsNobodyWhatThereIs(t *testing.T) {
 	}
 	open, _ := ramdiskBench(t, provision.Active, func(c *Config) { c.LookupAnyState = true })
 	open.want(200, "GET", "/v1/lookup?node_uuid="+nodeID, "1.62", "")
+}
+
+// The id of a boot in front of the API's path, the peer's address and the machine go on to the rackd, which
+// judges them. Nothing but what ramdisks call is behind such a path, and no header passes for an address.
+func TestCallerOfARamdisk(t *testing.T) {
+	b, k := ramdiskBench(t, provision.InspectWait, nil)
+	caller := func() ask.Caller {
+		t.Helper()
+		var c struct{ ask.Caller }
+		if err := json.Unmarshal(k.last, &c); err != nil {
+			t.Fatal(err)
+		}
+		return c.Caller
+	}
+	const beat = `{"callback_url":"https://10.0.0.1:9999","agent_version":"11","agent_token":"s3cret","agent_verify_ca":"PEM"}`
+	const found = `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01","name":"eth0"}],"boot":{"boot_id":"forged"}},"boot_id":"forged","from":"10.9.9.9"}`
+	for path, c := range map[string]struct{ method, body string }{
+		"/v1/lookup?node_uuid=" + nodeID + "&ironyard_system_uuid=U": {"GET", ""},
+		"/v1/heartbeat/" + nodeID:                                    {"POST", beat},
+		"/v1/continue_inspection":                                    {"POST", found},
+	} {
+		for prefix, id := range map[string]string{"": "", "/boot/s3cret-id": "s3cret-id"} {
+			status := 202
+			if c.method == "GET" {
+				status = 200
+			}
+			b.want(status, c.method, prefix+path, "1.84", c.body)
+			if got := caller(); got.BootID != id || !got.From.IsValid() || got.From.String() == "10.9.9.9" {
+				t.Errorf("%s%s: the rackd was told %+v", prefix, path, got)
+			}
+		}
+	}
+	b.want(200, "GET", "/boot/s3cret-id/", "1.84", "")
+	k.asked = nil
+	for _, path := range []string{"/boot/x/v1/nodes", "/boot/x/v1/nodes/n1", "/boot/x/v1/nodes/n1/states", "/boot/x/boot/y/v1/lookup?node_uuid=" + nodeID, "/boot/x/v1/drivers/fake-hardware/vendor_passthru/ipxe_config?node_uuid=" + nodeID} {
+		if a := b.do("GET", path, "1.84", ""); a.StatusCode != 404 || strings.Contains(a.body, nodeID) || len(k.asked) != 0 {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
 }
 
 func TestHeartbeat(t *testing.T) {
