@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -371,4 +372,68 @@ func TestAgentsThatAreNotCalled(t *testing.T) {
 			t.Errorf("pinned: %+v", a)
 		}
 	})
+}
+
+// A boot is in the checkpoint before the machine is started, for each boot that an owner causes and for no
+// other: so a rackd that dies in between leaves no machine whose boot another counts otherwise. Tokens
+// and ids of boots before do not fit any more, and work that goes on with the flow keeps the count.
+func TestBootIsCountedBeforeItIsCaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := waitForAgent(nil)
+		up.Interface, up.Name = "deploy", "up"
+		m := &machine{power: driver.PowerOff}
+		s := newShelf()
+		oneNode(s)
+		var started []uint64 // the count on the bus when the machine was started
+		m.onPower = func(target driver.PowerState) {
+			if target != driver.PowerOff {
+				started = append(started, s.Work(nodeA).Doc.Checkpoint.Boot.Number)
+			}
+		}
+		m.clean = []driver.Step{up}
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		x := &trial{Conductor: c, t: t, s: s, m: m}
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "up"}, {Interface: "power", Step: "reboot"}, {Interface: "power", Step: "hold"}}})
+		synctest.Wait()
+		id := lookupOf(c).BootID
+		first := x.agent(c)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if d := x.doc(); d.Checkpoint.Step != "power.reboot" {
+			t.Fatalf("step %q: %+v", d.Checkpoint.Step, d.Result)
+		}
+		if err := c.Heartbeat(nodeA, call(first, hers.String(), "PEM", "1")); !errors.Is(err, ErrBadToken) {
+			t.Errorf("the agent of the boot before: %v", err)
+		}
+		if _, err := c.LookupAgent(ask.Lookup{Node: nodeA, Caller: ask.Caller{BootID: id}}); !errors.Is(err, ErrNoNode) {
+			t.Errorf("the id of the boot before: %v", err)
+		}
+		second := x.agent(c)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if d := x.doc(); d.State != provision.CleanHold || second == first {
+			t.Fatalf("state %q: %+v", d.State, d.Result)
+		}
+		s.errand(nodeA, work.Args{PowerTarget: string(driver.Rebooting)})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if err := c.Heartbeat(nodeA, call(second, hers.String(), "PEM", "1")); !errors.Is(err, ErrBadToken) {
+			t.Errorf("the agent of before a reboot that was asked for: %v", err)
+		}
+		if want := []uint64{1, 2, 3}; !slices.Equal(started, want) || x.doc().Checkpoint.Boot.Number != 3 {
+			t.Errorf("started at counts %v, want %v; now %+v", started, want, x.doc().Checkpoint.Boot)
+		}
+	})
+}
+
+// The count of a flow whose document the bus had lost does not come to where it was before.
+func TestCountAfterALoss(t *testing.T) {
+	b := work.Boot{Number: 3, System: work.System{UUID: "u"}, Addresses: []netip.Addr{hers}}
+	if n := b.Next(2); n.Number != 4 || n.System.UUID != "u" || len(n.Addresses) != 0 {
+		t.Errorf("the next boot: %+v", n)
+	}
+	if n := (work.Boot{}).Next(work.LostEpochs + 7); n.Number <= 3 {
+		t.Errorf("after a loss: %+v", n)
+	}
 }

@@ -273,6 +273,7 @@ type machine struct {
 	teardown []driver.Step
 	invalid  error
 	via      driver.Transport // empty: by HTTP
+	onPower  func(target driver.PowerState)
 }
 
 func (*machine) Properties() map[string]string   { return map[string]string{"x": "a field"} }
@@ -286,6 +287,9 @@ func (m *machine) PowerState(context.Context, *node.Document) (driver.PowerState
 func (m *machine) SetPower(_ context.Context, f driver.Fence, _ *node.Document, s driver.PowerState) error {
 	if err := f.Check(); err != nil {
 		return err
+	}
+	if m.onPower != nil {
+		m.onPower(s)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
