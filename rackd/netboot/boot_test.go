@@ -38,6 +38,24 @@ func TestFirmwareBoots(t *testing.T) {
 	t.Run("UEFI from its disk", uefiDisk)
 }
 
+// A machine whose address a rackd does not know, since it has just started, say, speaks DHCP once more and gets
+// its script from the address that it was given: with real iPXE.
+func TestFirmwareSpeaksDHCPAgain(t *testing.T) {
+	if os.Getenv("IRONYARD_E2E") != "1" {
+		t.Skip("boots a machine in QEMU; set IRONYARD_E2E=1")
+	}
+	if !inNamespace(t) {
+		return
+	}
+	w := newWorld(t, ramdiskMachine, "/usr/lib/ipxe/ipxe.lkrn")
+	w.mu.Lock()
+	w.unheard = true
+	w.mu.Unlock()
+	w.boot("-device", biosCard)
+	w.says("no rackd has seen which address this machine was given")
+	w.phases("dhcp", "dhcp", "script: ramdisk, state wait call-back, by HTTP", "kernel", "ramdisk")
+}
+
 func biosHTTP(t *testing.T) {
 	w := newWorld(t, ramdiskMachine, "/usr/lib/ipxe/ipxe.lkrn")
 	if err := os.Rename(w.kernel, w.kernel+".away"); err != nil {

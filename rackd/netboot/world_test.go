@@ -77,13 +77,28 @@ type world struct {
 	machine netboot.Machine
 	console bytes.Buffer
 	seen    []string
+	leases  int
 	change  chan struct{} // closed and replaced at each change
+	// unheard: the machine's address is not known until it has spoken DHCP after it was told to.
+	unheard bool
+	waited  int // leases when it was told
+	dhcp    *dhcp.Server
 }
 
 func (w *world) ByMAC(m string) (netboot.Machine, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.machine, m == mac
+	known := w.machine
+	if w.unheard {
+		known.Hears = true
+		if w.waited == 0 && strings.Contains(w.console.String(), "Ironyard: the boot waits.") {
+			w.waited = w.leases
+		}
+		if at, ok := w.dhcp.Address(mac); ok && w.waited > 0 && w.leases > w.waited {
+			known.Addresses = []netip.Addr{at}
+		}
+	}
+	return known, m == mac
 }
 
 func (w *world) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
@@ -94,6 +109,7 @@ func (w *world) Seen(_, phase, detail string) {
 
 func (w *world) Leased(mac string, _ netip.Addr, phase, detail string) {
 	if phase != "" {
+		w.note(func() { w.leases++ })
 		w.Seen(mac, phase, detail)
 	}
 }
@@ -178,6 +194,7 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.dhcp = d
 	on67, err := server4.NewIPv4UDPConn(bridge, &net.UDPAddr{IP: net.IPv4zero, Port: 67})
 	if err != nil {
 		t.Fatal(err)
