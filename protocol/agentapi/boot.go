@@ -19,11 +19,10 @@ func WithBoot(base, id string) string {
 
 // CutBoot takes the id of a boot off the path of a request; id is empty where there is none.
 func CutBoot(path string) (id, rest string) {
-	after, ok := strings.CutPrefix(path, bootPrefix)
-	if !ok {
+	after, _ := strings.CutPrefix(path, bootPrefix)
+	if id, rest, _ = strings.Cut(after, "/"); after == path || id == "" {
 		return "", path
 	}
-	id, rest, _ = strings.Cut(after, "/")
 	return id, "/" + rest
 }
 
