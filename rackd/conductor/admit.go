@@ -96,6 +96,8 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Cal
 	switch {
 	case key == nil:
 		return refuse("no key", "give this rackd the key of conductor group "+n.Group)
+	case boot.Number > 0 && r.bootFact() != driver.BootRamdisk:
+		return refuse("no boot", "the node's work has no use for a ramdisk any more: if this is the node's machine, look why it still runs one")
 	case !given && len(known) > 0 && from.From.IsValid() && !from.Central:
 		return refuse("address", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
 	case from.BootID != "" && key.BootIDFits(n.UUID, r.root, boot.Number, from.BootID):

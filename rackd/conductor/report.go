@@ -23,10 +23,11 @@ import (
 func (r *runner) save(ctx context.Context) error {
 	r.mu.Lock()
 	if boot := r.doc.Checkpoint.Facts[driver.FactBoot]; boot != r.boot || r.again {
-		// The machine boots something else from now on, or the same again: the agent of before
-		// is gone. A boot into the ramdisk is counted here, and nowhere else, before it is caused.
-		r.boot, r.agent, r.again = boot, nil, false
+		// A boot into the ramdisk is counted here, and nowhere else, before it is caused: the agent of
+		// before is gone then. One that is to boot something else next keeps its agent until it does.
+		r.boot, r.again = boot, false
 		if boot == driver.BootRamdisk {
+			r.agent = nil
 			r.count = r.count.Next(r.doc.Epoch)
 			clear(r.seen)
 		}

@@ -427,6 +427,40 @@ func TestBootIsCountedBeforeItIsCaused(t *testing.T) {
 	})
 }
 
+// When the machine is to boot its disk next, its agent is still the boot's: no lookup is answered any more, and nothing
+// else takes its place.
+func TestNoAgentComesAfterTheRamdisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, m := newShelf(), &machine{power: driver.PowerOff}
+		oneNode(s)
+		m.deploy = []driver.Step{waitForAgent(m),
+			{Interface: "deploy", Name: "prepare", Priority: 50, Kind: driver.Repeatable, Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+				t.Facts[driver.FactBoot] = driver.BootInstance
+				return driver.Done(), nil
+			}},
+			{Interface: "deploy", Name: "down", Priority: 5, Kind: driver.Reattachable, Run: func(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Wait(time.Second), nil }}}
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, func(cfg *Config) { cfg.AgentLives = func(context.Context, work.Agent) bool { return true } })
+		defer kill()
+		x := &trial{Conductor: c, t: t, s: s, m: m}
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		q := lookupOf(c)
+		token := x.agent(c)
+		if d := x.doc(); d.Checkpoint.Step != "deploy.down" {
+			t.Fatalf("step %q: %+v", d.Checkpoint.Step, d.Result)
+		}
+		if reply, err := c.LookupAgent(q); !errors.Is(err, ErrNoNode) || reply.Config.AgentToken != "" {
+			t.Errorf("a lookup after the ramdisk: %+v, %v", reply, err)
+		}
+		if a := c.runner(nodeA).agentState(); a == nil || a.URL != "https://10.0.0.1:9999" {
+			t.Errorf("the agent is %+v", a)
+		}
+		if err := c.Heartbeat(nodeA, call(token, hers.String(), "PEM", "1")); err != nil {
+			t.Errorf("the agent's next heartbeat: %v", err)
+		}
+	})
+}
+
 // The count of a flow whose document the bus had lost does not come to where it was before.
 func TestCountAfterALoss(t *testing.T) {
 	b := work.Boot{Number: 3, System: work.System{UUID: "u"}, Addresses: []netip.Addr{hers}}
