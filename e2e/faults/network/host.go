@@ -50,6 +50,24 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (c net.
 	return c, err
 }
 
+// Listen listens on the host. The address must be numeric.
+func (h *Host) Listen(network, address string) (l net.Listener, err error) {
+	err = h.ns.do(func() error {
+		l, err = net.Listen(network, address)
+		return err
+	})
+	return l, err
+}
+
+// ListenPacket is Listen for datagrams.
+func (h *Host) ListenPacket(network, address string) (c net.PacketConn, err error) {
+	err = h.ns.do(func() error {
+		c, err = net.ListenPacket(network, address)
+		return err
+	})
+	return c, err
+}
+
 // Own makes the host take a whole range of the network for its own addresses.
 func (h *Host) Own(space netip.Prefix) error {
 	return h.ns.do(func() error {

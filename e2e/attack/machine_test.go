@@ -1,0 +1,220 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ironyard/ironyard/e2e/faults/network"
+	"github.com/ironyard/ironyard/e2e/faults/process"
+	"github.com/ironyard/ironyard/e2e/fleet/control"
+	"github.com/ironyard/ironyard/e2e/fleet/journal"
+)
+
+// machine is a simulated machine on a host of its own, with the address that rackd's
+// DHCP has leased to it.
+type machine struct {
+	control.Machine
+	host  *network.Host
+	fleet *control.Client
+	*process.Process
+}
+
+// startMachines starts the machines. Each has a network of four addresses, whose first
+// is its host's.
+func (y *yard) startMachines(ctx context.Context) error {
+	for i := range machineHosts {
+		name := fmt.Sprintf("m%02d", i)
+		h, err := y.host(name, fmt.Sprintf("10.77.1.%d", 129+4*i))
+		if err != nil {
+			return err
+		}
+		p := y.daemon(name, h, y.programs.Fleet, "--name", name, "--machines", "1", "--network", fmt.Sprintf("10.77.1.%d/30", 128+4*i), "--interface", "",
+			"--control", h.At(7000), "--rackd", "http://"+addresses["rackd-a"]+":8080", "--rackd", "http://"+addresses["rackd-b"]+":8080",
+			"--ramdisk", "2s", "--write", "4s", "--firmware", "300ms")
+		if err := p.Start(); err != nil {
+			return err
+		}
+		web := newCaller(h, "").web
+		m := &machine{host: h, Process: p, fleet: &control.Client{Base: "http://" + h.At(7000), HTTP: web}}
+		if err := p.Await(ctx, func(ctx context.Context) error {
+			all, err := m.fleet.Machines(ctx)
+			if err == nil {
+				m.Machine = all[0]
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		y.machines = append(y.machines, m)
+	}
+	return nil
+}
+
+// lease has the machine's firmware get its address from rackd-a's DHCP.
+func (y *yard) lease(m *machine) error {
+	mac, err := net.ParseMAC(m.MAC)
+	if err != nil {
+		return err
+	}
+	conn, err := m.host.ListenPacket("udp4", "0.0.0.0:68")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	wanted := net.IP(m.host.Addr.AsSlice())
+	discover, err := dhcpv4.NewDiscovery(mac, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted)), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")))
+	if err != nil {
+		return err
+	}
+	offer, err := exchange(conn, addresses["rackd-a"], discover)
+	if err != nil {
+		return fmt.Errorf("DHCP discover of %s: %w", m.MAC, err)
+	}
+	request, err := dhcpv4.NewRequestFromOffer(offer)
+	if err != nil {
+		return err
+	}
+	ack, err := exchange(conn, addresses["rackd-a"], request)
+	if err != nil {
+		return fmt.Errorf("DHCP request of %s: %w", m.MAC, err)
+	}
+	if !ack.YourIPAddr.Equal(wanted) {
+		return fmt.Errorf("DHCP gave %s the address %s instead of %s", m.MAC, ack.YourIPAddr, wanted)
+	}
+	return nil
+}
+
+// exchange sends a message to a DHCP server and returns the answer to it.
+func exchange(conn net.PacketConn, server string, m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
+	if _, err := conn.WriteTo(m.ToBytes(), &net.UDPAddr{IP: net.ParseIP(server), Port: dhcpv4.ServerPort}); err != nil {
+		return nil, err
+	}
+	conn.SetReadDeadline(time.Now().Add(time.Second))
+	buf := make([]byte, 4096)
+	for {
+		n, _, err := conn.ReadFrom(buf)
+		if err != nil {
+			return nil, err
+		}
+		if r, err := dhcpv4.FromBytes(buf[:n]); err == nil && r.TransactionID == m.TransactionID && r.OpCode == dhcpv4.OpcodeBootReply {
+			return r, nil
+		}
+	}
+}
+
+// enrolled is a machine that central knows.
+type enrolled struct {
+	*machine
+	id    string
+	group string
+}
+
+// enrol makes a node of a machine that no attack has used. In groupA the machine has leased its address.
+func (y *yard) enrol(ctx context.Context, t *testing.T, group string, more map[string]any) *enrolled {
+	t.Helper()
+	if y.next == len(y.machines) {
+		t.Fatal("there are too few machines: raise machineHosts")
+	}
+	m := y.machines[y.next]
+	y.next++
+	e := m.Enrolment
+	body := map[string]any{"name": m.Name(), "driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "conductor_group": group,
+		"automated_clean": false, "inspect_interface": e.Interfaces["inspect"],
+		"instance_info": map[string]any{"image_source": y.imageURL(), "image_os_hash_algo": "sha256", "image_os_hash_value": y.images.sha256, "image_disk_format": "raw"}}
+	for k, v := range more {
+		body[k] = v
+	}
+	var n node
+	if err := y.operator.persist(ctx, "POST", "/v1/nodes", body, &n); err != nil {
+		t.Fatal(err)
+	}
+	for _, mac := range e.MACs {
+		if err := y.operator.persist(ctx, "POST", "/v1/ports", map[string]any{"node_uuid": n.UUID, "address": mac}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if group == groupA { // rackd answers machines that it knows
+		if err := until(ctx, 20*time.Second, func(context.Context) error { return y.lease(m) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &enrolled{m, n.UUID, group}
+}
+
+// available brings a new node there.
+func (y *yard) available(ctx context.Context, t *testing.T, e *enrolled) {
+	t.Helper()
+	for _, step := range [][2]string{{"manage", "manageable"}, {"provide", "available"}} {
+		if err := y.operator.provision(ctx, e.id, step[0], nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := y.operator.awaits(ctx, e.id, step[1], time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What the config drive and the image's URL hold that no stranger may see.
+const (
+	tenantSecret   = "the-tenants-user-data"
+	imageUser      = "reader"
+	imagePassword  = "hunter2-of-the-image-server"
+	imageSignature = "signature-of-the-image-url"
+)
+
+func (y *yard) imageURL() string {
+	return fmt.Sprintf("http://%s:%s@%s:8000/image.raw?X-Signature=%s", imageUser, imagePassword, addresses["operator"], imageSignature)
+}
+
+// deploy asks for a deploy with a config drive.
+func (y *yard) deploy(ctx context.Context, t *testing.T, e *enrolled) {
+	t.Helper()
+	drive := map[string]any{"meta_data": map[string]any{"hostname": "h"}, "user_data": tenantSecret}
+	if err := y.operator.provision(ctx, e.id, "active", map[string]any{"configdrive": drive}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noted waits until the machine's journal has a record of a kind.
+func (e *enrolled) noted(ctx context.Context, kind journal.Kind) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if _, err := e.fleet.Await(ctx, 0, func(r journal.Record) bool { return r.Kind == kind }); err != nil {
+		return fmt.Errorf("machine %s: no %s: %w", e.Name(), kind, err)
+	}
+	return nil
+}
+
+// count is how often the machine's journal has noted a kind.
+func (e *enrolled) count(ctx context.Context, t *testing.T, kind journal.Kind) uint64 {
+	t.Helper()
+	counts, err := e.fleet.Counts(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts[kind]
+}
+
+// Name is the machine's.
+func (m *machine) Name() string { return m.Machine.Name }
+
+// writes are what the BMC was asked to do.
+func (e *enrolled) writes(ctx context.Context, t *testing.T) (list []string) {
+	t.Helper()
+	records, err := e.fleet.Journal(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Kind == journal.BMCWrite && strings.Contains(r.Detail, "Reset") {
+			list = append(list, r.Detail)
+		}
+	}
+	return list
+}
