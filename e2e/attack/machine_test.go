@@ -108,6 +108,18 @@ func exchange(conn net.PacketConn, server string, m *dhcpv4.DHCPv4) (*dhcpv4.DHC
 	}
 }
 
+// unused is a machine that no attack has used.
+func (y *yard) unused(t *testing.T) *machine {
+	t.Helper()
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.next == len(y.machines) {
+		t.Fatal("there are too few machines: raise machineHosts")
+	}
+	y.next++
+	return y.machines[y.next-1]
+}
+
 // enrolled is a machine that central knows.
 type enrolled struct {
 	*machine
@@ -118,11 +130,7 @@ type enrolled struct {
 // enrol makes a node of a machine that no attack has used. In groupA the machine has leased its address.
 func (y *yard) enrol(ctx context.Context, t *testing.T, group string, more map[string]any) *enrolled {
 	t.Helper()
-	if y.next == len(y.machines) {
-		t.Fatal("there are too few machines: raise machineHosts")
-	}
-	m := y.machines[y.next]
-	y.next++
+	m := y.unused(t)
 	e := m.Enrolment
 	body := map[string]any{"name": m.Name(), "driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "conductor_group": group,
 		"automated_clean": false, "inspect_interface": e.Interfaces["inspect"],

@@ -9,6 +9,7 @@ import (
 // happens without them.
 func TestUndisturbed(t *testing.T) {
 	y, ctx := theYard(t), t.Context()
+	t.Parallel()
 	for _, group := range []string{groupA, groupB} {
 		e := y.enrol(ctx, t, group, nil)
 		y.available(ctx, t, e)

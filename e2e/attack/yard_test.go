@@ -48,6 +48,7 @@ type yard struct {
 
 	operator *caller
 	stranger *caller
+	mu       sync.Mutex
 	next     int // machine that no attack has used
 	ends     []func()
 }
@@ -72,7 +73,7 @@ var addresses = map[string]string{"hub": "10.77.0.11", "bus": "10.77.0.12", "cen
 	"rackd-a": "10.77.1.21", "rackd-b": "10.77.1.22", "stranger": "10.77.1.66", "stranger2": "10.77.1.67"}
 
 // machineHosts is how many machines there are; every one has a host of its own.
-const machineHosts = 14
+const machineHosts = 16
 
 var shared struct {
 	once sync.Once
@@ -297,7 +298,7 @@ func (y *yard) startRackds(ctx context.Context) error {
 		h := y.hosts[name]
 		y.rackds[name] = y.daemon(name, h, y.programs.Rackd, append([]string{"--member", y.file("member-" + name), "--data", y.file("data-" + name),
 			"--interface", "eth0", "--address", h.Addr.String(), "--prefix", "16", "--observe", h.At(observePort), "--boot-programs", y.file("boot"),
-			"--kernel", y.file("boot/kernel"), "--ramdisk", y.file("boot/ramdisk"), "--heartbeat-timeout", "5s", "--power-sync", "20s", "--bmc-timeout", "5s"},
+			"--kernel", y.file("boot/kernel"), "--ramdisk", y.file("boot/ramdisk"), "--heartbeat-timeout", "20s", "--power-sync", "20s", "--bmc-timeout", "5s"},
 			rackdArgs[name]...)...)
 		if err := y.rackds[name].Start(); err != nil {
 			return err
