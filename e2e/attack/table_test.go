@@ -26,9 +26,11 @@ func judge(t *testing.T, l line) {
 	table.mu.Lock()
 	table.lines = append(table.lines, l)
 	table.mu.Unlock()
+	say := t.Logf
 	if l.over {
-		t.Errorf("%s, %s: reached %s; allowed: %s (entry %d)", l.attacker, l.attempt, l.reached, l.allowed, l.entry)
+		say = t.Errorf
 	}
+	say("%s, %s: reached %s; allowed: %s (entry %d)", l.attacker, l.attempt, l.reached, l.allowed, l.entry)
 }
 
 // The attackers.

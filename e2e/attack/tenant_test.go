@@ -2,6 +2,8 @@ package attack
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -196,19 +198,24 @@ func TestOwnerRedirectsTheAgent(t *testing.T) {
 func TestImageFromRackdItself(t *testing.T) {
 	y, ctx := theYard(t), t.Context()
 	var hits atomic.Int64
+	secret := []byte("what only programs on this host may read")
+	sum := sha256.Sum256(secret) // an image that no cache has
 	l, err := y.hosts["rackd-b"].Listen("tcp", "127.0.0.1:8009")
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hits.Add(1)
-		w.Write(y.images.body)
+		w.Write(secret)
 	})}
 	go srv.Serve(l)
 	t.Cleanup(func() { srv.Close() })
 	e := y.enrol(ctx, t, groupB, nil)
 	owner := y.owned(ctx, t, e, "tenant-12")
 	y.available(ctx, t, e)
+	if err := y.operator.set(ctx, e.id, "/instance_info/image_os_hash_value", hex.EncodeToString(sum[:])); err != nil {
+		t.Fatal(err)
+	}
 	var let []string
 	for _, host := range []string{"127.0.0.1", "0.0.0.0", "[::ffff:127.0.0.1]", "localhost"} {
 		before := hits.Load()
@@ -216,7 +223,8 @@ func TestImageFromRackdItself(t *testing.T) {
 			continue
 		}
 		if err := owner.provision(ctx, e.id, "active", nil); err != nil {
-			continue // refused
+			t.Logf("%s: refused: %v", host, err)
+			continue
 		}
 		until(ctx, 20*time.Second, func(ctx context.Context) error {
 			n, err := y.operator.node(ctx, e.id)
@@ -265,7 +273,7 @@ func TestSelfServiceFields(t *testing.T) {
 	owner := y.operator.as(y.token("owners", "tenant-15"))
 	var set []string
 	for field, value := range map[string]any{"automated_clean": false, "shard": "other", "disable_power_off": true} {
-		status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-" + strings.ReplaceAll(field, "_", "-"), "driver": "fake-hardware", field: value})
+		status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-" + strings.ReplaceAll(field, "_", "-"), "driver": "fake-hardware", "conductor_group": groupA, field: value})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +283,7 @@ func TestSelfServiceFields(t *testing.T) {
 			set = append(set, field)
 		}
 	}
-	status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-plain", "driver": "fake-hardware"})
+	status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-plain", "driver": "fake-hardware", "conductor_group": groupA})
 	if err != nil || status/100 != 2 {
 		t.Fatalf("self-service does not work at all: %d %s %v", status, body, err)
 	}

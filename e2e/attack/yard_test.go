@@ -61,6 +61,8 @@ const (
 	maxSlots                 = 100 // requests that central works on at once
 	basicUser, basicPassword = "ops", "a password that is not guessed"
 
+	htpasswdCost = 5 // of `htpasswd -B`
+
 	apiPort, enrolPort = 6385, 6387
 	agentDoorPort      = 6386
 	agentPort          = 9999
@@ -177,7 +179,7 @@ func (y *yard) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(basicPassword), bcrypt.DefaultCost)
+	hash, err := bcrypt.GenerateFromPassword([]byte(basicPassword), htpasswdCost)
 	if err != nil {
 		return err
 	}
