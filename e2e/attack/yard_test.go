@@ -226,7 +226,7 @@ func (y *yard) startCentral(ctx context.Context) error {
 		"--enrol-listen", h.At(enrolPort), "--bus", "tls://"+addresses["hub"]+":4222", "--site", siteName+"="+groupA+","+groupB, "--failover", groupA+"="+groupB,
 		"--auth", "http_basic,oidc", "--htpasswd", y.file("htpasswd"), "--oidc-issuer", y.issuer.URL, "--oidc-audience", issuertest.Audience,
 		"--oidc-roles-claim", "realm_access.roles", "--oidc-grant", "dc-admins=system:admin;owners=project:admin;members=project:member",
-		"--max-requests", fmt.Sprint(maxSlots))
+		"--max-requests", fmt.Sprint(maxSlots), "--default-conductor-group", groupA)
 	return y.central.Start()
 }
 
