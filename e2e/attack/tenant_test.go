@@ -273,7 +273,7 @@ func TestSelfServiceFields(t *testing.T) {
 	owner := y.operator.as(y.token("owners", "tenant-15"))
 	var set []string
 	for field, value := range map[string]any{"automated_clean": false, "shard": "other", "disable_power_off": true} {
-		status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-" + strings.ReplaceAll(field, "_", "-"), "driver": "fake-hardware", "conductor_group": groupA, field: value})
+		status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-" + strings.ReplaceAll(field, "_", "-"), "driver": "fake-hardware", field: value})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestSelfServiceFields(t *testing.T) {
 			set = append(set, field)
 		}
 	}
-	status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-plain", "driver": "fake-hardware", "conductor_group": groupA})
+	status, body, err := owner.do(ctx, "POST", "/v1/nodes", map[string]any{"name": "self-plain", "driver": "fake-hardware"})
 	if err != nil || status/100 != 2 {
 		t.Fatalf("self-service does not work at all: %d %s %v", status, body, err)
 	}
