@@ -180,7 +180,26 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (err error) {
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	if err := d.readBack(out, drive, place); err != nil {
+		return err
+	}
 	return d.reread(out)
+}
+
+// readBack reads from the medium what was written: of the image a piece in each window, the
+// config drive whole.
+func (d *Deployer) readBack(out *disk.Disk, drive []byte, place partition.Partition) error {
+	began := time.Now()
+	if err := out.Verify(); err != nil {
+		return err
+	}
+	if drive != nil {
+		if err := out.VerifyAt(drive, place.Start); err != nil {
+			return fmt.Errorf("config drive: %w", err)
+		}
+	}
+	d.Log.Info("read back what was written", "disk", out.Name(), "seconds", time.Since(began).Seconds())
+	return nil
 }
 
 // reread shows the kernel the new table. The kernel's view is a convenience, what

@@ -62,6 +62,9 @@ func (d *Deployer) each(ctx context.Context, kept hints.Kept, do func(*disk.Disk
 				err = out.Flush()
 			}
 			if err == nil {
+				err = out.Verify()
+			}
+			if err == nil {
 				err = d.reread(out)
 			}
 			out.Close()

@@ -1,11 +1,12 @@
 // Package disk is one block device as the agent writes to it: opened exclusively,
 // written in large pieces, zeroed the fastest way that truly reads back as zero,
-// flushed, and its partition table shown to the kernel again. A regular file can
-// stand in for a device, which is how the tests run.
+// flushed, read back from the medium, and its partition table shown to the kernel again.
+// A regular file can stand in for a device, which is how some of the tests run.
 //
 // It may import nothing of the project. Invariants: a device that is mounted or
 // otherwise in use is never opened; Zero never trusts a discard, whose result is
-// undefined.
+// undefined; the first error of a write is kept, however late the kernel tells of it, and
+// every later write and Flush return it.
 package disk
 
 import (
@@ -27,6 +28,10 @@ type Disk struct {
 	block  bool
 	// window is what was written since the last time writeback was started.
 	window struct{ start, end, prevStart, prevEnd int64 }
+	// failed is the first error of a write. The kernel tells of a failed writeback once, so
+	// what is told here must not be forgotten.
+	failed  error
+	samples samples
 }
 
 // Open opens a disk exclusively for writing.
@@ -57,6 +62,7 @@ func Open(path string) (*Disk, error) {
 		d.f.Close()
 		return nil, fmt.Errorf("opening disk %s: it has no size (an empty drive?)", path)
 	}
+	d.samples = newSamples(d.size)
 	return d, nil
 }
 
@@ -89,47 +95,77 @@ func (d *Disk) ReadAt(p []byte, off int64) (int, error) { return d.f.ReadAt(p, o
 // that runs ahead of the disk lies.
 const writebackWindow = 16 << 20
 
-// WriteAt writes p at off. A write beyond the end is an error that names the disk.
+// WriteAt writes p at off. A write beyond the end is an error that names the disk. After a
+// write that failed, also one of before, it writes nothing and returns that one's error.
 func (d *Disk) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 || off+int64(len(p)) > d.size {
 		return 0, fmt.Errorf("writing %d bytes at %d of disk %s: beyond its %d bytes", len(p), off, d.name, d.size)
 	}
+	if d.failed != nil {
+		return 0, d.failed
+	}
+	n, err := d.write(p, off)
+	return n, d.keep(err)
+}
+
+// keep remembers the first error of a write, and returns that one.
+func (d *Disk) keep(err error) error {
+	if d.failed == nil {
+		d.failed = err
+	}
+	return d.failed
+}
+
+func (d *Disk) write(p []byte, off int64) (int, error) {
 	n, err := d.f.WriteAt(p, off)
 	if err != nil {
 		return n, fmt.Errorf("writing to disk %s: %w", d.name, err)
 	}
-	d.paced(off, off+int64(n))
-	return n, nil
+	d.samples.note(p, off, int64(n))
+	return n, d.paced(off, off+int64(n))
 }
 
-// paced starts writeback of each full window and waits for the one before. It is
-// advice to the kernel: errors show in Flush.
-func (d *Disk) paced(from, to int64) {
+// paced starts writeback of each full window and waits for the one before. An error of
+// writeback, which Flush would not be told any more, is returned.
+func (d *Disk) paced(from, to int64) error {
 	w := &d.window
 	if from != w.end {
 		w.start = from
 	}
 	w.end = to
 	if w.end-w.start < writebackWindow {
-		return
+		return nil
 	}
 	fd := int(d.f.Fd())
-	_ = unix.SyncFileRange(fd, w.start, w.end-w.start, unix.SYNC_FILE_RANGE_WRITE)
-	if w.prevEnd > w.prevStart {
-		n := w.prevEnd - w.prevStart
-		_ = unix.SyncFileRange(fd, w.prevStart, n,
-			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-		_ = unix.Fadvise(fd, w.prevStart, n, unix.FADV_DONTNEED)
-	}
+	start, n := w.start, w.end-w.start
+	prevStart, prev := w.prevStart, w.prevEnd-w.prevStart
 	w.prevStart, w.prevEnd, w.start = w.start, w.end, w.end
+	err := unix.SyncFileRange(fd, start, n, unix.SYNC_FILE_RANGE_WRITE)
+	if prev > 0 {
+		err = errors.Join(err, unix.SyncFileRange(fd, prevStart, prev,
+			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER))
+		_ = unix.Fadvise(fd, prevStart, prev, unix.FADV_DONTNEED) // advice: it frees memory
+	}
+	if err != nil {
+		return fmt.Errorf("writing to disk %s, between %d and %d: %w", d.name, prevStart, start+n, err)
+	}
+	return nil
 }
 
 // Zero makes n bytes at off read as zero. The disk does it itself where it can
-// (unmap or write-zeroes with guaranteed result), else the kernel writes zeros.
+// (unmap or write-zeroes with guaranteed result), else the kernel writes zeros. Errors are
+// those of WriteAt.
 func (d *Disk) Zero(off, n int64) error {
 	if off < 0 || off+n > d.size {
 		return fmt.Errorf("zeroing %d bytes at %d of disk %s: beyond its %d bytes", n, off, d.name, d.size)
 	}
+	if d.failed != nil {
+		return d.failed
+	}
+	return d.keep(d.zero(off, n))
+}
+
+func (d *Disk) zero(off, n int64) error {
 	if n == 0 {
 		return nil
 	}
@@ -148,6 +184,7 @@ func (d *Disk) Zero(off, n int64) error {
 			}
 		}
 		if err == nil {
+			d.samples.note(nil, off, n)
 			return nil
 		}
 		if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
@@ -158,10 +195,10 @@ func (d *Disk) Zero(off, n int64) error {
 }
 
 func (d *Disk) writeZeros(off, n int64) error {
-	zeros := make([]byte, min(n, 1<<20))
+	piece := make([]byte, min(n, 1<<20))
 	for n > 0 {
-		k := min(n, int64(len(zeros)))
-		if _, err := d.WriteAt(zeros[:k], off); err != nil {
+		k := min(n, int64(len(piece)))
+		if _, err := d.write(piece[:k], off); err != nil {
 			return err
 		}
 		off, n = off+k, n-k
@@ -174,17 +211,29 @@ func (d *Disk) writeZeros(off, n int64) error {
 const EndsSize = 1 << 20
 
 // WipeEnds zeroes the first and the last MiB, so that nothing boots from or
-// assembles the disk's former content.
+// assembles the disk's former content. It returns when the zeros are on the medium. It does
+// so also after a write that failed, of which its own error says nothing.
 func (d *Disk) WipeEnds() error {
+	// An error of before is kept, and told by Flush; what the second one tells is about the zeros.
+	_ = d.keep(d.sync())
 	n := min(d.size, EndsSize)
-	if err := d.Zero(0, n); err != nil {
-		return err
+	if err := errors.Join(d.zero(0, n), d.zero(d.size-n, n)); err != nil {
+		return d.keepFrom(err)
 	}
-	return d.Zero(d.size-n, n)
+	return d.keepFrom(d.sync())
 }
 
-// Flush returns when everything written is on the medium.
-func (d *Disk) Flush() error {
+// keepFrom remembers err as the first error if there is none yet, and returns err itself.
+func (d *Disk) keepFrom(err error) error {
+	_ = d.keep(err)
+	return err
+}
+
+// Flush returns when everything written is on the medium, or the first error since Open of
+// any write.
+func (d *Disk) Flush() error { return d.keep(d.sync()) }
+
+func (d *Disk) sync() error {
 	if err := d.f.Sync(); err != nil {
 		return fmt.Errorf("flushing disk %s: %w", d.name, err)
 	}

@@ -33,6 +33,7 @@ type Disk interface {
 	WriteAt(p []byte, off int64) (int, error)
 	// Zero makes a range read as zero.
 	Zero(off, n int64) error
+	// WipeEnds makes both ends read as zero, on the medium, also after a write that failed.
 	WipeEnds() error
 	Flush() error
 }
@@ -81,16 +82,9 @@ func (w *Writer) Write(ctx context.Context, s Spec, d Disk, report Report) (int6
 	n, err := w.tries(ctx, s.URLs, func(url string) (int64, error) { return a.run(ctx, url) })
 	if err != nil && a.touched {
 		// Even when the caller gave up: what lies there must not boot.
-		if werr := wipe(d); werr != nil {
+		if werr := d.WipeEnds(); werr != nil {
 			err = &wipeError{err, werr}
 		}
 	}
 	return n, err
-}
-
-func wipe(d Disk) error {
-	if err := d.WipeEnds(); err != nil {
-		return err
-	}
-	return d.Flush()
 }
