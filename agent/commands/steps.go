@@ -124,19 +124,33 @@ func writeImage(ctx context.Context, d Deps, p agentapi.StepParams, c command.Ca
 }
 
 func eraseMetadata(ctx context.Context, d Deps, p agentapi.StepParams, _ command.Call) (any, error) {
-	kept, err := hints.ParseKept(skipped(p))
+	s, err := selection(p)
 	if err != nil {
-		return nil, &deploy.ParamError{Reason: err.Error()}
+		return nil, err
 	}
-	return nil, d.Deployer.EraseMetadata(ctx, kept)
+	return nil, d.Deployer.EraseMetadata(ctx, s)
 }
 
 func erase(ctx context.Context, d Deps, p agentapi.StepParams, c command.Call) (any, error) {
-	kept, err := hints.ParseKept(skipped(p))
+	s, err := selection(p)
 	if err != nil {
-		return nil, &deploy.ParamError{Reason: err.Error()}
+		return nil, err
 	}
-	return nil, d.Deployer.Erase(ctx, kept, c.Report)
+	return nil, d.Deployer.Erase(ctx, s, c.Report)
+}
+
+// selection says by the node's properties which disks are erased.
+func selection(p agentapi.StepParams) (s deploy.Selection, err error) {
+	if s.Kept, err = hints.ParseKept(skipped(p)); err != nil {
+		return s, &deploy.ParamError{Reason: err.Error()}
+	}
+	properties, _ := p.Node["properties"].(map[string]any)
+	if root, ok := properties["root_device"].(map[string]any); ok {
+		if s.Root, err = hints.Parse(root); err != nil {
+			return s, &deploy.ParamError{Reason: err.Error()}
+		}
+	}
+	return s, nil
 }
 
 // skipped are the hints of the node for the disks that are never written to.

@@ -104,7 +104,12 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 // choose waits for a disk that fits and is not kept.
 func (d *Deployer) choose(ctx context.Context, h hints.Hints, kept hints.Kept, minBytes int64) (agentapi.Disk, error) {
 	for try := 1; ; try++ {
-		chosen, err := h.Choose(kept.Others(d.Machine.Disks()), minBytes)
+		disks := d.Machine.Disks()
+		err := kept.Check(disks)
+		var chosen agentapi.Disk
+		if err == nil {
+			chosen, err = h.Choose(kept.Others(disks), minBytes)
+		}
 		if err == nil || try >= d.Attempts {
 			return chosen, err
 		}

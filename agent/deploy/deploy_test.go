@@ -165,7 +165,7 @@ func TestErase(t *testing.T) {
 		}
 	}
 	mark(2<<20 + 1024)
-	if err := d.EraseMetadata(t.Context(), nil); err != nil {
+	if err := d.EraseMetadata(t.Context(), Selection{}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -174,14 +174,88 @@ func TestErase(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Erase(ctx, nil, ignore); !errors.Is(err, context.Canceled) {
+	if err := d.Erase(ctx, Selection{}, ignore); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := d.Erase(t.Context(), nil, ignore); err != nil {
+	if err := d.Erase(t.Context(), Selection{}, ignore); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {
 		t.Errorf("data is left: %v", err)
+	}
+}
+
+// Superblocks lie at the ends of partitions too (md 1.0, ZFS), also of logical ones, and a disk
+// whose first GPT is damaged has partitions all the same.
+func TestMetadataAtTheEndsOfPartitions(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		spoil        bool
+		ends         []int64
+	}{
+		{"logical", "label: dos\nstart=2048, size=2MiB\nstart=8192, size=3MiB, type=5\nstart=10240, size=1MiB\n", false, []int64{3 << 20, 6 << 20}},
+		{"gpt damaged", "label: gpt\nstart=2048, size=3MiB\n", true, []int64{4 << 20}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := partitioned(t, c.script)
+			for _, end := range c.ends {
+				copy(b[end-4096:], "superblock")
+			}
+			if c.spoil {
+				clear(b[512:1024])
+			}
+			path := filepath.Join(t.TempDir(), "disk")
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d := &Deployer{Machine: both{{Name: path, Size: int64(len(b))}}, Log: slog.New(slog.DiscardHandler)}
+			if err := d.EraseMetadata(t.Context(), Selection{}); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(path); err != nil || bytes.Contains(b, []byte("superblock")) {
+				t.Errorf("a superblock at the end of a partition is left: %v", err)
+			}
+		})
+	}
+}
+
+// A stick in the machine is not erased unless it is the node's root device; a disk that is to be
+// kept, and cannot be told from the others, keeps all.
+func TestSelection(t *testing.T) {
+	dir := t.TempDir()
+	make1 := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, bytes.Repeat([]byte{0xaa}, 4<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	erased := func(path string) bool {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(bytes.Trim(b, "\x00")) == 0
+	}
+	disk, stick := make1("disk"), make1("stick")
+	d := &Deployer{Machine: both{{Name: disk, Size: 4 << 20, Serial: "D"}, {Name: stick, Size: 4 << 20, Serial: "S", Removable: true}}, Log: slog.New(slog.DiscardHandler)}
+	kept, err := hints.ParseKept([]any{map[string]any{"by_path": "/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unknown *hints.UnknownError
+	if err := d.Erase(t.Context(), Selection{Kept: kept}, ignore); !errors.As(err, &unknown) || erased(disk) || erased(stick) {
+		t.Errorf("a kept disk that cannot be told: %v", err)
+	}
+	if err := d.Erase(t.Context(), Selection{}, ignore); err != nil || !erased(disk) || erased(stick) {
+		t.Errorf("erased: disk %v, stick %v, %v", erased(disk), erased(stick), err)
+	}
+	root, err := hints.Parse(map[string]any{"serial": "S"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Erase(t.Context(), Selection{Root: root}, ignore); err != nil || !erased(stick) {
+		t.Errorf("the root device: %v", err)
 	}
 }
 
@@ -207,10 +281,10 @@ func TestKeptDisks(t *testing.T) {
 	if got, err := d.Prepare(t.Context(), p, ignore); err != nil || got.RootDevice != path {
 		t.Errorf("written to %q, %v", got.RootDevice, err)
 	}
-	if err := d.EraseMetadata(t.Context(), kept); err != nil {
+	if err := d.EraseMetadata(t.Context(), Selection{Kept: kept}); err != nil {
 		t.Error(err)
 	}
-	if err := d.Erase(t.Context(), kept, ignore); err != nil {
+	if err := d.Erase(t.Context(), Selection{Kept: kept}, ignore); err != nil {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {

@@ -4,18 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ironyard/ironyard/agent/disk"
+	"github.com/ironyard/ironyard/agent/partition"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/hints"
 )
 
-// EraseMetadata makes every disk look empty: partition tables and superblocks at
-// both ends are zeroed, and so are the starts of its partitions. Kept disks stay as they are.
-func (d *Deployer) EraseMetadata(ctx context.Context, kept hints.Kept) error {
-	return d.each(ctx, kept, func(out *disk.Disk) error {
-		for _, start := range starts(out) {
-			if err := out.Zero(start, min(disk.EndsSize, out.Size()-start)); err != nil {
+// Selection says which of a machine's disks are to be erased: all but the kept ones. Removable
+// ones are left alone, except the one that the root device hints name.
+type Selection struct {
+	Kept hints.Kept
+	Root hints.Hints
+}
+
+// EraseMetadata makes the selected disks look empty: partition tables and superblocks at both
+// ends are zeroed, and so are both ends of every partition that a table tells of.
+func (d *Deployer) EraseMetadata(ctx context.Context, s Selection) error {
+	return d.each(ctx, s, func(out *disk.Disk) error {
+		for _, a := range partition.Areas(out) {
+			n := min(disk.EndsSize, a.End-a.Start)
+			if err := errors.Join(out.Zero(a.Start, n), out.Zero(a.End-n, n)); err != nil {
 				return err
 			}
 		}
@@ -23,11 +33,11 @@ func (d *Deployer) EraseMetadata(ctx context.Context, kept hints.Kept) error {
 	})
 }
 
-// Erase makes every disk but the kept ones read as zero from its start to its end.
-func (d *Deployer) Erase(ctx context.Context, kept hints.Kept, report func(agentapi.Progress)) error {
+// Erase makes the selected disks read as zero from start to end.
+func (d *Deployer) Erase(ctx context.Context, s Selection, report func(agentapi.Progress)) error {
 	// Pieces small enough to see progress and to stop between them.
 	const piece = 256 << 20
-	return d.each(ctx, kept, func(out *disk.Disk) error {
+	return d.each(ctx, s, func(out *disk.Disk) error {
 		for off := int64(0); off < out.Size(); off += piece {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -41,11 +51,22 @@ func (d *Deployer) Erase(ctx context.Context, kept hints.Kept, report func(agent
 	})
 }
 
-// each does something to every disk that is not kept and not shared; it goes on after an error, so
-// that as much as possible is erased, and returns them all.
-func (d *Deployer) each(ctx context.Context, kept hints.Kept, do func(*disk.Disk) error) error {
+// each does something to every selected disk that is not shared; it goes on after an error, so
+// that as much as possible is erased, and returns them all. Nothing is touched where a disk that
+// is to be kept cannot be told from the others.
+func (d *Deployer) each(ctx context.Context, s Selection, do func(*disk.Disk) error) error {
+	disks := d.Machine.Disks()
+	if err := s.Kept.Check(disks); err != nil {
+		return err
+	}
+	usable := s.Root.Usable(disks)
+	for _, dev := range disks {
+		if !slices.ContainsFunc(usable, func(u agentapi.Disk) bool { return u.Name == dev.Name }) {
+			d.Log.Warn("disk is not erased: it is removable, and no root device hint names it", "disk", dev.Name, "bytes", dev.Size, "model", dev.Model)
+		}
+	}
 	var errs []error
-	for _, dev := range kept.Others(d.Machine.Disks()) {
+	for _, dev := range s.Kept.Others(usable) {
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}

@@ -61,8 +61,8 @@ func TestSharedDisks(t *testing.T) {
 			d, _, _ := fixture(t, nil)
 			d.Machine = disks
 			for what, erase := range map[string]func() error{
-				"metadata": func() error { return d.EraseMetadata(t.Context(), nil) },
-				"all":      func() error { return d.Erase(t.Context(), nil, func(agentapi.Progress) {}) },
+				"metadata": func() error { return d.EraseMetadata(t.Context(), Selection{}) },
+				"all":      func() error { return d.Erase(t.Context(), Selection{}, func(agentapi.Progress) {}) },
 			} {
 				for _, d.EraseShared = range []bool{false, true} {
 					fill()

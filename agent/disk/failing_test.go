@@ -185,4 +185,3 @@ func TestSamplesFollowWhatIsWrittenOver(t *testing.T) {
 		d.Close()
 	}
 }
-

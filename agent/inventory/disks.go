@@ -8,8 +8,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
-// skipped are block devices that are no disks of the machine.
-var skipped = regexp.MustCompile(`^(loop|ram|zram|sr|fd|nbd|dm-|md)\d*`)
+// skipped are block devices that are no disks of the machine: those of the kernel, and the boot
+// and key areas of eMMC, which are devices beside the disk.
+var skipped = regexp.MustCompile(`^(loop|ram|zram|sr|fd|nbd|dm-|md)\d*|^mmcblk\d+(boot\d+|rpmb)$`)
 
 // hctl is the SCSI address in the path of a device.
 var hctl = regexp.MustCompile(`/(\d+:\d+:\d+:\d+)/block/`)
@@ -21,13 +22,13 @@ func (m Machine) Disks() []agentapi.Disk {
 	}
 	out := []agentapi.Disk{}
 	mounted := m.mounted()
-	links := m.byPath()
 	for _, name := range m.names("/sys/block") {
-		if skipped.MatchString(name) {
+		// A hidden device is one path to a disk with several. It has no device file, and the
+		// disk itself is in the list too.
+		if skipped.MatchString(name) || m.text("/sys/block", name, "hidden") == "1" {
 			continue
 		}
 		d := m.disk(name)
-		d.ByPath = links[name]
 		if d.Size == 0 || m.text("/sys/block", name, "ro") == "1" || m.inUse(name, mounted) {
 			continue
 		}
@@ -51,9 +52,13 @@ func (m Machine) disk(name string) agentapi.Disk {
 		// The unit of this file is 512 bytes whatever the disk's sectors are.
 		Size:       m.number("/sys/block", name, "size") * 512,
 		Rotational: at("queue/rotational") == "1",
-		Serial:     first("serial", "device/serial", "device/vpd_pg80"), WWN: first("wwid", "device/wwid"),
+		Serial:     first("serial", "device/serial"), WWN: first("wwid", "device/wwid"),
+		Removable: at("removable") == "1", ByPath: m.byPath(name),
 		LogicalSectors:  int(m.number("/sys/block", name, "queue/logical_block_size")),
 		PhysicalSectors: int(m.number("/sys/block", name, "queue/physical_block_size")),
+	}
+	if d.Serial == "" {
+		d.Serial = m.unitSerial(name)
 	}
 	d.Serial = clean(d.Serial)
 	for _, prefix := range []string{"naa.", "eui.", "nvme."} {
@@ -92,7 +97,18 @@ func transport(name, path string) string {
 	return ""
 }
 
-// clean drops what vpd pages put in front of text.
+// unitSerial reads page 0x80 of a SCSI device's vital product data: four bytes, the last two of
+// which are the length of the serial number that follows (SPC-4, 7.8.18).
+func (m Machine) unitSerial(name string) string {
+	page, err := os.ReadFile(m.path("/sys/block", name, "device/vpd_pg80"))
+	if err != nil || len(page) < 4 || page[1] != 0x80 {
+		return ""
+	}
+	n := int(page[2])<<8 | int(page[3])
+	return string(page[4:min(4+n, len(page))])
+}
+
+// clean drops what devices put around text.
 func clean(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -100,18 +116,6 @@ func clean(s string) string {
 		}
 		return r
 	}, s))
-}
-
-// byPath maps kernel names to links in /dev/disk/by-path. There are some only
-// where udev runs.
-func (m Machine) byPath() map[string]string {
-	out := map[string]string{}
-	for _, l := range m.names("/dev/disk/by-path") {
-		if t := m.target("/dev/disk/by-path", l); t != "" {
-			out[strings.TrimPrefix(t, "/dev/")] = "/dev/disk/by-path/" + l
-		}
-	}
-	return out
 }
 
 // mounted is the set of devices that hold a mounted file system or swap.

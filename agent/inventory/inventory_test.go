@@ -62,6 +62,92 @@ func TestDisks(t *testing.T) {
 	}
 }
 
+// A drive with several paths shows a hidden device for each beside itself, and a card's boot areas
+// are devices too: neither is a disk that an image may go to.
+func TestPathsAndAreasOfDisksAreNoDisks(t *testing.T) {
+	m := tree(t, map[string]string{
+		"sys/block/nvme0c0n1/size": "2048", "sys/block/nvme0c0n1/hidden": "1",
+		"sys/block/nvme0n1/size": "2048", "sys/block/nvme0n1/hidden": "0",
+		"sys/block/mmcblk0/size": "2048", "sys/block/mmcblk0boot0/size": "2048", "sys/block/mmcblk0boot1/size": "2048", "sys/block/mmcblk0rpmb/size": "2048",
+		"sys/block/sda/size": "2048", "sys/block/sda/removable": "1",
+	})
+	var names []string
+	for _, d := range m.Disks() {
+		names = append(names, d.Name)
+		if d.Removable != (d.Name == "/dev/sda") {
+			t.Errorf("%s: removable is %v", d.Name, d.Removable)
+		}
+	}
+	if got := strings.Join(names, " "); got != "/dev/mmcblk0 /dev/nvme0n1 /dev/sda" {
+		t.Errorf("disks %s", got)
+	}
+}
+
+// A serial number ends where its page says, and the page's header is no part of it: of a number of
+// 32 bytes the header's last byte is a space, of one of 65 an "A".
+func TestSerialOfAPage(t *testing.T) {
+	long := strings.Repeat("S", 65)
+	for page, want := range map[string]string{
+		"\x00\x80\x00\x04S-77":            "S-77",
+		"\x00\x80\x00\x20" + long[:32]:    long[:32],
+		"\x00\x80\x00A" + long + "beyond": long,
+		"\x00\x80\x00\x08  S-78  ":        "S-78",
+		"\x00\x80\x00\x40cut":             "cut",
+		"\x00\x83\x00\x04S-77":            "",
+		"\x00\x80":                        "",
+		"\x00\x80\x00\x00":                "",
+	} {
+		m := tree(t, map[string]string{"sys/block/sda/size": "2048", "sys/block/sda/device/vpd_pg80": page})
+		if got := m.Disks()[0].Serial; got != want {
+			t.Errorf("page %q: serial %q, want %q", page, got, want)
+		}
+	}
+}
+
+// The names are those that systemd's udev gives such devices.
+func TestByPath(t *testing.T) {
+	const pci = "sys/devices/pci0000:00/0000:00:1f.2"
+	const hba = "sys/devices/pci0000:00/0000:00:01.0/0000:02:00.0"
+	for _, c := range []struct {
+		name, place string
+		files       map[string]string
+		want        string
+	}{
+		{"sda", pci + "/ata3/host2/target2:0:0/2:0:0:0/block/sda", map[string]string{"sys/class/ata_port/ata3/port_no": "2"}, "pci-0000:00:1f.2-ata-2.0"},
+		{"sdb", pci + "/ata3/host2/target2:2:0/2:2:0:0/block/sdb", map[string]string{"sys/class/ata_port/ata3/port_no": "2"}, "pci-0000:00:1f.2-ata-2.2.0"},
+		{"sda", pci + "/ata3/host2/target2:0:0/2:0:0:0/block/sda", nil, ""},
+		{"nvme0n1", hba + "/nvme/nvme0/nvme0n1", map[string]string{hba + "/nvme/nvme0/nvme0n1/nsid": "1"}, "pci-0000:02:00.0-nvme-1"},
+		{"nvme0n1", "sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1", nil, ""},
+		{"vda", "sys/devices/pci0000:00/0000:00:04.0/virtio1/block/vda", nil, "pci-0000:00:04.0"},
+		{"vda", "sys/devices/platform/4010000000.pcie/pci0000:00/0000:00:04.0/virtio1/block/vda", nil, "platform-4010000000.pcie-pci-0000:00:04.0"},
+		{"sdc", hba + "/host7/target7:2:1/7:2:1:0/block/sdc", map[string]string{hba + "/host6/x": ""}, "pci-0000:02:00.0-scsi-1:2:1:0"},
+		{"sdd", "sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1.4/2-1.4:1.0/host9/target9:0:0/9:0:0:1/block/sdd", nil, "pci-0000:00:14.0-usb-0:1.4:1.0-scsi-0:0:0:1"},
+		{"sde", hba + "/host0/port-0:1/end_device-0:1/target0:0:1/0:0:1:0/block/sde",
+			map[string]string{"sys/class/sas_port/port-0:1/num_phys": "1", "sys/class/sas_device/end_device-0:1/phy_identifier": "5"}, "pci-0000:02:00.0-sas-phy5-lun-0"},
+		{"sde", hba + "/host0/port-0:0/expander-0:0/port-0:0:4/end_device-0:0:4/target0:0:4/0:0:4:0/block/sde",
+			map[string]string{"sys/class/sas_port/port-0:0:4/num_phys": "1", "sys/class/sas_device/end_device-0:0:4/phy_identifier": "4",
+				"sys/class/sas_device/expander-0:0/sas_address": "0x500304801f715f3f"}, "pci-0000:02:00.0-sas-exp0x500304801f715f3f-phy4-lun-0"},
+		{"sdf", hba + "/host0/port-0:2/end_device-0:2/target0:0:2/0:0:2:300/block/sdf",
+			map[string]string{"sys/class/sas_port/port-0:2/num_phys": "4", "sys/class/sas_device/end_device-0:2/sas_address": "0x5000c500a1b2c3d5"},
+			"pci-0000:02:00.0-sas-0x5000c500a1b2c3d5-lun-0x012c000000000000"},
+		{"sdg", hba + "/host0/rport-0:0-1/target0:0:3/0:0:3:7/block/sdg",
+			map[string]string{"sys/class/fc_transport/target0:0:3/port_name": "0x500a09808dd3e9f1"}, "pci-0000:02:00.0-fc-0x500a09808dd3e9f1-lun-7"},
+		{"sdh", "sys/devices/platform/host11/session1/target11:0:0/11:0:0:1/block/sdh", nil, ""},
+	} {
+		files := map[string]string{"sys/block/" + c.name: "->" + c.place, c.place + "/size": "2048"}
+		for path, text := range c.files {
+			files[path] = text
+		}
+		want := c.want
+		if want != "" {
+			want = "/dev/disk/by-path/" + want
+		}
+		if got := tree(t, files).byPath(c.name); got != want {
+			t.Errorf("%s at %s: %q, want %q", c.name, c.place, got, want)
+		}
+	}
+}
+
 func TestRest(t *testing.T) {
 	m := tree(t, map[string]string{
 		"sys/class/net/eth0/address": "aa:bb:cc:00:11:22", "sys/class/net/eth0/type": "1", "sys/class/net/eth0/carrier": "1",

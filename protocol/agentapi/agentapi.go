@@ -297,6 +297,8 @@ type Disk struct {
 	LogicalSectors     int    `json:"logical_sectors"`
 	PhysicalSectors    int    `json:"physical_sectors"`
 	Tran               string `json:"tran"`
+	// Removable: a stick, a card or a drive that a BMC shows. It is used only where a hint names it.
+	Removable bool `json:"ironyard_removable,omitempty"`
 }
 
 // Memory of the machine.

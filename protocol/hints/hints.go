@@ -8,6 +8,7 @@ package hints
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -42,9 +43,27 @@ var properties = map[string]property{
 	"name":                 one(func(d agentapi.Disk) string { return d.Name }),
 	"rotational":           one(func(d agentapi.Disk) string { return strconv.FormatBool(d.Rotational) }),
 	"hctl":                 one(func(d agentapi.Disk) string { return d.HCTL }),
-	"by_path":              one(func(d agentapi.Disk) string { return d.ByPath }),
+	"by_path":              {values: byPath},
 	"tran":                 one(func(d agentapi.Disk) string { return d.Tran }),
 }
+
+var ataTarget = regexp.MustCompile(`(-ata-\d+)\.\d+$`)
+
+// byPath are the names by which udev links a disk's place: newer ones and those that they
+// replaced, which operators' hints may still hold.
+func byPath(d agentapi.Disk) []string {
+	names := []string{d.ByPath}
+	if old := ataTarget.ReplaceAllString(d.ByPath, "$1"); old != d.ByPath {
+		names = append(names, old)
+	}
+	if rest, ok := strings.CutPrefix(d.ByPath, "/dev/disk/by-path/pci-"); ok && d.Tran == "virtio" {
+		names = append(names, "/dev/disk/by-path/virtio-pci-"+rest)
+	}
+	return names
+}
+
+// naming are the hints that mean one disk, not a kind of disk.
+var naming = []string{"by_path", "hctl", "name", "serial", "wwn", "wwn_with_extension"}
 
 // Hints is a parsed set of hints.
 type Hints struct {
@@ -120,6 +139,41 @@ func ParseKept(raw any) (Kept, error) {
 	return kept, nil
 }
 
+// UnknownError says that a disk which is to be kept cannot be told from the others.
+type UnknownError struct{ Key, Hint string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("skip_block_devices keeps a disk by %s, and no disk of this machine shows its %s: nothing is written, because the disk that is to be kept cannot be told from the others; name it by another property", e.Hint, e.Key)
+}
+
+// FaultType names the error as ironic-python-agent does.
+func (e *UnknownError) FaultType() string { return "BlockDeviceError" }
+
+// Check returns an *UnknownError for a hint whose property none of the disks has. Without disks
+// there is nothing to tell apart.
+func (k Kept) Check(disks []agentapi.Disk) error {
+	for _, h := range k {
+		for _, r := range h.rules {
+			shown := slices.ContainsFunc(disks, func(d agentapi.Disk) bool {
+				return slices.ContainsFunc(properties[r.key].values(d), func(v string) bool { return v != "" })
+			})
+			if !shown && len(disks) > 0 {
+				return &UnknownError{r.key, r.text}
+			}
+		}
+	}
+	return nil
+}
+
+// Usable returns the disks that may be used: all that are not removable, and those that the
+// hints name.
+func (h Hints) Usable(disks []agentapi.Disk) []agentapi.Disk {
+	named := slices.ContainsFunc(h.rules, func(r rule) bool { return slices.Contains(naming, r.key) })
+	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
+		return d.Removable && !(named && h.Match(d))
+	})
+}
+
 // Others returns the disks that may be written to.
 func (k Kept) Others(disks []agentapi.Disk) []agentapi.Disk {
 	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
@@ -176,7 +230,11 @@ type NoDiskError struct {
 func (e *NoDiskError) Error() string {
 	var seen []string
 	for _, d := range e.Disks {
-		seen = append(seen, fmt.Sprintf("%s (%d bytes, model %q, serial %q)", d.Name, d.Size, d.Model, d.Serial))
+		kind := ""
+		if d.Removable {
+			kind = ", removable: used only where a hint names it"
+		}
+		seen = append(seen, fmt.Sprintf("%s (%d bytes, model %q, serial %q%s)", d.Name, d.Size, d.Model, d.Serial, kind))
 	}
 	found := "the machine shows no disk at all: check its storage controller and that the ramdisk has its driver"
 	if len(seen) > 0 {
@@ -200,7 +258,7 @@ func (h Hints) Choose(disks []agentapi.Disk, minBytes int64) (agentapi.Disk, err
 	if len(h.rules) > 0 {
 		minBytes = 0
 	}
-	fit := slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
+	fit := slices.DeleteFunc(h.Usable(disks), func(d agentapi.Disk) bool {
 		return d.Size < minBytes || !h.Match(d)
 	})
 	if len(fit) == 0 {

@@ -111,6 +111,82 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// A removable disk is used where a hint names it, and not where a hint fits it by its kind.
+func TestRemovableDisksAreUsedOnlyByName(t *testing.T) {
+	with := append([]agentapi.Disk{{Name: "/dev/sde", Size: 5 << 30, Serial: "STICK", Tran: "usb", Removable: true}}, disks...)
+	for _, c := range []struct {
+		hints map[string]any
+		want  string
+	}{
+		{nil, "/dev/sdb"},
+		{map[string]any{"size": "> 4"}, "/dev/sdb"},
+		{map[string]any{"tran": "usb"}, ""},
+		{map[string]any{"serial": "stick"}, "/dev/sde"},
+		{map[string]any{"name": "/dev/sde", "size": 5.0}, "/dev/sde"},
+		{map[string]any{"serial": "S1", "size": "> 1"}, "/dev/sda"},
+	} {
+		h, err := Parse(c.hints)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.Choose(with, 0)
+		if got.Name != c.want {
+			t.Errorf("hints %v choose %q, %v; want %q", c.hints, got.Name, err, c.want)
+		}
+		if c.want == "" && !strings.Contains(err.Error(), "used only where a hint names it") {
+			t.Errorf("the refusal does not say why: %v", err)
+		}
+	}
+}
+
+// A hint by what no disk of the machine shows keeps none, so it must not pass for one that does.
+func TestKeptDiskThatCannotBeTold(t *testing.T) {
+	for _, c := range []struct {
+		of   map[string]any
+		want string
+	}{
+		{map[string]any{"serial": "other"}, ""},
+		{map[string]any{"by_path": "/dev/disk/by-path/x"}, ""},
+		{map[string]any{"wwn_vendor_extension": "0x1"}, "no disk of this machine shows its wwn_vendor_extension"},
+		{map[string]any{"serial": "S1", "wwn_vendor_extension": "0x1"}, "wwn_vendor_extension"},
+	} {
+		kept, err := ParseKept([]any{c.of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = kept.Check(disks)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("kept by %v: %v, want %q", c.of, err, c.want)
+		}
+		if err := kept.Check(nil); err != nil {
+			t.Errorf("a machine without disks: %v", err)
+		}
+	}
+}
+
+func TestByPathOfBefore(t *testing.T) {
+	const at = "/dev/disk/by-path/"
+	for _, c := range []struct {
+		disk agentapi.Disk
+		hint string
+		want bool
+	}{
+		{agentapi.Disk{ByPath: at + "pci-0000:00:1f.2-ata-1.0"}, at + "pci-0000:00:1f.2-ata-1.0", true},
+		{agentapi.Disk{ByPath: at + "pci-0000:00:1f.2-ata-1.0"}, at + "pci-0000:00:1f.2-ata-1", true},
+		{agentapi.Disk{ByPath: at + "pci-0000:00:1f.2-ata-11.0"}, at + "pci-0000:00:1f.2-ata-1", false},
+		{agentapi.Disk{ByPath: at + "pci-0000:00:04.0", Tran: "virtio"}, at + "virtio-pci-0000:00:04.0", true},
+		{agentapi.Disk{}, at + "pci-0000:00:04.0", false},
+	} {
+		h, err := Parse(map[string]any{"by_path": c.hint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Match(c.disk) != c.want {
+			t.Errorf("%s and hint %s: match %v, want %v", c.disk.ByPath, c.hint, !c.want, c.want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("size", ">= 10")
 	f.Add("model", "<or> a <or> b")

@@ -1,0 +1,106 @@
+package partition
+
+// Area is a part of a disk, in bytes from the disk's start.
+type Area struct{ Start, End int64 }
+
+// maxAreas bounds what is taken from tables that nothing vouches for, and maxLogical the chain of
+// logical partitions, which may run in a circle.
+const (
+	maxAreas   = 1024
+	maxLogical = 128
+)
+
+// Areas lists the partitions that any table on the disk tells of, for someone who is to leave no
+// trace of them: the GPT at the start and its copy at the end, for sectors of 512 and 4096
+// bytes, the primary partitions of an MBR and the logical ones. It judges leniently: what one
+// table has damaged another may still hold, and a kernel or a RAID would find it.
+func Areas(d Disk) []Area {
+	seen := map[Area]bool{}
+	var out []Area
+	add := func(start, end int64) {
+		a := Area{start, end}
+		if start < 0 || end <= start || end > d.Size() || seen[a] || len(out) == maxAreas {
+			return
+		}
+		seen[a] = true
+		out = append(out, a)
+	}
+	for _, sector := range []int64{512, 4096} {
+		headersAt := []int64{sector, d.Size()/sector*sector - sector}
+		header := make([]byte, headerMin)
+		if _, err := d.ReadAt(header, sector); err == nil && string(header[:8]) == gptSignature {
+			// The copy of a table that was made for a smaller disk.
+			if lba := le.Uint64(header[hdrAltLBA:]); lba < uint64(d.Size()/sector) {
+				headersAt = append(headersAt, int64(lba)*sector)
+			}
+		}
+		for _, at := range headersAt {
+			gptAreas(d, sector, at, add)
+		}
+	}
+	first := make([]byte, 512)
+	if _, err := d.ReadAt(first, 0); err == nil && first[510] == 0x55 && first[511] == 0xaa {
+		for i := range 4 {
+			start, end, kind := mbrArea(first, i, 0)
+			add(start, end)
+			if kind == 0x05 || kind == 0x0f || kind == 0x85 {
+				logicalAreas(d, start, add)
+			}
+		}
+	}
+	return out
+}
+
+func gptAreas(d Disk, sector, at int64, add func(start, end int64)) {
+	header := make([]byte, headerMin)
+	if at < 0 || at+headerMin > d.Size() {
+		return
+	}
+	if _, err := d.ReadAt(header, at); err != nil || string(header[:8]) != gptSignature {
+		return
+	}
+	count, size := int64(le.Uint32(header[hdrNumEntries:])), int64(le.Uint32(header[hdrEntrySize:]))
+	lba := le.Uint64(header[hdrEntriesLBA:])
+	last := uint64(d.Size() / sector)
+	if size < 128 || size > 4096 || count < 1 || count*size > maxEntries || lba >= last {
+		return
+	}
+	entries := make([]byte, min(count*size, d.Size()-int64(lba)*sector))
+	if _, err := d.ReadAt(entries, int64(lba)*sector); err != nil {
+		return
+	}
+	for len(entries) >= int(size) {
+		if e := entry(entries[:size]); !e.free() && e.first() <= e.last() && e.last() < last {
+			add(int64(e.first())*sector, int64(e.last()+1)*sector)
+		}
+		entries = entries[size:]
+	}
+}
+
+// mbrArea is entry i of a boot record, whose sectors count from base; kind is its type.
+func mbrArea(record []byte, i int, base int64) (start, end int64, kind byte) {
+	e := record[mbrTable+16*i : mbrTable+16*i+16]
+	start = base + int64(le.Uint32(e[8:]))*512
+	return start, start + int64(le.Uint32(e[12:]))*512, e[4]
+}
+
+// logicalAreas follows the chain of extended boot records: in each, the first entry is a logical
+// partition and the second the next record, which counts from the chain's beginning.
+func logicalAreas(d Disk, extended int64, add func(start, end int64)) {
+	record := make([]byte, 512)
+	for at, n := extended, 0; n < maxLogical; n++ {
+		if at < 0 || at+512 > d.Size() {
+			return
+		}
+		if _, err := d.ReadAt(record, at); err != nil || record[510] != 0x55 || record[511] != 0xaa {
+			return
+		}
+		start, end, _ := mbrArea(record, 0, at)
+		add(start, end)
+		next, _, kind := mbrArea(record, 1, extended)
+		if kind == 0 || next <= extended {
+			return
+		}
+		at = next
+	}
+}

@@ -1,0 +1,63 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+const mb = 1 << 20
+
+// What util-linux has made is found, whichever of its tables is left.
+func TestAreas(t *testing.T) {
+	const size = 32 * mb
+	gptTwo := "label: gpt\nstart=2048, size=8MiB\nstart=20480, size=4MiB\n"
+	two := []Area{{mb, 9 * mb}, {10 * mb, 14 * mb}}
+	for _, c := range []struct {
+		name   string
+		script string
+		spoil  func([]byte)
+		want   []Area
+	}{
+		{"gpt", gptTwo, nil, two},
+		{"gpt whose first header is damaged", gptTwo, func(b []byte) { clear(b[512:1024]) }, two},
+		{"gpt whose first entries are damaged", gptTwo, func(b []byte) { clear(b[1024 : 1024+16<<10]) }, two},
+		{"gpt whose copy is damaged", gptTwo, func(b []byte) { clear(b[size-20<<10:]) }, two},
+		{"gpt with a wrong checksum", gptTwo, func(b []byte) { b[512+hdrCRC] ^= 1 }, two},
+		{"gpt of 4 KiB sectors seen by another controller", "label: gpt\nsector-size: 4096\nstart=256, size=8MiB\n", nil, []Area{{mb, 9 * mb}}},
+		{"mbr with logical partitions", "label: dos\nstart=2048, size=4MiB\nstart=10240, size=20MiB, type=5\nstart=12288, size=2MiB\nstart=18432, size=3MiB\n", nil,
+			[]Area{{mb, 5 * mb}, {5 * mb, 25 * mb}, {6 * mb, 8 * mb}, {9 * mb, 12 * mb}}},
+		{"nothing", "label: dos\n", func(b []byte) { clear(b) }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			data := sfdisk(t, size, c.script)
+			if c.spoil != nil {
+				c.spoil(data)
+			}
+			got := Areas(&memory{data: data, sector: 512})
+			got = slices.DeleteFunc(got, func(a Area) bool { return a.Start <= 512 }) // the protective entry, which covers the disk
+			slices.SortFunc(got, func(a, b Area) int { return int(a.Start - b.Start) })
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("found %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func FuzzAreas(f *testing.F) {
+	f.Add(make([]byte, 4096), make([]byte, 4096))
+	f.Fuzz(func(t *testing.T, head, tail []byte) {
+		d := &memory{data: make([]byte, 256<<10), sector: 512}
+		copy(d.data, head)
+		copy(d.data[max(0, len(d.data)-len(tail)):], tail)
+		areas := Areas(d)
+		if len(areas) > maxAreas {
+			t.Errorf("%d areas", len(areas))
+		}
+		for _, a := range areas {
+			if a.Start < 0 || a.End > d.Size() || a.End <= a.Start {
+				t.Errorf("area %v of a disk of %d bytes", a, d.Size())
+			}
+		}
+	})
+}
