@@ -8,7 +8,13 @@ import (
 )
 
 func installBootloader(d Deps) command.Spec {
-	return command.Spec{Name: agentapi.CmdInstallBoot, Async: true, Run: func(context.Context, command.Call) (any, error) {
-		return d.Deployer.InstallBootEntry()
+	return command.Spec{Name: agentapi.CmdInstallBoot, Async: true, Run: func(_ context.Context, c command.Call) (any, error) {
+		var p struct {
+			RootUUID string `json:"root_uuid"`
+		}
+		if err := decode(c.Params, &p); err != nil {
+			return nil, err
+		}
+		return d.Deployer.InstallBootEntry(p.RootUUID)
 	}}
 }

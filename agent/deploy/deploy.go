@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ type Deployer struct {
 	// EFIVars is the folder of EFI variables.
 	EFIVars string
 
-	// root is the disk of the last successful Prepare.
+	// root is the disk of the last successful Prepare of this process.
 	root string
 }
 
@@ -93,12 +94,13 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	if err != nil {
 		return none, err
 	}
-	if err := d.finish(out, drive); err != nil {
+	id, err := d.finish(out, drive)
+	if err != nil {
 		return none, err
 	}
 	d.root = target.Name
 	d.Log.Info("image written", "image", info.ID, "disk", target.Name, "bytes", written.DoneBytes, "seconds", written.Seconds, "mb_per_s", written.MBPerSec)
-	return agentapi.PrepareImageResult{RootDevice: target.Name, Written: written}, nil
+	return agentapi.PrepareImageResult{RootDevice: target.Name, RootUUID: id, Written: written}, nil
 }
 
 // choose waits for a disk that fits and is not kept.
@@ -149,8 +151,9 @@ func progress(done, total int64, took time.Duration) agentapi.Progress {
 }
 
 // finish makes the partition table fit the disk, adds the config drive, and waits
-// until the kernel sees the partitions. If it fails the disk must not boot.
-func (d *Deployer) finish(out *disk.Disk, drive []byte) (err error) {
+// until the kernel sees the partitions. It returns the disk's identifier. If it fails the disk
+// must not boot.
+func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.WipeEnds(), out.Flush())
@@ -158,37 +161,37 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (err error) {
 	}()
 	table, err := partition.Read(out)
 	if errors.Is(err, partition.ErrNone) {
-		return &image.FormatError{Image: "just written", Reason: "it has no partition table, so it is no whole-disk image; use an image with a GPT or MBR"}
+		return "", &image.FormatError{Image: "just written", Reason: "it has no partition table, so it is no whole-disk image; use an image with a GPT or MBR"}
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	if len(table.Partitions()) == 0 {
-		return &image.FormatError{Image: "just written", Reason: "its partition table is empty"}
+		return "", &image.FormatError{Image: "just written", Reason: "its partition table is empty"}
 	}
 	if err := table.GrowToDisk(); err != nil {
-		return err
+		return "", err
 	}
 	var place partition.Partition
 	if drive != nil {
 		if place, err = configdrive.Place(table, int64(len(drive))); err != nil {
-			return err
+			return "", err
 		}
 		if err := configdrive.Write(out, place, drive); err != nil {
-			return err
+			return "", err
 		}
 		d.Log.Info("config drive written", "partition", place.Number, "bytes", len(drive))
 	}
 	if err := table.Write(); err != nil {
-		return err
+		return "", err
 	}
 	if err := out.Flush(); err != nil {
-		return err
+		return "", err
 	}
 	if err := d.readBack(out, drive, place); err != nil {
-		return err
+		return "", err
 	}
-	return d.reread(out)
+	return table.ID(), d.reread(out)
 }
 
 // readBack reads from the medium what was written: of the image a piece in each window, the
@@ -225,17 +228,60 @@ func (d *Deployer) reread(out *disk.Disk) error {
 	return err
 }
 
-// InstallBootEntry makes the firmware start the disk that was written last. On a
-// machine booted by BIOS there is nothing to do. It returns what it did, for people.
-func (d *Deployer) InstallBootEntry() (string, error) {
-	if d.root == "" {
+// written returns the disk that Prepare wrote last. An agent that has started again since finds it
+// by the identifier that Prepare returned.
+func (d *Deployer) written(id string) (string, error) {
+	if d.root != "" {
+		return d.root, nil
+	}
+	if id == "" {
 		return "", &ParamError{"no image was written since the agent started: run standby.prepare_image first"}
+	}
+	var found []string
+	for _, dev := range d.Machine.Disks() {
+		if has, err := identifier(dev.Name); err != nil {
+			d.Log.Warn("disk left out of the search for the one that was written", "disk", dev.Name, "error", err)
+		} else if strings.EqualFold(has, id) {
+			found = append(found, dev.Name)
+		}
+	}
+	if len(found) != 1 {
+		return "", &ParamError{fmt.Sprintf("the agent has started again since the image was written, and of this machine's disks %d have the written disk's identifier %s (%s): deploy the node again",
+			len(found), id, strings.Join(found, ", "))}
+	}
+	return found[0], nil
+}
+
+// identifier is that of a disk's partition table; empty if it has none.
+func identifier(path string) (string, error) {
+	dev, err := disk.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer dev.Close()
+	table, err := partition.Read(dev)
+	if errors.Is(err, partition.ErrNone) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return table.ID(), nil
+}
+
+// InstallBootEntry makes the firmware start the disk that was written last; id is what Prepare
+// returned for it, and may be empty while this process has written it. On a machine booted by
+// BIOS there is nothing to do. It returns what it did, for people.
+func (d *Deployer) InstallBootEntry(id string) (string, error) {
+	root, err := d.written(id)
+	if err != nil {
+		return "", err
 	}
 	if _, err := os.Stat(filepath.Clean(d.EFIVars)); err != nil {
 		d.Log.Info("no boot entry: the machine was not booted by UEFI")
 		return "nothing to do: the machine was booted by BIOS", nil
 	}
-	dev, err := disk.Open(d.root)
+	dev, err := disk.Open(root)
 	if err != nil {
 		return "", err
 	}
@@ -257,7 +303,7 @@ func (d *Deployer) InstallBootEntry() (string, error) {
 			return "", err
 		}
 		d.Log.Info("boot entry made", "entry", fmt.Sprintf("Boot%04X", n), "partition", p.Number)
-		return fmt.Sprintf("Boot%04X starts partition %d of %s", n, p.Number, d.root), nil
+		return fmt.Sprintf("Boot%04X starts partition %d of %s", n, p.Number, root), nil
 	}
-	return "", &image.FormatError{Image: "on " + d.root, Reason: "it has no EFI system partition, but the machine was booted by UEFI: use a UEFI image or boot mode bios"}
+	return "", &image.FormatError{Image: "on " + root, Reason: "it has no EFI system partition, but the machine was booted by UEFI: use a UEFI image or boot mode bios"}
 }

@@ -136,7 +136,7 @@ func TestBootEntry(t *testing.T) {
 		if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
 			t.Fatal(err)
 		}
-		text, err := d.InstallBootEntry()
+		text, err := d.InstallBootEntry("")
 		if err != nil {
 			text = err.Error()
 		}
@@ -145,6 +145,43 @@ func TestBootEntry(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(d.EFIVars, "Boot0000-8be4df61-93ca-11d2-aa0d-00e098032b8c")); c.want == "Boot0000" && err != nil {
 			t.Errorf("label %s: %v", efiboot.Label, err)
+		}
+	}
+}
+
+// An agent that was started again has forgotten what it wrote; it finds the disk by what it said
+// of it then, and takes no other.
+func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
+	d, p, path := fixture(t, partitioned(t, "label: gpt\nsize=4MiB, type=U\n"))
+	written, err := d.Prepare(t.Context(), p, ignore)
+	if err != nil || written.RootUUID == "" {
+		t.Fatalf("%+v, %v", written, err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, partitioned(t, "label: gpt\nsize=4MiB, type=U\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := func(disks ...string) *Deployer {
+		var all both
+		for _, name := range disks {
+			all = append(all, agentapi.Disk{Name: name, Size: size})
+		}
+		vars := t.TempDir()
+		if err := os.WriteFile(filepath.Join(vars, "BootOrder-8be4df61-93ca-11d2-aa0d-00e098032b8c"), []byte{7, 0, 0, 0}, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return &Deployer{Machine: all, Log: slog.New(slog.DiscardHandler), EFIVars: vars}
+	}
+	if text, err := again(other, path).InstallBootEntry(written.RootUUID); err != nil || !strings.Contains(text, path) {
+		t.Errorf("%q, %v; want an entry for %s", text, err, path)
+	}
+	var bad *ParamError
+	for name, c := range map[string]struct {
+		disks []string
+		id    string
+	}{"the disk has gone": {[]string{other}, written.RootUUID}, "its copy is there too": {[]string{path, path}, written.RootUUID}, "nothing is known": {[]string{path}, ""}} {
+		if text, err := again(c.disks...).InstallBootEntry(c.id); !errors.As(err, &bad) {
+			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
 }

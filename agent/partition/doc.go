@@ -55,6 +55,8 @@ var ErrNone = errors.New("no partition table")
 // Table is a disk's partition table. Changes reach the disk with Write.
 type Table interface {
 	Kind() Kind
+	// ID is the disk's own identifier as blkid writes it: a GUID, or 0x and eight hex digits.
+	ID() string
 	Partitions() []Partition
 	// GrowToDisk makes the whole disk usable; for GPT it moves the backup table
 	// to the disk's end.

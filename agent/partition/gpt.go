@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"unicode/utf16"
 )
 
@@ -92,6 +93,8 @@ func headerSum(header []byte) uint32 {
 }
 
 func (g *gpt) Kind() Kind { return GPT }
+
+func (g *gpt) ID() string { return strings.ToLower(guid(g.header[hdrDiskGUID : hdrDiskGUID+16])) }
 
 func (g *gpt) Partitions() []Partition {
 	var out []Partition

@@ -3,6 +3,7 @@ package partition
 import "fmt"
 
 const (
+	mbrID      = 440
 	mbrTable   = 446
 	mbrLinux   = 0x83
 	mbrMaxLBAs = 1 << 32
@@ -32,6 +33,8 @@ func readMBR(d Disk, first []byte) (*mbr, error) {
 func (m *mbr) entry(i int) []byte { return m.sector[mbrTable+16*i : mbrTable+16*i+16] }
 
 func (m *mbr) Kind() Kind { return MBR }
+
+func (m *mbr) ID() string { return fmt.Sprintf("0x%08x", le.Uint32(m.sector[mbrID:])) }
 
 func (m *mbr) Partitions() []Partition {
 	var out []Partition
