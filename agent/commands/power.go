@@ -2,10 +2,10 @@ package commands
 
 import (
 	"context"
-
-	"golang.org/x/sys/unix"
+	"errors"
 
 	"github.com/ironyard/ironyard/agent/command"
+	"github.com/ironyard/ironyard/agent/halt"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
@@ -13,21 +13,23 @@ import (
 // down: Power waits a moment.
 func runImage(d Deps) command.Spec {
 	return command.Spec{Name: agentapi.CmdRunImage, Async: true, Run: func(ctx context.Context, _ command.Call) (any, error) {
-		unix.Sync()
+		halt.Sync(d.Log)
 		return "rebooting into the written image", d.Power.Reboot(ctx)
 	}}
 }
 
 func powerOff(d Deps) command.Spec {
 	return command.Spec{Name: agentapi.CmdPowerOff, Async: true, Run: func(ctx context.Context, _ command.Call) (any, error) {
-		unix.Sync()
+		halt.Sync(d.Log)
 		return "powering off", d.Power.PowerOff(ctx)
 	}}
 }
 
-func syncDisks(Deps) command.Spec {
+func syncDisks(d Deps) command.Spec {
 	return command.Spec{Name: agentapi.CmdSync, Run: func(context.Context, command.Call) (any, error) {
-		unix.Sync()
+		if !halt.Sync(d.Log) {
+			return nil, errors.New("a disk does not take what is still to be written: it hangs, look at the kernel's log on the machine's console")
+		}
 		return "everything written is on the disks", nil
 	}}
 }

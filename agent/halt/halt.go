@@ -2,7 +2,8 @@
 // its way.
 //
 // It may import nothing of the project. Invariant: what has been written is on the
-// disks, and no interface sends any more, when the kernel is told to go down.
+// disks, and no interface sends any more, when the kernel is told to go down; a disk or an
+// interface that hangs delays that by a bounded time, and is named in the log.
 package halt
 
 import (
@@ -27,20 +28,46 @@ const (
 // must not keep the machine.
 const quietFor = 5 * time.Second
 
+// syncFor bounds the time for writing what is still in memory: a disk that hangs in the kernel
+// would otherwise keep the machine on for ever. What a flow counts as written was flushed before.
+const syncFor = 60 * time.Second
+
 // Now ends the machine's run. It returns only if the kernel refuses.
 func Now(log *slog.Logger, how How) error {
-	unix.Sync()
-	quiet := make(chan struct{})
-	go func() { // ends with the machine at the latest
-		defer close(quiet)
-		silence(log)
-	}()
-	select {
-	case <-quiet:
-	case <-time.After(quietFor):
+	Sync(log)
+	if !within(quietFor, func() { silence(log) }) {
 		log.Warn("a network interface does not go down, going on without it", "waited", quietFor)
 	}
 	return unix.Reboot(int(how))
+}
+
+// Sync writes what is in memory to the disks. It reports whether that was done in time; if not,
+// it is in the log too.
+func Sync(log *slog.Logger) bool { return syncWithin(log, syncFor, unix.Sync) }
+
+func syncWithin(log *slog.Logger, limit time.Duration, sync func()) bool {
+	done := within(limit, sync)
+	if !done {
+		log.Error("a disk does not take what is still to be written, going on without it: it hangs, look at the kernel's log", "waited", limit)
+	}
+	return done
+}
+
+// within reports whether do has returned within limit; it goes on until it does, or until the machine's run ends.
+func within(limit time.Duration, do func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 // silence takes the Ethernet interfaces down. Linux resets virtio devices on its
