@@ -66,7 +66,13 @@ func (d *Deployer) each(ctx context.Context, s Selection, do func(*disk.Disk) er
 		}
 	}
 	var errs []error
+	var done []agentapi.Disk
 	for _, dev := range s.Kept.Others(usable) {
+		if i := slices.IndexFunc(done, func(other agentapi.Disk) bool { return hints.Same(dev, other) }); i >= 0 {
+			d.Log.Info("disk is not erased again: it is another path to one", "disk", dev.Name, "to", done[i].Name)
+			continue
+		}
+		done = append(done, dev)
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}

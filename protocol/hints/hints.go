@@ -174,11 +174,23 @@ func (h Hints) Usable(disks []agentapi.Disk) []agentapi.Disk {
 	})
 }
 
-// Others returns the disks that may be written to.
+// Others returns the disks that may be written to. A disk with several paths, which shows itself
+// once for each, is kept whole where one of them is.
 func (k Kept) Others(disks []agentapi.Disk) []agentapi.Disk {
+	var kept []agentapi.Disk
+	for _, d := range disks {
+		if slices.ContainsFunc(k, func(h Hints) bool { return h.Match(d) }) {
+			kept = append(kept, d)
+		}
+	}
 	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
-		return slices.ContainsFunc(k, func(h Hints) bool { return h.Match(d) })
+		return slices.ContainsFunc(kept, func(other agentapi.Disk) bool { return d.Name == other.Name || Same(d, other) })
 	})
+}
+
+// Same reports whether two devices are paths to one disk: they have one world wide name.
+func Same(a, b agentapi.Disk) bool {
+	return a.WWNWithExtension != "" && a.WWNWithExtension == b.WWNWithExtension && a.Size == b.Size
 }
 
 // Keys lists the hints there are, sorted.

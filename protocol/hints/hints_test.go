@@ -164,6 +164,30 @@ func TestKeptDiskThatCannotBeTold(t *testing.T) {
 	}
 }
 
+// A drive with two ports shows itself twice; what keeps one of them keeps the drive.
+func TestBothPathsOfAKeptDiskAreKept(t *testing.T) {
+	two := []agentapi.Disk{
+		{Name: "/dev/sda", Size: 10, WWNWithExtension: "0x5000c500a1b2c3d4", HCTL: "0:0:0:0"},
+		{Name: "/dev/sdb", Size: 10, WWNWithExtension: "0x5000c500a1b2c3d4", HCTL: "1:0:0:0"},
+		{Name: "/dev/sdc", Size: 10, WWNWithExtension: "0x5000c500a1b2ffff", HCTL: "1:0:1:0"},
+		{Name: "/dev/sdd", Size: 10, HCTL: "1:0:2:0"},
+		{Name: "/dev/sde", Size: 10, HCTL: "1:0:3:0"},
+	}
+	for hctl, want := range map[string]string{"1:0:0:0": "cde", "1:0:1:0": "abde", "1:0:2:0": "abce"} {
+		kept, err := ParseKept([]any{map[string]any{"hctl": hctl}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, d := range kept.Others(two) {
+			got += strings.TrimPrefix(d.Name, "/dev/sd")
+		}
+		if got != want {
+			t.Errorf("kept by %s: %q may be written to, want %q", hctl, got, want)
+		}
+	}
+}
+
 func TestByPathOfBefore(t *testing.T) {
 	const at = "/dev/disk/by-path/"
 	for _, c := range []struct {
