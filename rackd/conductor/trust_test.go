@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -131,7 +132,7 @@ func TestStrangerIsToldNothingAndChangesNothing(t *testing.T) {
 				synctest.Wait()
 			}
 			after := x.doc().Checkpoint
-			if now := x.runner(nodeA).agentState(); after.Boot.Number != before.Boot.Number || (now == nil) != (known == nil) || now != nil && *now != *known {
+			if now := x.runner(nodeA).agentState(); after.Boot.Number != before.Boot.Number || !reflect.DeepEqual(now, known) {
 				t.Errorf("%s: boot %d became %d, agent %+v became %+v", when, before.Boot.Number, after.Boot.Number, known, now)
 			}
 		}
