@@ -136,7 +136,7 @@ var ends = map[string]end{
 	"rackd/conductor/report.go insist tries again":            {"the work's context; ErrTooLarge fails the work", "log, last_error"},
 	"rackd/conductor/report.go refreshPast tries again":       {"lagWithin", "log"},
 	"rackd/conductor/report.go save tries again":              {"the work's context; ErrTooLarge fails the work", "log, last_error"},
-	"rackd/conductor/rival.go lives tries again":             {"rivalTries, rivalTimeout", "the node's history, last_error"},
+	"rackd/conductor/rival.go lives tries again":              {"rivalTries, rivalTimeout", "the node's history, last_error"},
 	"rackd/conductor/runner.go runStep tries again":           {"the step's retries, the state's deadline", "last_error"},
 	"rackd/daemon/answers.go hear gives up":                   {"each question once", "log, 503 of the request"},
 	"rackd/daemon/daemon.go build tries again":                {"none: again while rackd starts", "log, /healthz"},
