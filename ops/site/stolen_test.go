@@ -47,7 +47,6 @@ type raid struct {
 	view    *view.View
 	lease   *lease.Lease
 	witness *bus.Site // a2's, which announces itself
-	rev     uint64
 }
 
 // all are the groups of the site, each of which stands in for each.

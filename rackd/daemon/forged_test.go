@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // bmc is a web server that wants to be shown a password, and tells of each request.
@@ -70,6 +72,7 @@ func TestAPasswordDoesNotFollowAForgedAddress(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Config{Name: "r", Conn: site.Conn, Keys: seal.NewKeyring("", key), DataDir: t.TempDir(), Drivers: []string{"redfish"},
+			BMCs:      outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, // where this test's are
 			PowerSync: 50 * time.Millisecond, Observe: observe, Log: slog.New(slog.DiscardHandler)}, nil)
 	}()
 	defer func() {
