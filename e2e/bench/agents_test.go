@@ -127,7 +127,7 @@ func openDoor(b *testing.B, s *site) (http.Handler, string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	identity, err := agentdoor.NewIdentity(s.key)
+	identities, err := agentdoor.NewIdentities(seal.NewKeyring(group, s.key), group, log)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func openDoor(b *testing.B, s *site) (http.Handler, string) {
 	g.Go(func() error { return documents.Run(ctx) })
 	g.Go(func() error { return members.Run(ctx) })
 	g.Go(func() error { return c.Run(ctx) })
-	g.Go(func() error { return door.Serve(ctx, listener, identity) })
+	g.Go(func() error { return door.Serve(ctx, listener, identities) })
 	b.Cleanup(func() {
 		cancel()
 		if err := g.Wait(); err != nil {

@@ -94,11 +94,7 @@ func (k *Key) WithOlder(older ...*Key) *Key {
 	out := Key{raw: k.raw, aead: k.aead, older: append([]*Key(nil), k.older...), groups: new(groupKeys)}
 	for _, o := range older {
 		for _, g := range o.Generations() {
-			known := false
-			for _, have := range out.Generations() {
-				known = known || subtle.ConstantTimeCompare(have.raw, g.raw) == 1
-			}
-			if !known {
+			if !out.has(g) {
 				out.older = append(out.older, g)
 			}
 		}

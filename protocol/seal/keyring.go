@@ -31,26 +31,28 @@ func NewKeyring(group string, key *Key) *Keyring {
 	return newKeyring(map[string]*Key{strings.ToLower(group): key})
 }
 
-// Adopt takes over another keyring's keys. It refuses one whose groups are others, or whose
-// oldest generations are: what agents see of rackds is derived from those when a program starts.
+// Adopt takes over another keyring's keys. It refuses one whose groups are others, or which has
+// no generation of a group's key that is there now: agents that run would lose their rackd unasked.
 func (r *Keyring) Adopt(from *Keyring) error {
 	old, fresh := r.all(), from.all()
 	if !slices.Equal(r.Groups(), from.Groups()) {
 		return fmt.Errorf("keys of the groups %q take the place of those of %q", from.Groups(), r.Groups())
 	}
 	for group, key := range fresh {
-		if subtle.ConstantTimeCompare(key.oldest().raw, old[group].oldest().raw) != 1 {
-			return fmt.Errorf("the oldest generation of the key of group %q has gone", group)
+		if !slices.ContainsFunc(key.Generations(), old[group].has) {
+			return fmt.Errorf("no generation of the key of group %q has stayed", group)
 		}
 	}
 	r.held.Store(&fresh)
 	return nil
 }
 
-// oldest is the generation that was there first.
-func (k *Key) oldest() *Key {
-	all := k.Generations()
-	return all[len(all)-1]
+// has reports whether the newest generation of g is one of k's.
+func (k *Key) has(g *Key) (has bool) {
+	for _, own := range k.Generations() {
+		has = has || subtle.ConstantTimeCompare(own.raw, g.raw) == 1
+	}
+	return has
 }
 
 // noGroup stands in a key file for the group of nodes that have none.

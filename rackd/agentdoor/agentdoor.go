@@ -64,13 +64,13 @@ func New(agents Agents, status func(error) int, log *slog.Logger) *Door {
 }
 
 // Serve serves agents on l, which it closes, until ctx ends. An agent gets the
-// certificate that it asks for by its DoorName, if that is own or one of others; else
-// it gets own.
-func (d *Door) Serve(ctx context.Context, l net.Listener, own Identity, others ...Identity) error {
+// certificate that it asks for by its DoorName, if that is one of ids; else that of the
+// rackd's own group.
+func (d *Door) Serve(ctx context.Context, l net.Listener, ids *Identities) error {
 	srv := &http.Server{Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug)}
-	l = tls.NewListener(l, &tls.Config{GetCertificate: choose(own, others), MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	l = tls.NewListener(l, &tls.Config{GetCertificate: ids.choose, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

@@ -3,13 +3,9 @@ package agentdoor
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -162,59 +158,6 @@ func TestIdentityIsTheSameForTheWholeGroup(t *testing.T) {
 	c, _ := NewIdentity(other)
 	if a.Fingerprint != b.Fingerprint || a.Fingerprint == c.Fingerprint || len(a.Fingerprint) != 64 {
 		t.Errorf("fingerprints %s, %s; of another group %s", a.Fingerprint, b.Fingerprint, c.Fingerprint)
-	}
-}
-
-// A rackd that stands in for another group shows its agents the certificate they know.
-func TestAgentsOfEachGroupSeeTheirCertificate(t *testing.T) {
-	identity := func() Identity {
-		k, err := seal.GenerateKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, err := NewIdentity(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	own, other, stranger := identity(), identity(), identity()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() {
-		served <- New(&oneNode{}, func(error) int { return 500 }, slog.New(slog.DiscardHandler)).Serve(ctx, l, own, other)
-	}()
-	for _, c := range []struct{ asked, want string }{
-		{agentapi.DoorName(own.Fingerprint), own.Fingerprint}, {agentapi.DoorName(other.Fingerprint), other.Fingerprint},
-		{agentapi.DoorName(stranger.Fingerprint), own.Fingerprint}, {"", own.Fingerprint}, // other makes of agents say nothing
-	} {
-		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, ServerName: c.asked})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprintf("%x", sha256.Sum256(conn.ConnectionState().PeerCertificates[0].Raw)); got != c.want {
-			t.Errorf("asked for %q: certificate %s, want %s", c.asked, got, c.want)
-		}
-		conn.Close()
-	}
-	cancel()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestIdentityStaysWhileTheOldKeyIsKept(t *testing.T) {
-	old, _ := seal.GenerateKey()
-	fresh, _ := seal.GenerateKey()
-	before, _ := NewIdentity(old)
-	during, _ := NewIdentity(fresh.WithOlder(old))
-	after, _ := NewIdentity(fresh)
-	if before.Fingerprint != during.Fingerprint || during.Fingerprint == after.Fingerprint {
-		t.Errorf("fingerprints %s, then %s, at last %s", before.Fingerprint, during.Fingerprint, after.Fingerprint)
 	}
 }
 

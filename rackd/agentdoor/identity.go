@@ -10,7 +10,6 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -23,12 +22,9 @@ type Identity struct {
 	Fingerprint string
 }
 
-// NewIdentity derives the group's identity from its key: from the oldest generation, so
-// that machines which booted before the key was replaced still trust their rackds for
-// as long as that generation is kept.
+// NewIdentity derives the group's identity from its key: from the generation that seals. Central
+// seals with one that all rackds of the group have, so each of them can show its certificate.
 func NewIdentity(key *seal.Key) (Identity, error) {
-	generations := key.Generations()
-	key = generations[len(generations)-1]
 	seed, err := key.Derive("agent door", ed25519.SeedSize)
 	if err != nil {
 		return Identity{}, err
@@ -54,18 +50,4 @@ func NewIdentity(key *seal.Key) (Identity, error) {
 		Certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private},
 		Fingerprint: hex.EncodeToString(sum[:]),
 	}, nil
-}
-
-// choose returns a function for tls.Config.GetCertificate.
-func choose(own Identity, others []Identity) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	byName := map[string]*tls.Certificate{}
-	for _, id := range append([]Identity{own}, others...) {
-		byName[agentapi.DoorName(id.Fingerprint)] = &id.Certificate
-	}
-	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		if c := byName[hello.ServerName]; c != nil {
-			return c, nil
-		}
-		return &own.Certificate, nil
-	}
 }

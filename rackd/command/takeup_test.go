@@ -22,12 +22,16 @@ func TestKeysOfARenewalAreTakenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stranger, err := seal.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
 	m := &membership.Member{Dir: t.TempDir(), Scope: join.Scope{Group: "rack-a"}}
 	ring := seal.NewKeyring("rack-a", old)
 	for _, c := range []struct {
 		key  *seal.Key
 		says string
-	}{{fresh.WithOlder(old), "are in use"}, {fresh, "restart this rackd"}} {
+	}{{fresh.WithOlder(old), "are in use"}, {fresh, "are in use"}, {stranger, "restart this rackd"}} {
 		if err := os.WriteFile(m.Path(membership.KeysFile), []byte(c.key.Text()+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

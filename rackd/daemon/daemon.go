@@ -56,9 +56,9 @@ type rackd struct {
 	stock     images
 	mirror    *imagemirror.Mirror
 	power     *powersync.Sync // nil: power is not read
-	// identities are what agents see, by conductor group: this rackd's and those that
+	// identities are what agents see, of each conductor group: this rackd's and those that
 	// it stands in for.
-	identities map[string]agentdoor.Identity
+	identities *agentdoor.Identities
 	registry   *prometheus.Registry
 	netboot    *netboot.Metrics
 	leases     leases
@@ -130,11 +130,8 @@ func (r *rackd) prepare() (err error) {
 		return err
 	}
 	r.hardware = hardware
-	r.identities = map[string]agentdoor.Identity{}
-	for _, g := range c.Keys.Groups() {
-		if r.identities[g], err = agentdoor.NewIdentity(c.Keys.Of(g)); err != nil {
-			return err
-		}
+	if r.identities, err = agentdoor.NewIdentities(c.Keys, c.Group, c.Log); err != nil {
+		return err
 	}
 	r.fetching = outbound.Client(c.Fetching)
 	r.netboot = netboot.NewMetrics(r.registry)

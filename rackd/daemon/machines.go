@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -115,7 +112,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
 	g.Go(func() error {
-		return agentdoor.New(r.desk, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identities[strings.ToLower(r.cfg.Group)], slices.Collect(maps.Values(r.identities))...)
+		return agentdoor.New(r.desk, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identities)
 	})
 	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log, Scripts: scripts}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })

@@ -42,11 +42,7 @@ func (r *rackd) partners() []bus.Member {
 // ramdisk says what a machine of group boots at this moment. It is shown the
 // certificate of its own group, which whoever inherits it has too.
 func (r *rackd) ramdisk(group string) ipxescript.Ramdisk {
-	id, ok := r.identities[strings.ToLower(group)]
-	if !ok {
-		id = r.identities[strings.ToLower(r.cfg.Group)]
-	}
-	return r.cfg.Rack.ramdisk(id.Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
+	return r.cfg.Rack.ramdisk(r.identities.Of(group).Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
 }
 
 // How many URLs agents are told to call, and how long one may be: the kernel cuts its
