@@ -143,7 +143,7 @@ func openDoor(b *testing.B, s *site) (http.Handler, string) {
 		func() { c.RingChanged() }, log)
 	c = conductor.New(conductor.Config{Name: "rackd-1", Group: group, Documents: documents, Members: members, Hardware: hardware.Registry,
 		Keys: seal.NewKeyring(group, s.key), Metrics: m, Log: log, AutomatedClean: true, TrustFirstLookup: true,
-		NewAgent:   func(string, func() string, func() *work.Agent) driver.Agent { return nil },
+		NewAgent:   func(string, func() []string, func() *work.Agent) driver.Agent { return nil },
 		AgentLives: func(context.Context, work.Agent) bool { return false }})
 	door := agentdoor.New(&forward.Desk{Local: c, Members: members, Conn: s.Conn, Metrics: m},
 		func(error) int { return http.StatusInternalServerError }, log)

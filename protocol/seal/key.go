@@ -161,6 +161,16 @@ func (k *Key) Token(node, work string, boot uint64) string {
 	return base64.RawURLEncoding.EncodeToString(k.ofBoot("agent token", node, work, boot))
 }
 
+// Tokens are those of one boot under each generation, the newest first: an agent has the one that was
+// the newest when it was answered.
+func (k *Key) Tokens(node, work string, boot uint64) []string {
+	var list []string
+	for _, g := range k.Generations() {
+		list = append(list, g.Token(node, work, boot))
+	}
+	return list
+}
+
 // TokenFits reports whether token is that of the boot, under any generation: an
 // agent keeps its token for as long as its machine runs. It takes the same time for
 // every wrong token.

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -29,8 +30,9 @@ type Config struct {
 	// State returns what is known of the agent now, nil before its first heartbeat.
 	// It is called from the client's callers.
 	State func() *work.Agent
-	// Token returns the agent token of the node's boot.
-	Token func() string
+	// Tokens returns the agent tokens of the node's boot, the likeliest first: there is one for each
+	// generation of the group's key, and the agent has one of them.
+	Tokens func() []string
 	// Timeout bounds one request with its answer; default 60 s.
 	Timeout time.Duration
 	// Pause is between attempts on an agent that does not answer; default 2 s.
@@ -44,7 +46,10 @@ const attempts = 3
 
 // Client is the agent of one node. Safe for concurrent use; it keeps no
 // connection open and needs no closing.
-type Client struct{ cfg Config }
+type Client struct {
+	cfg Config
+	fit atomic.Pointer[string] // the token that the agent took last
+}
 
 var _ driver.Agent = (*Client)(nil)
 
@@ -59,7 +64,7 @@ func New(c Config) *Client {
 	if c.Poll <= 0 {
 		c.Poll = time.Second
 	}
-	return &Client{c}
+	return &Client{cfg: c}
 }
 
 // Booted reports whether an agent has called since t.

@@ -53,10 +53,10 @@ func newAgent(t *testing.T) (*agent, *Client) {
 	return a, client(func() *work.Agent { return state })
 }
 
-func given(token string) func() string { return func() string { return token } }
+func given(tokens ...string) func() []string { return func() []string { return tokens } }
 
 func client(state func() *work.Agent) *Client {
-	return New(Config{State: state, Token: given(token), Timeout: 5 * time.Second, Pause: time.Millisecond, Poll: time.Millisecond})
+	return New(Config{State: state, Tokens: given(token), Timeout: 5 * time.Second, Pause: time.Millisecond, Poll: time.Millisecond})
 }
 
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +238,7 @@ func TestRefusalsAreExplained(t *testing.T) {
 	_, good := newAgent(t)
 	state := *good.cfg.State()
 	state.URL = a.URL
-	wrong := New(Config{State: func() *work.Agent { return &state }, Token: given("another"), Pause: time.Millisecond})
+	wrong := New(Config{State: func() *work.Agent { return &state }, Tokens: given("another"), Pause: time.Millisecond})
 	_, err := wrong.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil)
 	if !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), "another") {
 		t.Errorf("%v, want ErrDenied without the token", err)
@@ -251,9 +251,34 @@ func TestRefusalsAreExplained(t *testing.T) {
 	if _, err := good.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err != nil {
 		t.Fatal(err)
 	}
-	wrong = New(Config{State: func() *work.Agent { return &state }, Token: given(token), Pause: time.Millisecond})
+	wrong = New(Config{State: func() *work.Agent { return &state }, Tokens: given(token), Pause: time.Millisecond})
 	if _, err := wrong.Start(t.Context(), &drivertest.Fence{}, "w/1", "x.y", nil); err == nil || !strings.Contains(err.Error(), "busy with write") {
 		t.Errorf("%v, want the fault on one line", err)
+	}
+}
+
+// While the key is replaced an agent has the token of one generation or the other. A command is
+// begun once all the same, the next one is sent with the token that fitted, and no error shows any.
+func TestAgentHasOneOfTheTokens(t *testing.T) {
+	for _, tokens := range [][]string{{"newer-token", token}, {token, "older-token"}} {
+		a, good := newAgent(t)
+		c := New(Config{State: good.cfg.State, Tokens: given(tokens...), Pause: time.Millisecond, Poll: time.Millisecond})
+		for _, id := range []string{"w/1", "w/2"} {
+			before := a.posts
+			if _, err := c.Start(t.Context(), &drivertest.Fence{}, id, "x.y", nil); err != nil {
+				t.Fatalf("tokens %q: %v", tokens, err)
+			}
+			if n := a.posts - before; id == "w/2" && n != 1 {
+				t.Errorf("tokens %q: the second command was sent %d times", tokens, n)
+			}
+		}
+		if len(a.commands) != 2 {
+			t.Errorf("tokens %q: %d commands were begun", tokens, len(a.commands))
+		}
+		c = New(Config{State: good.cfg.State, Tokens: given("none", "of-them"), Pause: time.Millisecond})
+		if _, err := c.Start(t.Context(), &drivertest.Fence{}, "w/3", "x.y", nil); !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), "none") || strings.Contains(err.Error(), "of-them") {
+			t.Errorf("%v, want ErrDenied without a token", err)
+		}
 	}
 }
 
@@ -262,7 +287,7 @@ func TestAgentWithoutACertificate(t *testing.T) {
 	_, good := newAgent(t)
 	state := *good.cfg.State()
 	state.VerifyCA = ""
-	c := New(Config{State: func() *work.Agent { return &state }, Token: given(token), Pause: time.Millisecond})
+	c := New(Config{State: func() *work.Agent { return &state }, Tokens: given(token), Pause: time.Millisecond})
 	if _, err := c.Commands(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "gave no certificate") {
 		t.Errorf("%v, want a refusal that says why", err)
 	}
@@ -306,7 +331,7 @@ func TestBooted(t *testing.T) {
 
 func FuzzFault(f *testing.F) {
 	f.Add([]byte(`{"faultstring":"x"}`))
-	c := New(Config{Token: given(token)})
+	c := New(Config{Tokens: given(token)})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if got := c.fault(body); len([]rune(got)) > 1001 || strings.ContainsAny(got, "\r\n") {
 			t.Errorf("%q", got)

@@ -40,7 +40,7 @@ func FuzzAnswers(f *testing.F) {
 		mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		c := New(Config{State: func() *work.Agent { return state }, Token: func() string { return token }, Timeout: time.Second, Pause: time.Microsecond, Poll: time.Microsecond})
+		c := New(Config{State: func() *work.Agent { return state }, Tokens: func() []string { return []string{token} }, Timeout: time.Second, Pause: time.Microsecond, Poll: time.Microsecond})
 		if cmd, ok, err := c.Command(ctx, "1"); err == nil && ok && cmd.ID == "" {
 			t.Errorf("%d %q became a command without id", code, body)
 		}

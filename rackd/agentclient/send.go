@@ -7,10 +7,12 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -41,8 +43,22 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Unwrap() error { return r.cause }
 
-// send sends r once and returns the body of a success.
-func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
+// send sends r and returns the body of a success. It sends again only what an agent has refused
+// for its token, and with another.
+func (c *Client) send(ctx context.Context, r request) (body []byte, err error) {
+	for _, token := range c.tokens() {
+		body, err = c.sendWith(ctx, token, r)
+		if refused, is := errors.AsType[*refusal](err); !is || refused.status != http.StatusUnauthorized {
+			if err == nil {
+				c.fit.Store(&token)
+			}
+			return body, err
+		}
+	}
+	return body, err
+}
+
+func (c *Client) sendWith(ctx context.Context, token string, r request) ([]byte, error) {
 	a := c.cfg.State()
 	if a == nil || a.URL == "" {
 		return nil, fmt.Errorf("%s: the agent has not called yet: %w", r.doing, driver.ErrUnreachable)
@@ -54,7 +70,7 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	defer wire.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	query := url.Values{"agent_token": {c.token()}}
+	query := url.Values{"agent_token": {token}}
 	if r.wait != "" {
 		query.Set("wait", r.wait)
 	}
@@ -116,8 +132,10 @@ func (c *Client) fault(body []byte) string {
 	if json.Unmarshal(body, &f) == nil && f.String != "" {
 		text = f.String
 	}
-	if token := c.token(); token != "" {
-		text = strings.ReplaceAll(text, token, agentapi.Masked)
+	for _, token := range c.tokens() {
+		if token != "" {
+			text = strings.ReplaceAll(text, token, agentapi.Masked)
+		}
 	}
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }), " ")
 	const most = 1000
@@ -127,11 +145,21 @@ func (c *Client) fault(body []byte) string {
 	return text
 }
 
-func (c *Client) token() string {
-	if c.cfg.Token == nil {
-		return ""
+// tokens are those that the agent may have, the one that it took last before the others.
+func (c *Client) tokens() []string {
+	var list []string
+	if c.cfg.Tokens != nil {
+		list = c.cfg.Tokens()
 	}
-	return c.cfg.Token()
+	if len(list) == 0 {
+		return []string{""}
+	}
+	if fit := c.fit.Load(); fit != nil {
+		if i := slices.Index(list, *fit); i > 0 {
+			list = slices.Concat(list[i:i+1], list[:i], list[i+1:])
+		}
+	}
+	return list
 }
 
 // Lives reports whether an agent is there: whether what answers at its URL shows the certificate

@@ -63,7 +63,7 @@ func TestHeartbeatsAloneDoNotHoldANode(t *testing.T) {
 				began := time.Now()
 				c0, _, kill := conductorOn(t, s, "a", owned("a"), m, func(cfg *Config) {
 					cfg.Deadlines = map[provision.State]time.Duration{provision.DeployWait: limit}
-					cfg.NewAgent = func(_ string, _ func() string, state func() *work.Agent) driver.Agent {
+					cfg.NewAgent = func(_ string, _ func() []string, state func() *work.Agent) driver.Agent {
 						return sayingAgent{noAgent{state}, func() (agentapi.Command, error) { return c.say(time.Since(began)) }}
 					}
 				})

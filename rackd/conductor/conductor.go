@@ -108,9 +108,9 @@ type Config struct {
 	Images    driver.Images
 	// Keys open what central sealed for a group and derive agent tokens.
 	Keys Keys
-	// NewAgent returns the client of a node's agent; state gives its newest address, token
-	// the token of its boot.
-	NewAgent func(node string, token func() string, state func() *work.Agent) driver.Agent
+	// NewAgent returns the client of a node's agent; state gives its newest address, tokens
+	// those of its boot, one for each generation of the group's key, the newest first.
+	NewAgent func(node string, tokens func() []string, state func() *work.Agent) driver.Agent
 	// AgentLives asks an agent, once, whether it is there: whether it answers at its URL with its certificate.
 	AgentLives func(ctx context.Context, a work.Agent) bool
 	// Leases is what this rackd's DHCP knows; nil: it serves no machines.

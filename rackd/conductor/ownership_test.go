@@ -231,7 +231,7 @@ func TestAnsweringAgentLives(t *testing.T) {
 		oneNode(s)
 		_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
 			c.Deadlines = map[provision.State]time.Duration{provision.DeployWait: time.Minute}
-			c.NewAgent = func(string, func() string, func() *work.Agent) driver.Agent { return answering{} }
+			c.NewAgent = func(string, func() []string, func() *work.Agent) driver.Agent { return answering{} }
 		})
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})

@@ -209,10 +209,10 @@ func (r *runner) prepare() ([]flowStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := r.c.cfg.Keys.Of(n.Group)
-	token := func() string { return key.Token(n.UUID, r.root, r.c.bootOf(n.UUID).Number) }
+	// The key may be replaced while this runs. Keys of a group never go.
+	tokens := func() []string { return r.c.cfg.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.c.bootOf(n.UUID).Number) }
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
-		Agent: listened{r.c.cfg.NewAgent(n.UUID, token, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
+		Agent: listened{r.c.cfg.NewAgent(n.UUID, tokens, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
 	return r.c.flow(&r.doc, r.task)
 }
 

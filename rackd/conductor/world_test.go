@@ -370,7 +370,7 @@ func conductorOn(t *testing.T, s *shelf, name string, owner *atomic.Value, m *ma
 	ms.held.Store(true)
 	cfg := Config{Name: name, Documents: eyes{s, name}, Members: ms, Hardware: reg, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), AutomatedClean: true,
-		NewAgent:   func(_ string, _ func() string, state func() *work.Agent) driver.Agent { return noAgent{state} },
+		NewAgent:   func(_ string, _ func() []string, state func() *work.Agent) driver.Agent { return noAgent{state} },
 		AgentLives: func(context.Context, work.Agent) bool { return false }}
 	if change != nil {
 		change(&cfg)

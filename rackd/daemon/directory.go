@@ -122,8 +122,8 @@ func (noImages) Latest(context.Context, string) (string, error) {
 }
 
 // newAgent returns the client of a node's agent.
-func newAgent(_ string, token func() string, state func() *work.Agent) driver.Agent {
-	return agentclient.New(agentclient.Config{State: state, Token: token})
+func newAgent(_ string, tokens func() []string, state func() *work.Agent) driver.Agent {
+	return agentclient.New(agentclient.Config{State: state, Tokens: tokens})
 }
 
 // agentStatus maps the conductor's answers to agents to HTTP statuses.
