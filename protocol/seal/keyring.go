@@ -14,17 +14,26 @@ import (
 // and those for which its group is a failover. It is safe for concurrent use. Only Adopt
 // changes it.
 type Keyring struct {
-	held atomic.Pointer[map[string]*Key]
+	held atomic.Pointer[heldKeys]
+}
+
+// heldKeys does not change.
+type heldKeys struct {
+	byGroup map[string]*Key
+	over    chan struct{} // closed when others have taken their place
 }
 
 func newKeyring(keys map[string]*Key) *Keyring {
 	r := new(Keyring)
-	r.held.Store(&keys)
+	r.held.Store(&heldKeys{keys, make(chan struct{})})
 	return r
 }
 
 // all are the keys by group, which nothing changes.
-func (r *Keyring) all() map[string]*Key { return *r.held.Load() }
+func (r *Keyring) all() map[string]*Key { return r.held.Load().byGroup }
+
+// Replaced is closed when other keys have taken the place of those that are there now.
+func (r *Keyring) Replaced() <-chan struct{} { return r.held.Load().over }
 
 // NewKeyring holds one group's key.
 func NewKeyring(group string, key *Key) *Keyring {
@@ -43,7 +52,7 @@ func (r *Keyring) Adopt(from *Keyring) error {
 			return fmt.Errorf("no generation of the key of group %q has stayed", group)
 		}
 	}
-	r.held.Store(&fresh)
+	close(r.held.Swap(&heldKeys{fresh, make(chan struct{})}).over)
 	return nil
 }
 

@@ -66,14 +66,52 @@ func (v *View) follow(ctx context.Context, g *errgroup.Group, group string, firs
 	v.mu.Lock()
 	v.checked[group] = time.Now()
 	v.mu.Unlock()
-	for bucket, r := range map[string]bus.Reader{
-		bus.NodesBucket: reader{v: v, begin: func() {}, apply: v.applyNode, lost: func(string) {}, first: first.add()},
-		bus.WorkBucket: checker{group, reader{v: v, begin: func() { v.reread(group) }, apply: v.applyWork, lost: v.missed,
-			first: first.add()}},
-	} {
-		g.Go(func() error { return v.site.Follow(ctx, bucket, filter, r) })
-	}
+	nodes := reader{v: v, begin: func() { v.rereadNodes(group) }, apply: v.applyNode, lost: func(string) {}, first: first.add()}
+	works := checker{group, reader{v: v, begin: func() { v.reread(group) }, apply: v.applyWork, lost: v.missed, first: first.add()}}
+	g.Go(func() error {
+		for ctx.Err() == nil {
+			again, over := v.untilProven(ctx, group)
+			err := v.site.Follow(again, bus.NodesBucket, filter, nodes)
+			if over(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	g.Go(func() error { return v.site.Follow(ctx, bus.WorkBucket, filter, works) })
 	return stop
+}
+
+// untilProven returns a context that ends when the keys have been replaced and documents of the group's
+// nodes had been refused: central may have sealed with a key before this rackd had it. All are to be read
+// again then. Works that belong to such a document would wait for it for ever.
+func (v *View) untilProven(ctx context.Context, group string) (context.Context, context.CancelFunc) {
+	ctx, over := context.WithCancel(ctx)
+	replaced := v.keys.Replaced()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-replaced:
+			}
+			replaced = v.keys.Replaced()
+			v.mu.RLock()
+			refused := v.refused[bus.GroupToken(group)]
+			v.mu.RUnlock()
+			if refused {
+				over()
+			}
+		}
+	}()
+	return ctx, over
+}
+
+// rereadNodes prepares for all documents of a group's nodes to come again.
+func (v *View) rereadNodes(group string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.refused, bus.GroupToken(group))
 }
 
 // InStep returns nil while WORK has certainly lost nothing for longer than bus.Unchecked
@@ -102,6 +140,7 @@ func (v *View) noteChecked(group string, at time.Time) {
 func (v *View) forget(group string) {
 	v.mu.Lock()
 	delete(v.checked, group)
+	delete(v.refused, bus.GroupToken(group))
 	var gone []string
 	for id, n := range v.nodes {
 		if bus.GroupToken(n.kind.group) == bus.GroupToken(group) {

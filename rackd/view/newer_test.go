@@ -18,16 +18,7 @@ func followed(t *testing.T, s *bus.Site) (v *View, until func(what string, ok fu
 	t.Helper()
 	changed := make(chan string, 100)
 	v = New(s, keys{}, groups{"g"}, forged{}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- v.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	<-v.Synced()
+	follow(t, v)
 	return v, func(what string, ok func() bool) {
 		t.Helper()
 		limit := time.After(10 * time.Second)
@@ -39,6 +30,20 @@ func followed(t *testing.T, s *bus.Site) (v *View, until func(what string, ok fu
 			}
 		}
 	}
+}
+
+// follow runs v until the test ends, and returns when it holds what its bus shows.
+func follow(t *testing.T, v *View) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- v.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	<-v.Synced()
 }
 
 // A rackd that takes over and rewrites the work of a newer program loses nothing of it.

@@ -86,7 +86,7 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		v.site.Refuse(v.log, bus.NodesBucket, e.Key(), err)
 		return
 	}
-	body, made := v.verify(id, n.Group, e.Value())
+	body, made := v.prove(id, n.Group, e.Value())
 	if !made {
 		v.metrics.Forged(bus.NodesBucket)
 		v.log.Error("a node document is not central's and is not used: its code does not fit the key of the node's group. "+
@@ -108,6 +108,24 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 	v.dropNode(id)
 	v.nodes[id] = h
 	h.each(func(a address) { v.byMAC[a] = h })
+}
+
+// prove is verify, and notes a refusal: who replaces the keys after that finds it.
+func (v *View) prove(id, group string, body []byte) (document []byte, made bool) {
+	for {
+		replaced := v.keys.Replaced()
+		if document, made = v.verify(id, group, body); made {
+			return document, true
+		}
+		v.mu.Lock()
+		v.refused[bus.GroupToken(group)] = true
+		v.mu.Unlock()
+		select {
+		case <-replaced: // meanwhile
+		default:
+			return nil, false
+		}
+	}
 }
 
 // verify reports whether central made a document of the group, and returns what is to be kept of it. A

@@ -59,6 +59,8 @@ type Groups interface {
 type Keys interface {
 	// Of returns a group's key, nil for one that this rackd does not have.
 	Of(group string) *seal.Key
+	// Replaced is closed when others have taken the place of the keys that are there now.
+	Replaced() <-chan struct{}
 }
 
 // Metrics count what an alarm is due for.
@@ -89,15 +91,17 @@ type View struct {
 	synced chan struct{}
 	// checked is, by group, the last moment until which WORK had certainly lost nothing.
 	checked map[string]time.Time
+	// refused are the groups of which a node's document was refused since all were read last.
+	refused map[string]bool
 }
 
 // New returns an empty view; changed is called, from Run's goroutines, with the UUID
 // of each node whose documents changed. Node documents that were not made with the group's key are
-// not taken in.
+// not taken in. When the keys are replaced, those that were refused are read once more.
 func New(site *bus.Site, keys Keys, groups Groups, metrics Metrics, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, keys: keys, metrics: metrics, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
 		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, liars: map[string]bool{}, ours: map[string]ours{}, shown: map[string]uint64{}, synced: make(chan struct{}),
-		checked: map[string]time.Time{}}
+		checked: map[string]time.Time{}, refused: map[string]bool{}}
 }
 
 func (v *View) applyWork(e jetstream.KeyValueEntry) { v.takeWork(e, true) }

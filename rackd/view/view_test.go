@@ -47,6 +47,7 @@ func testKey(group string) *seal.Key {
 type keys struct{}
 
 func (keys) Of(group string) *seal.Key { return testKey(group) }
+func (keys) Replaced() <-chan struct{} { return nil }
 
 // forged counts by bucket.
 type forged map[string]int
