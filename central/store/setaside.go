@@ -63,16 +63,18 @@ var (
 		") ON CONFLICT (id) DO NOTHING")
 	selectSetAside  = register("SELECT " + names(setAsideColumns, "s.") + " FROM set_asides s WHERE s.id = $1")
 	selectSetAsides = register("SELECT " + names(setAsideColumns, "s.") + " FROM set_asides s WHERE s.id > $1 ORDER BY s.id LIMIT $2")
-	countSetAsides  = register("SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2")
+	countSetAsides  = register("SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2 AND s.id <> $3")
 	deleteSetAside  = register("DELETE FROM set_asides WHERE id = $1")
 	summSetAsides   = register("SELECT s.site, s.reason, count(*), min(s.created_at) FROM set_asides s GROUP BY s.site, s.reason ORDER BY s.site, s.reason")
 )
 
 // SetAside keeps an event. It does nothing when the same one is kept already, and reports false
-// when most of that reason are kept for the site.
+// when most others of that reason are kept for the site.
 func (tx *Tx) SetAside(ctx context.Context, a *SetAside, most int) (kept bool, err error) {
+	sum := sha256.Sum256(append([]byte(a.Site+"\x00"), a.Body...))
+	id := hex.EncodeToString(sum[:8])
 	var there int
-	r, err := tx.conn.query(ctx, countSetAsides, a.Site, a.Reason)
+	r, err := tx.conn.query(ctx, countSetAsides, a.Site, a.Reason, id)
 	if err := scanAll(r, err, func(r rows) error { return r.Scan(&there) }); err != nil {
 		return false, fmt.Errorf("count the events set aside of site %q: %w", a.Site, err)
 	}
@@ -80,8 +82,7 @@ func (tx *Tx) SetAside(ctx context.Context, a *SetAside, most int) (kept bool, e
 		return false, nil
 	}
 	row := *a
-	sum := sha256.Sum256(append([]byte(a.Site+"\x00"), a.Body...))
-	row.ID, row.At = hex.EncodeToString(sum[:8]), tx.s.now()
+	row.ID, row.At = id, tx.s.now()
 	row.Subject, row.Node, row.Kind, row.Error = plain(a.Subject), plain(a.Node), plain(a.Kind), plain(a.Error)
 	if _, err := tx.conn.exec(ctx, insertSetAside, fields(setAsideColumns, &row)...); err != nil {
 		return false, fmt.Errorf("set aside event %d of site %q: %w", a.Place, a.Site, err)

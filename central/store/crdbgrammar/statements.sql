@@ -727,7 +727,7 @@ SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 
 SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.phases, c.user_name, c.request_id, c.facts FROM changes c WHERE c.seq > $1 ORDER BY c.seq LIMIT $2;
 
-SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2;
+SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2 AND s.id <> $3;
 
 SELECT data, plugin_data, known_disks FROM node_inventory WHERE node = $1;
 
