@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,8 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 	if err != nil {
 		return agentapi.LookupReply{}, err
 	}
-	if err := r.greet(boot, q); err != nil {
+	given := !q.Central && slices.Contains(c.addresses(n, boot), q.From)
+	if err := r.greet(boot, q, given); err != nil {
 		return agentapi.LookupReply{}, err
 	}
 	r.nudge()
@@ -72,8 +74,9 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 }
 
 // greet takes note of an agent that looks up its node, and refuses it where it runs on another
-// machine than the flow's first agent, or while another agent is known.
-func (r *runner) greet(boot work.Boot, q ask.Lookup) error {
+// machine than the flow's first agent, or while another agent is known. given: it calls from an address that
+// the machine is known to have been given, perhaps by this rackd alone, so that the next owner has to be told.
+func (r *runner) greet(boot work.Boot, q ask.Lookup, given bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch first := r.count.System; {
@@ -98,6 +101,9 @@ func (r *runner) greet(boot work.Boot, q ask.Lookup) error {
 		r.agent = &work.Agent{}
 	}
 	r.agent.TokenGiven = true
+	if given {
+		r.count, _ = r.count.WithAddress(q.From)
+	}
 	return nil
 }
 

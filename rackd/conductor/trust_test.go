@@ -472,3 +472,28 @@ func TestCountAfterALoss(t *testing.T) {
 		t.Errorf("after a loss: %+v", n)
 	}
 }
+
+// The owner's own DHCP gave the machine its address, before the work was its own. The next owner
+// remembers another lease of the machine, and knows the address all the same.
+func TestTakeoverByARackdWithAnOlderLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: hers}} })
+		token := x.agent(x.Conductor)
+		x.stop()
+		x.owner.Store("b")
+		b, stop := x.on("b", func(cfg *Config) {
+			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: netip.MustParseAddr("10.0.0.99")}}
+		})
+		defer stop()
+		synctest.Wait()
+		hb := call(token, hers.String(), "PEM", "1")
+		hb.From = hers
+		if err := b.Heartbeat(nodeA, hb); err != nil {
+			t.Errorf("the agent's heartbeat after a takeover: %v", err)
+		}
+		hb.From = stranger
+		if err := b.Heartbeat(nodeA, hb); !errors.Is(err, ErrBadCallback) {
+			t.Errorf("from another address: %v", err)
+		}
+	})
+}
