@@ -8,7 +8,6 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/work"
-	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // The places where a rackd may die in the middle of work, in the order in which a
@@ -63,7 +62,6 @@ func (r *runner) take(ctx context.Context) error {
 	if r.doc.Checkpoint.Facts == nil {
 		r.doc.Checkpoint.Facts = map[string]string{}
 	}
-	r.boot = r.doc.Checkpoint.Facts[driver.FactBoot]
 	r.mu.Lock()
 	r.epoch = r.doc.Epoch
 	r.mu.Unlock()

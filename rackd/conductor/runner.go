@@ -86,7 +86,7 @@ func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.Cance
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = c.log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
-	r.count = w.Doc.Checkpoint.Boot
+	r.count, r.boot = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
 	r.marked, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil {
 		a := *w.Doc.Checkpoint.Agent
