@@ -25,7 +25,7 @@ help:
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
-	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; CHAOS_SEED=N repeats a run"
+	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, the import table"
 	@echo "make bench   what is claimed about speed, measured: some 20 minutes (docs/benchmarks.md)"
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
@@ -90,7 +90,7 @@ python-agent: packages-test packages-python-agent build
 	IRONYARD_E2E=1 IRONYARD_CACHE=$(CACHE) IRONYARD_PYTHON_AGENT=$(CACHE)/python-agent $(GO) test -timeout 3h -count 1 -v ./e2e/clients/pythonagent
 
 chaos: packages-test
-	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run TestChaos ./e2e/faults
+	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run 'TestChaos|TestClocksStep|TestHostPaused' ./e2e/faults
 
 fuzz:
 	ops/setup/fuzz.sh $(FUZZTIME)

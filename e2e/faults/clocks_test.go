@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -50,18 +51,21 @@ func step(t *testing.T, p *process.Process, by time.Duration) {
 	})
 }
 
+// whole reports whether the tests of clocks run with all their cases, as `make chaos` has them.
+func whole() bool { return os.Getenv("IRONYARD_CHAOS") != "" }
+
 // stepBy is more than any time-out, deadline or lease is long.
 const stepBy = 5 * time.Hour
 
 // Clocks step by hours in the middle of deploys, in each program, both ways. The deploys end,
 // others begin and end while clocks are wrong, and the power of idle machines is read on. The
-// quick part (-short) is all programs at once, apart from each other.
+// quick part is all programs at once, apart from each other; `make chaos` runs the whole.
 func TestClocksStep(t *testing.T) {
 	if !wallclock.Supported() {
 		t.Skip(wallclock.ErrUnsupported)
 	}
 	turns := map[string]map[string]time.Duration{"all apart": {"central": stepBy, "rackd": -stepBy, "site's bus": 2 * stepBy, "hub": -2 * stepBy, "machines": stepBy / 2}}
-	if !testing.Short() {
+	if whole() {
 		for _, kind := range []string{"central", "rackd", "site's bus", "hub", "machines"} {
 			turns[kind+" ahead"] = map[string]time.Duration{kind: stepBy}
 			turns[kind+" back"] = map[string]time.Duration{kind: -stepBy}
@@ -117,14 +121,14 @@ func (l *lab) readsOn(ctx context.Context, t *testing.T, r *topology.Rackd) {
 
 // A host is paused for a minute, longer than leases and time-outs, with one program of each
 // kind on it, or all of a kind: what they had begun ends when they go on, and nothing is done
-// twice. The quick part (-short) is one rackd and one server of the site's bus for 20 s.
+// twice. The quick part is one rackd and one server of the site's bus for 20 s.
 func TestHostPaused(t *testing.T) {
 	long, turns := time.Minute, map[string]func(l *lab, site *topology.Site) []*process.Process{
 		"a rack's host": func(l *lab, site *topology.Site) []*process.Process {
 			return []*process.Process{l.busiest(site).Process, site.Bus.Servers[0].Process}
 		},
 	}
-	if testing.Short() {
+	if !whole() {
 		long = 20 * time.Second
 	} else {
 		for _, kind := range []string{"central", "rackd", "site's bus", "hub", "machines"} {
