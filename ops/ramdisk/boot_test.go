@@ -339,7 +339,13 @@ func (c *apiClient) post(ctx context.Context, name, id string, params any) agent
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+agentapi.CommandsPath+"?wait=false&agent_token=s3cret-token", bytes.NewReader(body))
+	return c.ask(ctx, name, http.MethodPost, "?wait=false&agent_token=s3cret-token", body)
+}
+
+// ask sends a request about commands, whose answer is one.
+func (c *apiClient) ask(ctx context.Context, name, method, at string, body []byte) agentapi.Command {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, c.base+agentapi.CommandsPath+at, bytes.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -358,15 +364,16 @@ func (c *apiClient) post(ctx context.Context, name, id string, params any) agent
 	return c.last
 }
 
-// run starts a command and learns its end by heartbeat.
+// run starts a command, learns its end by heartbeat, which says nothing of its result, and asks for that.
 func (c *apiClient) run(ctx context.Context, r *testRackd, name string, params any) {
 	c.t.Helper()
 	id := "run-" + name
 	c.post(ctx, name, id, params)
-	h := r.await(ctx, "the end of "+name, func(h agentapi.Heartbeat) bool {
+	r.await(ctx, "the end of "+name, func(h agentapi.Heartbeat) bool {
 		return h.Command != nil && h.Command.ID == id && h.Command.Status != agentapi.CommandRunning
 	})
-	if c.last = *h.Command; c.last.Status != agentapi.CommandSucceeded {
+	c.last = agentapi.Command{}
+	if c.ask(ctx, name, http.MethodGet, id+"?agent_token=s3cret-token", nil); c.last.Status != agentapi.CommandSucceeded {
 		c.t.Fatalf("%s: %+v", name, c.last.Error)
 	}
 }
