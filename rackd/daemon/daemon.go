@@ -180,7 +180,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
-		r.stock = images{r.cache, c.Rack.httpBase(), r.partners}
+		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
 		cc.Images = r.stock
 		cc.BootScript = r.bootScript
 		cc.Leases = &r.leases

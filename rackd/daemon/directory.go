@@ -68,6 +68,7 @@ func (d directory) file(f conductor.BootFile) string {
 type images struct {
 	cache *imagecache.Cache
 	base  string
+	codes imageCodes
 	// neighbours are the rackds that keep copies.
 	neighbours func() []bus.Member
 }
@@ -76,9 +77,9 @@ func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, 
 	e, err := i.cache.Ensure(ctx, imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue, Given: src.Given})
 	switch {
 	case err == nil:
-		urls := []string{i.base + imagecache.Prefix + e.ID}
+		urls := []string{i.codes.url(i.base, i.codes.group, e.ID)}
 		for _, n := range i.neighbours() {
-			urls = append(urls, n.BootURL+imagecache.Prefix+e.ID)
+			urls = append(urls, i.codes.url(n.BootURL, n.Group, e.ID))
 		}
 		return urls, nil
 	case imagecache.Permanent(err) || ctx.Err() != nil:
@@ -100,13 +101,13 @@ func (i images) cached(id string) string {
 	if !i.cache.Holds(id) {
 		return ""
 	}
-	return i.base + imagecache.Prefix + id
+	return i.codes.url(i.base, i.codes.group, id)
 }
 
 // Copy gets an image from another rackd's cache, for the mirror.
-func (i images) Copy(ctx context.Context, id, base string) error {
+func (i images) Copy(ctx context.Context, id string, from bus.Member) error {
 	algo, value, _ := strings.Cut(id, "-")
-	_, err := i.cache.Copy(ctx, imagecache.Source{URL: base + imagecache.Prefix + id, HashAlgo: algo, HashValue: value})
+	_, err := i.cache.Copy(ctx, imagecache.Source{URL: i.codes.url(from.BootURL, from.Group, id), HashAlgo: algo, HashValue: value})
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/rackd/agentdoor"
+	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
@@ -108,7 +109,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
-	mux.Handle("/images/", r.cache.Handler())
+	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
 	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
 	g.Go(func() error {

@@ -53,23 +53,23 @@ func TestAChecksumIsNoRight(t *testing.T) {
 	c := openCache(t, Config{Dir: dir})
 	own := Source{URL: p.URL + "/image?key=1", HashValue: sumOf(body)}
 	e := mustEnsure(t, c, own)
-	cache := httptest.NewServer(c.Handler())
+	cache := httptest.NewServer(c.Handler(codeFits))
 	t.Cleanup(cache.Close)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("o", len(body)))) // of the same length
 	}))
 	t.Cleanup(other.Close)
 	for name, url := range map[string]string{"no right": p.URL + "/image", "a server of their own": other.URL + "/image", "a server that is away": "http://127.0.0.1:1/image",
-		"this rackd's own cache": cache.URL + Prefix + e.ID} {
+		"this rackd's own cache": cache.URL + Path(codeOf(e.ID), e.ID)} {
 		if _, err := c.Ensure(t.Context(), Source{URL: url, HashValue: own.HashValue}); err == nil {
 			t.Errorf("%s: the image was given", name)
 		}
 	}
 	another := openCache(t, Config{})
-	if _, err := another.Ensure(t.Context(), Source{URL: cache.URL + Prefix + e.ID, HashValue: own.HashValue}); !errors.Is(err, ErrSource) {
+	if _, err := another.Ensure(t.Context(), Source{URL: cache.URL + Path(codeOf(e.ID), e.ID), HashValue: own.HashValue}); !errors.Is(err, ErrSource) {
 		t.Errorf("a neighbour's cache was named as the image's address: %v", err)
 	}
-	if _, err := another.Copy(t.Context(), Source{URL: cache.URL + Prefix + e.ID, HashValue: own.HashValue}); err != nil {
+	if _, err := another.Copy(t.Context(), Source{URL: cache.URL + Path(codeOf(e.ID), e.ID), HashValue: own.HashValue}); err != nil {
 		t.Errorf("a copy among neighbours: %v", err)
 	}
 }

@@ -17,21 +17,29 @@ const (
 	downloadGrace         = 2 * time.Minute
 )
 
-// Handler serves GET and HEAD of Prefix and an entry's ID, with ranges. It asks for
-// no credentials: agents have none yet when they download, images carry no secret
-// of a node. Who is in the machines' network and knows a checksum is given the image: keep
-// tenants' running machines out of that network where images are private.
-func (c *Cache) Handler() http.Handler { return http.HandlerFunc(c.serve) }
+// Path is where Handler serves an image to a caller who shows its code. The ID stays
+// the last part, by which boot programs name what they load.
+func Path(code, id string) string { return Prefix + code + "/" + id }
 
-func (c *Cache) serve(w http.ResponseWriter, r *http.Request) {
+// Handler serves GET and HEAD of Path, with ranges. A checksum is no right to an image:
+// fits says whether a code is the image's. Firmware and agents have no other
+// credential, but they are given whole URLs.
+func (c *Cache) Handler(fits func(code, id string) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(w, r, fits) })
+}
+
+func (c *Cache) serve(w http.ResponseWriter, r *http.Request, fits func(code, id string) bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "images are only read", http.StatusMethodNotAllowed)
 		return
 	}
-	id, ok := strings.CutPrefix(r.URL.Path, Prefix)
-	if !ok || !ValidID(id) {
-		http.Error(w, "no such image: a path is "+Prefix+"<algorithm>-<checksum>", http.StatusNotFound)
+	rest, ok := strings.CutPrefix(r.URL.Path, Prefix)
+	code, id, whole := strings.Cut(rest, "/")
+	if !ok || !whole || !ValidID(id) || !fits(code, id) {
+		// Whether the image is here is told to none without its code.
+		c.metrics.served.WithLabelValues("refused").Inc()
+		http.Error(w, "no such image: a path is "+Path("<code>", "<algorithm>-<checksum>")+", as rackd has handed it out", http.StatusNotFound)
 		return
 	}
 	e := c.acquire(id)

@@ -9,6 +9,11 @@ import (
 	"testing"
 )
 
+// codeOf makes the codes of these tests.
+func codeOf(id string) string { return "code-of-" + id[len(id)-8:] }
+
+func codeFits(code, id string) bool { return code == codeOf(id) }
+
 func TestHandler(t *testing.T) {
 	o := newOrigin(t)
 	c := openCache(t, Config{})
@@ -17,7 +22,7 @@ func TestHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(c.Handler())
+	srv := httptest.NewServer(c.Handler(codeFits))
 	defer srv.Close()
 	etag := `"` + e.ID + `"`
 	for name, tc := range map[string]struct {
@@ -25,14 +30,18 @@ func TestHandler(t *testing.T) {
 		status                      int
 		body                        string // checked for 2xx
 	}{
-		"whole":       {"GET", Prefix + e.ID, "", "", 200, string(content)},
-		"range":       {"GET", Prefix + e.ID, "Range", "bytes=10-19", 206, string(content[10:20])},
-		"rest":        {"GET", Prefix + e.ID, "Range", "bytes=990-", 206, string(content[990:])},
-		"past end":    {"GET", Prefix + e.ID, "Range", "bytes=1000-", 416, ""},
-		"head":        {"HEAD", Prefix + e.ID, "", "", 200, ""},
-		"unchanged":   {"GET", Prefix + e.ID, "If-None-Match", etag, 304, ""},
-		"post":        {"POST", Prefix + e.ID, "", "", 405, ""},
-		"other image": {"GET", Prefix + "sha256-" + sumOf("other"), "", "", 404, ""},
+		"whole":       {"GET", Path(codeOf(e.ID), e.ID), "", "", 200, string(content)},
+		"range":       {"GET", Path(codeOf(e.ID), e.ID), "Range", "bytes=10-19", 206, string(content[10:20])},
+		"rest":        {"GET", Path(codeOf(e.ID), e.ID), "Range", "bytes=990-", 206, string(content[990:])},
+		"past end":    {"GET", Path(codeOf(e.ID), e.ID), "Range", "bytes=1000-", 416, ""},
+		"head":        {"HEAD", Path(codeOf(e.ID), e.ID), "", "", 200, ""},
+		"unchanged":   {"GET", Path(codeOf(e.ID), e.ID), "If-None-Match", etag, 304, ""},
+		"post":        {"POST", Path(codeOf(e.ID), e.ID), "", "", 405, ""},
+		"other image": {"GET", Path(codeOf("sha256-"+sumOf("other")), "sha256-"+sumOf("other")), "", "", 404, ""},
+		"no code":     {"GET", Prefix + e.ID, "", "", 404, ""},
+		"empty code":  {"GET", Path("", e.ID), "", "", 404, ""},
+		"a guess":     {"GET", Path("x", e.ID), "", "", 404, ""},
+		"its other":   {"GET", Path(codeOf("sha256-"+sumOf("other")), e.ID), "", "", 404, ""},
 		"no id":       {"GET", Prefix, "", "", 404, ""},
 		"climbing":    {"GET", Prefix + "..%2f..%2fetc%2fpasswd", "", "", 404, ""},
 		"elsewhere":   {"GET", "/" + e.ID, "", "", 404, ""},
@@ -65,10 +74,14 @@ func TestImageOnItsWay(t *testing.T) {
 	o := newOrigin(t)
 	c := openCache(t, Config{})
 	src := o.put("/held", 1000)
-	srv := httptest.NewServer(c.Handler())
+	srv := httptest.NewServer(c.Handler(codeFits))
 	defer srv.Close()
-	path := srv.URL + Prefix + "sha256-" + src.HashValue
+	path := srv.URL + Path(codeOf("sha256-"+src.HashValue), "sha256-"+src.HashValue)
 	status := func() int {
+		// Who has no code does not learn that the image is coming either.
+		if res, err := srv.Client().Get(srv.URL + Path("guess", "sha256-"+src.HashValue)); err != nil || res.Body.Close() != nil || res.StatusCode != http.StatusNotFound {
+			t.Errorf("with a guessed code: %v, %v", res, err)
+		}
 		res, err := srv.Client().Get(path)
 		if err != nil {
 			t.Fatal(err)
@@ -98,9 +111,9 @@ func TestServingKeepsTheEntry(t *testing.T) {
 	o := newOrigin(t)
 	c := openCache(t, Config{})
 	e := mustEnsure(t, c, o.put("/image", 8<<20)) // more than the sockets hold
-	srv := httptest.NewServer(c.Handler())
+	srv := httptest.NewServer(c.Handler(codeFits))
 	defer srv.Close()
-	res, err := srv.Client().Get(srv.URL + Prefix + e.ID)
+	res, err := srv.Client().Get(srv.URL + Path(codeOf(e.ID), e.ID))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,9 @@ type Config struct {
 	Documents Documents
 	// Neighbours are the live rackds whose work this one may inherit, without itself.
 	Neighbours func() []bus.Member
-	// Copy gets the image called id from the rackd whose boot web is at base, unless
-	// it is here, and marks it as used.
-	Copy func(ctx context.Context, id, base string) error
+	// Copy gets the image called id from another rackd's boot web, unless it is here,
+	// and marks it as used.
+	Copy func(ctx context.Context, id string, from bus.Member) error
 	Log  *slog.Logger
 }
 
@@ -118,17 +118,17 @@ func (m *Mirror) look(ctx context.Context, node string) {
 	if all == "" || same {
 		return
 	}
-	base := ""
+	var from bus.Member
 	for _, n := range m.cfg.Neighbours() {
 		if n.Name == owner {
-			base = n.BootURL
+			from = n
 		}
 	}
-	if base == "" {
+	if from.BootURL == "" {
 		return // it has gone, or is of another group; its successor's change nudges again
 	}
 	for _, image := range images {
-		if err := m.cfg.Copy(ctx, image, base); err != nil {
+		if err := m.cfg.Copy(ctx, image, from); err != nil {
 			if ctx.Err() == nil {
 				m.cfg.Log.Warn("image of a neighbour's work not copied, trying again", "image", image, "rackd", owner, "node", node, "in", again, "error", err)
 			}

@@ -43,10 +43,10 @@ func (r *rack) Nodes() (nodes []string) {
 	return nodes
 }
 
-func (r *rack) copy(_ context.Context, id, base string) error {
+func (r *rack) copy(_ context.Context, id string, from bus.Member) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.copies = append(r.copies, base+" "+id)
+	r.copies = append(r.copies, from.BootURL+" "+id)
 	if r.fails {
 		return errors.New("no route")
 	}
