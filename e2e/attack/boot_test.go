@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,13 @@ func (i *impostor) lookup(ctx context.Context, script string) {
 		}
 	}
 	plain := url.Values{"addresses": {i.victim.MAC}}
-	for _, door := range i.doors() {
+	doors := i.doors()
+	if found := bootID.FindStringSubmatch(script); found != nil {
+		for _, door := range i.doors() {
+			doors = append(doors, agentapi.WithBoot(door, found[1])) // as the machine's own agent calls
+		}
+	}
+	for _, door := range doors {
 		for _, values := range []url.Values{q, plain} {
 			status, body, err := i.at(door).do(ctx, "GET", agentapi.LookupPath+"?"+values.Encode(), nil)
 			if err != nil || status != http.StatusOK {
@@ -135,6 +142,9 @@ func (i *impostor) lookup(ctx context.Context, script string) {
 		}
 	}
 }
+
+// bootID finds the id of the boot in a script.
+var bootID = regexp.MustCompile(`/boot/([A-Za-z0-9_-]{20,})`)
 
 // beat says at every door that the impostor is the agent: with the tokens that it was
 // told, and with others. ca is the certificate that it names as its own.
@@ -314,6 +324,79 @@ func TestTakeOverWhileWriting(t *testing.T) {
 	judge(t, line{1, onTheNetwork, "take over while the image is written", fmt.Sprintf("%d tokens, %d heartbeats taken, %d config drives", len(i.tokens), len(i.accepted), i.drives),
 		"none", len(i.accepted) > 0 || i.drives > 0})
 	y.judgeDeploy(ctx, t, e, n, err, 1, "the deploy that was to be taken over")
+}
+
+// A stranger asks for a machine's script through central and at the rackds in all ways in which its
+// address may be written, and claims by headers of proxies to be the machine.
+func TestScriptsInOtherWords(t *testing.T) {
+	y, ctx := theYard(t), t.Context()
+	e := y.enrol(ctx, t, groupA, nil)
+	y.available(ctx, t, e)
+	plain := strings.ReplaceAll(e.MAC, ":", "")
+	names := url.Values{"port_address": {e.MAC, strings.ToUpper(e.MAC), strings.ReplaceAll(e.MAC, ":", "-"), plain, plain[:4] + "." + plain[4:8] + "." + plain[8:], "01-" + strings.ReplaceAll(e.MAC, ":", "-")},
+		"node_uuid": {e.id, strings.ToUpper(e.id), strings.ReplaceAll(e.id, "-", ""), e.Name()}}
+	var asks []string
+	for _, mac := range names["port_address"] {
+		asks = append(asks, y.api()+"/v1/drivers/redfish/vendor_passthru/ipxe_config?port_address="+url.QueryEscape(mac), y.api()+"/v1/drivers/redfish/vendor_passthru?method=ipxe_config&port_address="+url.QueryEscape(mac))
+		for _, rackd := range []string{"rackd-a", "rackd-b"} {
+			asks = append(asks, "http://"+addresses[rackd]+":8080/boot/script?mac="+url.QueryEscape(mac))
+		}
+	}
+	for _, id := range names["node_uuid"] {
+		asks = append(asks, y.api()+"/v1/drivers/redfish/vendor_passthru/ipxe_config?node_uuid="+id, "http://"+addresses["rackd-a"]+":8080/boot/script?uuid="+id)
+	}
+	y.deploy(ctx, t, e)
+	if err := until(ctx, 20*time.Second, func(ctx context.Context) error { // the machine itself is given it
+		status, text, err := newCaller(e.host, "http://"+addresses["rackd-a"]+":8080").do(ctx, "GET", "/boot/script?mac="+e.MAC, nil)
+		if err == nil && !strings.Contains(text, agentapi.ParamAPIURL) {
+			err = fmt.Errorf("%d %s", status, text)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	claims := http.Header{}
+	for _, name := range []string{"X-Forwarded-For", "X-Real-IP", "X-Client-IP", "True-Client-IP", "Client-IP", "CF-Connecting-IP"} {
+		claims.Set(name, e.host.Addr.String())
+	}
+	claims.Set("Forwarded", "for="+e.host.Addr.String())
+	var given, tells []string
+	answered := 0
+	for _, ask := range asks {
+		for _, headers := range []http.Header{{}, claims} {
+			req, err := http.NewRequestWithContext(ctx, "GET", ask, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = headers.Clone()
+			resp, err := y.stranger.web.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode == http.StatusOK {
+				answered++
+			}
+			if strings.Contains(string(text), agentapi.ParamAPIURL) || strings.Contains(string(text), "kernel ") {
+				given = append(given, ask)
+			}
+			if strings.Contains(string(text), e.Name()) && !strings.Contains(ask, e.Name()) || strings.Contains(string(text), e.id) &&
+				!strings.Contains(ask, "node_uuid=") && !strings.Contains(ask, "?uuid=") {
+				tells = append(tells, ask)
+			}
+		}
+	}
+	if answered == 0 {
+		t.Error("no question was answered at all")
+	}
+	judge(t, line{1, onTheNetwork, "a script by other words and headers of proxies", fmt.Sprintf("%d of %d answers boot the ramdisk", len(given), 2*len(asks)), "0", len(given) > 0})
+	judge(t, line{9, onTheNetwork, "the node's name or UUID by its MAC", fmt.Sprintf("%d of %d answers %.200v", len(tells), 2*len(asks), tells), "0", len(tells) > 0})
+	n, err := y.settled(ctx, e, deployEnds)
+	y.judgeDeploy(ctx, t, e, n, err, 1, "the deploy whose script was asked for")
 }
 
 // tftpOpcodes of RFC 1350 that attacks look at.

@@ -75,7 +75,7 @@ var addresses = map[string]string{"hub": "10.77.0.11", "bus": "10.77.0.12", "cen
 	"rackd-a": "10.77.1.21", "rackd-b": "10.77.1.22", "stranger": "10.77.1.66", "stranger2": "10.77.1.67"}
 
 // machineHosts is how many machines there are; every one has a host of its own.
-const machineHosts = 16
+const machineHosts = 23
 
 var shared struct {
 	once sync.Once
@@ -112,7 +112,7 @@ func newYard(t *testing.T) (y *yard, err error) {
 			err = fmt.Errorf("%w; what is left is in %s", err, y.dir)
 		}
 	}()
-	for _, step := range []func(context.Context) error{y.build, y.wire, y.prepare, y.startCentral, y.startBus, y.startRackds, y.startMachines} {
+	for _, step := range []func(context.Context) error{y.build, y.wire, y.prepare, y.startCentral, y.startBus, func(context.Context) error { return y.smallDisk() }, y.startRackds, y.startMachines} {
 		if err := step(ctx); err != nil {
 			return y, err
 		}
@@ -189,6 +189,7 @@ func (y *yard) prepare(ctx context.Context) error {
 		return err
 	}
 	y.images = newImageServer()
+	y.images.other = newImageServer()
 	y.serve(l, y.images)
 	if l, err = y.hosts["operator"].Listen("tcp", y.hosts["operator"].At(8001)); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (y *yard) join(ctx context.Context, host, name string, kind ...string) erro
 
 // rackdArgs are the flags that one rackd has beside those that all have.
 var rackdArgs = map[string][]string{
-	"rackd-a": {"--dhcp", "serve", "--dhcp-range", "10.77.1.128-10.77.1.199"},
+	"rackd-a": {"--dhcp", "serve", "--dhcp-range", "10.77.1.128-10.77.1.239"},
 	"rackd-b": {"--dhcp", "off"},
 }
 
@@ -394,6 +395,7 @@ var errNotYet = errors.New("not yet")
 type imageServer struct {
 	body   []byte
 	sha256 string
+	other  *imageServer // another image, at /other
 }
 
 func newImageServer() *imageServer {
@@ -405,5 +407,8 @@ func newImageServer() *imageServer {
 }
 
 func (s *imageServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.other != nil && r.URL.Path == "/other" {
+		s = s.other
+	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.body))
 }

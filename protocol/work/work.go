@@ -200,7 +200,7 @@ type Checkpoint struct {
 // its URL are derived from the number, so those of an earlier boot fit no more.
 type Boot struct {
 	Number uint64 `json:"number,omitempty"`
-	// Addresses are those that DHCP has given to the node's ports since, the newest last.
+	// Addresses are those that DHCP has given to the node's ports: leased when the boot was counted, or since, the newest last.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// System is the machine on which the flow's first agent ran, as that told. It outlives the boot.
 	System System `json:"system,omitzero"`

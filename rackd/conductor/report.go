@@ -29,6 +29,10 @@ func (r *runner) save(ctx context.Context) error {
 		if boot == driver.BootRamdisk {
 			r.agent = nil
 			r.count = r.count.Next(r.doc.Epoch)
+			// A rackd that hears no DHCP would give the script to each that asks, until the machine asks for its address again.
+			for _, a := range r.c.addresses(r.node, r.count) {
+				r.count, _ = r.count.WithAddress(a)
+			}
 			clear(r.seen)
 		}
 	}

@@ -202,6 +202,23 @@ func TestAddressOfTheCaller(t *testing.T) {
 	}
 }
 
+// A machine that had a lease when its boot was counted may not be passed for at a rackd that hears no
+// DHCP: that would give the script, and with it the boot's id, to each that asks.
+func TestALeaseFromBeforeIsKnownToRackdsWithoutDHCP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: hers}} })
+		defer x.stop()
+		x.m.via = driver.ViaHTTP
+		b, stopB := x.on("b", nil) // with --dhcp off
+		defer stopB()
+		synctest.Wait()
+		o, ok := b.BootByMAC(macA)
+		if !ok || !o.Ramdisk || o.BootID == "" || !slices.Equal(o.Addresses, []netip.Addr{hers}) {
+			t.Errorf("it knows %t, ramdisk %t, id %q, addresses %v; want %v", ok, o.Ramdisk, o.BootID, o.Addresses, hers)
+		}
+	})
+}
+
 // What DHCP gave the machine is known to the rackd that takes the work over, and so is the boot:
 // between script and lookup, and between lookup and first heartbeat.
 func TestTakeoverInTheMiddleOfABoot(t *testing.T) {
