@@ -83,7 +83,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 			deployed(ctx, t, id, name)
 			if name == "uefi-0" {
 				for range 2 { // kernel and ramdisk
-					if _, err := console.Wait(ctx, regexp.MustCompile(`http://\S+/images/sha256-`)); err != nil {
+					if _, err := console.Wait(ctx, regexp.MustCompile(`http://\S+/images/\S+/sha256-`)); err != nil {
 						t.Errorf("the node's own kernel and ramdisk do not come from the rack's cache: %v", err)
 					}
 				}

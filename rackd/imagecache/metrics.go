@@ -28,7 +28,7 @@ func newCollectors(c *Cache, reg prometheus.Registerer) (*collectors, error) {
 		evictions: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_image_evictions_total",
 			Help: "Images evicted from the cache to make room."}),
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_image_downloads_total",
-			Help: "Downloads from the image cache, by result (ok, missing, failed); each range counts."}, []string{"result"}),
+			Help: "Downloads from the image cache, by result (ok, missing, refused for want of the code in the path, failed); each range counts."}, []string{"result"}),
 	}
 	if reg == nil {
 		return m, nil
