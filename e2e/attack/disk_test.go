@@ -29,6 +29,7 @@ func (y *yard) smallDisk() error {
 // The disk of a rackd is full to the last byte: machines are given addresses, a deploy ends and says
 // why, and all is well once there is room.
 func TestFullDisk(t *testing.T) {
+	long(t)
 	y, ctx := theYard(t), t.Context()
 	e := y.enrol(ctx, t, groupA, nil)
 	y.available(ctx, t, e)

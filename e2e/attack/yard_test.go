@@ -99,6 +99,14 @@ func theYard(t *testing.T) *yard {
 	return shared.yard
 }
 
+// long skips an attack that takes too long for make test.
+func long(t *testing.T) {
+	t.Helper()
+	if os.Getenv("IRONYARD_ATTACK") != "long" {
+		t.Skip("takes long: run `make attack`, or set IRONYARD_ATTACK=long")
+	}
+}
+
 func newYard(t *testing.T) (y *yard, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
