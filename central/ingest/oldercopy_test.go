@@ -3,15 +3,18 @@ package ingest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/metrics"
@@ -61,7 +64,12 @@ func TestAfterAnOlderCopyObservationsCount(t *testing.T) {
 			}
 			wait, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if err := in.Applied(wait, site); err != nil {
+			err = in.Applied(wait, site)
+			for errors.Is(err, jetstream.ErrConsumerNotFound) && wait.Err() == nil { // Follow is about to make it
+				runtime.Gosched()
+				err = in.Applied(wait, site)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -394,7 +394,7 @@ func serverOf(t *testing.T, config string) *server.Server {
 // until waits for a condition, ten seconds at most.
 func until(t *testing.T, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it did not come about")
 		}
