@@ -108,10 +108,11 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.db.Close() })
-	b.trail = audit.New(audit.Config{Store: st, Log: slog.New(slog.NewTextHandler(&b.log, nil))})
+	log := slog.New(slog.NewTextHandler(&b.log, nil)) // one for all: a handler writes one line at a time
+	b.trail = audit.New(audit.Config{Store: st, Log: log})
 	st.WatchOutbox(func([]*store.Outbox) { b.told++ })
 	b.server = New(Config{routed: func(r *Route) { b.route = r }, Store: st, Audit: b.trail, Ask: b.ask, Key: key, Now: func() time.Time { return noon },
-		Log: slog.New(slog.NewTextHandler(&b.log, nil)), PublicEndpoint: "http://ironyard.example:6385/", CORSOrigins: []string{"https://ui.example"},
+		Log: log, PublicEndpoint: "http://ironyard.example:6385/", CORSOrigins: []string{"https://ui.example"},
 		Roster: fakeRoster{
 			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},
 			{Name: "rack-2", Group: "east", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver}},
