@@ -59,12 +59,14 @@ const stepBy = 5 * time.Hour
 
 // Clocks step by hours in the middle of deploys, in each program, both ways. The deploys end,
 // others begin and end while clocks are wrong, and the power of idle machines is read on. The
-// quick part is all programs at once, apart from each other; `make chaos` runs the whole.
+// quick part is all programs at once, apart from each other, without central: a replica whose
+// clock was ahead numbers lines of history ahead of the others' until it is started again, and
+// other tests share the fleet. `make chaos` runs the whole, after all others.
 func TestClocksStep(t *testing.T) {
 	if !wallclock.Supported() {
 		t.Skip(wallclock.ErrUnsupported)
 	}
-	turns := map[string]map[string]time.Duration{"all apart": {"central": stepBy, "rackd": -stepBy, "site's bus": 2 * stepBy, "hub": -2 * stepBy, "machines": stepBy / 2}}
+	turns := map[string]map[string]time.Duration{"all apart": {"rackd": -stepBy, "site's bus": 2 * stepBy, "hub": -2 * stepBy, "machines": stepBy / 2}}
 	if whole() {
 		for _, kind := range []string{"central", "rackd", "site's bus", "hub", "machines"} {
 			turns[kind+" ahead"] = map[string]time.Duration{kind: stepBy}
