@@ -86,10 +86,21 @@ func TestHandedOnDoesNotWaitForBMCs(t *testing.T) {
 	if err := handOn(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range deadBMCs {
+	question := func(i int) {
 		if err := site.Conn.PublishRequest(bus.AskSubject("g", "r"), site.Conn.NewInbox(), body(ask.GetBootDevice, fmt.Sprint("dead ", i))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i, heard := deadBMCs, false; !heard; i++ { // until questions are listened to, as well
+		question(i)
+		select {
+		case <-s.asked:
+			heard = true
+		case <-time.After(time.Second):
+		}
+	}
+	for i := range deadBMCs {
+		question(i)
 	}
 	for range deadBMCs {
 		<-s.asked
