@@ -55,8 +55,10 @@ is dead. A deadline belongs to the work and goes on with it from rackd to rackd;
 - **Those too**: central's watchdog ends the work when the deadline and the orphan grace (` + "`central serve --orphan-grace`" + `, 15 min)
   have passed and nobody who could serve the node has lived for as long as the grace. The error says which group is without a rackd, who had the work last and in which step.
   Power requests and aborts, which move no state, are ended after the grace.
-- **An agent lives, and its command does not end**: each of its heartbeats lets the deadline begin anew, as in Ironic, for to erase a large disk may take days.
-  Here somebody has to look: the ` + "`abort`" + ` of the waiting state ends it.
+- **An agent lives, and its command takes long**: each answer that rackd gets from the agent lets the deadline begin again. Where a command tells how
+  far it is, only an answer that shows progress does. So to erase a large disk may take days.
+- **An agent calls, and does not answer or get on**: its heartbeats move no deadline. The owner fails the work when the state's deadline has passed since
+  the agent's last answer, or since the command last got on. The error names the agent's address and that time ([agent-trust.md](agent-trust.md)).
 - **The site cannot be reached**: its rackds keep the deadlines, with the link cut or not; central ends nothing until the link is back.
 
 A verb that is accepted takes the place of the work, also while nobody lives to hear of it: it waits, under the next generation.
