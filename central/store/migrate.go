@@ -60,6 +60,9 @@ var (
 // key makes a second replica wait and then skip, on every engine, without advisory
 // locks (CockroachDB has none that work) or a lock table to clean up.
 func (s *Store) Migrate(ctx context.Context) (int, error) {
+	if e, remote := s.engine.(interface{ bear(time.Duration) func() }); remote {
+		defer e.bear(silentForMigration)()
+	}
 	if err := s.createMigrations(ctx); err != nil {
 		return 0, err
 	}

@@ -22,14 +22,20 @@ type postgresEngine struct {
 	*counter
 	pool      *pgxpool.Pool
 	cockroach bool
+	silence   *silence
 }
 
-func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine, error) {
+func openPostgres(ctx context.Context, url string, c *counter, silent time.Duration) (*postgresEngine, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err) // pgx masks the password
 	}
-	cfg.ConnConfig.ConnectTimeout = min(cfg.ConnConfig.ConnectTimeout, connectTimeout)
+	if set := cfg.ConnConfig.ConnectTimeout; set == 0 || set > connectTimeout { // 0 is no bound
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	quiet := new(silence)
+	quiet.set(silent)
+	cfg.ConnConfig.DialFunc = quiet.dial(cfg.ConnConfig.DialFunc)
 	cfg.AfterConnect = planned
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -40,7 +46,7 @@ func openPostgres(ctx context.Context, url string, c *counter) (*postgresEngine,
 		pool.Close()
 		return nil, fmt.Errorf("connect to database %s at %s: %w", cfg.ConnConfig.Database, cfg.ConnConfig.Host, err)
 	}
-	return &postgresEngine{counter: c, pool: pool, cockroach: strings.Contains(version, "CockroachDB")}, nil
+	return &postgresEngine{counter: c, pool: pool, cockroach: strings.Contains(version, "CockroachDB"), silence: quiet}, nil
 }
 
 // planned has PostgreSQL plan as our statements want it, on each connection. It compiles none (JIT):
@@ -213,6 +219,13 @@ func (e *postgresEngine) name() string {
 }
 
 func (e *postgresEngine) ping(ctx context.Context) error { return e.pool.Ping(ctx) }
+
+// bear has statements that begin from now on bear longer silence of the server, until the end that it returns.
+func (e *postgresEngine) bear(d time.Duration) (end func()) {
+	was := e.silence.get()
+	e.silence.set(max(was, d))
+	return func() { e.silence.set(was) }
+}
 
 func (e *postgresEngine) close() error { e.pool.Close(); return nil }
 

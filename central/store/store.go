@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type Options struct {
 	Existing bool
 	// Apart: each transaction is committed by itself, as always on CockroachDB.
 	Apart bool
+	// SilentFor bounds how long a database server that was asked something may be silent; 0: two minutes.
+	SilentFor time.Duration
 }
 
 // Store is safe for concurrent use.
@@ -73,7 +76,7 @@ func Open(ctx context.Context, address string, o Options) (*Store, error) {
 		}
 		s.engine, err = openSQLite(ctx, rest, &s.count)
 	case "postgres", "postgresql":
-		s.engine, err = openPostgres(ctx, address, &s.count)
+		s.engine, err = openPostgres(ctx, address, &s.count, cmp.Or(o.SilentFor, silentFor))
 	default:
 		return nil, fmt.Errorf("database %q: want sqlite:PATH or postgres://HOST/DATABASE", redact(address))
 	}
