@@ -280,13 +280,33 @@ func (v *View) Publish(ctx context.Context, e work.Event) error {
 	return nil
 }
 
-// ConfigDrive reads a config drive from the site's object store.
+// driveWithin bounds how long a config drive is read. The site's store hands it out in pieces.
+const driveWithin = 30 * time.Second
+
+// ConfigDrive reads a config drive from the site's object store. The client library waits for each piece
+// until the context's deadline, whether the context has ended or not. So the caller does not wait for it.
 func (v *View) ConfigDrive(ctx context.Context, name string) (string, error) {
-	text, err := v.site.Drives.GetString(ctx, name)
-	if err != nil {
-		return "", fmt.Errorf("read config drive %s: %w", name, err)
+	ctx, cancel := context.WithTimeoutCause(ctx, driveWithin, fmt.Errorf("the site's store has not handed it out within %s", driveWithin))
+	type drive struct {
+		text string
+		err  error
 	}
-	return text, nil
+	read := make(chan drive, 1)
+	go func() {
+		defer cancel()
+		text, err := v.site.Drives.GetString(ctx, name)
+		read <- drive{text, err}
+	}()
+	var got drive
+	select {
+	case got = <-read:
+	case <-ctx.Done():
+		got.err = context.Cause(ctx)
+	}
+	if got.err != nil {
+		return "", fmt.Errorf("read config drive %s: %w", name, got.err)
+	}
+	return got.text, nil
 }
 
 // Work returns a node's work, nil when there is none.
