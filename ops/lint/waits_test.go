@@ -1,0 +1,239 @@
+package lint
+
+import (
+	"slices"
+	"testing"
+)
+
+// What bounds many waits.
+const (
+	life    = "the program's life: SIGTERM ends it, or the end of the context that it is run with"
+	members = "those that it waits for end with the same context, and each of their waits is in this list or has a deadline"
+	slot    = "nothing: it gives back a place that it holds, which is never empty"
+	room    = "nothing: the channel has room for all that is sent"
+	silent  = "store.silentFor, the silence of the connection (TestSilentServer)"
+	patient = "store.groupPatience, after which the group's transaction ends, and the statements' own bounds"
+	local   = "the local disk: SQLite is in this process, and waits for another writer no longer than its busy_timeout"
+	dialled = "the client dials beside it and tries again (RetryOnFailedConnect); each dial has the library's two seconds"
+	pending = "the library's bound for what is pending; beyond it messages are dropped, counted and told of (bus.Attend)"
+	caller  = "the caller's deadline: "
+)
+
+// waiting are all places of the served programs that may wait, and whose bound the test cannot prove: what
+// bounds each.
+var waiting = map[string]string{
+	"agent/boot/boot.go network sends":                                     room,
+	"agent/boot/end.go wait (*sync.WaitGroup).Wait":                        members,
+	"agent/boot/serve.go serve (*http.Server).ServeTLS":                    life,
+	"agent/boot/serve.go serve (*net.ListenConfig).Listen":                 "nothing: it opens a local socket",
+	"agent/boot/serve.go serve receives":                                   members,
+	"agent/boot/serve.go serve selects":                                    life,
+	"agent/boot/serve.go serve sends":                                      room,
+	"agent/command/command.go Close (*sync.WaitGroup).Wait":                "the command's context, which Close ends; pid 1 reboots a machine whose agent does not end",
+	"agent/command/command.go Wait selects":                                "the state's deadline at the rackd, which goes by the agent's answers",
+	"agent/deploy/deploy.go reread receives":                               "a fifth of a second, five times",
+	"agent/image/attempt.go pump ranges":                                   "the download's bound (image.body), and the state's deadline at the rackd for a disk that hangs",
+	"agent/image/attempt.go pump sends":                                    room,
+	"agent/image/fetch.go get (*http.Client).Do":                           "Writer.Stall: a body that brings too little in that time is ended",
+	"agent/image/fetch.go get http.NewRequestWithContext":                  "Writer.Stall: a body that brings too little in that time is ended",
+	"agent/netup/netup.go Run (*sync.WaitGroup).Wait":                      members,
+	"agent/netup/netup.go Run selects":                                     life,
+	"agent/netup/netup.go ask (*nclient4.Client).Request":                  "tryFor for each of its packets, tries times",
+	"agent/pid1/pid1.go Main receives":                                     life,
+	"agent/pid1/pid1.go reapUntil unix.Wait4":                              "nothing: WNOHANG",
+	"agent/pid1/pid1.go reboot receives":                                   "the machine's reboot, which it has asked for",
+	"agent/pid1/pid1.go supervise receives":                                life,
+	"agent/rackclient/rackclient.go try (*http.Client).Do":                 "perTry, of the request's context",
+	"central/api/node_page.go readPage receives":                           slot,
+	"central/auth/basic.go fits receives":                                  slot,
+	"central/auth/basic.go fits selects":                                   caller + "strangers.Budget.Time (Door.Enter), else Server.begin's",
+	"central/auth/issuerkeys.go fetch (*http.Client).Do":                   "the client's Timeout (TestOIDCSilentIssuer)",
+	"central/auth/issuerkeys.go fetch http.NewRequestWithContext":          "the client's Timeout (TestOIDCSilentIssuer)",
+	"central/auth/issuerkeys.go fetch oidc.NewProvider":                    "the client's Timeout (TestOIDCSilentIssuer)",
+	"central/auth/issuerkeys.go since selects":                             caller + "strangers.Budget.Time (Door.Enter), else Server.begin's; the fetch has the client's Timeout",
+	"central/auth/keystone.go Authenticate receives":                       slot,
+	"central/auth/keystonewire.go do (*http.Client).Do":                    "the client's Timeout",
+	"central/auth/oidc.go check (*oidc.IDTokenVerifier).Verify":            caller + "strangers.Budget.Time (Door.Enter), else Server.begin's",
+	"central/daemon/buses.go connect nats.go.Connect":                      dialled,
+	"central/daemon/daemon.go Run (*errgroup.Group).Wait":                  members,
+	"central/daemon/listen.go serve (*http.Server).Serve":                  life,
+	"central/daemon/notify.go Hear (*nats.go.Conn).Subscribe":              pending,
+	"central/daemon/notify.go publish (*nats.go.Conn).FlushWithContext":    caller + "Feed.tellOthers, half of its Patience",
+	"central/enrol/bus.go PushAccounts nats.go.Connect":                    dialled,
+	"central/enrol/handler.go handle receives":                             slot,
+	"central/ingest/arrivals.go next selects":                              "the consumer's heartbeat, whose absence asks the site; else life",
+	"central/ingest/arrivals.go take selects":                              "arrivals.close, which Follow defers",
+	"central/ingest/feed.go read ranges":                                   "answerWithin, of the fetch's context",
+	"central/inspection/call.go once (*http.Client).Do":                    "Call.Timeout, of the request's context",
+	"central/inspection/caller.go Open (*sync.WaitGroup).Wait":             "Call.Timeout for each try; closing ends their context",
+	"central/inspection/caller.go Open ranges":                             life,
+	"central/relay/inbox.go newInbox sends":                                room,
+	"central/relay/writer.go each (*errgroup.Group).Wait":                  "writeTimeout for each of its members",
+	"central/roster/roster.go WaitFor selects":                             caller + "tests alone call it",
+	"central/sites/set.go Run (*errgroup.Group).Wait":                      members,
+	"central/sites/set.go once (*errgroup.Group).Wait":                     members,
+	"central/store/gatherer.go read selects":                               patient,
+	"central/store/gatherer.go run sends":                                  room,
+	"central/store/group.go alone receives":                                slot,
+	"central/store/group.go alone selects":                                 silent + ", of whoever holds the place, as often as it is tried (maxAttempts)",
+	"central/store/group.go await selects":                                 patient,
+	"central/store/group.go give sends":                                    room,
+	"central/store/group.go lead receives":                                 patient,
+	"central/store/group.go run sends":                                     room,
+	"central/store/group.go transact receives":                             patient,
+	"central/store/group.go transact selects":                              patient,
+	"central/store/pipeline.go rollback (*pgxpool.Conn).Exec":              silent,
+	"central/store/postgres.go beginWith (*pgxpool.Pool).Acquire":          silent + ", of those who hold the pool's connections, and connectTimeout",
+	"central/store/postgres.go openPostgres (*pgxpool.Pool).QueryRow":      silent,
+	"central/store/postgres.go openPostgres pgxpool.NewWithConfig":         "nothing: it connects beside",
+	"central/store/postgres.go ping (*pgxpool.Pool).Ping":                  silent,
+	"central/store/postgres.go planned (*v5.Conn).Exec":                    silent,
+	"central/store/postgres.go transact crdbpgxv5.ExecuteTx":               silent,
+	"central/store/silence.go Read (net.Conn).Read":                        silent,
+	"central/store/silence.go Write (net.Conn).Write":                      silent,
+	"central/store/sqlite.go openSQLite (*sql.DB).PingContext":             local,
+	"central/store/sqlite.go ping (*sql.DB).PingContext":                   local,
+	"central/store/sqlitelog.go settle (*sync.Cond).Wait":                  local,
+	"central/store/sqlitewriter.go begin (*sql.DB).QueryContext":           local,
+	"central/store/sqlitewriter.go begin selects":                          patient,
+	"central/store/sqlitewriter.go begin sends":                            slot,
+	"central/store/sqlitewriter.go close receives":                         patient,
+	"central/store/sqlitewriter.go end sends":                              slot,
+	"central/store/sqlitewriter.go exec (*sql.Stmt).ExecContext":           local,
+	"central/store/sqlitewriter.go newSQLiteWriter sends":                  room,
+	"central/store/sqlitewriter.go open (*sql.DB).Conn":                    local,
+	"central/store/sqlitewriter.go prepared (*sql.Conn).PrepareContext":    local,
+	"central/store/sqlitewriter.go prepared (*sql.DB).PrepareContext":      local,
+	"central/store/sqlitewriter.go query (*sql.Stmt).QueryContext":         local,
+	"central/store/together.go await receives":                             patient,
+	"central/store/together.go each receives":                              patient + "; a member's function waits for nothing but its statements",
+	"central/store/together.go ended sends":                                room,
+	"central/store/together.go tell sends":                                 room,
+	"central/store/together.go together sends":                             room,
+	"central/store/together.go undo sends":                                 room,
+	"central/strangers/gate.go Work receives":                              slot,
+	"ops/embeddedbus/embeddedbus.go Connect nats.go.Connect":               "nothing: the server is in this process",
+	"ops/embeddedbus/embeddedbus.go Stop (*server.Server).WaitForShutdown": "the server in this process, which was told to end",
+	"ops/site/site.go Serve (*errgroup.Group).Wait":                        members,
+	"ops/site/site.go Serve selects":                                       life,
+	"protocol/bus/append.go append selects":                                "batchWithin for a batch, the client's five seconds for a message by itself",
+	"protocol/bus/append.go each (*errgroup.Group).Wait":                   "the client's five seconds for each of its members, or the caller's deadline",
+	"protocol/bus/beat.go Beats (*nats.go.Conn).Subscribe":                 pending,
+	"protocol/failpoint/failpoint.go signal selects":                       "nothing, on purpose: a test has armed it to stop here",
+	"protocol/filelock/filelock.go Try unix.Flock":                         "nothing: LOCK_NB",
+	"protocol/join/client.go post (*http.Client).Do":                       "timeout, of the request's context",
+	"rackd/agentclient/send.go Lives (*http.Transport).RoundTrip":          caller + "rivalTimeout",
+	"rackd/agentclient/send.go Lives http.NewRequestWithContext":           caller + "rivalTimeout",
+	"rackd/agentclient/send.go sendWith (*http.Transport).RoundTrip":       "the client's Timeout, of the request's context",
+	"rackd/agentdoor/agentdoor.go Serve (*http.Server).Serve":              life,
+	"rackd/command/command.go connect nats.go.Connect":                     dialled,
+	"rackd/command/command.go run (*errgroup.Group).Wait":                  members,
+	"rackd/conductor/conductor.go Run (*errgroup.Group).Wait":              members,
+	"rackd/conductor/runner.go run (*sync.WaitGroup).Wait":                 "rivalTimeout, of the questions whether an agent lives; the run's end ends their context",
+	"rackd/configdrive/fetch.go fetch (*http.Client).Do":                   "fetchTimeout, of the request's context",
+	"rackd/daemon/answers.go answerQuestions (*errgroup.Group).Wait":       "ask.Timeout, of each question",
+	"rackd/daemon/answers.go hear (*nats.go.Conn).Subscribe":               pending,
+	"rackd/daemon/answers.go hear selects":                                 life,
+	"rackd/daemon/answers.go take receives":                                slot,
+	"rackd/daemon/daemon.go Run (*errgroup.Group).Wait":                    members,
+	"rackd/daemon/daemon.go connected selects":                             life + "; /healthz says what it waits for",
+	"rackd/daemon/daemon.go start selects":                                 life + "; /healthz says what it waits for",
+	"rackd/daemon/daemon.go synced selects":                                life + "; /healthz says what it waits for",
+	"rackd/daemon/machines.go listen (*net.ListenConfig).Listen":           "nothing: it opens a local socket",
+	"rackd/daemon/machines.go listen (*net.ListenConfig).ListenPacket":     "nothing: it opens a local socket",
+	"rackd/daemon/observe.go serveHTTP (*http.Server).Serve":               life,
+	"rackd/daemon/turns.go do receives":                                    slot,
+	"rackd/driver/redfish/bmc.go connect gofish.ConnectContext":            "Options.ReadTimeout for each request (transport.send), and the call's own context",
+	"rackd/driver/redfish/bmc.go give receives":                            slot,
+	"rackd/driver/redfish/bmc.go take selects":                             caller + "ask.Timeout, the step's, readTimeout of power sync; who holds the BMC's turn has such a deadline too",
+	"rackd/driver/redfish/pool.go close (*sync.WaitGroup).Wait":            "farewell, of each logout",
+	"rackd/driver/redfish/transport.go send (*http.Transport).RoundTrip":   "Options.ReadTimeout, body and all",
+	"rackd/imagecache/flight.go wait receives":                             "the fetch's context, which has ended: a file system that hangs holds it",
+	"rackd/imagecache/flight.go wait selects":                              "Cache.stall: a source that brings too little in that time is ended",
+	"rackd/imagecache/latest.go Latest receives":                           slot,
+	"rackd/imagecache/latest.go Latest selects":                            "Cache.stall, of whoever fetches; else the machine's connection",
+	"rackd/imagecache/open.go open (*http.Client).Do":                      "Cache.stall: a source that brings too little in that time is ended",
+	"rackd/imagecache/open.go open http.NewRequestWithContext":             "Cache.stall: a source that brings too little in that time is ended",
+	"rackd/lease/renew.go Run (*errgroup.Group).Wait":                      members,
+	"rackd/metrics/metrics.go Collect sends":                               "the registry, which reads until it is told that all has come",
+	"rackd/metrics/metrics.go Describe sends":                              "the registry, which reads until it is told that all has come",
+	"rackd/netboot/dhcp/serve.go send ranges":                              life,
+	"rackd/netboot/dhcp/serve.go serve (net.PacketConn).ReadFrom":          life,
+	"rackd/netboot/dhcp/serve.go serve receives":                           members,
+	"rackd/netboot/tftp/tftp.go Serve (*sync.WaitGroup).Wait":              members,
+	"rackd/netboot/tftp/tftp.go Serve (net.PacketConn).ReadFrom":           life,
+	"rackd/powersync/powersync.go Run (*errgroup.Group).Wait":              members,
+	"rackd/view/follow.go Run (*errgroup.Group).Wait":                      members,
+	"rackd/view/follow.go Run selects":                                     life,
+	"rackd/view/follow.go untilProven selects":                             life,
+	"rackd/view/view.go ConfigDrive sends":                                 room,
+}
+
+// Every wait of the served programs has a bound that does not depend on the other side. The test proves
+// it where a context with a deadline reaches the place on each way. Each other place is in the list, with its bound.
+func TestWaitsHaveABound(t *testing.T) {
+	found := load(t, exported(t, served...), "").find()
+	if len(found) < 100 {
+		t.Errorf("found only %d waits", len(found))
+	}
+	for place, why := range found {
+		if waiting[place] == "" {
+			t.Errorf("%s: %s. What bounds it when the other side is silent? Give it a deadline, or list it in waiting", place, why)
+		}
+	}
+	for place := range waiting {
+		if _, there := found[place]; !there {
+			t.Errorf("%s is listed, and it is not there any more or has a deadline on each way", place)
+		}
+	}
+}
+
+// A wait is found in each of its forms, unless each way to it has a deadline.
+func TestWaitsAreFound(t *testing.T) {
+	const head = `package x
+import ("context"; "net"; "net/http"; "os/exec"; "sync"; "time")
+type dialer interface { call(ctx context.Context) }
+type real struct{}
+func dial(ctx context.Context) { new(net.Dialer).DialContext(ctx, "tcp", "a") }
+func (real) call(ctx context.Context) { dial(ctx) }
+var ( _ = http.StatusOK; _ = exec.ErrDot; _ sync.Mutex; _ time.Time )
+func use(ctx context.Context, ch chan int, d dialer, wg *sync.WaitGroup) {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	d.call(short)
+`
+	const dials, none = "x.go dial (*net.Dialer).DialContext", ""
+	cases := []struct{ code, want string }{
+		{"dial(short)", none},
+		{"d.call(short)", none},
+		{"dial(ctx)", dials},
+		{"d.call(ctx)", dials},
+		{"dial(context.Background())", dials},
+		{"dial(context.WithoutCancel(short))", dials},
+		{"more, end := context.WithCancel(short); defer end(); dial(more)", none},
+		{"if ch == nil { ctx = short }; dial(ctx)", dials},
+		{"f := dial; f(short)", dials},
+		{"dial(short); <-ch", "x.go use receives"},
+		{"dial(short); ch <- 1", "x.go use sends"},
+		{"dial(short); for range ch {}", "x.go use ranges"},
+		{"dial(short); select { case <-ch: }", "x.go use selects"},
+		{"dial(short); select { case <-ch: case <-ctx.Done(): }", "x.go use selects"},
+		{"dial(short); select { case <-ch: case <-short.Done(): }", none},
+		{"dial(short); select { case <-ch: case <-time.After(time.Second): }", none},
+		{"dial(short); select { case <-ch: default: }", none},
+		{"dial(short); wg.Wait()", "x.go use (*sync.WaitGroup).Wait"},
+		{"dial(short); exec.Command(`x`).Run()", "x.go use (*exec.Cmd).Run"},
+		{"dial(short); http.Get(`x`)", "x.go use http.Get"},
+		{"dial(short); http.NewRequestWithContext(ctx, ``, ``, nil)", "x.go use http.NewRequestWithContext"},
+	}
+	listed := exported(t, "net/http", "os/exec")
+	for _, c := range cases {
+		var got []string
+		for place := range load(t, listed, head+c.code+"\n}").find() {
+			got = append(got, place)
+		}
+		if c.want == none && len(got) > 0 || c.want != none && !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: found %q, want %q", c.code, got, c.want)
+		}
+	}
+}
