@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/ironyard/ironyard/protocol/permit"
+	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
 // BusOptions are what central connects to a site's account with, at the hub or at the
@@ -81,12 +82,13 @@ func (a *Authority) PushAccounts(ctx context.Context, url string, log *slog.Logg
 	}
 	defer conn.Close()
 	p := &pusher{a: a, conn: conn, log: log, told: map[string]string{}}
+	var pushes trouble.Spells
 	tick := time.NewTicker(pushEvery)
 	defer tick.Stop()
 	for {
 		if conn.IsConnected() {
-			if err := p.push(ctx); err != nil && ctx.Err() == nil {
-				log.Warn("the hub is not told of the sites' accounts, trying again", "error", err)
+			if err := p.push(ctx); ctx.Err() == nil {
+				pushes.Tried(log, "to tell the hub of the sites' accounts", err)
 			}
 		}
 		select {

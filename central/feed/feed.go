@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
 // ErrGone: the changes after that number are not kept any more, or there is no such
@@ -80,7 +81,8 @@ type Feed struct {
 
 	numbering sync.Mutex
 
-	publishing publishing // Run's
+	publishing publishing     // Run's
+	spells     trouble.Spells // of what fails
 
 	mu        sync.Mutex
 	followers int
@@ -128,13 +130,13 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 	var pruned time.Time
 	for {
-		if err := f.round(ctx); err != nil && ctx.Err() == nil {
-			f.cfg.Log.Warn("the feed waits for the database", "error", err)
+		if err := f.round(ctx); ctx.Err() == nil {
+			f.spells.Tried(f.cfg.Log, "to read changes for those who follow", err)
 		}
 		if time.Since(pruned) >= pruneEvery {
 			pruned = time.Now()
-			if err := f.prune(ctx); err != nil && ctx.Err() == nil {
-				f.cfg.Log.Warn("old changes could not be removed; the next attempt follows", "error", err)
+			if err := f.prune(ctx); ctx.Err() == nil {
+				f.spells.Tried(f.cfg.Log, "to remove old changes", err)
 			}
 		}
 		if !f.wait(ctx) {

@@ -78,8 +78,8 @@ func (f *Feed) publish(ctx context.Context) error {
 		if err := f.told(ctx, claim, told); err != nil {
 			return err
 		}
-		if p.failed(failed); failed != nil && ctx.Err() == nil {
-			f.cfg.Log.Warn("changes were not published; they are kept, and the next attempt follows", "from", told+1, "to", claim.Claimed, "error", failed)
+		if p.failed(failed); ctx.Err() == nil { // they are kept
+			f.spells.Tried(f.cfg.Log, "to publish changes", failed, "from", told+1, "to", claim.Claimed)
 		}
 		if failed != nil || len(changes) < batch {
 			return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/trouble"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -42,7 +43,8 @@ type Ingest struct {
 	consumers map[string]source // by site
 	backlogs  map[string]Backlog
 	stuck     map[string]*Stuck
-	advanced  chan struct{} // closed after the next batch
+	spells    trouble.Spells // of sites whose events wait
+	advanced  chan struct{}  // closed after the next batch
 }
 
 // New returns an ingest that is idle until Follow.

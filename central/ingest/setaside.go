@@ -170,7 +170,7 @@ func (g *Ingest) Stuck(site string) *Stuck {
 // troubled notes, counts and logs an attempt that failed.
 func (g *Ingest) troubled(site string, events int, err error) {
 	g.cfg.Metrics.IngestErrors.WithLabelValues(site).Inc()
-	g.cfg.Log.Warn("events not applied, trying again", "site", site, "events", events, "error", err)
+	g.spells.Tried(g.cfg.Log, "to apply events of site "+site, err, "events", events)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	since := time.Now()
@@ -182,6 +182,7 @@ func (g *Ingest) troubled(site string, events int, err error) {
 
 // relieved notes that the database has taken events.
 func (g *Ingest) relieved(site string) {
+	g.spells.Tried(g.cfg.Log, "to apply events of site "+site, nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.stuck, site)

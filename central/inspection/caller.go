@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // maxCallers bounds the calls that are made at the same time.
@@ -18,6 +19,10 @@ type Caller struct {
 	queue chan Call // nil while nobody has it open
 	users int
 	end   func()
+
+	log     *slog.Logger
+	dropped int       // calls, that were not told of
+	told    time.Time // when some were
 }
 
 // Open starts the callers, for the first who needs them, until the last has called the
@@ -38,7 +43,7 @@ func (c *Caller) Open(ctx context.Context, log *slog.Logger) (closed func()) {
 				}
 			})
 		}
-		c.queue = queue
+		c.queue, c.log = queue, log
 		c.end = func() { cancel(); close(queue); callers.Wait() }
 	}
 	return func() {
@@ -55,7 +60,11 @@ func (c *Caller) Open(ctx context.Context, log *slog.Logger) (closed func()) {
 	}
 }
 
-// Make hands requests to the callers; what does not fit is dropped.
+// dropsTold is how often the log tells of calls that were dropped.
+const dropsTold = time.Minute
+
+// Make hands requests to the callers. What does not fit is dropped and told of: no event waits for servers that
+// rules name.
 func (c *Caller) Make(list []Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,6 +72,12 @@ func (c *Caller) Make(list []Call) {
 		select {
 		case c.queue <- call:
 		default:
+			c.dropped++
 		}
+	}
+	if c.dropped > 0 && c.log != nil && time.Since(c.told) >= dropsTold {
+		c.log.Warn("calls of inspection rules were dropped: the servers that they go to are slower than inspections come. Correct the rules, or inspect those nodes again",
+			"dropped", c.dropped, "waiting", len(c.queue))
+		c.dropped, c.told = 0, time.Now()
 	}
 }

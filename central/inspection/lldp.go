@@ -44,16 +44,23 @@ func (s *Subject) lldp(n nic) []tlv {
 		list, _ = n.fields["lldp"].([]any)
 	}
 	var out []tlv
+	unreadable := 0
+	defer func() {
+		if unreadable > 0 {
+			s.Log.Warn("unreadable LLDP items left out", "node", s.Node.UUID, "interface", n.name, "items", unreadable)
+		}
+	}()
 	for _, item := range list[:min(len(list), maxLLDP)] {
 		pair, _ := item.([]any)
 		if len(pair) != 2 {
+			unreadable++
 			continue
 		}
 		kind, isNumber := number(pair[0])
 		text, _ := pair[1].(string)
 		value, err := hex.DecodeString(text)
 		if !isNumber || err != nil {
-			s.Log.Warn("unreadable LLDP item left out", "node", s.Node.UUID, "interface", n.name)
+			unreadable++
 			continue
 		}
 		out = append(out, tlv{int(kind), value})

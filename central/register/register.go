@@ -19,6 +19,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
 const (
@@ -61,11 +62,12 @@ func New(c Config) *Register {
 
 // Run writes until ctx ends. What could not be written is written at a later look.
 func (r *Register) Run(ctx context.Context) error {
+	var looks trouble.Spells
 	tick := time.NewTicker(Every)
 	defer tick.Stop()
 	for {
-		if err := r.look(ctx); err != nil && ctx.Err() == nil {
-			r.Log.Warn("conductors not noted; they are at the next look", "error", err)
+		if err := r.look(ctx); ctx.Err() == nil {
+			looks.Tried(r.Log, "to note conductors", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -205,7 +205,7 @@ func (w *writer) open(ctx context.Context) (err error) {
 
 // try runs a background task, which fails and is run again by its timer.
 func (w *writer) try(ctx context.Context, what string, f func(context.Context) error) {
-	if err := f(ctx); err != nil && ctx.Err() == nil {
-		w.log.Warn("relay: "+what+" failed, trying again", "error", err)
+	if err := f(ctx); ctx.Err() == nil {
+		w.spells.Tried(w.log, "relay: "+what, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/trouble"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -29,6 +30,7 @@ type writer struct {
 	memory *siteMemory
 	quiet  bool // the last look found nothing that is going on at the site
 	lost   lost
+	spells trouble.Spells // of tasks that fail
 	*repairs
 }
 

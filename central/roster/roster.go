@@ -18,12 +18,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/ring"
+	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
 // Config of a roster. All of it may be nil but Log.
@@ -47,7 +49,8 @@ type Roster struct {
 	ring    *ring.Ring
 	byName  map[string]bus.Member // one of each name
 	byKey   map[string]bus.Member
-	changed chan struct{} // closed at the next change
+	changed chan struct{}        // closed at the next change
+	ignored map[string]time.Time // keys that are not taken in, by when that was told
 }
 
 // New returns an empty roster.
@@ -64,7 +67,7 @@ func New(c Config) *Roster {
 	if c.Heard == nil {
 		c.Heard = func(string) {}
 	}
-	return &Roster{cfg: c, sites: map[string]map[string]bus.Member{}, ring: ring.New(nil),
+	return &Roster{cfg: c, sites: map[string]map[string]bus.Member{}, ring: ring.New(nil), ignored: map[string]time.Time{},
 		changed: make(chan struct{})}
 }
 
@@ -81,8 +84,10 @@ func (r *Roster) read(from *bus.Site, e jetstream.KeyValueEntry) (m bus.Member, 
 	}
 	site := from.Name
 	if serves := r.cfg.SiteOf(m.Group); serves != site {
-		r.cfg.Log.Error("rackd ignored: its group belongs to another site; look at --site", "rackd", m.Name, "group", m.Group,
-			"site", site, "group_of_site", serves)
+		if r.tells(e.Key()) { // each of its beats has the key read
+			r.cfg.Log.Error("rackd ignored: its group belongs to another site; look at --site", "rackd", m.Name, "group", m.Group,
+				"site", site, "group_of_site", serves)
+		}
 		return m, false
 	}
 	if m.Documents < node.Format {
@@ -90,6 +95,19 @@ func (r *Roster) read(from *bus.Site, e jetstream.KeyValueEntry) (m bus.Member, 
 			"group", m.Group, "site", site, "version", m.Version, "reads_up_to", m.Documents, "written", node.Format)
 	}
 	return m, true
+}
+
+// tells reports whether the log is to tell that a key is ignored: once each trouble.Remind.
+func (r *Roster) tells(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(r.ignored, func(_ string, at time.Time) bool { return now.Sub(at) >= trouble.Remind })
+	if _, told := r.ignored[key]; told {
+		return false
+	}
+	r.ignored[key] = now
+	return true
 }
 
 func (r *Roster) replace(site string, members map[string]bus.Member) {

@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
 // Roster knows the rackds that live. It must be safe for concurrent use.
@@ -79,6 +80,7 @@ const often = 30
 
 // Run looks at the open works until ctx ends.
 func (w *Watchdog) Run(ctx context.Context) error {
+	var looks trouble.Spells
 	tick := time.NewTicker(max(w.Grace/often, time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -86,8 +88,8 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if err := w.look(ctx); err != nil && ctx.Err() == nil {
-				w.Log.Warn("watchdog: works not looked at, trying again", "error", err)
+			if err := w.look(ctx); ctx.Err() == nil {
+				looks.Tried(w.Log, "watchdog: to look at works", err)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ var settles = []string{"Ack", "DoubleAck", "Nak", "NakWithDelay", "Term", "TermW
 var pauses = []string{"pause", "wait", "time.After", "time.NewTimer", "time.Sleep"}
 
 // giveUps are words of log lines that say that something is given up.
-var giveUps = []string{"dropped", "is lost", "are lost", "ignored", "left out", "set aside", "not removed"}
+var giveUps = []string{"dropped", "is lost", "are lost", "ignored", "left out", "set aside", "not removed", "not powered off", "is too large"}
 
 // findEnds returns the places of a file that acknowledge, give up or try again, as "FILE FUNCTION
 // WHAT", each once.
@@ -44,6 +44,8 @@ func findEnds(name string, file *ast.File) (places []string) {
 					}
 				}
 				switch method := what[strings.LastIndexByte(what, '.')+1:]; {
+				case (method == "Tried" || method == "Failed") && len(n.Args) >= 3: // of trouble.Spell and Spells
+					add(f.Name.Name, "tries again")
 				case strings.Contains(what, ".") && slices.Contains(settles, method) && len(n.Args) <= 1:
 					add(f.Name.Name, "acknowledges")
 				case slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, method):
@@ -97,52 +99,61 @@ type end struct{ bound, seen string }
 
 // ends are all such places.
 var ends = map[string]end{
+	"rackd/conductor/report.go powerOffAfter gives up":        {"twenty seconds, once", "log; power sync shows the power that the machine has"},
+	"central/daemon/notify.go publish gives up":               {"what is too large for the bus, once", "log; GET /v1/notifications has it"},
+	"rackd/daemon/answers.go hear tries again":                {"each question once: its asker asks again", "log, at the begin, each trouble.Remind and at the end"},
+	"central/feed/publish.go publish tries again":             {"none: again each publishEvery at last; changes are kept as --keep-changes says", "log, at the begin, each trouble.Remind and at the end"},
+	"central/feed/feed.go Run tries again":                    {"none: again at each round", "log, at the begin, each trouble.Remind and at the end"},
+	"central/register/register.go Run tries again":            {"none: again each Every", "log, at the begin, each trouble.Remind and at the end"},
+	"central/relay/relay.go try tries again":                  {"none: again at its timer, while the site is open", "relay_errors_total for entries, log, at the begin, each trouble.Remind and at the end"},
+	"central/inspection/caller.go Make gives up":              {"the queue's 256 places: no event waits for servers that rules name", "log, once each dropsTold with their number"},
+	"central/ingest/setaside.go relieved tries again":         {"none: it tells the end of what troubled tells", "log, at the begin, each trouble.Remind and at the end"},
 	"central/api/lockwait.go waitFor tries again":             {"--lock-wait", "409 of the request"},
-	"central/enrol/bus.go PushAccounts tries again":           {"none: again at intervals, while central runs", "log"},
-	"central/ingest/belief.go refuse gives up":                {"each event once", "log, events_dropped_total"},
-	"central/ingest/feed.go stored tries again":               {"answerWithin, settled", "log, and the site is opened anew"},
-	"central/ingest/feed.go take acknowledges":                {"after the commit that applied or set it aside", "events_applied_total, events_set_aside_total"},
-	"central/ingest/ingest.go ingest gives up":                {"older than what was applied", "events_dropped_total"},
+	"central/enrol/bus.go PushAccounts tries again":           {"none: again each pushEvery, while central runs", "log, at the begin, each trouble.Remind and at the end"},
+	"central/ingest/belief.go refuse gives up":                {"each event once", "events_dropped_total, log (refusalsBurst lines each refusalsEvery)"},
+	"central/ingest/feed.go stored tries again":               {"settled within answerWithin", "nothing by itself; a stream that has lost its end is an error, with which the site is opened anew: log, /readyz"},
+	"central/ingest/feed.go take acknowledges":                {"after the commit that applied it or set it aside; what is older, a lie, or unreadable beyond MostUnreadable, after it was counted", "events_applied_total, events_set_aside_total, events_dropped_total"},
+	"central/ingest/ingest.go ingest gives up":                {"what is older than what was applied", "events_dropped_total by its reason"},
 	"central/ingest/ingest.go insist gives up":                {"none: events wait as long as the database's trouble lasts", "/readyz, ingest_errors_total, events_age_seconds"},
 	"central/ingest/ingest.go insist tries again":             {"none: events wait as long as the database's trouble lasts", "/readyz, ingest_errors_total, events_age_seconds"},
-	"central/ingest/setaside.go keepUnread gives up":          {"MostUnreadable are kept; none for the database's trouble", "events_set_aside, central event list, /readyz"},
+	"central/ingest/setaside.go keepUnread gives up":          {"MostUnreadable are kept, and more are dropped", "events_set_aside, central event list, /readyz; events_dropped_total and log for each more"},
 	"central/ingest/setaside.go keepUnread tries again":       {"MostUnreadable are kept; none for the database's trouble", "events_set_aside, central event list, /readyz"},
 	"central/ingest/setaside.go setAside gives up":            {"mostRefused are kept, then events wait", "events_set_aside, central event list, the node's history"},
-	"central/ingest/setaside.go troubled tries again":         {"none, see insist", "/readyz, ingest_errors_total"},
+	"central/ingest/setaside.go troubled tries again":         {"none, see insist: longestDelay between two attempts", "/readyz, ingest_errors_total, log, at the begin, each trouble.Remind and at the end"},
 	"central/ingest/trim.go took gives up":                    {"answerWithin; again after as many bytes", "log"},
-	"central/inspection/call.go Make tries again":             {"the rule's retries", "log"},
+	"central/inspection/call.go Make tries again":             {"the rule's retries, each within its timeout", "log"},
 	"central/inspection/extra.go extraHardware gives up":      {"a part of one inspection's data", "log"},
-	"central/inspection/interfaces.go nics gives up":          {"a part of one inspection's data", "log"},
-	"central/inspection/lldp.go lldp gives up":                {"a part of one inspection's data", "log"},
-	"central/inspection/process.go Rules gives up":            {"a part of one inspection's data", "log"},
-	"central/relay/documents.go dropDrive gives up":           {"writeTimeout; the drive goes after DrivesMaxAge", "log"},
-	"central/roster/roster.go read gives up":                  {"each key once", "log"},
-	"central/sites/groups.go keepGroups tries again":          {"none: again at intervals, while the site is open", "log"},
-	"central/sites/set.go Run tries again":                    {"none: again at intervals, while central runs", "/readyz, site_connected"},
+	"central/inspection/interfaces.go nics gives up":          {"a part of one inspection's data", "log at level debug; the inventory that is kept has it"},
+	"central/inspection/lldp.go lldp gives up":                {"a part of one inspection's data, at most maxLLDP items of an interface", "log, a line for each interface with their number"},
+	"central/inspection/process.go Rules gives up":            {"a rule in each inspection, until it is written again: the API lets none in", "log"},
+	"central/relay/documents.go dropDrive gives up":           {"the caller's writeTimeout or the client's five seconds; the drive goes after DrivesMaxAge", "log"},
+	"central/roster/roster.go read gives up":                  {"at each look at the key, which each beat of that rackd causes", "log, each trouble.Remind; unreadable ones by Site.Refuse, counted"},
+	"central/sites/groups.go keepGroups tries again":          {"none: again each groupsEvery, while the site is open", "log"},
+	"central/sites/set.go Run tries again":                    {"none: again each reopenAfter, while central runs", "/readyz, site_connected, log once for each reason"},
 	"central/store/retry.go retry tries again":                {"maxAttempts", "503 of the request, ErrBusy"},
-	"central/watchdog/watchdog.go Run tries again":            {"none: again at each look", "log"},
-	"protocol/bus/bus.go persist tries again":                 {"the caller's context", "log, /readyz"},
+	"central/watchdog/watchdog.go Run tries again":            {"none: again at each look", "log, at the begin, each trouble.Remind and at the end"},
+	"protocol/bus/bus.go persist tries again":                 {"the caller's context: openTimeout of central, rackd's life", "log once for each reason; /healthz of rackd; central's site is not ready: /readyz"},
 	"protocol/bus/dial.go tell tries again":                   {"none: again while the program runs", "log, /readyz, /healthz"},
-	"protocol/bus/follow.go Follow tries again":               {"the caller's context", "log"},
+	"protocol/bus/follow.go Follow tries again":               {"the caller's context, a second between two", "log of rackd (Site.Trouble), and its lease is not renewed: /healthz"},
 	"protocol/membership/renew.go renewAndTell tries again":   {"none: KeepFresh asks again until the certificate ends", "log, central member list"},
 	"protocol/membership/renew.go KeepFresh tries again":      {"none: again until the certificate ends", "log, central member list"},
-	"rackd/agentclient/agentclient.go insist tries again":     {"attempts", "last_error"},
-	"rackd/conductor/conductor.go reportEnded tries again":    {"none: again each minute until central has heard", "log"},
-	"rackd/conductor/errand.go runErrandStep tries again":     {"the step's retries", "last_error"},
+	"rackd/agentclient/agentclient.go insist tries again":     {"attempts, within the context of the step", "last_error, once the step's own retries are used up"},
+	"rackd/conductor/conductor.go reportEnded tries again":    {"none: each minute until central has heard; after a failure at the next look at the node", "log"},
+	"rackd/conductor/errand.go runErrandStep tries again":     {"the step's retries; each run ends by the bounds of its BMC calls and by the step's own limit, no deadline covers them", "last_error"},
 	"rackd/conductor/power.go reach tries again":              {"limit", "last_error"},
 	"rackd/conductor/unseal.go openArgs tries again":          {"succeededWithin", "last_error"},
 	"rackd/conductor/questions.go heardOf tries again":        {"hearWithin", "503 of the request"},
-	"rackd/conductor/report.go end gives up":                  {"what is too large for the bus, once", "log, last_error"},
+	"rackd/conductor/report.go end gives up":                  {"what the agent has sent and is too large for the bus, once for each", "log"},
 	"rackd/conductor/report.go insist tries again":            {"the work's context; ErrTooLarge fails the work", "log, last_error"},
 	"rackd/conductor/report.go refreshPast tries again":       {"lagWithin", "log"},
 	"rackd/conductor/report.go save tries again":              {"the work's context; ErrTooLarge fails the work", "log, last_error"},
 	"rackd/conductor/rival.go lives tries again":              {"rivalTries, rivalTimeout", "the node's history, last_error"},
 	"rackd/conductor/runner.go runStep tries again":           {"the step's retries, the state's deadline", "last_error"},
-	"rackd/daemon/answers.go hear gives up":                   {"each question once", "log, 503 of the request"},
+	"rackd/daemon/answers.go hear gives up":                   {"each question once", "log, 503 of the request after ask.Timeout"},
 	"rackd/daemon/daemon.go build tries again":                {"none: again while rackd starts", "log, /healthz"},
-	"rackd/driver/redfish/transport.go RoundTrip tries again": {"the request's context", "last_error"},
-	"rackd/imagemirror/imagemirror.go look tries again":       {"none: again at growing intervals while the image is wanted", "log"},
-	"rackd/lease/renew.go renew tries again":                  {"the lease's end", "log, /healthz"},
+	"rackd/driver/redfish/transport.go RoundTrip tries again": {"readTries reads, readPause between them, Options.ReadTimeout each", "last_error"},
+	"rackd/imagemirror/imagemirror.go look tries again":       {"none: again after a pause that stays the same, while the image is wanted", "log"},
+	"rackd/lease/renew.go renew tries again":                  {"none: again each bus.LeaseRenew while rackd runs; a lease that ends stops what rackd does at machines", "lease age in the metrics, /healthz, log, at the begin, each trouble.Remind and at the end"},
 	"rackd/netboot/tftp/tftp.go Serve tries again":            {"none: again after a pause while rackd runs", "log"},
 	"rackd/netboot/dhcp/serve.go serve tries again":           {"none: again after a pause while rackd runs", "log"},
 	"rackd/powersync/look.go fault tries again":               {"again at the next read", "log"},
@@ -155,7 +166,7 @@ func TestEndsAreListed(t *testing.T) {
 	found := map[string]bool{}
 	for _, root := range []string{"central", "rackd", "protocol"} {
 		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") || strings.Contains(path, "central/metrics/") {
+			if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") || strings.Contains(path, "central/metrics/") || strings.Contains(path, "protocol/trouble/") {
 				return err
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
 // answerer answers questions (rackd/conductor).
@@ -111,6 +113,9 @@ func (a *answers) respond(m *nats.Msg, reply ask.Reply) {
 	respond(m, reply)
 }
 
+// errTooManyQuestions: one is lost.
+var errTooManyQuestions = errors.New("a question is lost: too many come at once")
+
 // hear calls answer with each question that comes to one of subjects, which are for
 // central's or for what is handed on, and with the moment when it was received, until ctx ends.
 func hear(ctx context.Context, nc *nats.Conn, log *slog.Logger, subjects []string, centrals bool, answer func(m *nats.Msg, q ask.Request, received time.Time)) error {
@@ -119,12 +124,14 @@ func hear(ctx context.Context, nc *nats.Conn, log *slog.Logger, subjects []strin
 		at time.Time
 	}
 	messages := make(chan arrived, questionsQueued)
+	var lost trouble.Spells
 	for _, subject := range subjects {
 		sub, err := nc.Subscribe(subject, func(m *nats.Msg) {
 			select {
 			case messages <- arrived{m, time.Now()}:
+				lost.Tried(log, "to take in questions at "+subject, nil)
 			default: // lost, as on the way: its asker waits no longer than for one that is
-				log.Warn("a question is lost: too many come at once", "subject", m.Subject, "wait", questionsQueued)
+				lost.Tried(log, "to take in questions at "+subject, errTooManyQuestions, "wait", questionsQueued)
 			}
 		})
 		if err != nil {

@@ -34,6 +34,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/ring"
+	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
 // ErrNotHeld means that the lease is not confirmed: start no side effect.
@@ -51,19 +52,20 @@ type Groups interface {
 
 // Lease is safe for concurrent use.
 type Lease struct {
-	site    *bus.Site
-	self    bus.Member
-	groups  Groups
-	log     *slog.Logger
-	changed func()
-	form    func(node string) int     // of a node's document; nil: 0 of all
-	fit     func() error              // nil: this rackd can be trusted with its nodes
-	rev     uint64                    // of the key
-	known   bool                      // the key was at rev, under this lease or free
-	rival   rival                     // who holds the name instead
-	born    time.Time                 // when the first lease began
-	id      atomic.Pointer[string]    // of the lease; nil before the first
-	held    atomic.Pointer[time.Time] // start of the newest confirmed renewal
+	site     *bus.Site
+	self     bus.Member
+	groups   Groups
+	log      *slog.Logger
+	changed  func()
+	form     func(node string) int     // of a node's document; nil: 0 of all
+	fit      func() error              // nil: this rackd can be trusted with its nodes
+	rev      uint64                    // of the key
+	known    bool                      // the key was at rev, under this lease or free
+	rival    rival                     // who holds the name instead
+	renewing trouble.Spell             // of renewals that fail
+	born     time.Time                 // when the first lease began
+	id       atomic.Pointer[string]    // of the lease; nil before the first
+	held     atomic.Pointer[time.Time] // start of the newest confirmed renewal
 	// heldBoot is held by the clock boot; sentBoot that of the renewal that is on its way.
 	heldBoot atomic.Int64
 	sentBoot time.Duration

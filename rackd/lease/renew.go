@@ -39,13 +39,14 @@ func (l *Lease) Run(ctx context.Context) error {
 
 func (l *Lease) renew(ctx context.Context) error {
 	if err := l.fit(); err != nil {
-		l.log.Warn("lease not renewed: this rackd may not know what the bus holds", "error", err, "age", l.Age())
+		err = fmt.Errorf("this rackd may not know what the bus holds: %w", err)
+		l.renewing.Failed(l.log, "to renew the lease", err, "age", l.Age())
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, bus.LeaseTTL)
 	defer cancel()
 	if err := l.soleBearer(ctx); err != nil {
-		l.log.Warn("lease not begun", "error", err)
+		l.renewing.Failed(l.log, "to begin the lease", err)
 		return err
 	}
 	began, err := l.announce(ctx)
@@ -56,9 +57,10 @@ func (l *Lease) renew(ctx context.Context) error {
 		err = l.elder(l.born)
 	}
 	if err != nil {
-		l.log.Warn("lease not renewed, trying again", "error", err, "age", l.Age())
+		l.renewing.Failed(l.log, "to renew the lease", err, "age", l.Age())
 		return err
 	}
+	l.renewing.Over(l.log)
 	lapsed := l.Check() != nil
 	if id := l.self.Lease; l.ID() != id {
 		l.id.Store(&id) // before anybody can find the lease held
