@@ -49,7 +49,8 @@ func (m Machine) System() agentapi.SystemVendor {
 	dmi := func(name string) string { return m.text("/sys/class/dmi/id", name) }
 	return agentapi.SystemVendor{
 		ProductName: dmi("product_name"), SerialNumber: dmi("product_serial"), Manufacturer: dmi("sys_vendor"),
-		Firmware: agentapi.Firmware{Vendor: dmi("bios_vendor"), Version: dmi("bios_version"), BuildDate: dmi("bios_date")},
+		Firmware:   agentapi.Firmware{Vendor: dmi("bios_vendor"), Version: dmi("bios_version"), BuildDate: dmi("bios_date")},
+		SystemUUID: m.SystemUUID(),
 	}
 }
 

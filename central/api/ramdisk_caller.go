@@ -6,7 +6,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
-	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/protocol/smbios"
 )
 
 // cutBoot takes the id of a boot off the front of a request's path, where an agent has it from its
@@ -40,10 +40,10 @@ func (r *Request) from() ask.Caller {
 }
 
 // system is what the agent says of the machine that it runs on.
-func (r *Request) system() work.System {
+func (r *Request) system() smbios.System {
 	const most = 128
 	cut := func(s string) string { return s[:min(len(s), most)] }
-	return work.System{UUID: cut(r.Query[agentapi.QuerySystemUUID]), Serial: cut(r.Query[agentapi.QuerySystemSerial])}
+	return smbios.System{UUID: cut(r.Query[agentapi.QuerySystemUUID]), Serial: cut(r.Query[agentapi.QuerySystemSerial])}
 }
 
 // peer is the address that the request's connection comes from, invalid without one.

@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -232,6 +233,38 @@ func TestInspectionThatFindsTooMuch(t *testing.T) {
 	}
 	if len(got.Properties) != len(n.Properties) {
 		t.Errorf("%d properties, want the %d that there were", len(got.Properties), len(n.Properties))
+	}
+}
+
+// TestTheMachineOfTheLastInspectionIsKept holds that the rack is told which machine the last inspection
+// that was not refused has found, and nothing where that said nothing.
+func TestTheMachineOfTheLastInspectionIsKept(t *testing.T) {
+	f := newFixture(t)
+	f.rule(1, []any{op("eq", []any{"{plugin_data[bad]}", "True"})}, []any{op("fail", "not now")})
+	n, w := f.inspect("n")
+	f.follow()
+	const one, two = "4c4c4544-0038-4d10-8058-b4c04f4d3433", "4c4c4544-0038-4d10-8058-b4c04f4d3434"
+	for i, c := range []struct {
+		vendor, plugin string
+		kept           any
+	}{
+		{`{"system_uuid":"` + one + `","serial_number":"A1"}`, `{}`, map[string]any{"uuid": one, "serial": "A1"}},
+		{`{"system_uuid":"` + two + `","serial_number":"B2"}`, `{"bad":true}`, map[string]any{"uuid": one, "serial": "A1"}},
+		{`{"system_uuid":"` + two + `","serial_number":"Default string"}`, `{}`, map[string]any{"uuid": two}},
+		{`{"system_uuid":7,"serial_number":"None"}`, `{}`, nil},
+	} {
+		if i > 0 {
+			w = f.inspectAgain(n.UUID)
+		}
+		var inv agentapi.Inventory
+		if err := inv.Read([]byte(`{"cpu":{"architecture":"x86_64"},"interfaces":[{"name":"eth0","mac_address":"52:54:00:aa:bb:01"}],"system_vendor":`+c.vendor+`}`), []byte(c.plugin)); err != nil {
+			t.Fatal(err)
+		}
+		e := about(w, work.WorkEnded, 1)
+		f.end(&e, inv.Carried())
+		if got := f.node(n.UUID).DriverInternalInfo[node.MachineKey]; !reflect.DeepEqual(got, c.kept) {
+			t.Errorf("inspection %d keeps %v, want %v", i, got, c.kept)
+		}
 	}
 }
 

@@ -42,6 +42,9 @@ func (p *Processor) Process(ctx context.Context, tx *store.Tx, f Found) ([]Call,
 			return nil, err
 		}
 	}
+	if refused == nil {
+		s.keepMachine()
+	}
 	if refused == nil && s.NodeChanged {
 		if err := s.Node.CheckSize(); err != nil {
 			refused = &Failure{Reason: err.Error()}
@@ -141,6 +144,11 @@ func (f *Found) keepDrive(ctx context.Context, tx *store.Tx, s *Subject, before 
 func (s *Subject) save(ctx context.Context, tx *store.Tx) error {
 	if s.NodeChanged {
 		if err := tx.UpdateNode(ctx, s.Node); err != nil {
+			return err
+		}
+	}
+	if s.machineChanged {
+		if err := tx.UpdateObservation(ctx, s.Node); err != nil {
 			return err
 		}
 	}

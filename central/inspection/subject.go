@@ -34,6 +34,8 @@ type Subject struct {
 
 	item   any // of the loop that runs
 	inLoop bool
+	// machineChanged: driver_internal_info is to be written, which is observed.
+	machineChanged bool
 }
 
 // Failure says why an inspection has failed although its data arrived. Its text is for

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -164,11 +166,15 @@ func TestSecretsAreSealedForTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &store.Node{UUID: "n", ConductorGroup: "rack1",
-		DriverInfo:   key.SealFields(seal.Label{Kind: seal.DriverInfo, Of: "n"}, map[string]any{"redfish_password": "hunter2", "redfish_username": "root"}),
-		InstanceInfo: key.SealFields(seal.Label{Kind: seal.InstanceInfo, Of: "n"}, map[string]any{"rescue_password": "x", "image_source": "http://i"})}
+		DriverInfo:         key.SealFields(seal.Label{Kind: seal.DriverInfo, Of: "n"}, map[string]any{"redfish_password": "hunter2", "redfish_username": "root"}),
+		InstanceInfo:       key.SealFields(seal.Label{Kind: seal.InstanceInfo, Of: "n"}, map[string]any{"rescue_password": "x", "image_source": "http://i"}),
+		DriverInternalInfo: map[string]any{node.MachineKey: map[string]any{"uuid": "U", "serial": "S"}}}
 	doc, err := render(key, &store.Snapshot{Node: n})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if doc.Machine != (smbios.System{UUID: "U", Serial: "S"}) {
+		t.Errorf("the rack is told of the machine %v", doc.Machine)
 	}
 	password := doc.DriverString("redfish_password")
 	if _, err := key.Open(seal.Label{Kind: seal.DriverInfo, Of: "n", Field: "redfish_password"}, password); err == nil || !seal.Sealed(password) {

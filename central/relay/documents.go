@@ -43,6 +43,10 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.KeptKey, err)
 		}
 	}
+	if machine, ok := n.DriverInternalInfo[node.MachineKey].(map[string]any); ok {
+		d.Machine.UUID, _ = machine["uuid"].(string)
+		d.Machine.Serial, _ = machine["serial"].(string)
+	}
 	if d.DriverInfo, err = reseal(seal.DriverInfo, n.DriverInfo); err != nil {
 		return nil, fmt.Errorf("driver_info: %w", err)
 	}

@@ -313,6 +313,8 @@ type SystemVendor struct {
 	SerialNumber string   `json:"serial_number"`
 	Manufacturer string   `json:"manufacturer"`
 	Firmware     Firmware `json:"firmware"`
+	// SystemUUID is told by Ironyard's agent and by BMCs; Ironic's agent does not tell it.
+	SystemUUID string `json:"system_uuid,omitempty"`
 }
 
 // Firmware of the machine, from DMI.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
-	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/protocol/smbios"
 )
 
 // Timeout bounds a question from asking to answer.
@@ -75,7 +75,7 @@ type Lookup struct {
 	Node      string   `json:"node,omitempty"`
 	Caller
 	// System is the machine that the agent runs on, as its firmware says.
-	System work.System `json:"system,omitzero"`
+	System smbios.System `json:"system,omitzero"`
 }
 
 // Caller is what shows that a call comes from the machine that a rackd has booted.

@@ -2,7 +2,7 @@
 // under <group>.<uuid> in the NODES bucket and held in memory by every rackd of
 // the node's conductor group.
 //
-// It may import protocol/provision, protocol/packed and protocol/seal only. Only central writes the document,
+// It may import protocol/provision, protocol/packed, protocol/seal and protocol/smbios only. Only central writes the document,
 // in a form of its own that takes a quarter to a third of JSON (pack.go).
 // Secrets inside DriverInfo and InstanceInfo are sealed for the group (protocol/seal), and the whole
 // document bears a code made with the group's key (AppendSigned).
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/smbios"
 )
 
 // The kinds of hardware interface, in Ironic's alphabetical order. A node's
@@ -62,10 +63,15 @@ type Document struct {
 	// Kept is what the node's drivers reported to keep (hardware.Observation): whatever
 	// rackd asks them next, they find it here.
 	Kept json.RawMessage `json:"kept,omitempty"`
+	// Machine is the one that the node's last inspection has found; empty before.
+	Machine smbios.System `json:"machine,omitzero"`
 }
 
 // KeptKey is where driver_internal_info has what a node's drivers keep.
 const KeptKey = "driver_state"
+
+// MachineKey is where driver_internal_info has the machine that the last inspection has found (Document.Machine).
+const MachineKey = "machine"
 
 // Port is a network interface of a node.
 type Port struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/packed"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/smbios"
 )
 
 // Format is the form of documents, which begins each that Append writes. Fields may be added
@@ -44,8 +45,9 @@ const (
 	fieldDisablePowerOff
 	fieldRetired
 	fieldTargetRAID
-	fieldKept // JSON, as a text
-	fieldCode // of all before it, as a text; the last
+	fieldKept    // JSON, as a text
+	fieldCode    // of all before it, as a text; the last in a document
+	fieldMachine // texts by name: uuid, serial
 )
 
 // Append appends the document as it lies on the bus, under a key that names its node. It fails
@@ -81,6 +83,7 @@ func (d *Document) Append(b []byte) ([]byte, error) {
 	w.flag(fieldRetired, d.Retired)
 	w.object(fieldTargetRAID, d.TargetRAID)
 	w.text(fieldKept, string(d.Kept))
+	w.machine(d.Machine)
 	return w.b, w.err
 }
 
@@ -153,6 +156,18 @@ func (w *writer) value(field byte, v any) {
 	var err error
 	if w.b, err = packed.Append(append(w.b, field), v); err != nil && w.err == nil {
 		w.err = err
+	}
+}
+
+func (w *writer) machine(s smbios.System) {
+	texts := map[string]string{}
+	for name, text := range map[string]string{"uuid": s.UUID, "serial": s.Serial, "sku": s.SKU} {
+		if text != "" {
+			texts[name] = text
+		}
+	}
+	if len(texts) > 0 {
+		w.value(fieldMachine, texts)
 	}
 }
 
@@ -238,6 +253,9 @@ func (d *Document) field(field byte, r *packed.Reader) {
 		d.TargetRAID = r.Object()
 	case fieldKept:
 		d.Kept = json.RawMessage(r.Text())
+	case fieldMachine:
+		texts := r.TextsByName()
+		d.Machine = smbios.System{UUID: texts["uuid"], Serial: texts["serial"], SKU: texts["sku"]}
 	default: // of a newer version
 		r.Skip()
 	}

@@ -1,7 +1,7 @@
 // Package work is the work document: the one piece of work in flight on a node,
 // kept under <group>.<uuid> in the WORK bucket, and the events that report it.
 //
-// It may import protocol/provision, protocol/agentapi, protocol/hardware and protocol/seal. Central creates the document, or
+// It may import protocol/provision, protocol/agentapi, protocol/hardware, protocol/seal and protocol/smbios. Central creates the document, or
 // replaces it by one of a higher generation (an abort, a tear-down during a
 // deploy); the owning rackd updates it. Every write is compare-and-set on the
 // bucket's revision: that is the fence. Epoch grows with each change of owner and
@@ -13,10 +13,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/smbios"
 )
 
 // Document is one piece of work on one node.
@@ -203,7 +203,9 @@ type Boot struct {
 	// Addresses are those that DHCP has given to the node's ports: leased when the boot was counted, or since, the newest last.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// System is the machine on which the flow's first agent ran, as that told. It outlives the boot.
-	System System `json:"system,omitzero"`
+	System smbios.System `json:"system,omitzero"`
+	// BMC is the machine of the node's BMC, as that told the flow; it outlives the boot too.
+	BMC smbios.System `json:"bmc,omitzero"`
 }
 
 // maxAddresses bounds Boot.Addresses.
@@ -212,7 +214,7 @@ const maxAddresses = 8
 // Next returns the boot after b. Epoch is the work's: after the bus has lost documents it
 // has grown by more than there were boots that nobody remembers.
 func (b Boot) Next(epoch uint64) Boot {
-	return Boot{Number: max(b.Number+1, epoch), System: b.System}
+	return Boot{Number: max(b.Number+1, epoch), System: b.System, BMC: b.BMC}
 }
 
 // WithAddress returns b with an address that DHCP has given, and whether that is new.
@@ -223,17 +225,6 @@ func (b Boot) WithAddress(a netip.Addr) (Boot, bool) {
 	list := append(slices.Clone(b.Addresses), a)
 	b.Addresses = list[max(0, len(list)-maxAddresses):]
 	return b, true
-}
-
-// System tells one machine from another, by its firmware.
-type System struct {
-	UUID   string `json:"uuid,omitempty"`
-	Serial string `json:"serial,omitempty"`
-}
-
-// Differs reports whether both say something of themselves that is not the same.
-func (s System) Differs(t System) bool {
-	return s.UUID != "" && t.UUID != "" && !strings.EqualFold(s.UUID, t.UUID) || s.Serial != "" && t.Serial != "" && s.Serial != t.Serial
 }
 
 // Errand is how far a work's errand (Document.Errand) has come.

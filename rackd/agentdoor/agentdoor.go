@@ -26,7 +26,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
-	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/protocol/smbios"
 )
 
 // Agents answers for the conductor. Safe for concurrent use.
@@ -139,7 +139,7 @@ func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, err := d.agents.LookupAgent(r.Context(), ask.Lookup{Addresses: macs, Node: id, Caller: caller(r),
-		System: work.System{UUID: cut(q.Get(agentapi.QuerySystemUUID)), Serial: cut(q.Get(agentapi.QuerySystemSerial))}})
+		System: smbios.System{UUID: cut(q.Get(agentapi.QuerySystemUUID)), Serial: cut(q.Get(agentapi.QuerySystemSerial))}})
 	if err != nil {
 		d.loud.Do(func() {
 			d.log.Warn("lookup refused", "addresses", macs, "node", id, "from", r.RemoteAddr, "error", err)

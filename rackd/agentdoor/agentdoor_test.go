@@ -14,7 +14,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/seal"
-	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/protocol/smbios"
 )
 
 var (
@@ -129,7 +129,7 @@ func TestCallerIsTold(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
 	}
-	if c := o.asked; c.BootID != "s3cret" || c.From.String() != "10.0.0.7" || c.Central || c.System != (work.System{UUID: "U", Serial: "S"}) {
+	if c := o.asked; c.BootID != "s3cret" || c.From.String() != "10.0.0.7" || c.Central || c.System != (smbios.System{UUID: "U", Serial: "S"}) {
 		t.Errorf("told %+v", c)
 	}
 }

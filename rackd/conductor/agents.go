@@ -74,19 +74,16 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 }
 
 // greet takes note of an agent that looks up its node, and refuses it where it runs on another
-// machine than the flow's first agent, or while another agent is known. given: it calls from an address that
+// machine than the node's (prove), or while another agent is known. given: it calls from an address that
 // the machine is known to have been given, perhaps by this rackd alone, so that the next owner has to be told.
 func (r *runner) greet(boot work.Boot, q ask.Lookup, given bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch first := r.count.System; {
-	case r.count.Number != boot.Number:
+	if r.count.Number != boot.Number {
 		return ErrNoNode // the machine has been booted again meanwhile
-	case first.Differs(q.System):
-		r.doom(fmt.Errorf("node %s: the ramdisk calls from another machine than before: UUID %q, serial number %q; the one of before had %q and %q. Was a board replaced, or has another machine the same MAC address? Inspect the node again",
-			r.node.Label(), q.System.UUID, q.System.Serial, first.UUID, first.Serial))
-		r.c.refused(lookupCall, "another machine", "node", r.node.UUID, "from", q.From, "uuid", q.System.UUID, "serial", q.System.Serial)
-		return ErrNoNode
+	}
+	if err := r.prove(q.System, q.From.String()); err != nil {
+		return err
 	}
 	if r.agent != nil && r.agent.URL != "" {
 		return r.challenge(nil, q.From.String())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -34,7 +35,7 @@ func (c *Conductor) verifyPower() driver.Step {
 				return driver.Done(), fmt.Errorf("read the machine's identity: %w", err)
 			}
 			if id.Manufacturer != "" || id.Serial != "" {
-				t.Record.Phase("identity", fmt.Sprintf("%s %s, serial number %s", id.Manufacturer, id.Model, id.Serial))
+				t.Record.Phase("identity", strings.TrimSuffix(fmt.Sprintf("%s %s, serial number %s", id.Manufacturer, id.Model, id.Serial), ", serial number "))
 			}
 			return driver.Done(), nil
 		}}

@@ -34,6 +34,7 @@ func (r *runner) save(ctx context.Context) error {
 				r.count, _ = r.count.WithAddress(a)
 			}
 			clear(r.seen)
+			r.wonder()
 		}
 	}
 	r.doc.Checkpoint.Agent, r.doc.Checkpoint.Mark, r.doc.Checkpoint.Boot = nil, r.marked, r.count
@@ -289,7 +290,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	phases, beat, heard, agent, inv := r.phases, r.beat || r.heard, r.heard, r.agent, r.inventory
 	observed := r.observed
 	r.phases, r.inventory, r.heard, r.observed = nil, nil, false, hardware.Observation{}
-	known, met := r.doc.Checkpoint.Agent, !slices.Equal(r.doc.Checkpoint.Boot.Addresses, r.count.Addresses)
+	known, met := r.doc.Checkpoint.Agent, !slices.Equal(r.doc.Checkpoint.Boot.Addresses, r.count.Addresses) || r.doc.Checkpoint.Boot.BMC != r.count.BMC
 	first := agent != nil && (known == nil || known.URL != agent.URL || known.VerifyCA != agent.VerifyCA || known.TokenGiven != agent.TokenGiven)
 	r.mu.Unlock()
 	if heard {

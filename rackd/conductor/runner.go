@@ -50,17 +50,21 @@ type runner struct {
 	turn   sync.Mutex
 	parked bool
 
-	mu       sync.Mutex
-	epoch    uint64
-	lost     error
-	agent    *work.Agent
-	count    work.Boot               // the newest boot into the ramdisk
-	again    bool                    // the ramdisk is about to be booted again
-	doomed   error                   // why the work is to fail, whatever its step does
-	cut      context.CancelCauseFunc // ends the attempt that runs
-	asking   bool                    // the agent is being asked whether it is still there
-	answered time.Time               // when the agent last answered, or its command had got on
-	far      struct {                // how far a command was when it was last looked at
+	mu     sync.Mutex
+	epoch  uint64
+	lost   error
+	agent  *work.Agent
+	count  work.Boot               // the newest boot into the ramdisk
+	again  bool                    // the ramdisk is about to be booted again
+	doomed error                   // why the work is to fail, whatever its step does
+	cut    context.CancelCauseFunc // ends the attempt that runs
+	asking bool                    // the agent is being asked whether it is still there
+	// askingBMC: the BMC is being asked which machine it belongs to; asked is the boot in which that was begun.
+	// answeredBMC: it has answered, if only that it does not know.
+	askingBMC, answeredBMC bool
+	asked                  uint64
+	answered               time.Time // when the agent last answered, or its command had got on
+	far                    struct {  // how far a command was when it was last looked at
 		id   string
 		done int64
 	}
@@ -176,6 +180,9 @@ func (r *runner) run(ctx context.Context) {
 		err = r.errand(ctx)
 	}
 	over := r.doc.Checkpoint.Over
+	if err == nil && over == nil {
+		err = r.proveBMC(ctx)
+	}
 	if err == nil && over == nil {
 		err = r.runSteps(ctx, steps)
 	}

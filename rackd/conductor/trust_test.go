@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -336,7 +337,7 @@ func TestAnotherMachineInTheSameFlow(t *testing.T) {
 		x := newTrial(t, nil)
 		defer x.stop()
 		q := lookupOf(x.Conductor)
-		q.System = work.System{UUID: "4C4C4544-0001", Serial: "A1"}
+		q.System = smbios.System{UUID: "4C4C4544-0001", Serial: "A1"}
 		if _, err := x.LookupAgent(q); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +350,7 @@ func TestAnotherMachineInTheSameFlow(t *testing.T) {
 			t.Errorf("another machine: %v", err)
 		}
 		synctest.Wait()
-		if d := x.doc(); d.Open() || !strings.Contains(d.Result.Error, "another machine than before") || !strings.Contains(d.Result.Error, "B2") {
+		if d := x.doc(); d.Open() || !strings.Contains(d.Result.Error, "another machine than the node") || !strings.Contains(d.Result.Error, "B2") {
 			t.Errorf("%+v", d.Result)
 		}
 	})
@@ -481,7 +482,7 @@ func TestNoAgentComesAfterTheRamdisk(t *testing.T) {
 
 // The count of a flow whose document the bus had lost does not come to where it was before.
 func TestCountAfterALoss(t *testing.T) {
-	b := work.Boot{Number: 3, System: work.System{UUID: "u"}, Addresses: []netip.Addr{hers}}
+	b := work.Boot{Number: 3, System: smbios.System{UUID: "u"}, Addresses: []netip.Addr{hers}}
 	if n := b.Next(2); n.Number != 4 || n.System.UUID != "u" || len(n.Addresses) != 0 {
 		t.Errorf("the next boot: %+v", n)
 	}

@@ -272,6 +272,9 @@ type machine struct {
 	clean    []driver.Step
 	teardown []driver.Step
 	invalid  error
+	identity driver.Identity
+	silent   error            // instead of the identity
+	asked    int              // how often for it
 	via      driver.Transport // empty: by HTTP
 	onPower  func(target driver.PowerState)
 }
@@ -319,8 +322,11 @@ func (*machine) BootMode(context.Context, *node.Document) (string, error) {
 func (*machine) SetBootMode(context.Context, driver.Fence, *node.Document, string) error {
 	return driver.ErrUnsupported
 }
-func (*machine) Identity(context.Context, *node.Document) (driver.Identity, error) {
-	return driver.Identity{Manufacturer: "Maker", Serial: "1"}, nil
+func (m *machine) Identity(context.Context, *node.Document) (driver.Identity, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked++
+	return m.identity, m.silent
 }
 func (*machine) InjectNMI(context.Context, driver.Fence, *node.Document) error { return nil }
 func (m *machine) Via() driver.Transport                                       { return cmp.Or(m.via, driver.ViaHTTP) }

@@ -137,7 +137,7 @@ func agentStatus(err error) int {
 		return http.StatusNotFound
 	case errors.Is(err, conductor.ErrBadToken):
 		return http.StatusUnauthorized
-	case errors.Is(err, conductor.ErrNotOwner), errors.Is(err, conductor.ErrInDoubt):
+	case errors.Is(err, conductor.ErrNotOwner), errors.Is(err, conductor.ErrInDoubt), errors.Is(err, conductor.ErrUnproven):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusBadRequest

@@ -137,9 +137,10 @@ const (
 	BootDisk BootDevice = "disk"
 )
 
-// Identity is what the BMC knows of its machine.
+// Identity is what the BMC knows of its machine. SKU may hold what the machine itself calls its
+// serial number.
 type Identity struct {
-	UUID, Manufacturer, Model, Serial string
+	UUID, Manufacturer, Model, Serial, SKU string
 }
 
 // Management does what is neither power nor boot.
@@ -151,7 +152,7 @@ type Management interface {
 	// BootMode returns uefi or bios, or ErrUnsupported.
 	BootMode(ctx context.Context, n *node.Document) (string, error)
 	SetBootMode(ctx context.Context, f Fence, n *node.Document, mode string) error
-	// Identity reads UUID, vendor, model and serial number, or ErrUnsupported.
+	// Identity reads UUID, vendor, model, serial number and SKU, or ErrUnsupported.
 	Identity(ctx context.Context, n *node.Document) (Identity, error)
 	InjectNMI(ctx context.Context, f Fence, n *node.Document) error
 }

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -33,7 +34,7 @@ func inventory(n *node.Document) agentapi.Inventory {
 		CPU:    agentapi.CPU{ModelName: "Fake CPU", Frequency: "2000", Count: 8, Architecture: "x86_64", SocketCount: 1},
 		Memory: agentapi.Memory{Total: 16 << 30, PhysicalMB: 16 << 10},
 		Disks:  []agentapi.Disk{{Name: "/dev/sda", Model: "Fake disk", Vendor: "Fake", Size: 100 << 30, Serial: "FAKE-" + n.UUID, LogicalSectors: 512, PhysicalSectors: 512}},
-		SystemVendor: agentapi.SystemVendor{ProductName: "fake machine", SerialNumber: "FAKE-" + n.UUID, Manufacturer: "Ironyard",
+		SystemVendor: agentapi.SystemVendor{ProductName: "fake machine", SerialNumber: cmp.Or(n.DriverString("fake_serial_number"), "FAKE-"+n.UUID), Manufacturer: "Ironyard", SystemUUID: n.DriverString("fake_system_uuid"),
 			Firmware: agentapi.Firmware{Vendor: "Fake", Version: "1"}},
 		Boot:     agentapi.Boot{CurrentBootMode: n.BootMode()},
 		Hostname: "fake",

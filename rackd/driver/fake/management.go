@@ -55,9 +55,10 @@ func (m management) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.D
 	return m.change(ctx, f, n, "set_secure_boot", func(s *state) { s.SecureBoot = on })
 }
 
+// Identity tells UUID and serial number where driver_info has them: programs that play the machine's ramdisk tell their own.
 func (m management) Identity(ctx context.Context, n *node.Document) (driver.Identity, error) {
 	err := m.use(ctx, n, "identity", func(*machine) {})
-	return driver.Identity{UUID: n.UUID, Manufacturer: "Ironyard", Model: "fake machine", Serial: "FAKE-" + n.UUID}, err
+	return driver.Identity{UUID: n.DriverString("fake_system_uuid"), Manufacturer: "Ironyard", Model: "fake machine", Serial: n.DriverString("fake_serial_number")}, err
 }
 
 func (m management) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document) error {

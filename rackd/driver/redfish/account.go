@@ -24,6 +24,8 @@ const (
 	fieldPassword = "redfish_password"
 	fieldVerifyCA = "redfish_verify_ca"
 	fieldAuth     = "redfish_auth_type"
+	// fieldIdentity is Ironyard's own.
+	fieldIdentity = "redfish_identity"
 )
 
 // account is how to reach one BMC, as a node's driver_info has it.
@@ -65,6 +67,11 @@ func parse(n *node.Document) (account, error) {
 	case "auto", "session", "basic":
 	default:
 		wrong = append(wrong, fmt.Sprintf("%s is %q: give auto, session or basic", fieldAuth, a.auth))
+	}
+	switch trusted := n.DriverString(fieldIdentity); trusted {
+	case "", "trust", "ignore":
+	default:
+		wrong = append(wrong, fmt.Sprintf("%s is %q: give trust or ignore", fieldIdentity, trusted))
 	}
 	if a.system != "" {
 		if !strings.HasPrefix(a.system, "/") {

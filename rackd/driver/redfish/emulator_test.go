@@ -110,7 +110,7 @@ func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/redfish/v1/Systems":
 		reply(map[string]any{"Members": []any{link("/redfish/v1/Systems/1")}, "Members@odata.count": 1})
 	case path == "/redfish/v1/Systems/1" && r.Method == http.MethodGet:
-		reply(map[string]any{"@odata.id": path, "Id": "1", "UUID": "uu-id", "Manufacturer": "Maker", "Model": "M1", "SerialNumber": "S1",
+		reply(map[string]any{"@odata.id": path, "Id": "1", "UUID": "uu-id", "Manufacturer": "Maker", "Model": "M1", "SerialNumber": "S1", "SKU": "TAG7",
 			"PowerState": e.power, "Boot": e.boot, "Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{
 				"target": path + "/Actions/Reset", "ResetType@Redfish.AllowableValues": e.allowed}}})
 	case r.Method == http.MethodPatch || r.Method == http.MethodPost:

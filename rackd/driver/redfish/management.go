@@ -179,10 +179,14 @@ func setBoot(s *redfish.ComputerSystem, want redfish.Boot) error {
 	return err
 }
 
-// Identity reads UUID, vendor, model and serial number.
+// Identity reads UUID, vendor, model, serial number and SKU. Of a BMC that is not to be believed in that it
+// tells vendor and model only.
 func (d *Driver) Identity(ctx context.Context, n *node.Document) (id driver.Identity, err error) {
 	err = d.read(ctx, n, "read the identity", func(s *redfish.ComputerSystem) error {
-		id = driver.Identity{UUID: s.UUID, Manufacturer: s.Manufacturer, Model: s.Model, Serial: s.SerialNumber}
+		id = driver.Identity{UUID: s.UUID, Manufacturer: s.Manufacturer, Model: s.Model, Serial: s.SerialNumber, SKU: s.SKU}
+		if n.DriverString(fieldIdentity) == "ignore" {
+			id.UUID, id.Serial, id.SKU = "", "", ""
+		}
 		return nil
 	})
 	return id, err

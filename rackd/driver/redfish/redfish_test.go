@@ -91,8 +91,15 @@ func TestSetBootDeviceWritesOnlyWhatDiffers(t *testing.T) {
 	if err := d.SetBootDevice(t.Context(), f, n, "floppy", true); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("floppy: %v, want ErrUnsupported", err)
 	}
-	if id, err := d.Identity(t.Context(), n); err != nil || id != (driver.Identity{UUID: "uu-id", Manufacturer: "Maker", Model: "M1", Serial: "S1"}) {
+	if id, err := d.Identity(t.Context(), n); err != nil || id != (driver.Identity{UUID: "uu-id", Manufacturer: "Maker", Model: "M1", Serial: "S1", SKU: "TAG7"}) {
 		t.Errorf("identity %+v, %v", id, err)
+	}
+	liar := e.node(map[string]any{"redfish_identity": "ignore"})
+	if id, err := d.Identity(t.Context(), liar); err != nil || id != (driver.Identity{Manufacturer: "Maker", Model: "M1"}) {
+		t.Errorf("identity of a BMC that is not to be believed: %+v, %v", id, err)
+	}
+	if err := d.Validate(e.node(map[string]any{"redfish_identity": "no"})); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("redfish_identity: no: %v", err)
 	}
 	if err := d.InjectNMI(t.Context(), f, n); err != nil {
 		t.Errorf("NMI: %v", err)

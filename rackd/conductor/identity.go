@@ -1,0 +1,144 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/smbios"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// ErrUnproven: this rackd asks the node's BMC which machine it is the BMC of.
+var ErrUnproven = errors.New("this rackd asks the node's BMC which machine this is: try again")
+
+// How a BMC is asked which machine it is the BMC of. One that does not tell stops nothing.
+const (
+	identityWithin = 30 * time.Second // of one try
+	identityTries  = 2                // for one boot
+)
+
+// account is what one source says of the node's machine.
+type account struct {
+	smbios.System
+	from string
+}
+
+func (r *runner) inventorySays() account {
+	return account{r.node.Machine, "the node's last inspection"}
+}
+
+// contradiction compares what an agent says of its machine (zero: nothing) with what the flow's first
+// agent, the BMC and the last inspection say, and these with each other. An inspection is how an
+// operator has another machine accepted, so what the one before it found does not count. r.mu is held.
+func (r *runner) contradiction(said smbios.System) error {
+	if first := r.count.System; first.Differs(said) {
+		return r.anotherMachine(account{said, "the agent that calls"}, account{first, "the agent that called first in this work"})
+	}
+	all := []account{{said, "the agent that calls"}, {r.count.BMC, "the node's BMC"}}
+	if r.doc.Verb != work.Inspect {
+		all = append(all, r.inventorySays())
+	}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if a.Conflicts(b.System) {
+				return r.anotherMachine(a, b)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *runner) anotherMachine(a, b account) error {
+	return fmt.Errorf("node %s: this is another machine than the node's: %s says %v, %s says %v. Was a board replaced? Then inspect the node, which accepts the new one. Else look whether a cable or a MAC address has moved, and whether driver_info names the BMC of this machine. For a BMC that tells a wrong identity set redfish_identity=ignore in driver_info",
+		r.node.Label(), a.from, a.System, b.from, b.System)
+}
+
+// identityFlows may write to a disk, so that they begin on the node's machine only.
+var identityFlows = []work.Verb{work.Deploy, work.Rebuild, work.Clean, work.Provide, work.Service, work.Rescue}
+
+// proveBMC fails work whose BMC is that of another machine than the last inspection found, before its
+// first step. What the BMC says is kept in the checkpoint: it is asked once in a flow.
+func (r *runner) proveBMC(ctx context.Context) error {
+	if !slices.Contains(identityFlows, r.doc.Verb) || !r.node.Machine.Says() {
+		return nil
+	}
+	r.mu.Lock()
+	known := r.count.BMC.Says()
+	r.mu.Unlock()
+	if !known {
+		r.askBMC(ctx, 1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.contradiction(smbios.System{})
+}
+
+// askBMC reads which machine the BMC is the BMC of. An error is the BMC's silence, which is no contradiction.
+func (r *runner) askBMC(ctx context.Context, tries int) {
+	for try := 1; ; try++ {
+		told, err := r.identity(ctx)
+		if err == nil || errors.Is(err, driver.ErrUnsupported) {
+			r.mu.Lock()
+			r.count.BMC, r.answeredBMC = told.Telling(), true
+			r.mu.Unlock()
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		r.log.Warn("the BMC does not tell which machine it belongs to", "error", err)
+		if try == tries || pause(ctx, rivalPause) != nil {
+			return
+		}
+	}
+}
+
+func (r *runner) identity(ctx context.Context) (smbios.System, error) {
+	ctx, cancel := context.WithTimeout(ctx, identityWithin)
+	defer cancel()
+	n, err := r.c.open(r.node)
+	if err != nil {
+		return smbios.System{}, err
+	}
+	hw, err := r.c.cfg.Hardware.Resolve(n)
+	if err != nil {
+		return smbios.System{}, err
+	}
+	id, err := hw.Management().Identity(ctx, n)
+	return smbios.System{UUID: id.UUID, Serial: id.Serial, SKU: id.SKU}, err
+}
+
+// prove refuses an agent on another machine than the node's, and fails the work. While the BMC is still
+// being asked it is ErrUnproven. r.mu is held.
+func (r *runner) prove(said smbios.System, from string) error {
+	if err := r.contradiction(said); err != nil {
+		r.doom(err)
+		r.c.refused(lookupCall, "another machine", "node", r.node.UUID, "from", from, "uuid", said.UUID, "serial", said.Serial)
+		return ErrNoNode
+	}
+	if !said.Says() || r.count.BMC.Says() || r.answeredBMC || r.asked == r.count.Number && !r.askingBMC {
+		return nil
+	}
+	r.wonder()
+	return ErrUnproven
+}
+
+// wonder asks the BMC, beside the flow, which machine it belongs to, unless that is known or being
+// asked. r.mu is held.
+func (r *runner) wonder() {
+	if r.ctx == nil || r.askingBMC || r.count.BMC.Says() || r.answeredBMC {
+		return
+	}
+	r.askingBMC, r.asked = true, r.count.Number
+	r.asks.Go(func() {
+		r.askBMC(r.ctx, identityTries)
+		r.mu.Lock()
+		r.askingBMC = false
+		r.mu.Unlock()
+		r.nudge()
+	})
+}
