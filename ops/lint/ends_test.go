@@ -140,6 +140,7 @@ var ends = map[string]end{
 	"rackd/agentclient/agentclient.go insist tries again":     {"attempts, within the context of the step", "last_error, once the step's own retries are used up"},
 	"rackd/conductor/conductor.go reportEnded tries again":    {"none: each minute until central has heard; after a failure at the next look at the node", "log"},
 	"rackd/conductor/errand.go runErrandStep tries again":     {"the step's retries; each run ends by the bounds of its BMC calls and by the step's own limit, no deadline covers them", "last_error"},
+	"rackd/conductor/identity.go askBMC tries again":          {"identityTries, identityWithin", "log"},
 	"rackd/conductor/power.go reach tries again":              {"limit", "last_error"},
 	"rackd/conductor/unseal.go openArgs tries again":          {"succeededWithin", "last_error"},
 	"rackd/conductor/questions.go heardOf tries again":        {"hearWithin", "503 of the request"},
