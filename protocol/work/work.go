@@ -189,6 +189,8 @@ type Checkpoint struct {
 	// Over is how the flow had ended before the work that goes on with it was there: the
 	// request came too late for the flow, and its errand is all that is left to do.
 	Over *Result `json:"over,omitempty"`
+	// BMC is what the machine's BMC does for the running step; nil: nothing.
+	BMC *Busy `json:"bmc,omitempty"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
 
@@ -225,6 +227,16 @@ func (b Boot) WithAddress(a netip.Addr) (Boot, bool) {
 	list := append(slices.Clone(b.Addresses), a)
 	b.Addresses = list[max(0, len(list)-maxAddresses):]
 	return b, true
+}
+
+// Busy is what a BMC was asked for, and may still be at work on. The machine's power is left alone
+// meanwhile.
+type Busy struct {
+	// Far is whatever the BMC tells of how far it is, and Since is when it last told something else.
+	Far   string    `json:"far,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // Errand is how far a work's errand (Document.Errand) has come.

@@ -78,6 +78,9 @@ func (r *runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 		return err
 	}
 	if verb == work.Power {
+		if err := r.mayPower(); err != nil {
+			return err
+		}
 		if err := r.ramdiskAgain(ctx, driver.PowerState(d.Args.PowerTarget)); err != nil {
 			return err
 		}

@@ -42,6 +42,7 @@ func (r *runner) save(ctx context.Context) error {
 		a := *r.agent
 		r.doc.Checkpoint.Agent = &a
 	}
+	r.doc.Checkpoint.BMC = r.busy
 	if r.progress != nil {
 		r.doc.Checkpoint.Progress, _ = json.Marshal(r.progress)
 	}
@@ -339,6 +340,7 @@ func (r *runner) finish(ctx context.Context) error {
 
 // fail ends the work badly: it leaves the machine off and says why.
 func (r *runner) fail(ctx context.Context, cause error) {
+	cause = r.spared(cause)
 	res := work.Result{Error: work.Text(cause.Error())}
 	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", res.Error)
 	if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && !r.doc.Verb.Rests() {
@@ -377,7 +379,7 @@ func (r *runner) findsOut(cause error) bool {
 // powerOffAfter turns a machine off whose deploy or cleaning failed, as Ironic does
 // by default: a half-written disk must not boot. A failure here changes nothing.
 func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
-	if r.task == nil || r.node.DisablePowerOff || !to.In([]provision.State{provision.DeployFail, provision.CleanFail, provision.InspectFail}) {
+	if r.task == nil || r.busyWith() != nil || r.node.DisablePowerOff || !to.In([]provision.State{provision.DeployFail, provision.CleanFail, provision.InspectFail}) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

@@ -76,6 +76,7 @@ type runner struct {
 	progress  *agentapi.Progress
 	inventory *agentapi.Inventory
 	observed  hardware.Observation
+	busy      *work.Busy          // what the BMC may be at work on for the step
 	inspected *agentapi.Inventory // what the ramdisk has sent of its own accord
 	phases    []work.Line
 	seen      map[string]bool // phases of this boot
@@ -91,6 +92,7 @@ func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.Cance
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = c.log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
 	r.count, r.boot = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
+	r.busy = w.Doc.Checkpoint.BMC
 	r.marked, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil {
 		a := *w.Doc.Checkpoint.Agent
@@ -240,6 +242,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 				r.node.Label(), r.doc.Verb, s.id())
 		case cp.Step != s.id():
 			pointBegin.Hit(r.at(s))
+			r.Idle()
 			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Progress, cp.Entered = s.id(), i, work.Begun, nil, nil, time.Now().UTC()
 			r.setDeadline()
 			if s.pure {

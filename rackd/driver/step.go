@@ -178,6 +178,13 @@ type Recorder interface {
 	Observe(o hardware.Observation)
 	// Inventory reports what the agent found.
 	Inventory(inv agentapi.Inventory)
+	// Busy says that the machine's BMC works for the step: before the step asks it to, and
+	// whenever the BMC answers that it still does. far is whatever tells how far it is. Until
+	// Idle the machine's power is left alone, by a flow that fails and by requests. It is
+	// kept with the next checkpoint.
+	Busy(far string)
+	// Idle says that the BMC has ended it, well or not.
+	Idle()
 }
 
 // Agent is the agent in the machine's ramdisk.

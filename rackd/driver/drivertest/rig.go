@@ -49,6 +49,7 @@ type Rig struct {
 	Inv      *agentapi.Inventory
 	Observed hardware.Observation
 	Progress agentapi.Progress
+	Busy     []string // what the BMC told of its work since it was idle
 	facts    map[string]string
 }
 
@@ -264,6 +265,18 @@ func (k rigRecord) Observe(o hardware.Observation) {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()
 	k.r.Observed.Merge(o)
+}
+
+func (k rigRecord) Busy(far string) {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.Busy = append(k.r.Busy, far)
+}
+
+func (k rigRecord) Idle() {
+	k.r.mu.Lock()
+	defer k.r.mu.Unlock()
+	k.r.Busy = nil
 }
 
 func (k rigRecord) Inventory(inv agentapi.Inventory) {

@@ -1,0 +1,105 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// flashing is a step whose BMC works for so long. far is what it tells of that, and until when it
+// answers, if not nil.
+func flashing(length time.Duration, far func(age time.Duration) string, mute func(age time.Duration) bool) driver.Step {
+	return driver.Step{Interface: "deploy", Name: "flash", Kind: driver.Reattachable, NoRamdisk: true,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			age := time.Since(t.Entered)
+			switch {
+			case age >= length:
+				t.Record.Idle()
+				return driver.Done(), nil
+			case mute == nil || !mute(age):
+				t.Record.Busy(far(age))
+			}
+			if t.Record.Handle() == nil {
+				return driver.Wait(10 * time.Second), t.Record.SaveHandle(ctx, "the BMC's task")
+			}
+			return driver.Wait(10 * time.Second), nil
+		}}
+}
+
+// A BMC that answers is alive: its step has all the time that it gets on in, and no failure cuts its
+// power.
+func TestStepsOfABMC(t *testing.T) {
+	percent := func(age time.Duration) string { return fmt.Sprintf("running, %d %%", age/(10*time.Minute)) }
+	for _, c := range []struct {
+		name   string
+		step   driver.Step
+		kill   bool // the owner is lost after ten minutes
+		within time.Duration
+		says   string // in the failure; empty: it ends well
+	}{
+		{"45 minutes without progress", flashing(45*time.Minute, func(time.Duration) string { return "running" }, nil), false, 50 * time.Minute, ""},
+		{"five hours with progress", flashing(5*time.Hour, percent, nil), false, 6 * time.Hour, ""},
+		{"five hours with progress, taken over", flashing(5*time.Hour, percent, nil), true, 6 * time.Hour, ""},
+		{"no progress for ever", flashing(24*time.Hour, func(time.Duration) string { return "running" }, nil), false, 3 * time.Hour, "running, unchanged for 2h3"},
+		{"no progress for ever, taken over", flashing(24*time.Hour, func(time.Duration) string { return "running" }, nil), true, 3 * time.Hour, "running, unchanged for 2h3"},
+		{"silent for ever", flashing(24*time.Hour, percent, func(age time.Duration) bool { return age > time.Minute }), false, 40 * time.Minute, "running, 0 %"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: driver.PowerOn, clean: []driver.Step{c.step}}
+				s, owner := newShelf(), owned("a")
+				oneNode(s)
+				_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+				defer func() { kill() }()
+				s.request(nodeA, work.Clean, provision.Cleaning, work.Args{DisableRamdisk: true, Steps: []work.Step{{Interface: "deploy", Step: "flash"}}})
+				time.Sleep(10 * time.Minute)
+				if c.kill {
+					kill()
+					owner.Store("b")
+					_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+				}
+				time.Sleep(c.within - 10*time.Minute)
+				res := s.Work(nodeA).Doc.Result
+				if res == nil || res.OK != (c.says == "") || !strings.Contains(res.Error, c.says) {
+					t.Fatalf("after %s: %+v, want %q", c.within, res, c.says)
+				}
+				if c.says != "" && (len(m.writes) > 0 || !strings.Contains(res.Error, "keeps its power")) {
+					t.Errorf("writes %q, told %q: its BMC may be at work", m.writes, res.Error)
+				}
+			})
+		})
+	}
+}
+
+// Power that is asked for beside a BMC's work is refused, until that has ended.
+func TestPowerBesideABMCsWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after := slowly("after", time.Hour, new([]string))
+		after.NoRamdisk = true
+		m := &machine{power: driver.PowerOn, clean: []driver.Step{flashing(20*time.Minute, func(time.Duration) string { return "running" }, nil), after}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{DisableRamdisk: true, Steps: []work.Step{{Interface: "deploy", Step: "flash"}, {Interface: "deploy", Step: "after"}}})
+		time.Sleep(time.Minute)
+		s.errand(nodeA, work.Args{PowerTarget: string(driver.PowerOff)})
+		time.Sleep(time.Minute)
+		if told := s.errands(); len(told) != 1 || !strings.Contains(told[0].Error, "its BMC is at work") || len(m.writes) > 0 {
+			t.Fatalf("told %+v, writes %q", told, m.writes)
+		}
+		time.Sleep(20 * time.Minute)
+		s.errand(nodeA, work.Args{PowerTarget: string(driver.PowerOff)})
+		time.Sleep(time.Minute)
+		if told := s.errands(); len(told) != 2 || told[1].Error != "" || m.power != driver.PowerOff {
+			t.Errorf("told %+v, writes %q: the BMC has ended its work", told, m.writes)
+		}
+	})
+}
