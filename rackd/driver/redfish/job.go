@@ -25,7 +25,8 @@ type progress int
 const (
 	running progress = iota
 	done
-	staged // accepted, and made when the machine restarts
+	staged    // accepted, and made when the machine restarts
+	forgotten // ended: the BMC does not say how
 )
 
 // fetch reads a resource. gofish hides most of the links that are needed here.
@@ -84,16 +85,18 @@ func order(c *gofish.APIClient, method, path string, body any) (job string, err 
 	return "", nil
 }
 
-// job asks for a task; one that has failed is an error.
+// job asks for a task; one that has failed is an error. A task that runs is a sign of life.
 func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string) (is progress, err error) {
-	err = d.pool.with(ctx, nil, t.Node, doing, func(_ *bmc, _ account, c *gofish.APIClient) error {
+	err = d.pool.with(ctx, nil, t.Node, doing, func(_ *bmc, a account, c *gofish.APIClient) error {
 		var task struct {
 			TaskState, TaskStatus string
+			PercentComplete       *float64
 			Messages              []struct{ Message string }
 		}
 		err := fetch(c, job, &task)
 		if status(err) == http.StatusNotFound {
-			is = done // BMCs forget tasks that have ended
+			is = forgotten // BMCs forget tasks that have ended
+			t.Record.Idle()
 			return nil
 		}
 		if err != nil {
@@ -108,12 +111,24 @@ func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string) (is
 		case redfish.ExceptionTaskState, redfish.KilledTaskState, redfish.CancelledTaskState:
 			failed = true
 		}
-		if !failed {
-			return nil
-		}
 		var said []string
 		for _, m := range task.Messages {
 			said = append(said, m.Message)
+		}
+		if is == running && !failed {
+			far := fmt.Sprintf("task %s is %s", job, task.TaskState)
+			if task.PercentComplete != nil {
+				far += fmt.Sprintf(", %.0f %%", *task.PercentComplete)
+			}
+			if len(said) > 0 {
+				far += fmt.Sprintf(", message %d: %s", len(said), a.clean(said[len(said)-1]))
+			}
+			t.Record.Busy(far)
+			return nil
+		}
+		t.Record.Idle()
+		if !failed {
+			return nil
 		}
 		return fmt.Errorf("its task %s ended as %s: %s", job, task.TaskState, strings.Join(said, " "))
 	})

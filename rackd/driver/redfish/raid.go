@@ -2,14 +2,6 @@ package redfish
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
-	"slices"
-	"time"
-
-	"github.com/stmcginnis/gofish"
-
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -64,69 +56,6 @@ func (r RAID) NamedSteps(*node.Document) []driver.Step {
 	}
 }
 
-// building is the handle of a step.
-type building struct {
-	Emptied bool   `json:"emptied,omitempty"` // what there was is deleted, if it was to be
-	At      int    `json:"at"`                // of the logical disks
-	Job     string `json:"job,omitempty"`     // that deletes a volume or makes disk At
-	// Had are the volumes before disk At was asked for: whoever takes over sees by them
-	// whether it has been made.
-	Had []string `json:"had,omitempty"`
-	// Asked: the request for disk At may have left.
-	Asked bool `json:"asked,omitempty"`
-}
-
-// bring deletes volumes, if that is asked for, and makes those of config.
-func (r RAID) bring(ctx context.Context, t *driver.Task, config map[string]any) (driver.Outcome, error) {
-	var disks []any
-	if config != nil {
-		if err := r.CheckRAID(t.Node, config); err != nil {
-			return driver.Outcome{}, err
-		}
-		disks = chosen(config["logical_disks"].([]any), t.Args)
-	}
-	var h building
-	if raw := t.Record.Handle(); raw != nil {
-		if err := json.Unmarshal(raw, &h); err != nil {
-			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of the RAID configuration cannot be read: %w", t.Node.Label(), raw, err)
-		}
-	}
-	h.Emptied = h.Emptied || config != nil && t.Args["delete_existing"] != true
-	for !h.Emptied || h.At < len(disks) {
-		if h.Job != "" {
-			// What waits for a restart is made as far as anybody can tell now.
-			if is, err := r.job(ctx, t, "change the volumes", h.Job); err != nil {
-				return driver.Outcome{}, err
-			} else if is == running {
-				return driver.Wait(jobPoll), nil
-			}
-			h.Job = ""
-			if h.Emptied {
-				h.At, h.Asked = h.At+1, false
-			}
-			continue
-		}
-		var err error
-		if !h.Emptied {
-			h.Emptied, h.Job, err = r.deleteOne(ctx, t)
-		} else {
-			err = r.makeOne(ctx, t, disks[h.At].(map[string]any), &h)
-		}
-		if err != nil {
-			return driver.Outcome{}, err
-		}
-		if h.Job != "" {
-			return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
-		}
-	}
-	made := map[string]any{}
-	if len(disks) > 0 {
-		made = map[string]any{"logical_disks": disks, "last_updated": time.Now().UTC().Format(time.DateTime)}
-	}
-	t.Record.Observe(hardware.Observation{RAID: made})
-	return driver.Done(), nil
-}
-
 // chosen are the disks that a step is to make.
 func chosen(all []any, args map[string]any) (disks []any) {
 	for _, item := range all {
@@ -139,58 +68,4 @@ func chosen(all []any, args map[string]any) (disks []any) {
 		}
 	}
 	return disks
-}
-
-// deleteOne deletes a volume; none says that there is none left.
-func (r RAID) deleteOne(ctx context.Context, t *driver.Task) (none bool, job string, err error) {
-	err = r.pool.with(ctx, t.Fence, t.Node, "delete a volume", func(b *bmc, a account, c *gofish.APIClient) error {
-		all, err := controllers(b, a, c)
-		if err != nil {
-			return err
-		}
-		for _, s := range all {
-			for _, v := range s.volumes {
-				if v.raw() {
-					continue
-				}
-				job, err = order(c, http.MethodDelete, v.Path, nil)
-				return err
-			}
-		}
-		none = true
-		return nil
-	})
-	return none, job, err
-}
-
-// makeOne asks for disk h.At. With neither job nor error the disk is made.
-func (r RAID) makeOne(ctx context.Context, t *driver.Task, disk map[string]any, h *building) error {
-	return r.pool.with(ctx, t.Fence, t.Node, fmt.Sprintf("make logical disk %d", h.At+1), func(b *bmc, a account, c *gofish.APIClient) error {
-		all, err := controllers(b, a, c)
-		if err != nil {
-			return err
-		}
-		var there []string
-		for _, s := range all {
-			for _, v := range s.volumes {
-				there = append(there, v.Path)
-			}
-		}
-		if h.Asked && slices.ContainsFunc(there, func(v string) bool { return !slices.Contains(h.Had, v) }) {
-			h.At, h.Asked = h.At+1, false // by whoever asked before
-			return nil
-		}
-		at, body, err := layout(all, disk)
-		if err != nil {
-			return err
-		}
-		h.Had, h.Asked = there, true
-		if err := t.Record.SaveHandle(ctx, h); err != nil {
-			return err
-		}
-		if h.Job, err = order(c, http.MethodPost, at, body); err == nil && h.Job == "" {
-			h.At, h.Asked = h.At+1, false
-		}
-		return err
-	})
 }
