@@ -26,6 +26,8 @@ type Config struct {
 	Roster dispatch.Roster
 	Ask    dispatch.Asker
 	Key    *seal.Key // of the database
+	// Groups are the keys of the conductor groups; nil: those of Key, none of which was ever replaced.
+	Groups dispatch.GroupKeys
 	Log    *slog.Logger
 	Now    func() time.Time
 	// Away says why the site of a conductor group cannot be reached, nil when it can.
@@ -122,7 +124,7 @@ func New(c Config) *Server {
 			c.Log.Error("origin is not trusted", "origin", origin, "error", err)
 		}
 	}
-	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Now: c.Now, Log: c.Log, Away: c.Away, DisallowedSteps: c.DisallowedSteps, Limits: c.Nodes.Limits}
+	s.dispatch = &dispatch.Dispatcher{Store: c.Store, Roster: c.Roster, Ask: c.Ask, Key: c.Key, Groups: c.Groups, Now: c.Now, Log: c.Log, Away: c.Away, DisallowedSteps: c.DisallowedSteps, Limits: c.Nodes.Limits}
 	s.allocator = &allocation.Allocator{Store: c.Store}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)

@@ -37,8 +37,8 @@ type shown struct {
 	Member    string     `json:"member,omitempty"` // whom a token has made
 }
 
-// print reads the rows page by page and prints those that open lets be seen.
-func (l listing) print(ctx context.Context, out io.Writer, page func(ctx context.Context, db *store.Store, after string) ([]shown, error), open ...string) (err error) {
+// print reads the rows page by page and prints those that open lets be seen. What below prints follows a table.
+func (l listing) print(ctx context.Context, out io.Writer, below func(context.Context, io.Writer, *store.Store) error, page func(ctx context.Context, db *store.Store, after string) ([]shown, error), open ...string) (err error) {
 	db, err := openUsed(ctx, l.Database, false)
 	if err != nil {
 		return err
@@ -69,14 +69,17 @@ func (l listing) print(ctx context.Context, out io.Writer, page func(ctx context
 		}
 		more = len(rows) == pageSize
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || l.JSON {
+		return err
+	}
+	return below(ctx, out, db)
 }
 
 type listMembers struct{ listing }
 
 // Run is called by kong.
 func (c *listMembers) Run(ctx context.Context, out io.Writer) error {
-	return c.print(ctx, out, func(ctx context.Context, db *store.Store, after string) ([]shown, error) {
+	return c.print(ctx, out, beingReplaced, func(ctx context.Context, db *store.Store, after string) ([]shown, error) {
 		members, err := db.Members(ctx, after, pageSize)
 		list := make([]shown, len(members))
 		for i, m := range members {
@@ -96,7 +99,8 @@ type listTokens struct{ listing }
 
 // Run is called by kong.
 func (c *listTokens) Run(ctx context.Context, out io.Writer) error {
-	return c.print(ctx, out, func(ctx context.Context, db *store.Store, after string) ([]shown, error) {
+	nothing := func(context.Context, io.Writer, *store.Store) error { return nil }
+	return c.print(ctx, out, nothing, func(ctx context.Context, db *store.Store, after string) ([]shown, error) {
 		tokens, err := db.JoinTokens(ctx, after, pageSize)
 		list := make([]shown, len(tokens))
 		for i, t := range tokens {

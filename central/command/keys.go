@@ -42,6 +42,9 @@ func (k keyFile) key(log *slog.Logger) (*seal.Key, error) {
 
 type keyCommand struct {
 	Generate keyGenerate `cmd:"" help:"Print a new key of the fleet, as 'ironyard key generate' does. Keep it: without it the secrets in the database are lost."`
+	Groups   listKeys    `cmd:"" help:"Show the conductor groups whose key was replaced, and how far it has come where that goes on."`
+	Replace  replaceKey  `cmd:"" help:"Replace the key of a conductor group, as the revocation of one of its rackds does."`
+	Hasten   hastenKey   `cmd:"" help:"Go on with the replacement of a conductor group's key without waiting for rackds or work in its present stage."`
 	Rotate   rotateKey   `cmd:"" help:"Seal everything in the database with the first key of the file; run it again when it was interrupted."`
 }
 

@@ -173,7 +173,7 @@ func (c *revokeToken) Run(ctx context.Context, log *slog.Logger) error {
 
 type memberCommand struct {
 	List   listMembers  `cmd:"" help:"Show who belongs to the fleet, and until when if it does not renew."`
-	Revoke revokeMember `cmd:"" help:"Put a member out: it renews nothing, and others refuse it from their next renewal on. What is left to do is printed."`
+	Revoke revokeMember `cmd:"" help:"Put a member out: it renews nothing, others refuse it from their next renewal on, and the keys of a rackd's groups are replaced. What is left to do is printed."`
 }
 
 type revokeMember struct {
@@ -193,8 +193,9 @@ func (c *revokeMember) Run(ctx context.Context, out io.Writer, log *slog.Logger)
 
 // leftToDo is what a revocation does not do by itself.
 var leftToDo = map[join.Role]string{
-	join.Rackd: "left to do: run 'ironyard site renew' on each server of its site, or wait an hour; " +
-		"it knew its groups' keys and their nodes' BMC passwords: replace the fleet's key, then change those passwords (docs/enrolment.md, Revoking)",
+	join.Rackd: "now: central replaces the keys of its groups, those too that it stood in for; 'central member list' and 'central key groups' show how far that is\n" +
+		"left to do: run 'ironyard site renew' on each server of its site, or wait an hour; " +
+		"it could read the BMC passwords of its groups' nodes: change them when the stage is \"publishing\" or a later one, for then they are sealed with the new key (docs/enrolment.md, Revoking)",
 	join.Bus: "left to do: run 'ironyard site renew' on each other server of its site and on each of the hub, or wait an hour",
 	join.Hub: "left to do: run 'ironyard site renew' on each other server of the hub and on each server of the sites, or wait an hour",
 }

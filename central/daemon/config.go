@@ -23,6 +23,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/central/groupkeys"
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
@@ -89,6 +90,8 @@ type Config struct {
 
 	// Key closes secrets in the database.
 	Key *seal.Key
+	// KeyPace is how fast the keys of conductor groups are replaced; zero: as usual.
+	KeyPace groupkeys.Pace
 
 	// Conn is a connection to the bus which the caller keeps; nil: Run connects to
 	// BusURL, with the credentials file BusCreds or the token BusToken, or, with

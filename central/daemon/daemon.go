@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/central/askclient"
 	"github.com/ironyard/ironyard/central/audit"
 	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/central/groupkeys"
 	"github.com/ironyard/ironyard/central/ingest"
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/metrics"
@@ -54,6 +55,10 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 			return err
 		}
 	}
+	keys, err := groupkeys.Open(ctx, db, cfg.Key)
+	if err != nil {
+		return err
+	}
 	buses, err := connect(ctx, &cfg, cfg.busAuthority(authority))
 	if err != nil {
 		return err
@@ -66,18 +71,20 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	}
 	buses.attend(func(site string) { m.BusOverflows.WithLabelValues(site).Inc() }, cfg.Log)
 	open := sites.NewSet(siteMap, buses.of, cfg.Log)
+	open.HandOut(keys)
 	members := roster.New(roster.Config{Log: cfg.Log, SiteOf: siteMap.SiteOf, Failover: siteMap.Failover, Heard: open.Heard,
-		Alive: func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
+		Sealing: keys.Sealing,
+		Alive:   func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	calls := new(inspection.Caller)
 	defer calls.Open(ctx, cfg.Log)()
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Key: cfg.Key, Inspection: cfg.Inspection, Calls: calls})
-	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
+	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Groups: keys, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
 	away := awayOf(open, members, siteMap.SiteOf)
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
 	changes, told := newFeed(&cfg, db, buses)
 	budget := strangers.New(cfg.Strangers, func(k strangers.Kind) { m.StrangersRefused.WithLabelValues(string(k)).Inc() })
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
-		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key,
+		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key, Groups: keys,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, Strangers: budget, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
 		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes, Discovery: cfg.Discovery, Inspection: cfg.Inspection, Calls: calls})
 
@@ -105,6 +112,9 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,
 		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})
 	g.Go(func() error { return orphans.Run(ctx) })
+	g.Go(func() error { return keys.Run(ctx, cfg.Log) })
+	keeper := &groupkeys.Keeper{Store: db, Keys: keys, Log: cfg.Log, Rackds: members.Conductors, Away: away, SiteOf: siteMap.SiteOf, Pace: cfg.KeyPace}
+	g.Go(func() error { return keeper.Run(ctx) })
 	seen := register.New(register.Config{Store: db, Roster: members, Log: cfg.Log})
 	g.Go(func() error { return seen.Run(ctx) })
 	if a := cfg.busAuthority(authority); a != nil {

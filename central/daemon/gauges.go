@@ -18,6 +18,7 @@ func (o *observer) run(ctx context.Context) error {
 	for {
 		o.outbox(ctx)
 		o.setAside(ctx)
+		o.groupKeys(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -81,6 +82,26 @@ func (o *observer) setAside(ctx context.Context) {
 		o.metrics.EventsKept.WithLabelValues(c.Site, c.Reason).Set(float64(c.Events))
 	}
 	o.kept.Store(&counts)
+}
+
+// groupKeys sets the gauges of the conductor groups' keys that are being replaced.
+func (o *observer) groupKeys(ctx context.Context) {
+	rows, err := o.db.GroupKeys(ctx)
+	if err != nil {
+		return // as above
+	}
+	m := o.metrics
+	groups, oldest := map[string]float64{}, map[string]float64{}
+	for _, g := range rows {
+		if site := o.sites.SiteOf(g.Group); g.Stage != "" {
+			groups[site]++
+			oldest[site] = max(oldest[site], since(g.BeganAt))
+		}
+	}
+	for _, s := range o.sites.Status() {
+		m.KeysReplaced.WithLabelValues(s.Name).Set(groups[s.Name])
+		m.KeysReplacedAge.WithLabelValues(s.Name).Set(oldest[s.Name])
+	}
 }
 
 // since is the age of t in seconds, 0 for the zero time.

@@ -127,7 +127,7 @@ func (d *Dispatcher) AttachMedia(n *store.Node, id, mediaType, image string) (wo
 
 // sealed seals text for the node's group.
 func (d *Dispatcher) sealed(n *store.Node, label seal.Label, text string) (string, error) {
-	key, err := d.Key.ForGroup(n.ConductorGroup)
+	key, err := d.groupKey(n.ConductorGroup)
 	if err != nil {
 		return "", err
 	}

@@ -38,7 +38,7 @@ func (d *Dispatcher) withDrive(ctx context.Context, tx *store.Tx, a *acceptance,
 			return fmt.Errorf("open the config drive that node %s keeps: %w", n.UUID, err)
 		}
 	}
-	key, err := d.Key.ForGroup(n.ConductorGroup)
+	key, err := d.groupKey(n.ConductorGroup)
 	if err != nil {
 		return fmt.Errorf("seal the config drive of node %s: %w", n.UUID, err)
 	}

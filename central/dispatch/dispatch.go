@@ -37,12 +37,20 @@ type Asker interface {
 	Ask(ctx context.Context, m bus.Member, q ask.Request) (json.RawMessage, error)
 }
 
+// GroupKeys returns a conductor group's key as it counts now (central/groupkeys). It must be safe for
+// concurrent use.
+type GroupKeys interface {
+	ForGroup(group string) (*seal.Key, error)
+}
+
 // Dispatcher accepts requests. Its fields do not change; it is safe for concurrent use.
 type Dispatcher struct {
 	Store  *store.Store
 	Roster Roster
 	Ask    Asker
 	Key    *seal.Key
+	// Groups are the keys of the conductor groups; nil: those of Key, none of which was ever replaced.
+	Groups GroupKeys
 	Now    func() time.Time
 	Log    *slog.Logger
 	// DisallowedSteps are those, as "interface.step", that no list of steps may name; nil:

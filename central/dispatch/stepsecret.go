@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -13,7 +14,7 @@ func (d *Dispatcher) sealSteps(n *store.Node, id string, steps []work.Step) ([]w
 	if len(steps) == 0 {
 		return steps, nil
 	}
-	key, err := d.Key.ForGroup(n.ConductorGroup)
+	key, err := d.groupKey(n.ConductorGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -25,4 +26,12 @@ func (d *Dispatcher) sealSteps(n *store.Node, id string, steps []work.Step) ([]w
 		out[i] = s
 	}
 	return out, nil
+}
+
+// groupKey is the key with which what is sent to a group's rackds is sealed.
+func (d *Dispatcher) groupKey(group string) (*seal.Key, error) {
+	if d.Groups == nil {
+		return d.Key.ForGroup(group)
+	}
+	return d.Groups.ForGroup(group)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ironyard/ironyard/central/groupkeys"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/join"
 )
@@ -85,12 +86,18 @@ func (a *Authority) living(ctx context.Context, scope join.Scope) (list []*store
 	return list, err
 }
 
-// end ends a member. Its cluster, if it is a server, gets another password.
+// end ends a member. Its cluster, if it is a server, gets another password. If it is a rackd, the keys of
+// all its groups are replaced, also of those that it stood in for.
 func (a *Authority) end(ctx context.Context, tx *store.Tx, m *store.Member) error {
 	if err := tx.EndMember(ctx, m.ID); err != nil {
 		return err
 	}
 	if m.Scope.Role == join.Rackd {
+		for _, group := range append([]string{m.Scope.Group}, m.Scope.FailoverOf...) {
+			if err := groupkeys.Begin(ctx, tx, group, a.now()); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
 	k := clusterKeys{Password: join.NewSecret(), Since: a.now()}

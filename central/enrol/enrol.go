@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nkeys"
 
+	"github.com/ironyard/ironyard/central/groupkeys"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/join"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -149,7 +150,7 @@ func (a *Authority) grant(ctx context.Context, signed issued, m *store.Member) (
 	}
 	switch m.Scope.Role {
 	case join.Rackd:
-		g.Keys, err = a.keys(m.Scope)
+		g.Keys, err = a.keys(ctx, m.Scope)
 	case join.Bus:
 		var k *siteKeys
 		if k, err = a.site(ctx, m.Scope.Site); err != nil {
@@ -197,19 +198,29 @@ func (a *Authority) servers(ctx context.Context, site string) ([]string, error) 
 	return slices.Compact(list), nil
 }
 
-// keys is a rackd's key file.
-func (a *Authority) keys(scope join.Scope) (string, error) {
-	own, err := a.seal.ForGroup(scope.Group)
+// keys is a rackd's key file: of each of its groups the generations that count now.
+func (a *Authority) keys(ctx context.Context, scope join.Scope) (string, error) {
+	own, err := a.groupKey(ctx, scope.Group)
 	if err != nil {
 		return "", err
 	}
 	ring := seal.NewKeyring(scope.Group, own)
 	for _, g := range scope.FailoverOf {
-		key, err := a.seal.ForGroup(g)
+		key, err := a.groupKey(ctx, g)
 		if err != nil {
 			return "", err
 		}
 		ring = ring.With(g, key)
 	}
 	return ring.Text(scope.Group), nil
+}
+
+// groupKey is a group's key as the database says at this moment: a rackd that is told to renew must not
+// be given what counted before.
+func (a *Authority) groupKey(ctx context.Context, group string) (*seal.Key, error) {
+	g, err := a.store.GroupKey(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	return groupkeys.Derive(a.seal, g)
 }

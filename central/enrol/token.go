@@ -62,7 +62,8 @@ func (a *Authority) RevokeToken(ctx context.Context, id string) error {
 
 // RevokeMember puts a member out: it can renew nothing, and the servers of its site
 // refuse its credentials from their next renewal on. The others of a server's cluster refuse it
-// from theirs on. store.ErrNotFound when there is none of that role and name.
+// from theirs on. The keys of a rackd's groups are replaced, which takes until their rackds have renewed
+// and work that goes on has ended (central/groupkeys). store.ErrNotFound when there is none of that role and name.
 func (a *Authority) RevokeMember(ctx context.Context, role join.Role, name string) error {
 	return a.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		m, err := tx.MemberNamed(ctx, role, strings.ToLower(name))

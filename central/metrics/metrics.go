@@ -34,6 +34,8 @@ type Metrics struct {
 	ConductorsAlive *prometheus.GaugeVec
 	OutboxEntries   *prometheus.GaugeVec
 	OutboxAge       *prometheus.GaugeVec
+	KeysReplaced    *prometheus.GaugeVec
+	KeysReplacedAge *prometheus.GaugeVec
 	EventsWaiting   *prometheus.GaugeVec
 	EventsAge       *prometheus.GaugeVec
 	WatchdogEnded   *prometheus.CounterVec
@@ -84,6 +86,8 @@ func New(statements func() uint64) *Metrics {
 	m.SiteUnreachable = gauge("site_unreachable_seconds", "How long ago the site was last heard, while it cannot be reached; else 0.", "site")
 	m.ConductorsAlive = gauge("conductors_alive", "Live rackds; while the site cannot be reached, those that lived before.", "site")
 	m.OutboxEntries = gauge("outbox_entries", "Entries that wait for the site.", "site")
+	m.KeysReplaced = gauge("group_keys_replacing", "Conductor groups whose key is being replaced because a rackd was revoked: the old key still opens or makes something. 'central key groups' shows them.", "site")
+	m.KeysReplacedAge = gauge("group_keys_replacing_age_seconds", "Seconds since the oldest of these replacements began; 0 for none. It is over within five days at most.", "site")
 	m.OutboxAge = gauge("outbox_age_seconds", "Age of the oldest entry that waits for the site.", "site")
 	m.EventsWaiting = gauge("events_waiting", "Events that wait at the site, as the one read last tells; of the replica that reads them.", "site")
 	m.EventsAge = gauge("events_age_seconds", "Age of the oldest event that has been read and not applied or, with none in hand, of the one read last while others wait.", "site")

@@ -165,11 +165,15 @@ func TestSecretsAreSealedForTheGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	group, err := key.ForGroup("rack1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	n := &store.Node{UUID: "n", ConductorGroup: "rack1",
 		DriverInfo:         key.SealFields(seal.Label{Kind: seal.DriverInfo, Of: "n"}, map[string]any{"redfish_password": "hunter2", "redfish_username": "root"}),
 		InstanceInfo:       key.SealFields(seal.Label{Kind: seal.InstanceInfo, Of: "n"}, map[string]any{"rescue_password": "x", "image_source": "http://i"}),
 		DriverInternalInfo: map[string]any{node.MachineKey: map[string]any{"uuid": "U", "serial": "S"}}}
-	doc, err := render(key, &store.Snapshot{Node: n})
+	doc, err := render(key, group, &store.Snapshot{Node: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,10 +183,6 @@ func TestSecretsAreSealedForTheGroup(t *testing.T) {
 	password := doc.DriverString("redfish_password")
 	if _, err := key.Open(seal.Label{Kind: seal.DriverInfo, Of: "n", Field: "redfish_password"}, password); err == nil || !seal.Sealed(password) {
 		t.Errorf("the database's key opens, or nothing seals, %q", password)
-	}
-	group, err := key.ForGroup("rack1")
-	if err != nil {
-		t.Fatal(err)
 	}
 	if open, err := group.Open(seal.Label{Kind: seal.DriverInfo, Of: "n", Field: "redfish_password"}, password); err != nil || open != "hunter2" {
 		t.Errorf("opened %q, error %v", open, err)

@@ -17,12 +17,8 @@ import (
 
 // render makes the node document of a row: secrets are opened with the database's
 // key and sealed with the group's.
-func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
+func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error) {
 	n := row.Node
-	groupKey, err := key.ForGroup(n.ConductorGroup)
-	if err != nil {
-		return nil, err
-	}
 	reseal := func(kind seal.Kind, fields map[string]any) (map[string]any, error) {
 		if !seal.Holds(fields) {
 			return fields, nil
@@ -38,6 +34,7 @@ func render(key *seal.Key, row *store.Snapshot) (*node.Document, error) {
 		Revision: n.Revision, Updated: n.RackChanged(), Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
 		Traits: n.Traits, State: n.ProvisionState, Maintenance: n.Maintenance, Fault: n.Fault, AutomatedClean: n.AutomatedClean,
 		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired, TargetRAID: n.TargetRAIDConfig}
+	var err error
 	if kept := n.DriverInternalInfo[node.KeptKey]; kept != nil {
 		if d.Kept, err = json.Marshal(kept); err != nil {
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.KeptKey, err)
@@ -104,7 +101,7 @@ func (w *writer) shows(o *order, row *store.Snapshot) bool {
 	if err != nil || old < row.Node.Revision {
 		return false
 	}
-	key, err := w.Key.ForGroup(row.Node.ConductorGroup)
+	key, err := w.Groups.ForGroup(row.Node.ConductorGroup)
 	if err != nil {
 		return false
 	}
@@ -113,11 +110,11 @@ func (w *writer) shows(o *order, row *store.Snapshot) bool {
 }
 
 func (w *writer) document(row *store.Snapshot) ([]byte, error) {
-	doc, err := render(w.Key, row)
+	key, err := w.Groups.ForGroup(row.Node.ConductorGroup)
 	if err != nil {
 		return nil, err
 	}
-	key, err := w.Key.ForGroup(row.Node.ConductorGroup)
+	doc, err := render(w.Key, key, row)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +181,7 @@ func (w *writer) dropDrive(ctx context.Context, o *order, next *work.Document) {
 // sign puts into doc the code of the work that row is, which is as the database has it: what a site says
 // of its works is not signed.
 func (w *writer) sign(doc *work.Document, row work.Document) error {
-	key, err := w.Key.ForGroup(row.Group)
+	key, err := w.Groups.ForGroup(row.Group)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,10 @@ import (
 
 // Config of a relay.
 type Config struct {
-	Store   *store.Store
-	Key     *seal.Key // of the database
+	Store *store.Store
+	Key   *seal.Key // of the database
+	// Groups are the keys of the conductor groups; nil: those of Key, none of which was ever replaced.
+	Groups  GroupKeys
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
 	// SiteOf returns the site that serves a conductor group.
@@ -43,6 +45,11 @@ type Config struct {
 	Drained func(ctx context.Context, site *bus.Site) error
 }
 
+// GroupKeys returns a conductor group's key as it counts now (central/groupkeys).
+type GroupKeys interface {
+	ForGroup(group string) (*seal.Key, error)
+}
+
 // Relay is safe for concurrent use.
 type Relay struct {
 	cfg Config
@@ -64,6 +71,9 @@ func New(cfg Config) *Relay {
 		if *d == 0 {
 			*d = preset
 		}
+	}
+	if cfg.Groups == nil {
+		cfg.Groups = cfg.Key
 	}
 	return &Relay{cfg: cfg, memory: map[string]*siteMemory{}}
 }

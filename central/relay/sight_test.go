@@ -48,7 +48,11 @@ func (b *sightBench) document() (*node.Document, *store.Node) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d, err := render(b.key, rows[b.id])
+	group, err := b.key.ForGroup(rows[b.id].Node.ConductorGroup)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d, err := render(b.key, group, rows[b.id])
 	if err != nil {
 		b.Fatal(err)
 	}

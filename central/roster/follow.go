@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,6 +21,9 @@ const (
 	// seconds to run. A member that lives and is not heard is looked at every overdue.
 	again = 1500 * time.Millisecond
 	looks = 3
+	// readAgain is how often all members are read: what one says of itself may change while it lives, and
+	// the beat that says so may be lost.
+	readAgain = time.Minute
 	// lookTimeout bounds one look.
 	lookTimeout = 2 * time.Second
 )
@@ -43,10 +48,18 @@ func (r *Roster) Follow(ctx context.Context, site *bus.Site) error {
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
+	all := time.NewTicker(readAgain)
+	defer all.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-all.C:
+			for _, key := range slices.Collect(maps.Keys(f.heard)) {
+				if !f.look(ctx, key) {
+					break
+				}
+			}
 		case b := <-beats:
 			if r.cfg.SiteOf(b.Group()) == site.Name {
 				f.beat(ctx, b)

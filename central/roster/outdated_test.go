@@ -52,3 +52,43 @@ func TestOutdatedRackdsServeNothing(t *testing.T) {
 		}
 	}
 }
+
+// A rackd that lacks the key that central seals with serves no node until it says that it has it.
+func TestRackdsWithoutTheKeyServeNothing(t *testing.T) {
+	site := bustest.Open(t)
+	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler), Sealing: func(string) string { return "new" }})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	var g errgroup.Group
+	g.Go(func() error { return r.Follow(ctx, site) })
+	defer func() {
+		cancel()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	late := member("late", "rack1")
+	late.Keys = map[string][]string{"rack1": {"old"}}
+	rev, err := site.Announce(ctx, late, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WaitFor(ctx, func(all []bus.Member) bool { return len(all) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := r.Owner("node", "fake-hardware", "Rack1"); ok {
+		t.Errorf("%s is to serve a node whose document it cannot open", m.Name)
+	}
+	if list := r.Late("fake-hardware", "RACK1"); len(list) != 1 || list[0].Name != "late" {
+		t.Errorf("late rackds: %+v", list)
+	}
+	late.Keys = map[string][]string{"rack1": {"old", "new"}}
+	if _, err := site.Announce(ctx, late, rev); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WaitFor(ctx, func([]bus.Member) bool { _, ok := r.Owner("node", "fake-hardware", "rack1"); return ok }); err != nil {
+		t.Fatalf("the same instance has the key now, and central does not hear of it: %v", err)
+	}
+	if list := r.Late("fake-hardware", "rack1"); len(list) != 0 {
+		t.Errorf("late rackds: %+v", list)
+	}
+}

@@ -35,6 +35,8 @@ type Config struct {
 	Alive func(site string, members int)
 	// Failover returns the groups that stand in for a group, in order.
 	Failover func(group string) []string
+	// Sealing returns the id of the key that a group's node documents are sealed with; empty: that of any.
+	Sealing func(group string) string
 	// SiteOf returns the site that serves a group; nil: one site "" serves all.
 	SiteOf func(group string) string
 	// Heard is told of each sign of life of a site.
@@ -60,6 +62,9 @@ func New(c Config) *Roster {
 	}
 	if c.Failover == nil {
 		c.Failover = func(string) []string { return nil }
+	}
+	if c.Sealing == nil {
+		c.Sealing = func(string) string { return "" }
 	}
 	if c.SiteOf == nil {
 		c.SiteOf = func(string) string { return "" }
@@ -132,7 +137,7 @@ func (r *Roster) apply(site, key string, m bus.Member, alive bool) {
 		delete(members, key)
 	default:
 		members[key] = m
-		if known && old.Instance == m.Instance && old.Group == m.Group && slices.Equal(drivers(old), drivers(m)) {
+		if known && old.Instance == m.Instance && old.Group == m.Group && slices.Equal(drivers(old), drivers(m)) && bus.SameKeys(old.Keys, m.Keys) {
 			r.renew(key, m)
 			return
 		}
@@ -161,7 +166,7 @@ func (r *Roster) rebuild(site string) {
 			if other, taken := r.byName[m.Name]; !taken || key < bus.MemberKey(other.Group, other.Name) {
 				r.byName[m.Name] = m
 			}
-			members = append(members, ring.Member{Name: m.Name, Group: m.Group, Drivers: drivers(m), Documents: m.Documents})
+			members = append(members, ring.Member{Name: m.Name, Group: m.Group, Drivers: drivers(m), Documents: m.Documents, Keys: m.Keys})
 		}
 	}
 	r.ring = ring.New(members)
@@ -180,24 +185,46 @@ func (r *Roster) Read(site string) bool {
 
 // Owner returns the rackd that serves a node, of its group or, while none of that
 // lives, of a group that stands in; ok is false when none that lives can. One that does not
-// read the documents that central writes cannot.
+// read the documents that central writes cannot, and neither can one that lacks the key that they are
+// sealed with.
 func (r *Roster) Owner(uuid, driver, group string) (m bus.Member, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	owner, ok := r.ring.OwnerOf(node.Format, uuid, driver, group, r.cfg.Failover(group)...)
+	owner, ok := r.ring.OwnerOf(r.need(group), uuid, driver, group, r.cfg.Failover(group)...)
 	if !ok {
 		return bus.Member{}, false
 	}
 	return r.byKey[bus.MemberKey(owner.Group, owner.Name)], true
 }
 
+// need is what a rackd needs so that it can serve a group's nodes.
+func (r *Roster) need(group string) ring.Need {
+	return ring.Need{Form: node.Format, Key: r.cfg.Sealing(group)}
+}
+
 // Outdated returns the live rackds that would serve a node, of its group or of those that stand
 // in, if they read the documents that central writes. They have to be upgraded.
-func (r *Roster) Outdated(driver, group string) (list []bus.Member) {
+func (r *Roster) Outdated(driver, group string) []bus.Member {
+	return r.without(driver, group, func(m bus.Member) bool { return m.Documents < node.Format })
+}
+
+// Late returns the live rackds that would serve a node if they had the key that its document is sealed
+// with. They have to renew.
+func (r *Roster) Late(driver, group string) []bus.Member {
+	key := r.cfg.Sealing(group)
+	return r.without(driver, group, func(m bus.Member) bool {
+		ids, said := m.Keys[strings.ToLower(group)]
+		return key != "" && said && !slices.Contains(ids, key)
+	})
+}
+
+// without returns those of the live rackds that may serve a group's nodes of a hardware type that lack
+// something.
+func (r *Roster) without(driver, group string, lacks func(bus.Member) bool) (list []bus.Member) {
 	groups := append([]string{group}, r.cfg.Failover(group)...)
 	for _, m := range r.Conductors() {
 		serves := slices.ContainsFunc(groups, func(g string) bool { return strings.EqualFold(g, m.Group) })
-		if _, enables := m.Drivers[driver]; serves && enables && m.Documents < node.Format {
+		if _, enables := m.Drivers[driver]; serves && enables && lacks(m) {
 			list = append(list, m)
 		}
 	}

@@ -56,7 +56,7 @@ func TestGroupsAreComparedAgainAfterAnyConflict(t *testing.T) {
 			t.Fatal(err)
 		}
 		site.Groups = racing{site.Groups, code, new(int)}
-		if err := writeGroups(t.Context(), m, site, slog.New(slog.DiscardHandler)); (err == nil) != want {
+		if err := writeGroups(t.Context(), m, noKeys{}, site, slog.New(slog.DiscardHandler)); (err == nil) != want {
 			t.Errorf("code %d: %v, written in the end: want %v", code, err, want)
 		}
 		_, there := site.Groups.Get(t.Context(), bus.GroupKey("a"))

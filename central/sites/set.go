@@ -16,6 +16,7 @@ import (
 type Set struct {
 	*Map
 	links map[string]*link // by site; the map does not change
+	keys  Keys
 	log   *slog.Logger
 }
 
@@ -23,12 +24,16 @@ type Set struct {
 // that reaches a site: one for all where the bus has one account, one each where
 // every site has its own. The caller keeps the connections.
 func NewSet(m *Map, connection func(site string) *nats.Conn, log *slog.Logger) *Set {
-	s := &Set{Map: m, links: map[string]*link{}, log: log}
+	s := &Set{Map: m, links: map[string]*link{}, keys: noKeys{}, log: log}
 	for _, site := range m.sites {
 		s.links[site.Name] = newLink(connection(site.Name))
 	}
 	return s
 }
+
+// HandOut has each site's rackds told which keys of their groups members are handed out. It is called
+// before Run.
+func (s *Set) HandOut(keys Keys) { s.keys = keys }
 
 // Conn returns the connection that reaches a group's site, or an *AwayError.
 func (s *Set) Conn(group string) (*nats.Conn, error) {
@@ -128,7 +133,7 @@ func (s *Set) once(ctx context.Context, site Site, f func(context.Context, *bus.
 		}
 		return err
 	})
-	g.Go(func() error { keepGroups(ctx, s.Map, b, s.log); return nil })
+	g.Go(func() error { keepGroups(ctx, s.Map, s.keys, b, s.log); return nil })
 	g.Go(func() error {
 		if err := f(ctx, b); err != nil {
 			return err
@@ -153,5 +158,5 @@ func (s *Set) open(ctx context.Context, site Site, conn *nats.Conn) (*bus.Site, 
 	if err != nil {
 		return nil, err
 	}
-	return b, writeGroups(opening, s.Map, b, s.log)
+	return b, writeGroups(opening, s.Map, s.keys, b, s.log)
 }

@@ -80,6 +80,10 @@ func (w *Watchdog) explain(n *store.Node, orphaned time.Time) string {
 	for _, m := range outdated {
 		fmt.Fprintf(&b, "; %s lives, of version %s, and does not read what central of version %s writes", m.Name, m.Version, release.Version)
 	}
+	late := w.Roster.Late(n.Driver, n.ConductorGroup)
+	for _, m := range late {
+		fmt.Fprintf(&b, "; %s lives and does not have the key that central seals with", m.Name)
+	}
 	switch {
 	case n.ObservedGeneration < n.Generation || n.ObservedOwner == "":
 		b.WriteString("; none ever began it")
@@ -89,8 +93,11 @@ func (w *Watchdog) explain(n *store.Node, orphaned time.Time) string {
 		fmt.Fprintf(&b, "; the last to have it was %s", n.ObservedOwner)
 	}
 	todo := "Start a rackd"
-	if len(outdated) > 0 {
+	switch {
+	case len(outdated) > 0:
 		todo = "Upgrade the rackds"
+	case len(late) > 0:
+		todo = "Run `ironyard site renew` for the rackds"
 	}
 	fmt.Fprintf(&b, ". Central has ended the work; the machine was left as it was. %s of the group, then ask again.", todo)
 	return b.String()

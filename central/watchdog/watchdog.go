@@ -32,6 +32,8 @@ type Roster interface {
 	Owner(node, driver, group string) (m bus.Member, ok bool)
 	// Outdated returns the rackds that live and do not read what central writes.
 	Outdated(driver, group string) []bus.Member
+	// Late returns the rackds that live and lack the key that central seals with.
+	Late(driver, group string) []bus.Member
 }
 
 // Config of a watchdog.

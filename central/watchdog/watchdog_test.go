@@ -27,6 +27,7 @@ type rack struct {
 	store    *store.Store
 	now      time.Time
 	outdated []bus.Member
+	late     []bus.Member
 	lives    bool
 	away     error
 	ended    int
@@ -50,6 +51,7 @@ func newRack(t *testing.T) *rack {
 }
 
 func (r *rack) Outdated(string, string) []bus.Member { return r.outdated }
+func (r *rack) Late(string, string) []bus.Member     { return r.late }
 
 func (r *rack) Owner(_, driver, group string) (bus.Member, bool) {
 	if driver != "fake-hardware" || group != "rack-a" {
@@ -259,6 +261,18 @@ func TestOutdatedRackdsAreNamed(t *testing.T) {
 	info, _ := provision.Describe(provision.Deploying)
 	r.pass(r.watchdog(), info.Deadline+2*grace)
 	if n := r.node(); n.ProvisionState != provision.DeployFail || !strings.Contains(n.LastError, "r1 lives, of version 0.0.9") || !strings.Contains(n.LastError, "Upgrade the rackds") {
+		t.Errorf("state %q, last_error %q", n.ProvisionState, n.LastError)
+	}
+}
+
+// So are those that lack the key that central seals with.
+func TestRackdsWithoutTheKeyAreNamed(t *testing.T) {
+	r := newRack(t)
+	r.late = []bus.Member{{Name: "r1"}}
+	r.begin(work.Deploy, provision.Deploying, provision.Active)
+	info, _ := provision.Describe(provision.Deploying)
+	r.pass(r.watchdog(), info.Deadline+2*grace)
+	if n := r.node(); n.ProvisionState != provision.DeployFail || !strings.Contains(n.LastError, "r1 lives and does not have the key") || !strings.Contains(n.LastError, "ironyard site renew") {
 		t.Errorf("state %q, last_error %q", n.ProvisionState, n.LastError)
 	}
 }

@@ -27,6 +27,8 @@ func (keyGenerate) Run() error {
 type keyGroup struct {
 	File  string `arg:"" type:"existingfile" help:"File with the fleet's key."`
 	Group string `arg:"" optional:"" help:"Conductor group; none: nodes without a group."`
+	// Generation is for rackds whose keys are given by hand.
+	Generation []uint64 `help:"Generations of the group's key that 'central key groups' shows, the one that seals first." default:"0"`
 }
 
 func (k keyGroup) Run(log *slog.Logger) error {
@@ -38,7 +40,7 @@ func (k keyGroup) Run(log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", k.File, err)
 	}
-	group, err := fleet.ForGroup(k.Group)
+	group, err := fleet.ForGroupAt(k.Group, k.Generation...)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/ironyard/ironyard/central/daemon"
+	"github.com/ironyard/ironyard/central/groupkeys"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/ops/operator"
@@ -77,7 +78,8 @@ func run(t *testing.T, failover ...sites.Failover) *running {
 	up, done := make(chan daemon.Info, 1), make(chan error, 1)
 	go func() {
 		done <- daemon.Run(ctx, daemon.Config{Database: storetest.SQLite(t), Listen: "127.0.0.1:0", EnrolListen: "127.0.0.1:0", Key: key, BusURL: "tls://" + hub + ":4222",
-			Sites: []sites.Site{{Name: "east", Settings: bus.Settings{Replicas: 1}}}, Failover: failover, Log: log}, func(i daemon.Info) { up <- i })
+			Sites: []sites.Site{{Name: "east", Settings: bus.Settings{Replicas: 1}}}, Failover: failover, Log: log,
+			KeyPace: groupkeys.Pace{Every: 100 * time.Millisecond, Settled: 3 * time.Second, Committed: 3 * time.Second}}, func(i daemon.Info) { up <- i })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -102,21 +104,48 @@ func run(t *testing.T, failover ...sites.Failover) *running {
 // rackd runs a rackd until the test ends or stop is called.
 func (r *running) rackd(s join.Scope) (stop func()) {
 	r.t.Helper()
-	m := r.join(s)
+	stop, _, _ = r.member(s)
+	return stop
+}
+
+// member is rackd, and returns its folder and its keys, which it renews as the program does.
+func (r *running) member(s join.Scope) (stop func(), m *membership.Member, ring *seal.Keyring) {
+	r.t.Helper()
+	m = r.join(s)
 	ring, err := m.Keyring()
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	folder, now := *m, make(chan struct{}, 1)
 	log := r.log.With("rackd", s.Name)
 	nc := r.connect(m, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("the bus complains", "error", err) }))
 	ctx, cancel := context.WithCancel(context.Background())
-	up, done := make(chan struct{}), make(chan error, 1)
+	up, done, fresh := make(chan struct{}), make(chan error, 1), make(chan struct{})
 	go func() {
-		done <- rackd.Run(ctx, rackd.Config{Name: m.Scope.Name, Group: m.Scope.Group, Conn: nc, OpenOnly: true, Keys: ring, Drivers: []string{"fake-hardware"},
+		defer close(fresh)
+		folder.KeepFresh(ctx, log, now, func() {
+			brought, err := folder.Keyring()
+			if err == nil {
+				err = ring.Adopt(brought)
+			}
+			if err != nil {
+				log.Error("keys not taken up", "error", err)
+			}
+		})
+	}()
+	renew := func() {
+		select {
+		case now <- struct{}{}:
+		default:
+		}
+	}
+	go func() {
+		done <- rackd.Run(ctx, rackd.Config{Name: m.Scope.Name, Group: m.Scope.Group, Conn: nc, OpenOnly: true, Keys: ring, RenewKeys: renew, Drivers: []string{"fake-hardware"},
 			DataDir: filepath.Join(m.Dir, "data"), Log: log}, func() { close(up) })
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
+		<-fresh
 		if err := <-done; err != nil {
 			r.t.Errorf("rackd %s ended with: %v", s.Name, err)
 		}
@@ -130,7 +159,7 @@ func (r *running) rackd(s join.Scope) (stop func()) {
 	case <-time.After(20 * time.Second):
 		r.t.Fatalf("rackd %s is not ready; what the bus said: %q", s.Name, r.lines.with("Permissions Violation"))
 	}
-	return stop
+	return stop, m, ring
 }
 
 // Everything that a fleet does from enrolment to a group's failover, with each party's

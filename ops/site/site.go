@@ -69,7 +69,7 @@ func Serve(ctx context.Context, o Options, ready func(*membership.Member)) error
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		m.KeepFresh(ctx, o.Log, func() {
+		m.KeepFresh(ctx, o.Log, nil, func() {
 			if err := reload(m, o.Listen, b); err != nil {
 				o.Log.Error("what the renewal brought is not in use: restart the server", "member", m.Scope.String(), "error", err)
 			}

@@ -54,6 +54,7 @@ type all []string
 
 func (a all) Served() []string         { return a }
 func (a all) Of(string) []string       { return a }
+func (all) Keys(string) []string       { return nil }
 func (all) Serves(string, string) bool { return true }
 func (all) Synced() <-chan struct{} {
 	c := make(chan struct{})

@@ -2,6 +2,8 @@ package bus
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +28,7 @@ func BeatSubject(group, rackd string) string { return beatRoot + MemberKey(group
 // Beat says that a rackd's lease has just been renewed.
 type Beat struct {
 	Key string // of the rackd in ALIVE
-	// Instance is the member's; empty when the lease has been given up.
+	// Instance is the member's; empty when the lease has been given up, or says something new.
 	Instance string
 	// Lost: the rackd has found that a bucket has lost what it held. Central, which
 	// asks after that much more rarely, is to look.
@@ -81,6 +83,7 @@ type beats struct {
 type lastBeat struct {
 	at              time.Time
 	instance, lease string
+	keys            map[string][]string
 }
 
 // beat publishes a beat if it is time, or at once if it says something new. A beat
@@ -91,15 +94,24 @@ func (s *Site) beat(m Member) {
 	defer s.beats.mu.Unlock()
 	// A renewal that comes a little early counts as the one that is due.
 	last, known := s.beats.last[key]
-	if known && last.instance == m.Instance && last.lease == m.Lease && time.Since(last.at) < BeatEvery-LeaseRenew/2 {
+	same := known && last.instance == m.Instance && last.lease == m.Lease
+	others := same && !SameKeys(last.keys, m.Keys)
+	if same && !others && time.Since(last.at) < BeatEvery-LeaseRenew/2 {
 		return
 	}
 	if s.beats.last == nil {
 		s.beats.last = map[string]lastBeat{}
 	}
-	s.beats.last[key] = lastBeat{time.Now(), m.Instance, m.Lease}
+	s.beats.last[key] = lastBeat{time.Now(), m.Instance, m.Lease, m.Keys}
+	if others { // central is to look at the member, which it knows under this instance
+		_ = s.Conn.Publish(beatRoot+key, nil)
+		return
+	}
 	_ = s.Conn.Publish(beatRoot+key, []byte(m.Instance))
 }
+
+// SameKeys reports whether two members say the same of the keys that they have.
+func SameKeys(a, b map[string][]string) bool { return maps.EqualFunc(a, b, slices.Equal[[]string]) }
 
 // beatLost tells that a bucket has lost what it held, in the names of the members
 // that this process announces.

@@ -58,9 +58,12 @@ type Member struct {
 	Version  string `json:"version"`
 	// Documents is the newest form of node documents that it reads (node.Format); 0: JSON, as
 	// they were before they had forms.
-	Documents int       `json:"documents,omitempty"`
-	StartedAt time.Time `json:"started_at"`
-	RenewedAt time.Time `json:"renewed_at"`
+	Documents int `json:"documents,omitempty"`
+	// Keys are the ids of the generations that it has of each group's key, by group in lower case, the
+	// one that it seals with first (seal.Keyring.IDs); nil: it does not say.
+	Keys      map[string][]string `json:"keys,omitempty"`
+	StartedAt time.Time           `json:"started_at"`
+	RenewedAt time.Time           `json:"renewed_at"`
 	// Instance changes with each start, so that a restart is told from a renewal.
 	Instance string `json:"instance"`
 	// Lease is the id of the lease: it changes with each announcement and stays with
@@ -69,12 +72,15 @@ type Member struct {
 }
 
 // Group is the value of a GROUPS key: what central's configuration says of a
-// conductor group. Only central writes it; a group without a key has no failover.
+// conductor group. Only central writes it; a group without an entry has no failover.
 type Group struct {
 	Name string `json:"name,omitempty"`
 	// Failover are the groups whose rackds serve this group's nodes while none of its
 	// own lives, in order. They are of the same site.
 	Failover []string `json:"failover,omitempty"`
+	// Keys are the ids of the generations of the group's key that central hands out, the one that it
+	// seals with first. A rackd that has others renews. Empty: central does not say.
+	Keys []string `json:"keys,omitempty"`
 }
 
 // GroupKey is the key of a conductor group in GROUPS.

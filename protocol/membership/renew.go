@@ -146,14 +146,14 @@ const lookEvery = 3 * time.Second
 
 // KeepFresh renews the folder again and again until ctx ends. changed is called after a renewal
 // that brought something which programs read only when they start, also if another process did
-// it: an operator who does not want to wait.
-func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, changed func()) {
+// it: an operator who does not want to wait. Each value from now, which may be nil, has it renew at once.
+func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, now <-chan struct{}, changed func()) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	failed, had := false, m.contents()
 	for {
 		t := time.NewTimer(due(time.Now(), m.Renewed, m.renewEvery(), failed, rand.Float64()))
-		if !m.waitFor(ctx, t.C, look.C) {
+		if !m.waitFor(ctx, t.C, look.C, now) {
 			t.Stop()
 			return
 		}
@@ -166,8 +166,8 @@ func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, changed func()
 		if ctx.Err() != nil {
 			return
 		}
-		if now := m.contents(); now != had {
-			had = now
+		if has := m.contents(); has != had {
+			had = has
 			log.Info("membership renewed, with changes", "expires", m.Expires)
 			changed()
 		}
@@ -176,12 +176,14 @@ func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, changed func()
 
 // waitFor waits until the member is to renew, or another process has renewed it. It returns
 // false when ctx ends.
-func (m *Member) waitFor(ctx context.Context, due, look <-chan time.Time) bool {
+func (m *Member) waitFor(ctx context.Context, due, look <-chan time.Time, now <-chan struct{}) bool {
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-due:
+			return true
+		case <-now:
 			return true
 		case <-look:
 			if on, err := Open(m.Dir); err == nil && !on.Renewed.Equal(m.Renewed) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/packed"
@@ -48,6 +49,7 @@ const (
 	fieldKept    // JSON, as a text
 	fieldCode    // of all before it, as a text; the last in a document
 	fieldMachine // texts by name: uuid, serial
+	fieldKey     // the id of the key that made the code, right before it
 )
 
 // Append appends the document as it lies on the bus, under a key that names its node. It fails
@@ -92,35 +94,71 @@ const codeOfNode = "node"
 
 // AppendSigned appends the document as Append does, with a code that shows a rack that central made it
 // for this node: what says where secrets are sent lies beside them on the bus in clear. key is that
-// of the node's group.
+// of the node's group; the document names its generation.
 func (d *Document) AppendSigned(b []byte, key *seal.Key) ([]byte, error) {
 	at := len(b)
 	b, err := d.Append(b)
 	if err != nil {
 		return b, err
 	}
+	b = packed.AppendText(append(b, fieldKey), key.ID())
 	code := key.Code(codeOfNode, []byte(d.UUID), b[at:])
 	return packed.AppendText(append(b, fieldCode), hex.EncodeToString(code)), nil
 }
 
 // Verify reports whether the holder of the group's key made the document that body is, as it lies on
-// the bus, for the node uuid, and returns the document without its code. A code that something follows
-// is none.
+// the bus, for the node uuid, and returns the document without its code and the id of its key. A code
+// that something follows is none.
 func Verify(uuid string, body []byte, key *seal.Key) (document []byte, made bool) {
 	end := len(body) - codeField
-	if end < 1 || body[end] != fieldCode {
+	code, found := lastText(body, fieldCode, codeField)
+	if !found {
 		return nil, false
 	}
-	r := packed.Read(body[end+1:])
-	code, err := hex.DecodeString(r.Text())
-	if err != nil || r.Err() != nil || r.More() || !key.CodeFits(code, codeOfNode, []byte(uuid), body[:end]) {
+	raw, err := hex.DecodeString(code)
+	if err != nil || !key.CodeFits(raw, codeOfNode, []byte(uuid), body[:end]) {
 		return nil, false
+	}
+	if keyNamed(body[:end]) != "" {
+		end -= keyField
 	}
 	return body[:end], true
 }
 
-// codeField is how many bytes the field of the code takes.
-var codeField = len(packed.AppendText([]byte{fieldCode}, hex.EncodeToString(make([]byte, seal.CodeSize))))
+// KeyOf is the id of the key with which a document as it lies on the bus says that its code was made;
+// empty if it does not say. Only Verify proves it.
+func KeyOf(body []byte) (id string) {
+	if _, found := lastText(body, fieldCode, codeField); found {
+		id = keyNamed(body[:len(body)-codeField])
+	}
+	return id
+}
+
+// keyNamed is the id of a key that ends a document without its code; empty where no id does.
+func keyNamed(document []byte) string {
+	id, found := lastText(document, fieldKey, keyField)
+	if _, err := hex.DecodeString(id); !found || err != nil {
+		return ""
+	}
+	return id
+}
+
+// lastText is the text of the last field of a body, if that is the field and takes size bytes.
+func lastText(body []byte, field byte, size int) (text string, found bool) {
+	at := len(body) - size
+	if at < 1 || body[at] != field {
+		return "", false
+	}
+	r := packed.Read(body[at+1:])
+	text = r.Text()
+	return text, r.Err() == nil && !r.More()
+}
+
+// codeField and keyField are how many bytes these fields take.
+var (
+	codeField = len(packed.AppendText([]byte{fieldCode}, hex.EncodeToString(make([]byte, seal.CodeSize))))
+	keyField  = len(packed.AppendText([]byte{fieldKey}, strings.Repeat("0", seal.IDSize)))
+)
 
 // writer writes fields; err is the first error.
 type writer struct {

@@ -26,6 +26,21 @@ type Member struct {
 	Drivers []string // enabled hardware types
 	// Documents is the newest form of node documents that it reads.
 	Documents int
+	// Keys are the ids of the keys that it has of each conductor group, by group in lower case. Of a
+	// group that is missing nothing is known.
+	Keys map[string][]string
+}
+
+// Need is what a rackd needs so that it can read a node's document.
+type Need struct {
+	Form int    // of the document
+	Key  string // id of the group's key with which the document is sealed; empty: any
+}
+
+// has reports whether the member has the key that a node of group needs, as far as is known.
+func (m Member) has(group, key string) bool {
+	ids, said := m.Keys[strings.ToLower(group)]
+	return key == "" || !said || slices.Contains(ids, key)
 }
 
 // Ring is immutable and safe for concurrent use.
@@ -79,12 +94,12 @@ func New(members []Member) *Ring {
 // and hardware type, else on those of the failover groups in order. ok is false
 // when none of the groups has a live member with the hardware type.
 func (r *Ring) Owner(node, driver, group string, failover ...string) (m Member, ok bool) {
-	return r.OwnerOf(0, node, driver, group, failover...)
+	return r.OwnerOf(Need{}, node, driver, group, failover...)
 }
 
-// OwnerOf is Owner for a node whose document is of a form: members that do not read it serve
-// nodes of older forms only. What would be theirs goes to the next on the ring that does.
-func (r *Ring) OwnerOf(form int, node, driver, group string, failover ...string) (m Member, ok bool) {
+// OwnerOf is Owner for a node whose document not all members can read. The ring passes by those
+// that cannot: what would be theirs goes to the next on it that can.
+func (r *Ring) OwnerOf(need Need, node, driver, group string, failover ...string) (m Member, ok bool) {
 	for _, g := range append([]string{group}, failover...) {
 		points := r.rings[key{strings.ToLower(g), driver}]
 		if len(points) == 0 {
@@ -93,7 +108,7 @@ func (r *Ring) OwnerOf(form int, node, driver, group string, failover ...string)
 		h := hash(node)
 		i, _ := slices.BinarySearchFunc(points, h, func(p point, h uint64) int { return cmp.Compare(p.hash, h) })
 		for step := range points {
-			if m := r.members[points[(i+step)%len(points)].member]; m.Documents >= form {
+			if m := r.members[points[(i+step)%len(points)].member]; m.Documents >= need.Form && m.has(group, need.Key) {
 				return m, true
 			}
 		}

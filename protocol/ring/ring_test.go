@@ -108,8 +108,8 @@ func TestMembersThatReadOlderForms(t *testing.T) {
 	moved := map[string]int{}
 	for i := range 1000 {
 		node := fmt.Sprintf("node-%d", i)
-		was, _ := before.OwnerOf(2, node, "redfish", "g")
-		is, ok := after.OwnerOf(2, node, "redfish", "g")
+		was, _ := before.OwnerOf(Need{Form: 2}, node, "redfish", "g")
+		is, ok := after.OwnerOf(Need{Form: 2}, node, "redfish", "g")
 		switch {
 		case !ok || is.Name == ms[1].Name:
 			t.Fatalf("%s of form 2 belongs to %q", node, is.Name)
@@ -118,17 +118,58 @@ func TestMembersThatReadOlderForms(t *testing.T) {
 		case was.Name != is.Name:
 			t.Fatalf("%s moved from %s to %s", node, was.Name, is.Name)
 		}
-		if old, _ := after.OwnerOf(1, node, "redfish", "g"); old.Name != was.Name {
+		if old, _ := after.OwnerOf(Need{Form: 1}, node, "redfish", "g"); old.Name != was.Name {
 			t.Fatalf("%s of form 1 moved from %s to %s", node, was.Name, old.Name)
 		}
 	}
 	if len(moved) != 3 {
 		t.Errorf("what was the old member's went to %v, want all three others", moved)
 	}
-	if m, ok := after.OwnerOf(3, "n", "redfish", "g"); ok {
+	if m, ok := after.OwnerOf(Need{Form: 3}, "n", "redfish", "g"); ok {
 		t.Errorf("a form that no member reads: %+v", m)
 	}
-	if m, ok := New(append(ms, Member{Name: "stand-in", Group: "other", Drivers: []string{"redfish"}, Documents: 3})).OwnerOf(3, "n", "redfish", "g", "other"); !ok || m.Name != "stand-in" {
+	if m, ok := New(append(ms, Member{Name: "stand-in", Group: "other", Drivers: []string{"redfish"}, Documents: 3})).OwnerOf(Need{Form: 3}, "n", "redfish", "g", "other"); !ok || m.Name != "stand-in" {
 		t.Errorf("a form that only a stand-in reads: %+v", m)
+	}
+}
+
+// A member that has not got the key of a node's document is passed by for that node, and for no other; of
+// one that says nothing of its keys nothing is known.
+func TestMembersWithoutTheKey(t *testing.T) {
+	ms := members(4)
+	for i := range ms {
+		ms[i].Keys = map[string][]string{"g": {"old", "new"}}
+	}
+	before := New(ms)
+	ms[1].Keys = map[string][]string{"g": {"old"}}
+	ms[2].Keys = nil
+	after := New(ms)
+	moved := map[string]int{}
+	for i := range 1000 {
+		node := fmt.Sprintf("node-%d", i)
+		was, _ := before.OwnerOf(Need{Key: "new"}, node, "redfish", "G")
+		is, ok := after.OwnerOf(Need{Key: "new"}, node, "redfish", "G")
+		switch {
+		case !ok || is.Name == ms[1].Name:
+			t.Fatalf("%s belongs to %q", node, is.Name)
+		case was.Name == ms[1].Name:
+			moved[is.Name]++
+		case was.Name != is.Name:
+			t.Fatalf("%s moved from %s to %s", node, was.Name, is.Name)
+		}
+		for _, need := range []Need{{Key: "old"}, {}} {
+			if other, _ := after.OwnerOf(need, node, "redfish", "g"); other.Name != was.Name {
+				t.Fatalf("%s, which needs %+v, moved from %s to %s", node, need, was.Name, other.Name)
+			}
+		}
+	}
+	if len(moved) != 3 {
+		t.Errorf("what was the late member's went to %v, want all three others", moved)
+	}
+	for i := range ms {
+		ms[i].Keys = map[string][]string{"g": {"old"}}
+	}
+	if m, ok := New(ms).OwnerOf(Need{Key: "new"}, "n", "redfish", "g"); ok {
+		t.Errorf("without any that has the key: %+v", m)
 	}
 }

@@ -22,6 +22,7 @@ import (
 type Key struct {
 	raw    []byte
 	aead   cipher.AEAD
+	id     string
 	older  []*Key // newest first, each without older ones of its own
 	groups *groupKeys
 }
@@ -30,7 +31,7 @@ type Key struct {
 // is sealed for one group thousands of times.
 type groupKeys struct {
 	mu   sync.Mutex
-	keys map[string]*Key
+	keys map[string]*Key // by the numbers of their generations and the group
 }
 
 // maxGroupKeys bounds the groups whose keys are remembered.
@@ -49,7 +50,7 @@ func NewKey(raw []byte) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Key{raw: append([]byte(nil), raw...), aead: aead, groups: new(groupKeys)}, nil
+	return &Key{raw: append([]byte(nil), raw...), aead: aead, id: idOf(raw), groups: new(groupKeys)}, nil
 }
 
 // ParseKey reads a key as it is kept in a file or in the environment: 32 bytes in
@@ -91,7 +92,7 @@ func GenerateKey() (*Key, error) {
 // WithOlder returns the key with more generations that open, newest first. A
 // generation that is there already is not added again.
 func (k *Key) WithOlder(older ...*Key) *Key {
-	out := Key{raw: k.raw, aead: k.aead, older: append([]*Key(nil), k.older...), groups: new(groupKeys)}
+	out := Key{raw: k.raw, aead: k.aead, id: k.id, older: append([]*Key(nil), k.older...), groups: new(groupKeys)}
 	for _, o := range older {
 		for _, g := range o.Generations() {
 			if !out.has(g) {
@@ -103,7 +104,7 @@ func (k *Key) WithOlder(older ...*Key) *Key {
 }
 
 // Newest returns the generation that seals, alone.
-func (k *Key) Newest() *Key { return &Key{raw: k.raw, aead: k.aead, groups: new(groupKeys)} }
+func (k *Key) Newest() *Key { return &Key{raw: k.raw, aead: k.aead, id: k.id, groups: new(groupKeys)} }
 
 // Generations returns each generation as a key of its own, the one that seals first.
 func (k *Key) Generations() []*Key {
@@ -120,37 +121,52 @@ func (k *Key) Text() string {
 }
 
 // ForGroup derives the key of a conductor group, all that a rack of it needs, with
-// as many generations.
-func (k *Key) ForGroup(group string) (*Key, error) {
+// as many generations. It is the key of a group whose key was never replaced.
+func (k *Key) ForGroup(group string) (*Key, error) { return k.ForGroupAt(group, 0) }
+
+// ForGroupAt derives a group's key with those of its own generations that numbers names; the
+// first seals. The group has each of them once for each generation of k. Who knows a group's
+// generation can derive no other.
+func (k *Key) ForGroupAt(group string, numbers ...uint64) (*Key, error) {
 	group = strings.ToLower(group)
+	id := fmt.Sprint(numbers, group)
 	k.groups.mu.Lock()
 	defer k.groups.mu.Unlock()
-	if known := k.groups.keys[group]; known != nil {
+	if known := k.groups.keys[id]; known != nil {
 		return known, nil
 	}
-	derived, err := k.derive(group)
+	derived, err := k.derive(group, numbers)
 	if err != nil {
 		return nil, err
 	}
 	if k.groups.keys == nil || len(k.groups.keys) >= maxGroupKeys {
 		k.groups.keys = map[string]*Key{}
 	}
-	k.groups.keys[group] = derived
+	k.groups.keys[id] = derived
 	return derived, nil
 }
 
-func (k *Key) derive(group string) (*Key, error) {
+func (k *Key) derive(group string, numbers []uint64) (*Key, error) {
 	var generations []*Key
 	for _, g := range k.Generations() {
-		raw, err := hkdf.Key(sha256.New, g.raw, nil, "ironyard group "+group, 32)
-		if err != nil {
-			return nil, err
+		for _, number := range numbers {
+			label := "ironyard group " + group
+			if number > 0 {
+				label += "\x00" + strconv.FormatUint(number, 10) // no group's name has a NUL
+			}
+			raw, err := hkdf.Key(sha256.New, g.raw, nil, label, 32)
+			if err != nil {
+				return nil, err
+			}
+			derived, err := NewKey(raw)
+			if err != nil {
+				return nil, err
+			}
+			generations = append(generations, derived)
 		}
-		derived, err := NewKey(raw)
-		if err != nil {
-			return nil, err
-		}
-		generations = append(generations, derived)
+	}
+	if len(generations) == 0 {
+		return nil, fmt.Errorf("key of conductor group %q: no generation is asked for", group)
 	}
 	return generations[0].WithOlder(generations[1:]...), nil
 }

@@ -164,8 +164,17 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
+	now := make(chan struct{}, 1)
+	if f.Key == "" {
+		cfg.RenewKeys = func() {
+			select {
+			case now <- struct{}{}:
+			default: // it is about to renew
+			}
+		}
+	}
 	g.Go(func() error {
-		m.KeepFresh(ctx, log, func() { f.takeUp(m, cfg.Keys, log) })
+		m.KeepFresh(ctx, log, now, func() { f.takeUp(m, cfg.Keys, log) })
 		return nil
 	})
 	g.Go(func() error { defer stop(); return daemon.Run(ctx, cfg, nil) })

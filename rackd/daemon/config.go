@@ -29,6 +29,9 @@ type Config struct {
 	OpenOnly bool
 	// Keys are those of the conductor groups that it may serve; its own at least.
 	Keys *seal.Keyring
+	// RenewKeys asks for the keys that central hands out now, and returns at once; nil: they are given
+	// by hand.
+	RenewKeys func()
 	// Drivers are the enabled hardware types; empty: all.
 	Drivers []string
 	Fake    fake.Options

@@ -166,10 +166,11 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.conductor.RingChanged() }, c.Log)
 	m := metrics.New(r.registry, metrics.Sources{LeaseAge: func() time.Duration { return r.lease.Age() }, Members: func() int { return len(r.lease.Members()) },
-		Share: r.share})
+		Share: r.share, LateKeys: r.lateNodes})
 	r.view = view.New(r.site, c.Keys, r.groups, m, r.nodeChanged, c.Log)
 	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
-	r.lease.Forms(r.view.Form)
+	r.lease.Needs(r.view.Need)
+	r.lease.Keys(c.Keys.IDs)
 	bus.Attend(c.Conn, c.Log, m.Overflowed)
 	r.site.Refused = m.Refused
 	r.site.Trouble = func(bucket string, err error) {
@@ -231,6 +232,9 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 	g.Go(func() error {
 		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.conductor, r.cfg.Log)
 	})
+	if r.cfg.RenewKeys != nil {
+		g.Go(func() error { return r.keepKeys(ctx) })
+	}
 	if r.power != nil {
 		g.Go(func() error { return r.power.Run(ctx) })
 	}
@@ -320,6 +324,8 @@ func (r *rackd) checks() []check {
 	}
 	if n := r.view.Newer(); n > 0 && list[2].OK { // a restart would not help
 		list[2].Why = fmt.Sprintf("%d nodes' documents are of a newer form than this rackd reads: others of the group serve them; upgrade this rackd", n)
+	} else if why := r.lateCheck(); why != "" && list[2].OK {
+		list[2].Why = why
 	}
 	return list
 }

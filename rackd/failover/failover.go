@@ -1,7 +1,7 @@
-// Package failover knows which conductor groups stand in for which: central writes
-// that to GROUPS, every rackd follows it.
+// Package failover knows which conductor groups stand in for which, and which keys of theirs
+// central hands out: central writes that to GROUPS, every rackd follows it.
 //
-// It may import protocol only. Invariant: a group without a key in GROUPS has no
+// It may import protocol only. Invariant: a group without an entry in GROUPS has no
 // failover; what was read stays when the bucket is lost, until central writes it anew.
 package failover
 
@@ -48,6 +48,14 @@ func (g *Groups) Of(group string) []string {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.byName[bus.GroupToken(group)].Failover
+}
+
+// Keys returns the ids of the generations of a group's key that central hands out, the one that it
+// seals with first; empty where central does not say. The caller must not change them.
+func (g *Groups) Keys(group string) []string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.byName[bus.GroupToken(group)].Keys
 }
 
 // Served returns the groups whose nodes a rackd of this group may serve: its own,

@@ -57,15 +57,16 @@ type Lease struct {
 	groups   Groups
 	log      *slog.Logger
 	changed  func()
-	form     func(node string) int     // of a node's document; nil: 0 of all
-	fit      func() error              // nil: this rackd can be trusted with its nodes
-	rev      uint64                    // of the key
-	known    bool                      // the key was at rev, under this lease or free
-	rival    rival                     // who holds the name instead
-	renewing trouble.Spell             // of renewals that fail
-	born     time.Time                 // when the first lease began
-	id       atomic.Pointer[string]    // of the lease; nil before the first
-	held     atomic.Pointer[time.Time] // start of the newest confirmed renewal
+	need     func(node string) ring.Need // for a node's document; nil: nothing
+	keys     func() map[string][]string  // the ids of this rackd's; nil: it does not say
+	fit      func() error                // nil: this rackd can be trusted with its nodes
+	rev      uint64                      // of the key
+	known    bool                        // the key was at rev, under this lease or free
+	rival    rival                       // who holds the name instead
+	born     time.Time                   // when the first lease began
+	id       atomic.Pointer[string]      // of the lease; nil before the first
+	held     atomic.Pointer[time.Time]   // start of the newest confirmed renewal
+	renewing trouble.Spell               // of renewals that fail
 	// heldBoot is held by the clock boot; sentBoot that of the renewal that is on its way.
 	heldBoot atomic.Int64
 	sentBoot time.Duration
@@ -119,9 +120,13 @@ func (l *Lease) Age() time.Duration {
 	return -1
 }
 
-// Forms has Owner leave out, for each node, the rackds that do not read documents of the form
-// that f returns: that of the node's. It is called before Run.
-func (l *Lease) Forms(f func(node string) int) { l.form = f }
+// Needs has Owner leave out, for each node, the rackds that cannot read its document: f says what they
+// need. It is called before Run.
+func (l *Lease) Needs(f func(node string) ring.Need) { l.need = f }
+
+// Keys has each renewal say which keys this rackd has: the ids that f returns, by conductor group. It
+// is called before Run.
+func (l *Lease) Keys(f func() map[string][]string) { l.keys = f }
 
 // Owner returns the name of the rackd that the ring names for a node, empty when
 // no live rackd can serve it. A namesake of this rackd in another group is not this
@@ -130,11 +135,16 @@ func (l *Lease) Owner(node, driver, group string) string {
 	l.mu.Lock()
 	r := l.ring
 	l.mu.Unlock()
-	form := 0
-	if l.form != nil {
-		form = l.form(node)
+	var need ring.Need
+	if l.need != nil {
+		need = l.need(node)
 	}
-	m, _ := r.OwnerOf(form, node, driver, group, l.groups.Of(group)...)
+	m, ok := r.OwnerOf(need, node, driver, group, l.groups.Of(group)...)
+	if !ok && need.Key != "" {
+		// No rackd has the key. Those that held the document's predecessor go on with it: work that
+		// runs must not stop because all of them are late.
+		m, _ = r.OwnerOf(ring.Need{Form: need.Form}, node, driver, group, l.groups.Of(group)...)
+	}
 	if m.Name == l.self.Name && bus.MemberKey(m.Group, m.Name) != l.key() {
 		return bus.MemberKey(m.Group, m.Name)
 	}

@@ -81,6 +81,8 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	awaited := l.show(&m, e.Delta())
 	l.mu.Unlock()
 	switch {
+	case living && had && old.Instance == m.Instance && old.Lease == m.Lease && !bus.SameKeys(old.Keys, m.Keys):
+		l.log.Info("rackd has other keys", "rackd", m.Name, "group", m.Group, "keys", m.Keys)
 	case living && had && old.Instance == m.Instance && old.Lease == m.Lease, !living && !had: // a renewal changes nothing
 		if awaited {
 			l.changed()
@@ -110,7 +112,7 @@ func (l *Lease) rebuild() {
 	defer l.mu.Unlock()
 	var ms []ring.Member
 	for _, m := range l.members {
-		ms = append(ms, ring.Member{Name: m.Name, Group: m.Group, Drivers: slices.Collect(maps.Keys(m.Drivers)), Documents: m.Documents})
+		ms = append(ms, ring.Member{Name: m.Name, Group: m.Group, Drivers: slices.Collect(maps.Keys(m.Drivers)), Documents: m.Documents, Keys: m.Keys})
 	}
 	l.ring = ring.New(ms)
 }

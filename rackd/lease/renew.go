@@ -92,6 +92,9 @@ func (l *Lease) announce(ctx context.Context) (began time.Time, err error) {
 		}
 		began, l.sentBoot = time.Now(), l.boot()
 		l.self.RenewedAt = began.UTC()
+		if l.keys != nil {
+			l.self.Keys = l.keys()
+		}
 		l.sending(l.self.RenewedAt, began)
 		var rev uint64
 		if rev, err = l.site.Announce(ctx, l.self, l.rev); err == nil {

@@ -44,6 +44,8 @@ type Sources struct {
 	LeaseAge func() time.Duration // negative: never confirmed
 	Members  func() int           // live rackds of the site
 	Share    func() Share
+	// LateKeys is how many nodes' documents are sealed with keys that this rackd does not have.
+	LateKeys func() int
 }
 
 // New registers rackd's metrics with reg.
@@ -86,6 +88,9 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
 			Help: "Live rackds of the site, this one included."}, func() float64 { return float64(from.Members()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_late_keys",
+			Help: "Nodes whose documents are sealed with a key that this rackd does not have: others of the group serve them. For long it is a reason for an alarm."},
+			func() float64 { return float64(from.LateKeys()) }),
 		share{from.Share})
 	return m
 }

@@ -88,8 +88,8 @@ func TestDocumentsOfANewerForm(t *testing.T) {
 	d := node.Document{UUID: "n1", Group: "g", Driver: "redfish", Ports: []node.Port{{Address: "52:54:00:00:00:01"}}}
 	put(t, s, d)
 	v, until := followed(t, s)
-	if v.Node("n1") == nil || v.Form("n1") != node.Format {
-		t.Fatalf("node %v of form %d", v.Node("n1"), v.Form("n1"))
+	if v.Node("n1") == nil || v.Need("n1").Form != node.Format {
+		t.Fatalf("node %v of form %d", v.Node("n1"), v.Need("n1").Form)
 	}
 	for _, id := range []string{"n1", "n2"} { // n2 was never known
 		if _, err := s.Nodes.Put(t.Context(), bus.NodeKey("g", id), []byte{node.Format + 1, 7, 7}); err != nil {
@@ -97,8 +97,8 @@ func TestDocumentsOfANewerForm(t *testing.T) {
 		}
 	}
 	until("both are of the newer form", func() bool { return v.Newer() == 2 })
-	if v.Node("n1") != nil || v.NodeByMAC("52:54:00:00:00:01") != nil || v.Node("n2") != nil || v.Form("n1") != node.Format+1 || v.Form("n2") != node.Format+1 {
-		t.Errorf("it serves what it cannot read: %v %v, forms %d and %d", v.Node("n1"), v.Node("n2"), v.Form("n1"), v.Form("n2"))
+	if v.Node("n1") != nil || v.NodeByMAC("52:54:00:00:00:01") != nil || v.Node("n2") != nil || v.Need("n1").Form != node.Format+1 || v.Need("n2").Form != node.Format+1 {
+		t.Errorf("it serves what it cannot read: %v %v, forms %d and %d", v.Node("n1"), v.Node("n2"), v.Need("n1").Form, v.Need("n2").Form)
 	}
 	if driver, group, known := v.Kind("n1"); !known || driver != "redfish" || group != "g" {
 		t.Errorf("whose node it was is forgotten: %q %q", driver, group)

@@ -3,12 +3,14 @@ package view
 import (
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/alike"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/ring"
 )
 
 // held is a node's document as it is in memory: as it came, packed. A rackd holds ten
@@ -25,10 +27,15 @@ type held struct {
 	// form is that of the document on the bus. One that is newer than this rackd reads is not
 	// kept: kind says whose node it was, as far as that is known, and nothing else counts.
 	form int
+	// key is the id of the key with which the document on the bus is sealed; empty if it does not say.
+	// late: this rackd does not have that key, and what is held is what came before. blank: nothing was
+	// held. View.mu guards the three.
+	key         string
+	late, blank bool
 }
 
-// readable reports whether the document is one that this rackd reads.
-func (h *held) readable() bool { return h.form <= node.Format }
+// readable reports whether there is a document that this rackd reads.
+func (h *held) readable() bool { return h.form <= node.Format && !h.blank }
 
 // maxOpen bounds the documents that are kept unpacked.
 const maxOpen = 4096
@@ -87,6 +94,10 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		return
 	}
 	body, made := v.prove(id, n.Group, e.Value())
+	if key := node.KeyOf(e.Value()); !made && v.lacks(n.Group, key) {
+		v.holdLate(e.Key(), id, n, key)
+		return
+	}
 	if !made {
 		v.metrics.Forged(bus.NodesBucket)
 		v.log.Error("a node document is not central's and is not used: its code does not fit the key of the node's group. "+
@@ -94,7 +105,7 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 			"key", e.Key())
 		return
 	}
-	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group), form: node.FormOf(e.Value())}
+	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group), form: node.FormOf(e.Value()), key: v.intern(node.KeyOf(e.Value()))}
 	h.Packed = h.kind.Pack(body)
 	var macs []byte
 	for _, p := range n.Ports {
@@ -157,14 +168,66 @@ func (v *View) holdNewer(e jetstream.KeyValueEntry, id string, form int) {
 	v.nodes[id] = h
 }
 
-// Form returns the form of a node's document on the bus; 0 where there is none.
-func (v *View) Form(id string) int {
+// lacks reports whether a group's key of that id is one that central hands out, as far as is known, and that
+// this rackd does not have.
+func (v *View) lacks(group, id string) bool {
+	key, known := v.keys.Of(group), v.groups.Keys(group)
+	return id != "" && key != nil && !slices.Contains(key.IDs(), id) && (len(known) == 0 || slices.Contains(known, id))
+}
+
+// holdLate notes that a node's document is sealed with a key that this rackd does not have: others serve
+// the node. This rackd goes on with what it held before, which it was shown to be central's.
+func (v *View) holdLate(place, id string, n node.Summary, key string) {
+	v.log.Error("a node's document names a key that this rackd does not have, and is not used: others of the group that have it serve the node. "+
+		"This rackd renews its keys by itself where it is a member; else put the group's new key into its key file. If central has no such key, "+
+		"a party without it wrote to the site's bus", "key", place, "group", n.Group, "sealed_with", key)
+	k, key := v.kindOf(n.Driver, n.Group), v.intern(key)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h := v.nodes[id]
+	if h == nil || !h.readable() || h.kind.group != k.group {
+		v.dropNode(id)
+		h = &held{id: id, kind: k, blank: true}
+		v.nodes[id] = h
+	}
+	if !h.late {
+		v.late++
+	}
+	h.key, h.late = key, true
+}
+
+// intern returns one copy of the id of a key, which thousands of documents name.
+func (v *View) intern(key string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if known, ok := v.keyIDs[key]; ok {
+		return known
+	}
+	if len(v.keyIDs) >= maxKeyIDs {
+		clear(v.keyIDs)
+	}
+	v.keyIDs[key] = key
+	return key
+}
+
+// maxKeyIDs bounds what a party that writes to the bus can have remembered.
+const maxKeyIDs = 1024
+
+// Need returns what a rackd needs so that it can read a node's document on the bus.
+func (v *View) Need(id string) ring.Need {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if h := v.nodes[id]; h != nil {
-		return h.form
+		return ring.Need{Form: h.form, Key: h.key}
 	}
-	return 0
+	return ring.Need{}
+}
+
+// Late returns how many documents on the bus are sealed with keys that this rackd does not have.
+func (v *View) Late() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.late
 }
 
 // Newer returns how many documents on the bus are of forms that this rackd does not read.
@@ -172,7 +235,7 @@ func (v *View) Newer() (n int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for _, h := range v.nodes {
-		if !h.readable() {
+		if h.form > node.Format {
 			n++
 		}
 	}
@@ -220,6 +283,9 @@ func (v *View) dropNode(id string) {
 	})
 	v.closeNode(id)
 	delete(v.nodes, id)
+	if old.late {
+		v.late--
+	}
 }
 
 // Node returns a node's document, nil when it is not known.

@@ -53,6 +53,8 @@ type Work struct {
 type Groups interface {
 	Synced() <-chan struct{}
 	Served() []string
+	// Keys returns the ids of the keys of a group that central hands out; empty where it does not say.
+	Keys(group string) []string
 }
 
 // Keys are those of the conductor groups that this rackd may serve (seal.Keyring).
@@ -93,6 +95,8 @@ type View struct {
 	checked map[string]time.Time
 	// refused are the groups of which a node's document was refused since all were read last.
 	refused map[string]bool
+	late    int               // of nodes, those that are late
+	keyIDs  map[string]string // that documents name
 }
 
 // New returns an empty view; changed is called, from Run's goroutines, with the UUID
@@ -101,7 +105,7 @@ type View struct {
 func New(site *bus.Site, keys Keys, groups Groups, metrics Metrics, changed func(node string), log *slog.Logger) *View {
 	return &View{site: site, keys: keys, metrics: metrics, groups: groups, changed: changed, log: log, regroup: make(chan struct{}, 1),
 		nodes: map[string]*held{}, byMAC: map[address]*held{}, kinds: map[[2]string]*kind{}, works: map[string]*Work{}, liars: map[string]bool{}, ours: map[string]ours{}, shown: map[string]uint64{}, synced: make(chan struct{}),
-		checked: map[string]time.Time{}, refused: map[string]bool{}}
+		checked: map[string]time.Time{}, refused: map[string]bool{}, keyIDs: map[string]string{}}
 }
 
 func (v *View) applyWork(e jetstream.KeyValueEntry) { v.takeWork(e, true) }

@@ -68,7 +68,8 @@ func put(t *testing.T, s *bus.Site, d node.Document) {
 // groups are the groups that are followed.
 type groups []string
 
-func (g groups) Served() []string { return g }
+func (g groups) Served() []string         { return g }
+func (groups) Keys(group string) []string { return testKey(group).IDs() }
 func (groups) Synced() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)

@@ -1,0 +1,304 @@
+package groupkeys
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/join"
+	"github.com/ironyard/ironyard/protocol/seal"
+)
+
+// Bound is for how long a stage waits for rackds, or for work: rackds renew daily, some hours more or less.
+const Bound = 27 * time.Hour
+
+const (
+	// lookEvery is how often the keeper looks at the replacements.
+	lookEvery = 5 * time.Second
+	// settled is when no replica of central seals with numbers of before any more.
+	settled = believed + 5*time.Second
+	// committed is how long after its request, at most, a piece of work is in the database.
+	committed = time.Minute
+	// page is how many rows are read at once, and batch how many nodes one transaction publishes.
+	page, batch = 1000, 250
+)
+
+// Keeper moves replacements on. Each replica of central may run one.
+type Keeper struct {
+	Store *store.Store
+	Keys  *Keys
+	Log   *slog.Logger
+	// Rackds are those that live, of all sites.
+	Rackds func() []bus.Member
+	// Away says why the rackds of a group are not known; nil: they are.
+	Away   func(group string) error
+	SiteOf func(group string) string
+	Pace
+	Now func() time.Time // nil: time.Now
+
+	told map[string]string // what it waits for, by group
+}
+
+// Pace is how fast replacements go on; 0: as usual. Tests are faster.
+type Pace struct {
+	// Every is how often the keeper looks.
+	Every time.Duration
+	// Settled is how long the stage sealing takes: then no replica of central seals with numbers of before.
+	Settled time.Duration
+	// Committed is how long after its request, at most, a piece of work is in the database.
+	Committed time.Duration
+}
+
+// withDefaults fills in what is not given.
+func (p Pace) withDefaults() Pace {
+	return Pace{cmp.Or(p.Every, lookEvery), cmp.Or(p.Settled, settled), cmp.Or(p.Committed, committed)}
+}
+
+// Run moves replacements on until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	k.prepare()
+	tick := time.NewTicker(k.Every)
+	defer tick.Stop()
+	for {
+		if err := k.look(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn("replacement of conductor groups' keys: trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (k *Keeper) prepare() {
+	k.Pace, k.told = k.withDefaults(), map[string]string{}
+	if k.Now == nil {
+		k.Now = time.Now
+	}
+}
+
+// look looks at each replacement once.
+func (k *Keeper) look(ctx context.Context) error {
+	rows, err := k.Store.GroupKeys(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, g := range rows {
+		if g.Stage == "" {
+			continue
+		}
+		why, err := k.waits(ctx, g)
+		if err == nil && why == "" {
+			err = k.moveOn(ctx, g)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("key of conductor group %q, stage %q: %w", g.Group, g.Stage, err))
+		}
+		if said := g.Stage + why; err == nil && why != "" && k.told[g.Group] != said {
+			k.told[g.Group] = said
+			k.Log.Info("a conductor group's key is being replaced", "group", g.Group, "stage", g.Stage, "waits_for", why, "since", g.BeganAt)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// waits says what the group's stage waits for; empty if it is over.
+func (k *Keeper) waits(ctx context.Context, g *store.GroupKey) (string, error) {
+	age := k.Now().Sub(g.StageAt)
+	if g.Stage == Sealing {
+		if age < k.Settled {
+			return Waits(Sealing), nil
+		}
+		return "", nil
+	}
+	if g.Hastened != 0 {
+		return "", nil
+	}
+	if g.Stage == Ending {
+		if age >= Bound {
+			return "", nil
+		}
+		return k.unfinished(ctx, g)
+	}
+	if err := k.Away(g.Group); err != nil {
+		return "the site: " + err.Error(), nil
+	}
+	if g.Stage == Publishing && age < Bound {
+		if why, err := k.unpublished(ctx, g); why != "" || err != nil {
+			return why, err
+		}
+	}
+	return k.rackds(ctx, g, age >= Bound)
+}
+
+// rackds says which of the group's rackds the stage waits for. When it is overdue it waits only for one
+// that has the key that central is to seal with.
+func (k *Keeper) rackds(ctx context.Context, g *store.GroupKey, overdue bool) (string, error) {
+	living, err := k.living(ctx, g.Group)
+	if err != nil {
+		return "", err
+	}
+	newest, err := k.Keys.fleet.ForGroupAt(g.Group, uint64(g.Newest))
+	if err != nil {
+		return "", err
+	}
+	all, err := Derive(k.Keys.fleet, g)
+	if err != nil {
+		return "", err
+	}
+	var late []string
+	for _, m := range living {
+		if !ready(g.Stage, m.Keys[g.Group], newest, all) {
+			late = append(late, m.Name)
+		}
+	}
+	switch {
+	case len(late) == 0, overdue && g.Stage != HandingOut, overdue && len(late) < len(living):
+		return "", nil
+	}
+	return fmt.Sprintf("rackds %q, %s", late, Waits(g.Stage)), nil
+}
+
+// ready reports whether a rackd with keys of these ids has done what the stage waits for.
+func ready(stage string, ids []string, newest, all *seal.Key) bool {
+	switch stage {
+	case HandingOut:
+		return !slices.ContainsFunc(newest.IDs(), func(id string) bool { return !slices.Contains(ids, id) })
+	case Publishing:
+		return len(ids) > 0 && ids[0] == all.ID()
+	}
+	return slices.Equal(ids, all.IDs())
+}
+
+// living are the live rackds that have a key of the group, or are to have it: of the group, and those that
+// say that they have one. A member that was revoked may go on saying so for as long as its site's servers
+// let it.
+func (k *Keeper) living(ctx context.Context, group string) (list []bus.Member, err error) {
+	members, err := k.Store.SiteMembers(ctx, k.SiteOf(group))
+	if err != nil {
+		return nil, err
+	}
+	ended := map[string]bool{}
+	for _, m := range members {
+		if name := m.Scope.Name; m.Scope.Role == join.Rackd {
+			before, known := ended[name]
+			ended[name] = !m.EndedAt.IsZero() && (before || !known)
+		}
+	}
+	for _, m := range k.Rackds() {
+		_, has := m.Keys[group]
+		if (has || strings.EqualFold(m.Group, group)) && !ended[strings.ToLower(m.Name)] {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// unpublished says that the site waits for documents of before the stage began; empty if it does not.
+func (k *Keeper) unpublished(ctx context.Context, g *store.GroupKey) (string, error) {
+	waiting, err := k.Store.OutboxBacklog(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, b := range waiting {
+		if b.Site == k.SiteOf(g.Group) && !b.Oldest.After(g.StageAt) {
+			return fmt.Sprintf("%d entries of the outbox for site %q, the oldest of %s", b.Entries, b.Site, b.Oldest.Format(time.RFC3339)), nil
+		}
+	}
+	return "", nil
+}
+
+// unfinished says that work goes on that began before all sealed with the new generation; empty if not.
+func (k *Keeper) unfinished(ctx context.Context, g *store.GroupKey) (string, error) {
+	before := g.StageAt.Add(k.Committed)
+	if k.Now().Before(before) {
+		return Waits(Ending), nil
+	}
+	n := 0
+	for after := ""; ; {
+		works, err := k.Store.OpenWorks(ctx, after, page)
+		if err != nil {
+			return "", err
+		}
+		for _, w := range works {
+			after = w.Node
+			if strings.EqualFold(w.Group, g.Group) && w.RequestedAt.Before(before) {
+				n++
+			}
+		}
+		if len(works) < page {
+			break
+		}
+	}
+	if n == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%d pieces of work that began under the old key", n), nil
+}
+
+// moveOn begins the next stage, unless another replica has, or the replacement has begun once more.
+func (k *Keeper) moveOn(ctx context.Context, seen *store.GroupKey) error {
+	if seen.Stage == Sealing {
+		if err := k.publish(ctx, seen.Group); err != nil {
+			return err
+		}
+	}
+	moved := false
+	err := k.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		g, err := tx.GroupKey(ctx, seen.Group)
+		if moved = err == nil && g.Stage == seen.Stage && g.Newest == seen.Newest; !moved {
+			return err
+		}
+		switch g.Stage {
+		case HandingOut:
+			g.Sealing = g.Newest
+			move(g, Sealing, k.Now())
+		case Sealing:
+			move(g, Publishing, k.Now())
+		case Publishing:
+			move(g, Ending, k.Now())
+		case Ending:
+			g.Oldest = g.Newest
+			move(g, Withdrawing, k.Now())
+		default:
+			move(g, "", k.Now())
+		}
+		seen = g
+		return tx.PutGroupKey(ctx, g)
+	})
+	if err == nil && moved {
+		k.Log.Info("a conductor group's key is being replaced", "group", seen.Group, "stage", seen.Stage, "done", seen.Stage == "", "since", seen.BeganAt)
+	}
+	return err
+}
+
+// publish has the relay look at all nodes of a group: it writes those whose documents are not sealed with
+// the newest generation.
+func (k *Keeper) publish(ctx context.Context, group string) error {
+	for after := ""; ; {
+		keys, err := k.Store.NodeKeys(ctx, after, page)
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		after = keys[len(keys)-1].UUID
+		keys = slices.DeleteFunc(keys, func(n store.NodeKey) bool { return !strings.EqualFold(n.Group, group) })
+		for part := range slices.Chunk(keys, batch) {
+			var entries []*store.Outbox
+			for _, n := range part {
+				entries = append(entries, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.Group})
+			}
+			if err := k.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.Enqueue(ctx, entries...) }); err != nil {
+				return err
+			}
+		}
+	}
+}
