@@ -367,6 +367,18 @@ CREATE TABLE deploy_templates (
     CONSTRAINT deploy_templates_pkey PRIMARY KEY (uuid)
 );
 
+CREATE TABLE group_keys (
+    conductor_group TEXT NOT NULL,
+    newest BIGINT NOT NULL,
+    sealing BIGINT NOT NULL,
+    oldest BIGINT NOT NULL,
+    stage TEXT NOT NULL,
+    stage_at BIGINT NOT NULL,
+    began_at BIGINT NOT NULL,
+    hastened BIGINT NOT NULL,
+    CONSTRAINT group_keys_pkey PRIMARY KEY (conductor_group)
+);
+
 CREATE TABLE inspection_rules (
     uuid TEXT NOT NULL,
     description TEXT NOT NULL DEFAULT '',
@@ -661,6 +673,8 @@ INSERT INTO config_drives (node, drive) VALUES ($1, $2) ON CONFLICT (node) DO UP
 
 INSERT INTO deploy_templates (uuid, created_at, updated_at, name, steps, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
+INSERT INTO group_keys (conductor_group, newest, sealing, oldest, stage, stage_at, began_at, hastened) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (conductor_group) DO UPDATE SET newest = excluded.newest, sealing = excluded.sealing, oldest = excluded.oldest, stage = excluded.stage, stage_at = excluded.stage_at, began_at = excluded.began_at, hastened = excluded.hastened;
+
 INSERT INTO inspection_rules (uuid, created_at, updated_at, empty_texts, description, priority, sensitive, phase, conditions, actions) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 INSERT INTO join_tokens (id, secret_hash, scope, created_at, expires_at, used_at, used_key, member, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
@@ -730,6 +744,10 @@ SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.pha
 SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2 AND s.id <> $3;
 
 SELECT data, plugin_data, known_disks FROM node_inventory WHERE node = $1;
+
+SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.began_at, g.hastened FROM group_keys g WHERE g.conductor_group = $1;
+
+SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.began_at, g.hastened FROM group_keys g WHERE g.conductor_group >= $1 ORDER BY g.conductor_group;
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) < ($2, $3) ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 
