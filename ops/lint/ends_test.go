@@ -114,6 +114,8 @@ var ends = map[string]end{
 	"central/ingest/feed.go stored tries again":               {"settled within answerWithin", "nothing by itself; a stream that has lost its end is an error, with which the site is opened anew: log, /readyz"},
 	"central/ingest/feed.go take acknowledges":                {"after the commit that applied it or set it aside; what is older, a lie, or unreadable beyond MostUnreadable, after it was counted", "events_applied_total, events_set_aside_total, events_dropped_total"},
 	"central/ingest/ingest.go ingest gives up":                {"what is older than what was applied", "events_dropped_total by its reason"},
+	"central/groupkeys/keeper.go Run tries again":             {"none: again every 5 s, while central runs", "log, central key groups, group_keys_replacing_age_seconds"},
+	"central/groupkeys/keys.go Run tries again":               {"believed, then nothing is sealed for racks", "log, 500 of the request"},
 	"central/ingest/ingest.go insist gives up":                {"none: events wait as long as the database's trouble lasts", "/readyz, ingest_errors_total, events_age_seconds"},
 	"central/ingest/ingest.go insist tries again":             {"none: events wait as long as the database's trouble lasts", "/readyz, ingest_errors_total, events_age_seconds"},
 	"central/ingest/setaside.go keepUnread gives up":          {"MostUnreadable are kept, and more are dropped", "events_set_aside, central event list, /readyz; events_dropped_total and log for each more"},
