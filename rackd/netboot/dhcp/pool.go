@@ -100,7 +100,7 @@ func openPool(c Config) (*pool, error) {
 // longest is how long a lease of that kind may last.
 func (p *pool) longest(l lease) time.Duration {
 	if l.Declined {
-		return declineTime
+		return max(declineTime, p.ttl)
 	}
 	return p.ttl
 }
@@ -193,7 +193,8 @@ func (p *pool) take(mac string, wanted netip.Addr, uses bool) verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case !p.usable(wanted) || !p.open(mac, wanted):
+	case !p.usable(wanted) || !p.open(mac, wanted) && !(uses && p.byAddr[wanted].MAC == mac):
+		// A machine that uses the address has not declined it: the decline was a stranger's, in its name.
 		return refused
 	case !p.givable(wanted) && !uses && p.byMAC[mac] != wanted:
 		return unknown
@@ -223,10 +224,20 @@ func (p *pool) choose(mac string) (netip.Addr, error) {
 	h := fnv.New32a()
 	h.Write([]byte(mac))
 	n := number(p.to) - number(p.from) + 1
+	var last lease
 	for i := range n {
-		if a := address(number(p.from) + (h.Sum32()%n+i)%n); p.freeFor(mac, a) {
+		a := address(number(p.from) + (h.Sum32()%n+i)%n)
+		if p.freeFor(mac, a) {
 			return a, nil
 		}
+		if l := p.byAddr[a]; l.Declined && p.givable(a) && (!last.Declined || l.Until.Before(last.Until)) {
+			last = l
+		}
+	}
+	// Declines are easily forged: rather than no address a machine is offered the one that was declined first,
+	// and declines it where another machine does have it.
+	if last.Declined {
+		return last.Address, nil
 	}
 	return netip.Addr{}, fmt.Errorf("%w: all from %s to %s are in use; widen the range or shorten the lease time", errPoolFull, p.from, p.to)
 }
@@ -239,6 +250,9 @@ func (p *pool) decline(mac string, a netip.Addr) {
 		return // not this client's to decline
 	}
 	l := lease{MAC: mac, Address: a, Until: p.now().Add(declineTime), Declined: true}
+	if old := p.byAddr[a]; !old.offered && old.Until.After(l.Until) {
+		l.Until = old.Until // a stranger may have sent this, and the machine uses the address as long as its lease lasts
+	}
 	p.put(l)
 	p.note(l)
 }

@@ -31,11 +31,54 @@ func TestReleaseFreesNothing(t *testing.T) {
 		if mac, ok := s.MACOf(had); !ok || mac != known {
 			t.Errorf("after a release from %s the address is %q's", ciaddr, mac)
 		}
-		if r := answer(t, s, message(t, "52:54:00:00:00:02", dhcpv4.MessageTypeRequest, ask)); r == nil || r.MessageType() != dhcpv4.MessageTypeNak {
+		if r := answer(t, s, message(t, other, dhcpv4.MessageTypeRequest, ask)); r == nil || r.MessageType() != dhcpv4.MessageTypeNak {
 			t.Errorf("after a release from %s another machine asked for the address and got %v", ciaddr, r)
 		}
 	}
 }
+
+// A stranger who forges a decline takes no address from a machine that uses it, and has no other machine be given it
+// while the lease lasts.
+func TestDeclineOfAnAddressThatIsUsed(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := newServer(t, func(c *Config) { c.To, c.Now = c.From, func() time.Time { return now } }) // one address
+	had := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover)).YourIPAddr
+	ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(had))
+	answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, ask))
+	answer(t, s, message(t, known, dhcpv4.MessageTypeDecline, ask))
+	now = now.Add(declineTime + time.Minute)
+	if r := answer(t, s, message(t, other, dhcpv4.MessageTypeRequest, ask)); r != nil && r.MessageType() == dhcpv4.MessageTypeAck {
+		t.Error("another machine was given the address while the first has its lease")
+	}
+	if r := answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(had))); r == nil || r.MessageType() != dhcpv4.MessageTypeAck {
+		t.Errorf("the machine renewed the address that it uses and got %v", r)
+	}
+	if mac, ok := s.MACOf(had); !ok || mac != known {
+		t.Errorf("the address is %q's", mac)
+	}
+}
+
+// A stranger who takes addresses in one machine's name and declines them leaves the others some.
+func TestDeclinesLeaveAddresses(t *testing.T) {
+	s := newServer(t, nil)
+	for range 10 {
+		offer := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover))
+		ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr))
+		answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, ask))
+		answer(t, s, message(t, known, dhcpv4.MessageTypeDecline, ask))
+	}
+	offer, err := s.Answer(message(t, other, dhcpv4.MessageTypeDiscover))
+	if err != nil || offer == nil {
+		t.Fatalf("no address is left for another machine: %v", err)
+	}
+	ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr))
+	if r := answer(t, s, message(t, other, dhcpv4.MessageTypeRequest, ask)); r == nil || r.MessageType() != dhcpv4.MessageTypeAck {
+		t.Errorf("another machine asked for what it was offered and got %v", r)
+	}
+}
+
+// other is another machine that is known.
+const other = "52:54:00:00:00:02"
 
 // A proxy answers relays of its own subnet and of those that it was told of: any other
 // address would be one that a stranger has it send packets to.
