@@ -271,6 +271,8 @@ type Agent struct {
 	BootID     string    `json:"boot_id,omitempty"`
 	TokenGiven bool      `json:"token_given,omitempty"`
 	LastSeen   time.Time `json:"last_seen,omitzero"`
+	// Code shows that a rackd of the node's group pinned this agent: see SignAgent.
+	Code []byte `json:"code,omitempty"`
 
 	Unknown Unknown `json:"-"`
 }

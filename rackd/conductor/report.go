@@ -41,6 +41,9 @@ func (r *runner) save(ctx context.Context) error {
 	if r.agent != nil {
 		a := *r.agent
 		r.doc.Checkpoint.Agent = &a
+		if key := r.c.cfg.Keys.Of(r.node.Group); key != nil {
+			r.doc.SignAgent(key)
+		}
 	}
 	r.doc.Checkpoint.BMC = r.busy
 	if r.progress != nil {

@@ -94,7 +94,7 @@ func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.Cance
 	r.count, r.boot = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
 	r.busy = w.Doc.Checkpoint.BMC
 	r.marked, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
-	if w.Doc.Checkpoint.Agent != nil {
+	if w.Doc.Checkpoint.Agent != nil && c.pinned(n, &w.Doc) {
 		a := *w.Doc.Checkpoint.Agent
 		r.agent = &a
 		if a.LastSeen.After(r.clock) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -72,4 +73,17 @@ func (c *Conductor) keyFor(d *work.Document) (*seal.Key, error) {
 		return nil, fmt.Errorf("%w: work %s is of generation %d, and the node has accepted generation %d since", driver.ErrUnreachable, d.ID, d.Generation, n.Generation)
 	}
 	return key, nil
+}
+
+// pinned reports whether a rackd of the group wrote the agent into the checkpoint. One that is not pinned is forgotten: the
+// machine's own agent has the token of the boot, and its next heartbeat pins it again.
+func (c *Conductor) pinned(n *node.Document, d *work.Document) bool {
+	key := c.cfg.Keys.Of(n.Group)
+	if key == nil || d.AgentSigned(key) {
+		return true
+	}
+	c.log.Error("the agent in a work document is not called: its code does not fit. A party without the group's key wrote it, or a rackd from before these codes; "+
+		"the machine's own agent is taken again when it calls", "node", d.Node, "work", d.ID, "agent", d.Checkpoint.Agent.URL)
+	c.cfg.Metrics.Forged(bus.WorkBucket)
+	return false
 }
