@@ -311,6 +311,9 @@ func (f flags) connect(m *membership.Member, log *slog.Logger) (*nats.Conn, erro
 			return nil, err
 		}
 		opts = append(opts, own...)
+		if f.Bus == m.BusURL() { // else the operator says where the bus is
+			opts = append(opts, nats.SetCustomDialer(m.Dialer()), nats.SkipHostLookup()) // the dialer is to see names
+		}
 	}
 	if f.BusAuth != "" {
 		token, err := secretfile.Read(f.BusAuth, log)
