@@ -62,27 +62,14 @@ func (y *yard) newImpostor(t *testing.T, victim *enrolled) *impostor {
 
 func (i *impostor) obey(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // what is cut off cannot be read below
-	var c struct {
-		Name   string `json:"name"`
-		ID     string `json:"ironyard_id"`
-		Params struct {
-			ConfigDrive string `json:"configdrive"`
-		} `json:"params"`
-	}
-	json.Unmarshal(body, &c)
+	drive, answer := obeyed(r, body)
 	i.mu.Lock()
-	i.commands = append(i.commands, r.Method+" "+c.Name)
-	if c.Params.ConfigDrive != "" {
+	i.commands = append(i.commands, r.Method+" "+r.URL.Path)
+	if drive != "" {
 		i.drives++
 	}
 	i.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	if r.Method == http.MethodGet {
-		w.WriteHeader(http.StatusNotFound)
-		io.WriteString(w, "{}")
-		return
-	}
-	fmt.Fprintf(w, `{"id":%q,"command_name":%q,"command_status":"SUCCEEDED","command_result":{"root_device":"/dev/sda"}}`, c.ID, c.Name)
+	answer(w)
 }
 
 // doors are where agents call: the rackds' and central's.

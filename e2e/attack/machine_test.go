@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -25,35 +26,42 @@ type machine struct {
 	*process.Process
 }
 
-// startMachines starts the machines. Each has a network of four addresses, whose first
-// is its host's.
+// startMachines starts the machines that attacks share.
 func (y *yard) startMachines(ctx context.Context) error {
 	for i := range machineHosts {
-		name := fmt.Sprintf("m%02d", i)
-		h, err := y.host(name, fmt.Sprintf("10.77.1.%d", 129+4*i))
+		m, err := y.startMachine(ctx, fmt.Sprintf("m%02d", i), netip.AddrFrom4([4]byte{10, 77, 1, byte(128 + 4*i)}), "rackd-a", "rackd-b")
 		if err != nil {
-			return err
-		}
-		p := y.daemon(name, h, y.programs.Fleet, "--name", name, "--machines", "1", "--network", fmt.Sprintf("10.77.1.%d/30", 128+4*i), "--interface", "",
-			"--control", h.At(7000), "--rackd", "http://"+addresses["rackd-a"]+":8080", "--rackd", "http://"+addresses["rackd-b"]+":8080",
-			"--ramdisk", "2s", "--write", "4s", "--firmware", "300ms")
-		if err := p.Start(); err != nil {
-			return err
-		}
-		web := newCaller(h, "").web
-		m := &machine{host: h, Process: p, fleet: &control.Client{Base: "http://" + h.At(7000), HTTP: web}}
-		if err := p.Await(ctx, func(ctx context.Context) error {
-			all, err := m.fleet.Machines(ctx)
-			if err == nil {
-				m.Machine = all[0]
-			}
-			return err
-		}); err != nil {
 			return err
 		}
 		y.machines = append(y.machines, m)
 	}
 	return nil
+}
+
+// startMachine starts a machine that asks rackds for boot scripts. It has the network of four
+// addresses that begins at network. The first of them is its host's.
+func (y *yard) startMachine(ctx context.Context, name string, network netip.Addr, rackds ...string) (*machine, error) {
+	h, err := y.host(name, network.Next().String())
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--name", name, "--machines", "1", "--network", network.String() + "/30", "--interface", "", "--control", h.At(7000),
+		"--ramdisk", "2s", "--write", "4s", "--firmware", "300ms"}
+	for _, r := range rackds {
+		args = append(args, "--rackd", "http://"+addresses[r]+":8080")
+	}
+	p := y.daemon(name, h, y.programs.Fleet, args...)
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	m := &machine{host: h, Process: p, fleet: &control.Client{Base: "http://" + h.At(7000), HTTP: newCaller(h, "").web}}
+	return m, p.Await(ctx, func(ctx context.Context) error {
+		all, err := m.fleet.Machines(ctx)
+		if err == nil {
+			m.Machine = all[0]
+		}
+		return err
+	})
 }
 
 // lease has the machine's firmware get its address from rackd-a's DHCP.
@@ -130,7 +138,12 @@ type enrolled struct {
 // enrol makes a node of a machine that no attack has used. In groupA the machine has leased its address.
 func (y *yard) enrol(ctx context.Context, t *testing.T, group string, more map[string]any) *enrolled {
 	t.Helper()
-	m := y.unused(t)
+	return y.enrolMachine(ctx, t, y.unused(t), group, more)
+}
+
+// enrolMachine makes a node of a machine.
+func (y *yard) enrolMachine(ctx context.Context, t *testing.T, m *machine, group string, more map[string]any) *enrolled {
+	t.Helper()
 	e := m.Enrolment
 	body := map[string]any{"name": m.Name(), "driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "conductor_group": group,
 		"automated_clean": false, "inspect_interface": e.Interfaces["inspect"],
@@ -152,7 +165,53 @@ func (y *yard) enrol(ctx context.Context, t *testing.T, group string, more map[s
 			t.Fatal(err)
 		}
 	}
+	if rackd := addressed[group]; rackd != "" {
+		if err := y.uses(ctx, m, rackd); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return &enrolled{m, n.UUID, group}
+}
+
+// addressed are the rackds, by group, that hear of their machines' addresses without giving them.
+var addressed = map[string]string{groupC: "rackd-c", groupD: "rackd-d"}
+
+// uses has a rackd hear that the machine asks for its address, which another server has given it. The
+// rackd knows the machine by then.
+func (y *yard) uses(ctx context.Context, m *machine, rackd string) error {
+	mac, err := net.ParseMAC(m.MAC)
+	if err != nil {
+		return err
+	}
+	own := net.IP(m.host.Addr.AsSlice())
+	pxe := dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient"))
+	discover, err := dhcpv4.NewDiscovery(mac, pxe)
+	if err != nil {
+		return err
+	}
+	conn, err := m.host.ListenPacket("udp4", "0.0.0.0:68")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	answered := func(context.Context) error {
+		_, err := exchange(conn, addresses[rackd], discover)
+		return err
+	}
+	if err := until(ctx, 20*time.Second, answered); err != nil {
+		return fmt.Errorf("%s does not know %s: %w", rackd, m.MAC, err)
+	}
+	// A proxy hears the address in the option; a server confirms one that is in use.
+	for _, how := range []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(own)), dhcpv4.WithClientIP(own)} {
+		ask, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), pxe, how)
+		if err == nil {
+			_, err = conn.WriteTo(ask.ToBytes(), &net.UDPAddr{IP: net.ParseIP(addresses[rackd]), Port: dhcpv4.ServerPort})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return until(ctx, 5*time.Second, answered) // packets of one sender are read in their order
 }
 
 // available brings a new node there.
@@ -225,4 +284,9 @@ func (e *enrolled) writes(ctx context.Context, t *testing.T) (list []string) {
 		}
 	}
 	return list
+}
+
+// networkOf is the network of the i-th machine in a part of the floor that no rackd gives addresses of.
+func networkOf(part byte, i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 77, part, byte(4 * i)})
 }

@@ -38,6 +38,8 @@ func (c *caller) patch(ctx context.Context, t *testing.T, id, path string, value
 type bmcTrap struct {
 	password string
 	got      atomic.Bool
+	also     string // another password
+	gotAlso  atomic.Bool
 	asked    atomic.Int64
 }
 
@@ -48,6 +50,9 @@ func (b *bmcTrap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n, _ := r.Body.Read(body)
 	if basic == b.password || strings.Contains(string(body[:n]), b.password) {
 		b.got.Store(true)
+	}
+	if b.also != "" && (basic == b.also || strings.Contains(string(body[:n]), b.also)) {
+		b.gotAlso.Store(true)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if strings.Contains(r.URL.Path, "/Sessions") {

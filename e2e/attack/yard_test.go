@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -57,6 +58,9 @@ const (
 	siteName                 = "lab"
 	groupA                   = "rack-a" // the thief's
 	groupB                   = "rack-b" // stands in for groupA
+	groupC                   = "rack-c" // of the site far
+	groupD                   = "rack-d" // of rackd-d
+	farSite                  = "far"    // whose server is stolen
 	thief                    = "thief"
 	maxSlots                 = 100 // requests that central works on at once
 	basicUser, basicPassword = "ops", "a password that is not guessed"
@@ -72,10 +76,11 @@ const (
 
 // Hosts of the yard and their addresses.
 var addresses = map[string]string{"hub": "10.77.0.11", "bus": "10.77.0.12", "central": "10.77.0.21", "operator": "10.77.0.100",
-	"rackd-a": "10.77.1.21", "rackd-b": "10.77.1.22", "stranger": "10.77.1.66", "stranger2": "10.77.1.67"}
+	"far-1": "10.77.0.13", "far-2": "10.77.1.68",
+	"rackd-a": "10.77.1.21", "rackd-b": "10.77.1.22", "rackd-c": "10.77.1.23", "rackd-d": "10.77.1.24", "stranger": "10.77.1.66", "stranger2": "10.77.1.67"}
 
 // machineHosts is how many machines there are; every one has a host of its own.
-const machineHosts = 23
+const machineHosts = 24
 
 var shared struct {
 	once sync.Once
@@ -102,10 +107,13 @@ func theYard(t *testing.T) *yard {
 // long skips an attack that takes too long for make test.
 func long(t *testing.T) {
 	t.Helper()
-	if os.Getenv("IRONYARD_ATTACK") != "long" {
+	if !takesLong() {
 		t.Skip("takes long: run `make attack`, or set IRONYARD_ATTACK=long")
 	}
 }
+
+// takesLong reports whether attacks may take long.
+func takesLong() bool { return os.Getenv("IRONYARD_ATTACK") == "long" }
 
 func newYard(t *testing.T) (y *yard, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -224,7 +232,7 @@ func (y *yard) token(group, project string) string {
 func (y *yard) startCentral(ctx context.Context) error {
 	h := y.hosts["central"]
 	y.central = y.daemon("central", h, y.programs.Central, "serve", "--database", y.database(), "--key-file", y.file("fleet.key"), "--listen", h.At(apiPort),
-		"--enrol-listen", h.At(enrolPort), "--bus", "tls://"+addresses["hub"]+":4222", "--site", siteName+"="+groupA+","+groupB, "--failover", groupA+"="+groupB,
+		"--enrol-listen", h.At(enrolPort), "--bus", "tls://"+addresses["hub"]+":4222", "--site", siteName+"="+groupA+","+groupB+","+groupD, "--site", farSite+"="+groupC, "--failover", groupA+"="+groupB,
 		"--auth", "http_basic,oidc", "--htpasswd", y.file("htpasswd"), "--oidc-issuer", y.issuer.URL, "--oidc-audience", issuertest.Audience,
 		"--oidc-roles-claim", "realm_access.roles", "--oidc-grant", "dc-admins=system:admin;owners=project:admin;members=project:member",
 		"--max-requests", fmt.Sprint(maxSlots), "--default-conductor-group", groupA)
@@ -279,6 +287,9 @@ func (y *yard) join(ctx context.Context, host, name string, kind ...string) erro
 var rackdArgs = map[string][]string{
 	"rackd-a": {"--dhcp", "serve", "--dhcp-range", "10.77.1.128-10.77.1.239"},
 	"rackd-b": {"--dhcp", "off"},
+	"rackd-c": {"--dhcp", "proxy"},
+	// This one is impatient, and has few addresses.
+	"rackd-d": {"--dhcp", "serve", "--dhcp-range", "10.77.2.10-10.77.2.21", "--deadline", "wait call-back=15s", "--deadline", "deploying=15s"},
 }
 
 func (y *yard) startRackds(ctx context.Context) error {
@@ -298,12 +309,7 @@ func (y *yard) startRackds(ctx context.Context) error {
 		if name == thief {
 			continue
 		}
-		h := y.hosts[name]
-		y.rackds[name] = y.daemon(name, h, y.programs.Rackd, append([]string{"--member", y.file("member-" + name), "--data", y.file("data-" + name),
-			"--interface", "eth0", "--address", h.Addr.String(), "--prefix", "16", "--observe", h.At(observePort), "--boot-programs", y.file("boot"),
-			"--kernel", y.file("boot/kernel"), "--ramdisk", y.file("boot/ramdisk"), "--heartbeat-timeout", "20s", "--power-sync", "20s", "--bmc-timeout", "5s"},
-			rackdArgs[name]...)...)
-		if err := y.rackds[name].Start(); err != nil {
+		if err := y.startRackd(name); err != nil {
 			return err
 		}
 	}
@@ -313,6 +319,55 @@ func (y *yard) startRackds(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// startRackd starts a rackd that has joined.
+func (y *yard) startRackd(name string) error {
+	h := y.hosts[name]
+	y.rackds[name] = y.daemon(name, h, y.programs.Rackd, append([]string{"--member", y.file("member-" + name), "--data", y.file("data-" + name),
+		"--interface", "eth0", "--address", h.Addr.String(), "--prefix", "16", "--observe", h.At(observePort), "--boot-programs", y.file("boot"),
+		"--kernel", y.file("boot/kernel"), "--ramdisk", y.file("boot/ramdisk"), "--heartbeat-timeout", "20s", "--power-sync", powerSync[name], "--bmc-timeout", "5s"},
+		rackdArgs[name]...)...)
+	return y.rackds[name].Start()
+}
+
+// powerSync is how often a rackd reads its machines' power. An attack at the site far waits for it.
+var powerSync = map[string]string{"rackd-a": "20s", "rackd-b": "20s", "rackd-c": "1s", "rackd-d": "20s"}
+
+// lateRackd has a rackd that only some attacks need join and start, once.
+func (y *yard) lateRackd(ctx context.Context, t *testing.T, name, site, group string) {
+	t.Helper()
+	if y.rackds[name] != nil {
+		return
+	}
+	if err := y.join(ctx, name, name, "rackd", "--site", site, "--group", group, name); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.startRackd(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.rackds[name].Await(ctx, func(ctx context.Context) error { return y.knows(ctx, name) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// metric is a number that a rackd shows, 0 where it shows none.
+func (y *yard) metric(ctx context.Context, t *testing.T, rackd, name string) (sum float64) {
+	t.Helper()
+	status, text, err := y.operator.at("http://"+y.hosts[rackd].At(observePort)).do(ctx, "GET", "/metrics", nil)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("metrics of %s: %d %v", rackd, status, err)
+	}
+	for l := range strings.Lines(text) {
+		if l, ok := strings.CutPrefix(l, name); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(l[strings.LastIndexByte(l, ' ')+1:]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
 }
 
 // conductors are the rackds that central shows, with their groups, as far as they live.
