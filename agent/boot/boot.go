@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ironyard/ironyard/agent/cmdline"
+	"github.com/ironyard/ironyard/agent/diskwatch"
 	"github.com/ironyard/ironyard/agent/inventory"
 	"github.com/ironyard/ironyard/agent/logship"
 	"github.com/ironyard/ironyard/agent/netup"
@@ -81,6 +82,7 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	}
 	defer client.Close()
 	machine := inventory.Machine{BootMAC: f.BootMAC, DiskFiles: f.Disk}
+	disks := diskwatch.New(machine, log)
 	client.SystemUUID, client.SystemSerial = machine.SystemUUID(), machine.System().SerialNumber
 	if f.Ramdisk {
 		if err := network(ctx, crew, log, f.BootMAC); err != nil {
@@ -107,7 +109,7 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	crew.Go(func() {
 		ship.Run(ctx, func(ctx context.Context, lines []byte) error { return client.SendLog(ctx, id.Node, id.Token, lines) })
 	})
-	return serve(ctx, crew, parts{flags: f, log: log, ship: ship, client: client, machine: machine, id: id, bootID: bootID, url: urls[0]})
+	return serve(ctx, crew, parts{flags: f, log: log, ship: ship, client: client, machine: machine, disks: disks, id: id, bootID: bootID, url: urls[0]})
 }
 
 // network starts DHCP and waits for the first lease.

@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/agent/commandapi"
 	"github.com/ironyard/ironyard/agent/commands"
 	"github.com/ironyard/ironyard/agent/deploy"
+	"github.com/ironyard/ironyard/agent/diskwatch"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/inventory"
 	"github.com/ironyard/ironyard/agent/logship"
@@ -31,6 +32,7 @@ type parts struct {
 	ship    *logship.Shipper
 	client  *rackclient.Client
 	machine inventory.Machine
+	disks   *diskwatch.Watch
 	id      session.Identity
 	bootID  string
 	url     string // of a rackd
@@ -59,9 +61,9 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	defer images.CloseIdleConnections()
 	power := newPower()
 	runner := command.NewRunner(p.log, commands.All(commands.Deps{
-		Log: p.log, Power: power, Inventory: p.machine.Read, Logs: p.ship.Collect,
+		Log: p.log, Power: power, Inventory: p.inventory, Logs: p.ship.Collect,
 		Deployer: &deploy.Deployer{
-			Machine: p.machine, Log: p.log, Attempts: 10, Pause: 3 * time.Second, EraseShared: p.flags.EraseShared, EFIVars: p.flags.EFIVars,
+			Machine: p.disks, Log: p.log, EraseShared: p.flags.EraseShared, EFIVars: p.flags.EFIVars,
 			Images: &image.Writer{Client: images, SpoolDir: p.flags.SpoolDir, SpoolLimit: func() int64 { return p.machine.FreeMemory() / 2 }},
 		},
 	})...)
@@ -102,6 +104,14 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 		}
 		return end, nil
 	}
+}
+
+// inventory takes the inventory once all disks are there: later boots are compared with it.
+func (p parts) inventory(ctx context.Context) (agentapi.Inventory, error) {
+	if _, err := p.disks.Settled(ctx, false, func([]agentapi.Disk) error { return nil }); err != nil {
+		return agentapi.Inventory{}, err
+	}
+	return p.machine.Read(), nil
 }
 
 // advertised is the address by which the rackd reaches us: the one from which we

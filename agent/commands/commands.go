@@ -25,10 +25,11 @@ type Power interface {
 
 // Deps is what the commands work with.
 type Deps struct {
-	Log       *slog.Logger
-	Deployer  *deploy.Deployer
-	Power     Power
-	Inventory func() agentapi.Inventory
+	Log      *slog.Logger
+	Deployer *deploy.Deployer
+	Power    Power
+	// Inventory waits until the machine shows its disks.
+	Inventory func(context.Context) (agentapi.Inventory, error)
 	Logs      func() []byte
 }
 

@@ -8,13 +8,13 @@ import (
 )
 
 func installBootloader(d Deps) command.Spec {
-	return command.Spec{Name: agentapi.CmdInstallBoot, Async: true, Run: func(_ context.Context, c command.Call) (any, error) {
+	return command.Spec{Name: agentapi.CmdInstallBoot, Async: true, Run: func(ctx context.Context, c command.Call) (any, error) {
 		var p struct {
 			RootUUID string `json:"root_uuid"`
 		}
 		if err := decode(c.Params, &p); err != nil {
 			return nil, err
 		}
-		return d.Deployer.InstallBootEntry(p.RootUUID)
+		return d.Deployer.InstallBootEntry(ctx, p.RootUUID)
 	}}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func getHardwareInfo(d Deps) command.Spec {
-	return command.Spec{Name: agentapi.CmdGetInventory, Run: func(context.Context, command.Call) (any, error) {
-		return d.Inventory(), nil
+	return command.Spec{Name: agentapi.CmdGetInventory, Async: true, Run: func(ctx context.Context, _ command.Call) (any, error) {
+		return d.Inventory(ctx)
 	}}
 }

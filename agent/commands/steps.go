@@ -120,11 +120,14 @@ func writeImage(ctx context.Context, d Deps, p agentapi.StepParams, c command.Ca
 		return nil, err
 	}
 	params.ImageInfo.SkipBlockDevices = skipped(p)
+	if params.ImageInfo.KnownDisks, err = known(p); err != nil {
+		return nil, err
+	}
 	return d.Deployer.Prepare(ctx, params, c.Report)
 }
 
 func eraseMetadata(ctx context.Context, d Deps, p agentapi.StepParams, _ command.Call) (any, error) {
-	s, err := selection(p)
+	s, err := rules(p)
 	if err != nil {
 		return nil, err
 	}
@@ -132,15 +135,18 @@ func eraseMetadata(ctx context.Context, d Deps, p agentapi.StepParams, _ command
 }
 
 func erase(ctx context.Context, d Deps, p agentapi.StepParams, c command.Call) (any, error) {
-	s, err := selection(p)
+	s, err := rules(p)
 	if err != nil {
 		return nil, err
 	}
 	return nil, d.Deployer.Erase(ctx, s, c.Report)
 }
 
-// selection says by the node's properties which disks are erased.
-func selection(p agentapi.StepParams) (s deploy.Selection, err error) {
+// rules are what the node's properties and its last inspection say of its disks.
+func rules(p agentapi.StepParams) (s hints.Rules, err error) {
+	if s.Known, err = known(p); err != nil {
+		return s, err
+	}
 	if s.Kept, err = hints.ParseKept(skipped(p)); err != nil {
 		return s, &deploy.ParamError{Reason: err.Error()}
 	}
@@ -151,6 +157,19 @@ func selection(p agentapi.StepParams) (s deploy.Selection, err error) {
 		}
 	}
 	return s, nil
+}
+
+// known is what the node's last inspection found of disks.
+func known(p agentapi.StepParams) (disks []agentapi.KnownDisk, err error) {
+	told, ok := p.Node[agentapi.StepKnownDisks]
+	if !ok {
+		return nil, nil
+	}
+	raw, err := json.Marshal(told)
+	if err != nil {
+		return nil, err
+	}
+	return disks, decode(raw, &disks)
 }
 
 // skipped are the hints of the node for the disks that are never written to.

@@ -27,18 +27,18 @@ import (
 	"github.com/ironyard/ironyard/protocol/hints"
 )
 
-// Disks lists the disks there are.
-type Disks interface{ Disks() []agentapi.Disk }
+// Disks is a machine whose disks may appear late (agent/diskwatch).
+type Disks interface {
+	// Settled returns the disks once their list is stable and check accepts it, else an error.
+	// complete says that disks which check accepts are all that the machine has.
+	Settled(ctx context.Context, complete bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error)
+}
 
 // Deployer deploys to the disks of one machine. Its fields are set before use.
 type Deployer struct {
 	Machine Disks
 	Images  *image.Writer
 	Log     *slog.Logger
-	// Attempts and Pause are how often and with what pauses the wanted disk is
-	// looked for, since controllers may take long to find theirs.
-	Attempts int
-	Pause    time.Duration
 	// EraseShared erases also disks with file systems that other machines may be using.
 	EraseShared bool
 	// EFIVars is the folder of EFI variables.
@@ -78,10 +78,11 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 			return none, err
 		}
 	}
-	target, err := d.choose(ctx, h, kept, info.MinDiskBytes)
+	decision, err := d.decide(ctx, hints.Rules{Root: h, Kept: kept, Known: info.KnownDisks, MinBytes: info.MinDiskBytes}, true)
 	if err != nil {
 		return none, err
 	}
+	target := decision.Image
 	d.Log.Info("writing image", "image", info.ID, "disk", target.Name, "disk_bytes", target.Size, "model", target.Model,
 		"serial", target.Serial, "hints", h.String(), "format", info.DiskFormat, "compression", info.Compression)
 	out, err := disk.Open(target.Name)
@@ -103,25 +104,16 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	return agentapi.PrepareImageResult{RootDevice: target.Name, RootUUID: id, Written: written}, nil
 }
 
-// choose waits for a disk that fits and is not kept.
-func (d *Deployer) choose(ctx context.Context, h hints.Hints, kept hints.Kept, minBytes int64) (agentapi.Disk, error) {
-	for try := 1; ; try++ {
-		disks := d.Machine.Disks()
-		err := kept.Check(disks)
-		var chosen agentapi.Disk
-		if err == nil {
-			chosen, err = h.Choose(kept.Others(disks), minBytes)
+// decide waits for the machine's disks and says what becomes of each. An image needs a disk that fits.
+func (d *Deployer) decide(ctx context.Context, r hints.Rules, forImage bool) (decision hints.Decision, err error) {
+	_, err = d.Machine.Settled(ctx, len(r.Known) > 0, func(disks []agentapi.Disk) error {
+		var err error
+		if decision, err = r.Decide(disks); err == nil && forImage {
+			err = decision.NoImage
 		}
-		if err == nil || try >= d.Attempts {
-			return chosen, err
-		}
-		d.Log.Info("waiting for a disk", "try", try, "because", err)
-		select {
-		case <-ctx.Done():
-			return chosen, errors.Join(err, context.Cause(ctx))
-		case <-time.After(d.Pause):
-		}
-	}
+		return err
+	})
+	return decision, err
 }
 
 func (d *Deployer) write(ctx context.Context, info agentapi.ImageInfo, out *disk.Disk, report func(agentapi.Progress)) (agentapi.Progress, error) {
@@ -230,15 +222,19 @@ func (d *Deployer) reread(out *disk.Disk) error {
 
 // written returns the disk that Prepare wrote last. An agent that has started again since finds it
 // by the identifier that Prepare returned.
-func (d *Deployer) written(id string) (string, error) {
+func (d *Deployer) written(ctx context.Context, id string) (string, error) {
 	if d.root != "" {
 		return d.root, nil
 	}
 	if id == "" {
 		return "", &ParamError{"no image was written since the agent started: run standby.prepare_image first"}
 	}
+	disks, err := d.Machine.Settled(ctx, false, func([]agentapi.Disk) error { return nil })
+	if err != nil {
+		return "", err
+	}
 	var found []string
-	for _, dev := range d.Machine.Disks() {
+	for _, dev := range disks {
 		if has, err := identifier(dev.Name); err != nil {
 			d.Log.Warn("disk left out of the search for the one that was written", "disk", dev.Name, "error", err)
 		} else if strings.EqualFold(has, id) {
@@ -272,8 +268,8 @@ func identifier(path string) (string, error) {
 // InstallBootEntry makes the firmware start the disk that was written last; id is what Prepare
 // returned for it, and may be empty while this process has written it. On a machine booted by
 // BIOS there is nothing to do. It returns what it did, for people.
-func (d *Deployer) InstallBootEntry(id string) (string, error) {
-	root, err := d.written(id)
+func (d *Deployer) InstallBootEntry(ctx context.Context, id string) (string, error) {
+	root, err := d.written(ctx, id)
 	if err != nil {
 		return "", err
 	}

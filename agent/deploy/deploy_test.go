@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -26,18 +25,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// late is a machine whose disk appears at the n-th look.
-type late struct {
-	disk  agentapi.Disk
-	n     int
-	looks int
-}
+// both are the disks of a machine, which are all there.
+type both []agentapi.Disk
 
-func (l *late) Disks() []agentapi.Disk {
-	if l.looks++; l.looks < l.n {
-		return nil
-	}
-	return []agentapi.Disk{l.disk}
+func (b both) Settled(_ context.Context, _ bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error) {
+	return b, check(b)
 }
 
 const size = 32 << 20
@@ -54,7 +46,7 @@ func fixture(t *testing.T, img []byte) (*Deployer, agentapi.PrepareImageParams, 
 	t.Cleanup(tr.CloseIdleConnections)
 	sum := sha256.Sum256(img)
 	return &Deployer{
-			Machine: &late{disk: agentapi.Disk{Name: path, Size: size}, n: 1}, Log: slog.New(slog.DiscardHandler), Attempts: 3, Pause: time.Millisecond, EFIVars: t.TempDir(),
+			Machine: both{{Name: path, Size: size}}, Log: slog.New(slog.DiscardHandler), EFIVars: t.TempDir(),
 			Images: &image.Writer{Client: &http.Client{Transport: tr}, SpoolDir: t.TempDir(), SpoolLimit: func() int64 { return 1 << 30 }},
 		}, agentapi.PrepareImageParams{ImageInfo: agentapi.ImageInfo{
 			ID: "i", URLs: []string{s.URL}, HashAlgo: "sha256", HashValue: hex.EncodeToString(sum[:]), DiskFormat: "raw", MinDiskBytes: 1,
@@ -81,17 +73,26 @@ func partitioned(t *testing.T, script string) []byte {
 
 func ignore(agentapi.Progress) {}
 
-func TestWaitsForTheDisk(t *testing.T) {
+// A disk of the last inspection that is not there fails the deploy and the cleaning by name, and
+// nothing is written, also not to the disks that are there.
+func TestADiskOfTheLastInspectionIsMissing(t *testing.T) {
 	d, p, path := fixture(t, partitioned(t, "label: dos\nsize=4MiB\n"))
-	d.Machine.(*late).n = 3
-	got, err := d.Prepare(t.Context(), p, ignore)
-	if err != nil || got.RootDevice != path || got.Written.DoneBytes != 8<<20 {
-		t.Errorf("%+v, %v", got, err)
+	d.Machine = both{{Name: path, Size: size, Serial: "HERE"}}
+	known := []agentapi.KnownDisk{{Serial: "here", Size: size}, {Serial: "GONE", WWN: "0x5000c500a1b2c3d4", Size: 960 << 30}}
+	p.ImageInfo.KnownDisks = known
+	_, deployed := d.Prepare(t.Context(), p, ignore)
+	for what, err := range map[string]error{"deploy": deployed, "metadata": d.EraseMetadata(t.Context(), hints.Rules{Known: known}), "erase": d.Erase(t.Context(), hints.Rules{Known: known}, ignore)} {
+		var missing *hints.MissingError
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), `serial "GONE"`) || strings.Contains(err.Error(), `serial "here"`) || !strings.Contains(err.Error(), "inspect the node again") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	d.Machine = &late{disk: agentapi.Disk{Name: path, Size: size}, n: 10}
-	var none *hints.NoDiskError
-	if _, err := d.Prepare(t.Context(), p, ignore); !errors.As(err, &none) {
-		t.Errorf("no disk: %v", err)
+	if b, _ := os.ReadFile(path); !bytes.Equal(b, bytes.Repeat([]byte{0xd7}, size)) {
+		t.Error("the disk that is there was written to")
+	}
+	p.ImageInfo.KnownDisks = known[:1]
+	if got, err := d.Prepare(t.Context(), p, ignore); err != nil || got.RootDevice != path {
+		t.Errorf("all are there: %+v, %v", got, err)
 	}
 }
 
@@ -136,7 +137,7 @@ func TestBootEntry(t *testing.T) {
 		if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
 			t.Fatal(err)
 		}
-		text, err := d.InstallBootEntry("")
+		text, err := d.InstallBootEntry(t.Context(), "")
 		if err != nil {
 			text = err.Error()
 		}
@@ -172,7 +173,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		}
 		return &Deployer{Machine: all, Log: slog.New(slog.DiscardHandler), EFIVars: vars}
 	}
-	if text, err := again(other, path).InstallBootEntry(written.RootUUID); err != nil || !strings.Contains(text, path) {
+	if text, err := again(other, path).InstallBootEntry(t.Context(), written.RootUUID); err != nil || !strings.Contains(text, path) {
 		t.Errorf("%q, %v; want an entry for %s", text, err, path)
 	}
 	var bad *ParamError
@@ -180,7 +181,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		disks []string
 		id    string
 	}{"the disk has gone": {[]string{other}, written.RootUUID}, "its copy is there too": {[]string{path, path}, written.RootUUID}, "nothing is known": {[]string{path}, ""}} {
-		if text, err := again(c.disks...).InstallBootEntry(c.id); !errors.As(err, &bad) {
+		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id); !errors.As(err, &bad) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
@@ -202,7 +203,7 @@ func TestErase(t *testing.T) {
 		}
 	}
 	mark(2<<20 + 1024)
-	if err := d.EraseMetadata(t.Context(), Selection{}); err != nil {
+	if err := d.EraseMetadata(t.Context(), hints.Rules{}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -211,10 +212,10 @@ func TestErase(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Erase(ctx, Selection{}, ignore); !errors.Is(err, context.Canceled) {
+	if err := d.Erase(ctx, hints.Rules{}, ignore); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := d.Erase(t.Context(), Selection{}, ignore); err != nil {
+	if err := d.Erase(t.Context(), hints.Rules{}, ignore); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {
@@ -246,7 +247,7 @@ func TestMetadataAtTheEndsOfPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &Deployer{Machine: both{{Name: path, Size: int64(len(b))}}, Log: slog.New(slog.DiscardHandler)}
-			if err := d.EraseMetadata(t.Context(), Selection{}); err != nil {
+			if err := d.EraseMetadata(t.Context(), hints.Rules{}); err != nil {
 				t.Fatal(err)
 			}
 			if b, err := os.ReadFile(path); err != nil || bytes.Contains(b, []byte("superblock")) {
@@ -281,25 +282,20 @@ func TestSelection(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unknown *hints.UnknownError
-	if err := d.Erase(t.Context(), Selection{Kept: kept}, ignore); !errors.As(err, &unknown) || erased(disk) || erased(stick) {
+	if err := d.Erase(t.Context(), hints.Rules{Kept: kept}, ignore); !errors.As(err, &unknown) || erased(disk) || erased(stick) {
 		t.Errorf("a kept disk that cannot be told: %v", err)
 	}
-	if err := d.Erase(t.Context(), Selection{}, ignore); err != nil || !erased(disk) || erased(stick) {
+	if err := d.Erase(t.Context(), hints.Rules{}, ignore); err != nil || !erased(disk) || erased(stick) {
 		t.Errorf("erased: disk %v, stick %v, %v", erased(disk), erased(stick), err)
 	}
 	root, err := hints.Parse(map[string]any{"serial": "S"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Erase(t.Context(), Selection{Root: root}, ignore); err != nil || !erased(stick) {
+	if err := d.Erase(t.Context(), hints.Rules{Root: root}, ignore); err != nil || !erased(stick) {
 		t.Errorf("the root device: %v", err)
 	}
 }
-
-// both are the disks of a machine that has two.
-type both []agentapi.Disk
-
-func (b both) Disks() []agentapi.Disk { return b }
 
 // TestKeptDisks holds that what a node's properties say is kept is neither erased nor written to.
 func TestKeptDisks(t *testing.T) {
@@ -318,10 +314,10 @@ func TestKeptDisks(t *testing.T) {
 	if got, err := d.Prepare(t.Context(), p, ignore); err != nil || got.RootDevice != path {
 		t.Errorf("written to %q, %v", got.RootDevice, err)
 	}
-	if err := d.EraseMetadata(t.Context(), Selection{Kept: kept}); err != nil {
+	if err := d.EraseMetadata(t.Context(), hints.Rules{Kept: kept}); err != nil {
 		t.Error(err)
 	}
-	if err := d.Erase(t.Context(), Selection{Kept: kept}, ignore); err != nil {
+	if err := d.Erase(t.Context(), hints.Rules{Kept: kept}, ignore); err != nil {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {

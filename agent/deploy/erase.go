@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/agent/partition"
@@ -12,17 +11,10 @@ import (
 	"github.com/ironyard/ironyard/protocol/hints"
 )
 
-// Selection says which of a machine's disks are to be erased: all but the kept ones. Removable
-// ones are left alone, except the one that the root device hints name.
-type Selection struct {
-	Kept hints.Kept
-	Root hints.Hints
-}
-
 // EraseMetadata makes the selected disks look empty: partition tables and superblocks at both
 // ends are zeroed, and so are both ends of every partition that a table tells of.
-func (d *Deployer) EraseMetadata(ctx context.Context, s Selection) error {
-	return d.each(ctx, s, func(out *disk.Disk) error {
+func (d *Deployer) EraseMetadata(ctx context.Context, r hints.Rules) error {
+	return d.each(ctx, r, func(out *disk.Disk) error {
 		for _, a := range partition.Areas(out) {
 			n := min(disk.EndsSize, a.End-a.Start)
 			if err := errors.Join(out.Zero(a.Start, n), out.Zero(a.End-n, n)); err != nil {
@@ -34,10 +26,10 @@ func (d *Deployer) EraseMetadata(ctx context.Context, s Selection) error {
 }
 
 // Erase makes the selected disks read as zero from start to end.
-func (d *Deployer) Erase(ctx context.Context, s Selection, report func(agentapi.Progress)) error {
+func (d *Deployer) Erase(ctx context.Context, r hints.Rules, report func(agentapi.Progress)) error {
 	// Pieces small enough to see progress and to stop between them.
 	const piece = 256 << 20
-	return d.each(ctx, s, func(out *disk.Disk) error {
+	return d.each(ctx, r, func(out *disk.Disk) error {
 		for off := int64(0); off < out.Size(); off += piece {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -51,28 +43,19 @@ func (d *Deployer) Erase(ctx context.Context, s Selection, report func(agentapi.
 	})
 }
 
-// each does something to every selected disk that is not shared; it goes on after an error, so
-// that as much as possible is erased, and returns them all. Nothing is touched where a disk that
-// is to be kept cannot be told from the others.
-func (d *Deployer) each(ctx context.Context, s Selection, do func(*disk.Disk) error) error {
-	disks := d.Machine.Disks()
-	if err := s.Kept.Check(disks); err != nil {
+// each does something to every disk that is to be erased and is not shared; it goes on after an
+// error, so that as much as possible is erased, and returns them all. Nothing is touched where the
+// node's rules cannot be kept to (hints.Rules.Decide).
+func (d *Deployer) each(ctx context.Context, r hints.Rules, do func(*disk.Disk) error) error {
+	decision, err := d.decide(ctx, r, false)
+	if err != nil {
 		return err
 	}
-	usable := s.Root.Usable(disks)
-	for _, dev := range disks {
-		if !slices.ContainsFunc(usable, func(u agentapi.Disk) bool { return u.Name == dev.Name }) {
-			d.Log.Warn("disk is not erased: it is removable, and no root device hint names it", "disk", dev.Name, "bytes", dev.Size, "model", dev.Model)
-		}
+	for _, s := range decision.Spared {
+		d.Log.Warn("disk is not erased: "+s.Why, "disk", s.Disk.Name, "bytes", s.Disk.Size, "model", s.Disk.Model)
 	}
 	var errs []error
-	var done []agentapi.Disk
-	for _, dev := range s.Kept.Others(usable) {
-		if i := slices.IndexFunc(done, func(other agentapi.Disk) bool { return hints.Same(dev, other) }); i >= 0 {
-			d.Log.Info("disk is not erased again: it is another path to one", "disk", dev.Name, "to", done[i].Name)
-			continue
-		}
-		done = append(done, dev)
+	for _, dev := range decision.Erased {
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}

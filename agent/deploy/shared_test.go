@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
 // TestSharedDisks holds that what other machines may be using is not erased unless somebody says so, and
@@ -61,8 +62,8 @@ func TestSharedDisks(t *testing.T) {
 			d, _, _ := fixture(t, nil)
 			d.Machine = disks
 			for what, erase := range map[string]func() error{
-				"metadata": func() error { return d.EraseMetadata(t.Context(), Selection{}) },
-				"all":      func() error { return d.Erase(t.Context(), Selection{}, func(agentapi.Progress) {}) },
+				"metadata": func() error { return d.EraseMetadata(t.Context(), hints.Rules{}) },
+				"all":      func() error { return d.Erase(t.Context(), hints.Rules{}, func(agentapi.Progress) {}) },
 			} {
 				for _, d.EraseShared = range []bool{false, true} {
 					fill()

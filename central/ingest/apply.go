@@ -188,7 +188,7 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 	}
 	if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware != nil {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
-		if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware.Kept != nil { // else nothing that the document shows
+		if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware.Kept != nil || e.Hardware.RAID != nil { // else nothing that the document shows
 			fx.dirty[n.UUID] = true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
@@ -221,6 +222,7 @@ func TestSitesAreWrittenToWhenTheirDocumentsChange(t *testing.T) {
 	}{
 		"health":                 {work.Event{Kind: work.HardwareObserved, Hardware: &hardware.Observation{Health: &health}}, false},
 		"what drivers keep":      {work.Event{Kind: work.HardwareObserved, Hardware: &hardware.Observation{Health: &health, Kept: []byte(`{}`)}}, true},
+		"a RAID":                 {work.Event{Kind: work.HardwareObserved, Hardware: &hardware.Observation{RAID: map[string]any{}}}, true},
 		"properties":             {work.Event{Kind: work.HardwareObserved, Hardware: &hardware.Observation{}, Properties: map[string]any{"cpus": 1}}, true},
 		"a power state":          {work.Event{Kind: work.PowerObserved, Power: "power on"}, false},
 		"a fault":                {work.Event{Kind: work.PowerObserved, Power: "error", Fault: "power failure", SetMaintenance: true}, true},
@@ -231,6 +233,30 @@ func TestSitesAreWrittenToWhenTheirDocumentsChange(t *testing.T) {
 		c.e.Node = n.UUID
 		if why := apply(n, &c.e, fx); why != applied || fx.dirty[n.UUID] != c.want {
 			t.Errorf("%s: %q, written to the site: %v, want %v", name, why, fx.dirty[n.UUID], c.want)
+		}
+	}
+}
+
+// The disks of the last inspection are expected of a machine until its RAID changes; a RAID that is
+// read again as it was changes nothing.
+func TestDisksAreForgottenWithTheRAID(t *testing.T) {
+	raid := func(level string) map[string]any {
+		return map[string]any{"logical_disks": []any{map[string]any{"raid_level": level}}, "last_updated": level + time.Now().String()}
+	}
+	n := deploying()
+	for _, c := range []struct {
+		now  map[string]any
+		left bool
+	}{{map[string]any{}, true}, {raid("1"), false}, {raid("1"), true}, {raid("5"), false}, {map[string]any{}, false}} {
+		if n.DriverInternalInfo == nil {
+			n.DriverInternalInfo = map[string]any{}
+		}
+		n.DriverInternalInfo[node.DisksKey] = []any{"known"}
+		if err := observe(t.Context(), nil, n, &hardware.Observation{RAID: c.now}); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.DriverInternalInfo[node.DisksKey] != nil; got != c.left {
+			t.Errorf("RAID %v: the disks are known: %v, want %v", c.now, got, c.left)
 		}
 	}
 }

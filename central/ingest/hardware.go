@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -26,6 +27,9 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 		n.ConsoleEnabled = *o.ConsoleEnabled
 	}
 	if o.RAID != nil {
+		if err := forgetDisks(n, o.RAID); err != nil {
+			return err
+		}
 		n.RAIDConfig = o.RAID
 	}
 	if o.Kept != nil {
@@ -42,6 +46,16 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 		return setComponents(ctx, tx, n.UUID, o.Firmware)
 	}
 	return nil
+}
+
+// forgetDisks forgets what the last inspection found of disks if the machine's RAID is another than
+// it was: volumes have come or gone since.
+func forgetDisks(n *store.Node, now map[string]any) error {
+	same := reflect.DeepEqual(n.RAIDConfig["logical_disks"], now["logical_disks"])
+	if same || n.DriverInternalInfo[node.DisksKey] == nil {
+		return nil
+	}
+	return mergeInternal(n, map[string]json.RawMessage{node.DisksKey: json.RawMessage("null")})
 }
 
 func setSettings(ctx context.Context, tx *store.Tx, id string, settings []hardware.Setting) error {

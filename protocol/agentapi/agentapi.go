@@ -195,6 +195,8 @@ type ImageInfo struct {
 	RootDeviceHints map[string]any `json:"ironyard_root_device,omitempty"`
 	// SkipBlockDevices are hints for the disks that are never written to.
 	SkipBlockDevices any `json:"ironyard_skip_block_devices,omitempty"`
+	// KnownDisks is what the node's last inspection found; nothing is written while one is missing.
+	KnownDisks []KnownDisk `json:"ironyard_known_disks,omitempty"`
 	// MinDiskBytes lets tests deploy to disks below 4 GiB; zero means 4 GiB.
 	MinDiskBytes int64 `json:"ironyard_min_disk_bytes,omitempty"`
 }
@@ -214,6 +216,9 @@ type StepParams struct {
 	Node  map[string]any `json:"node"`
 	Ports []any          `json:"ports"`
 }
+
+// StepKnownDisks is the key of StepParams.Node that says what ImageInfo.KnownDisks does.
+const StepKnownDisks = "ironyard_known_disks"
 
 // Inventory is what the agent found (ironic-facts §5.7).
 type Inventory struct {

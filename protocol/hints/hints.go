@@ -1,9 +1,9 @@
 // Package hints chooses the disk that an image is written to, by Ironic's root
 // device hints (ironic-facts §5.6).
 //
-// It may import protocol/agentapi only and touches no device. Every hint must
-// match; without hints the smallest disk of at least the minimum size wins, ties
-// broken by name, so that the same machine always chooses the same disk.
+// It may import protocol/agentapi only and touches no device. Decide is its one decision. Every
+// hint must match; without hints the smallest disk of at least the minimum size wins. Ties are broken
+// by the disk's place, WWN and serial number, so that the same machine always chooses the same disk.
 package hints
 
 import (
@@ -240,17 +240,9 @@ type NoDiskError struct {
 }
 
 func (e *NoDiskError) Error() string {
-	var seen []string
-	for _, d := range e.Disks {
-		kind := ""
-		if d.Removable {
-			kind = ", removable: used only where a hint names it"
-		}
-		seen = append(seen, fmt.Sprintf("%s (%d bytes, model %q, serial %q%s)", d.Name, d.Size, d.Model, d.Serial, kind))
-	}
 	found := "the machine shows no disk at all: check its storage controller and that the ramdisk has its driver"
-	if len(seen) > 0 {
-		found = "found " + strings.Join(seen, ", ")
+	if len(e.Disks) > 0 {
+		found = "found " + list(e.Disks)
 	}
 	if len(e.Hints.rules) > 0 {
 		return fmt.Sprintf("no disk matches the root device hints (%s); %s", e.Hints, found)
@@ -260,32 +252,6 @@ func (e *NoDiskError) Error() string {
 
 // FaultType names the error in the agent's API as ironic-python-agent does.
 func (e *NoDiskError) FaultType() string { return "DeviceNotFound" }
-
-// Choose picks the disk to write to. minBytes counts only without hints; zero
-// means DefaultMinBytes. The error is a *NoDiskError.
-func (h Hints) Choose(disks []agentapi.Disk, minBytes int64) (agentapi.Disk, error) {
-	if minBytes == 0 {
-		minBytes = DefaultMinBytes
-	}
-	if len(h.rules) > 0 {
-		minBytes = 0
-	}
-	fit := slices.DeleteFunc(h.Usable(disks), func(d agentapi.Disk) bool {
-		return d.Size < minBytes || !h.Match(d)
-	})
-	if len(fit) == 0 {
-		return agentapi.Disk{}, &NoDiskError{Hints: h, MinBytes: minBytes, Disks: disks}
-	}
-	return slices.MinFunc(fit, func(a, b agentapi.Disk) int {
-		if a.Size != b.Size {
-			if a.Size < b.Size {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	}), nil
-}
 
 func scalar(v any) (string, error) {
 	switch v := v.(type) {

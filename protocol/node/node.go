@@ -65,6 +65,9 @@ type Document struct {
 	Kept json.RawMessage `json:"kept,omitempty"`
 	// Machine is the one that the node's last inspection has found; empty before.
 	Machine smbios.System `json:"machine,omitzero"`
+	// Disks is what the machine's ramdisk found of disks in the last inspection, JSON of a list of
+	// agentapi.KnownDisk; empty: it was not inspected that way, or its RAID has changed since.
+	Disks json.RawMessage `json:"disks,omitempty"`
 }
 
 // KeptKey is where driver_internal_info has what a node's drivers keep.
@@ -72,6 +75,9 @@ const KeptKey = "driver_state"
 
 // MachineKey is where driver_internal_info has the machine that the last inspection has found (Document.Machine).
 const MachineKey = "machine"
+
+// DisksKey is where driver_internal_info has what Document.Disks says.
+const DisksKey = "inspected_disks"
 
 // Port is a network interface of a node.
 type Port struct {

@@ -50,6 +50,7 @@ const (
 	fieldCode    // of all before it, as a text; the last in a document
 	fieldMachine // texts by name: uuid, serial
 	fieldKey     // the id of the key that made the code, right before it
+	fieldDisks   // JSON, as a text
 )
 
 // Append appends the document as it lies on the bus, under a key that names its node. It fails
@@ -86,6 +87,7 @@ func (d *Document) Append(b []byte) ([]byte, error) {
 	w.object(fieldTargetRAID, d.TargetRAID)
 	w.text(fieldKept, string(d.Kept))
 	w.machine(d.Machine)
+	w.text(fieldDisks, string(d.Disks))
 	return w.b, w.err
 }
 
@@ -294,6 +296,8 @@ func (d *Document) field(field byte, r *packed.Reader) {
 	case fieldMachine:
 		texts := r.TextsByName()
 		d.Machine = smbios.System{UUID: texts["uuid"], Serial: texts["serial"], SKU: texts["sku"]}
+	case fieldDisks:
+		d.Disks = json.RawMessage(r.Text())
 	default: // of a newer version
 		r.Skip()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -306,6 +307,11 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	if inv != nil {
 		e := r.event(work.InventoryFound)
 		e.Inventory = inv.Carried()
+		if len(inv.Sent) > 0 { // of a ramdisk: a BMC counts the disks behind a RAID controller
+			if e.Internal, err = foundDisks(inv); err != nil {
+				return false, err
+			}
+		}
 		if err := r.publish(ctx, e); err != nil {
 			return false, err
 		}
@@ -520,6 +526,15 @@ func (r *runner) Observe(o hardware.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observed.Merge(o)
+}
+
+// foundDisks is what later boots of the machine are expected to show.
+func foundDisks(inv *agentapi.Inventory) (map[string]json.RawMessage, error) {
+	known, err := json.Marshal(inv.KnownDisks())
+	if err != nil {
+		return nil, err
+	}
+	return map[string]json.RawMessage{node.DisksKey: known}, nil
 }
 
 // Inventory implements driver.Recorder.

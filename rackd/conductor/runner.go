@@ -383,6 +383,9 @@ func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error
 		ctx, cancel = context.WithDeadline(ctx, d)
 		defer cancel()
 	}
+	if s.Interface == "raid" {
+		r.task.Facts[driver.FactRAID] = s.Name // the next checkpoint keeps it
+	}
 	out, err := s.Run(ctx, r.task)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errors.Join(r.late(s), err)

@@ -148,6 +148,10 @@ const (
 	FactKernel  = "kernel"
 	FactRamdisk = "ramdisk"
 
+	// FactRAID is set once a step of a RAID interface has begun: the disks of the last inspection
+	// are then no longer those of the machine.
+	FactRAID = "raid_changed"
+
 	// FactBoot says what the machine gets when it boots from the network.
 	FactBoot     = work.FactBoot
 	BootRamdisk  = "ramdisk"

@@ -41,7 +41,7 @@ var telling = map[string]bool{agentapi.CmdGetDeploySteps: true, agentapi.CmdGetC
 
 // specs are the agent's commands as its registry lists them.
 func (r *run) specs() []command.Spec {
-	list := commands.All(commands.Deps{Log: r.Log, Inventory: func() agentapi.Inventory { return r.Inventory }})
+	list := commands.All(commands.Deps{Log: r.Log, Inventory: func(context.Context) (agentapi.Inventory, error) { return r.Inventory, nil }})
 	for i := range list {
 		spec := &list[i]
 		act, ok := simulated[spec.Name]

@@ -167,10 +167,10 @@ func (i *image) disk(n *node.Document) (wrong string) {
 }
 
 // params are what the agent is told.
-func (i image) params(n *node.Document, servedAt []string, configDrive string) agentapi.PrepareImageParams {
+func (i image) params(n *node.Document, known []agentapi.KnownDisk, servedAt []string, configDrive string) agentapi.PrepareImageParams {
 	return agentapi.PrepareImageParams{ConfigDrive: configDrive, ImageInfo: agentapi.ImageInfo{
 		ID: i.source.HashValue, URLs: servedAt, HashAlgo: i.source.HashAlgo, HashValue: i.source.HashValue,
 		DiskFormat: i.format, Compression: i.compression, ImageType: "whole-disk", BootMode: n.BootMode(), NodeUUID: n.UUID,
-		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk,
+		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk, KnownDisks: known,
 	}}
 }

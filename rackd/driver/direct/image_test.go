@@ -84,7 +84,7 @@ func TestDisksThatAreKept(t *testing.T) {
 	n := &node.Document{UUID: "u", Properties: map[string]any{"skip_block_devices": kept},
 		InstanceInfo: map[string]any{"image_source": "http://h/i", "image_checksum": strings.Repeat("a", 64)}}
 	i, err := imageOf(n)
-	if told := i.params(n, nil, "").ImageInfo.SkipBlockDevices; err != nil || !reflect.DeepEqual(told, any(kept)) {
+	if told := i.params(n, nil, nil, "").ImageInfo.SkipBlockDevices; err != nil || !reflect.DeepEqual(told, any(kept)) {
 		t.Errorf("the agent is told of %v, %v", told, err)
 	}
 	n.Properties["skip_block_devices"] = []any{map[string]any{"volume_name": "data"}}

@@ -62,7 +62,7 @@ func (i Interface) Down(_ *node.Document, f driver.Flows) []driver.Step {
 // discover asks the agent for its steps of f and keeps them.
 func (i Interface) discover(ctx context.Context, t *driver.Task, f driver.Flows) error {
 	list := orders[f].list
-	cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/"+list, list, params(t.Node, nil))
+	cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/"+list, list, params(t.Node, nil, nil))
 	if err != nil {
 		return fmt.Errorf("node %s: ask the agent for its %s steps: %w", t.Node.Label(), f, err)
 	}
@@ -117,7 +117,10 @@ func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f dri
 	if len(t.Args) > 0 {
 		wanted["args"] = t.Args
 	}
-	_, ended, err := follow(ctx, t, &h, order{name: orders[f].execute, params: func() (any, error) { return params(t.Node, wanted), nil },
+	_, ended, err := follow(ctx, t, &h, order{name: orders[f].execute, params: func() (any, error) {
+		known, err := knownDisks(t)
+		return params(t.Node, known, wanted), err
+	},
 		save: func() error { return t.Record.SaveHandle(ctx, h) }})
 	switch {
 	case err != nil:
@@ -129,13 +132,28 @@ func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f dri
 	return driver.Done(), nil
 }
 
+// knownDisks is what the node's last inspection found of disks, for the agent to compare with what it
+// finds. It says nothing once this work has touched the machine's RAID.
+func knownDisks(t *driver.Task) (known []agentapi.KnownDisk, err error) {
+	if len(t.Node.Disks) == 0 || t.Facts[driver.FactRAID] != "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal(t.Node.Disks, &known); err != nil {
+		return nil, fmt.Errorf("node %s: the disks of its last inspection cannot be read: %w; inspect it again", t.Node.Label(), err)
+	}
+	return known, nil
+}
+
 // params describe the node to a step: no driver_info, which holds the BMC's
 // password.
-func params(n *node.Document, wanted map[string]any) agentapi.StepParams {
+func params(n *node.Document, known []agentapi.KnownDisk, wanted map[string]any) agentapi.StepParams {
 	p := agentapi.StepParams{Ports: []any{}, Step: wanted, Node: map[string]any{
 		"uuid": n.UUID, "name": n.Name, "properties": n.Properties, "instance_info": n.InstanceInfo,
 		"driver_internal_info": map[string]any{}, "provision_state": string(n.State),
 	}}
+	if len(known) > 0 {
+		p.Node[agentapi.StepKnownDisks] = known
+	}
 	for _, port := range n.Ports {
 		p.Ports = append(p.Ports, port)
 	}

@@ -96,7 +96,11 @@ func (i Interface) offer(ctx context.Context, t *driver.Task, img image) (agenta
 	if err != nil {
 		return agentapi.PrepareImageParams{}, fmt.Errorf("node %s: get the config drive: %w", t.Node.Label(), err)
 	}
-	return img.params(t.Node, served, drive), nil
+	known, err := knownDisks(t)
+	if err != nil {
+		return agentapi.PrepareImageParams{}, err
+	}
+	return img.params(t.Node, known, served, drive), nil
 }
 
 // reload reads the step's handle into h, if there is one.

@@ -1,0 +1,159 @@
+// Package diskwatch waits until a machine shows all of its disks. The kernel finds them one after the
+// other, and some controllers take a minute and more until they show the first.
+//
+// It may import protocol/agentapi only. Invariants: a wait ends by its bound, whatever the machine
+// does; the list that Settled returns is the one that it judged.
+package diskwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+const (
+	// Quiet is how long the list must have been the same.
+	Quiet = 5 * time.Second
+	// Bound is how long a machine is given to show its disks, from when the agent began.
+	Bound = 90 * time.Second
+	// Least is how long one call waits at least for a disk that is missing: it may be coming back.
+	Least = 10 * time.Second
+	// every is how often the machine is looked at.
+	every = time.Second
+)
+
+// Machine is what is watched.
+type Machine interface {
+	// Disks lists the disks there are.
+	Disks() []agentapi.Disk
+	// Pending names the controllers that have shown no disk and may need long for their first.
+	Pending() []string
+}
+
+// ChangingError says that disks came and went until the end of the wait.
+type ChangingError struct {
+	Changes []string // of the last Quiet
+}
+
+func (e *ChangingError) Error() string {
+	return fmt.Sprintf("the list of this machine's disks still changes after %v (%s); nothing is written: look at that disk, its cable and its controller", Bound, strings.Join(e.Changes, ", "))
+}
+
+// FaultType names the error in the agent's API as ironic-python-agent does.
+func (e *ChangingError) FaultType() string { return "BlockDeviceError" }
+
+// Watch is a machine that is being watched. Safe for concurrent use.
+type Watch struct {
+	machine Machine
+	log     *slog.Logger
+	began   time.Time
+
+	mu      sync.Mutex
+	seen    []string  // the disks at the last look
+	since   time.Time // of when they have been these
+	changes []string  // at the last change
+}
+
+// New takes the first look.
+func New(m Machine, log *slog.Logger) *Watch {
+	w := &Watch{machine: m, log: log, began: time.Now()}
+	w.look()
+	return w
+}
+
+// look returns the disks there are, and since when the list is the same.
+func (w *Watch) look() ([]agentapi.Disk, time.Time) {
+	disks := w.machine.Disks()
+	names := make([]string, len(disks))
+	for i, d := range disks {
+		names[i] = fmt.Sprintf("%s (%d bytes, serial %q)", d.Name, d.Size, d.Serial)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since.IsZero() || !slices.Equal(names, w.seen) {
+		w.changes = slices.Concat(without(w.seen, names, "gone: "), without(names, w.seen, "new: "))
+		w.seen, w.since = names, time.Now()
+	}
+	return disks, w.since
+}
+
+// without lists what is in a and not in b.
+func without(a, b []string, mark string) (out []string) {
+	for _, s := range a {
+		if !slices.Contains(b, s) {
+			out = append(out, mark+s)
+		}
+	}
+	return out
+}
+
+// state is what one look at a machine has shown.
+type state struct {
+	quiet   time.Duration // for how long the list is the same
+	age     time.Duration // of the watch
+	pending []string
+	// complete: the disks of the last inspection are all there; missing is why the caller cannot
+	// go on with these disks.
+	complete bool
+	missing  error
+}
+
+// stable is the one place that says when a list of disks may be relied on: it is the same for Quiet,
+// the caller can go on with it, and no controller is still to show its first disk. A controller is not
+// waited for beyond Bound, nor where the disks of the last inspection are all there.
+func (s state) stable() bool {
+	return s.missing == nil && s.quiet >= Quiet && (s.complete || len(s.pending) == 0 || s.age >= Bound)
+}
+
+// Settled waits for a stable list and returns it. check says why the caller cannot go on with some
+// disks, nil if it can; complete whether these are known to be all. After Bound, or Least if the
+// watch is old, it gives up with check's last error or a *ChangingError.
+func (w *Watch) Settled(ctx context.Context, complete bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error) {
+	last := time.Now().Add(max(Bound-time.Since(w.began), Least))
+	for told := ""; ; {
+		disks, since := w.look()
+		s := state{quiet: time.Since(since), age: time.Since(w.began), pending: w.machine.Pending(), complete: complete, missing: check(disks)}
+		if s.stable() {
+			return disks, nil
+		}
+		if !time.Now().Before(last) {
+			return disks, w.tooLate(s)
+		}
+		if why := s.why(); why != told {
+			told = why
+			w.log.Info("waiting for disks", "because", why, "disks", len(disks), "until", last.Format(time.TimeOnly))
+		}
+		select {
+		case <-ctx.Done():
+			return disks, errors.Join(s.missing, context.Cause(ctx))
+		case <-time.After(every):
+		}
+	}
+}
+
+func (s state) why() string {
+	switch {
+	case s.missing != nil:
+		return s.missing.Error()
+	case s.quiet < Quiet:
+		return "the list has changed a moment ago"
+	}
+	return "these controllers show no disk yet: " + strings.Join(s.pending, ", ")
+}
+
+// tooLate is why a wait has ended without a stable list.
+func (w *Watch) tooLate(s state) error {
+	if s.missing != nil {
+		return s.missing
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &ChangingError{Changes: w.changes}
+}

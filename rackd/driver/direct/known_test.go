@@ -1,0 +1,42 @@
+package direct
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+)
+
+// The agent is told which disks the last inspection found, for images and for steps, and no more of them
+// once the work has touched the RAID.
+func TestTheAgentIsToldTheKnownDisks(t *testing.T) {
+	r := newRig()
+	r.Node.Disks = json.RawMessage(`[["S1","0x1",7],["","",9]]`)
+	if _, err := run(t, r, "write_image"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Writes("agent " + agentapi.CmdPrepareImage); len(got) != 1 || !strings.Contains(got[0], `"ironyard_known_disks":[["S1","0x1",7],["","",9]]`) {
+		t.Errorf("the agent was told %v", got)
+	}
+	task := r.Task(networkboot.IPXE())
+	known, err := knownDisks(task)
+	if err != nil || len(known) != 2 || known[0] != (agentapi.KnownDisk{Serial: "S1", WWN: "0x1", Size: 7}) {
+		t.Errorf("known %+v, %v", known, err)
+	}
+	p, err := json.Marshal(params(r.Node, known, nil))
+	if err != nil || !strings.Contains(string(p), `"ironyard_known_disks":[["S1","0x1",7],["","",9]]`) {
+		t.Errorf("a step is told %s, %v", p, err)
+	}
+	task.Facts[driver.FactRAID] = "create_configuration"
+	if known, err := knownDisks(task); err != nil || known != nil {
+		t.Errorf("after a RAID step: %v, %v", known, err)
+	}
+	delete(task.Facts, driver.FactRAID)
+	task.Node.Disks = json.RawMessage(`{`)
+	if _, err := knownDisks(task); err == nil || !strings.Contains(err.Error(), "inspect it again") {
+		t.Errorf("what cannot be read: %v", err)
+	}
+}
