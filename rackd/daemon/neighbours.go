@@ -46,10 +46,12 @@ func (r *rackd) ramdisk(group string) ipxescript.Ramdisk {
 }
 
 // How many URLs agents are told to call, and how long one may be: the kernel cuts its
-// command line off where it gets too long. Neighbours are in the order in which they stand in.
+// command line off where it gets too long. A script names as many rackds to ask next: iPXE
+// reads it into little memory. Neighbours are in the order in which they stand in.
 const (
-	maxDoors = 4
-	maxDoor  = 80
+	maxDoors  = 4
+	maxOthers = maxDoors - 1
+	maxDoor   = 80
 )
 
 // ramdisk is this rackd's files, and an agent that knows the others too, so that it
@@ -65,6 +67,9 @@ func (k *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdi
 		}
 		if len(r.Doors) < maxDoors && len(m.AgentURL) <= maxDoor {
 			r.Doors = append(r.Doors, m.AgentURL)
+		}
+		if len(r.Others) == maxOthers {
+			continue
 		}
 		// A rackd serves TFTP at the address of its boot web, on TFTP's own port.
 		r.Others = append(r.Others, ipxescript.Server{HTTP: m.BootURL, TFTP: "tftp://" + host(boot.Hostname())})

@@ -28,6 +28,9 @@ func TestCommandLineOfALargeGroup(t *testing.T) {
 	if !strings.Contains(script, "ironyard-api-fingerprint="+strings.Repeat("f", 64)) || !strings.Contains(script, "/boot/iiii") || len(r.Doors) != maxDoors {
 		t.Errorf("%d doors; script:\n%s", len(r.Doors), script)
 	}
+	if len(r.Others) != maxOthers || len(script) > 4<<10 || !strings.Contains(script, "http://192.168.100.0:8080/boot/script") {
+		t.Errorf("%d others in a script of %d bytes", len(r.Others), len(script))
+	}
 	rack.AgentAPIURLs = []string{"https://central.example"}
 	if r := rack.ramdisk("ab", neighbours("own", "a", members, strings.EqualFold)); !slices.Equal(r.Doors, rack.AgentAPIURLs) || !r.Inspection {
 		t.Errorf("doors %q", r.Doors)

@@ -78,7 +78,7 @@ func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	}
 	words := strings.Join(params(m, mac, r), " ")
 	if len(words) > agentapi.MaxCommandLine {
-		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d: shorten kernel_append_params of the node", label(m), len(words), agentapi.MaxCommandLine))
+		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", label(m), len(words), agentapi.MaxCommandLine, lengthOf(m.KernelParams), lengthOf(r.Params)))
 		return
 	}
 	fmt.Fprintf(b, "echo Ironyard: %s boots the ramdisk, state %s\n", line(label(m)), line(string(m.State)))
@@ -93,6 +93,9 @@ func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	// boot device that was set for one boot would be gone.
 	chain(b, m, mac, append([]Server{r.Server}, r.Others...))
 }
+
+// lengthOf is how many bytes of a command line some parameters take.
+func lengthOf(params []string) int { return len(strings.Join(params, " ")) }
 
 // later sends the machine, in a while, to another rackd of the group, and back here when
 // none answers.
