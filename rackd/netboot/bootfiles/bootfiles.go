@@ -48,6 +48,9 @@ func exists(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// Has reports whether there is a file of that name.
+func (f *Files) Has(name string) bool { return f.paths[name] != "" }
+
 // Open opens the file of that name; os.ErrNotExist when there is none.
 func (f *Files) Open(name string) (*os.File, error) {
 	path, ok := f.paths[name]

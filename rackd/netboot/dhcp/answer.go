@@ -12,7 +12,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
-// Answer returns the reply to m, which came to port 67; nil for none.
+// Answer returns the reply to m, which came to port 67; nil for none. It is errUnprobed if the reply
+// has to wait for afterProbe.
 func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	machine, ok := s.client(m)
 	switch {
@@ -27,6 +28,9 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	mac := m.ClientHWAddr.String()
 	switch m.MessageType() {
 	case dhcpv4.MessageTypeDiscover:
+		if len(s.pool.unprobed(mac, addr(m.RequestedIPAddress()))) > 0 {
+			return nil, errUnprobed
+		}
 		a, err := s.pool.offer(mac, addr(m.RequestedIPAddress()))
 		if err != nil {
 			return nil, err
@@ -154,7 +158,7 @@ func (s *Server) network(a netip.Addr) []dhcpv4.Modifier {
 // 2.2.3). Requests go to the server that gives the addresses.
 func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv4, error) {
 	s.overhear(m)
-	if clientOf(m) == clientPlain || m.MessageType() != dhcpv4.MessageTypeDiscover {
+	if !s.boots(m) || m.MessageType() != dhcpv4.MessageTypeDiscover {
 		return nil, nil
 	}
 	return s.program(m, machine, dhcpv4.MessageTypeOffer)
@@ -163,7 +167,7 @@ func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv
 // AnswerBoot returns the reply to m, which came to BootPort; nil for none.
 func (s *Server) AnswerBoot(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	machine, ok := s.client(m)
-	if !ok || clientOf(m) == clientPlain || s.elsewhere(m) || !s.ours(m.GatewayIPAddr) {
+	if !ok || !s.boots(m) || s.elsewhere(m) || !s.ours(m.GatewayIPAddr) {
 		return nil, nil
 	}
 	switch m.MessageType() {
@@ -178,7 +182,7 @@ func (s *Server) program(m *dhcpv4.DHCPv4, machine netboot.Machine, t dhcpv4.Mes
 	kind := clientOf(m)
 	s.cfg.Journal.Seen(m.ClientHWAddr.String(), netboot.PhaseDHCP, fmt.Sprintf("beside another server, for %s", kind))
 	class := "PXEClient" // without it, the client takes the reply for a plain server's
-	if kind == clientHTTP {
+	if kind == clientHTTP64 || kind == clientHTTPARM64 {
 		class = "HTTPClient"
 	}
 	return s.reply(m, machine, t, dhcpv4.WithOption(dhcpv4.OptClassIdentifier(class)),

@@ -1,7 +1,10 @@
 package dhcp
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -18,12 +21,22 @@ const (
 	clientBIOS
 	clientUEFI64
 	clientARM64
-	clientHTTP // UEFI HTTP boot
+	clientHTTP64 // UEFI HTTP boot
+	clientHTTPARM64
 	clientIPXE
+	clientOther // firmware that no boot program here is for
 )
 
 func (c client) String() string {
-	return [...]string{"a running system", "BIOS firmware", "UEFI x64 firmware", "UEFI arm64 firmware", "UEFI HTTP boot", "iPXE"}[c]
+	return [...]string{"a running system", "BIOS firmware", "UEFI x64 firmware", "UEFI arm64 firmware", "UEFI HTTP boot", "UEFI HTTP boot, arm64", "iPXE", "other firmware"}[c]
+}
+
+// architectures are those that a boot program is for, by their numbers in IANA's registry of processor
+// architecture types (RFC 5970). Debian has iPXE for no other. EFI byte code (9) is what RFC 4578
+// calls x64, and firmware for x64 uses both numbers.
+var architectures = map[iana.Arch]client{
+	iana.INTEL_X86PC: clientBIOS, iana.EFI_X86_64: clientUEFI64, iana.EFI_BC: clientUEFI64, iana.EFI_ARM64: clientARM64,
+	iana.EFI_X86_64_HTTP: clientHTTP64, iana.EFI_ARM64_HTTP: clientHTTPARM64,
 }
 
 // optionIPXE is iPXE's encapsulated options.
@@ -36,33 +49,82 @@ func clientOf(m *dhcpv4.DHCPv4) client {
 		return clientIPXE
 	}
 	vendor := m.ClassIdentifier()
-	if strings.HasPrefix(vendor, "HTTPClient") {
-		return clientHTTP
-	}
-	if !strings.HasPrefix(vendor, "PXEClient") {
+	http := strings.HasPrefix(vendor, "HTTPClient")
+	if !http && !strings.HasPrefix(vendor, "PXEClient") {
 		return clientPlain
 	}
-	for _, a := range m.ClientArch() {
-		switch a {
-		// Firmware calls itself 9 or 7 for the same thing: RFC 4578 and the registry differ.
-		case iana.EFI_X86_64, iana.EFI_BC:
-			return clientUEFI64
-		case iana.EFI_ARM64:
-			return clientARM64
-		case iana.EFI_X86_64_HTTP, iana.EFI_ARM64_HTTP:
-			return clientHTTP
+	for _, a := range architecturesOf(m) {
+		if c, known := architectures[a]; known {
+			return overHTTP(c, http)
 		}
 	}
-	return clientBIOS
+	return clientOther
+}
+
+// overHTTP is what a client is that asks for HTTP boot by its vendor class. A BIOS that does has no program.
+func overHTTP(c client, http bool) client {
+	switch {
+	case !http || c == clientHTTP64 || c == clientHTTPARM64:
+		return c
+	case c == clientUEFI64:
+		return clientHTTP64
+	case c == clientARM64:
+		return clientHTTPARM64
+	}
+	return clientOther
+}
+
+var classArch = regexp.MustCompile(`^(?:PXE|HTTP)Client:Arch:(\d{5})`)
+
+// architecturesOf are those of option 93, else that of the vendor class, which PXE writes there too.
+func architecturesOf(m *dhcpv4.DHCPv4) []iana.Arch {
+	if list := m.ClientArch(); len(list) > 0 {
+		return list
+	}
+	if f := classArch.FindStringSubmatch(m.ClassIdentifier()); f != nil {
+		if n, err := strconv.ParseUint(f[1], 10, 16); err == nil {
+			return []iana.Arch{iana.Arch(n)}
+		}
+	}
+	return nil
+}
+
+// programOf is the boot program for a kind of firmware, empty if there is none.
+func (s *Server) programOf(c client) string {
+	name := map[client]string{clientBIOS: s.cfg.Programs.BIOS, clientUEFI64: s.cfg.Programs.UEFI64, clientHTTP64: s.cfg.Programs.UEFI64,
+		clientARM64: s.cfg.Programs.ARM64, clientHTTPARM64: s.cfg.Programs.ARM64}[c]
+	if name != "" && s.cfg.Serves != nil && !s.cfg.Serves(name) {
+		return ""
+	}
+	return name
+}
+
+// boots reports whether the client is to be told what to boot. For firmware that there is no program
+// for it says so in the log: a program of another kind would only hang the machine.
+func (s *Server) boots(m *dhcpv4.DHCPv4) bool {
+	c := clientOf(m)
+	switch {
+	case c == clientPlain:
+		return false
+	case c == clientIPXE || s.programOf(c) != "":
+		return true
+	}
+	s.cfg.Metrics.DHCPDropped("program")
+	s.programLog.Do(func() {
+		s.cfg.Log.Warn("DHCP client gets no boot program: there is none for its firmware", "mac", m.ClientHWAddr.String(), "architectures", fmt.Sprint(architecturesOf(m)), "vendor_class", m.ClassIdentifier(),
+			"todo", "boot the machine by BIOS, UEFI x64 or UEFI arm64, and see that --boot-programs has the program for it")
+	})
+	return false
 }
 
 // boot returns the options that make the client boot. iPXE gets the script of its
 // machine; firmware gets iPXE. A machine that is to boot its disk gets them too: the
 // script says so, and the console shows it.
 func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifier {
-	switch clientOf(m) {
-	case clientPlain:
+	if !s.boots(m) {
 		return nil
+	}
+	switch c := clientOf(m); c {
 	case clientIPXE:
 		mac := m.ClientHWAddr.String()
 		script := netboot.ScriptURL(s.cfg.HTTP, mac)
@@ -71,19 +133,12 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 		}
 		// no-pxedhcp (176): do not wait for a proxy. It travels inside option 175.
 		return append(bootFile(script), dhcpv4.WithOption(dhcpv4.OptGeneric(optionIPXE, []byte{176, 1, 1})))
-	case clientHTTP:
-		name := s.cfg.Programs.UEFI64
-		if slices.Contains(m.ClientArch(), iana.EFI_ARM64_HTTP) {
-			name = s.cfg.Programs.ARM64
-		}
+	case clientHTTP64, clientHTTPARM64:
 		// UEFI 2.10, section 24.7.2: the class tells that the reply is for HTTP boot.
-		return append(bootFile(s.cfg.HTTP+"/files/"+name), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")))
-	case clientUEFI64:
-		return s.firmware(s.cfg.Programs.UEFI64)
-	case clientARM64:
-		return s.firmware(s.cfg.Programs.ARM64)
+		return append(bootFile(s.cfg.HTTP+"/files/"+s.programOf(c)), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")))
+	default:
+		return s.firmware(s.programOf(c))
 	}
-	return s.firmware(s.cfg.Programs.BIOS)
 }
 
 func (s *Server) firmware(program string) []dhcpv4.Modifier {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
@@ -70,8 +71,12 @@ type Config struct {
 	Directory netboot.Directory
 	Journal   netboot.Journal
 	Metrics   *netboot.Metrics // nil: nothing is counted
-	Log       *slog.Logger
-	Now       func() time.Time // nil: time.Now
+	// Probe is asked before an address is offered; nil: addresses are offered without.
+	Probe Probe
+	// Serves says whether a boot program is there; nil: all are.
+	Serves func(program string) bool
+	Log    *slog.Logger
+	Now    func() time.Time // nil: time.Now
 }
 
 // Server answers DHCP. Safe for concurrent use.
@@ -80,6 +85,9 @@ type Server struct {
 	pool        *pool
 	foreignSaid atomic.Pointer[time.Time]
 	heard       heard // in proxy mode
+	probing     probing
+	probeLog    rate.Sometimes
+	programLog  rate.Sometimes
 }
 
 // New returns a server with the leases it had before.
@@ -91,7 +99,7 @@ func New(c Config) (*Server, error) {
 		c.Now = time.Now
 	}
 	c.Programs = c.Programs.orDefault()
-	s := &Server{cfg: c}
+	s := &Server{cfg: c, probeLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery}}
 	switch c.Mode {
 	case Off:
 		return s, nil

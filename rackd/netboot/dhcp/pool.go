@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -45,6 +46,7 @@ type pool struct {
 	ttl      time.Duration
 	now      func() time.Time
 	logger   *slog.Logger
+	probe    Probe // nil: addresses are offered without
 
 	log leaseFile // used by flush alone
 
@@ -53,6 +55,7 @@ type pool struct {
 	swept  time.Time // when ended leases were last forgotten
 	byAddr map[netip.Addr]lease
 	byMAC  map[string]netip.Addr
+	probed map[netip.Addr]probed
 }
 
 var errPoolFull = errors.New("no free address is left in the DHCP range")
@@ -66,9 +69,9 @@ func openPool(c Config) (*pool, error) {
 		return nil, fmt.Errorf("DHCP range %s-%s has %d addresses: at most %d are possible", c.From, c.To, n, maxRange)
 	}
 	ones, _ := c.Mask.Size()
-	p := &pool{from: c.From, to: c.To, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, log: leaseFile{path: c.LeaseFile}, now: c.Now, logger: c.Log,
+	p := &pool{from: c.From, to: c.To, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, log: leaseFile{path: c.LeaseFile}, now: c.Now, logger: c.Log, probe: c.Probe,
 		reserved: map[netip.Addr]bool{c.ServerIP: true, c.Router: true},
-		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}}
+		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}, probed: map[netip.Addr]probed{}}
 	if !p.subnet.Contains(c.To) {
 		return nil, fmt.Errorf("DHCP range %s-%s leaves the subnet %s of its first address: correct the range or the prefix", c.From, c.To, p.subnet)
 	}
@@ -147,6 +150,9 @@ func (p *pool) freeFor(mac string, a netip.Addr) bool { return p.givable(a) && p
 
 // open reports whether nobody but mac is known to have a.
 func (p *pool) open(mac string, a netip.Addr) bool {
+	if p.foreign(mac, a) {
+		return false
+	}
 	l, taken := p.byAddr[a]
 	return !taken || !l.Until.After(p.now()) || l.MAC == mac && !l.Declined
 }
@@ -157,7 +163,7 @@ func (p *pool) offer(mac string, wish netip.Addr) (netip.Addr, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	until := p.now().Add(offerTime)
-	if a, ok := p.byMAC[mac]; ok {
+	if a, ok := p.byMAC[mac]; ok && (p.byAddr[a].Until.After(p.now()) || p.open(mac, a)) {
 		if l := p.byAddr[a]; l.Until.Before(until) {
 			l.Until = until
 			p.put(l)
@@ -221,12 +227,8 @@ func (p *pool) learn(mac string, a netip.Addr) {
 }
 
 func (p *pool) choose(mac string) (netip.Addr, error) {
-	h := fnv.New32a()
-	h.Write([]byte(mac))
-	n := number(p.to) - number(p.from) + 1
 	var last lease
-	for i := range n {
-		a := address(number(p.from) + (h.Sum32()%n+i)%n)
+	for a := range p.inOrder(mac) {
 		if p.freeFor(mac, a) {
 			return a, nil
 		}
@@ -240,6 +242,21 @@ func (p *pool) choose(mac string) (netip.Addr, error) {
 		return last.Address, nil
 	}
 	return netip.Addr{}, fmt.Errorf("%w: all from %s to %s are in use; widen the range or shorten the lease time", errPoolFull, p.from, p.to)
+}
+
+// inOrder are the addresses of the range in the order in which the machine may get them: first the one
+// derived from its MAC.
+func (p *pool) inOrder(mac string) iter.Seq[netip.Addr] {
+	h := fnv.New32a()
+	h.Write([]byte(mac))
+	n := number(p.to) - number(p.from) + 1
+	return func(yield func(netip.Addr) bool) {
+		for i := range n {
+			if !yield(address(number(p.from) + (h.Sum32()%n+i)%n)) {
+				return
+			}
+		}
+	}
 }
 
 // decline sets an address aside that its machine found in use.

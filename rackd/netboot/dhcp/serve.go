@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -21,6 +22,15 @@ const pause = time.Second
 // be bound to port 67 on the interface of the machines and allow broadcast
 // (server4.NewIPv4UDPConn makes such a one). Errors of conn are logged and waited out.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
+	scouting := make(chan struct{})
+	scouts, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(scouting)
+		if s.pool != nil && s.cfg.Probe != nil {
+			s.scout(scouts)
+		}
+	}()
+	defer func() { stop(); <-scouting }()
 	err := s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, _ net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
 		r, err := s.Answer(m)
 		if r == nil || err != nil {
@@ -105,9 +115,11 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	waiting := make(chan outgoing, maxWaiting)
+	probes, stopProbing := context.WithCancel(ctx)
 	sent := make(chan struct{})
 	go func() { defer close(sent); s.send(ctx, conn, waiting) }()
-	defer func() { close(waiting); <-sent }()
+	var probing sync.WaitGroup
+	defer func() { stopProbing(); probing.Wait(); close(waiting); <-sent }()
 	buf := make([]byte, 4096) // longer packets are cut, and then unreadable
 	for {
 		n, from, err := conn.ReadFrom(buf)
@@ -132,6 +144,17 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 		if s.pool != nil {
 			s.cfg.Metrics.Leases(s.pool.taken())
 		}
+		if mac := m.ClientHWAddr.String(); errors.Is(err, errUnprobed) {
+			if s.probing.begin(mac) {
+				probing.Go(func() {
+					defer s.probing.end(mac)
+					s.later(probes, m, waiting)
+				})
+			} else {
+				s.cfg.Metrics.DHCPDropped("busy")
+			}
+			continue
+		}
 		if err != nil {
 			s.cfg.Metrics.DHCPDropped("error")
 			s.cfg.Log.Error("DHCP request not answered", "mac", m.ClientHWAddr.String(), "type", m.MessageType().String(), "error", err)
@@ -151,6 +174,21 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 				continue
 			}
 			s.cfg.Metrics.DHCPDropped("busy")
+		}
+	}
+}
+
+// later answers a machine whose address has to be probed first.
+func (s *Server) later(ctx context.Context, m *dhcpv4.DHCPv4, waiting chan<- outgoing) {
+	reply, err := s.afterProbe(ctx, m)
+	switch {
+	case err != nil:
+		s.cfg.Metrics.DHCPDropped("error")
+		s.cfg.Log.Error("DHCP request not answered", "mac", m.ClientHWAddr.String(), "type", m.MessageType().String(), "error", err)
+	case reply != nil:
+		select {
+		case waiting <- outgoing{m, reply, destination(m, reply)}:
+		case <-ctx.Done():
 		}
 	}
 }
