@@ -158,6 +158,7 @@ var ends = map[string]end{
 	"rackd/imagemirror/imagemirror.go look tries again":       {"none: again after a pause that stays the same, while the image is wanted", "log"},
 	"rackd/lease/renew.go renew tries again":                  {"none: again each bus.LeaseRenew while rackd runs; a lease that ends stops what rackd does at machines", "lease age in the metrics, /healthz, log, at the begin, each trouble.Remind and at the end"},
 	"rackd/netboot/tftp/tftp.go Serve tries again":            {"none: again after a pause while rackd runs", "log"},
+	"rackd/imagecache/verify.go verify gives up":              {"one look: the damaged image is dropped and fetched again", "log, metric"},
 	"rackd/netboot/dhcp/scout.go ask gives up":                {"the probe's own time; the addresses count as free for ten minutes", "log"},
 	"rackd/netboot/dhcp/scout.go scout tries again":           {"none: it probes while rackd runs", "log"},
 	"rackd/netboot/dhcp/serve.go serve tries again":           {"none: again after a pause while rackd runs", "log"},

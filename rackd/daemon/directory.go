@@ -88,6 +88,10 @@ func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, 
 	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
 }
 
+func (i images) Verify(ctx context.Context, src driver.ImageSource) (bool, error) {
+	return i.cache.Verify(ctx, src.ID())
+}
+
 func (i images) Latest(ctx context.Context, url string) (string, error) {
 	e, err := i.cache.Latest(ctx, url)
 	if err != nil && !imagecache.Permanent(err) && ctx.Err() == nil {
@@ -116,6 +120,10 @@ type noImages struct{}
 
 func (noImages) Prepare(context.Context, driver.ImageSource) ([]string, error) {
 	return nil, fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
+}
+
+func (noImages) Verify(context.Context, driver.ImageSource) (bool, error) {
+	return false, fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
 }
 
 func (noImages) Latest(context.Context, string) (string, error) {

@@ -20,5 +20,15 @@ func CommandFailure(c agentapi.Command) error {
 	if text == "" {
 		text = c.Error.Message
 	}
-	return fmt.Errorf("agent command %s failed: %s", c.Name, work.Text(text))
+	return &FailedError{Command: c.Name, Type: c.Error.Type, Text: work.Text(text)}
 }
+
+// FailedError is an agent's word that a command has failed. Type is the agent's name for the fault.
+type FailedError struct{ Command, Type, Text string }
+
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("agent command %s failed: %s", e.Command, e.Text)
+}
+
+// WrongChecksum is the Type of an image that arrived with another checksum.
+const WrongChecksum = "ImageChecksumError"

@@ -213,6 +213,9 @@ type Images interface {
 	// URLs to hand to the agent: this rackd's first, then those of its neighbours,
 	// which have a copy or soon will.
 	Prepare(ctx context.Context, src ImageSource) (urls []string, err error)
+	// Verify compares the image in the rack's cache with its checksum; a damaged one is dropped, so that
+	// the next Prepare fetches it again. It reports whether the image was whole.
+	Verify(ctx context.Context, src ImageSource) (whole bool, err error)
 	// Latest brings the newest version of a file that has no checksum into the rack's
 	// cache and returns its ID there.
 	Latest(ctx context.Context, url string) (id string, err error)

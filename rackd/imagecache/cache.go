@@ -9,11 +9,13 @@
 //     What comes without a checksum is named by the one that it turns out to have.
 //   - Of any number of callers that want one image at once, one fetches; the fetch
 //     goes on as long as one of them still waits, and never outlives the last.
-//   - Files and fetches together never exceed MaxBytes. What is being served, or was
+//   - Files and fetches together never exceed MaxBytes, nor a share of their disk. What is being served, or was
 //     handed out so lately that its download may not have begun, is not evicted. Copies of
 //     neighbours' images that nothing here asked for keep no own fetch from its room.
 //   - A checksum is no right: what is here is given for an address that gave it, or whose
 //     server agrees, or that holds the same bytes (rights.go).
+//   - An image is compared with its checksum again before it is given, if a day has passed or another
+//     process has fetched it, and when an agent reports a wrong checksum (verify.go).
 //   - The folder belongs to one process.
 package imagecache
 
@@ -73,10 +75,12 @@ type Cache struct {
 	flights  map[string]*flight
 	stored   int64 // bytes of entries
 	reserved int64 // bytes granted to fetches, written or not
+	written  int64 // of reserved
 	// By URL: what Latest knows, and whose turn it is to ask.
 	addresses map[string]address
 	sources   map[string]*sources // by image, what has given it
 	turns     map[string]chan struct{}
+	verifying chan struct{} // held by whoever reads an image to verify it
 }
 
 // entry is a file of the cache; Cache.mu guards it.
@@ -86,6 +90,8 @@ type entry struct {
 	handed time.Time // when Ensure last returned it
 	refs   int       // downloads of it that run
 	copied bool      // for a neighbour's work, and not asked for here
+	// verified is when its bytes were last compared with its checksum.
+	verified time.Time
 }
 
 // Entry is an image in the cache.
@@ -103,7 +109,7 @@ type Entry struct {
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
 		now: time.Now, stall: stallAfter, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
-		addresses: map[string]address{}, turns: map[string]chan struct{}{}}
+		addresses: map[string]address{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
 	}
@@ -177,7 +183,10 @@ func (c *Cache) Ensure(ctx context.Context, src Source) (Entry, error) {
 			if err := c.entitled(ctx, src, e); err != nil {
 				return Entry{}, err
 			}
-			return e, nil
+			if ok, err := c.whole(ctx, e.ID); ok || err != nil {
+				return e, err
+			}
+			continue // it was damaged and is dropped
 		}
 		f := c.join(ctx, sum, src)
 		err := c.wait(ctx, f)

@@ -23,6 +23,7 @@ type flight struct {
 	// Guarded by Cache.mu.
 	waiters  int
 	reserved int64
+	written  int64 // of reserved
 }
 
 // join finds the fetch of sum, or begins it with src, and counts the caller in; the
@@ -86,8 +87,7 @@ func (c *Cache) fetch(ctx context.Context, f *flight) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reserved -= f.reserved
-	f.reserved = 0
+	c.giveBack(f)
 	if c.flights[f.sum.id()] == f {
 		delete(c.flights, f.sum.id())
 	}
@@ -103,13 +103,19 @@ func (c *Cache) keep(f *flight, size int64) {
 		c.stored += size
 	}
 	// What was reserved for it is now counted as stored.
+	c.giveBack(f)
+}
+
+// giveBack ends what was granted to f. Its caller holds mu.
+func (c *Cache) giveBack(f *flight) {
 	c.reserved -= f.reserved
-	f.reserved = 0
+	c.written -= f.written
+	f.reserved, f.written = 0, 0
 }
 
 // added is the entry of a download. A copy was handed to no one.
 func (c *Cache) added(f *flight, size int64) *entry {
-	e := &entry{size: size, used: c.now(), copied: f.copy}
+	e := &entry{size: size, used: c.now(), copied: f.copy, verified: c.now()}
 	if !f.copy {
 		e.handed = e.used
 	}
@@ -153,7 +159,7 @@ func (c *Cache) download(ctx context.Context, f *flight, known *address) (size i
 				return 0, err
 			}
 			hash.Write(buf[:n])
-			if _, err := part.Write(buf[:n]); err != nil {
+			if err := c.put(f, part, buf[:n]); err != nil {
 				return 0, c.diskError(f, err)
 			}
 			size += int64(n)
@@ -192,6 +198,23 @@ func (c *Cache) download(ctx context.Context, f *flight, known *address) (size i
 	return size, nil
 }
 
+// put writes p to the file of f. On a full disk, which others fill too, it evicts and goes on.
+func (c *Cache) put(f *flight, part io.Writer, p []byte) error {
+	for {
+		n, err := part.Write(p)
+		p = p[n:]
+		c.mu.Lock()
+		f.written += int64(n)
+		c.written += int64(n)
+		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		again := full && c.evict(f.copy)
+		c.mu.Unlock()
+		if err == nil || !again {
+			return err
+		}
+	}
+}
+
 // syncDir makes a rename in dir last.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
@@ -204,7 +227,7 @@ func syncDir(dir string) error {
 
 func (c *Cache) diskError(f *flight, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("%w: no space on the disk of %s for %s: free some, or lower the cache's bound: %w", ErrFull, c.dir, show(f.url), err)
+		return fmt.Errorf("%w: no space for %s, and no image may go: %s; free some, or try again when downloads have ended: %w", ErrFull, show(f.url), c.room(), err)
 	}
 	return fmt.Errorf("%w: write %s to %s: %w", ErrDisk, show(f.url), c.dir, err)
 }

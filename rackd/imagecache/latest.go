@@ -51,7 +51,7 @@ func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
 		had, here = c.held(known.ID)
 	}
 	c.mu.Lock()
-	c.reserved -= f.reserved
+	c.giveBack(f)
 	c.mu.Unlock()
 	switch {
 	case err == nil && here:

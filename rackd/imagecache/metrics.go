@@ -13,6 +13,7 @@ type collectors struct {
 	fetchedBytes prometheus.Counter
 	shared       prometheus.Counter
 	evictions    prometheus.Counter
+	damaged      prometheus.Counter
 	served       *prometheus.CounterVec
 }
 
@@ -27,15 +28,17 @@ func newCollectors(c *Cache, reg prometheus.Registerer) (*collectors, error) {
 			Help: "Demands for an image that was already being fetched."}),
 		evictions: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_image_evictions_total",
 			Help: "Images evicted from the cache to make room."}),
+		damaged: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_image_damaged_total",
+			Help: "Images of the cache that no longer had their checksum; they are fetched again."}),
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_image_downloads_total",
 			Help: "Downloads from the image cache, by result (ok, missing, refused for want of the code in the path, failed); each range counts."}, []string{"result"}),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	for _, x := range []prometheus.Collector{m.fetches, m.fetchedBytes, m.shared, m.evictions, m.served,
+	for _, x := range []prometheus.Collector{m.fetches, m.fetchedBytes, m.shared, m.evictions, m.damaged, m.served,
 		gauge("ironyard_rackd_image_cache_bytes", "Bytes of the images in the cache.", func() float64 { return float64(c.locked(func() int64 { return c.stored })) }),
-		gauge("ironyard_rackd_image_cache_max_bytes", "Bound of the image cache in bytes.", func() float64 { return float64(c.max) }),
+		gauge("ironyard_rackd_image_cache_max_bytes", "Bound of the image cache in bytes, a share of its disk at most.", func() float64 { return float64(c.bound()) }),
 		gauge("ironyard_rackd_image_cache_entries", "Images in the cache.", func() float64 { return float64(c.locked(func() int64 { return int64(len(c.entries)) })) }),
 	} {
 		if err := reg.Register(x); err != nil {

@@ -17,33 +17,43 @@ func (c *Cache) reserve(f *flight, total int64) error {
 	if more <= 0 {
 		return nil
 	}
-	if total > c.max {
-		return fmt.Errorf("%w: %s has %d bytes or more, the cache holds %d", ErrTooLarge, show(f.url), total, c.max)
+	bound := c.bound()
+	if total > bound {
+		return fmt.Errorf("%w: %s has %d bytes or more, the cache holds %d (its bound is %d; %s)", ErrTooLarge, show(f.url), total, bound, c.max, c.room())
 	}
 	if !c.makeRoom(more, f.copy) {
-		return fmt.Errorf("%w: %s needs %d bytes, and of %d all but %d are in use or being fetched; try again when downloads have ended, or enlarge the cache",
-			ErrFull, show(f.url), total, c.max, c.max-c.stored-c.reserved+f.reserved)
+		return fmt.Errorf("%w: %s needs %d bytes, and of %d all but %d are in use or being fetched; %s; try again when downloads have ended, or enlarge the cache",
+			ErrFull, show(f.url), total, bound, bound-c.stored-c.reserved+f.reserved, c.room())
 	}
 	c.reserved += more
 	f.reserved = total
 	return nil
 }
 
-// makeRoom evicts the longest unused entries until need bytes fit. It reports whether they
-// do. Caller holds mu.
+// makeRoom evicts the longest unused entries until need bytes fit, also on the disk. It reports whether
+// they do. Caller holds mu.
 func (c *Cache) makeRoom(need int64, forCopy bool) bool {
-	for c.stored+c.reserved+need > c.max {
-		id, e := c.coldest(func(x *entry) bool { return c.now().Sub(x.wanted()) >= handOver })
-		if e == nil && !forCopy {
-			id, e = c.coldest(func(x *entry) bool { return x.copied })
-		}
-		if e == nil {
+	for bound := c.bound(); c.stored+c.reserved+need > bound || c.crowded(need); {
+		if !c.evict(forCopy) {
 			return false
 		}
-		c.log.Info("image evicted from the cache", "image", id, "bytes", e.size, "copy", e.copied, "unused_since", e.used)
-		c.metrics.evictions.Inc()
-		c.drop(id, e)
 	}
+	return true
+}
+
+// evict drops the longest unused entry that may go, and reports whether there was one. Caller
+// holds mu.
+func (c *Cache) evict(forCopy bool) bool {
+	id, e := c.coldest(func(x *entry) bool { return c.now().Sub(x.wanted()) >= handOver })
+	if e == nil && !forCopy {
+		id, e = c.coldest(func(x *entry) bool { return x.copied })
+	}
+	if e == nil {
+		return false
+	}
+	c.log.Info("image evicted from the cache", "image", id, "bytes", e.size, "copy", e.copied, "unused_since", e.used)
+	c.metrics.evictions.Inc()
+	c.drop(id, e)
 	return true
 }
 

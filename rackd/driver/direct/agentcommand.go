@@ -29,6 +29,8 @@ type running struct {
 	// was the last of them. So who does not know whether it was given finds it.
 	Listed bool   `json:"listed,omitempty"`
 	After  string `json:"after,omitempty"`
+	// Again: the image has arrived damaged once, and was verified in the rack's cache.
+	Again bool `json:"again,omitempty"`
 }
 
 // order is a command to give to the agent.

@@ -3,6 +3,7 @@ package direct
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -46,6 +47,9 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 		params: func() (any, error) { return i.offer(ctx, t, img) },
 		save:   func() error { return t.Record.SaveHandle(ctx, h) },
 	})
+	if failed, ok := errors.AsType[*driver.FailedError](err); ok && failed.Type == driver.WrongChecksum && !h.Again {
+		return i.onceMore(ctx, t, img, failed)
+	}
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -59,6 +63,24 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	t.Facts[factRootDevice], t.Facts[factRootUUID] = written.RootDevice, written.RootUUID
 	t.Record.Phase("write", fmt.Sprintf("%.0f MB at %.0f MB/s to %s", float64(written.Written.DoneBytes)/1e6, written.Written.MBPerSec, written.RootDevice))
 	return driver.Done(), nil
+}
+
+// onceMore verifies an image that an agent got with a wrong checksum, and gives the command a second
+// time. The cache fetches the image again if its copy is damaged; else the damage was done on the way.
+func (i Interface) onceMore(ctx context.Context, t *driver.Task, img image, failed error) (driver.Outcome, error) {
+	whole, err := t.Images.Verify(ctx, img.source)
+	if err != nil {
+		return driver.Outcome{}, fmt.Errorf("node %s: %w; verifying it in the rack's cache: %w", t.Node.Label(), failed, err)
+	}
+	said := "arrived with a wrong checksum; the rack's copy is damaged and is fetched again"
+	if whole {
+		said = "arrived with a wrong checksum; the rack's copy is whole and is sent again"
+	}
+	t.Record.Phase("image", said)
+	if err := t.Record.SaveHandle(ctx, running{ID: t.WorkID + "/write_image/again", Again: true}); err != nil {
+		return driver.Outcome{}, err
+	}
+	return driver.Wait(i.set.Poll), nil
 }
 
 // inWords is what ironic-python-agent says when it has written an image.

@@ -29,6 +29,8 @@ type Rig struct {
 	// command is running until it is asked for Runs times.
 	Answer func(name string) (result any, failure string)
 	Runs   int
+	// Fault is the type of the failures that Answer returns.
+	Fault string
 	// OwnIDs: the agent gives its commands ids of its own, and answers a second start of
 	// one with another command, or that it is busy.
 	OwnIDs bool
@@ -128,6 +130,14 @@ func (r *Rig) write(f driver.Fence, what string) error {
 // Prepare implements driver.Images.
 func (r *Rig) Prepare(_ context.Context, src driver.ImageSource) ([]string, error) {
 	return []string{"http://rack/images/" + src.ID(), "http://neighbour/images/" + src.ID()}, r.fail("prepare_image")
+}
+
+// Verify implements driver.Images.
+func (r *Rig) Verify(context.Context, driver.ImageSource) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Log = append(r.Log, "verify image")
+	return false, nil
 }
 
 // Latest implements driver.Images.
@@ -335,7 +345,7 @@ func (r *Rig) end(c *command) {
 		result, failure = r.Answer(c.Name)
 	}
 	if c.Status = agentapi.CommandSucceeded; failure != "" {
-		c.Status, c.Error = agentapi.CommandFailed, &agentapi.CommandError{Message: "failed", Details: failure}
+		c.Status, c.Error = agentapi.CommandFailed, &agentapi.CommandError{Type: r.Fault, Message: "failed", Details: failure}
 		return
 	}
 	c.Result, _ = json.Marshal(result)
