@@ -43,7 +43,7 @@ func (s *Server) ask(r *Request, n *store.Node, method ask.Method, args, out any
 	if err != nil {
 		return err
 	}
-	q := ask.Request{Method: method, Node: n.UUID, NodeUpdated: n.RackChanged(), Driver: n.Driver}
+	q := ask.Request{Method: method, Node: n.UUID, NodeRevision: n.RackRevision, Driver: n.Driver}
 	if args != nil {
 		if q.Args, err = json.Marshal(args); err != nil {
 			return fmt.Errorf("ask conductor %s %s about node %s: %w", m.Name, method, n.UUID, err)

@@ -161,7 +161,7 @@ func (s *Server) changeTraits(r *Request, change func(*store.Node) ([]string, er
 		if err := tx.SetTraits(ctx, n.UUID, traits); err != nil {
 			return err
 		}
-		return tx.Enqueue(ctx, dispatch.Dirty(n))
+		return tx.Tell(ctx, dispatch.Dirty(n))
 	})
 	if err != nil {
 		return Reply{}, storeError(err)

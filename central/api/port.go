@@ -94,7 +94,7 @@ func (s *Server) deletePort(r *Request) (Reply, error) {
 		if vif := vifOf(p.InternalInfo); vif != "" && !n.Maintenance {
 			return conflict("Cannot delete the port %s as it is still bound to VIF %s; detach it first.", p.UUID, vif)
 		}
-		return errors.Join(tx.DeletePort(ctx, p), tx.Enqueue(ctx, dispatch.Dirty(n)))
+		return errors.Join(tx.DeletePort(ctx, p), tx.Tell(ctx, dispatch.Dirty(n)))
 	})
 }
 

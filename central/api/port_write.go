@@ -72,7 +72,7 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		if err := tx.InsertPort(ctx, p); err != nil {
 			return err
 		}
-		return tx.Enqueue(ctx, dispatch.Dirty(n))
+		return tx.Tell(ctx, dispatch.Dirty(n))
 	})
 	if err != nil {
 		return Reply{}, portError(err)
@@ -150,13 +150,11 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		if err := tx.UpdatePort(ctx, p); err != nil {
 			return err
 		}
-		switch {
-		case to != n:
-			return errors.Join(tx.Touch(ctx, n.UUID), tx.Enqueue(ctx, dispatch.Dirty(n), dispatch.Dirty(to)))
-		case before.Document() != p.Document():
-			return tx.Enqueue(ctx, dispatch.Dirty(n))
+		out := []*store.Outbox{dispatch.Dirty(n)}
+		if to != n {
+			out = append(out, dispatch.Dirty(to))
 		}
-		return nil // its rack sees nothing of it
+		return tx.Tell(ctx, out...)
 	})
 	if err != nil {
 		return Reply{}, err

@@ -91,7 +91,7 @@ func (d *Dispatcher) checkChange(ctx context.Context, n *store.Node, ch work.Cha
 	if err != nil {
 		return fmt.Errorf("ask about a change of node %s: %w", n.UUID, err)
 	}
-	_, err = d.Ask.Ask(ctx, m, ask.Request{Method: ask.CheckChange, Node: n.UUID, NodeUpdated: n.RackChanged(), Driver: n.Driver, Args: args})
+	_, err = d.Ask.Ask(ctx, m, ask.Request{Method: ask.CheckChange, Node: n.UUID, NodeRevision: n.RackRevision, Driver: n.Driver, Args: args})
 	return err
 }
 

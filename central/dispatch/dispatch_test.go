@@ -306,18 +306,52 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// A rack is asked about the node as it is now; one that has not heard of the newest
-// change refuses nothing.
+// A rack is asked about the node as it is now, ports and traits included; one that has not heard of the
+// newest change refuses nothing.
 func TestTheRackIsAskedAboutTheNewestChange(t *testing.T) {
-	b := newBench(t)
-	b.put(provision.Available, provision.NoState, nil)
-	changed := b.node().RackChanged()
-	b.Ask = asker(func(q ask.Request) (json.RawMessage, error) {
-		if !q.NodeUpdated.Equal(changed) || changed.IsZero() {
-			t.Errorf("asked about the node as of %v, want %v", q.NodeUpdated, changed)
+	port := &store.Port{UUID: store.NewID(), Node: node, Address: "52:54:00:00:00:01", PXEEnabled: true}
+	for _, c := range []struct {
+		name   string
+		change func(context.Context, *store.Tx, *store.Node) error
+		seen   bool
+	}{
+		{"a port added", func(ctx context.Context, tx *store.Tx, _ *store.Node) error { return tx.InsertPort(ctx, port) }, true},
+		{"traits", func(ctx context.Context, tx *store.Tx, n *store.Node) error {
+			return tx.SetTraits(ctx, n.UUID, []string{"T"})
+		}, true},
+		{"driver_info", func(ctx context.Context, tx *store.Tx, n *store.Node) error {
+			n.DriverInfo = map[string]any{"a": "b"}
+			return tx.UpdateNode(ctx, n)
+		}, true},
+		{"extra", func(ctx context.Context, tx *store.Tx, n *store.Node) error {
+			n.Extra = map[string]any{"a": "b"}
+			return tx.UpdateNode(ctx, n)
+		}, false},
+	} {
+		b := newBench(t)
+		b.put(provision.Available, provision.NoState, nil)
+		before := b.node().Revision // that of the document that the rack has
+		err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			n, err := tx.Node(ctx, node)
+			if err != nil {
+				return err
+			}
+			return c.change(ctx, tx, n)
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: "not heard of yet"}
-	})
+		asked := false
+		b.Ask = asker(func(q ask.Request) (json.RawMessage, error) {
+			if asked = true; (q.NodeRevision > before) != c.seen || q.NodeRevision > b.node().Revision {
+				t.Errorf("%s: the rack is asked about revision %d; its document was of %d, the node is of %d", c.name, q.NodeRevision, before, b.node().Revision)
+			}
+			return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: "not heard of yet"}
+		})
+		if err := b.verb("active", nil); err != nil || !asked {
+			t.Errorf("%s: deploy: %v; the rack was asked: %v", c.name, err, asked)
+		}
+	}
 }
 
 func TestNoConductor(t *testing.T) {

@@ -34,7 +34,7 @@ func (d *Dispatcher) Validate(ctx context.Context, n *store.Node, m bus.Member) 
 	if err := d.away(n); err != nil {
 		return nil, err
 	}
-	body, err := d.Ask.Ask(ctx, m, ask.Request{Method: ask.Validate, Node: n.UUID, NodeUpdated: n.RackChanged(), Driver: n.Driver})
+	body, err := d.Ask.Ask(ctx, m, ask.Request{Method: ask.Validate, Node: n.UUID, NodeRevision: n.RackRevision, Driver: n.Driver})
 	if err != nil {
 		return nil, err
 	}

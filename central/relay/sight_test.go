@@ -127,7 +127,7 @@ func alter(t *testing.T, name string, f reflect.Value) {
 func TestTheRackIsToldOfWhatItsDocumentShows(t *testing.T) {
 	b := newSightBench(t)
 	// Not written so, or not by itself, or not by what follows here.
-	skip := []string{"UUID", "Revision", "CreatedAt", "UpdatedAt", "RackChangedAt", "Traits", "WorkID", "WorkVerb", "Reservation", "Texts"}
+	skip := []string{"UUID", "Revision", "CreatedAt", "UpdatedAt", "RackRevision", "Traits", "WorkID", "WorkVerb", "Reservation", "Texts"}
 	// Parts of accepted requests, which change the document together with others.
 	parts := []string{"FaultAcked", "AcceptedTarget", "AcceptedAt", "AcceptedError", "PowerGeneration", "PowerTarget", "InspectionStarted"}
 	shown := map[string]bool{}
@@ -156,9 +156,9 @@ func TestTheRackIsToldOfWhatItsDocumentShows(t *testing.T) {
 			if told != (len(changes) > 0) && !(told && more) {
 				t.Errorf("%s, written as %s, changes %v of the document; the rack is told: %v", field.Name, write, changes, told)
 			}
-			if moved := now.RackChanged().After(row.RackChanged()); moved != (told && write == "intent") || moved != after.Updated.After(before.Updated) {
-				t.Errorf("%s, written as %s: the rack is told: %v, but the time of its change was %v and is %v, in the document %v and %v",
-					field.Name, write, told, row.RackChanged(), now.RackChanged(), before.Updated, after.Updated)
+			if moved := now.RackRevision == now.Revision; moved != (told && write == "intent") || !moved && now.RackRevision != row.RackRevision {
+				t.Errorf("%s, written as %s: the rack is told: %v, but the revision of what it sees was %d and is %d, the node's is %d",
+					field.Name, write, told, row.RackRevision, now.RackRevision, now.Revision)
 			}
 			if now.Revision <= row.Revision {
 				t.Errorf("%s, written as %s: revision %d after %d", field.Name, write, now.Revision, row.Revision)
@@ -166,7 +166,7 @@ func TestTheRackIsToldOfWhatItsDocumentShows(t *testing.T) {
 		}
 	}
 	// Ports have rows of their own; the others move with every write, or never.
-	besides := []string{"UUID", "Revision", "Updated", "Ports", "Traits"}
+	besides := []string{"UUID", "Revision", "Ports", "Traits"}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[node.Document]()) {
 		if shown[f.Name] == slices.Contains(besides, f.Name) {
 			t.Errorf("field %s of a document changed with one of the node's own fields: %v", f.Name, shown[f.Name])
@@ -183,11 +183,13 @@ func TestTheRackIsToldOfTraitsAndPorts(t *testing.T) {
 		t.Error("the rack is not told of traits")
 	}
 	p := &store.Port{UUID: store.NewID(), Node: b.id, Address: "02:00:00:00:00:01"}
-	b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error { return tx.InsertPort(ctx, p) })
+	if !b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error { return tx.InsertPort(ctx, p) }) {
+		t.Error("the rack is not told of a new port")
+	}
 	kind := reflect.TypeFor[store.Port]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Name
-		if name == "UUID" || name == "Node" || name == "CreatedAt" || name == "UpdatedAt" {
+		if name == "UUID" || name == "Node" || name == "CreatedAt" || name == "UpdatedAt" || !kind.Field(i).IsExported() {
 			continue
 		}
 		old := *p
@@ -196,12 +198,23 @@ func TestTheRackIsToldOfTraitsAndPorts(t *testing.T) {
 		} else {
 			alter(t, name, reflect.ValueOf(p).Elem().Field(i))
 		}
-		before, _ := b.document()
-		b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error { return tx.UpdatePort(ctx, p) })
-		after, _ := b.document()
-		if seen := old.Document() != p.Document(); seen != (len(different(before, after)) > 0) {
-			t.Errorf("%s of a port changes %v of the document; its own part differs: %v", name, different(before, after), seen)
+		before, row := b.document()
+		told := b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error { return tx.UpdatePort(ctx, p) })
+		after, now := b.document()
+		seen := old.Document() != p.Document()
+		if changes := different(before, after); seen != (len(changes) > 0) || told != seen {
+			t.Errorf("%s of a port changes %v of the document; its own part differs: %v, the rack is told: %v", name, changes, seen, told)
 		}
+		if moved := now.RackRevision > row.RackRevision; moved != seen || now.RackRevision > after.Revision {
+			t.Errorf("%s of a port: the revision of what the rack sees was %d and is %d, the document's is %d", name, row.RackRevision, now.RackRevision, after.Revision)
+		}
+	}
+	_, row := b.document()
+	if !b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error { return tx.DeletePort(ctx, p) }) {
+		t.Error("the rack is not told of a port that went")
+	}
+	if _, now := b.document(); now.RackRevision <= row.RackRevision {
+		t.Errorf("a port went: the revision of what the rack sees was %d and is %d", row.RackRevision, now.RackRevision)
 	}
 }
 

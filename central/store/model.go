@@ -19,9 +19,10 @@ type Node struct {
 	Revision  int64
 	CreatedAt time.Time
 	UpdatedAt time.Time // set by the store on each write of intent
-	// RackChangedAt is when a write of intent last changed what the node's rack sees of it
-	// (racksight.go); set by the store. Zero: never.
-	RackChangedAt time.Time
+	// RackRevision is the revision that a write of intent, a port or a trait gave the node when it
+	// last changed what the node's rack sees (racksight.go). The store sets it. A rack whose document
+	// has at least this revision has heard of the change. Zero: written by an older program.
+	RackRevision int64
 
 	// Intent.
 	Name             string
@@ -122,16 +123,6 @@ type Node struct {
 	asRead   []any // what the row holds of writtenColumns, as lockedBy has read or written it
 }
 
-// RackChanged is when somebody last changed what the node's rack sees of it: observations
-// do not count. The node's document says it too, so a rack that is asked about the node knows
-// whether it has heard of the change.
-func (n *Node) RackChanged() time.Time {
-	if n.RackChangedAt.After(n.CreatedAt) {
-		return n.RackChangedAt
-	}
-	return n.CreatedAt
-}
-
 // Accept records that a request has been accepted: the node is now in state,
 // bound for target, until a rack reports something of the new generation. It
 // clears the last error.
@@ -222,7 +213,17 @@ type Port struct {
 	InternalInfo                 map[string]any
 	CreatedAt                    time.Time
 	UpdatedAt                    time.Time
+
+	asRead portSight
 }
+
+// portSight is what racks see of a port, and which node's rack sees it.
+type portSight struct {
+	node string
+	node.Port
+}
+
+func (p *Port) sight() portSight { return portSight{p.Node, p.Document()} }
 
 // Document is the port as its node's rack gets it.
 func (p *Port) Document() node.Port {

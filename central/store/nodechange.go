@@ -14,10 +14,10 @@ type nodeWrite struct {
 	columns []column[Node]
 	at      []int  // of each column in asRead
 	seen    []bool // of each column: the node's rack sees it
-	// rackChangedAt is the place of that column, -1 for none.
-	rackChangedAt int
-	whole         string   // writes all of them
-	narrow        sync.Map // statements that write some of them, by which: a bit for each
+	// rackRevision is the place of that column, -1 for none.
+	rackRevision int
+	whole        string   // writes all of them
+	narrow       sync.Map // statements that write some of them, by which: a bit for each
 }
 
 // maxNarrow is how many changed columns are written by a statement of their own: of their
@@ -38,7 +38,7 @@ func newNodeWrite(classes ...class) *nodeWrite {
 		w.at = append(w.at, slices.IndexFunc(writtenColumns, func(other column[Node]) bool { return other.name == c.name }))
 		w.seen = append(w.seen, !slices.Contains(unseenColumns, c.name))
 	}
-	w.rackChangedAt = slices.IndexFunc(w.columns, func(c column[Node]) bool { return c.name == "rack_changed_at" })
+	w.rackRevision = slices.IndexFunc(w.columns, func(c column[Node]) bool { return c.name == "rack_revision" })
 	w.whole = register(w.statement(w.columns))
 	return w
 }

@@ -47,7 +47,7 @@ var nodeColumns = []column[Node]{
 	{"power_generation", intent, func(n *Node) any { return &n.PowerGeneration }},
 	{"power_target", intent, func(n *Node) any { return &n.PowerTarget }},
 	{"inspection_started_at", intent, func(n *Node) any { return &n.InspectionStarted }},
-	{"rack_changed_at", intent, func(n *Node) any { return &n.RackChangedAt }},
+	{"rack_revision", intent, func(n *Node) any { return &n.RackRevision }},
 
 	{"observed_generation", hot, func(n *Node) any { return &n.ObservedGeneration }},
 	{"observed_epoch", hot, func(n *Node) any { return &n.ObservedEpoch }},
@@ -108,7 +108,7 @@ var nodeSorts = func() map[string]bool {
 	}
 	for _, hidden := range []string{"accepted_state", "accepted_target", "accepted_at", "accepted_error", "generation",
 		"power_generation", "power_target", "maintenance_set", "maintenance_why", "fault_acked", "power_at",
-		"power_observed_generation", "fault_number", "fault_why", "rack_changed_at", "empty_texts"} {
+		"power_observed_generation", "fault_number", "fault_why", "rack_revision", "empty_texts"} {
 		delete(m, hidden)
 	}
 	for k := range m {

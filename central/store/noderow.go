@@ -9,7 +9,7 @@ import (
 // is not sent: some fifty cells of a row, each of which is encoded, sent and bound.
 var (
 	usualColumns, unusualColumns = split([]string{"uuid", "created_at", "name", "driver", "conductor_group", "resource_class", "owner", "description",
-		"interfaces", "driver_info", "properties", "instance_info", "extra", "accepted_state", "accepted_at"})
+		"interfaces", "driver_info", "properties", "instance_info", "extra", "accepted_state", "accepted_at", "rack_revision"})
 
 	nodeLedger      = nodeRows(slices.Concat(usualColumns, unusualColumns))
 	usualNodeLedger = nodeRows(usualColumns)

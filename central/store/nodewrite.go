@@ -10,7 +10,10 @@ import (
 var (
 	advanceNode = register(updateOneNode + " WHERE uuid = $1")
 	touchNode   = register(updateOneNode + ", updated_at = $2 WHERE uuid = $1")
-	writeTraits = register(updateOneNode + ", updated_at = $2, traits = $3 WHERE uuid = $1")
+	// Those below change what the node's rack sees.
+	advanceSeenNode = register(updateOneNode + rackRevisionToo + " WHERE uuid = $1")
+	touchSeenNode   = register(updateOneNode + rackRevisionToo + ", updated_at = $2 WHERE uuid = $1")
+	writeTraits     = register(updateOneNode + rackRevisionToo + ", updated_at = $2, traits = $3 WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
 		register("DELETE FROM ports WHERE node = $1"),
@@ -28,6 +31,9 @@ var (
 	deleteTraits = register("DELETE FROM node_traits WHERE node = $1")
 )
 
+// rackRevisionToo sets rack_revision to the revision that the same statement gives the node.
+const rackRevisionToo = ", rack_revision = revision + 1"
+
 func insertTraits(n int) string {
 	return "INSERT INTO node_traits (node, trait) VALUES " + valueRows(n, 2, nil)
 }
@@ -44,6 +50,7 @@ func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
 	// again under its UUID is newer than what its rack may still hold.
 	now := tx.s.now()
 	n.Revision, n.ObservedGeneration = now.UnixMicro(), -1
+	n.RackRevision = n.Revision
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	if n.CreatedAt.IsZero() {
 		n.CreatedAt = now
@@ -107,9 +114,9 @@ func (tx *Tx) updateNode(ctx context.Context, n *Node, w *nodeWrite) error {
 	locked := n.lockedBy == tx
 	if !locked || w.seenIn(n.asRead, values) {
 		tx.rackSees(n.UUID)
-		if at := w.rackChangedAt; at >= 0 {
-			n.RackChangedAt = n.UpdatedAt
-			values[at] = toMicros(n.RackChangedAt)
+		if at := w.rackRevision; at >= 0 {
+			n.RackRevision = n.Revision + 1
+			values[at] = n.RackRevision
 		}
 	}
 	stmt, args := w.whole, values
@@ -189,6 +196,18 @@ func (tx *Tx) insertTraits(ctx context.Context, node string, traits []string) er
 // such as a port that went to another node.
 func (tx *Tx) Touch(ctx context.Context, node string) error {
 	return tx.moveOn(ctx, touchNode, node, toMicros(tx.s.now()))
+}
+
+// touchSeen is Touch after a change that the node's rack sees.
+func (tx *Tx) touchSeen(ctx context.Context, node string) error {
+	tx.rackSees(node)
+	return tx.moveOn(ctx, touchSeenNode, node, toMicros(tx.s.now()))
+}
+
+// advanceSeen is advance after a change that the node's rack sees.
+func (tx *Tx) advanceSeen(ctx context.Context, node string) error {
+	tx.rackSees(node)
+	return tx.moveOn(ctx, advanceSeenNode, node)
 }
 
 // advance moves only the revision on, after something was added to a node: Ironic locks the

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -52,7 +53,11 @@ func readPorts(ctx context.Context, c conn, stmt string, args ...any) ([]*Port, 
 	err = scanAll(r, err, func(r rows) error {
 		p := new(Port)
 		list = append(list, p)
-		return r.Scan(fields(portColumns, p)...)
+		if err := r.Scan(fields(portColumns, p)...); err != nil {
+			return err
+		}
+		p.asRead = p.sight()
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read ports: %w", err)
@@ -163,11 +168,13 @@ func (tx *Tx) InsertPort(ctx context.Context, p *Port) error {
 		return fmt.Errorf("insert port %s of node %s: %w", p.Address, p.Node, tx.s.taken(err, p.value))
 	}
 	tx.noteRow("port", p.UUID, p.Node, "create")
-	return tx.advance(ctx, p.Node)
+	p.asRead = p.sight()
+	return tx.advanceSeen(ctx, p.Node)
 }
 
-// UpdatePort writes all of p and moves its node's revision on; that of a node which it
-// leaves is its caller's to move (Touch). Errors: those of InsertPort.
+// UpdatePort writes all of p and moves the revision of its node on, and of a node that the port
+// leaves. Tell reaches their racks if the port was not read, or differs in what they see.
+// Errors: those of InsertPort.
 func (tx *Tx) UpdatePort(ctx context.Context, p *Port) error {
 	p.Address, p.UpdatedAt = strings.ToLower(p.Address), tx.s.now()
 	rows, err := tx.conn.exec(ctx, updatePort, append([]any{p.UUID}, fields(portColumns, p, intent)...)...)
@@ -178,7 +185,14 @@ func (tx *Tx) UpdatePort(ctx context.Context, p *Port) error {
 		return fmt.Errorf("update port %s of node %s: %w", p.UUID, p.Node, tx.s.taken(err, p.value))
 	}
 	tx.noteRow("port", p.UUID, p.Node, "update")
-	return tx.Touch(ctx, p.Node)
+	before := p.asRead
+	if p.asRead = p.sight(); p.asRead == before {
+		return tx.Touch(ctx, p.Node)
+	}
+	if before.node != "" && before.node != p.Node {
+		err = tx.touchSeen(ctx, before.node)
+	}
+	return errors.Join(err, tx.touchSeen(ctx, p.Node))
 }
 
 // DeletePort removes the port and moves its node's revision on.
@@ -191,7 +205,7 @@ func (tx *Tx) DeletePort(ctx context.Context, p *Port) error {
 		return fmt.Errorf("delete port %s of node %s: %w", p.UUID, p.Node, err)
 	}
 	tx.noteRow("port", p.UUID, p.Node, "delete")
-	return tx.Touch(ctx, p.Node)
+	return tx.touchSeen(ctx, p.Node)
 }
 
 // TenantVIF is the key of internal_info under which a port or portgroup keeps the

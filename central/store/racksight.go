@@ -11,7 +11,7 @@ import (
 // forgotten here costs a message and loses none. A test of central/relay renders a document
 // for each.
 var unseenColumns = []string{
-	"updated_at", "rack_changed_at", "empty_texts",
+	"updated_at", "rack_revision", "empty_texts",
 	"resource_class", "owner", "lessee", "description", "shard", "parent_node", "chassis_uuid", "allocation_uuid", "instance_name",
 	"extra", "network_data", "protected", "protected_reason", "retired_reason", "maintenance_why",
 }
@@ -34,9 +34,9 @@ func (tx *Tx) rackSees(node string) {
 	}
 }
 
-// Tell is Enqueue without the entries about nodes whose rows tx has not changed in anything
-// that their racks see. It is for what follows InsertNode, UpdateNode, UpdateObservation and
-// SetTraits; who changes what else a document shows, or asks for work, has to Enqueue.
+// Tell is Enqueue without the entries about nodes that tx has not changed in anything that their
+// racks see. It is for what follows writes of nodes, traits and ports. A caller that asks for work
+// has to Enqueue.
 func (tx *Tx) Tell(ctx context.Context, entries ...*Outbox) error {
 	return tx.Enqueue(ctx, slices.DeleteFunc(slices.Clone(entries), func(o *Outbox) bool { return !slices.Contains(tx.seen, o.Node) })...)
 }

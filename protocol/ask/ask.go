@@ -118,10 +118,10 @@ type Request struct {
 	Group  string          `json:"-"`
 	Driver string          `json:"driver,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
-	// NodeUpdated is when what the node's document shows was last changed
-	// (node.Document.Updated) as the asker knows it: a rackd that has not heard of that yet
+	// NodeRevision is the least revision of the node's document that will do: that of the newest
+	// change which the asker knows and the document shows. A rackd that has not heard of it yet
 	// waits a little, then says so with 503. Zero: whatever the rackd knows will do.
-	NodeUpdated time.Time `json:"node_updated,omitzero"`
+	NodeRevision int64 `json:"node_revision,omitempty"`
 	// Until is when, by the rackd's own clock, the question is too old to be carried out. Zero:
 	// Timeout after the rackd has received it.
 	Until Clock `json:"until,omitzero"`

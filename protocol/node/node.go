@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/smbios"
@@ -37,11 +36,8 @@ type Document struct {
 	Generation int64 `json:"generation"`
 	// Revision is that of the node in central, which grows with every write, also with those of
 	// which the rack sees nothing and is not told; a document never takes the place of one with a
-	// higher revision.
+	// higher revision. It tells whether the rack has heard of a change (ask.Request).
 	Revision int64 `json:"revision"`
-	// Updated is when somebody last changed something of the node that the document shows,
-	// ports and traits apart: it tells whether the rack has heard of a change (ask.Request).
-	Updated time.Time `json:"updated,omitzero"`
 	// Interfaces maps a kind to an implementation; a missing kind means the
 	// hardware type's first.
 	Interfaces   map[string]string `json:"interfaces,omitempty"`

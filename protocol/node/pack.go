@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/ironyard/ironyard/protocol/packed"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -31,7 +30,7 @@ const (
 	fieldDriver
 	fieldGeneration
 	fieldRevision
-	fieldUpdated // nanoseconds since 1970
+	_ // was a time, which older programs write
 	fieldInterfaces
 	fieldDriverInfo
 	fieldProperties
@@ -63,9 +62,6 @@ func (d *Document) Append(b []byte) ([]byte, error) {
 	w.ports(d.Ports)
 	w.text(fieldName, d.Name)
 	w.number(fieldGeneration, d.Generation)
-	if !d.Updated.IsZero() {
-		w.number(fieldUpdated, d.Updated.UnixNano())
-	}
 	if len(d.Interfaces) > 0 {
 		w.value(fieldInterfaces, d.Interfaces)
 	}
@@ -260,8 +256,6 @@ func (d *Document) field(field byte, r *packed.Reader) {
 		d.Generation = r.Int()
 	case fieldRevision:
 		d.Revision = r.Int()
-	case fieldUpdated:
-		d.Updated = time.Unix(0, r.Int()).UTC()
 	case fieldInterfaces:
 		d.Interfaces = r.TextsByName()
 	case fieldDriverInfo:

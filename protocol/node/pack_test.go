@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ironyard/ironyard/protocol/packed"
 	"github.com/ironyard/ironyard/protocol/smbios"
@@ -19,7 +18,7 @@ const someNode = "11111111-2222-4333-8444-555555555555"
 // full is a document of which every field says something.
 func full(t testing.TB) Document {
 	no := false
-	d := Document{UUID: someNode, Name: "a \"name\"", Group: "g", Driver: "redfish", Generation: 7, Revision: 1 << 50, Updated: time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC),
+	d := Document{UUID: someNode, Name: "a \"name\"", Group: "g", Driver: "redfish", Generation: 7, Revision: 1 << 50,
 		Interfaces: map[string]string{"power": "redfish", "boot": "ipxe"}, DriverInfo: map[string]any{"b": 1.5, "a": []any{"ü", nil, true}},
 		Properties: map[string]any{"cpus": 64.0}, InstanceInfo: map[string]any{"capabilities": map[string]any{}}, InstanceUUID: "i",
 		Traits: []string{"CUSTOM_GOLD"}, Ports: []Port{{UUID: someNode, Address: "52:54:00:00:00:01", PXEEnabled: true}, {}}, State: "active", Maintenance: true,
@@ -147,7 +146,7 @@ func FuzzRead(f *testing.F) {
 
 // ordinary is a document of ordinary size.
 func ordinary() Document {
-	d := Document{UUID: someNode, Name: "rack-1-unit-7", Driver: "redfish", Generation: 7, Revision: 1 << 50, State: "available", Updated: time.Unix(1.7e9, 0).UTC(),
+	d := Document{UUID: someNode, Name: "rack-1-unit-7", Driver: "redfish", Generation: 7, Revision: 1 << 50, State: "available",
 		Interfaces: map[string]string{}, DriverInfo: map[string]any{"redfish_address": "https://10.0.0.1", "redfish_username": "operator",
 			"redfish_password": "sealed:v1:" + strings.Repeat("c2Vj", 14), "redfish_system_id": "/redfish/v1/Systems/1", "deploy_kernel": "http://images.example/kernel"},
 		Properties: map[string]any{"cpus": 64.0, "memory_mb": 262144.0, "local_gb": 1800.0, "cpu_arch": "x86_64", "capabilities": "boot_mode:uefi"},

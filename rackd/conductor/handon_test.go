@@ -58,10 +58,10 @@ func TestQuestionAboutTheNewestChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		oneNode(s)
-		changed := time.Now()
+		changed := s.nodes[nodeA].Revision + 1
 		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, nil)
 		defer kill()
-		q := ask.Request{Method: ask.Validate, Node: nodeA, NodeUpdated: changed}
+		q := ask.Request{Method: ask.Validate, Node: nodeA, NodeRevision: changed}
 		if reply := c.Answer(t.Context(), q); reply.Error == nil || reply.Error.Status != http.StatusServiceUnavailable || !strings.Contains(reply.Error.Message, "newest change of node "+nodeA) {
 			t.Errorf("a rackd that has not heard: %+v", reply)
 		}
@@ -69,7 +69,7 @@ func TestQuestionAboutTheNewestChange(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			n := *s.nodes[nodeA]
-			n.Updated = changed
+			n.Revision = changed
 			s.nodes[nodeA] = &n
 		})
 		began := time.Now()

@@ -146,7 +146,7 @@ const (
 func (c *Conductor) heardOf(ctx context.Context, q ask.Request) (*node.Document, error) {
 	for end := time.Now().Add(hearWithin); ; {
 		n := c.cfg.Documents.Node(q.Node)
-		if n != nil && !n.Updated.Before(q.NodeUpdated) {
+		if n != nil && n.Revision >= q.NodeRevision {
 			return n, nil
 		}
 		if time.Now().After(end) || pause(ctx, hearEvery) != nil {
