@@ -90,22 +90,50 @@ func TestChildrenOfAStep(t *testing.T) {
 	}
 }
 
-// The project of an instance has the node for as long as the instance is there.
+// The project of an instance has the node for as long as the instance is there. A lessee whom an
+// operator named keeps it.
 func TestInstanceLendsItsNode(t *testing.T) {
-	b := newBench(t)
-	b.addNode()
-	for lessee, want := range map[string][2]string{"": {"p1", ""}, "p2": {"p2", "p2"}} {
+	set := func(path, value string) string { return `[{"op":"add","path":"/` + path + `","value":` + value + `}]` }
+	for _, c := range []struct {
+		name, lessee, patch string // while the instance is there
+		during, after       string
+	}{
+		{"lent for the instance", "", "", "p1", ""},
+		{"lent to another", "p2", "", "p2", "p2"},
+		{"lent to the same before", "p1", "", "p1", "p1"},
+		{"instance_info is replaced meanwhile", "", set("instance_info", `{"a":"b"}`), "p1", ""},
+		{"instance_info says another project meanwhile", "p2", set("instance_info/project_id", `"p2"`), "p2", "p2"},
+		{"an operator names another meanwhile", "", set("lessee", `"p3"`), "p1", "p3"},
+		{"an operator names the same meanwhile", "", set("lessee", `"p1"`), "p1", "p1"},
+	} {
+		b := newBench(t)
+		b.addNode()
 		b.move("n1", provision.Available, provision.NoState, func(n *store.Node) {
-			n.Lessee, n.InstanceInfo = lessee, map[string]any{"project_id": "p1"}
+			n.Lessee, n.InstanceInfo = c.lessee, map[string]any{"project_id": "p1"}
 		})
 		b.want(202, "PUT", provisionPath, "1.115", `{"target":"active"}`)
-		if n := b.node("n1"); n.Lessee != want[0] {
-			t.Errorf("lent to %q before: %q after the deploy was asked for", lessee, n.Lessee)
+		if n := b.node("n1"); n.Lessee != c.during {
+			t.Errorf("%s: the lessee is %q after the deploy was asked for, want %q", c.name, n.Lessee, c.during)
+		}
+		b.move("n1", provision.Active, provision.NoState, nil)
+		if c.patch != "" {
+			b.want(200, "PATCH", "/v1/nodes/n1", "1.115", c.patch)
 		}
 		b.move("n1", provision.Active, provision.NoState, (*store.Node).ClearInstance)
-		if n := b.node("n1"); n.Lessee != want[1] || n.InstanceInfo != nil {
-			t.Errorf("lent to %q before: %q after the tear-down, %v", lessee, n.Lessee, n.InstanceInfo)
+		if n := b.node("n1"); n.Lessee != c.after || n.LentTo != "" || n.InstanceInfo != nil {
+			t.Errorf("%s: the lessee is %q (mark %q) after the tear-down, want %q; %v", c.name, n.Lessee, n.LentTo, c.after, n.InstanceInfo)
 		}
+	}
+}
+
+// A rebuild lends its node to nobody.
+func TestRebuildLendsNothing(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.move("n1", provision.Active, provision.NoState, func(n *store.Node) { n.InstanceInfo = map[string]any{"project_id": "p1"} })
+	b.want(202, "PUT", provisionPath, "1.115", `{"target":"rebuild"}`)
+	if n := b.node("n1"); n.Lessee != "" {
+		t.Errorf("the lessee is %q after the rebuild was asked for", n.Lessee)
 	}
 }
 

@@ -148,6 +148,9 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		return err
 	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
+	if c.touches("lessee") {
+		n.LentTo = "" // from now on the lessee is the operator's
+	}
 	if before.Protected && !n.Protected {
 		n.ProtectedReason = ""
 		n.EmptyTexts.Set("protected_reason", false)

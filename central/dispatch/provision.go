@@ -210,7 +210,9 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	w.Verb = work.Verb(p.Verb.Event)
 	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk}
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
-		n.Lease()
+		if p.Verb.Event == provision.EventDeploy { // a rebuild lends nothing
+			n.Lease()
+		}
 		nameImageType(n)
 		if w.Args.Steps, err = d.withTemplates(ctx, tx, n, p.Steps); err != nil {
 			return err

@@ -31,6 +31,7 @@ type Node struct {
 	ResourceClass    string
 	Owner            string
 	Lessee           string
+	LentTo           string // the project that Lease made the lessee; empty: an operator says who it is
 	Description      string
 	Shard            string
 	ParentNode       string
@@ -175,20 +176,23 @@ func (n *Node) project() string {
 	return id
 }
 
-// Lease lends the node to the project of its instance, unless it is lent already.
+// Lease lends the node to the project of its instance, unless it is lent already. The mark that it
+// leaves ends the lease with the instance, as Ironic's automatic_lessee does.
 func (n *Node) Lease() {
 	if n.Lessee == "" {
 		n.Lessee = n.project()
+		n.LentTo = n.Lessee
 	}
 }
 
-// ClearInstance forgets the instance after a tear-down, and to whom the node was lent
-// for it.
+// ClearInstance forgets the instance after a tear-down, and ends the lease that Lease made for
+// it. A lessee that an operator named stays.
 func (n *Node) ClearInstance() {
-	if n.Lessee != "" && n.Lessee == n.project() {
+	if n.LentTo != "" && n.Lessee == n.LentTo {
 		n.Lessee = ""
 		n.EmptyTexts.Set("lessee", false)
 	}
+	n.LentTo = ""
 	n.InstanceUUID, n.InstanceName, n.AllocationUUID, n.InstanceInfo = "", "", "", nil
 }
 

@@ -15,6 +15,7 @@ var nodeColumns = []column[Node]{
 	{"resource_class", intent, func(n *Node) any { return &n.ResourceClass }},
 	{"owner", intent, func(n *Node) any { return &n.Owner }},
 	{"lessee", intent, func(n *Node) any { return &n.Lessee }},
+	{"lent_to", intent, func(n *Node) any { return &n.LentTo }},
 	{"description", intent, func(n *Node) any { return &n.Description }},
 	{"shard", intent, func(n *Node) any { return &n.Shard }},
 	{"parent_node", intent, func(n *Node) any { return &n.ParentNode }},
@@ -108,7 +109,7 @@ var nodeSorts = func() map[string]bool {
 	}
 	for _, hidden := range []string{"accepted_state", "accepted_target", "accepted_at", "accepted_error", "generation",
 		"power_generation", "power_target", "maintenance_set", "maintenance_why", "fault_acked", "power_at",
-		"power_observed_generation", "fault_number", "fault_why", "rack_revision", "empty_texts"} {
+		"power_observed_generation", "fault_number", "fault_why", "rack_revision", "lent_to", "empty_texts"} {
 		delete(m, hidden)
 	}
 	for k := range m {
