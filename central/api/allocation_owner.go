@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -21,9 +22,9 @@ func allocationTarget(a *store.Allocation) *policy.Target {
 }
 
 // namedAllocation says whose the allocation is that the path names.
-func (s *Server) namedAllocation(r *Request) (*policy.Target, error) {
+func (s *Server) namedAllocation(ctx context.Context, r *Request, at objects) (*policy.Target, error) {
 	ident := r.Param(0)
-	a, err := s.Store.Allocation(r.Context(), ident)
+	a, err := at.Allocation(ctx, ident)
 	if errors.Is(err, store.ErrNotFound) || err == nil && r.allowed(readAllocations, allocationTarget(a)) != nil {
 		return nil, wire.Errorf(http.StatusNotFound, "Allocation %.255s could not be found.", ident)
 	}
@@ -35,12 +36,15 @@ func (s *Server) namedAllocation(r *Request) (*policy.Target, error) {
 
 // allocationOfNode says whose the allocation is that holds the node of the path. Who may read the node knows of
 // the allocation, so that one of somebody else is forbidden, not hidden.
-func (s *Server) allocationOfNode(r *Request) (*policy.Target, error) {
-	n, err := s.nodeAllocated(r)
+func (s *Server) allocationOfNode(ctx context.Context, r *Request, at objects) (*policy.Target, error) {
+	n, err := s.nodeAllocated(r, func(_ context.Context, ident string) (*store.Node, error) { return at.Node(ctx, ident) })
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.Store.AllocationOf(r.Context(), n.UUID)
+	if !r.sameNode(n) {
+		return nil, conflict("The name %.255s was given to another node while this request was on its way. Nothing was changed; please retry.", r.Param(0))
+	}
+	a, err := at.AllocationOf(ctx, n.UUID)
 	if err != nil {
 		return nil, noAllocation(r, err)
 	}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -49,7 +51,16 @@ func (s *Server) authorize(r *Request, route *Route) error {
 	if (all || !list && d.Always()) && r.may.Decide(find.read).Always() {
 		return nil // and a missing object is the handler's to report
 	}
-	target, err := find.target(s, r)
+	if r.cause != nil { // it may change something: then what counts is whose the object is in that transaction
+		return s.judgedAgain(r, func(ctx context.Context, at objects) error {
+			target, err := find.target(s, ctx, r, at)
+			if err == nil && !route.ByField && !d.Allows(target) {
+				err = s.refusal(route)
+			}
+			return err
+		})
+	}
+	target, err := find.target(s, r.Context(), r, s.Store)
 	if err != nil {
 		return err
 	}
@@ -66,6 +77,23 @@ func (s *Server) authorize(r *Request, route *Route) error {
 		return s.refusal(route)
 	}
 	return nil
+}
+
+// judgedAgain judges a request now and, by what is true then, in each of its transactions and before
+// each question to a rack. An object may change hands after the request has begun, or while it waits for
+// a node's lock: its former owner's request must not reach the new owner's object.
+func (s *Server) judgedAgain(r *Request, judge func(context.Context, objects) error) error {
+	r.judge = judge
+	r.cause.Admit = func(ctx context.Context, tx *store.Tx) error { return judge(ctx, tx) }
+	return judge(r.Context(), s.Store)
+}
+
+// mayStill judges a request by what is true now.
+func (s *Server) mayStill(r *Request) error {
+	if r.judge == nil {
+		return nil
+	}
+	return r.judge(r.Context(), s.Store)
 }
 
 // decide decides a route as far as the caller decides it.
@@ -115,19 +143,34 @@ func (r *Request) Scope() string {
 // authorizeBody decides where the path names no object: by the node that a new part of
 // one names, or without any.
 func (s *Server) authorizeBody(r *Request, route *Route, d policy.Decision) error {
-	targets := []*policy.Target{nobodys}
+	var named []string
 	if route.Method == http.MethodPost && partsOfNodes[route.Path] && !d.Always() && !d.Never() {
 		var err error
-		if targets, err = s.namedNodes(r); err != nil {
+		if named, err = r.namedNodes(); err != nil {
 			return err
 		}
 	}
-	for _, t := range targets {
-		if !d.Allows(t) {
+	if len(named) == 0 {
+		if !d.Allows(nobodys) {
 			return s.refusal(route)
 		}
+		return nil
 	}
-	return nil
+	return s.judgedAgain(r, func(ctx context.Context, at objects) error {
+		for _, ident := range named {
+			target, err := s.ofNode(ctx, r, ident, at)
+			if e, refused := errors.AsType[*wire.Error](err); refused && e.Status < 500 {
+				target, err = nobodys, nil // one that the caller may not read counts as that of nobody
+			}
+			if err != nil {
+				return err
+			}
+			if !d.Allows(target) {
+				return s.refusal(route)
+			}
+		}
+		return nil
+	})
 }
 
 // refusal is what those hear who may not use a route.

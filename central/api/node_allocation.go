@@ -27,7 +27,7 @@ func (s *Server) showNodeAllocation(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	c := s.allocationCollection()
-	n, err := s.nodeAllocated(r)
+	n, err := s.nodeAllocated(r, s.Store.Node)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -69,8 +69,8 @@ func (s *Server) deleteNodeAllocation(r *Request) (Reply, error) {
 // nodeAllocated reads the node whose allocation is asked about. Ironic takes a missing one
 // for a filter that is wrong: 400, for those who may read all nodes. To others it is
 // missing like one that they may not read.
-func (s *Server) nodeAllocated(r *Request) (*store.Node, error) {
-	n, err := s.node(r, r.Param(0))
+func (s *Server) nodeAllocated(r *Request, find func(context.Context, string) (*store.Node, error)) (*store.Node, error) {
+	n, err := s.findNode(r, r.Param(0), find)
 	if e, refused := errors.AsType[*wire.Error](err); refused && e.Status == http.StatusNotFound && r.Method == http.MethodGet && r.allowed(readNode, nobodys) == nil {
 		return nil, wire.Invalid("%s", e.Text)
 	}

@@ -43,6 +43,9 @@ func (s *Server) ask(r *Request, n *store.Node, method ask.Method, args, out any
 	if err != nil {
 		return err
 	}
+	if err := s.mayStill(r); err != nil {
+		return err
+	}
 	q := ask.Request{Method: method, Node: n.UUID, NodeRevision: n.RackRevision, Driver: n.Driver}
 	if args != nil {
 		if q.Args, err = json.Marshal(args); err != nil {

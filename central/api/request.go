@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,6 +42,10 @@ type Request struct {
 	// suffix is what was cut off the path's last part (".json"), which may after
 	// all have belonged to a name.
 	suffix string
+	// judge, if not nil, says once more whether the request may do what it asks for, by what its reader
+	// of objects finds. judged has the node's UUID that it was judged by first.
+	judge  func(context.Context, objects) error
+	judged string
 	// cause is on whose behalf the request writes; nil for those that only read.
 	cause  *store.Cause
 	writer http.ResponseWriter

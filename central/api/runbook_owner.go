@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -21,9 +22,9 @@ func runbookTarget(b *store.Runbook) *policy.Target {
 // namedRunbook says whose the runbook is that the path names. A public one may be read by
 // everybody, and belongs to nobody who would be let in by the owner's rules. As in Ironic,
 // other projects' runbooks are no secret: lists leave them out, their names answer 403.
-func (s *Server) namedRunbook(r *Request) (*policy.Target, error) {
+func (s *Server) namedRunbook(ctx context.Context, r *Request, at objects) (*policy.Target, error) {
 	ident := r.Param(0)
-	b, err := s.Store.Runbook(r.Context(), ident)
+	b, err := at.Runbook(ctx, ident)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, wire.Errorf(http.StatusNotFound, "Runbook %.255s could not be found.", ident)
 	}

@@ -13,12 +13,24 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
+// objects are where subjects are looked for: the store, as it is now, or a transaction.
+type objects interface {
+	Node(ctx context.Context, ident string) (*store.Node, error)
+	Port(ctx context.Context, ident string) (*store.Port, error)
+	Portgroup(ctx context.Context, ident string) (*store.Portgroup, error)
+	VolumeConnector(ctx context.Context, id string) (*store.VolumeConnector, error)
+	VolumeTarget(ctx context.Context, id string) (*store.VolumeTarget, error)
+	Allocation(ctx context.Context, ident string) (*store.Allocation, error)
+	AllocationOf(ctx context.Context, node string) (*store.Allocation, error)
+	Runbook(ctx context.Context, ident string) (*store.Runbook, error)
+}
+
 // subject is the kind of object that a path names, for the rules that depend on whose it is.
 type subject struct {
 	path string // that begins the routes' paths
 	read string // the rule without which it is not found
 	// target says whose the object is; it fails as for a missing one where the caller may not read it.
-	target func(*Server, *Request) (*policy.Target, error)
+	target func(*Server, context.Context, *Request, objects) (*policy.Target, error)
 }
 
 // subjects are all of them. Objects of the system as a whole (chassis, drivers, …) have
@@ -26,19 +38,13 @@ type subject struct {
 var subjects = []*subject{
 	{"nodes/validate", readNode, (*Server).queriedNode},
 	{"nodes/{node}/allocation", readAllocations, (*Server).allocationOfNode},
-	{"nodes/{node}", readNode, func(s *Server, r *Request) (*policy.Target, error) { return s.ofNode(r, r.Param(0)) }},
-	{"ports/{port}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
-		return ofPart(s, r, "Port", s.Store.Port, func(p *store.Port) string { return p.Node })
+	{"nodes/{node}", readNode, func(s *Server, ctx context.Context, r *Request, at objects) (*policy.Target, error) {
+		return s.ofNode(ctx, r, r.Param(0), at)
 	}},
-	{"portgroups/{portgroup}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
-		return ofPart(s, r, "Portgroup", s.Store.Portgroup, func(p *store.Portgroup) string { return p.Node })
-	}},
-	{"volume/connectors/{volume}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
-		return ofPart(s, r, "Volume connector", s.Store.VolumeConnector, func(v *store.VolumeConnector) string { return v.Node })
-	}},
-	{"volume/targets/{volume}", readNode, func(s *Server, r *Request) (*policy.Target, error) {
-		return ofPart(s, r, "Volume target", s.Store.VolumeTarget, func(v *store.VolumeTarget) string { return v.Node })
-	}},
+	{"ports/{port}", readNode, ofPart(objects.Port, "Port", func(p *store.Port) string { return p.Node })},
+	{"portgroups/{portgroup}", readNode, ofPart(objects.Portgroup, "Portgroup", func(p *store.Portgroup) string { return p.Node })},
+	{"volume/connectors/{volume}", readNode, ofPart(objects.VolumeConnector, "Volume connector", func(v *store.VolumeConnector) string { return v.Node })},
+	{"volume/targets/{volume}", readNode, ofPart(objects.VolumeTarget, "Volume target", func(v *store.VolumeTarget) string { return v.Node })},
 	{"allocations/{allocation}", readAllocations, (*Server).namedAllocation},
 	{"runbooks/{runbook}", readRunbooks, (*Server).namedRunbook},
 }
@@ -58,71 +64,75 @@ func subjectOf(route *Route) *subject {
 	return nil
 }
 
-func (s *Server) ofNode(r *Request, ident string) (*policy.Target, error) {
-	n, err := s.node(r, ident)
+// ofNode says whose a node is that the request names. A name that another node bears by now is
+// refused: part of the request may be about the node that bore it before.
+func (s *Server) ofNode(ctx context.Context, r *Request, ident string, at objects) (*policy.Target, error) {
+	n, err := s.findNode(r, ident, func(_ context.Context, ident string) (*store.Node, error) { return at.Node(ctx, ident) })
 	if err != nil {
 		return nil, err
+	}
+	if !r.sameNode(n) {
+		return nil, conflict("The name %.255s was given to another node while this request was on its way. Nothing was changed; please retry.", ident)
 	}
 	return nodeTarget(n), nil
 }
 
-func (s *Server) queriedNode(r *Request) (*policy.Target, error) {
+// sameNode reports whether n is the node that the request's path named when it was judged first.
+func (r *Request) sameNode(n *store.Node) bool {
+	if r.cause == nil || len(r.params) == 0 {
+		return true
+	}
+	if r.judged == "" {
+		r.judged = n.UUID
+	}
+	return r.judged == n.UUID
+}
+
+func (s *Server) queriedNode(ctx context.Context, r *Request, at objects) (*policy.Target, error) {
 	for _, name := range []string{"node", "node_uuid"} {
 		if r.Query.Has(name) {
-			return s.ofNode(r, r.Query[name])
+			return s.ofNode(ctx, r, r.Query[name], at)
 		}
 	}
 	return nobodys, nil
 }
 
 // ofPart finds the node of a part of one that the path names, such as a port.
-func ofPart[T any](s *Server, r *Request, noun string, find func(context.Context, string) (*T, error), nodeOf func(*T) string) (*policy.Target, error) {
-	ident := r.Param(0)
-	missing := wire.Errorf(http.StatusNotFound, "%s %.255s could not be found.", noun, ident)
-	part, err := find(r.Context(), ident)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, missing
-	}
-	if err != nil {
-		return nil, err
-	}
-	n, err := s.Store.Node(r.Context(), nodeOf(part))
-	if errors.Is(err, store.ErrNotFound) || err == nil && r.see(n, "") != nil {
-		return nil, missing
-	}
-	if err != nil {
-		return nil, err
-	}
-	return nodeTarget(n), nil
-}
-
-// namedNodes are the nodes that a body names as the place of a new item. One that the
-// caller may not read counts as nobody's.
-func (s *Server) namedNodes(r *Request) ([]*policy.Target, error) {
-	body, err := r.peek()
-	if err != nil {
-		return nil, err
-	}
-	var targets []*policy.Target
-	for _, name := range []string{"node_uuid", "node_ident"} {
-		value, given := body[name]
-		if !given {
-			continue
-		}
-		ident, _ := value.(string)
-		t, err := s.ofNode(r, ident)
-		if e, refused := errors.AsType[*wire.Error](err); refused && e.Status < 500 {
-			t, err = nobodys, nil
+func ofPart[T any](find func(objects, context.Context, string) (*T, error), noun string, nodeOf func(*T) string) func(*Server, context.Context, *Request, objects) (*policy.Target, error) {
+	return func(_ *Server, ctx context.Context, r *Request, at objects) (*policy.Target, error) {
+		ident := r.Param(0)
+		missing := wire.Errorf(http.StatusNotFound, "%s %.255s could not be found.", noun, ident)
+		part, err := find(at, ctx, ident)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, missing
 		}
 		if err != nil {
 			return nil, err
 		}
-		targets = append(targets, t)
+		n, err := at.Node(ctx, nodeOf(part))
+		if errors.Is(err, store.ErrNotFound) || err == nil && r.see(n, "") != nil {
+			return nil, missing
+		}
+		if err != nil {
+			return nil, err
+		}
+		return nodeTarget(n), nil
 	}
-	if targets == nil {
-		targets = []*policy.Target{nobodys}
+}
+
+// namedNodes are the nodes that a body names as the place of a new item.
+func (r *Request) namedNodes() (idents []string, err error) {
+	body, err := r.peek()
+	if err != nil {
+		return nil, err
 	}
-	return targets, nil
+	for _, name := range []string{"node_uuid", "node_ident"} {
+		if value, given := body[name]; given {
+			ident, _ := value.(string)
+			idents = append(idents, ident)
+		}
+	}
+	return idents, nil
 }
 
 // peek reads the body as an object and leaves it to be read again.

@@ -13,6 +13,9 @@ type Cause struct {
 	// Action replaces what a change of the node is called in notifications ("update");
 	// empty: whatever has changed says it.
 	Action string
+	// Admit, if not nil, is asked first in each transaction, with what the transaction reads, whether
+	// its cause may still do this. Its error is that of the transaction.
+	Admit func(context.Context, *Tx) error
 
 	recorded bool
 }
@@ -30,6 +33,14 @@ func WithCause(ctx context.Context, c *Cause) context.Context {
 func causeOf(ctx context.Context) *Cause {
 	c, _ := ctx.Value(causeKey{}).(*Cause)
 	return c
+}
+
+// admit asks the cause of a transaction whether that may go on.
+func (tx *Tx) admit(ctx context.Context) error {
+	if cause := causeOf(ctx); cause != nil && cause.Admit != nil {
+		return cause.Admit(ctx, tx)
+	}
+	return nil
 }
 
 // record writes what the transaction has noted: the changes, and the line of the audit

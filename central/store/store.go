@@ -137,6 +137,9 @@ func (s *Store) Update(ctx context.Context, f func(ctx context.Context, tx *Tx) 
 	var tx *Tx // of the attempt that was committed
 	err := s.transact(ctx, func(c conn) error {
 		tx = &Tx{s: s, conn: c}
+		if err := tx.admit(ctx); err != nil {
+			return err
+		}
 		if err := f(ctx, tx); err != nil {
 			return err
 		}
