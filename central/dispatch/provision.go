@@ -196,7 +196,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		if info == nil {
 			info = map[string]any{}
 		}
-		info["rescue_password"] = d.Key.Seal(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID, Field: "rescue_password"}, p.RescuePassword)
+		info[store.RescuePassword] = d.Key.Seal(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID, Field: store.RescuePassword}, p.RescuePassword)
 		n.InstanceInfo = info
 	}
 	if p.Verb.Event == provision.EventAdopt {

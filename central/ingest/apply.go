@@ -186,9 +186,10 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 		fx.dirty[n.UUID] = true
 		fx.add(e, "INFO", "monitoring", e.Cleared+": over")
 	}
-	if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware != nil {
+	failed := e.State == provision.RescueFail // its password goes
+	if e.ClearInstance || failed || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware != nil {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
-		if e.ClearInstance || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware.Kept != nil || e.Hardware.RAID != nil { // else nothing that the document shows
+		if e.ClearInstance || failed || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware.Kept != nil || e.Hardware.RAID != nil { // else nothing that the document shows
 			fx.dirty[n.UUID] = true
 		}
 	}

@@ -161,7 +161,7 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 		if err != nil {
 			return err
 		}
-		intent, observation, emptied := false, false, false
+		intent, observation, emptied := n.ForgetRescue(), false, false
 		for _, e := range events {
 			if e.ClearInstance {
 				if err := allocation.Drop(ctx, tx, n); err != nil {

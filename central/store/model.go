@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -139,6 +140,25 @@ func (n *Node) Accept(state, target provision.State, at time.Time) {
 	if state == provision.Inspecting {
 		n.InspectionStarted = at.UTC()
 	}
+	n.ForgetRescue()
+}
+
+// RescuePassword is the key of instance_info that holds the sealed password of a rescue.
+const RescuePassword = "rescue_password"
+
+// ForgetRescue removes the password of a rescue that has ended or failed, or that an unrescue, an
+// abort or a tear-down ends, and reports whether there was one. With the row it leaves the rack's document.
+func (n *Node) ForgetRescue() bool {
+	switch n.ProvisionState {
+	case provision.Rescuing, provision.RescueWait, provision.Rescue:
+		return false
+	}
+	if _, kept := n.InstanceInfo[RescuePassword]; !kept {
+		return false
+	}
+	n.InstanceInfo = maps.Clone(n.InstanceInfo)
+	delete(n.InstanceInfo, RescuePassword)
+	return true
 }
 
 // Observe makes the observed columns hold for a generation: unless they do so already,
