@@ -70,7 +70,39 @@ func (w *writer) publishOld(ctx context.Context) error {
 	err := w.drain(ctx, func(ctx context.Context, after string) ([]*store.Outbox, error) {
 		return w.Store.OldOutbox(ctx, w.site.Name, after, w.Takeover, batchSize)
 	})
-	return errors.Join(err, w.forget(ctx))
+	return errors.Join(err, w.publishAhead(ctx), w.forget(ctx))
+}
+
+// publishAhead publishes what waits though its writer's clock, ahead of this replica's, says that it is yet to
+// come: it is as old as this replica has seen it wait, by a clock that never steps.
+func (w *writer) publishAhead(ctx context.Context) error {
+	seen := map[string]time.Time{}
+	var due []*store.Outbox
+	for after := ""; len(seen) < inboxEntries; {
+		page, err := w.Store.AheadOutbox(ctx, w.site.Name, after, batchSize)
+		if err != nil {
+			return err
+		}
+		for _, o := range page {
+			since, known := w.ahead[o.ID]
+			if !known {
+				since = time.Now()
+			}
+			if seen[o.ID] = since; time.Since(since) >= w.Takeover {
+				due = append(due, o)
+			}
+			after = o.ID
+		}
+		if len(page) < batchSize {
+			break
+		}
+	}
+	w.ahead = seen
+	return w.drain(ctx, func(context.Context, string) ([]*store.Outbox, error) {
+		batch := due[:min(len(due), batchSize)]
+		due = due[len(batch):]
+		return batch, nil
+	})
 }
 
 // fetch returns the next entries after an id, at most batchSize; fewer are the last.

@@ -25,8 +25,9 @@ type writer struct {
 	works  jetstream.Stream
 	log    *slog.Logger
 	inbox  *inbox
-	linger time.Duration // of the next entries
-	done   []string      // ids of entries that are published, not yet deleted
+	linger time.Duration        // of the next entries
+	done   []string             // ids of entries that are published, not yet deleted
+	ahead  map[string]time.Time // entries whose writers' clocks are ahead, and since when they are seen to wait
 	memory *siteMemory
 	quiet  bool // the last look found nothing that is going on at the site
 	lost   lost

@@ -126,6 +126,15 @@ func (s *Store) OldOutbox(ctx context.Context, site, after string, age time.Dura
 	return s.readOutbox(ctx, selectOutboxAny, site, after, idAt(s.now().Add(-age)), limit)
 }
 
+// AheadOutbox returns entries of site, by any writer, that are newer than it is by this replica's clock: their
+// writer's clock is ahead of it. How old they are only their reader can tell, who sees when they come.
+func (s *Store) AheadOutbox(ctx context.Context, site, after string, limit int) ([]*Outbox, error) {
+	return s.readOutbox(ctx, selectOutboxAny, site, max(after, idAt(s.now())), afterAllIDs, limit)
+}
+
+// afterAllIDs comes after every id in the order of texts.
+const afterAllIDs = "~"
+
 // idAt returns the smallest outbox id of a time: a UUIDv7 begins with milliseconds.
 func idAt(t time.Time) string {
 	var id uuid.UUID
