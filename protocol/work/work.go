@@ -165,8 +165,11 @@ type Step struct {
 // Checkpoint is where the work stands. It is written before each step begins and
 // whenever a step has learnt something that its successor must know.
 type Checkpoint struct {
-	Step    string    `json:"step,omitempty"` // the step begun last
-	Index   int       `json:"index"`          // its place in the flow
+	Step  string `json:"step,omitempty"` // the step begun last
+	Index int    `json:"index"`          // its place in the flow
+	// Plan is the list of steps that the flow runs, fixed by the owner that made it: an owner
+	// of another version, or with other flags, runs this list or fails.
+	Plan    []Planned `json:"plan,omitempty"`
 	Phase   Phase     `json:"phase,omitempty"`
 	Entered time.Time `json:"entered,omitzero"` // when the step began
 	// Deadline of the state the node is in; past it the work fails.
@@ -193,6 +196,18 @@ type Checkpoint struct {
 	BMC *Busy `json:"bmc,omitempty"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
+
+	Unknown Unknown `json:"-"`
+}
+
+// Planned is one step of the list that a flow runs.
+type Planned struct {
+	Interface string `json:"i"`
+	Step      string `json:"s"`
+	Priority  int    `json:"p,omitempty"`
+	// Asked is the place in Args.Steps, counted from 1, of the step that a request asks for;
+	// its arguments are there. 0: no request asks for it.
+	Asked int `json:"a,omitempty"`
 
 	Unknown Unknown `json:"-"`
 }

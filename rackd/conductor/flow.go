@@ -34,39 +34,70 @@ func (s flowStep) id() string {
 	return s.Interface + "." + s.Name
 }
 
-// flows builds, for each verb, the steps of its work. It is a function of the
-// documents alone, so that a successor gets the same steps. The facts of the work may
-// add to the steps that follow one which Discovers, and change nothing before them.
-var flows = map[work.Verb]func(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error){
-	work.Manage:   verifyFlow,
-	work.Adopt:    adoptFlow,
-	work.Provide:  provideFlow,
-	work.Clean:    cleanFlow,
-	work.Service:  serviceFlow,
-	work.Inspect:  inspectFlow,
-	work.Deploy:   deployFlow,
-	work.Rebuild:  deployFlow,
-	work.Delete:   deleteFlow,
-	work.Rescue:   rescueFlow,
-	work.Unrescue: unrescueFlow,
-	work.Abort:    abortFlow,
-	work.Power:    powerFlow,
-	work.Adjust:   adjustFlow,
+// flow is what the steps of a verb's work are made of.
+type flow struct {
+	// frame are the steps that do not depend on flags: the conductor's own, and those that
+	// interfaces contribute without a name.
+	frame func(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error)
+	// named are the steps with names, which come behind the frame; nil: there are none.
+	named func(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error)
+	// in is the flow in which they have their names.
+	in driver.Flows
 }
 
-func (c *Conductor) flow(d *work.Document, t *driver.Task) ([]flowStep, error) {
-	build, ok := flows[d.Verb]
+// flows are the flows of all verbs. Each list is made once and kept in the checkpoint
+// (fixed), so that a successor runs the same one.
+var flows = map[work.Verb]flow{
+	work.Manage:   {frame: adopted, named: verifySteps, in: driver.InVerify},
+	work.Adopt:    {frame: adopted},
+	work.Provide:  {frame: validated("power", "management"), named: cleaningSteps, in: driver.InClean},
+	work.Clean:    {frame: validated("power", "management"), named: listedSteps(driver.InClean), in: driver.InClean},
+	work.Service:  {frame: validated("power", "management"), named: listedSteps(driver.InService), in: driver.InService},
+	work.Inspect:  {frame: inspectFlow},
+	work.Deploy:   {frame: validated("power", "management", "boot", "deploy"), named: deploySteps, in: driver.InDeploy},
+	work.Rebuild:  {frame: validated("power", "management", "boot", "deploy"), named: deploySteps, in: driver.InDeploy},
+	work.Delete:   {frame: deleteFlow, named: cleaningSteps, in: driver.InClean},
+	work.Rescue:   {frame: rescueFlow},
+	work.Unrescue: {frame: unrescueFlow},
+	work.Abort:    {frame: abortFlow},
+	work.Power:    {frame: powerFlow},
+	work.Adjust:   {frame: adjustFlow},
+}
+
+// flowOf returns the flow of a verb.
+func flowOf(v work.Verb, t *driver.Task) (flow, error) {
+	f, ok := flows[v]
 	if !ok {
-		return nil, fmt.Errorf("node %s: this rackd does not know how to %q: is it older than central?", t.Node.Label(), d.Verb)
+		return f, fmt.Errorf("node %s: this rackd does not know how to %q: is it older than central?", t.Node.Label(), v)
 	}
-	steps, err := build(c, d, t)
+	return f, nil
+}
+
+// flow makes the list of the steps of d's work.
+func (c *Conductor) flow(d *work.Document, t *driver.Task) ([]flowStep, error) {
+	f, err := flowOf(d.Verb, t)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := f.frame(c, d, t)
+	if err == nil && f.named != nil {
+		var named []driver.Step
+		named, err = f.named(c, d, t)
+		steps = append(steps, plain(named)...)
+	}
+	return numbered(steps), err
+}
+
+// numbered tells apart steps of one name.
+func numbered(steps []flowStep) []flowStep {
 	seen := map[string]int{}
 	for i := range steps {
+		steps[i].again = 0
 		id := steps[i].id()
 		steps[i].again = seen[id]
 		seen[id]++
 	}
-	return steps, err
+	return steps
 }
 
 func plain(steps []driver.Step) []flowStep {
@@ -94,36 +125,34 @@ func validateStep(kinds ...string) flowStep {
 		}}}
 }
 
+// validated is the frame of a flow that looks at the fields of the kinds and nothing else.
+func validated(kinds ...string) func(*Conductor, *work.Document, *driver.Task) ([]flowStep, error) {
+	return func(*Conductor, *work.Document, *driver.Task) ([]flowStep, error) {
+		return []flowStep{validateStep(kinds...)}, nil
+	}
+}
+
 // plan is what the named steps of d's flow are made of.
 func (c *Conductor) plan(d *work.Document, t *driver.Task) *plan.Request {
 	p := &plan.Request{Hardware: t.Hardware, Node: t.Node, Facts: t.Facts, NoRamdisk: d.Args.DisableRamdisk, Own: c.ownStep}
-	for _, s := range d.Args.Steps {
-		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, OnChildren: s.OnChildren, Children: s.Children})
+	for i, s := range d.Args.Steps {
+		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, OnChildren: s.OnChildren, Children: s.Children, Place: i + 1})
 	}
 	return p
 }
 
-func verifyFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+func adopted(c *Conductor, _ *work.Document, _ *driver.Task) ([]flowStep, error) {
+	return []flowStep{validateStep("power", "management"), {Step: c.verifyPower(), own: true}, {Step: c.observeHardware(), own: true}}, nil
+}
+
+func verifySteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
 	p := c.plan(d, t)
 	p.Priorities = c.cfg.VerifyPriorities
-	return append(adopted(c), plain(p.Verify())...), nil
+	return p.Verify(), nil
 }
 
-func adoptFlow(c *Conductor, _ *work.Document, _ *driver.Task) ([]flowStep, error) {
-	return adopted(c), nil
-}
-
-func adopted(c *Conductor) []flowStep {
-	return []flowStep{validateStep("power", "management"), {Step: c.verifyPower(), own: true}, {Step: c.observeHardware(), own: true}}
-}
-
-func provideFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
-	steps, err := c.cleaning(d, t)
-	return append([]flowStep{validateStep("power", "management")}, steps...), err
-}
-
-// cleaning is automated cleaning, empty when the node or the rack does without.
-func (c *Conductor) cleaning(d *work.Document, t *driver.Task) ([]flowStep, error) {
+// cleaningSteps are those of automated cleaning, empty when the node or the rack does without.
+func cleaningSteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
 	wanted := c.cfg.AutomatedClean
 	if t.Node.AutomatedClean != nil {
 		wanted = *t.Node.AutomatedClean
@@ -133,22 +162,18 @@ func (c *Conductor) cleaning(d *work.Document, t *driver.Task) ([]flowStep, erro
 	}
 	p := c.plan(d, t)
 	p.Priorities = c.cfg.CleanPriorities
-	steps, err := p.Clean()
-	return plain(steps), err
+	return p.Clean()
 }
 
-func cleanFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
-	return c.listedFlow(d, t, driver.InClean)
+// listedSteps are those that a request lists, in its order.
+func listedSteps(f driver.Flows) func(*Conductor, *work.Document, *driver.Task) ([]driver.Step, error) {
+	return func(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+		return c.plan(d, t).Listed(f)
+	}
 }
 
-func serviceFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
-	return c.listedFlow(d, t, driver.InService)
-}
-
-// listedFlow runs the steps that a request lists, in its order.
-func (c *Conductor) listedFlow(d *work.Document, t *driver.Task, f driver.Flows) ([]flowStep, error) {
-	steps, err := c.plan(d, t).Listed(f)
-	return append([]flowStep{validateStep("power", "management")}, plain(steps)...), err
+func deploySteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+	return c.plan(d, t).Deploy()
 }
 
 func inspectFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, error) {
@@ -159,20 +184,13 @@ func inspectFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, er
 	return append([]flowStep{validateStep("power", "management", "inspect")}, plain(i.InspectSteps(t.Node))...), nil
 }
 
-func deployFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
-	steps, err := c.plan(d, t).Deploy()
-	return append([]flowStep{validateStep("power", "management", "boot", "deploy")}, plain(steps)...), err
-}
-
-// deleteFlow takes the instance off and then cleans, whatever the node says of its
+// deleteFlow takes the instance off before the node is cleaned, whatever the node says of its
 // fields: an operator must be able to get rid of a broken instance.
-func deleteFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+func deleteFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, error) {
 	steps := plain(t.Hardware.Deploy().TearDownSteps(t.Node))
-	steps = append(steps, flowStep{then: provision.EventClean, clearInstance: true, own: true,
+	return append(steps, flowStep{then: provision.EventClean, clearInstance: true, own: true,
 		Step: driver.Step{Interface: "conductor", Name: "torn_down", Kind: driver.Repeatable,
-			Run: func(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Done(), nil }}})
-	cleaning, err := c.cleaning(d, t)
-	return append(steps, cleaning...), err
+			Run: func(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Done(), nil }}}), nil
 }
 
 func rescuer(t *driver.Task) (driver.Rescuer, error) {

@@ -222,7 +222,7 @@ func (r *runner) prepare() ([]flowStep, error) {
 	tokens := func() []string { return r.c.cfg.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.c.bootOf(n.UUID).Number) }
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
 		Agent: listened{r.c.cfg.NewAgent(n.UUID, tokens, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
-	return r.c.flow(&r.doc, r.task)
+	return r.c.fixed(&r.doc, r.task)
 }
 
 func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
@@ -277,16 +277,15 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 		if r.concludes(steps, i) {
 			return nil
 		}
+		if s.Discovers {
+			if steps, err = r.c.grow(&r.doc, r.task, i); err != nil {
+				return err
+			}
+		}
 		if err := r.leaveStep(ctx, s); err != nil {
 			return err
 		}
 		pointEnded.Hit(r.at(s))
-		if s.Discovers {
-			// The agent's steps are known now; those behind stay as they were.
-			if steps, err = r.c.flow(&r.doc, r.task); err != nil {
-				return err
-			}
-		}
 		if r.doc.Args.AbortAfter && !s.own {
 			return fmt.Errorf("%w after step %s", errAborted, s.id())
 		}

@@ -207,6 +207,8 @@ type AskedStep struct {
 	// OnChildren: run it on the nodes of which Children are the UUIDs instead.
 	OnChildren bool
 	Children   []string
+	// Place in the request's list, counted from 1.
+	Place int
 }
 
 // Inspect finds out what a machine is made of.

@@ -47,6 +47,9 @@ type Step struct {
 	Takes map[string]Argument
 	// Args are the arguments it was given, within Takes; the conductor sets them.
 	Args map[string]any
+	// Asked is the place, counted from 1, of the request's step that it stands for; 0: no
+	// request asks for it. The plan sets it.
+	Asked int
 	// Abortable: an abort may cut it short while it waits.
 	Abortable bool
 	// NoRamdisk: it does not need the ramdisk's agent in the machine.

@@ -2,7 +2,8 @@
 // node's interfaces contribute, those that the agent in its ramdisk offers, and those
 // that somebody asked for.
 //
-// It may import rackd/driver and protocol. Invariants: a plan is a function of its
-// Request alone, so that a successor gets the same one; what comes before the step
-// that discovers the agent's steps, and that step, are the same before and after it.
+// It may import rackd/driver and protocol. Invariants: a list is made once, from its
+// Request, and kept in the work's checkpoint; from then on it is read back (Fixed), whatever
+// the flags and the version of the program that reads it. It grows once, by the steps that
+// the agent offers (Grow), behind the step that has discovered them.
 package plan

@@ -126,7 +126,7 @@ func (r *Request) own(a driver.AskedStep) (s driver.Step, own bool) {
 		return s, false
 	}
 	s, own = r.Own(a)
-	s.Args, s.Priority = a.Args, a.Priority
+	s.Args, s.Priority, s.Asked = a.Args, a.Priority, a.Place
 	return s, own
 }
 
@@ -139,7 +139,7 @@ func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedSte
 	if s, found = find(known, a.Interface, a.Step); !found {
 		return s, false, nil
 	}
-	s.Args = a.Args
+	s.Args, s.Asked = a.Args, a.Place
 	if f != driver.InDeploy {
 		return s, true, r.fits(f, s)
 	}
