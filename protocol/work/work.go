@@ -106,6 +106,9 @@ type Args struct {
 	AbortAfter bool `json:"abort_after,omitempty"`
 	// AbortedBoot is what the machine was told to boot then, see FactBoot.
 	AbortedBoot string `json:"aborted_boot,omitempty"`
+	// From is the state in which the request found the node; empty where an older central
+	// made the work.
+	From provision.State `json:"from,omitempty"`
 	// Change is what Adjust does.
 	Change *Change `json:"change,omitempty"`
 
@@ -169,7 +172,9 @@ type Checkpoint struct {
 	Index int    `json:"index"`          // its place in the flow
 	// Plan is the list of steps that the flow runs, fixed by the owner that made it: an owner
 	// of another version, or with other flags, runs this list or fails.
-	Plan    []Planned `json:"plan,omitempty"`
+	Plan []Planned `json:"plan,omitempty"`
+	// Touched: the flow may have sent something to the machine, its BMC or its agent.
+	Touched bool      `json:"touched,omitempty"`
 	Phase   Phase     `json:"phase,omitempty"`
 	Entered time.Time `json:"entered,omitzero"` // when the step began
 	// Deadline of the state the node is in; past it the work fails.

@@ -42,8 +42,8 @@ func (r *runner) busyWith() *work.Busy {
 	return r.busy
 }
 
-// spared says, of a failure, that the machine keeps its power because its BMC may be at work.
-func (r *runner) spared(cause error) error {
+// keepsPower says, of a failure, that the machine keeps its power because its BMC may be at work.
+func (r *runner) keepsPower(cause error) error {
 	b := r.busyWith()
 	if b == nil {
 		return cause

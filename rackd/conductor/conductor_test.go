@@ -76,7 +76,7 @@ func waitForAgent(m *machine) driver.Step {
 	return driver.Step{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if t.Record.Handle() == nil {
-				t.Facts[driver.FactBoot] = driver.BootRamdisk
+				t.Facts[driver.FactBoot], t.Facts[driver.FactBooted] = driver.BootRamdisk, "yes"
 				if err := t.Record.SaveHandle(ctx, "booting"); err != nil {
 					return driver.Done(), err
 				}

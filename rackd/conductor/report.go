@@ -15,7 +15,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
-	"github.com/ironyard/ironyard/rackd/plan"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -39,6 +38,7 @@ func (r *runner) save(ctx context.Context) error {
 		}
 	}
 	r.doc.Checkpoint.Agent, r.doc.Checkpoint.Mark, r.doc.Checkpoint.Boot = nil, r.marked, r.count
+	r.doc.Checkpoint.Touched = r.touched
 	if r.agent != nil {
 		a := *r.agent
 		r.doc.Checkpoint.Agent = &a
@@ -345,57 +345,6 @@ func (r *runner) finish(ctx context.Context) error {
 		res.Error = provision.Aborted(aborted, r.doc.Args.AbortedStep)
 	}
 	return r.end(ctx, res)
-}
-
-// fail ends the work badly: it leaves the machine off and says why.
-func (r *runner) fail(ctx context.Context, cause error) {
-	cause = r.spared(cause)
-	res := work.Result{Error: work.Text(cause.Error())}
-	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", res.Error)
-	if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && !r.doc.Verb.Rests() {
-		r.powerOffAfter(ctx, t.To)
-		r.doc.Target = provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
-		r.doc.State = t.To
-		switch {
-		case errors.Is(cause, errAborted):
-			// As was asked for.
-		case t.To == provision.ServiceFail && r.findsOut(cause):
-			res.SetMaintenance, res.Fault = true, "service failure"
-		case r.shown.stepInfo() == nil:
-			// None of the flow's steps has begun, so that the machine is as it was.
-		case t.To == provision.CleanFail:
-			res.SetMaintenance, res.Fault = true, "clean failure"
-		case t.To == provision.ServiceFail:
-			res.SetMaintenance, res.Fault = true, "service failure"
-		}
-	}
-	if err := r.end(ctx, res); err != nil {
-		r.log.Warn("failure not written; the next owner runs the step again", "error", err)
-	}
-}
-
-// findsOut reports whether cause is what Ironic finds out only when it runs the steps of a service: it
-// looks at them before where a ramdisk is booted for them, whose agent may have some of them.
-func (r *runner) findsOut(cause error) bool {
-	var wrong *plan.StepError
-	if r.task == nil || !errors.As(cause, &wrong) {
-		return false
-	}
-	_, ramdisk := r.task.Hardware.Deploy().(driver.InBand)
-	return !ramdisk
-}
-
-// powerOffAfter turns a machine off whose deploy or cleaning failed, as Ironic does
-// by default: a half-written disk must not boot. A failure here changes nothing.
-func (r *runner) powerOffAfter(ctx context.Context, to provision.State) {
-	if r.task == nil || r.busyWith() != nil || r.node.DisablePowerOff || !to.In([]provision.State{provision.DeployFail, provision.CleanFail, provision.InspectFail}) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	if err := r.task.Hardware.Power().SetPower(ctx, r, r.task.Node, driver.PowerOff); err != nil {
-		r.log.Warn("machine not powered off after the failure", "error", err)
-	}
 }
 
 // observePower reads how the work leaves the machine when it waits or ends, empty for not

@@ -50,15 +50,16 @@ type runner struct {
 	turn   sync.Mutex
 	parked bool
 
-	mu     sync.Mutex
-	epoch  uint64
-	lost   error
-	agent  *work.Agent
-	count  work.Boot               // the newest boot into the ramdisk
-	again  bool                    // the ramdisk is about to be booted again
-	doomed error                   // why the work is to fail, whatever its step does
-	cut    context.CancelCauseFunc // ends the attempt that runs
-	asking bool                    // the agent is being asked whether it is still there
+	mu      sync.Mutex
+	epoch   uint64
+	touched bool // the flow may have sent something to the machine
+	lost    error
+	agent   *work.Agent
+	count   work.Boot               // the newest boot into the ramdisk
+	again   bool                    // the ramdisk is about to be booted again
+	doomed  error                   // why the work is to fail, whatever its step does
+	cut     context.CancelCauseFunc // ends the attempt that runs
+	asking  bool                    // the agent is being asked whether it is still there
 	// askingBMC: the BMC is being asked which machine it belongs to; asked is the boot in which that was begun.
 	// answeredBMC: it has answered, if only that it does not know.
 	askingBMC, answeredBMC bool
@@ -220,9 +221,11 @@ func (r *runner) prepare() ([]flowStep, error) {
 	}
 	// The key may be replaced while this runs. Keys of a group never go.
 	tokens := func() []string { return r.c.cfg.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.c.bootOf(n.UUID).Number) }
-	r.task = &driver.Task{Node: n, Hardware: hw, Fence: r, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
 		Agent: listened{r.c.cfg.NewAgent(n.UUID, tokens, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
-	return r.c.fixed(&r.doc, r.task)
+	steps, err := r.c.fixed(&r.doc, r.task)
+	r.inheritTouch(steps)
+	return steps, err
 }
 
 func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {

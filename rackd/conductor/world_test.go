@@ -310,7 +310,10 @@ func (*machine) SupportedBootDevices(context.Context, *node.Document) ([]driver.
 func (*machine) BootDevice(context.Context, *node.Document) (ask.BootDevice, error) {
 	return ask.BootDevice{Device: "pxe"}, nil
 }
-func (m *machine) SetBootDevice(_ context.Context, _ driver.Fence, _ *node.Document, d driver.BootDevice, _ bool) error {
+func (m *machine) SetBootDevice(_ context.Context, f driver.Fence, _ *node.Document, d driver.BootDevice, _ bool) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes = append(m.writes, "boot "+string(d))

@@ -54,6 +54,8 @@ type Step struct {
 	Abortable bool
 	// NoRamdisk: it does not need the ramdisk's agent in the machine.
 	NoRamdisk bool
+	// Apart: it sends nothing to the machine, its BMC or its agent.
+	Apart bool
 	// InBand: the agent runs it.
 	InBand bool
 	// Discovers: it has asked the agent for its steps (InBand.Offered); the flow goes on
@@ -154,6 +156,10 @@ const (
 	// FactRAID is set once a step of a RAID interface has begun: the disks of the last inspection
 	// are then no longer those of the machine.
 	FactRAID = "raid_changed"
+
+	// FactBooted says that this flow has the machine boot the ramdisk. It is saved before
+	// the machine is started.
+	FactBooted = "booted"
 
 	// FactBoot says what the machine gets when it boots from the network.
 	FactBoot     = work.FactBoot

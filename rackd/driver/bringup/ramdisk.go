@@ -64,6 +64,7 @@ func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err err
 	if err := s.Off(ctx, t); err != nil {
 		return h, err
 	}
+	t.Facts[driver.FactBooted] = "yes"
 	t.Record.AgentGone() // a boot of its own, also where the ramdisk has run before
 	h.Since = t.Record.Now()
 	return h, t.Record.SaveHandle(ctx, h)

@@ -64,7 +64,7 @@ func step(name string, priority int, kind driver.StepKind, run func(context.Cont
 // shows in a second and not after a boot.
 func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	fetch := step("fetch_image", 110, driver.Repeatable, i.fetchImage)
-	fetch.Retries, fetch.Pause = 2, 10*time.Second
+	fetch.Retries, fetch.Pause, fetch.Apart = 2, 10*time.Second, true
 	up := step("deploy", 100, driver.Reattachable, i.upFor(driver.InDeploy))
 	up.Discovers = true
 	return []driver.Step{

@@ -1,0 +1,47 @@
+package conductor
+
+import (
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// flowFence is the fence of a flow's steps. What passes it is about to be sent to the
+// machine, its BMC or its agent.
+type flowFence struct{ *runner }
+
+// Check implements driver.Fence.
+func (f flowFence) Check() error {
+	err := f.runner.Check()
+	if err == nil {
+		f.mu.Lock()
+		f.touched = true
+		f.mu.Unlock()
+	}
+	return err
+}
+
+// hasTouched reports whether the flow may have sent something to the machine.
+func (r *runner) hasTouched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.touched
+}
+
+// hasBooted reports whether this flow has the machine boot the ramdisk.
+func (r *runner) hasBooted() bool {
+	return r.task != nil && r.task.Facts[driver.FactBooted] != ""
+}
+
+// inheritTouch takes over what the owners before may have sent. A step that was running may
+// have sent something that no checkpoint tells of yet, and so may all of a document that was lost.
+func (r *runner) inheritTouch(steps []flowStep) {
+	cp := &r.doc.Checkpoint
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.touched = r.touched || cp.Touched || r.doc.Lost
+	if cp.Step == "" || cp.Phase == work.Ended || cp.Index >= len(steps) {
+		return
+	}
+	running := steps[cp.Index]
+	r.touched = r.touched || !running.own && !running.pure && !running.Apart
+}
