@@ -38,7 +38,7 @@ func (d *Dispatcher) Power(ctx context.Context, p Power) error {
 		return refuse(http.StatusBadRequest, "The requested action %q can not be performed on node %q: it is no power target.", p.Target, p.Node.UUID)
 	}
 	if m, err := d.workOwner(p.Node); err == nil && !Busy(p.Node) {
-		if kind, reason := d.outOfOrder(ctx, p.Node, m, []string{"power"}); kind != "" {
+		if kind, reason := d.outOfOrder(ctx, p.Node, m, []string{"power"}, nil); kind != "" {
 			return refuse(http.StatusBadRequest, "Failed to validate power info for node %s before %s. Error: %s", p.Node.UUID, p.Target, reason)
 		}
 	}

@@ -47,7 +47,7 @@ func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 	if p.Steps, err = d.family(ctx, n, p.Steps); err != nil {
 		return err
 	}
-	if err := d.validate(ctx, n, owner, p.Verb.Event); err != nil {
+	if err := d.validate(ctx, n, owner, &p); err != nil {
 		return err
 	}
 	err = d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -185,6 +185,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if later := abortsLater(n, t); later || t.Event == provision.EventUnhold {
 		return d.goOn(ctx, tx, n, owner, t, later, p)
 	}
+	from := n.ProvisionState
 	n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
 	if t.Event == provision.EventAbort {
 		// At once: clients that see the state tell an abort from a failure by this.
@@ -208,7 +209,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	}
 	w := d.newWork(n, owner, p.Caller)
 	w.Verb = work.Verb(p.Verb.Event)
-	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk}
+	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk, From: from}
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
 		if p.Verb.Event == provision.EventDeploy { // a rebuild lends nothing
 			n.Lease()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
@@ -18,23 +18,37 @@ import (
 const validateWithin = 5 * time.Second
 
 // mustBeValid says which interfaces a rack has to find in order before an event is
-// accepted.
+// accepted: those that its work looks at first.
 var mustBeValid = map[provision.Event][]string{
-	provision.EventDeploy:  {"power", "deploy"},
-	provision.EventRebuild: {"power", "deploy"},
-	provision.EventInspect: {"power", "inspect"},
-	provision.EventClean:   {"power"},
-	provision.EventRescue:  {"power", "rescue"},
+	provision.EventDeploy:  {"power", "management", "boot", "deploy"},
+	provision.EventRebuild: {"power", "management", "boot", "deploy"},
+	provision.EventInspect: {"power", "management", "inspect"},
+	provision.EventClean:   {"power", "management"},
+	provision.EventService: {"power", "management"},
+	provision.EventRescue:  {"power", "management", "rescue"},
 }
 
 // Validate asks the node's rackd what it thinks of the node, by kind of interface. It
 // is asked about the node as n is: a rackd that has not heard of the newest change is
 // an error of status 503. A rackd whose site is away is not asked.
 func (d *Dispatcher) Validate(ctx context.Context, n *store.Node, m bus.Member) (map[string]ask.Validation, error) {
+	return d.validateFor(ctx, n, m, nil)
+}
+
+// validateFor does so, and asks about a flow, nil for none.
+func (d *Dispatcher) validateFor(ctx context.Context, n *store.Node, m bus.Member, flow *ask.Flow) (map[string]ask.Validation, error) {
 	if err := d.away(n); err != nil {
 		return nil, err
 	}
-	body, err := d.Ask.Ask(ctx, m, ask.Request{Method: ask.Validate, Node: n.UUID, NodeRevision: n.RackRevision, Driver: n.Driver})
+	q := ask.Request{Method: ask.Validate, Node: n.UUID, NodeRevision: n.RackRevision, Driver: n.Driver}
+	if flow != nil {
+		args, err := json.Marshal(flow)
+		if err != nil {
+			return nil, err
+		}
+		q.Args = args
+	}
+	body, err := d.Ask.Ask(ctx, m, q)
 	if err != nil {
 		return nil, err
 	}
@@ -46,23 +60,10 @@ func (d *Dispatcher) Validate(ctx context.Context, n *store.Node, m bus.Member) 
 	return found, nil
 }
 
-// validate refuses an event when the rack says that an interface which it needs is
-// not in order.
-func (d *Dispatcher) validate(ctx context.Context, n *store.Node, m bus.Member, e provision.Event) error {
-	kind, reason := d.outOfOrder(ctx, n, m, mustBeValid[e])
-	switch {
-	case kind == "":
-		return nil
-	case e == provision.EventDeploy || e == provision.EventRebuild:
-		return refuse(http.StatusBadRequest, "Failed to validate deploy or power info for node %s. Error: %s: %s", n.UUID, kind, reason)
-	}
-	return refuse(http.StatusBadRequest, "Failed to validate %s info for node %s before %s. Error: %s", kind, n.UUID, e, reason)
-}
-
-// outOfOrder asks the rack about n's interfaces of the kinds, and returns the first that is
-// not in order and what speaks against it; empty when all are. A rack that gives no answer
+// outOfOrder asks the rack about n's interfaces of the kinds and about a flow, nil for none. It
+// returns the first that is not in order and what speaks against it; empty when all are. A rack that gives no answer
 // objects to nothing, and one whose site is away is not asked.
-func (d *Dispatcher) outOfOrder(ctx context.Context, n *store.Node, m bus.Member, kinds []string) (kind, reason string) {
+func (d *Dispatcher) outOfOrder(ctx context.Context, n *store.Node, m bus.Member, kinds []string, flow *ask.Flow) (kind, reason string) {
 	if kinds == nil || m.Name == "" {
 		return "", ""
 	}
@@ -72,10 +73,13 @@ func (d *Dispatcher) outOfOrder(ctx context.Context, n *store.Node, m bus.Member
 	}
 	ctx, cancel := context.WithTimeout(ctx, validateWithin)
 	defer cancel()
-	found, err := d.Validate(ctx, n, m)
+	found, err := d.validateFor(ctx, n, m, flow)
 	if err != nil {
 		d.Log.Warn("accepted without validation", "node", n.UUID, "conductor", m.Name, "error", err)
 		return "", ""
+	}
+	if flow != nil {
+		kinds = append(slices.Clone(kinds), ask.Steps)
 	}
 	for _, kind := range kinds {
 		v := found[kind]

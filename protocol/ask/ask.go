@@ -17,6 +17,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/smbios"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Timeout bounds a question from asking to answer.
@@ -27,7 +28,7 @@ type Method string
 
 // The questions.
 const (
-	Validate             Method = "validate"               // → map[kind]Validation
+	Validate             Method = "validate"               // Flow, or nothing → map[kind]Validation
 	GetBootDevice        Method = "get_boot_device"        // → BootDevice
 	SetBootDevice        Method = "set_boot_device"        // BootDevice →
 	SupportedBootDevices Method = "supported_boot_devices" // → []string
@@ -150,6 +151,19 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Flow is the flow that a node is to be judged for before central accepts it.
+type Flow struct {
+	Verb work.Verb `json:"verb"`
+	// Steps are those of the request and of what it names. Of their arguments, texts and
+	// what may hold texts are left out (null): they may be secrets.
+	Steps          []work.Step `json:"steps,omitempty"`
+	DisableRamdisk bool        `json:"disable_ramdisk,omitempty"`
+}
+
+// Steps is the key of the answer to Validate below which stands what speaks against the
+// flow's steps. It is missing where no flow was asked about, and in answers of older rackds.
+const Steps = "steps"
 
 // Validation is the outcome for one interface. Result nil: not supported.
 type Validation struct {

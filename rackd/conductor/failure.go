@@ -92,7 +92,7 @@ func (r *runner) leaveOff(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	if err := r.task.Hardware.Power().SetPower(ctx, r, r.task.Node, driver.PowerOff); err != nil {
-		r.log.Warn("machine not switched off after the failure", "error", err)
+		r.log.Warn("machine not powered off after the failure", "error", err)
 	}
 	if err := r.task.Hardware.Boot().CleanUpRamdisk(ctx, r.task); err != nil {
 		r.log.Warn("boot into the ramdisk not taken back after the failure", "error", err)

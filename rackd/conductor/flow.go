@@ -112,17 +112,22 @@ func plain(steps []driver.Step) []flowStep {
 func validateStep(kinds ...string) flowStep {
 	return flowStep{own: true, pure: true, Step: driver.Step{Interface: "conductor", Name: "validate", Kind: driver.Repeatable,
 		Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
-			impls := t.Hardware.Kinds()
-			for _, kind := range slices.Sorted(maps.Keys(impls)) {
-				if !slices.Contains(kinds, kind) {
-					continue
-				}
-				if err := impls[kind].Impl.Validate(t.Node); err != nil {
-					return driver.Done(), fmt.Errorf("node %s: the %s interface %q refuses the node's fields: %w", t.Node.Label(), kind, impls[kind].Name, err)
-				}
-			}
-			return driver.Done(), nil
+			return driver.Done(), validFields(t, kinds...)
 		}}}
+}
+
+// validFields says which interface of the kinds refuses the node's fields.
+func validFields(t *driver.Task, kinds ...string) error {
+	impls := t.Hardware.Kinds()
+	for _, kind := range slices.Sorted(maps.Keys(impls)) {
+		if !slices.Contains(kinds, kind) {
+			continue
+		}
+		if err := impls[kind].Impl.Validate(t.Node); err != nil {
+			return fmt.Errorf("node %s: the %s interface %q refuses the node's fields: %w", t.Node.Label(), kind, impls[kind].Name, err)
+		}
+	}
+	return nil
 }
 
 // validated is the frame of a flow that looks at the fields of the kinds and nothing else.
@@ -168,11 +173,17 @@ func cleaningSteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Ste
 // listedSteps are those that a request lists, in its order.
 func listedSteps(f driver.Flows) func(*Conductor, *work.Document, *driver.Task) ([]driver.Step, error) {
 	return func(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+		if err := waits(t, d.Args.Steps); err != nil {
+			return nil, err
+		}
 		return c.plan(d, t).Listed(f)
 	}
 }
 
 func deploySteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+	if err := waits(t, d.Args.Steps); err != nil {
+		return nil, err
+	}
 	return c.plan(d, t).Deploy()
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -127,7 +129,7 @@ type wait struct {
 }
 
 func (w *wait) run(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	length, given, err := secondsOf(t)
+	length, given, err := secondsOf(t.Node, t.Args)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -173,17 +175,29 @@ func (w *wait) run(ctx context.Context, t *driver.Task) (driver.Outcome, error) 
 	return driver.Done(), nil
 }
 
+// waits refuses steps that are to wait for longer than a step may.
+func waits(t *driver.Task, steps []work.Step) error {
+	for _, s := range steps {
+		if s.Step == "wait" && !s.OnChildren {
+			if _, _, err := secondsOf(t.Node, s.Args); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // secondsOf reads the argument "seconds"; agentless when it is not given.
-func secondsOf(t *driver.Task) (length time.Duration, given bool, err error) {
-	v, given := t.Args["seconds"]
+func secondsOf(n *node.Document, args map[string]any) (length time.Duration, given bool, err error) {
+	v, given := args["seconds"]
 	if !given || v == nil {
 		return agentless, false, nil
 	}
 	seconds, ok := v.(float64)
-	if !ok || seconds < 0 {
-		return 0, false, fmt.Errorf("node %s: step wait: its argument seconds is %v: give a number, 0 or more: %w", t.Node.Label(), v, driver.ErrInvalid)
+	if !ok || !(seconds >= 0 && seconds <= longestWait.Seconds()) {
+		return 0, false, fmt.Errorf("node %s: step wait: its argument seconds is %v: give a number from 0 to %g: %w", n.Label(), v, longestWait.Seconds(), driver.ErrInvalid)
 	}
-	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)), true, nil
+	return time.Duration(seconds * float64(time.Second)), true, nil
 }
 
 // holding is the handle of a hold: by which work the flow had been let go before.

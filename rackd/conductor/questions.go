@@ -116,7 +116,7 @@ func (c *Conductor) answer(ctx context.Context, q ask.Request) (any, error) {
 	}
 	switch q.Method {
 	case ask.Validate:
-		return validate(hw, n), nil
+		return c.judge(q, n, hw)
 	case ask.SupportedBootDevices:
 		return hw.Management().SupportedBootDevices(ctx, n)
 	case ask.GetBootDevice:

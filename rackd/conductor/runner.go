@@ -179,6 +179,9 @@ func (r *runner) run(ctx context.Context) {
 		r.log.Info("work taken and not told of", "error", err)
 		return
 	}
+	if err == nil && r.doc.Checkpoint.Step == "" && r.doc.Checkpoint.Over == nil {
+		err = bootable(r.task, steps)
+	}
 	if err == nil {
 		err = r.errand(ctx)
 	}

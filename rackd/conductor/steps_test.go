@@ -343,10 +343,11 @@ func TestAChildsPowerLeavesTheParentsAgent(t *testing.T) {
 	})
 }
 
-// More seconds than a number of nanoseconds can be is the longest wait, not none.
+// A wait that is longer than a step may wait is refused, and not cut.
 func TestLongestWait(t *testing.T) {
-	for given, want := range map[float64]time.Duration{0: 0, 1.5: 1500 * time.Millisecond, 1e7: longestWait, 1e11: longestWait, 1e300: longestWait} {
-		if got, _, err := secondsOf(&driver.Task{Args: map[string]any{"seconds": given}}); err != nil || got != want {
+	for given, want := range map[float64]time.Duration{0: 0, 1.5: 1500 * time.Millisecond, 1800: longestWait, 1800.5: -1, 1e11: -1, 1e300: -1, -1: -1} {
+		got, _, err := secondsOf(&node.Document{}, map[string]any{"seconds": given})
+		if (err != nil) != (want < 0) || err == nil && got != want {
 			t.Errorf("%v seconds: %v, %v, want %v", given, got, err, want)
 		}
 	}

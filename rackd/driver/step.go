@@ -58,6 +58,8 @@ type Step struct {
 	Apart bool
 	// InBand: the agent runs it.
 	InBand bool
+	// Boots: it boots the ramdisk, which the node's boot interface has to be able to do.
+	Boots bool
 	// Discovers: it has asked the agent for its steps (InBand.Offered); the flow goes on
 	// with those in it.
 	Discovers bool

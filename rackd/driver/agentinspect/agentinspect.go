@@ -39,8 +39,10 @@ func (i Interface) InspectSteps(*node.Document) []driver.Step {
 	step := func(name string, kind driver.StepKind, run func(context.Context, *driver.Task) (driver.Outcome, error)) driver.Step {
 		return driver.Step{Interface: "inspect", Name: name, Kind: kind, Retries: 4, Pause: 5 * time.Second, Run: run}
 	}
+	boot := step("boot_ramdisk", driver.Reattachable, i.bootRamdisk)
+	boot.Boots = true
 	return []driver.Step{
-		step("boot_ramdisk", driver.Reattachable, i.bootRamdisk),
+		boot,
 		step("take_inventory", driver.Repeatable, takeInventory),
 		step("power_off", driver.Repeatable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if err := i.set.Off(ctx, t); err != nil {

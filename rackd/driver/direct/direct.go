@@ -66,7 +66,7 @@ func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	fetch := step("fetch_image", 110, driver.Repeatable, i.fetchImage)
 	fetch.Retries, fetch.Pause, fetch.Apart = 2, 10*time.Second, true
 	up := step("deploy", 100, driver.Reattachable, i.upFor(driver.InDeploy))
-	up.Discovers = true
+	up.Boots, up.Discovers = true, true
 	return []driver.Step{
 		fetch,
 		up,

@@ -22,7 +22,7 @@ var orders = map[driver.Flows]struct{ list, execute string }{
 // Up boots the ramdisk and asks its agent what it offers.
 func (i Interface) Up(_ *node.Document, f driver.Flows) []driver.Step {
 	s := step(map[driver.Flows]string{driver.InClean: "prepare_cleaning", driver.InService: "prepare_service"}[f], 0, driver.Reattachable, i.upFor(f))
-	s.Abortable, s.Discovers = true, true
+	s.Abortable, s.Boots, s.Discovers = true, true, true
 	return []driver.Step{s}
 }
 

@@ -1,0 +1,72 @@
+package dispatch
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// judged are the events whose steps a rack judges: those that requests name, and whether it
+// can boot the ramdisk that they need.
+var judged = []provision.Event{provision.EventDeploy, provision.EventRebuild, provision.EventClean, provision.EventService, provision.EventInspect}
+
+// validate refuses what the rack can judge before anything is accepted: the interfaces that an
+// event needs, and the steps of the request and of the deploy templates that it brings along.
+// Where the rack cannot be asked, its work judges the same before it touches the machine.
+func (d *Dispatcher) validate(ctx context.Context, n *store.Node, m bus.Member, p *Provision) error {
+	e := p.Verb.Event
+	var flow *ask.Flow
+	if slices.Contains(judged, e) && m.Name != "" {
+		steps, err := d.toJudge(ctx, n, p)
+		if err != nil {
+			return err
+		}
+		flow = &ask.Flow{Verb: work.Verb(e), Steps: steps, DisableRamdisk: p.DisableRamdisk}
+	}
+	kind, reason := d.outOfOrder(ctx, n, m, mustBeValid[e], flow)
+	switch {
+	case kind == "":
+		return nil
+	case kind == ask.Steps:
+		return refuse(http.StatusBadRequest, "Failed to validate the %s steps of node %s. Error: %s", e, n.UUID, reason)
+	case e == provision.EventDeploy || e == provision.EventRebuild:
+		return refuse(http.StatusBadRequest, "Failed to validate deploy or power info for node %s. Error: %s: %s", n.UUID, kind, reason)
+	}
+	return refuse(http.StatusBadRequest, "Failed to validate %s info for node %s before %s. Error: %s", kind, n.UUID, e, reason)
+}
+
+// toJudge returns the steps that p brings along, without what may be secret.
+func (d *Dispatcher) toJudge(ctx context.Context, n *store.Node, p *Provision) ([]work.Step, error) {
+	steps := p.Steps
+	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
+		if traits, err := instanceTraits(n); err == nil && traits != nil {
+			err := d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+				steps, err = d.withTemplates(ctx, tx, n, p.Steps)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	out := make([]work.Step, len(steps))
+	for i, s := range steps {
+		s.Args = maps.Clone(s.Args)
+		for name, v := range s.Args {
+			switch v.(type) {
+			case float64, bool:
+			default:
+				s.Args[name] = nil
+			}
+		}
+		out[i] = s
+	}
+	return out, nil
+}
