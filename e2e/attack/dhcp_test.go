@@ -177,7 +177,14 @@ func (y *yard) declines(ctx context.Context, t *testing.T, mac string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y.enrolMachine(ctx, t, next, groupD, nil)
+	// It has no address yet: the attack is on the one that it asks for.
+	var n node
+	if err := y.operator.persist(ctx, "POST", "/v1/nodes", map[string]any{"name": next.Name(), "driver": next.Enrolment.Driver, "driver_info": next.Enrolment.DriverInfo, "conductor_group": groupD}, &n); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.operator.persist(ctx, "POST", "/v1/ports", map[string]any{"node_uuid": n.UUID, "address": next.MAC}, nil); err != nil {
+		t.Fatal(err)
+	}
 	hw, err := net.ParseMAC(mac)
 	if err != nil {
 		t.Fatal(err)
@@ -215,6 +222,7 @@ func (y *yard) declines(ctx context.Context, t *testing.T, mac string) {
 	}
 	defer client.Close()
 	reached, over := "", false
+	dropped := y.metric(ctx, t, "rackd-d", `ironyard_rackd_dhcp_dropped_total{reason="unknown"`)
 	discover, err := dhcpv4.NewDiscovery(hw)
 	if err == nil {
 		err = until(ctx, 5*time.Second, func(context.Context) error {
@@ -227,6 +235,9 @@ func (y *yard) declines(ctx context.Context, t *testing.T, mac string) {
 	}
 	if err != nil {
 		reached, over = fmt.Sprintf("%d taken and declined, another machine is offered none", taken), true
+		if y.metric(ctx, t, "rackd-d", `ironyard_rackd_dhcp_dropped_total{reason="unknown"`) > dropped+4 {
+			t.Error("rackd-d does not know the other machine")
+		}
 	}
 	judge(t, line{15, onTheNetwork, "take and decline all addresses in a machine's name", reached, "an address for each other", over})
 }

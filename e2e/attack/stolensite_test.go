@@ -133,11 +133,11 @@ func TestStolenServerSpeaksOfOtherSites(t *testing.T) {
 	f := y.far(ctx, t)
 	victim := y.fakeActive(ctx, t, "victim-of-far", groupA)
 	own := y.fakeNode(ctx, t, "own-of-far", groupC)
-	tell := func(group string, n node, power string) {
+	tell := func(group string, n node, power string, clear bool) {
 		t.Helper()
-		e := work.Event{ID: uuid.NewString(), Kind: work.PowerObserved, Node: n.UUID, Group: group, Rackd: "rackd-c", Time: time.Now().UTC(), Power: power}
+		e := work.Event{ID: uuid.NewString(), Kind: work.PowerObserved, Node: n.UUID, Group: group, Rackd: "rackd-c", Time: time.Now().UTC(), Power: power, ClearInstance: clear}
 		if power == "error" {
-			e.Fault, e.SetMaintenance, e.ClearInstance = "power failure", true, true
+			e.Fault, e.SetMaintenance = "power failure", true
 		}
 		for _, subject := range []string{groupA, groupC} {
 			if _, err := f.js.Publish(ctx, bus.EventSubject(subject, n.UUID), text(t, e)); err != nil {
@@ -145,9 +145,12 @@ func TestStolenServerSpeaksOfOtherSites(t *testing.T) {
 			}
 		}
 	}
-	tell(groupA, victim, "error")
-	tell(groupC, victim, "error")
-	tell(groupC, own, "power on")
+	for _, group := range []string{groupA, groupC} {
+		for _, clear := range []bool{false, true} { // the second asks for more than may be believed of the own site's nodes either
+			tell(group, victim, "error", clear)
+		}
+	}
+	tell(groupC, own, "power on", false)
 	if err := until(ctx, 20*time.Second, func(ctx context.Context) error {
 		n, err := y.operator.node(ctx, own.UUID)
 		if err == nil && n.Power != "power on" {
