@@ -245,6 +245,7 @@ func (y *yard) declines(ctx context.Context, t *testing.T, mac string) {
 // While a machine's image is written a stranger releases and declines its address in its name, at a server and at a proxy,
 // again and again. The machine renews its lease meanwhile.
 func TestForgedReleaseAndDecline(t *testing.T) {
+	long(t)
 	y, ctx := theYard(t), t.Context()
 	f := y.far(ctx, t)
 	served := y.enrol(ctx, t, groupA, nil)

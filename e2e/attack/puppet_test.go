@@ -220,6 +220,7 @@ const endsWithin = 75 * time.Second
 // An agent calls with the right token, and rackd cannot call it, or is answered nothing that it can use. The deploy ends at its
 // deadline, says so, and the node is free again.
 func TestAgentThatCannotBeCalled(t *testing.T) {
+	long(t)
 	y, ctx := theYard(t), t.Context()
 	t.Parallel()
 	y.lateRackd(ctx, t, "rackd-d", siteName, groupD)

@@ -92,6 +92,7 @@ func drive(packed string) string {
 // TestStolenServerSwapsConfigDrives: a tenant's machine is deployed and deleted. The next tenant, who has the thief's help, is to be sent the first one's
 // config drive: as the piece that lies on the bus, and by the first one's work in place of their own.
 func TestStolenServerSwapsConfigDrives(t *testing.T) {
+	long(t)
 	y, ctx := theYard(t), t.Context()
 	f := y.far(ctx, t)
 	e := f.machineOf(ctx, t, 2)
@@ -220,6 +221,7 @@ func (f *far) rewrite(ctx context.Context, t *testing.T, id string, change func(
 // A stolen server writes an agent of its own into the checkpoint of a deploy: the next owner would call that, and send it the
 // config drive.
 func TestStolenServerNamesTheAgent(t *testing.T) {
+	long(t)
 	y, ctx := theYard(t), t.Context()
 	f := y.far(ctx, t)
 	e := f.machineOf(ctx, t, 3)
