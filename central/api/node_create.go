@@ -50,7 +50,7 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if n.UUID == "" {
-		n.UUID = store.NewID()
+		n.GiveUUID()
 	}
 	s.Nodes.complete(n)
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)

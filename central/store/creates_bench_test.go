@@ -64,7 +64,7 @@ func BenchmarkCreates(b *testing.B) {
 
 func enrol(ctx context.Context, s *store.Store) error {
 	n := storetest.NewNode("new-" + uuid.NewString())
-	n.UUID = store.NewID()
+	n.GiveUUID()
 	n.DriverInfo = map[string]any{"redfish_address": "https://192.0.2.7", "redfish_username": "operator", "redfish_password": strings.Repeat("x", 64)}
 	n.Properties = map[string]any{"cpus": 64, "memory_mb": 262144, "local_gb": 1800, "cpu_arch": "x86_64"}
 	ctx = store.WithCause(ctx, &store.Cause{Audit: &store.Audit{RequestID: "req-" + uuid.NewString(), User: "operator", UserID: "u", Project: "p", Client: "192.0.2.9",

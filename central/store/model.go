@@ -117,7 +117,8 @@ type Node struct {
 	WorkVerb    work.Verb
 	Reservation string
 
-	read shown // when the row was read or written last
+	given string // the UUID that GiveUUID gave, until the node is inserted
+	read  shown  // when the row was read or written last
 	// Texts are objects of a node that ShowNodes reads, else nil.
 	Texts *Texts
 

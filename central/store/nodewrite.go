@@ -16,6 +16,7 @@ var (
 	writeTraits     = register(updateOneNode + rackRevisionToo + ", updated_at = $2, traits = $3 WHERE uuid = $1")
 	// deleteNode runs in this order.
 	deleteNode = []string{
+		writeNodeEnd,
 		register("DELETE FROM ports WHERE node = $1"),
 		register("DELETE FROM portgroups WHERE node = $1"),
 		register("DELETE FROM volume_connectors WHERE node = $1"),
@@ -46,11 +47,12 @@ func init() {
 // a *DuplicateError (uuid, name, instance_uuid). n.Generation starts at 0 and
 // n.AcceptedState is the first provision state.
 func (tx *Tx) InsertNode(ctx context.Context, n *Node) error {
-	// Revisions begin with the time, so that a node that is deleted and enrolled
-	// again under its UUID is newer than what its rack may still hold.
 	now := tx.s.now()
-	n.Revision, n.ObservedGeneration = now.UnixMicro(), -1
-	n.RackRevision = n.Revision
+	first, err := tx.firstRevision(ctx, n, now)
+	if err != nil {
+		return err
+	}
+	n.Revision, n.RackRevision, n.ObservedGeneration = first, first, -1
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
 	if n.CreatedAt.IsZero() {
 		n.CreatedAt = now

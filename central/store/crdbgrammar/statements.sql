@@ -423,6 +423,12 @@ CREATE TABLE members (
     CONSTRAINT members_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE node_ends (
+    uuid TEXT NOT NULL,
+    revision BIGINT NOT NULL,
+    CONSTRAINT node_ends_pkey PRIMARY KEY (uuid)
+);
+
 CREATE TABLE node_hardware (
     node TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -684,6 +690,8 @@ INSERT INTO inspection_rules (uuid, created_at, updated_at, empty_texts, descrip
 INSERT INTO join_tokens (id, secret_hash, scope, created_at, expires_at, used_at, used_key, member, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 INSERT INTO members (id, role, site, name, scope, user_key, joined_at, renewed_at, expires_at, ended_at, certificate, certificate_before, route_key) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+
+INSERT INTO node_ends (uuid, revision) SELECT n.uuid, n.revision FROM nodes n WHERE n.uuid = $1 ON CONFLICT (uuid) DO UPDATE SET revision = excluded.revision;
 
 INSERT INTO node_hardware (node, kind, name, initial, data, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, kind, name) DO UPDATE SET data = excluded.data, updated_at = excluded.created_at WHERE node_hardware.data <> excluded.data;
 
@@ -1116,6 +1124,8 @@ SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.n
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.node = $1 ORDER BY p.uuid;
 
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.uuid = $1;
+
+SELECT revision FROM node_ends WHERE uuid = $1;
 
 SELECT s.id, s.site, s.place, s.subject, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id = $1;
 

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -62,6 +60,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
 	}
 	t.Run("CloseTwice", func(t *testing.T) { closeTwice(t, address(t)) })
+	t.Run("Revisions", func(t *testing.T) { revisions(t, address(t)) })
 	t.Run("Numbering", func(t *testing.T) { numbering(t, address) })
 	t.Run("Contention", func(t *testing.T) { contention(t, address(t)) })
 	t.Run("Migrate", func(t *testing.T) { migrateTogether(t, empty(t)) })
@@ -92,8 +91,10 @@ func open(t testing.TB, address string, o store.Options) *store.Store {
 
 // NewNode returns a node of the fake hardware type that is available.
 func NewNode(name string) *store.Node {
-	return &store.Node{UUID: uuid.NewString(), Name: name, Driver: "fake-hardware", AcceptedState: provision.Available,
+	n := &store.Node{Name: name, Driver: "fake-hardware", AcceptedState: provision.Available,
 		DriverInfo: map[string]any{"fake_password": "sealed:v1:x"}}
+	n.GiveUUID()
+	return n
 }
 
 // Insert adds nodes.
