@@ -110,12 +110,7 @@ var nodeTable = func() *fields.Table[nodeView] {
 		dict("extra", 1, func(n *nodeView) *map[string]any { return &n.Extra }).Write(),
 		said("fault", 42, func(n *nodeView) string { return n.Fault }).Sort(),
 		said("health", 109, func(n *nodeView) string { return n.Health }).Sort(),
-		fields.Time("inspection_finished_at", 6, func(n *nodeView) time.Time {
-			if n.InspectionFinished.Before(n.InspectionStarted) {
-				return time.Time{} // it is that of an earlier one
-			}
-			return n.InspectionFinished
-		}).Sort(),
+		fields.Time("inspection_finished_at", 6, func(n *nodeView) time.Time { return n.Inspected() }).Sort(),
 		fields.Time("inspection_started_at", 6, func(n *nodeView) time.Time {
 			if n.ProvisionState != provision.Inspecting && n.ProvisionState != provision.InspectWait {
 				return time.Time{}

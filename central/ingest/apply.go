@@ -128,7 +128,9 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 		power(n, e)
 	}
 	if e.Verb == work.Inspect && e.Error == "" {
-		n.InspectionFinished = at(e)
+		if n.InspectionFinished = at(e); n.InspectionFinished.Before(n.InspectionStarted) { // by a replica's clock
+			n.InspectionFinished = n.InspectionStarted
+		}
 		fx.inspected[n.UUID] = e
 	}
 	n.WorkID = "" // whatever follows about this work is dropped

@@ -57,16 +57,19 @@ type Node struct {
 
 	// Intent that has an observed counterpart; set by SetMaintenance, Accept and
 	// AcceptPower only.
-	MaintenanceSet    bool
-	MaintenanceWhy    string
-	FaultAcked        int64
-	Generation        int64
-	AcceptedState     provision.State
-	AcceptedTarget    provision.State
-	AcceptedAt        time.Time
-	AcceptedError     string
-	PowerGeneration   int64
-	PowerTarget       string
+	MaintenanceSet  bool
+	MaintenanceWhy  string
+	FaultAcked      int64
+	Generation      int64
+	AcceptedState   provision.State
+	AcceptedTarget  provision.State
+	AcceptedAt      time.Time
+	AcceptedError   string
+	PowerGeneration int64
+	PowerTarget     string
+	// InspectionStarted is after InspectionFinished from when an inspection is accepted until it has
+	// succeeded, and not after it from then on. The two are of different clocks: whoever writes one moves it
+	// past the other where it has to.
 	InspectionStarted time.Time
 
 	// Observation.
@@ -139,7 +142,10 @@ func (n *Node) Accept(state, target provision.State, at time.Time) {
 	}
 	n.ProvisionState, n.TargetProvisionState, n.LastError = state, target, ""
 	if state == provision.Inspecting {
-		n.InspectionStarted = at.UTC()
+		n.InspectionStarted = at.UTC().Truncate(time.Microsecond)
+		if !n.InspectionStarted.After(n.InspectionFinished) { // by the clock of a rackd that was ahead
+			n.InspectionStarted = n.InspectionFinished.Add(time.Microsecond)
+		}
 	}
 	n.ForgetRescue()
 }
@@ -160,6 +166,14 @@ func (n *Node) ForgetRescue() bool {
 	n.InstanceInfo = maps.Clone(n.InstanceInfo)
 	delete(n.InstanceInfo, RescuePassword)
 	return true
+}
+
+// Inspected is when the newest inspection succeeded; zero while it has not, or when it failed.
+func (n *Node) Inspected() time.Time {
+	if n.InspectionFinished.Before(n.InspectionStarted) {
+		return time.Time{} // that of an earlier one
+	}
+	return n.InspectionFinished
 }
 
 // Observe makes the observed columns hold for a generation: unless they do so already,

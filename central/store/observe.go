@@ -9,7 +9,7 @@ import (
 // What ingest reads of a node: little, because it does so for every batch.
 var observedClasses = []class{hot, effective}
 
-const observedExtra = "n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acked, COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, '')"
+const observedExtra = "n.uuid, n.revision, n.name, n.conductor_group, n.generation, n.fault_acked, COALESCE(w.id, ''), COALESCE(w.verb, ''), COALESCE(w.owner, ''), n.inspection_started_at"
 
 func selectObserved(nodes []string) (string, []any) {
 	list, args := inList(1, nodes)
@@ -36,7 +36,7 @@ func init() {
 }
 
 // Observed reads nodes for ingest, by UUID; those that do not exist are missing.
-// Of each only UUID, Revision, Name, ConductorGroup, Generation, FaultAcked, the
+// Of each only UUID, Revision, Name, ConductorGroup, Generation, FaultAcked, InspectionStarted, the
 // open work, the frequent observations and the effective fields are filled in.
 func (tx *Tx) Observed(ctx context.Context, nodes []string) (map[string]*Node, error) {
 	if len(nodes) == 0 {
@@ -48,7 +48,7 @@ func (tx *Tx) Observed(ctx context.Context, nodes []string) (map[string]*Node, e
 	err = scanAll(r, err, func(r rows) error {
 		n := new(Node)
 		var verb, owner string
-		dest := []any{&n.UUID, &n.Revision, &n.Name, &n.ConductorGroup, &n.Generation, &n.FaultAcked, &n.WorkID, &verb, &owner}
+		dest := []any{&n.UUID, &n.Revision, &n.Name, &n.ConductorGroup, &n.Generation, &n.FaultAcked, &n.WorkID, &verb, &owner, &micros{&n.InspectionStarted}}
 		if err := r.Scan(append(dest, fields(nodeColumns, n, observedClasses...)...)...); err != nil {
 			return err
 		}
