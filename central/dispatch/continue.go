@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,18 +11,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
-
-// abortsLater reports whether an abort has to wait for the end of the running step,
-// which does not allow to be cut short.
-func abortsLater(n *store.Node, t provision.Transition) bool {
-	if t.Event != provision.EventAbort || !n.ProvisionState.In([]provision.State{provision.CleanWait, provision.ServiceWait}) {
-		return false
-	}
-	var running struct {
-		Abortable bool `json:"abortable"`
-	}
-	return n.ObservedStepInfo != "" && json.Unmarshal([]byte(n.ObservedStepInfo), &running) == nil && !running.Abortable
-}
 
 // goOn accepts a request that lets the node's open work go on where it stands: out of
 // a hold, or, with abort, to the end of the running step and no further.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"testing"
@@ -48,11 +49,13 @@ func TestAbortWaitsForTheEndOfAStep(t *testing.T) {
 		{provision.CleanWait, "", provision.CleanFail, work.Abort},
 		{provision.ServiceWait, `{"step":"update"}`, provision.ServiceWait, work.Service},
 		{provision.CleanHold, `{"step":"hold"}`, provision.CleanFail, work.Abort},
-		{provision.DeployWait, `{"step":"write_image"}`, provision.DeployFail, work.Abort},
+		{provision.DeployWait, `{"step":"write_image","abortable":true}`, provision.DeployFail, work.Abort},
+		{provision.DeployWait, `{"step":"update","abortable":false}`, provision.DeployWait, work.Deploy},
 	} {
 		b := newBench(t)
 		b.put(c.state, provision.NoState, nil)
-		b.open(&store.Work{Verb: map[bool]work.Verb{true: work.Service, false: work.Clean}[c.state == provision.ServiceWait]})
+		verb := map[provision.State]work.Verb{provision.ServiceWait: work.Service, provision.DeployWait: work.Deploy}[c.state]
+		b.open(&store.Work{Verb: cmp.Or(verb, work.Clean), Args: work.Args{ConfigDrive: "d", Steps: []work.Step{{Interface: "deploy", Step: "erase"}}}})
 		open := b.node().WorkID
 		b.observe(c.state, provision.NoState, c.info)
 		if err := b.verb("abort", nil); err != nil {
@@ -62,7 +65,8 @@ func TestAbortWaitsForTheEndOfAStep(t *testing.T) {
 		n := b.node()
 		w, err := b.Store.Work(t.Context(), n.WorkID)
 		later := c.verb != work.Abort
-		if err != nil || n.ProvisionState != c.want || w.Verb != c.verb || w.Args.AbortAfter != later || (w.Args.Continues == open) != later {
+		if err != nil || n.ProvisionState != c.want || w.Verb != c.verb || w.Args.AbortAfter != later || w.Args.Continues != open ||
+			len(w.Args.Steps) != 1 || w.Args.Aborts != map[bool]work.Verb{false: cmp.Or(verb, work.Clean)}[later] {
 			t.Errorf("%s, step %s: state %q, work %+v, %v", c.state, c.info, n.ProvisionState, w, err)
 		}
 	}

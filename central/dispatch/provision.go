@@ -76,7 +76,7 @@ func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 // ownerFor finds the rackd for the work that t begins. A transition that begins no
 // work needs none, and one that ends open work may be accepted while its rack is away.
 func (d *Dispatcher) ownerFor(n *store.Node, t provision.Transition) (bus.Member, error) {
-	if !needsRack(t) {
+	if !needsRack(n, t) {
 		return bus.Member{}, nil
 	}
 	m, err := d.workOwner(n)
@@ -86,11 +86,11 @@ func (d *Dispatcher) ownerFor(n *store.Node, t provision.Transition) (bus.Member
 	return m, err
 }
 
-// needsRack reports whether a transition begins work: those into a state where the
-// node rests are done once they are accepted.
-func needsRack(t provision.Transition) bool {
+// needsRack reports whether a transition of n begins work: those into a state where the
+// node rests are done once they are accepted, unless the machine has to get there.
+func needsRack(n *store.Node, t provision.Transition) bool {
 	to, _ := provision.Describe(t.To)
-	return to.Kind != provision.Stable
+	return to.Kind != provision.Stable || endsService(n, t)
 }
 
 // Actionable returns what a verb does to a node in its state, or the refusal: what comes
@@ -185,8 +185,12 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if later := abortsLater(n, t); later || t.Event == provision.EventUnhold {
 		return d.goOn(ctx, tx, n, owner, t, later, p)
 	}
-	from := n.ProvisionState
-	n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
+	from, endsService := n.ProvisionState, endsService(n, t)
+	if endsService { // active once the instance runs
+		n.Accept(from, t.To, d.Now())
+	} else {
+		n.Accept(t.To, provision.TargetOf(t.To, t.Event, n.TargetProvisionState), d.Now())
+	}
 	if t.Event == provision.EventAbort {
 		// At once: clients that see the state tell an abort from a failure by this.
 		text := provision.Aborted(t.To, n.ObservedStep)
@@ -204,7 +208,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 		nameImageType(n)
 	}
 	a := &acceptance{node: n, verb: p.Verb.Name, history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User, Project: p.Project}}
-	if !needsRack(t) {
+	if !endsService && !needsRack(n, t) {
 		return d.write(ctx, tx, a)
 	}
 	w := d.newWork(n, owner, p.Caller)
@@ -224,6 +228,14 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	}
 	if w.Args.Steps, err = d.sealSteps(n, w.ID, w.Args.Steps); err != nil {
 		return err
+	}
+	if t.Event == provision.EventAbort {
+		if err := aborting(ctx, tx, n, w); err != nil {
+			return err
+		}
+		if endsService {
+			w.Args.AbortedBoot = work.BootRamdisk
+		}
 	}
 	a.work = w
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {

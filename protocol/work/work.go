@@ -104,6 +104,9 @@ type Args struct {
 	Supersedes string `json:"supersedes,omitempty"`
 	// AbortAfter: the flow ends after the step that runs.
 	AbortAfter bool `json:"abort_after,omitempty"`
+	// Aborts is the verb of the flow that an abort ends; it goes on with that flow (Continues),
+	// so that the rack decides by the checkpoint what may be cut short.
+	Aborts Verb `json:"aborts,omitempty"`
 	// AbortedBoot is what the machine was told to boot then, see FactBoot.
 	AbortedBoot string `json:"aborted_boot,omitempty"`
 	// From is the state in which the request found the node; empty where an older central
@@ -173,6 +176,8 @@ type Checkpoint struct {
 	// Plan is the list of steps that the flow runs, fixed by the owner that made it: an owner
 	// of another version, or with other flags, runs this list or fails.
 	Plan []Planned `json:"plan,omitempty"`
+	// Aborting: Plan is what an abort still does.
+	Aborting bool `json:"aborting,omitempty"`
 	// Touched: the flow may have sent something to the machine, its BMC or its agent.
 	Touched bool      `json:"touched,omitempty"`
 	Phase   Phase     `json:"phase,omitempty"`
@@ -273,6 +278,13 @@ type Errand struct {
 // FactBoot is the fact that says what the machine gets when it boots from the network.
 const FactBoot = "boot"
 
+// BootRamdisk is what FactBoot says of a machine that gets the ramdisk.
+const BootRamdisk = "ramdisk"
+
+// ServiceRamdisk is the key of driver_internal_info that says whether a service which failed
+// has left the machine in the ramdisk: an abort then brings it back into its instance.
+const ServiceRamdisk = "service_in_ramdisk"
+
 // Phase of a step.
 type Phase string
 
@@ -324,6 +336,9 @@ func (d *Document) Inherit(old *Document) {
 	d.Checkpoint.Agent = old.Checkpoint.Agent
 	switch {
 	case d.Continues(old):
+		if d.Verb == Abort {
+			d.Args.AbortedStep, d.Args.AbortedBoot = old.Checkpoint.Step, old.Checkpoint.Facts[FactBoot]
+		}
 		d.Checkpoint, d.Lost = old.Checkpoint, d.Lost || old.Lost
 		d.Checkpoint.Errand = Errand{} // that was the old one's
 		if old.Result != nil {
@@ -346,6 +361,14 @@ func (d *Document) Continues(old *Document) bool {
 // LostEpochs is by how much the epoch grows when a document is written anew that the
 // bus had lost: more than the changes of owner that the writer may not know of.
 const LostEpochs = 1 << 16
+
+// Flow is the verb of the flow that d runs or, of an abort, ends.
+func (d *Document) Flow() Verb {
+	if d.Verb == Abort && d.Args.Aborts != "" {
+		return d.Args.Aborts
+	}
+	return d.Verb
+}
 
 // Root is the id of the work whose flow this is: agents know it by that one.
 func (d *Document) Root() string {

@@ -73,7 +73,7 @@ func TestAnEndIsReportedOnce(t *testing.T) {
 
 // waitForAgent is the shape of a real first step: power on, then wait for a call.
 func waitForAgent(m *machine) driver.Step {
-	return driver.Step{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable,
+	return driver.Step{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Abortable: true,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if t.Record.Handle() == nil {
 				t.Facts[driver.FactBoot], t.Facts[driver.FactBooted] = driver.BootRamdisk, "yes"
@@ -490,7 +490,7 @@ func TestAbortPowersOffAndSaysSo(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
-		s.request(nodeA, work.Abort, provision.DeployFail, work.Args{AbortedStep: "deploy.deploy"})
+		s.abort(nodeA, provision.DeployFail)
 		synctest.Wait()
 		d := s.Work(nodeA).Doc
 		if d.Open() || d.State != provision.DeployFail || !strings.Contains(d.Result.Error, "deploy.deploy") || m.power != driver.PowerOff {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -18,8 +19,12 @@ func (r *runner) errand(ctx context.Context) error {
 		return nil
 	}
 	if progress.Phase != work.Ended {
+		began := time.Now()
 		if err := r.doErrand(ctx, verb); err != nil {
 			return err
+		}
+		if d := &r.doc.Checkpoint.Deadline; !d.IsZero() {
+			*d = d.Add(time.Since(began)) // the flow stood still meanwhile
 		}
 	}
 	if progress.Told {

@@ -18,14 +18,24 @@ func (r *runner) fail(ctx context.Context, cause error) {
 	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", res.Error)
 	if to, back := r.spared(); back {
 		r.doc.State, r.doc.Target = to, provision.NoState
+	} else if r.doc.Verb == work.Abort {
+		r.log.Warn("the abort has failed: the machine stays as it is")
 	} else if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && !r.doc.Verb.Rests() {
 		res.Fault = r.fault(t.To, cause)
 		res.SetMaintenance = res.Fault != ""
-		if r.leavesOff(t.To, res.Fault != "") {
+		aborted := errors.Is(cause, errAborted)
+		if r.leavesOff(t.To, res.Fault != "", aborted) {
 			r.leaveOff(ctx)
 		}
 		r.doc.Target = provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
 		r.doc.State = t.To
+		if aborted && t.To == provision.ServiceFail {
+			if err := r.runsInstance(ctx); err != nil {
+				res.Error = work.Text(res.Error + ". The machine could not be brought back into its instance: " + err.Error())
+			} else {
+				r.doc.State, r.doc.Target = provision.Active, provision.NoState
+			}
+		}
 	}
 	if err := r.end(ctx, res); err != nil {
 		r.log.Warn("failure not written; the next owner runs the step again", "error", err)
@@ -35,7 +45,7 @@ func (r *runner) fail(ctx context.Context, cause error) {
 // spared returns the state of a node whose instance runs on: the flow was to take its place
 // and has sent nothing to the machine.
 func (r *runner) spared() (provision.State, bool) {
-	rebuilds := r.doc.Verb == work.Rebuild && r.doc.Args.From == provision.Active
+	rebuilds := r.doc.Flow() == work.Rebuild && r.doc.Args.From == provision.Active
 	return provision.Active, rebuilds && !r.hasTouched()
 }
 
@@ -70,8 +80,8 @@ func (r *runner) findsOut(cause error) bool {
 
 // leavesOff reports whether a machine is switched off when its flow ends in a state of
 // failure. What this flow has not booted is left alone, and so is what an operator has to look at.
-func (r *runner) leavesOff(to provision.State, fault bool) bool {
-	if !r.hasBooted() || r.busyWith() != nil || fault || r.node.DisablePowerOff {
+func (r *runner) leavesOff(to provision.State, fault, aborted bool) bool {
+	if !r.hasBooted() || r.busyWith() != nil || fault || r.node.DisablePowerOff && !aborted {
 		return false
 	}
 	switch to {
@@ -91,10 +101,7 @@ const leaveWithin = 40 * time.Second
 func (r *runner) leaveOff(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
-	if err := r.task.Hardware.Power().SetPower(ctx, r, r.task.Node, driver.PowerOff); err != nil {
-		r.log.Warn("machine not powered off after the failure", "error", err)
-	}
-	if err := r.task.Hardware.Boot().CleanUpRamdisk(ctx, r.task); err != nil {
-		r.log.Warn("boot into the ramdisk not taken back after the failure", "error", err)
+	if _, err := stopRamdisk(ctx, r.task); err != nil {
+		r.log.Warn("machine not left as it should be after the failure", "error", err)
 	}
 }

@@ -11,6 +11,9 @@ import (
 // fixed returns the steps of d's work: those of the list in its checkpoint. The first owner
 // makes the list; the checkpoint of the first step that touches anything carries it.
 func (c *Conductor) fixed(d *work.Document, t *driver.Task) ([]flowStep, error) {
+	if d.Verb == work.Abort && d.Args.Aborts != "" && !d.Checkpoint.Aborting {
+		return c.cutShort(d, t)
+	}
 	if d.Checkpoint.Plan != nil {
 		return c.listed(d, t)
 	}
@@ -30,6 +33,16 @@ func (c *Conductor) listed(d *work.Document, t *driver.Task) ([]flowStep, error)
 	frame, err := f.frame(c, d, t)
 	if err != nil {
 		return nil, err
+	}
+	if d.Flow() != d.Verb { // an abort, whose list may begin with a step of what it aborts
+		if f, err = flowOf(d.Flow(), t); err != nil {
+			return nil, err
+		}
+		more, err := f.frame(c, d, t)
+		if err != nil {
+			return nil, err
+		}
+		frame = append(frame, more...)
 	}
 	named := c.plan(d, t)
 	var steps []flowStep

@@ -93,10 +93,7 @@ func (r *runner) tellTaken(ctx context.Context, from string, steps []flowStep) e
 // ends a wait early nor makes it endless.
 func (r *runner) inheritTimes() {
 	cp, now := &r.doc.Checkpoint, time.Now()
-	limit := r.c.deadline(r.doc.State)
-	if limit == 0 {
-		limit = restingDeadline
-	}
+	limit := r.limit()
 	if cp.Entered.After(now) {
 		cp.Entered = now.UTC()
 	}

@@ -373,7 +373,12 @@ func TestRequestInTheMiddleOfATakeover(t *testing.T) {
 			synctest.Wait()
 			killA()
 			entry := map[work.Verb]provision.State{work.Abort: provision.DeployFail, work.Delete: provision.Deleting}[verb]
-			id := s.request(nodeA, verb, entry, work.Args{AbortedStep: "deploy.deploy"})
+			id := ""
+			if verb == work.Abort {
+				id = s.abort(nodeA, entry)
+			} else {
+				id = s.request(nodeA, verb, entry, work.Args{})
+			}
 			b, _, killB := conductorOn(t, s, "b", owner, m, nil)
 			defer killB()
 			owner.Store("b")

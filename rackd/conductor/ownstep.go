@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,9 @@ type powering struct {
 	Reached int `json:"reached"` // goals behind it
 	// On is when power was asked for: an agent that calls later runs since then.
 	On time.Time `json:"on_at,omitzero"`
+	// Asked: a reset is about to be asked for, or has been. Reset: it was accepted.
+	Asked bool `json:"reset_asked,omitempty"`
+	Reset bool `json:"reset,omitempty"`
 }
 
 // powerStep brings the machine to one power state after the other. Where the ramdisk
@@ -79,31 +83,60 @@ func (c *Conductor) powerGoal(ctx context.Context, t *driver.Task, h *powering, 
 		}
 		return fmt.Errorf("node %s: disable_power_off forbids step power_off: %w", t.Node.Label(), driver.ErrInvalid)
 	}
-	reset := reboot && t.Node.DisablePowerOff
-	state, err := t.Hardware.Power().PowerState(ctx, t.Node)
-	if err != nil {
-		return fmt.Errorf("read the power state: %w", err)
-	}
-	if h.On.IsZero() && (state != goal || reset) {
-		if t.Facts[driver.FactBoot] == driver.BootRamdisk {
-			// It was asked for one boot, which is behind it.
-			if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
+	if reboot && t.Node.DisablePowerOff {
+		if err := resetGoal(ctx, t, h); err != nil {
+			return err
+		}
+	} else {
+		state, err := t.Hardware.Power().PowerState(ctx, t.Node)
+		if err != nil {
+			return fmt.Errorf("read the power state: %w", err)
+		}
+		if h.On.IsZero() && state != goal {
+			if err := starting(ctx, t, h); err != nil {
 				return err
 			}
 		}
-		h.On = t.Record.Now()
-		t.Record.AgentGone()
-		if err := t.Record.SaveHandle(ctx, *h); err != nil {
+	}
+	_, err := c.reach(ctx, t, goal, goal, powerChangeTimeout)
+	return err
+}
+
+// starting prepares for a boot that is about to be caused, and counts it.
+func starting(ctx context.Context, t *driver.Task, h *powering) error {
+	if t.Facts[driver.FactBoot] == driver.BootRamdisk {
+		// It was asked for one boot, which is behind it.
+		if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
 			return err
 		}
-		if reset {
-			if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting); err != nil {
-				return fmt.Errorf("ask for %q: %w", driver.Rebooting, err)
-			}
-		}
 	}
-	_, err = c.reach(ctx, t, goal, goal, powerChangeTimeout)
-	return err
+	h.On = t.Record.Now()
+	t.Record.AgentGone()
+	return t.Record.SaveHandle(ctx, *h)
+}
+
+// resetGoal resets the machine, once. Where the ramdisk runs a second reset does no harm, and
+// the agent's call shows that there was one; elsewhere one that is in doubt is not repeated.
+func resetGoal(ctx context.Context, t *driver.Task, h *powering) error {
+	inRamdisk := t.Facts[driver.FactBoot] == driver.BootRamdisk
+	switch {
+	case h.Reset, inRamdisk && h.Asked && t.Agent.Booted(h.On):
+		return nil
+	case h.Asked && !inRamdisk:
+		return fmt.Errorf("node %s: a reset was asked for and %w: look at the machine, and ask again if it has not", t.Node.Label(), errInDoubt)
+	}
+	h.Asked = true
+	if err := starting(ctx, t, h); err != nil {
+		return err
+	}
+	err := resetOnce(ctx, t, driver.Rebooting)
+	if inRamdisk && errors.Is(err, errInDoubt) {
+		return fmt.Errorf("%w: %w", driver.ErrUnreachable, err)
+	}
+	if h.Asked, h.Reset = err == nil || !mayPass(err), err == nil; err != nil && h.Asked {
+		return err
+	}
+	return errors.Join(err, t.Record.SaveHandle(ctx, *h))
 }
 
 // The bounds of a step that waits.

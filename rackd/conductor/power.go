@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -18,6 +17,14 @@ const (
 	softOffTimeout     = 600 * time.Second
 	powerPoll          = time.Second
 )
+
+// softTimeout is how long a machine may take to switch itself off.
+func softTimeout(a *work.Args) time.Duration {
+	if a.TimeoutSeconds == 0 {
+		return softOffTimeout
+	}
+	return time.Duration(a.TimeoutSeconds) * time.Second
+}
 
 // verifyPower reads the machine's power and identity: the credentials work.
 func (c *Conductor) verifyPower() driver.Step {
@@ -53,10 +60,7 @@ func (c *Conductor) reportPower(ctx context.Context, node, group string, s drive
 // goals, so that a successor knows whether the machine has been off.
 func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
 	target := driver.PowerState(d.Args.PowerTarget)
-	soft := time.Duration(d.Args.TimeoutSeconds) * time.Second
-	if soft == 0 {
-		soft = softOffTimeout
-	}
+	soft := softTimeout(&d.Args)
 	goal := func(name string, ask, want driver.PowerState, limit time.Duration) flowStep {
 		return flowStep{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
@@ -64,6 +68,9 @@ func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, erro
 			}}}
 	}
 	steps := []flowStep{validateStep("power")}
+	if t.Node.DisablePowerOff && (target == driver.Rebooting || target == driver.SoftReboot) {
+		return append(steps, flowStep{Step: c.reset(target)}), nil
+	}
 	switch target {
 	case driver.PowerOn:
 		steps = append(steps, goal("power_on", driver.PowerOn, driver.PowerOn, powerChangeTimeout))
@@ -108,22 +115,4 @@ func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.
 			return driver.Done(), err
 		}
 	}
-}
-
-// abortFlow stops a machine whose waiting work was aborted. One whose service was
-// aborted runs its instance again.
-func abortFlow(_ *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
-	if d.Entry == provision.ServiceFail {
-		if b, ok := t.Hardware.Deploy().(driver.InBand); ok && d.Args.AbortedBoot == driver.BootRamdisk {
-			return plain(b.Down(t.Node, driver.InService)), nil
-		}
-		return nil, nil
-	}
-	return []flowStep{{Step: driver.Step{Interface: "power", Name: "power_off", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
-		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-			if t.Node.DisablePowerOff {
-				return driver.Done(), nil
-			}
-			return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOff)
-		}}}}, nil
 }

@@ -174,7 +174,7 @@ func (r *runner) stateEvent(lastError string) work.Event {
 // waiting state, or resuming in a busy one, is no change. Work during which the state rests
 // moves it in none.
 func (r *runner) move(ctx context.Context, ev provision.Event, lastError string) error {
-	if r.doc.Verb.Rests() {
+	if r.doc.Verb.Rests() || r.doc.Verb == work.Abort {
 		return nil
 	}
 	if ev == provision.EventWait || ev == provision.EventResume {
@@ -228,22 +228,10 @@ func (r *runner) leaveStep(ctx context.Context, s flowStep) error {
 // UTC would take away: in this process a step of the wall clock must not move it.
 func (r *runner) setDeadline() {
 	r.doc.Checkpoint.Deadline = time.Time{}
-	if d := r.c.deadline(r.doc.State); d > 0 {
+	if d := r.limit(); d > 0 {
 		r.doc.Checkpoint.Deadline = time.Now().Add(d)
-	} else if !held(r.doc.State) {
-		// Power work in a resting state still ends.
-		r.doc.Checkpoint.Deadline = time.Now().Add(restingDeadline)
 	}
 }
-
-// held reports whether a state waits for an operator, for however long.
-func held(s provision.State) bool {
-	info, _ := provision.Describe(s)
-	return info.Kind == provision.Held
-}
-
-// restingDeadline bounds work on a node whose provision state does not change.
-const restingDeadline = 15 * time.Minute
 
 // saveEvery is how often heartbeats alone cause a checkpoint.
 const saveEvery = 2 * time.Second
@@ -299,7 +287,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	first := agent != nil && (known == nil || known.URL != agent.URL || known.VerifyCA != agent.VerifyCA || known.TokenGiven != agent.TokenGiven)
 	r.mu.Unlock()
 	if heard {
-		if d := r.c.deadline(r.doc.State); d > 0 {
+		if d := r.limit(); d > 0 {
 			r.doc.Checkpoint.Deadline = time.Now().Add(d)
 		}
 	}
@@ -330,6 +318,9 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 // finish ends the work well.
 func (r *runner) finish(ctx context.Context) error {
 	ev, aborted := provision.EventDone, r.doc.State
+	if to, back := r.spared(); back && r.doc.Verb == work.Abort {
+		r.doc.State, r.doc.Target = to, provision.NoState
+	}
 	if r.doc.Verb == work.Abort && r.doc.State == provision.ServiceFail {
 		// An aborted service ends where it began.
 		r.doc.State, r.doc.Target = provision.Active, provision.NoState
@@ -420,11 +411,14 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 // learnt. It is for a document that is too large for the bus.
 func (r *runner) shed() {
 	cp := &r.doc.Checkpoint
-	boot := cp.Facts[driver.FactBoot]
+	boot, booted := cp.Facts[driver.FactBoot], cp.Facts[driver.FactBooted]
 	*cp = work.Checkpoint{Step: cp.Step, Index: cp.Index, Phase: cp.Phase, Entered: cp.Entered, Deadline: cp.Deadline, Mark: cp.Mark, Errand: cp.Errand,
 		Facts: map[string]string{}}
 	if boot != "" {
 		cp.Facts[driver.FactBoot] = boot
+	}
+	if booted != "" {
+		cp.Facts[driver.FactBooted] = booted
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -436,7 +430,7 @@ func endedEvent(rackd string, d work.Document) work.Event {
 	return work.Event{ID: work.EventID(d.ID, d.Epoch, d.Seq), Kind: work.WorkEnded, Node: d.Node, Group: d.Group,
 		Rackd: rackd, Time: d.Result.At, Work: d.ID, Verb: d.Verb, Generation: d.Generation, Epoch: d.Epoch, Seq: d.Seq,
 		State: d.State, Target: d.Target, Error: d.Result.Error, Step: d.Checkpoint.Step, Power: d.Result.Power, Before: d.Checkpoint.Untold,
-		Internal: unlisted(d), SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance}
+		Internal: internal(d), SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance}
 }
 
 // Handle implements driver.Recorder.

@@ -202,7 +202,7 @@ func (r *runner) run(ctx context.Context) {
 		r.fail(ctx, err)
 	default:
 		if over != nil {
-			err = r.end(ctx, *over)
+			err = r.end(ctx, r.tooLate(*over))
 		} else {
 			err = r.finish(ctx)
 		}
@@ -241,6 +241,9 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 	for ; i < len(steps); i++ {
 		s := steps[i]
 		r.show(steps, i)
+		if err := r.abortsNow(s); err != nil {
+			return err
+		}
 		cp := &r.doc.Checkpoint
 		switch {
 		case cp.Step != s.id() && s.Kind == driver.Neither && r.doc.Lost:
@@ -472,7 +475,7 @@ func (r *runner) park(ctx context.Context, poll <-chan time.Time, limit time.Dur
 }
 
 func (r *runner) late(s flowStep) error {
-	limit := r.c.deadline(r.doc.State).Round(time.Second)
+	limit := r.limit().Round(time.Second)
 	if r.doc.Checkpoint.Agent == nil && r.task != nil && r.task.Facts[driver.FactBoot] == driver.BootRamdisk {
 		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). Look at the machine's console: does it get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State)
 	}

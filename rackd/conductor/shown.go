@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"encoding/json"
-	"errors"
 	"strconv"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -11,9 +10,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
-
-// errAborted ends work that an operator wanted to end after the step that ran.
-var errAborted = errors.New("aborted by request")
 
 // shown is what the node's fields tell of the running flow.
 type shown struct {
@@ -101,6 +97,22 @@ func (r *runner) tells() bool {
 	}
 	r.doc.Checkpoint.Facts[factListed] = "yes"
 	return true
+}
+
+// internal is what the end of d's work changes in driver_internal_info.
+func internal(d work.Document) map[string]json.RawMessage {
+	info := unlisted(d)
+	if d.Verb != work.Service && (d.Verb != work.Abort || d.Entry != provision.ServiceFail) {
+		return info
+	}
+	if info == nil {
+		info = map[string]json.RawMessage{}
+	}
+	info[work.ServiceRamdisk] = json.RawMessage("null")
+	if d.State == provision.ServiceFail && (d.Checkpoint.Facts[driver.FactBooted] != "" || d.Verb == work.Abort && d.Args.AbortedBoot == driver.BootRamdisk) {
+		info[work.ServiceRamdisk] = json.RawMessage("true")
+	}
+	return info
 }
 
 // unlisted takes the flow's steps out of driver_internal_info.

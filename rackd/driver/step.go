@@ -165,7 +165,7 @@ const (
 
 	// FactBoot says what the machine gets when it boots from the network.
 	FactBoot     = work.FactBoot
-	BootRamdisk  = "ramdisk"
+	BootRamdisk  = work.BootRamdisk
 	BootInstance = "instance"
 )
 

@@ -67,14 +67,18 @@ func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	fetch.Retries, fetch.Pause, fetch.Apart = 2, 10*time.Second, true
 	up := step("deploy", 100, driver.Reattachable, i.upFor(driver.InDeploy))
 	up.Boots, up.Discovers = true, true
-	return []driver.Step{
+	steps := []driver.Step{
 		fetch,
 		up,
 		step("write_image", 80, driver.Reattachable, i.writeImage),
 		step("prepare_instance_boot", 60, driver.Repeatable, i.prepareInstanceBoot),
 		step("tear_down_agent", 40, driver.Reattachable, i.tearDownAgent),
-		step("boot_instance", 20, driver.Repeatable, i.bootInstance),
+		step("boot_instance", 20, driver.Reattachable, i.bootInstance),
 	}
+	for at := range steps {
+		steps[at].Abortable = true // a disk that is half written is written again
+	}
+	return steps
 }
 
 // TearDownSteps take the instance off: the machine is off and boots nothing. What

@@ -1,0 +1,68 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// running is what the last report said of the step that runs.
+type running struct {
+	Abortable bool `json:"abortable"`
+	Ramdisk   bool `json:"requires_ramdisk"`
+}
+
+// runningStep reads that report; ok is false when none is known.
+func runningStep(n *store.Node) (s running, ok bool) {
+	return s, n.ObservedStepInfo != "" && json.Unmarshal([]byte(n.ObservedStepInfo), &s) == nil
+}
+
+// abortsLater reports whether the node is shown in its waiting state until the running step has
+// ended, which as far as central knows does not allow to be cut short. What is cut short is the
+// rack's to decide, by the checkpoint.
+func abortsLater(n *store.Node, t provision.Transition) bool {
+	if t.Event != provision.EventAbort || !n.ProvisionState.In([]provision.State{provision.CleanWait, provision.ServiceWait, provision.DeployWait}) {
+		return false
+	}
+	s, known := runningStep(n)
+	return known && !s.Abortable
+}
+
+// endsService reports whether t is the abort of a service that failed with its machine in the
+// ramdisk: then the machine has to be brought back into its instance before the node is active.
+// A service that central ended, because no rackd lived, is judged by the last report of it.
+func endsService(n *store.Node, t provision.Transition) bool {
+	if t.Event != provision.EventAbort || t.From != provision.ServiceFail {
+		return false
+	}
+	if s, known := runningStep(n); known && s.Ramdisk {
+		return true
+	}
+	booted, _ := n.DriverInternalInfo[work.ServiceRamdisk].(bool)
+	return booted
+}
+
+// aborting puts into w, which takes the place of n's open work, which flow it ends: the rack
+// finds there what runs.
+func aborting(ctx context.Context, tx *store.Tx, n *store.Node, w *store.Work) error {
+	if n.WorkID == "" {
+		return nil
+	}
+	open, err := tx.OpenWork(ctx, n.UUID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	w.Args = open.Args
+	w.Args.PowerTarget, w.Args.TimeoutSeconds, w.Args.Change, w.Args.ConfigDrive = "", 0, nil, ""
+	w.Args.AbortAfter, w.Args.LetGo, w.Args.Aborts = false, "", open.Verb
+	if w.Args.Continues == "" {
+		w.Args.Continues = open.ID
+	}
+	return nil
+}

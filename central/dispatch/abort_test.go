@@ -1,0 +1,65 @@
+package dispatch
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// The abort of a service that has failed brings the machine back into its instance where it
+// was left in the ramdisk, and is active at once where the machine was not touched.
+func TestAbortOfAFailedService(t *testing.T) {
+	for name, c := range map[string]struct {
+		internal map[string]any
+		step     string // the last report of the running step
+		works    bool
+	}{
+		"in the ramdisk":                          {internal: map[string]any{work.ServiceRamdisk: true}, works: true},
+		"untouched":                               {},
+		"out of band":                             {internal: map[string]any{work.ServiceRamdisk: false}},
+		"ended by central in the ramdisk":         {step: `{"requires_ramdisk":true}`, works: true},
+		"ended by central in an out-of-band step": {step: `{"requires_ramdisk":false}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.put(provision.ServiceFail, provision.Active, nil)
+			err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+				n, err := tx.Node(ctx, node)
+				if err != nil {
+					return err
+				}
+				n.DriverInternalInfo = c.internal
+				if err := tx.UpdateObservation(ctx, n); err != nil {
+					return err
+				}
+				all, err := tx.Observed(ctx, []string{node})
+				if err != nil {
+					return err
+				}
+				all[node].ObservedStepInfo = c.step
+				return tx.SaveObserved(ctx, []*store.Node{all[node]})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.verb("abort", nil); err != nil {
+				t.Fatal(err)
+			}
+			n := b.node()
+			if !c.works {
+				if n.ProvisionState != provision.Active || n.WorkID != "" {
+					t.Errorf("state %q, work %q", n.ProvisionState, n.WorkID)
+				}
+				return
+			}
+			w, err := b.Store.Work(t.Context(), n.WorkID)
+			if err != nil || n.ProvisionState != provision.ServiceFail || n.TargetProvisionState != provision.Active || w.Verb != work.Abort ||
+				w.Entry != provision.ServiceFail || w.EntryTarget != provision.Active || w.Args.AbortedBoot != work.BootRamdisk {
+				t.Errorf("state %q bound for %q, work %+v, %v", n.ProvisionState, n.TargetProvisionState, w, err)
+			}
+		})
+	}
+}

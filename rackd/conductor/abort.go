@@ -1,0 +1,136 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// errAborted ends work that an operator wanted to end.
+var errAborted = errors.New("aborted by request")
+
+// abortFlow lists what an abort does once no step of the flow runs. A machine that the flow has
+// not booted is left alone. A serviced machine runs its instance again; any other is off.
+func abortFlow(_ *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+	booted := t.Facts[driver.FactBooted] != "" || d.Args.Aborts == "" && d.Args.AbortedBoot == driver.BootRamdisk
+	switch {
+	case !booted:
+		return nil, nil
+	case d.Entry == provision.ServiceFail:
+		return plain(downFromService(t)), nil
+	}
+	return []flowStep{{Step: driver.Step{Interface: "power", Name: "power_off", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second, Run: stopRamdisk}}}, nil
+}
+
+func downFromService(t *driver.Task) []driver.Step {
+	b, ok := t.Hardware.Deploy().(driver.InBand)
+	if !ok {
+		return nil
+	}
+	return b.Down(t.Node, driver.InService)
+}
+
+// stopRamdisk ends whatever the agent does: the machine is switched off or, where that is
+// forbidden, reset. As in Ironic, its boot into the ramdisk is taken back.
+func stopRamdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	if !t.Node.DisablePowerOff {
+		if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOff); err != nil {
+			return driver.Outcome{}, err
+		}
+		return driver.Done(), t.Hardware.Boot().CleanUpRamdisk(ctx, t)
+	}
+	if err := t.Hardware.Boot().CleanUpRamdisk(ctx, t); err != nil {
+		return driver.Outcome{}, err
+	}
+	// Once more does no harm: what it boots then is not the ramdisk.
+	return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
+}
+
+// cutShort makes the list of an abort from the checkpoint of the flow that it ends. A step that
+// runs and must not be cut short is its first: it is run to its end.
+func (c *Conductor) cutShort(d *work.Document, t *driver.Task) ([]flowStep, error) {
+	cp := &d.Checkpoint
+	running, runs, err := c.runningStep(d, t)
+	if err != nil {
+		return nil, fmt.Errorf("what runs on node %s is not known here, so that it is not cut short: %w", t.Node.Label(), err)
+	}
+	tail, err := abortFlow(c, d, t)
+	if err != nil {
+		return nil, err
+	}
+	steps := tail
+	cp.Touched = cp.Touched || runs && !running.own && !running.Apart
+	if runs && !running.own && (!running.Abortable || cp.Busy != nil) {
+		steps = numbered(append([]flowStep{running}, tail...))
+		cp.Step = steps[0].id()
+	} else {
+		steps = numbered(steps)
+		cp.Step, cp.Phase, cp.Handle, cp.Progress = "", "", nil, nil
+	}
+	cp.Index, cp.Plan, cp.Aborting = 0, listOf(steps), true
+	return steps, nil
+}
+
+// runningStep returns the step that has begun and not ended, of the flow that d aborts.
+func (c *Conductor) runningStep(d *work.Document, t *driver.Task) (s flowStep, runs bool, err error) {
+	cp := &d.Checkpoint
+	if cp.Step == "" || cp.Phase == work.Ended {
+		return s, false, nil
+	}
+	aborted := *d
+	aborted.Verb = d.Args.Aborts
+	steps, err := c.fixed(&aborted, t)
+	if err != nil {
+		return s, false, err
+	}
+	if cp.Index >= len(steps) || steps[cp.Index].id() != cp.Step {
+		return s, false, fmt.Errorf("step %d of %s was %q when the work began and is not any more", cp.Index, d.Args.Aborts, cp.Step)
+	}
+	return steps[cp.Index], true, nil
+}
+
+// abortsNow reports whether a flow that is to end after its step ends before step s goes on:
+// s has not begun, or may be cut short.
+func (r *runner) abortsNow(s flowStep) error {
+	begun := r.doc.Checkpoint.Step == s.id()
+	switch {
+	case !r.doc.Args.AbortAfter || r.doc.Verb == work.Abort:
+		return nil
+	case !begun:
+		return fmt.Errorf("%w before step %s", errAborted, s.id())
+	case r.doc.Checkpoint.Phase != work.Ended && s.Abortable && r.busyWith() == nil:
+		return fmt.Errorf("%w during step %s", errAborted, s.id())
+	}
+	return nil
+}
+
+// runsInstance brings a machine whose service was aborted back into its instance, as an
+// abort that takes effect at once does.
+func (r *runner) runsInstance(ctx context.Context) error {
+	if !r.hasBooted() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, restingDeadline)
+	defer cancel()
+	r.doc.Checkpoint.Handle = nil // that of the step that was aborted
+	for _, s := range downFromService(r.task) {
+		if err := r.runErrandStep(ctx, flowStep{Step: s}); err != nil {
+			return fmt.Errorf("step %s.%s: %w", s.Interface, s.Name, err)
+		}
+	}
+	return nil
+}
+
+// tooLate returns how a flow had ended before the request that goes on with it came. What
+// an abort has come too late for is said: the node was shown as aborted meanwhile.
+func (r *runner) tooLate(over work.Result) work.Result {
+	if r.doc.Verb == work.Abort && over.Error == "" {
+		over.Error = fmt.Sprintf("The abort came too late: the %s had ended.", r.doc.Flow())
+	}
+	return over
+}
