@@ -277,6 +277,8 @@ type machine struct {
 	asked    int              // how often for it
 	via      driver.Transport // empty: by HTTP
 	onPower  func(target driver.PowerState)
+	// powerErr, if set, is what a write of power answers; the write happens if does says so
+	powerErr func(target driver.PowerState) (err error, does bool)
 }
 
 func (*machine) Properties() map[string]string   { return map[string]string{"x": "a field"} }
@@ -297,8 +299,16 @@ func (m *machine) SetPower(_ context.Context, f driver.Fence, _ *node.Document, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes = append(m.writes, fmt.Sprintf("power %s epoch %d", s, f.Epoch()))
+	if m.powerErr != nil {
+		if err, does := m.powerErr(s); err != nil || !does {
+			return err
+		}
+	}
 	if s == driver.SoftPowerOff {
 		s = driver.PowerOff
+	}
+	if s == driver.Rebooting || s == driver.SoftReboot {
+		s = driver.PowerOn
 	}
 	m.power = s
 	return nil

@@ -104,13 +104,17 @@ func (b boot) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 type deploy struct{ base }
 
 func (d deploy) DeploySteps(*node.Document) []driver.Step {
-	return []driver.Step{
+	steps := []driver.Step{
 		d.step("deploy", 100, d.powered(driver.PowerOn)),
 		d.step("write_image", 80, nil),
 		d.step("prepare_instance_boot", 60, boot(d).PrepareInstance),
 		d.step("tear_down_agent", 40, d.powered(driver.PowerOff)),
 		d.step("boot_instance", 20, d.powered(driver.PowerOn)),
 	}
+	for i := range steps {
+		steps[i].Abortable = true // as those of the interface that it plays
+	}
+	return steps
 }
 
 func (d deploy) TearDownSteps(*node.Document) []driver.Step {

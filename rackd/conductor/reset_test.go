@@ -1,0 +1,127 @@
+package conductor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// A reboot of a machine that must not be switched off is one reset. One that may have
+// happened is not asked for again; one that was not sent is.
+func TestRebootWithoutPowerOff(t *testing.T) {
+	const reset, soft = "power rebooting epoch 1", "power soft rebooting epoch 1"
+	for name, c := range map[string]struct {
+		target string
+		errs   []error
+		dies   bool
+		writes []string
+		failed string
+	}{
+		"rebooting":          {target: "rebooting", writes: []string{reset}},
+		"soft rebooting":     {target: "soft rebooting", writes: []string{soft}},
+		"the BMC is busy":    {target: "rebooting", errs: []error{driver.ErrUnreachable}, writes: []string{reset, reset}},
+		"the answer is lost": {target: "rebooting", errs: []error{driver.ErrUnknown}, writes: []string{reset}, failed: "may have happened"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: driver.PowerOn}
+				m.powerErr = answers(c.errs)
+				s := newShelf()
+				oneNode(s)
+				s.nodes[nodeA].DisablePowerOff, s.nodes[nodeA].State = true, provision.Active
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+				defer kill()
+				s.request(nodeA, work.Power, provision.Active, work.Args{PowerTarget: c.target})
+				time.Sleep(time.Minute)
+				d := s.Work(nodeA).Doc
+				if !slices.Equal(m.writes, c.writes) || d.Open() || d.Result.OK != (c.failed == "") || !strings.Contains(d.Result.Error, c.failed) {
+					t.Errorf("written %v, ended with %+v", m.writes, d.Result)
+				}
+			})
+		})
+	}
+}
+
+// answers returns, one after the other, errors of writes that do nothing.
+func answers(errs []error) func(driver.PowerState) (error, bool) {
+	return func(driver.PowerState) (err error, does bool) {
+		if len(errs) == 0 {
+			return nil, true
+		}
+		err, errs = errs[0], errs[1:]
+		return err, false
+	}
+}
+
+// A step that reboots such a machine is done when the machine was reset, and not before.
+func TestRebootStepWithoutPowerOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		errs   []error
+		resets int
+		failed string
+	}{
+		"at once":            {nil, 1, ""},
+		"the BMC is busy":    {[]error{driver.ErrUnreachable, driver.ErrUnreachable}, 3, ""},
+		"the answer is lost": {[]error{driver.ErrUnknown}, 1, "may have happened"},
+		"it never answers":   {slices.Repeat([]error{driver.ErrUnreachable}, 9), 3, "unreachable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: driver.PowerOn}
+				m.powerErr = answers(c.errs)
+				s := newShelf()
+				oneNode(s)
+				s.nodes[nodeA].DisablePowerOff = true
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+				defer kill()
+				s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "power", Step: "reboot"}}})
+				time.Sleep(5 * time.Minute)
+				d := s.Work(nodeA).Doc
+				if len(m.writes) != c.resets || d.Open() || d.Result.OK != (c.failed == "") || !strings.Contains(d.Result.Error, c.failed) {
+					t.Errorf("written %v, ended with %+v", m.writes, d.Result)
+				}
+			})
+		})
+	}
+}
+
+// A machine has the time to switch itself off that the request gives it, under a successor
+// too; then the error says so.
+func TestSoftPowerOffHasItsTime(t *testing.T) {
+	for name, dies := range map[string]bool{"one owner": false, "two owners": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: driver.PowerOn}
+				m.powerErr = func(driver.PowerState) (error, bool) { return nil, false }
+				s := newShelf()
+				oneNode(s)
+				s.nodes[nodeA].State = provision.Active
+				owner := owned("a")
+				_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+				began := time.Now()
+				s.request(nodeA, work.Power, provision.Active, work.Args{PowerTarget: "soft power off", TimeoutSeconds: 3600})
+				if dies {
+					time.Sleep(20 * time.Minute)
+					kill()
+					owner.Store("b")
+					_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+				}
+				defer kill()
+				time.Sleep(2 * time.Hour)
+				d := s.Work(nodeA).Doc
+				if d.Open() || d.Result.At.Sub(began) < time.Hour || d.Result.At.Sub(began) > 75*time.Minute {
+					t.Fatalf("ended %s after the request: %+v", d.Result.At.Sub(began), d.Result)
+				}
+				if !dies && !strings.Contains(d.Result.Error, `still "power on" 1h0m0s after "soft power off" was asked for`) || strings.Contains(d.Result.Error, "within 0s") {
+					t.Errorf("%s", d.Result.Error)
+				}
+			})
+		})
+	}
+}
