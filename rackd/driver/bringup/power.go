@@ -96,18 +96,6 @@ func (s Settings) await(ctx context.Context, t *driver.Task, target driver.Power
 	}
 }
 
-// Restart switches the machine off and on, or resets it where the node's
-// disable_power_off forbids to switch it off.
-func (s Settings) Restart(ctx context.Context, t *driver.Task) error {
-	if t.Node.DisablePowerOff {
-		return s.reset(ctx, t)
-	}
-	if err := s.Reach(ctx, t, driver.PowerOff); err != nil {
-		return err
-	}
-	return s.Reach(ctx, t, driver.PowerOn)
-}
-
 // Off switches the machine off, unless the node's disable_power_off forbids it.
 func (s Settings) Off(ctx context.Context, t *driver.Task) error {
 	if t.Node.DisablePowerOff {

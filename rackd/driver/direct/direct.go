@@ -113,11 +113,7 @@ func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (dri
 }
 
 func (i Interface) bootInstance(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	up := i.set.Bringup.Restart
-	if !t.Node.DisablePowerOff {
-		up = func(ctx context.Context, t *driver.Task) error { return i.set.Bringup.Reach(ctx, t, driver.PowerOn) }
-	}
-	if err := up(ctx, t); err != nil {
+	if err := i.set.Bringup.IntoInstance(ctx, t, true); err != nil {
 		return driver.Outcome{}, err
 	}
 	t.Record.Phase("reboot", "into the instance, boot mode "+t.Node.BootMode())

@@ -49,7 +49,7 @@ func (Interface) Validate(n *node.Document) error {
 
 // DeploySteps are one: boot the image.
 func (i Interface) DeploySteps(*node.Document) []driver.Step {
-	return []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Repeatable, Retries: 4, Pause: 5 * time.Second, Run: i.boot}}
+	return []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Abortable: true, Retries: 4, Pause: 5 * time.Second, Run: i.boot}}
 }
 
 func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
@@ -65,11 +65,7 @@ func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, er
 	if err := boot.PrepareInstance(ctx, t); err != nil {
 		return driver.Outcome{}, err
 	}
-	up := i.power.Restart
-	if !t.Node.DisablePowerOff {
-		up = func(ctx context.Context, t *driver.Task) error { return i.power.Reach(ctx, t, driver.PowerOn) }
-	}
-	if err := up(ctx, t); err != nil {
+	if err := i.power.IntoInstance(ctx, t, false); err != nil {
 		return driver.Outcome{}, err
 	}
 	t.Record.Phase("reboot", "into the instance's image, boot mode "+t.Node.BootMode())
