@@ -29,6 +29,9 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}
+		if err := blame(ctx, tx, n); err != nil {
+			return err
+		}
 		if err := tx.EndWork(ctx, u.ID, store.WorkEnded, text); err != nil {
 			return err
 		}
@@ -63,9 +66,23 @@ func fail(n *store.Node, text string, now time.Time) {
 	n.PowerTarget, n.TargetPowerState = "", ""
 	n.Accept(to, target, now)
 	n.AcceptedError, n.LastError = text, text
-	if to == provision.CleanFail || to == provision.ServiceFail {
-		n.SetMaintenance(true, text) // as after a failure that a rackd saw
+}
+
+// blame puts a node into maintenance whose cleaning or service has failed, with the fault
+// that a rackd would have told of.
+func blame(ctx context.Context, tx *store.Tx, n *store.Node) error {
+	fault := map[provision.State]string{provision.CleanFail: "clean failure", provision.ServiceFail: "service failure"}[n.AcceptedState]
+	if fault == "" {
+		return nil
 	}
+	rows, err := tx.Observed(ctx, []string{n.UUID})
+	if err != nil || rows[n.UUID] == nil {
+		return err
+	}
+	o := rows[n.UUID]
+	o.FaultNumber = max(o.FaultNumber, o.FaultAcked) + 1
+	o.ObservedFault, o.FaultWhy = fault, n.AcceptedError
+	return tx.SaveObserved(ctx, []*store.Node{o})
 }
 
 // explain says to an operator what happened and what to do.

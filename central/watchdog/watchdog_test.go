@@ -151,8 +151,10 @@ func TestEveryTransientStateIsLeft(t *testing.T) {
 					t.Errorf("the error does not say %s: %s", part, n.LastError)
 				}
 			}
-			if failed := n.ProvisionState == provision.CleanFail || n.ProvisionState == provision.ServiceFail; n.Maintenance != failed {
-				t.Errorf("in %q, maintenance is %v", n.ProvisionState, n.Maintenance)
+			if failed := n.ProvisionState == provision.CleanFail || n.ProvisionState == provision.ServiceFail; n.Maintenance != failed ||
+				n.Fault != map[provision.State]string{provision.CleanFail: "clean failure", provision.ServiceFail: "service failure"}[n.ProvisionState] ||
+				failed && n.MaintenanceReason != n.LastError {
+				t.Errorf("in %q, maintenance is %v, fault %q, because of %q", n.ProvisionState, n.Maintenance, n.Fault, n.MaintenanceReason)
 			}
 			r.told(before.WorkID, n.LastError)
 		})
