@@ -136,7 +136,7 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	n.WorkID = "" // whatever follows about this work is dropped
 	fx.ended = append(fx.ended, &store.Work{ID: e.Work, EndedAt: at(e), Error: e.Error})
 	fx.dirty[n.UUID] = true
-	text, severity := fmt.Sprintf("%s ended: the node is %s", e.Verb, e.State), "INFO"
+	text, severity := endedWell(e), "INFO"
 	kind := "provisioning"
 	switch e.Verb {
 	case work.Power:
@@ -152,6 +152,9 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	}
 	fx.add(&told, severity, kind, text)
 }
+
+// endedWell is the line of history about work that has ended well.
+func endedWell(e *work.Event) string { return fmt.Sprintf("%s ended: the node is %s", e.Verb, e.State) }
 
 // errand takes in what became of a request that was carried out beside the flow.
 func errand(n *store.Node, e *work.Event, fx *effects) {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/central/inspection"
@@ -47,5 +48,7 @@ func disappoint(n *store.Node, e *work.Event, why *inspection.Failure, fx *effec
 			w.Error = failed.Error
 		}
 	}
+	// The line that told of its good end was not true.
+	fx.history = slices.DeleteFunc(fx.history, func(h *store.HistoryEntry) bool { return h.Work == e.Work && h.Event == endedWell(e) })
 	fx.add(&failed, "ERROR", "introspection", failed.Error)
 }

@@ -202,6 +202,15 @@ func TestInspectionThatIsRefused(t *testing.T) {
 	if got.ResourceClass != "" || len(got.Traits) != 0 || got.Properties["cpu_arch"] != nil {
 		t.Errorf("what the rules did before is kept: %+v", got)
 	}
+	lines, err := f.store.History(t.Context(), store.HistoryQuery{Node: n.UUID})
+	for _, l := range lines {
+		if strings.Contains(l.Event, "the node is manageable") {
+			t.Errorf("the history says %q", l.Event)
+		}
+	}
+	if err != nil || len(lines) == 0 || !strings.Contains(lines[len(lines)-1].Event, "not on my watch") {
+		t.Errorf("history %v, %v", lines, err)
+	}
 	if ports, err := f.store.Ports(t.Context(), store.PortQuery{Nodes: []string{n.UUID}}); err != nil || len(ports) != 0 {
 		t.Errorf("ports %v, error %v", ports, err)
 	}
