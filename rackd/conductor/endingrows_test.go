@@ -1,0 +1,129 @@
+package conductor
+
+import (
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// What a machine runs before a flow.
+const (
+	anInstance = "the instance"
+	aRamdisk   = "the ramdisk"
+	itsDisk    = "what its disk holds"
+)
+
+// endings are the rows of docs/flows.md. Steps take a minute each.
+var endings = []ending{
+	{flow: "deploy", end: "success", verb: work.Deploy, entry: provision.Deploying, from: provision.Available},
+	{flow: "deploy", end: "refused by the rack", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, invalid: true},
+	{flow: "deploy", end: "failure before the machine was touched", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "fetch_image"},
+	{flow: "deploy", end: "failure in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image"},
+	{flow: "deploy", end: "the same with disable_power_off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", noOff: true, starts: itsDisk},
+	{flow: "deploy", end: "abort in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, abort: 150 * time.Second,
+		differs: "Ironic leaves the power on: here the agent would go on writing"},
+	{flow: "deploy", end: "takeover in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, dies: 150 * time.Second,
+		differs: "Ironic fails the deploy"},
+	{flow: "rebuild", end: "success", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance},
+	{flow: "rebuild", end: "refused by the rack", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, invalid: true,
+		differs: "Ironic says deploy failed: here the instance runs, and deploy failed invites to delete it"},
+	{flow: "rebuild", end: "failure before the machine was touched", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, fails: "fetch_image",
+		differs: "the same"},
+	{flow: "rebuild", end: "abort before the machine was touched", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, abort: 30 * time.Second,
+		differs: "the same"},
+	{flow: "rebuild", end: "failure in the ramdisk", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, fails: "write_image"},
+	{flow: "undeploy", end: "success, with cleaning", verb: work.Delete, entry: provision.Deleting, from: provision.Active, starts: anInstance},
+	{flow: "undeploy", end: "failure of the tear-down", verb: work.Delete, entry: provision.Deleting, from: provision.Active, starts: anInstance, fails: "tear_down"},
+	{flow: "undeploy", end: "failure of the cleaning", verb: work.Delete, entry: provision.Deleting, from: provision.Active, starts: anInstance, fails: "erase"},
+	{flow: "automated clean", end: "success", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk},
+	{flow: "automated clean", end: "refused by the rack", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, invalid: true},
+	{flow: "automated clean", end: "failure in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, fails: "erase"},
+	{flow: "automated clean", end: "the ramdisk does not come up", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, fails: "prepare_clean",
+		differs: "Ironic switches it off and sets no fault: here its console shows why"},
+	{flow: "automated clean", end: "abort in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, abort: 90 * time.Second},
+	{flow: "automated clean", end: "the same with disable_power_off", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, abort: 90 * time.Second, noOff: true},
+	{flow: "automated clean", end: "takeover in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, dies: 90 * time.Second,
+		differs: "Ironic fails the cleaning"},
+	{flow: "manual clean", end: "success in the ramdisk", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: named("erase")},
+	{flow: "manual clean", end: "success out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios")},
+	{flow: "manual clean", end: "failure out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios"), fails: "bios"},
+	{flow: "manual clean", end: "abort out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios"), abort: 30 * time.Second,
+		differs: "Ironic switches the machine off"},
+	{flow: "inspect in band", end: "success", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk},
+	{flow: "inspect in band", end: "refused by the rack", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, invalid: true},
+	{flow: "inspect in band", end: "failure in the ramdisk", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, fails: "boot_ramdisk"},
+	{flow: "inspect in band", end: "abort in the ramdisk", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, abort: 30 * time.Second},
+	{flow: "inspect in band", end: "takeover in the ramdisk", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, dies: 30 * time.Second,
+		differs: "Ironic waits for its time limit"},
+	{flow: "inspect out of band", end: "success", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, outOfBand: true},
+	{flow: "inspect out of band", end: "failure", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, outOfBand: true, fails: "read"},
+	{flow: "service", end: "success in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool")},
+	{flow: "service", end: "refused by the rack", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), invalid: true},
+	{flow: "service", end: "failure in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), fails: "tool"},
+	{flow: "service", end: "failure out of band", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: oob("bios"), fails: "bios"},
+	{flow: "service", end: "abort in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), abort: 90 * time.Second},
+	{flow: "service", end: "abort out of band", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: oob("bios"), abort: 30 * time.Second},
+	{flow: "rescue", end: "success", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, starts: anInstance},
+	{flow: "rescue", end: "refused by the rack", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, starts: anInstance, invalid: true},
+	{flow: "rescue", end: "failure in the ramdisk", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, starts: anInstance, fails: "rescue"},
+	{flow: "rescue", end: "abort in the ramdisk", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, starts: anInstance, abort: 30 * time.Second,
+		differs: "Ironic leaves the power on: here the password of the rescue would go on to work"},
+	{flow: "unrescue", end: "success", verb: work.Unrescue, entry: provision.Unrescuing, from: provision.Rescue, starts: aRamdisk},
+	{flow: "unrescue", end: "failure", verb: work.Unrescue, entry: provision.Unrescuing, from: provision.Rescue, starts: aRamdisk, fails: "unrescue"},
+	{flow: "adopt", end: "success", verb: work.Adopt, entry: provision.Adopting, from: provision.Manageable, starts: anInstance},
+	{flow: "adopt", end: "refused by the rack", verb: work.Adopt, entry: provision.Adopting, from: provision.Manageable, starts: anInstance, invalid: true},
+	{flow: "verify", end: "success", verb: work.Manage, entry: provision.Verifying, from: provision.Enroll, starts: itsDisk},
+	{flow: "verify", end: "failure", verb: work.Manage, entry: provision.Verifying, from: provision.Enroll, starts: itsDisk, fails: "look"},
+}
+
+func oob(steps ...string) work.Args {
+	a := named(steps...)
+	a.DisableRamdisk = true
+	return a
+}
+
+const flowsHead = `# How flows end
+
+Generated from ` + "`rackd/conductor`" + ` by ` + "`make docs`" + `; do not edit. A test plays each row on a scripted machine and holds this page against what it saw.
+
+Three rules decide what becomes of the machine.
+
+- **Judged before it is touched.** Central asks the rack before it accepts a request: what speaks against the interfaces, the boot or the steps is
+  a 400. A step that only the ramdisk's agent may have is judged when the agent is asked. Where the rack cannot be asked, its work judges the same first.
+- **Power is left alone where this flow has not booted the machine.** A failure switches off only what the flow has booted into the ramdisk. It never switches off what an
+  operator is to look at, which is what carries a fault.
+- **The list of steps is fixed when it is made.** It stands in the work's checkpoint. A rackd that goes on with the work runs that list or fails.
+
+An abort leaves a step its time that must not be cut short: the rack decides by the checkpoint. The row then applies once the step has ended. A takeover changes no end, so
+three rows stand for all. [Ways out](ways-out.md) has the deadlines; a deadline ends a flow as its failure does.
+
+"Boots next" is what a boot from the network or from a medium gets. "Medium" is the ramdisk's, for boot interfaces that insert one. A dash means that the flow has none.
+
+| flow | end | power | boots next | medium | agent | VIFs | state | fault | last_error | Ironic differs |
+|---|---|---|---|---|---|---|---|---|---|---|
+`
+
+const flowsTail = `
+## Ends that no rackd brings about
+
+| end | what becomes of the machine and the node | held by |
+|---|---|---|
+| central's watchdog ends the work: no rackd lives | the machine is left as it was; the state machine's failure; cleanings and services get maintenance and their fault; last_error says since when no rackd lived and which step ran last | ` + "`central/watchdog`" + ` |
+| abort of service failed, machine in the ramdisk | a piece of work takes it down, prepares the instance's boot and starts it; the node is active then, and service failed before | ` + "`TestAbortOfAFailedServiceTakesTheMachineDown`" + ` |
+| abort of service failed, machine not in the ramdisk | active at once; nothing is sent to the machine | ` + "`TestAbortOfAFailedService`" + ` |
+| abort that comes when the flow has ended | nothing is undone; the state is the one in which the flow has ended, and last_error says that the abort came too late | ` + "`TestAbortThatComesTooLate`" + ` |
+
+## Reboots without power off
+
+A node with ` + "`disable_power_off`" + ` is reset where other nodes are switched off and on. A reset leaves nothing to read back. One that may have happened is
+repeated only where a second one does no harm, or where the ramdisk's agent shows by its answer that there was none. Elsewhere the request fails and says so.
+
+## Where Ironic differs for all flows
+
+- A step ` + "`wait`" + ` of more than 1,800 s is refused. Ironic cuts it.
+- Failed deploys, cleanings and inspections that were refused before anything was sent keep Ironic's states of failure, for clients wait for those. Only
+  a rebuild of an active node goes back: its instance runs.
+- Steps that a node's interfaces contribute are not cut short in a deploy unless they say that they may be. In Ironic a deploy step may be cut unless it says otherwise.
+- The abort of service failed shows active when the instance was started. Ironic shows it before.
+`
