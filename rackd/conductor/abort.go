@@ -65,7 +65,7 @@ func (c *Conductor) cutShort(d *work.Document, t *driver.Task) ([]flowStep, erro
 	}
 	steps := tail
 	cp.Touched = cp.Touched || runs && !running.own && !running.Apart
-	if runs && !running.own && (!running.Abortable || cp.Busy != nil) {
+	if runs && !running.own && (!running.Abortable || cp.BMC != nil) {
 		steps = numbered(append([]flowStep{running}, tail...))
 		cp.Step = steps[0].id()
 	} else {
