@@ -86,7 +86,7 @@ type bench struct {
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{t: t, later: new(atomic.Int64), ask: fakeAsker{
-		ask.Validate:             `{"power":{"result":true},"deploy":{"result":true},"boot":{"result":false,"reason":"no ramdisk"},"raid":{"result":null,"reason":"not supported"}}`,
+		ask.Validate:             `{"power":{"result":true},"deploy":{"result":true},"boot":{"result":true},"raid":{"result":null,"reason":"not supported"}}`,
 		ask.GetBootDevice:        `{"boot_device":"pxe","persistent":false}`,
 		ask.SetBootDevice:        `null`,
 		ask.SupportedBootDevices: `["pxe","disk"]`,

@@ -99,7 +99,7 @@ type end struct{ bound, seen string }
 
 // ends are all such places.
 var ends = map[string]end{
-	"rackd/conductor/failure.go leaveOff gives up":            {"leaveWithin, once", "log; power sync shows the power that the machine has"},
+	"rackd/driver/bringup/reset.go agentStays tries again":    {"its own bound; the step's deadline", "log, last_error of the step"},
 	"central/daemon/notify.go publish gives up":               {"what is too large for the bus, once", "log; GET /v1/notifications has it"},
 	"rackd/daemon/answers.go hear tries again":                {"each question once: its asker asks again", "log, at the begin, each trouble.Remind and at the end"},
 	"central/feed/publish.go publish tries again":             {"none: again each publishEvery at last; changes are kept as --keep-changes says", "log, at the begin, each trouble.Remind and at the end"},
