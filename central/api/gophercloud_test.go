@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -73,6 +74,7 @@ func TestGophercloud(t *testing.T) {
 	b.move(n.UUID, provision.Active, provision.NoState, nil)
 	step(nodes.TargetDeleted, provision.Deleting, provision.Available, nodes.ProvisionStateOpts{})
 
+	b.ask[ask.Validate] = `{"power":{"result":true},"boot":{"result":false,"reason":"no ramdisk"}}`
 	validation, err := nodes.Validate(ctx, client, n.UUID).Extract()
 	must(err)
 	if !validation.Power.Result || validation.Boot.Result || validation.Boot.Reason != "no ramdisk" {
