@@ -261,3 +261,48 @@ func TestAbortOfAFailedServiceTakesTheMachineDown(t *testing.T) {
 		}
 	})
 }
+
+// A step that may be cut short is not while the BMC works for it.
+func TestAnAbortWaitsForTheBMC(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var log []string
+			step := slowly("flash", 10*time.Minute, &log)
+			run := step.Run
+			step.Abortable = true
+			step.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				if log == nil && t.Record.Handle() == nil {
+					t.Record.Busy("half done")
+					if err := t.Record.SaveHandle(ctx, "asked"); err != nil {
+						return driver.Outcome{}, err
+					}
+				}
+				out, err := run(ctx, t)
+				if _, waits := out.Waiting(); !waits {
+					t.Record.Idle()
+				}
+				return out, err
+			}
+			m := &machine{power: driver.PowerOn, clean: []driver.Step{step}}
+			s := newShelf()
+			oneNode(s)
+			_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+			defer kill()
+			s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "flash"}}})
+			time.Sleep(time.Minute)
+			if later {
+				s.goOn(nodeA, provision.CleanWait, true)
+			} else {
+				s.abort(nodeA, provision.CleanFail)
+			}
+			time.Sleep(time.Minute)
+			if d := s.Work(nodeA).Doc; !d.Open() {
+				t.Errorf("cut short: %+v", d.Result)
+			}
+			time.Sleep(10 * time.Minute)
+			if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.CleanFail || len(log) != 1 {
+				t.Errorf("ended in %q, steps %v, %+v", d.State, log, d.Result)
+			}
+		})
+	}
+}
