@@ -92,6 +92,7 @@ func (b *bench) before(method, path string, hook func()) *Route {
 	route := methods[method]
 	if route == nil {
 		b.t.Fatalf("there is no route %s %s", method, path)
+		return nil
 	}
 	handle := route.Handle
 	route.Handle = func(r *Request) (Reply, error) {
@@ -111,11 +112,11 @@ func TestTheNewOwnersNodeIsNotTheFormerOwners(t *testing.T) {
 		covered[q.method+" "+q.route] = true
 		for _, lessee := range []string{"", ownerProject} {
 			t.Run(q.method+" "+q.path+" lent to "+lessee, func(t *testing.T) {
-				b, asker := newOwned(t)
+				b, _ := newOwned(t)
 				if a := b.as(owner, q.method, q.path, q.body); a.StatusCode >= 300 {
 					t.Fatalf("while the node is the owner's: status %d: %s", a.StatusCode, a.body)
 				}
-				b, asker = newOwned(t)
+				b, asker := newOwned(t)
 				var after string
 				route := b.before(q.method, q.route, func() {
 					b.move(nodeID, provision.Manageable, provision.NoState, func(n *store.Node) { n.Owner, n.Lessee = foreignProject, lessee })

@@ -306,3 +306,51 @@ func TestAnAbortWaitsForTheBMC(t *testing.T) {
 		})
 	}
 }
+
+// waitsLong is an inspect and a rescue interface with one step, which does not say that it may be
+// cut short.
+type waitsLong struct {
+	*machine
+	log *[]string
+}
+
+func (w waitsLong) InspectSteps(*node.Document) []driver.Step {
+	return []driver.Step{inRamdisk("wait", false, time.Hour, w.log)}
+}
+func (w waitsLong) RescueSteps(n *node.Document) []driver.Step { return w.InspectSteps(n) }
+func (w waitsLong) UnrescueSteps(*node.Document) []driver.Step { return nil }
+
+// An inspection and a rescue end when they are aborted, as in Ironic, wherever they wait.
+func TestAnAbortEndsInspectionAndRescueAtOnce(t *testing.T) {
+	for verb, states := range map[work.Verb][2]provision.State{
+		work.Inspect: {provision.Inspecting, provision.InspectFail},
+		work.Rescue:  {provision.Rescuing, provision.RescueFail},
+	} {
+		t.Run(string(verb), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log []string
+				m := &machine{power: driver.PowerOff}
+				of := func(impl driver.Interface) []driver.Named { return []driver.Named{{Name: "m", Impl: impl}} }
+				reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": of(m), "management": of(m), "boot": of(m),
+					"deploy": of(m), "inspect": of(waitsLong{m, &log}), "rescue": of(waitsLong{m, &log})}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := newShelf()
+				oneNode(s)
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) { c.Hardware = reg })
+				defer kill()
+				s.request(nodeA, verb, states[0], work.Args{})
+				time.Sleep(time.Minute)
+				if d := s.Work(nodeA).Doc; !d.Open() || d.Checkpoint.Step != "deploy.wait" {
+					t.Fatalf("a minute after the request: %+v", d)
+				}
+				s.abort(nodeA, states[1])
+				time.Sleep(time.Minute)
+				if d := s.Work(nodeA).Doc; d.Open() || d.State != states[1] || !strings.Contains(d.Result.Error, "abort") {
+					t.Errorf("a minute after the abort: state %q, at step %q, %+v", d.State, d.Checkpoint.Step, d.Result)
+				}
+			})
+		})
+	}
+}

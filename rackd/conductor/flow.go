@@ -192,7 +192,17 @@ func inspectFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, er
 	if i == nil {
 		return nil, fmt.Errorf("node %s: hardware type %s has no inspect interface", t.Node.Label(), t.Hardware.Type)
 	}
-	return append([]flowStep{validateStep("power", "management", "inspect")}, plain(i.InspectSteps(t.Node))...), nil
+	return append([]flowStep{validateStep("power", "management", "inspect")}, abortable(i.InspectSteps(t.Node))...), nil
+}
+
+// abortable are the steps of a flow that leaves no disk and no firmware half written: as in
+// Ironic, an abort ends it wherever it waits.
+func abortable(steps []driver.Step) []flowStep {
+	out := plain(steps)
+	for i := range out {
+		out[i].Abortable = true
+	}
+	return out
 }
 
 // deleteFlow takes the instance off before the node is cleaned, whatever the node says of its
@@ -217,7 +227,7 @@ func rescueFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, err
 	if err != nil {
 		return nil, err
 	}
-	return append([]flowStep{validateStep("power", "management", "rescue")}, plain(r.RescueSteps(t.Node))...), nil
+	return append([]flowStep{validateStep("power", "management", "rescue")}, abortable(r.RescueSteps(t.Node))...), nil
 }
 
 func unrescueFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, error) {
