@@ -156,6 +156,7 @@ var ends = map[string]end{
 	"rackd/daemon/daemon.go build tries again":                {"none: again while rackd starts", "log, /healthz"},
 	"rackd/driver/redfish/transport.go RoundTrip tries again": {"readTries reads, readPause between them, Options.ReadTimeout each", "last_error"},
 	"rackd/imagemirror/imagemirror.go look tries again":       {"none: again after a pause that stays the same, while the image is wanted", "log"},
+	"rackd/lease/confirm.go Confirm tries again":              {"until Lease.Check fails, bus.LeaseTTL at most after the last renewal", "the write is refused as fenced: log, metric; the work goes on when a lease is held"},
 	"rackd/lease/renew.go renew tries again":                  {"none: again each bus.LeaseRenew while rackd runs; a lease that ends stops what rackd does at machines", "lease age in the metrics, /healthz, log, at the begin, each trouble.Remind and at the end"},
 	"rackd/netboot/tftp/tftp.go Serve tries again":            {"none: again after a pause while rackd runs", "log"},
 	"rackd/imagecache/verify.go verify gives up":              {"one look: the damaged image is dropped and fetched again", "log, metric"},

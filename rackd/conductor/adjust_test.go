@@ -130,6 +130,7 @@ func TestKeptComesBackThroughTheDocument(t *testing.T) {
 func TestVendorCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
+		s.alive.Store("z") // who has the other work, which is not taken from him
 		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, fakeHardware(t, s))
 		defer kill()
 		call := func(method, verb string, data map[string]any) ask.Reply {

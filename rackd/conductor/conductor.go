@@ -55,7 +55,11 @@ type Documents interface {
 
 // Membership says what this rackd owns (rackd/lease).
 type Membership interface {
+	// Check returns nil while the lease is held by this machine's clocks.
 	Check() error
+	// Confirm returns nil once the bus has renewed the lease, by a renewal that began after
+	// the call. It waits while the bus is silent, until Check fails.
+	Confirm() error
 	// ID is the id of the lease; it changes when the lease has ended and another begins.
 	ID() string
 	// Age is how long ago the lease was confirmed, negative for never.

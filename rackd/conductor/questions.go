@@ -24,7 +24,7 @@ type idleFence struct {
 }
 
 func (f idleFence) Check() error {
-	if err := f.c.cfg.Members.Check(); err != nil {
+	if err := f.c.cfg.Members.Confirm(); err != nil {
 		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
 	}
 	if w := f.c.cfg.Documents.Work(f.n.UUID); !f.shared && w != nil && w.Doc.Open() {
@@ -43,7 +43,7 @@ func (c *Conductor) beside(n *node.Document) (driver.Fence, func(), error) {
 	}
 	if r := c.runner(n.UUID); r != nil && r.turn.TryLock() {
 		if in, _ := provision.Describe(r.doc.State); r.parked && (in.Kind == provision.Waiting || in.Kind == provision.Held) {
-			return r, r.turn.Unlock, nil
+			return besideFence{r}, r.turn.Unlock, nil
 		}
 		r.turn.Unlock()
 	}

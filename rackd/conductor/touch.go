@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"fmt"
+
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -11,13 +13,29 @@ type flowFence struct{ *runner }
 
 // Check implements driver.Fence.
 func (f flowFence) Check() error {
-	err := f.runner.Check()
+	err := besideFence{f.runner}.Check()
 	if err == nil {
 		f.mu.Lock()
 		f.touched = true
 		f.mu.Unlock()
 	}
 	return err
+}
+
+// besideFence is the fence of a request beside a flow that waits. The bus has confirmed the lease
+// when it lets a write pass: a machine whose clocks stood still, with rackd on it, believes its own.
+type besideFence struct{ *runner }
+
+// Check implements driver.Fence.
+func (f besideFence) Check() error {
+	if err := f.runner.Check(); err != nil {
+		return err
+	}
+	if err := f.c.cfg.Members.Confirm(); err != nil {
+		f.c.cfg.Metrics.Fenced()
+		return fmt.Errorf("node %s: %w: %w", f.node.Label(), driver.ErrFenced, err)
+	}
+	return f.runner.Check() // the lease of before, and the work as the bus showed it meanwhile
 }
 
 // hasTouched reports whether the flow may have sent something to the machine.

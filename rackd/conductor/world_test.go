@@ -213,7 +213,9 @@ type members struct {
 	owner *atomic.Value // string
 	alive *atomic.Value // string: lives besides the owner
 	held  atomic.Bool
-	age   atomic.Int64
+	// paused: the lease is over, and this machine's clocks do not know
+	paused atomic.Bool
+	age    atomic.Int64
 	// lease grows when it has ended and another has begun
 	lease atomic.Uint64
 	// unsettled: the lease has just begun
@@ -233,6 +235,14 @@ func (m *members) Check() error {
 		return nil
 	}
 	return errors.New("lease expired")
+}
+
+// Confirm is what the bus says, which a paused machine's own clocks do not.
+func (m *members) Confirm() error {
+	if m.paused.Load() {
+		return errors.New("the bus has another lease")
+	}
+	return m.Check()
 }
 func (m *members) ID() string                          { return fmt.Sprintf("lease %d", m.lease.Load()) }
 func (m *members) Age() time.Duration                  { return time.Duration(m.age.Load()) }

@@ -79,7 +79,8 @@ func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf
 
 // Fence says whether its holder still owns the node.
 type Fence interface {
-	// Check returns nil, or an error that wraps ErrFenced.
+	// Check returns nil, or an error that wraps ErrFenced. It asks the bus, so that it takes a
+	// round trip there, and some seconds while the bus is silent: call it without locks.
 	Check() error
 	// Work is the id of the work and Epoch its epoch, for the records of BMC and
 	// agent; empty and 0 outside of work.

@@ -69,8 +69,9 @@ type progress struct {
 	awaited  bool // somebody waits for caughtUp to move
 }
 
-// sentAtMost bounds the renewals that are remembered while the watch shows none.
-const sentAtMost = 64
+// sentAtMost bounds the renewals that are remembered while the watch shows none: those of five
+// seconds in which Confirm asks for one after the other.
+const sentAtMost = 256
 
 // sending remembers a renewal that is about to be sent.
 func (l *Lease) sending(renewed, began time.Time) {

@@ -7,12 +7,9 @@
 // a cut link all make it fail before another rackd can see the key expire; a wall clock
 // that is set back changes nothing.
 //
-// What is not seen: a virtual machine that its hypervisor stops, all clocks with it. When
-// it goes on, its clocks say that no time has passed, and Check passes until the next
-// renewal is refused, or until the time of day is put right: for LeaseTTL − LeaseMargin at
-// most. What it starts at a BMC in that time may come beside its successor's. No checkpoint
-// and no event of it is taken: those are compared with what the bus holds. Where rackds run
-// in virtual machines, let none be paused or moved without stopping rackd first.
+// Check does not see that a hypervisor stops a virtual machine, all clocks with it: when the
+// machine goes on, its clocks say that no time has passed. Confirm sees it, because it asks
+// the bus. So writes to machines wait for Confirm, and what can be taken back asks Check.
 //
 // A lease is one announcement with its renewals, under an id of its own: whoever asks
 // whether an owner is dead asks whether the very lease has ended under which that
@@ -83,6 +80,8 @@ type Lease struct {
 	reading   bool // the bucket is being read from its start
 	synced    chan struct{}
 	progress  progress
+	next      *round        // for callers of Confirm; nil while none waits
+	wanted    chan struct{} // asks Run for that renewal
 }
 
 // New prepares a lease for self; changed is called, from Run's goroutines, after
@@ -94,7 +93,7 @@ func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, chang
 	self.StartedAt = time.Now().UTC()
 	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed, boot: sinceBoot,
 		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]bus.Member{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
-		synced: make(chan struct{}), progress: progress{sent: map[int64]time.Time{}}}
+		synced: make(chan struct{}), wanted: make(chan struct{}, 1), progress: progress{sent: map[int64]time.Time{}}}
 }
 
 // Synced is closed once the first ring is known.

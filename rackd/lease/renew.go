@@ -20,21 +20,50 @@ func (l *Lease) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.site.Follow(ctx, bus.AliveBucket, ">", reader{l}) })
 	g.Go(func() error {
-		defer l.withdraw()
+		defer func() {
+			l.withdraw()
+			l.begin().end(errEnds)
+		}()
 		tick := time.NewTicker(bus.LeaseRenew)
 		defer tick.Stop()
 		for {
-			if err := l.renew(ctx); errors.Is(err, ErrReplaced) || errors.Is(err, ErrNamesake) {
+			r := l.begin()
+			err := l.renew(ctx)
+			r.end(err)
+			if errors.Is(err, ErrReplaced) || errors.Is(err, ErrNamesake) {
 				return err
 			}
-			select {
-			case <-ctx.Done():
+			if !l.due(ctx, tick.C, err != nil) {
 				return nil
-			case <-tick.C:
 			}
 		}
 	})
 	return g.Wait()
+}
+
+// due waits until the next renewal is to begin: each LeaseRenew, and earlier for callers of Confirm.
+// It reports false when ctx has ended.
+func (l *Lease) due(ctx context.Context, tick <-chan time.Time, failed bool) bool {
+	least := time.NewTimer(confirmPause)
+	if failed {
+		least.Reset(retryPause)
+	}
+	defer least.Stop()
+	var wanted <-chan struct{}
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+			return true
+		case <-least.C:
+			wanted = l.wanted
+		case <-wanted:
+			if l.awaited() {
+				return true
+			}
+		}
+	}
 }
 
 func (l *Lease) renew(ctx context.Context) error {

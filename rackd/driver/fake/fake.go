@@ -134,17 +134,7 @@ func (b base) Validate(n *node.Document) error {
 // use does something to the machine of n after the method's delay, unless the
 // method is told to fail.
 func (b base) use(ctx context.Context, n *node.Document, method string, do func(*machine)) error {
-	key := "fake_" + method + "_delay"
-	if d, set, err := delayOf(n, key); err != nil {
-		return err
-	} else if set {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-			return fmt.Errorf("node %s: fake %s: %w", n.Label(), method, ctx.Err())
-		}
-	}
-	if err := failure(n, method); err != nil {
+	if err := delayed(ctx, n, method); err != nil {
 		return err
 	}
 	b.fleet.mu.Lock()
@@ -153,17 +143,32 @@ func (b base) use(ctx context.Context, n *node.Document, method string, do func(
 	return nil
 }
 
+// delayed waits as long as a method is told to take, and returns the failure that it is told to have.
+func delayed(ctx context.Context, n *node.Document, method string) error {
+	if d, set, err := delayOf(n, "fake_"+method+"_delay"); err != nil {
+		return err
+	} else if set {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return fmt.Errorf("node %s: fake %s: %w", n.Label(), method, ctx.Err())
+		}
+	}
+	return failure(n, method)
+}
+
 // write is use behind the fence.
 func (b base) write(ctx context.Context, f driver.Fence, n *node.Document, method string, do func(*machine)) error {
-	var fenced error
-	if err := b.use(ctx, n, method, func(m *machine) {
-		if fenced = f.Check(); fenced == nil {
-			do(m)
-		}
-	}); err != nil {
+	if err := delayed(ctx, n, method); err != nil {
 		return err
 	}
-	return fenced
+	if err := f.Check(); err != nil {
+		return err
+	}
+	b.fleet.mu.Lock()
+	defer b.fleet.mu.Unlock()
+	do(b.fleet.machine(n))
+	return nil
 }
 
 // failure is the error that driver_info asks for, nil for none.
