@@ -22,7 +22,7 @@ func (y *yard) forge(t *testing.T, e *enrolled, kind dhcpv4.MessageType, more ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(kind), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient"))}, more...)...)
+	m, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(kind), asBIOS}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func (y *yard) say(t *testing.T, rackd, mac string, kind dhcpv4.MessageType, mor
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(hw), dhcpv4.WithMessageType(kind), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient"))}, more...)...)
+	m, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(hw), dhcpv4.WithMessageType(kind), asBIOS}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestForgedRelays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near, err := dhcpv4.NewDiscovery(hw, dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")), dhcpv4.WithGatewayIP(net.IP(y.hosts["stranger"].Addr.AsSlice())))
+		near, err := dhcpv4.NewDiscovery(hw, asBIOS, dhcpv4.WithGatewayIP(net.IP(y.hosts["stranger"].Addr.AsSlice())))
 		if err != nil {
 			t.Fatal(err)
 		}

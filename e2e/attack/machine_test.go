@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
 
 	"github.com/ironyard/ironyard/e2e/faults/network"
 	"github.com/ironyard/ironyard/e2e/faults/process"
@@ -76,7 +77,7 @@ func (y *yard) lease(m *machine) error {
 	}
 	defer conn.Close()
 	wanted := net.IP(m.host.Addr.AsSlice())
-	discover, err := dhcpv4.NewDiscovery(mac, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted)), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")))
+	discover, err := dhcpv4.NewDiscovery(mac, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted)), asBIOS)
 	if err != nil {
 		return err
 	}
@@ -176,6 +177,12 @@ func (y *yard) enrolMachine(ctx context.Context, t *testing.T, m *machine, group
 // addressed are the rackds, by group, that hear of their machines' addresses without giving them.
 var addressed = map[string]string{groupC: "rackd-c", groupD: "rackd-d"}
 
+// asBIOS makes a request that of a PXE client's BIOS, which rackd has a boot program for.
+func asBIOS(m *dhcpv4.DHCPv4) {
+	m.UpdateOption(dhcpv4.OptClassIdentifier("PXEClient"))
+	m.UpdateOption(dhcpv4.OptClientArch(iana.INTEL_X86PC))
+}
+
 // uses has a rackd hear that the machine asks for its address, which another server has given it. The
 // rackd knows the machine by then.
 func (y *yard) uses(ctx context.Context, m *machine, rackd string) error {
@@ -184,8 +191,7 @@ func (y *yard) uses(ctx context.Context, m *machine, rackd string) error {
 		return err
 	}
 	own := net.IP(m.host.Addr.AsSlice())
-	pxe := dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient"))
-	discover, err := dhcpv4.NewDiscovery(mac, pxe)
+	discover, err := dhcpv4.NewDiscovery(mac, asBIOS)
 	if err != nil {
 		return err
 	}
@@ -203,7 +209,7 @@ func (y *yard) uses(ctx context.Context, m *machine, rackd string) error {
 	}
 	// A proxy hears the address in the option; a server confirms one that is in use.
 	for _, how := range []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(own)), dhcpv4.WithClientIP(own)} {
-		ask, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), pxe, how)
+		ask, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), asBIOS, how)
 		if err == nil {
 			_, err = conn.WriteTo(ask.ToBytes(), &net.UDPAddr{IP: net.ParseIP(addresses[rackd]), Port: dhcpv4.ServerPort})
 		}

@@ -177,28 +177,13 @@ func TestOwnerRedirectsTheAgent(t *testing.T) {
 	}
 	reached, over := "refused", false
 	if len(set) > 0 {
-		y.deploy(ctx, t, e)
-		script := ""
-		until(ctx, 8*time.Second, func(ctx context.Context) error {
-			_, text, err := newCaller(e.host, "http://"+addresses["rackd-b"]+":8080").do(ctx, "GET", "/boot/script?mac="+e.MAC, nil)
-			if err != nil || !strings.Contains(text, "ipa-api-url") {
-				return errNotYet
-			}
-			script = text
-			return nil
-		})
-		last := ""
-		for word := range strings.FieldsSeq(script) {
-			if value, ok := strings.CutPrefix(word, "ipa-api-url="); ok {
-				last = value
-			}
-		}
-		over = last == "https://10.77.1.66:1" || strings.Contains(script, "special-filesystems=false")
-		reached = fmt.Sprintf("%v accepted, the agent calls %q", set, last)
-		if script == "" { // none was written: then the deploy has said why
-			n, err := y.settled(ctx, e, deployEnds)
-			over = err != nil || !strings.Contains(n.LastError, "kernel_append_params")
-			reached = fmt.Sprintf("%v stored, the node is %s: %s", set, n.State, n.LastError)
+		// Then the request for a deploy says what is wrong, and nothing boots.
+		err := y.operator.provision(ctx, e.id, "active", nil)
+		reached, over = fmt.Sprintf("%v stored, a deploy is accepted", set), true
+		if err != nil && strings.Contains(err.Error(), ": 400 ") && strings.Contains(err.Error(), "kernel_append_params") {
+			reached, over = fmt.Sprintf("%v stored, a deploy is refused with their names", set), false
+		} else if err != nil {
+			t.Fatal(err)
 		}
 	}
 	judge(t, line{11, tenant, "kernel parameters that rackd sets", reached, "refused, or without effect", over})
