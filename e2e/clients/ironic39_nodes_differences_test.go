@@ -22,5 +22,7 @@ var deliberateNodes39 = slices.Concat([]difference{
 	{regexp.MustCompile(`"rescue","runbook"`), 404, 400, "a rescue without a password is refused before its runbook is looked for"},
 	{regexp.MustCompile(`^n-service-life .*"/network_interface"`), 200, 409, "the network interface was flat, and not noop"},
 	{regexp.MustCompile(`"image_download_source":"swift"`), 204, 400, "a BMC loads its image from the URL it is given"},
+	{regexp.MustCompile(`"step":"nonesuch"`), 202, 400, "a step that the node does not have is refused at the request, before anything is sent to the machine"},
+	{regexp.MustCompile(`^n-service-life .*"target":"abort"`), 0, 400, "a service that was refused leaves nothing to abort"},
 	{regexp.MustCompile(`^n-poweroff .*"manage"`), 400, 202, "steps for the power of a node are not skipped without saying so"},
 }, deliberateNodes)

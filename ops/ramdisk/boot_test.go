@@ -173,13 +173,10 @@ func bootAndDeploy(t *testing.T, built Result, m hardware, image []byte) {
 	t.Logf("first heartbeat after %.1f s, callback %s", time.Since(began).Seconds(), first.CallbackURL)
 	api := agentClient(t, first, agentPort)
 
-	if c := api.post(ctx, agentapi.CmdGetInventory, "inv", nil); c.Status != agentapi.CommandSucceeded {
-		t.Fatalf("inventory: %+v", c.Error)
-	} else {
-		var inv agentapi.Inventory
-		if err := json.Unmarshal(c.Result, &inv); err != nil || inv.Boot.CurrentBootMode != mode || len(inv.Disks) != 1 || inv.Disks[0].Size != diskSize || len(inv.Interfaces) != 1 || inv.Interfaces[0].MACAddress != bootMAC {
-			t.Errorf("inventory %s, %v", c.Result, err)
-		}
+	api.run(ctx, rackd, agentapi.CmdGetInventory, nil)
+	var inv agentapi.Inventory
+	if err := json.Unmarshal(api.last.Result, &inv); err != nil || inv.Boot.CurrentBootMode != mode || len(inv.Disks) != 1 || inv.Disks[0].Size != diskSize || len(inv.Interfaces) != 1 || inv.Interfaces[0].MACAddress != bootMAC {
+		t.Errorf("inventory %s, %v", api.last.Result, err)
 	}
 	drive := bytes.Repeat([]byte("config drive "), 1000)
 	sum := sha256.Sum256(rackd.file)
