@@ -14,7 +14,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo test build lint unit race e2e attack tempest python-agent chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
+.PHONY: help demo test build lint unit race e2e attack hardware tempest python-agent chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -23,6 +23,7 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
+	@echo "make hardware  disks that fail, lie and come late, whole, and the ramdisk's boots: five minutes (docs/disks.md)"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
@@ -69,7 +70,7 @@ grammar:
 
 # The packages that look for IRONYARD_E2E (ops/lint holds this list to them), those that take longest first.
 # Three at once: the fleets of faults and places mostly wait, the virtual machines of the others compute.
-E2E := e2e/faults e2e/attack e2e/scenario e2e/faults/places rackd/netboot e2e/clients ops/ramdisk e2e/fleet e2e/testimage e2e/model e2e/clients/pythonagent
+E2E := e2e/faults e2e/attack e2e/scenario e2e/faults/places rackd/netboot e2e/clients ops/ramdisk e2e/disks e2e/fleet e2e/testimage e2e/model e2e/clients/pythonagent
 
 e2e: packages-test build
 	IRONYARD_E2E=1 $(GO) test -vet=off -timeout 30m -count 1 -p 3 $(E2E:%=./%)
@@ -78,6 +79,10 @@ e2e: packages-test build
 attack: packages-test
 	IRONYARD_E2E=1 IRONYARD_ATTACK=long $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/attack
 	ops/setup/fuzz.sh $(FUZZTIME)
+
+# make e2e runs what needs no long wait.
+hardware: packages-test
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk
 
 # With IRONYARD_OPENSTACK_ROOT the programs are those of the Debian in that folder.
 tempest:

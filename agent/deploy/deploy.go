@@ -7,6 +7,7 @@
 package deploy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,8 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
 			err = errors.Join(err, out.WipeEnds(), out.Flush())
 		}
 	}()
-	table, err := partition.Read(out)
+	noted := &noted{Disk: out, writes: map[int64][]byte{}}
+	table, err := partition.Read(noted)
 	if errors.Is(err, partition.ErrNone) {
 		return "", &image.FormatError{Image: "just written", Reason: "it has no partition table, so it is no whole-disk image; use an image with a GPT or MBR"}
 	}
@@ -180,18 +182,35 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
 	if err := out.Flush(); err != nil {
 		return "", err
 	}
-	if err := d.readBack(out, drive, place); err != nil {
+	if err := d.readBack(noted, drive, place); err != nil {
 		return "", err
 	}
 	return table.ID(), d.reread(out)
 }
 
+// noted is a disk that remembers what was written through it, which is the partition table.
+type noted struct {
+	*disk.Disk
+	writes map[int64][]byte // by offset
+}
+
+// WriteAt implements partition.Disk.
+func (n *noted) WriteAt(p []byte, off int64) (int, error) {
+	n.writes[off] = bytes.Clone(p)
+	return n.Disk.WriteAt(p, off)
+}
+
 // readBack reads from the medium what was written: of the image a piece in each window, the
-// config drive whole.
-func (d *Deployer) readBack(out *disk.Disk, drive []byte, place partition.Partition) error {
+// partition table and the config drive whole.
+func (d *Deployer) readBack(out *noted, drive []byte, place partition.Partition) error {
 	began := time.Now()
 	if err := out.Verify(); err != nil {
 		return err
+	}
+	for off, table := range out.writes {
+		if err := out.VerifyAt(table, off); err != nil {
+			return fmt.Errorf("partition table: %w", err)
+		}
 	}
 	if drive != nil {
 		if err := out.VerifyAt(drive, place.Start); err != nil {

@@ -35,6 +35,9 @@ type Machine interface {
 	Disks() []agentapi.Disk
 	// Pending names the controllers that have shown no disk and may need long for their first.
 	Pending() []string
+	// Unfit names the disks that are not listed because the kernel does not write to them, or because
+	// something on them is in use.
+	Unfit() []string
 }
 
 // ChangingError says that disks came and went until the end of the wait.
@@ -151,6 +154,9 @@ func (s state) why() string {
 // tooLate is why a wait has ended without a stable list.
 func (w *Watch) tooLate(s state) error {
 	if s.missing != nil {
+		if unfit := w.machine.Unfit(); len(unfit) > 0 {
+			return fmt.Errorf("%w; not used: %s", s.missing, strings.Join(unfit, ", "))
+		}
 		return s.missing
 	}
 	w.mu.Lock()

@@ -34,6 +34,8 @@ func (m machine) Disks() (out []agentapi.Disk) {
 	return out
 }
 
+func (machine) Unfit() []string { return []string{"/dev/sdz, which is read-only"} }
+
 func (m machine) Pending() []string {
 	if m.second() < m.pending {
 		return []string{"0000:02:00.0"}

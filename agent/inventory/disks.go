@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -21,6 +22,29 @@ func (m Machine) Disks() []agentapi.Disk {
 		return m.files()
 	}
 	out := []agentapi.Disk{}
+	m.each(func(d agentapi.Disk, unfit string) {
+		if unfit == "" {
+			out = append(out, d)
+		}
+	})
+	return out
+}
+
+// Unfit names the disks that Disks leaves out although they are some, with the reason.
+func (m Machine) Unfit() (out []string) {
+	m.each(func(d agentapi.Disk, unfit string) {
+		if unfit != "" {
+			out = append(out, fmt.Sprintf("%s (%d bytes, serial %q), which is %s", d.Name, d.Size, d.Serial, unfit))
+		}
+	})
+	return out
+}
+
+// each calls do for each disk of the machine; unfit says why no image may go to it, empty if one may.
+func (m Machine) each(do func(d agentapi.Disk, unfit string)) {
+	if len(m.DiskFiles) > 0 {
+		return
+	}
 	mounted := m.mounted()
 	for _, name := range m.names("/sys/block") {
 		// A hidden device is one path to a disk with several. It has no device file, and the
@@ -29,12 +53,16 @@ func (m Machine) Disks() []agentapi.Disk {
 			continue
 		}
 		d := m.disk(name)
-		if d.Size == 0 || m.text("/sys/block", name, "ro") == "1" || m.inUse(name, mounted) {
-			continue
+		switch {
+		case d.Size == 0:
+		case m.text("/sys/block", name, "ro") == "1":
+			do(d, "read-only")
+		case m.inUse(name, mounted):
+			do(d, "in use")
+		default:
+			do(d, "")
 		}
-		out = append(out, d)
 	}
-	return out
 }
 
 func (m Machine) disk(name string) agentapi.Disk {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,10 @@ func TestDisks(t *testing.T) {
 	got := m.Disks()
 	if len(got) != 2 || got[0].Name != "/dev/sda" || got[1].Name != "/dev/vda" {
 		t.Fatalf("disks %+v", got)
+	}
+	want := []string{`/dev/vdb (1048576 bytes, serial ""), which is read-only`, `/dev/vdc (1048576 bytes, serial ""), which is in use`}
+	if unfit := m.Unfit(); !slices.Equal(unfit, want) {
+		t.Errorf("unfit %q, want %q", unfit, want)
 	}
 	a := got[0]
 	if a.Size != 10<<30 || !a.Rotational || a.HCTL != "0:0:0:0" || a.Tran != "sata" || a.Serial != "S-77" ||

@@ -1,4 +1,4 @@
-package ramdisk
+package ramdisk_test
 
 import (
 	"os"
@@ -6,27 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/e2e/agentvm"
 	"github.com/ironyard/ironyard/ops/debkernel"
+	"github.com/ironyard/ironyard/ops/ramdisk"
 )
 
-func cache(t testing.TB) string {
-	t.Helper()
-	dir := os.Getenv("IRONYARD_CACHE")
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			user = os.TempDir()
-		}
-		dir = filepath.Join(user, "ironyard")
-	}
-	return filepath.Join(dir, "kernel")
-}
-
 func TestSameBytesEachTime(t *testing.T) {
-	var results []Result
+	var results []ramdisk.Result
 	for range 2 {
 		began := time.Now()
-		r, err := Build(t.Context(), Options{OutDir: t.TempDir(), CacheDir: cache(t)})
+		r, err := ramdisk.Build(t.Context(), ramdisk.Options{OutDir: t.TempDir(), CacheDir: agentvm.KernelCache()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +33,12 @@ func TestSameBytesEachTime(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	for name, o := range map[string]Options{
+	for name, o := range map[string]ramdisk.Options{
 		"no folders":     {},
-		"no such agent":  {Agent: filepath.Join(t.TempDir(), "none"), OutDir: t.TempDir(), CacheDir: cache(t)},
-		"unknown module": {Agent: "/bin/true", Modules: []string{"no_such_module"}, OutDir: t.TempDir(), CacheDir: cache(t)},
+		"no such agent":  {Agent: filepath.Join(t.TempDir(), "none"), OutDir: t.TempDir(), CacheDir: agentvm.KernelCache()},
+		"unknown module": {Agent: "/bin/true", Modules: []string{"no_such_module"}, OutDir: t.TempDir(), CacheDir: agentvm.KernelCache()},
 	} {
-		if _, err := Build(t.Context(), o); err == nil {
+		if _, err := ramdisk.Build(t.Context(), o); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -58,14 +47,14 @@ func TestRefusals(t *testing.T) {
 // The list for real machines must name modules that the kernel has. It needs the
 // large kernel package, so it runs where that is wanted.
 func TestModulesOfRealMachines(t *testing.T) {
-	names := Modules(debkernel.Generic)
-	if len(names) <= len(Modules(debkernel.Cloud)) {
+	names := ramdisk.Modules(debkernel.Generic)
+	if len(names) <= len(ramdisk.Modules(debkernel.Cloud)) {
 		t.Fatal("real machines get no more modules than virtual ones")
 	}
 	if os.Getenv("IRONYARD_E2E") != "1" {
 		t.Skip("fetches the kernel of real machines; set IRONYARD_E2E=1")
 	}
-	k, err := debkernel.Fetch(t.Context(), cache(t), debkernel.Generic)
+	k, err := debkernel.Fetch(t.Context(), agentvm.KernelCache(), debkernel.Generic)
 	if err != nil {
 		t.Fatal(err)
 	}
