@@ -11,12 +11,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/hints"
 )
 
-// manager and version are what ironic-python-agent calls a hardware manager: who
-// offers the steps.
-const (
-	manager = "IronyardAgent"
-	version = "1"
-)
+// version is that of the hardware manager, which is what ironic-python-agent calls the part that offers steps.
+const version = "1"
 
 // step describes a step as Ironic's conductor expects it.
 type step struct {
@@ -25,6 +21,8 @@ type step struct {
 	Interface       string `json:"interface"`
 	RebootRequested bool   `json:"reboot_requested"`
 	Abortable       bool   `json:"abortable"`
+	// Repeatable: an agent that has started again in the middle of the step may begin it again.
+	Repeatable bool `json:"ironyard_repeatable"`
 	// Takes are the arguments, by name.
 	Takes map[string]argument `json:"argsinfo,omitempty"`
 	run   func(context.Context, Deps, agentapi.StepParams, command.Call) (any, error)
@@ -42,17 +40,17 @@ var image = map[string]argument{
 }
 
 var deploySteps = []step{
-	{Step: "write_image", Interface: "deploy", Takes: image, run: writeImage},
-	{Step: "erase_devices_metadata", Interface: "deploy", run: eraseMetadata},
+	{Step: "write_image", Interface: "deploy", Repeatable: true, Takes: image, run: writeImage},
+	{Step: "erase_devices_metadata", Interface: "deploy", Repeatable: true, run: eraseMetadata},
 }
 
 var cleanSteps = []step{
-	{Step: "erase_devices_metadata", Priority: 99, Interface: "deploy", Abortable: true, run: eraseMetadata},
-	{Step: "erase_devices", Priority: 10, Interface: "deploy", Abortable: true, run: erase},
+	{Step: "erase_devices_metadata", Priority: 99, Interface: "deploy", Abortable: true, Repeatable: true, run: eraseMetadata},
+	{Step: "erase_devices", Priority: 10, Interface: "deploy", Abortable: true, Repeatable: true, run: erase},
 }
 
 var serviceSteps = []step{
-	{Step: "write_image", Interface: "deploy", Takes: image, run: writeImage},
+	{Step: "write_image", Interface: "deploy", Repeatable: true, Takes: image, run: writeImage},
 }
 
 func getServiceSteps(d Deps) command.Spec {
@@ -82,8 +80,8 @@ func executeCleanStep(d Deps) command.Spec {
 func list(name, key string, steps []step) command.Spec {
 	return command.Spec{Name: name, Run: func(context.Context, command.Call) (any, error) {
 		return map[string]any{
-			key:                        map[string][]step{manager: steps},
-			"hardware_manager_version": map[string]string{manager: version},
+			key:                        map[string][]step{agentapi.StepManager: steps},
+			"hardware_manager_version": map[string]string{agentapi.StepManager: version},
 		}, nil
 	}}
 }

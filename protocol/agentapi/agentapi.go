@@ -155,6 +155,9 @@ type Fault struct {
 	String string `json:"faultstring"`
 }
 
+// StepManager is what our agent calls the hardware manager that offers its steps.
+const StepManager = "IronyardAgent"
+
 // The commands that rackd sends.
 const (
 	CmdGetDeploySteps  = "deploy.get_deploy_steps"

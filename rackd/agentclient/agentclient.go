@@ -4,8 +4,9 @@
 // It may import rackd/driver and protocol. Invariants:
 //   - The agent must show the certificate that came with its heartbeat; plain HTTP
 //     is refused. The machine's clock does not matter.
-//   - The fence is checked right before each POST. A POST carries the command's id,
-//     so repeating one whose answer got lost starts nothing twice.
+//   - The fence is checked right before each POST. Start sends one POST: an agent that keeps no
+//     ids of ours, or has started again meanwhile, would begin a second command. Its caller looks
+//     before it asks again. Call is for commands that may be repeated.
 //   - The agent's token, which travels in the query as in ironic-python-agent, appears in no
 //     error. Answers are bounded, redirects are not followed.
 package agentclient
@@ -75,6 +76,10 @@ func (c *Client) Booted(since time.Time) bool {
 
 // Start begins a command under id, or finds the one that has the id.
 func (c *Client) Start(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
+	return c.start(ctx, f, id, name, params, 1)
+}
+
+func (c *Client) start(ctx context.Context, f driver.Fence, id, name string, params any, tries int) (agentapi.Command, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return agentapi.Command{}, fmt.Errorf("agent command %s: its parameters: %w", name, err)
@@ -83,12 +88,12 @@ func (c *Client) Start(ctx context.Context, f driver.Fence, id, name string, par
 	if err != nil {
 		return agentapi.Command{}, fmt.Errorf("agent command %s: %w", name, err)
 	}
-	return c.command(ctx, request{method: http.MethodPost, path: agentapi.CommandsPath, wait: "false", body: body, fence: f, doing: "start " + name})
+	return c.command(ctx, request{method: http.MethodPost, path: agentapi.CommandsPath, wait: "false", body: body, fence: f, doing: "start " + name}, tries)
 }
 
 // Command asks for a command; ok is false when the agent does not know the id.
 func (c *Client) Command(ctx context.Context, id string) (cmd agentapi.Command, ok bool, err error) {
-	cmd, err = c.command(ctx, request{method: http.MethodGet, path: agentapi.CommandsPath + url.PathEscape(id), doing: "ask for command " + id})
+	cmd, err = c.command(ctx, request{method: http.MethodGet, path: agentapi.CommandsPath + url.PathEscape(id), doing: "ask for command " + id}, attempts)
 	if refused, is := errors.AsType[*refusal](err); is && refused.status == http.StatusNotFound {
 		return agentapi.Command{}, false, nil
 	}
@@ -97,7 +102,7 @@ func (c *Client) Command(ctx context.Context, id string) (cmd agentapi.Command, 
 
 // Commands lists the agent's commands, in the order in which they were given.
 func (c *Client) Commands(ctx context.Context) ([]agentapi.Command, error) {
-	body, err := c.insist(ctx, request{method: http.MethodGet, path: agentapi.CommandsPath, doing: "list its commands"})
+	body, err := c.insist(ctx, request{method: http.MethodGet, path: agentapi.CommandsPath, doing: "list its commands"}, attempts)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +116,7 @@ func (c *Client) Commands(ctx context.Context) ([]agentapi.Command, error) {
 // Call starts a command and waits for its end. A command that failed is returned
 // with an error that says why.
 func (c *Client) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
-	cmd, err := c.Start(ctx, f, id, name, params)
+	cmd, err := c.start(ctx, f, id, name, params, attempts)
 	if err != nil {
 		return cmd, err
 	}
@@ -134,8 +139,8 @@ func (c *Client) Call(ctx context.Context, f driver.Fence, id, name string, para
 }
 
 // command sends a request whose answer is a command.
-func (c *Client) command(ctx context.Context, r request) (cmd agentapi.Command, err error) {
-	body, err := c.insist(ctx, r)
+func (c *Client) command(ctx context.Context, r request, tries int) (cmd agentapi.Command, err error) {
+	body, err := c.insist(ctx, r, tries)
 	if err != nil {
 		return cmd, err
 	}
@@ -145,11 +150,11 @@ func (c *Client) command(ctx context.Context, r request) (cmd agentapi.Command, 
 	return cmd, nil
 }
 
-// insist sends a request, again while the agent does not answer.
-func (c *Client) insist(ctx context.Context, r request) ([]byte, error) {
+// insist sends a request up to tries times, while the agent does not answer.
+func (c *Client) insist(ctx context.Context, r request, tries int) ([]byte, error) {
 	for n := 1; ; n++ {
 		body, err := c.send(ctx, r)
-		if err == nil || n == attempts || !errors.Is(err, driver.ErrUnreachable) || ctx.Err() != nil {
+		if err == nil || n == tries || !errors.Is(err, driver.ErrUnreachable) || ctx.Err() != nil {
 			return body, err
 		}
 		select {

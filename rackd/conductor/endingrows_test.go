@@ -119,6 +119,17 @@ const flowsTail = `
 A node with ` + "`disable_power_off`" + ` is reset where other nodes are switched off and on. A reset leaves nothing to read back. One that may have happened is
 repeated only where a second one does no harm, or where the ramdisk's agent shows by its answer that there was none. Elsewhere the request fails and says so.
 
+## An agent that starts again in the middle of a step
+
+The machine may reboot, or the agent may crash, while the agent runs a step. Rackd sees it when the next agent has called and does not know the command.
+
+| the step | what follows |
+|---|---|
+| says ` + "`abortable` or `ironyard_repeatable`" + `; our agent's ` + "`write_image` and `erase_devices*`" + ` | the new agent begins it again, two times at most |
+| any other, and the agent had confirmed that it began | the flow goes on behind it, as in Ironic; a line of history says so. The step may have rebooted the machine itself |
+| any other, and the answer to the order was lost | the agent's list of commands shows whether it has begun. An agent that has started again since does not know: the step fails. Ironic fails it too |
+| says ` + "`reboot_requested`" + ` and has succeeded | the machine boots the ramdisk again, then the flow goes on |
+
 ## Where Ironic differs for all flows
 
 - A step ` + "`wait`" + ` of more than 1,800 s is refused. Ironic cuts it.

@@ -207,9 +207,10 @@ type Agent interface {
 	// Booted reports whether an agent has called since t, which is of Recorder.Now.
 	Booted(since time.Time) bool
 	// Start begins a command under id; an agent that knows the id answers with
-	// that command. Errors wrap ErrUnreachable, ErrFenced or say what the agent answered.
+	// that command. It is sent once: after ErrUnreachable the command may run. Errors wrap
+	// ErrUnreachable, ErrFenced or say what the agent answered.
 	Start(ctx context.Context, f Fence, id, name string, params any) (agentapi.Command, error)
-	// Call runs a command and waits for its end.
+	// Call runs a command and waits for its end. One that is not answered is sent again.
 	Call(ctx context.Context, f Fence, id, name string, params any) (agentapi.Command, error)
 	// Command asks for a command; ok is false when the agent does not know the id.
 	Command(ctx context.Context, id string) (c agentapi.Command, ok bool, err error)

@@ -5,8 +5,8 @@
 // It may import rackd/driver, rackd/driver/bringup and protocol. Invariants: what
 // an agent's command does is started under an id made of the work and the step, so
 // that any rackd finds it again; a step keeps in its handle what it has started
-// before it starts it; an agent that rebooted is given its command again at most
-// restarts times.
+// before it starts it; an agent that rebooted is given a command that bears it again at most
+// restarts times, and any other command never.
 package direct
 
 import (

@@ -106,32 +106,6 @@ func (i Interface) inBand(o offered, f driver.Flows) driver.Step {
 	return s
 }
 
-// execute has the agent run a step. A list may name a step twice, so when it began is
-// part of the command's id.
-func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f driver.Flows) (driver.Outcome, error) {
-	h := running{ID: fmt.Sprintf("%s/%s/%s.%s/%d", t.WorkID, f, o.Interface, o.Step, t.Entered.UnixMilli())}
-	if err := reload(t, &h); err != nil {
-		return driver.Outcome{}, err
-	}
-	wanted := map[string]any{"interface": o.Interface, "step": o.Step, "priority": o.Priority}
-	if len(t.Args) > 0 {
-		wanted["args"] = t.Args
-	}
-	_, ended, err := follow(ctx, t, &h, order{name: orders[f].execute, params: func() (any, error) {
-		known, err := knownDisks(t)
-		return params(t.Node, known, wanted), err
-	},
-		save: func() error { return t.Record.SaveHandle(ctx, h) }})
-	switch {
-	case err != nil:
-		return driver.Outcome{}, fmt.Errorf("%s step %s.%s: %w", f, o.Interface, o.Step, err)
-	case !ended:
-		return driver.Wait(i.set.Poll), nil
-	}
-	t.Record.Phase(f.String(), o.Interface+"."+o.Step)
-	return driver.Done(), nil
-}
-
 // knownDisks is what the node's last inspection found of disks, for the agent to compare with what it
 // finds. It says nothing once this work has touched the machine's RAID.
 func knownDisks(t *driver.Task) (known []agentapi.KnownDisk, err error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -22,11 +23,25 @@ const factOffered = "agent_steps_"
 
 // offered is a step of the agent's, as far as a conductor needs it.
 type offered struct {
-	Interface string              `json:"interface"`
-	Step      string              `json:"step"`
-	Priority  int                 `json:"priority,omitempty"`
-	Abortable bool                `json:"abortable,omitempty"`
-	Takes     map[string]argument `json:"argsinfo,omitempty"`
+	Interface string `json:"interface"`
+	Step      string `json:"step"`
+	Priority  int    `json:"priority,omitempty"`
+	Abortable bool   `json:"abortable,omitempty"`
+	// Reboot: the machine is booted into the ramdisk again after the step.
+	Reboot bool `json:"reboot_requested,omitempty"`
+	// Repeatable: an agent that has started again in the middle of the step may begin it again.
+	Repeatable bool                `json:"ironyard_repeatable,omitempty"`
+	Takes      map[string]argument `json:"argsinfo,omitempty"`
+}
+
+// repeats reports whether an agent that has started again begins the step again. What may be cut short
+// at any moment may also begin again.
+func (o offered) repeats() bool { return o.Repeatable || o.Abortable }
+
+// harmless reports whether a step of our agent's may be repeated, whatever the agent says of it: one of
+// an earlier version says nothing.
+func (o offered) harmless() bool {
+	return o.Interface == "deploy" && (o.Step == "write_image" || strings.HasPrefix(o.Step, "erase_devices"))
 }
 
 type argument struct {
@@ -52,8 +67,11 @@ func parseSteps(raw json.RawMessage, f driver.Flows) ([]offered, error) {
 			return nil, fmt.Errorf("they are neither a list nor lists by hardware manager: %w", err)
 		}
 		steps = []offered{}
-		for _, of := range managers {
-			steps = append(steps, of...)
+		for manager, of := range managers {
+			for _, s := range of {
+				s.Repeatable = s.Repeatable || manager == agentapi.StepManager && s.harmless()
+				steps = append(steps, s)
+			}
 		}
 	}
 	if len(steps) > maxSteps {

@@ -42,7 +42,7 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if err := reload(t, &h); err != nil {
 		return driver.Outcome{}, err
 	}
-	cmd, ended, err := follow(ctx, t, &h, order{
+	cmd, saw, err := follow(ctx, t, &h, order{
 		name:   agentapi.CmdPrepareImage,
 		params: func() (any, error) { return i.offer(ctx, t, img) },
 		save:   func() error { return t.Record.SaveHandle(ctx, h) },
@@ -53,7 +53,7 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if !ended {
+	if saw != succeeded {
 		return driver.Wait(i.set.Poll), nil
 	}
 	written, err := resultOf(cmd.Result)

@@ -1,0 +1,100 @@
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// execution is the handle of a step that the agent runs.
+type execution struct {
+	running
+	// Succeeded: the agent has done it, and the machine is to boot the ramdisk again.
+	Succeeded bool `json:"succeeded,omitempty"`
+	// Boot is the handle of that boot.
+	Boot json.RawMessage `json:"boot,omitempty"`
+}
+
+// execute has the agent run a step. A list may name a step twice, so when it began is
+// part of the command's id. An agent that starts again in the middle of a step begins it again only
+// where the step is known to bear that. Otherwise the flow goes on behind the step, as in Ironic: the step
+// may have rebooted the machine itself, and a second firmware update may do harm.
+func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f driver.Flows) (driver.Outcome, error) {
+	h := execution{running: running{ID: fmt.Sprintf("%s/%s/%s.%s/%d", t.WorkID, f, o.Interface, o.Step, t.Entered.UnixMilli())}}
+	if err := reload(t, &h); err != nil {
+		return driver.Outcome{}, err
+	}
+	if h.Succeeded {
+		return i.bootAfter(ctx, t, &h)
+	}
+	_, saw, err := follow(ctx, t, &h.running, i.stepOrder(ctx, t, o, f, &h))
+	switch {
+	case err != nil:
+		return driver.Outcome{}, fmt.Errorf("%s step %s.%s: %w", f, o.Interface, o.Step, err)
+	case saw == unfinished:
+		return driver.Wait(i.set.Poll), nil
+	case saw == gone:
+		t.Record.Phase(f.String()+" step not repeated", fmt.Sprintf("the agent has started again during %s.%s, which is not known to bear a second run: the flow goes on behind it, as Ironic's does", o.Interface, o.Step))
+		return driver.Done(), nil
+	}
+	t.Record.Phase(f.String(), o.Interface+"."+o.Step)
+	if !o.Reboot {
+		return driver.Done(), nil
+	}
+	h.Succeeded = true // else a successor would wait for a command of an agent that is off
+	if err := t.Record.SaveHandle(ctx, h); err != nil {
+		return driver.Outcome{}, err
+	}
+	return i.bootAfter(ctx, t, &h)
+}
+
+// stepOrder is the agent's command for a step.
+func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f driver.Flows, h *execution) order {
+	wanted := map[string]any{"interface": o.Interface, "step": o.Step, "priority": o.Priority}
+	if len(t.Args) > 0 {
+		wanted["args"] = t.Args
+	}
+	cmd := order{
+		name: orders[f].execute,
+		params: func() (any, error) {
+			known, err := knownDisks(t)
+			return params(t.Node, known, wanted), err
+		},
+		save: func() error { return t.Record.SaveHandle(ctx, *h) },
+	}
+	if !o.repeats() {
+		cmd.mark = func() error {
+			_, err := t.Agent.Call(ctx, t.Fence, h.ID+"/mark", orders[f].list, params(t.Node, nil, nil))
+			return err
+		}
+	}
+	return cmd
+}
+
+// bootAfter boots the ramdisk again after a step that asks for that, as Ironic does.
+func (i Interface) bootAfter(ctx context.Context, t *driver.Task, h *execution) (driver.Outcome, error) {
+	booting := *t
+	booting.Record = bootRecorder{t.Record, h}
+	return i.set.Bringup.Ramdisk(ctx, &booting)
+}
+
+// bootRecorder keeps the handle of a boot within that of the step that asks for it.
+type bootRecorder struct {
+	driver.Recorder
+	h *execution
+}
+
+// Handle implements driver.Recorder.
+func (r bootRecorder) Handle() json.RawMessage { return r.h.Boot }
+
+// SaveHandle implements driver.Recorder.
+func (r bootRecorder) SaveHandle(ctx context.Context, handle any) error {
+	raw, err := json.Marshal(handle)
+	if err != nil {
+		return err
+	}
+	r.h.Boot = raw
+	return r.Recorder.SaveHandle(ctx, *r.h)
+}
