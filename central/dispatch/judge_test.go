@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -69,5 +70,19 @@ func TestStepsAreRefusedBeforeTheyAreAccepted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The rack is told that a request was accepted in maintenance: some of those run though.
+func TestRequestsInMaintenanceSaySo(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		b := newBench(t)
+		b.put(provision.Manageable, provision.NoState, func(n *store.Node) { n.SetMaintenance(on, "") })
+		if err := b.verb("inspect", nil); err != nil {
+			t.Fatal(err)
+		}
+		if w, err := b.Store.Work(t.Context(), b.node().WorkID); err != nil || w.Args.InMaintenance != on {
+			t.Errorf("in maintenance %t: %+v, %v", on, w, err)
+		}
 	}
 }

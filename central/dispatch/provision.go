@@ -213,7 +213,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	}
 	w := d.newWork(n, owner, p.Caller)
 	w.Verb = work.Verb(p.Verb.Event)
-	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk, From: from}
+	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk, From: from, InMaintenance: n.Maintenance}
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
 		if p.Verb.Event == provision.EventDeploy { // a rebuild lends nothing
 			n.Lease()

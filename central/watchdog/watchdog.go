@@ -6,6 +6,7 @@
 //     and Grace besides, and when for at least Grace no rackd of the node's group or
 //     of its failover groups has lived. Whoever comes back within that time goes on
 //     with the work as if nothing had been.
+//   - A flow whose node is in maintenance is parked, and not ended.
 //   - A site that is away proves nothing: its rackds may well work on. The time is
 //     counted anew from when it is back.
 //   - Any number of replicas may do so at once: what was judged is compared with the
@@ -22,8 +23,10 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/trouble"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Roster knows the rackds that live. It must be safe for concurrent use.
@@ -119,6 +122,9 @@ func (w *Watchdog) look(ctx context.Context) error {
 			if _, served := w.Roster.Owner(u.Node, u.Driver, u.Group); served {
 				continue
 			}
+			if parked(u) {
+				continue
+			}
 			since, known := w.orphans[u.ID]
 			if !known {
 				since = w.Now()
@@ -132,6 +138,12 @@ func (w *Watchdog) look(ctx context.Context) error {
 			return errors.Join(errs...)
 		}
 	}
+}
+
+// parked reports whether the deadline of a work stands still: as the racks keep it, no flow ends while its
+// node is in maintenance. The time without a rackd is counted anew from the end of that.
+func parked(u *store.Unfinished) bool {
+	return node.Attended(u.Maintenance, u.Fault) && work.Parks(u.Verb, &u.Args)
 }
 
 // overdue reports whether a work that has had nobody since then is to be ended.

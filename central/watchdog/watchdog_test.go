@@ -121,6 +121,59 @@ func (r *rack) pass(w *Watchdog, d time.Duration) {
 	}
 }
 
+// A flow whose node is in maintenance is parked, whoever lives, and counts anew from the end of that. What does not
+// park ends as ever.
+func TestMaintenanceParksAFlow(t *testing.T) {
+	for _, c := range []struct {
+		verb  work.Verb
+		fault string
+		parks bool
+	}{{verb: work.Clean, parks: true}, {verb: work.Clean, fault: "power failure"}, {verb: work.Power}, {verb: work.Abort}} {
+		r := newRack(t)
+		r.begin(c.verb, provision.CleanWait, provision.Manageable)
+		r.update(func(ctx context.Context, tx *store.Tx) error {
+			if c.fault != "" {
+				rows, err := tx.Observed(ctx, []string{nodeID})
+				if err != nil {
+					return err
+				}
+				rows[nodeID].FaultNumber, rows[nodeID].ObservedFault = 1, c.fault
+				return tx.SaveObserved(ctx, []*store.Node{rows[nodeID]})
+			}
+			n, err := tx.Node(ctx, nodeID)
+			if err != nil {
+				return err
+			}
+			n.SetMaintenance(true, "a disk is pulled")
+			return tx.UpdateNode(ctx, n)
+		})
+		if n := r.node(); !n.Maintenance || n.Fault != c.fault {
+			t.Fatalf("maintenance %t, fault %q", n.Maintenance, n.Fault)
+		}
+		w := r.watchdog()
+		if r.pass(w, 24*time.Hour); (r.ended == 0) != c.parks {
+			t.Errorf("%s with fault %q: ended %d times", c.verb, c.fault, r.ended)
+		}
+		if !c.parks {
+			continue
+		}
+		r.update(func(ctx context.Context, tx *store.Tx) error {
+			n, err := tx.Node(ctx, nodeID)
+			if err != nil {
+				return err
+			}
+			n.SetMaintenance(false, "")
+			return tx.UpdateNode(ctx, n)
+		})
+		if r.pass(w, grace-time.Minute); r.ended != 0 {
+			t.Error("ended before a rackd had the time to come back")
+		}
+		if r.pass(w, 2*time.Minute); r.ended != 1 {
+			t.Errorf("ended %d times after the maintenance", r.ended)
+		}
+	}
+}
+
 // Each transient state is left by the state machine's failure, not before its
 // deadline and the grace have passed.
 func TestEveryTransientStateIsLeft(t *testing.T) {

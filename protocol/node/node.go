@@ -26,6 +26,11 @@ var InterfaceKinds = []string{"bios", "boot", "console", "deploy", "firmware", "
 // only one that ends by itself.
 const PowerFailure = "power failure"
 
+// Attended reports whether a person may be at the machine of a node in maintenance, so that no flow may
+// surprise them. The fault "power failure" does not say so: a rackd has set it, and looks whether it
+// is over only while the node has no work.
+func Attended(maintenance bool, fault string) bool { return maintenance && fault != PowerFailure }
+
 // Document is a node as its rack needs it.
 type Document struct {
 	UUID   string `json:"uuid"`

@@ -59,6 +59,8 @@ is dead. A deadline belongs to the work and goes on with it from rackd to rackd;
   far it is, only an answer that shows progress does. So to erase a large disk may take days.
 - **An agent calls, and does not answer or get on**: its heartbeats move no deadline. The owner fails the work when the state's deadline has passed since
   the agent's last answer, or since the command last got on. The error names the agent's address and that time ([agent-trust.md](agent-trust.md)).
+- **The node is in maintenance**: its flow begins no step, and no deadline ends it, neither the owner's nor the watchdog's. It goes on when an operator ends the
+  maintenance, and an abort ends it where the state allows one ([flows.md](flows.md#maintenance-in-the-middle-of-a-flow)).
 - **The site cannot be reached**: its rackds keep the deadlines, with the link cut or not; central ends nothing until the link is back.
 
 A verb that is accepted takes the place of the work, also while nobody lives to hear of it: it waits, under the next generation.

@@ -75,6 +75,14 @@ const (
 	Adjust = Verb("adjust")
 )
 
+// Parks reports whether a flow begins no step while its node is in maintenance, and has no deadline: a
+// person may be at the machine. An abort goes on, and so does a look at the machine that was asked for in
+// maintenance, as in Ironic.
+func Parks(v Verb, a *Args) bool {
+	looks := v == Manage || v == Adopt || v == Inspect
+	return !v.Rests() && v != Abort && !a.AbortAfter && !(a.InMaintenance && looks)
+}
+
 // Rests reports whether the provision state stays while v is carried out, and
 // whatever becomes of it.
 func (v Verb) Rests() bool { return v == Power || v == Adjust }
@@ -109,6 +117,8 @@ type Args struct {
 	Aborts Verb `json:"aborts,omitempty"`
 	// AbortedBoot is what the machine was told to boot then, see FactBoot.
 	AbortedBoot string `json:"aborted_boot,omitempty"`
+	// InMaintenance: the request was accepted while the node was in maintenance.
+	InMaintenance bool `json:"in_maintenance,omitempty"`
 	// From is the state in which the request found the node; empty where an older central
 	// made the work.
 	From provision.State `json:"from,omitempty"`
@@ -204,6 +214,8 @@ type Checkpoint struct {
 	Over *Result `json:"over,omitempty"`
 	// BMC is what the machine's BMC does for the running step; nil: nothing.
 	BMC *Busy `json:"bmc,omitempty"`
+	// Parked says since when the flow's time stands still; zero: it does not.
+	Parked Parked `json:"parked,omitzero"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
 
@@ -263,6 +275,20 @@ type Busy struct {
 
 	Unknown Unknown `json:"-"`
 }
+
+// Parked is how a flow stands whose node is in maintenance (Parks).
+type Parked struct {
+	Since time.Time `json:"since"`
+	// Left is what was left of the state's deadline then; 0 where it has none.
+	Left time.Duration `json:"left,omitempty"`
+	// Before is the step before which the flow stands; empty while a step runs.
+	Before string `json:"before,omitempty"`
+
+	Unknown Unknown `json:"-"`
+}
+
+// Is reports whether the flow's time stands still.
+func (p Parked) Is() bool { return !p.Since.IsZero() }
 
 // Errand is how far a work's errand (Document.Errand) has come.
 type Errand struct {

@@ -13,6 +13,7 @@
 //     at the next boundary between steps.
 //   - What the bus has lost is written anew by an owner whose lease has not ended since,
 //     else by central. A step marked as neither does not begin in such work.
+//   - A flow whose node is in maintenance begins no step, and its time stands still (maintenance.go).
 //   - One runner, one goroutine, for each piece of open work this rackd owns.
 package conductor
 

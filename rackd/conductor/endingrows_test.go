@@ -130,6 +130,23 @@ The machine may reboot, or the agent may crash, while the agent runs a step. Rac
 | any other, and the answer to the order was lost | the agent's list of commands shows whether it has begun. An agent that has started again since does not know: the step fails. Ironic fails it too |
 | says ` + "`reboot_requested`" + ` and has succeeded | the machine boots the ramdisk again, then the flow goes on |
 
+## Maintenance in the middle of a flow
+
+A flow begins no step while its node is in maintenance: a person may be at the machine ([decision 76](decisions/076-maintenance-parks-a-flow.md)).
+
+| what | in maintenance | Ironic, by default |
+|---|---|---|
+| the step that runs | ends, or waits on; its deadline stands still | the same; a node in maintenance has no time limit |
+| the next step, of the ramdisk or out of band | waits. The state is the waiting one where there is such (` + "`clean wait`" + `); the history says ` + "`parked`" + ` and before which step | a step after a call of the agent waits; one out of band begins |
+| an undeploy | is accepted and parks before the power off | is accepted, switches the machine off, boots the ramdisk for the cleaning, and waits there |
+| a provide | is accepted and parks before its first step | is accepted, boots the ramdisk and waits there |
+| manage, adopt, inspect that were asked for in maintenance | run | run |
+| deploy, rebuild, clean, service, rescue, unrescue | are refused | are refused |
+| power, adjustments (boot device, boot mode, vendor methods), aborts | are done at once where the state accepts them; a node that is parked in ` + "`deleting`" + ` is locked | the same |
+| the fault ` + "`power failure`" + `, which a rackd sets and takes back itself | parks nothing | is maintenance as any other |
+| the end of the maintenance | the flow goes on with the step before which it stood; a step that waits has what was left of its deadline | the next call of the agent lets it go on; the time limit counts from the last call before |
+| no rackd lives | central's watchdog ends no parked flow | – |
+
 ## Where Ironic differs for all flows
 
 - A step ` + "`wait`" + ` of more than 1,800 s is refused. Ironic cuts it.

@@ -101,11 +101,14 @@ func (r *runner) inheritTimes() {
 		cp.Deadline = time.Time{}
 		return
 	}
-	left := limit
-	if !cp.Deadline.IsZero() {
-		left = min(max(time.Until(cp.Deadline), min(graceAfterTake, limit)), limit)
+	left, least := limit, min(graceAfterTake, limit)
+	switch {
+	case cp.Parked.Is():
+		left = min(max(cp.Parked.Left, least), limit)
+	case !cp.Deadline.IsZero():
+		left = min(max(time.Until(cp.Deadline), least), limit)
 	}
-	cp.Deadline = now.Add(left)
+	r.grant(left)
 }
 
 // reportTakeover puts into the node's history whose work this rackd goes on with.

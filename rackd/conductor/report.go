@@ -229,7 +229,7 @@ func (r *runner) leaveStep(ctx context.Context, s flowStep) error {
 func (r *runner) setDeadline() {
 	r.doc.Checkpoint.Deadline = time.Time{}
 	if d := r.limit(); d > 0 {
-		r.doc.Checkpoint.Deadline = time.Now().Add(d)
+		r.grant(d)
 	}
 }
 
@@ -288,7 +288,7 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 	r.mu.Unlock()
 	if heard {
 		if d := r.limit(); d > 0 {
-			r.doc.Checkpoint.Deadline = time.Now().Add(d)
+			r.grant(d)
 		}
 	}
 	r.doc.Checkpoint.Untold = append(r.doc.Checkpoint.Untold, phases...)

@@ -245,6 +245,11 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			return err
 		}
 		cp := &r.doc.Checkpoint
+		if cp.Step != s.id() && !s.pure {
+			if err := r.handsOff(ctx, steps, i); err != nil {
+				return err
+			}
+		}
 		switch {
 		case cp.Step != s.id() && s.Kind == driver.Neither && r.doc.Lost:
 			return fmt.Errorf("node %s: the bus had lost where this %s stood, so step %s may have run; it can be neither repeated nor re-attached, so the %[2]s fails here: check the machine, then ask again",
@@ -387,6 +392,9 @@ func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error
 	r.cut = cut
 	r.mu.Unlock()
 	if d := r.doc.Checkpoint.Deadline; !d.IsZero() {
+		if p := r.doc.Checkpoint.Parked; p.Is() {
+			d = time.Now().Add(p.Left)
+		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, d)
 		defer cancel()
@@ -413,12 +421,12 @@ func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) erro
 		timer = t.C
 	}
 	for {
-		if err := r.tellAgain(ctx); err != nil {
+		if err := errors.Join(r.keepTime(ctx), r.tellAgain(ctx)); err != nil {
 			return err
 		}
 		left := time.Until(r.doc.Checkpoint.Deadline)
-		if r.doc.Checkpoint.Deadline.IsZero() {
-			left = tellEvery // a hold has no end of its own
+		if r.doc.Checkpoint.Deadline.IsZero() || r.doc.Checkpoint.Parked.Is() {
+			left = tellEvery // a hold has no end of its own, and neither has a flow in maintenance
 		}
 		if left <= 0 {
 			return fmt.Errorf("step %s: %w", s.id(), r.late(s))

@@ -15,11 +15,15 @@ import (
 type shown struct {
 	steps []flowStep
 	at    int
+	none  bool            // the step has not begun: the flow is parked before it
 	info  json.RawMessage // once it has been asked for
 }
 
 // stepInfo is the step that runs as the API shows it, none for one of the conductor's own.
 func (s *shown) stepInfo() json.RawMessage {
+	if s.none {
+		return nil
+	}
 	if s.info == nil && s.at < len(s.steps) && !s.steps[s.at].own {
 		s.info, _ = json.Marshal(infoOf(s.steps[s.at].Step)) // its arguments came as JSON
 	}

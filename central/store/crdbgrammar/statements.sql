@@ -1427,7 +1427,7 @@ SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_
 
 SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error FROM works w WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
 
-SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error, n.driver, n.provision_state, n.provision_updated_at FROM works w JOIN nodes n ON n.uuid = w.node WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
+SELECT w.id, w.node, w.conductor_group, w.generation, w.verb, w.args, w.request_id, w.entry, w.entry_target, w.state, w.owner, w.requested_at, w.ended_at, w.error, n.driver, n.provision_state, n.provision_updated_at, n.maintenance, n.fault FROM works w JOIN nodes n ON n.uuid = w.node WHERE w.state = 'open' AND w.node > $1 ORDER BY w.node LIMIT $2;
 
 UPDATE allocations SET updated_at = $2, empty_texts = $3, name = $4, node = $5, state = $6, last_error = $7, resource_class = $8, owner = $9, traits = $10, candidate_nodes = $11, extra = $12 WHERE uuid = $1;
 

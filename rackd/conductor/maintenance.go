@@ -1,0 +1,118 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// parks reports whether the flow begins no step now, and its time stands still.
+func (r *runner) parks() bool {
+	if !work.Parks(r.doc.Verb, &r.doc.Args) {
+		return false
+	}
+	n := r.c.cfg.Documents.Node(r.node.UUID)
+	return n != nil && node.Attended(n.Maintenance, n.Fault)
+}
+
+// keepTime lets the flow's time stand still when its node goes into maintenance, and go on when that ends.
+func (r *runner) keepTime(ctx context.Context) error {
+	cp, parks := &r.doc.Checkpoint, r.parks()
+	if parks == cp.Parked.Is() {
+		return nil
+	}
+	if parks {
+		cp.Parked = work.Parked{Since: time.Now().UTC()}
+		if !cp.Deadline.IsZero() {
+			cp.Parked.Left = max(time.Until(cp.Deadline), 0)
+		}
+	} else {
+		if !cp.Deadline.IsZero() {
+			cp.Deadline = time.Now().Add(cp.Parked.Left)
+		}
+		cp.Parked = work.Parked{}
+	}
+	return r.save(ctx)
+}
+
+// grant gives the state d from now on.
+func (r *runner) grant(d time.Duration) {
+	cp := &r.doc.Checkpoint
+	if cp.Deadline = time.Now().Add(d); cp.Parked.Is() {
+		cp.Parked.Left = d
+	}
+}
+
+// handsOff waits before step i, which has not begun, while the node is in maintenance. The state is the waiting
+// one where there is such, so that an abort and requests for power are accepted.
+func (r *runner) handsOff(ctx context.Context, steps []flowStep, i int) error {
+	if err := r.keepTime(ctx); err != nil || !r.doc.Checkpoint.Parked.Is() {
+		return err
+	}
+	defer r.show(steps, i)
+	r.shown.none = true
+	for r.parks() {
+		if err := r.stopBefore(ctx, steps[i]); err != nil {
+			return err
+		}
+		if r.leave.Load() {
+			return r.release(ctx)
+		}
+		if err := r.tellAgain(ctx); err != nil {
+			return err
+		}
+		switch r.park(ctx, nil, tellEvery) {
+		case byEnd:
+			return ctx.Err()
+		case byNudge:
+			if err := r.flush(ctx); err != nil {
+				return err
+			}
+			if err := r.fate(); err != nil {
+				return err
+			}
+		}
+	}
+	return r.goOnFrom(ctx)
+}
+
+// stopBefore writes and tells that the flow stands before s, once.
+func (r *runner) stopBefore(ctx context.Context, s flowStep) error {
+	cp := &r.doc.Checkpoint
+	if cp.Parked.Before == s.id() {
+		return nil
+	}
+	if cp.Step != "" { // its end was to be told by the checkpoint that s begins
+		cp.Phase, cp.Progress = work.Ended, nil
+	}
+	cp.Parked.Before = s.id()
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	if err := r.move(ctx, provision.EventWait, ""); err != nil {
+		return err
+	}
+	r.log.Info("the flow is parked: the node is in maintenance", "before", s.id())
+	e := r.event(work.PhaseEntered)
+	e.Phase, e.Detail = "parked", fmt.Sprintf("the node is in maintenance: step %s begins when that has ended", s.id())
+	return r.publish(ctx, e)
+}
+
+// goOnFrom lets a flow go on that stood between two steps.
+func (r *runner) goOnFrom(ctx context.Context) error {
+	p := r.doc.Checkpoint.Parked
+	if err := r.keepTime(ctx); err != nil {
+		return err
+	}
+	stood := max(time.Since(p.Since), 0)
+	e := r.event(work.PhaseEntered)
+	e.Phase, e.Detail, e.Seconds = "goes on", "the maintenance has ended: the flow goes on with step "+p.Before, stood.Seconds()
+	if err := r.publish(ctx, e); err != nil {
+		return err
+	}
+	return r.move(ctx, provision.EventResume, "")
+}

@@ -1,0 +1,221 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// maintain puts the node into maintenance or takes it out, and time goes by.
+func (s *shelf) maintain(on bool, fault string, d time.Duration) {
+	n := *s.Node(nodeA)
+	n.Maintenance, n.Fault = on, fault
+	s.put(&n)
+	s.tell(nodeA)
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// linesOf are the lines of history of a phase.
+func (s *shelf) linesOf(name string) (lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		for _, l := range e.Lines() {
+			if l.Phase == name {
+				lines = append(lines, l.Detail)
+			}
+		}
+	}
+	return lines
+}
+
+// switchOn is a step that switches the machine on.
+func switchOn() driver.Step {
+	return driver.Step{Interface: "deploy", Name: "switch_on", Priority: 40, Kind: driver.Repeatable, Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOn)
+	}}
+}
+
+// slowFirst are two steps: one that takes a minute, and one that switches the machine on.
+func slowFirst(log *[]string) []driver.Step {
+	a := slowly("a", time.Minute, log)
+	a.Priority = 60
+	return []driver.Step{a, switchOn()}
+}
+
+// A node that goes into maintenance in the middle of a flow ends the step that runs and begins no other, for however
+// long, on whichever rackd; then the flow goes on. The history says both, once.
+func TestMaintenanceParksAFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff, deploy: slowFirst(&log)}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		s.maintain(true, "", 3*24*time.Hour)
+		parked := func(by string) {
+			t.Helper()
+			d := s.Work(nodeA).Doc
+			if !d.Open() || d.Owner != by || d.State != provision.DeployWait || d.Checkpoint.Parked.Before != "deploy.switch_on" || d.Checkpoint.Phase != work.Ended || strings.Join(log, "") != "a" || len(m.writes) != 0 {
+				t.Fatalf("of %s: state %q, step %s %s, %+v, steps %v, writes %v, %+v", d.Owner, d.State, d.Checkpoint.Step, d.Checkpoint.Phase, d.Checkpoint.Parked, log, m.writes, d.Result)
+			}
+		}
+		parked("a")
+		if s.mu.Lock(); s.events[len(s.events)-1].StepInfo != nil {
+			t.Error("a step is told of as running while the flow is parked")
+		}
+		s.mu.Unlock()
+		kill()
+		owner.Store("b")
+		_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		parked("b")
+		owner.Store("c") // the ring names another: the work is given away
+		c, _, killC := conductorOn(t, s, "c", owner, m, nil)
+		defer killC()
+		for _, one := range []*Conductor{c, s.watch[1]} {
+			one.RingChanged()
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		parked("c")
+		kill()
+		s.maintain(false, "", time.Minute)
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || d.State != provision.Active || m.power != driver.PowerOn || d.Checkpoint.Parked.Is() {
+			t.Errorf("after the maintenance: %q, %+v, %+v", d.State, d.Checkpoint, d.Result)
+		}
+		if p, g := s.linesOf("parked"), s.linesOf("goes on"); len(p) != 1 || len(g) != 1 || !strings.Contains(p[0], "deploy.switch_on") {
+			t.Errorf("the history says %q and %q", p, g)
+		}
+		if got := s.states(); !slices.Equal(got, []string{"deploying", "wait call-back", "deploying", "wait call-back", "deploying", "active"}) {
+			t.Errorf("states reported: %v", got)
+		}
+	})
+}
+
+// The time of a step that waits stands still in maintenance, and what was left of it is left afterwards, also to
+// another rackd.
+func TestMaintenanceStopsTheClock(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{power: driver.PowerOff, deploy: []driver.Step{waitForAgent(nil)}}
+			s := newShelf()
+			oneNode(s)
+			owner := owned("a")
+			_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+			s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+			time.Sleep(10 * time.Minute) // of 30
+			synctest.Wait()
+			s.maintain(true, "", 5*time.Hour)
+			if dies {
+				kill()
+				time.Sleep(5 * time.Hour)
+				synctest.Wait()
+				owner.Store("b")
+				_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+			}
+			defer kill()
+			if d := s.Work(nodeA).Doc; !d.Open() {
+				t.Fatalf("in maintenance: %q, %+v", d.State, d.Result)
+			}
+			s.maintain(false, "", 19*time.Minute)
+			if d := s.Work(nodeA).Doc; !d.Open() {
+				t.Errorf("19 of 20 minutes afterwards: %q, %+v", d.State, d.Result)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.DeployFail || !strings.Contains(d.Result.Error, "timed out") {
+				t.Errorf("21 of 20 minutes afterwards: %q, %+v", d.State, d.Result)
+			}
+		})
+	}
+}
+
+// What an operator asks for beside a parked flow is done at once: power, an adjustment, an abort.
+func TestRequestsBesideAParkedFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff, deploy: slowFirst(&log)}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		s.maintain(true, "", time.Hour)
+		s.errand(nodeA, work.Args{PowerTarget: string(driver.PowerOn)})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; !d.Open() || d.Checkpoint.Parked.Before != "deploy.switch_on" || m.power != driver.PowerOn || len(s.errands()) != 1 || s.errands()[0].Error != "" {
+			t.Fatalf("power beside it: %q, %+v, %v, %+v", d.State, d.Checkpoint.Parked, m.writes, s.errands())
+		}
+		if p := s.linesOf("parked"); len(p) != 1 {
+			t.Errorf("the history says %q", p)
+		}
+		s.abort(nodeA, provision.DeployFail)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.DeployFail || strings.Join(log, "") != "a" || !strings.Contains(d.Result.Error, "abort") {
+			t.Errorf("aborted: %q, %+v, steps %v", d.State, d.Result, log)
+		}
+	})
+}
+
+// Which requests are carried out that were made in maintenance.
+func TestRequestsMadeInMaintenance(t *testing.T) {
+	for _, c := range []struct {
+		verb  work.Verb
+		entry provision.State
+		fault string
+		args  work.Args
+		parks bool
+	}{
+		{verb: work.Power, entry: provision.Available, args: work.Args{PowerTarget: string(driver.PowerOn)}},
+		{verb: work.Manage, entry: provision.Verifying},
+		{verb: work.Adopt, entry: provision.Adopting},
+		{verb: work.Abort, entry: provision.CleanFail},
+		{verb: work.Delete, entry: provision.Deleting, parks: true},
+		{verb: work.Delete, entry: provision.Deleting, fault: "service failure", parks: true},
+		{verb: work.Delete, entry: provision.Deleting, fault: node.PowerFailure},
+		{verb: work.Provide, entry: provision.Cleaning, parks: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log []string
+			m := &machine{power: driver.PowerOff, teardown: []driver.Step{slowly("down", time.Second, &log)}, clean: []driver.Step{slowly("erase", time.Second, &log)}}
+			m.clean[0].Priority = 10
+			s := newShelf()
+			oneNode(s)
+			s.nodes[nodeA].Maintenance, s.nodes[nodeA].Fault = true, c.fault
+			_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+			defer kill()
+			c.args.InMaintenance = true
+			s.request(nodeA, c.verb, c.entry, c.args)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if d := s.Work(nodeA).Doc; d.Open() != c.parks || c.parks && len(log) != 0 || !c.parks && !d.Result.OK {
+				t.Errorf("%s with fault %q: state %q, open %t, steps %v, %+v", c.verb, c.fault, d.State, d.Open(), log, d.Result)
+			}
+			s.maintain(false, "", time.Hour)
+			if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK {
+				t.Errorf("%s after the maintenance: state %q, %+v", c.verb, d.State, d.Result)
+			}
+		})
+	}
+}
