@@ -58,6 +58,7 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 	case n.ObservedGeneration == e.Generation && e.Epoch == n.ObservedEpoch && e.Seq <= n.ObservedSeq:
 		return repeated
 	}
+	said := saidAgain(n, e)
 	n.Observe(e.Generation)
 	n.ObservedEpoch, n.ObservedSeq, n.ObservedOwner = e.Epoch, e.Seq, e.Rackd
 	for _, l := range e.Lines() {
@@ -65,12 +66,14 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 	}
 	switch e.Kind {
 	case work.StateChanged:
-		enter(n, e)
+		if !said {
+			enter(n, e)
+			fx.add(e, "INFO", "provisioning", entered(e))
+		}
 		n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
 		if e.Power != "" {
 			power(n, e)
 		}
-		fx.add(e, "INFO", "provisioning", entered(e))
 	case work.WorkEnded:
 		end(n, e, fx)
 	case work.PowerObserved:
@@ -84,8 +87,14 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 			fx.inventory[e.Node] = e
 		}
 	}
-	besides(n, e, fx)
+	besides(n, e, fx, said)
 	return applied
+}
+
+// saidAgain reports whether e says no more than that the node is in the state in which it is: racks say so every
+// few minutes, and when they take work over. It has entered nothing then, and why something had failed is still to be read.
+func saidAgain(n *store.Node, e *work.Event) bool {
+	return e.Kind == work.StateChanged && e.Error == "" && n.ObservedGeneration == e.Generation && n.ObservedState == e.State && n.ObservedTarget == e.Target
 }
 
 // applyLoose folds in an event that is not part of any work.
@@ -96,7 +105,7 @@ func applyLoose(n *store.Node, e *work.Event, fx *effects) dropped {
 	if e.Fault != "" { // that of a work is told with its end
 		fx.add(e, "ERROR", "monitoring", e.Fault+optional(": ", e.Error))
 	}
-	besides(n, e, fx)
+	besides(n, e, fx, false)
 	return applied
 }
 
@@ -179,8 +188,8 @@ func errand(n *store.Node, e *work.Event, fx *effects) {
 // newest: rackds' clocks may be off, one against the other or against their own past.
 func power(n *store.Node, e *work.Event) { n.PowerState, n.PowerAt = e.Power, at(e) }
 
-// besides takes in what any kind of event may carry.
-func besides(n *store.Node, e *work.Event, fx *effects) {
+// besides takes in what any kind of event may carry. said: what e tells of driver_internal_info may well be there.
+func besides(n *store.Node, e *work.Event, fx *effects, said bool) {
 	if (e.SetMaintenance || e.Fault != "") && !overshadowed(n, e) {
 		n.FaultNumber = max(n.FaultNumber, n.FaultAcked) + 1
 		n.ObservedFault, n.FaultWhy = e.Fault, e.Error
@@ -194,7 +203,7 @@ func besides(n *store.Node, e *work.Event, fx *effects) {
 	failed := e.State == provision.RescueFail // its password goes
 	if e.ClearInstance || failed || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware != nil {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
-		if e.ClearInstance || failed || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware.Kept != nil || e.Hardware.RAID != nil { // else nothing that the document shows
+		if e.ClearInstance || failed || len(e.Internal) > 0 && !said || len(e.Properties) > 0 || e.Hardware != nil && (e.Hardware.Kept != nil || e.Hardware.RAID != nil) { // else nothing that the document shows
 			fx.dirty[n.UUID] = true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/inspection"
@@ -105,13 +106,9 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 		return nil
 	}
 	var save []*store.Node
-	var dirty []*store.Outbox
 	for _, id := range list { // in the order of the events, alike in each attempt
 		if changed[id] {
 			save = append(save, nodes[id])
-		}
-		if fx.dirty[id] {
-			dirty = append(dirty, &store.Outbox{Kind: store.OutboxNode, Node: id, Group: nodes[id].ConductorGroup})
 		}
 	}
 	if err := saveInventories(ctx, tx, fx); err != nil {
@@ -131,6 +128,12 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 	}
 	if err := tx.AppendHistory(ctx, fx.history...); err != nil {
 		return err
+	}
+	var dirty []*store.Outbox
+	for _, id := range list {
+		if fx.dirty[id] {
+			dirty = append(dirty, &store.Outbox{Kind: store.OutboxNode, Node: id, Group: nodes[id].ConductorGroup})
+		}
 	}
 	return tx.Enqueue(ctx, dirty...)
 }
@@ -179,16 +182,18 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 				n.Properties = map[string]any{}
 			}
 			maps.Copy(n.Properties, e.Properties)
-			if err := mergeInternal(n, e.Internal); err != nil {
+			changed, err := mergeInternal(n, e.Internal)
+			if err != nil {
 				return err
 			}
+			fx.dirty[node] = fx.dirty[node] || changed
 			if e.Hardware != nil {
 				if err := observe(ctx, tx, n, e.Hardware); err != nil {
 					return err
 				}
 			}
 			intent = intent || e.ClearInstance || len(e.Properties) > 0
-			observation = observation || len(e.Internal) > 0 || e.Hardware != nil
+			observation = observation || changed || e.Hardware != nil
 		}
 		if intent {
 			if err := tx.UpdateNode(ctx, n); err != nil {
@@ -209,23 +214,25 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 	return nil
 }
 
-// mergeInternal merges changes into driver_internal_info; null removes a key.
-func mergeInternal(n *store.Node, changes map[string]json.RawMessage) error {
+// mergeInternal merges changes into driver_internal_info; null removes a key. It reports whether anything is
+// otherwise then.
+func mergeInternal(n *store.Node, changes map[string]json.RawMessage) (changed bool, err error) {
 	if n.DriverInternalInfo == nil {
 		n.DriverInternalInfo = map[string]any{}
 	}
 	for k, raw := range changes {
 		var v any
 		if err := json.Unmarshal(raw, &v); err != nil {
-			return contentError{fmt.Errorf("driver_internal_info %s of node %s: %w", k, n.UUID, err)}
+			return changed, contentError{fmt.Errorf("driver_internal_info %s of node %s: %w", k, n.UUID, err)}
 		}
+		changed = changed || !reflect.DeepEqual(n.DriverInternalInfo[k], v)
 		if v == nil {
 			delete(n.DriverInternalInfo, k)
 			continue
 		}
 		n.DriverInternalInfo[k] = v
 	}
-	return nil
+	return changed, nil
 }
 
 // maxEvent bounds an event: an inventory of a large machine has some 100 kB.

@@ -33,7 +33,7 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 		n.RAIDConfig = o.RAID
 	}
 	if o.Kept != nil {
-		if err := mergeInternal(n, map[string]json.RawMessage{node.KeptKey: o.Kept}); err != nil {
+		if _, err := mergeInternal(n, map[string]json.RawMessage{node.KeptKey: o.Kept}); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,8 @@ func forgetDisks(n *store.Node, now map[string]any) error {
 	if same || n.DriverInternalInfo[node.DisksKey] == nil {
 		return nil
 	}
-	return mergeInternal(n, map[string]json.RawMessage{node.DisksKey: json.RawMessage("null")})
+	_, err := mergeInternal(n, map[string]json.RawMessage{node.DisksKey: json.RawMessage("null")})
+	return err
 }
 
 func setSettings(ctx context.Context, tx *store.Tx, id string, settings []hardware.Setting) error {
