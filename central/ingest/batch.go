@@ -91,7 +91,13 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 			out.lies = append(out.lies, refusal{e.Event, lie})
 			continue
 		}
-		if !e.replayed(n, site) {
+		before, err := earlier(ctx, tx, n, e.Event)
+		switch {
+		case err != nil:
+			return err
+		case before:
+			why = applyEarlier(n, e.Event, fx)
+		case !e.replayed(n, site):
 			why = apply(n, e.Event, fx)
 		}
 		if why != applied {

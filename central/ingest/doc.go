@@ -16,7 +16,9 @@
 //     WAN; should two overlap, what the second applies is dropped, because the order of
 //     generations, epochs and sequence numbers tells, and of events that are part of no
 //     work their place in the site's stream, which a node remembers.
-//   - An event of older work, an older generation or an older epoch changes nothing.
+//   - An event of older work, an older generation or an older epoch changes nothing. What a rack
+//     found (inventory, hardware) for a work whose flow the open work goes on with counts
+//     until that one, or a later one, has been heard of (earlier).
 //   - Ingest writes intent in two cases, each the outcome of something that an
 //     operator asked for: a tear-down forgets the instance and its allocation, an
 //     inspection changes what its hooks and rules say (judge).

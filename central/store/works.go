@@ -89,6 +89,11 @@ func (tx *Tx) OpenWork(ctx context.Context, node string) (*Work, error) {
 	return readWork(ctx, tx.conn, selectOpenWork, node)
 }
 
+// Work returns the work with that id, or ErrNotFound.
+func (tx *Tx) Work(ctx context.Context, id string) (*Work, error) {
+	return readWork(ctx, tx.conn, selectWork, id)
+}
+
 // InsertWork adds w as the node's open work. A node with open work: *DuplicateError
 // with Field "work".
 func (tx *Tx) InsertWork(ctx context.Context, w *Work) error {

@@ -1,0 +1,64 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// earlier reports whether e tells of the machine and is of a work whose flow n's open work goes on with. A request beside the flow takes that
+// work's place in the rows before the rack hears of it, and what the rack finds until then is found once only. The
+// end of that work does not count, nor does its state: the open work ends as the flow does.
+func earlier(ctx context.Context, tx *store.Tx, n *store.Node, e *work.Event) (bool, error) {
+	tells := e.Kind == work.InventoryFound || e.Kind == work.HardwareObserved
+	if !tells || e.Work == "" || n.WorkID == "" || e.Work == n.WorkID || e.Generation >= n.Generation {
+		return false, nil
+	}
+	open, err := tx.OpenWork(ctx, n.UUID)
+	if err != nil {
+		return false, orNone(err)
+	}
+	root := open.Args.Continues
+	if open.ID != n.WorkID || root == "" || root == e.Work {
+		return open.ID == n.WorkID && root != "", nil
+	}
+	before, err := tx.Work(ctx, e.Work)
+	if err != nil {
+		return false, orNone(err)
+	}
+	return before.Node == n.UUID && before.Args.Continues == root, nil
+}
+
+// orNone makes no error of a work that is not there.
+func orNone(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// applyEarlier takes in what an event of an earlier work of the flow tells of the machine. Generations, epochs and numbers
+// tell the order, as with any event of a work: once a later work of the flow has been heard of, its owner knows better, and an event
+// that is read again undoes nothing.
+func applyEarlier(n *store.Node, e *work.Event, fx *effects) dropped {
+	switch {
+	case e.Generation < n.ObservedGeneration:
+		return oldGeneration
+	case e.Generation == n.ObservedGeneration && e.Epoch < n.ObservedEpoch:
+		return oldEpoch
+	case e.Generation == n.ObservedGeneration && e.Epoch == n.ObservedEpoch && e.Seq <= n.ObservedSeq:
+		return repeated
+	}
+	n.Observe(e.Generation)
+	n.ObservedEpoch, n.ObservedSeq = e.Epoch, e.Seq
+	for _, l := range e.Lines() {
+		fx.passed(e, l)
+	}
+	if e.Inventory != nil {
+		fx.inventory[e.Node] = e
+	}
+	besides(n, &work.Event{Kind: e.Kind, Node: e.Node, Internal: e.Internal, Hardware: e.Hardware}, fx, false)
+	return applied
+}
