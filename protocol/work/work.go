@@ -75,12 +75,12 @@ const (
 	Adjust = Verb("adjust")
 )
 
-// Parks reports whether a flow begins no step while its node is in maintenance, and has no deadline: a
-// person may be at the machine. An abort goes on, and so does a look at the machine that was asked for in
-// maintenance, as in Ironic.
-func Parks(v Verb, a *Args) bool {
-	looks := v == Manage || v == Adopt || v == Inspect
-	return !v.Rests() && v != Abort && !a.AbortAfter && !(a.InMaintenance && looks)
+// Parks reports whether a flow in state s begins no step while its node is in maintenance, and has no
+// deadline: a person may be at the machine. An abort goes on. So do, as in Ironic, a look at the machine
+// and a tear-down that were asked for in maintenance; the cleaning behind the tear-down parks.
+func Parks(v Verb, a *Args, s provision.State) bool {
+	asked := v == Manage || v == Adopt || v == Inspect || v == Delete && s == provision.Deleting
+	return !v.Rests() && v != Abort && !a.AbortAfter && !(a.InMaintenance && asked)
 }
 
 // Rests reports whether the provision state stays while v is carried out, and

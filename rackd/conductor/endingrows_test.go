@@ -138,7 +138,7 @@ A flow begins no step while its node is in maintenance: a person may be at the m
 |---|---|---|
 | the step that runs | ends, or waits on; its deadline stands still | the same; a node in maintenance has no time limit |
 | the next step, of the ramdisk or out of band | waits. The state is the waiting one where there is such (` + "`clean wait`" + `); the history says ` + "`parked`" + ` and before which step | a step after a call of the agent waits; one out of band begins |
-| an undeploy | is accepted and parks before the power off | is accepted, switches the machine off, boots the ramdisk for the cleaning, and waits there |
+| an undeploy that was asked for in maintenance | switches the machine off and parks before the cleaning | the same, and boots the ramdisk for the cleaning first |
 | a provide | is accepted and parks before its first step | is accepted, boots the ramdisk and waits there |
 | manage, adopt, inspect that were asked for in maintenance | run | run |
 | deploy, rebuild, clean, service, rescue, unrescue | are refused | are refused |
@@ -146,6 +146,20 @@ A flow begins no step while its node is in maintenance: a person may be at the m
 | the fault ` + "`power failure`" + `, which a rackd sets and takes back itself | parks nothing | is maintenance as any other |
 | the end of the maintenance | the flow goes on with the step before which it stood; a step that waits has what was left of its deadline | the next call of the agent lets it go on; the time limit counts from the last call before |
 | no rackd lives | central's watchdog ends no parked flow | – |
+
+## What happens beside a flow
+
+At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `; at one of each with each event in make test, at all in make chaos):
+
+| event | the flow |
+|---|---|
+| its rackd is killed | ends as without that |
+| the node goes into maintenance and out of it | parks once the step that runs has ended, sends nothing to the machine until then, and ends as without that |
+| an abort that is accepted | ends in the state of its failure, or where it was serviced in active, and says that it was aborted; or ends as without that and says that the abort came too late |
+| an abort that is refused | ends as without that |
+| a change of ` + "`driver_info`" + ` or of the conductor group | the change is refused while the node is locked, or taken up; the flow ends as without that |
+| DELETE of the node | is refused while the flow runs |
+| a person at the power button, an agent that reboots by itself | ends as without that, or fails and says why |
 
 ## Where Ironic differs for all flows
 

@@ -12,7 +12,7 @@ import (
 
 // parks reports whether the flow begins no step now, and its time stands still.
 func (r *runner) parks() bool {
-	if !work.Parks(r.doc.Verb, &r.doc.Args) {
+	if !work.Parks(r.doc.Verb, &r.doc.Args, r.doc.State) {
 		return false
 	}
 	n := r.c.cfg.Documents.Node(r.node.UUID)

@@ -49,12 +49,14 @@ func TestEveryPlace(t *testing.T) {
 
 // TestEveryPlaceOnMachines does so with machines that have a BMC, boot an agent and
 // have their disks written. None is written twice for one piece of work, none is
-// touched by an owner of the past. Agents know only the spare rackd, which hands on
+// touched by an owner of the past. Then, at places of each flow, what happens to machines
+// and nodes beside that happens. Agents know only the spare rackd, which hands on
 // what they say.
 func TestEveryPlaceOnMachines(t *testing.T) {
 	r := newRig(t)
-	r.addMachines(t, 400)
-	r.killEverywhere(t, machineFlows)
+	r.addMachines(t, 4000)
+	list := r.killEverywhere(t, machineFlows)
+	r.happen(t, list, os.Getenv("IRONYARD_CHAOS") != "")
 	for _, f := range audit.Check(r.machines.Journal.After(0, 0)) {
 		t.Error(f)
 	}
@@ -112,10 +114,10 @@ func TestOnceOnlyMethod(t *testing.T) {
 	}
 }
 
-func (r *rig) killEverywhere(t *testing.T, flows []flow) {
+func (r *rig) killEverywhere(t *testing.T, flows []flow) (list []place) {
 	t.Helper()
 	r.start(t, spareName, spare, "")
-	list := r.undisturbed(t, flows)
+	list = r.undisturbed(t, flows)
 	t.Logf("%d flows pass %d places", len(flows), len(list))
 	if len(list) < 10*len(flows) {
 		t.Fatalf("only %d places: %v", len(list), list)
@@ -139,6 +141,7 @@ func (r *rig) killEverywhere(t *testing.T, flows []flow) {
 		}
 	})
 	t.Logf("%d rackds were killed", died.Load())
+	return list
 }
 
 // undisturbed runs each flow without a kill, each in a lane, and returns the places that they passed.

@@ -228,7 +228,7 @@ func (r *rig) do(method, path, body string) ([]byte, int, error) {
 		return nil, 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.95")
+	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.110")
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, 0, err
@@ -258,6 +258,7 @@ type node struct {
 	Reservation          *string
 	TargetPowerState     *string `json:"target_power_state"`
 	Maintenance          bool
+	Fault                *string
 }
 
 func (n node) String() string {
@@ -281,10 +282,19 @@ func (r *rig) post(t *testing.T, path string, body map[string]any, into any) {
 // enrol creates a node in a group, and brings it to where a flow begins.
 func (r *rig) enrol(t *testing.T, group string, way []request) string {
 	t.Helper()
+	id, _ := r.enrolled(t, group, way)
+	return id
+}
+
+// enrolled is enrol for who wants to know the machine, nil where there are none.
+func (r *rig) enrolled(t *testing.T, group string, way []request) (string, *fleet.Member) {
+	t.Helper()
+	var machine *fleet.Member
 	body := map[string]any{"driver": "fake-hardware", "driver_info": slow}
 	var macs []string
 	if r.machines != nil {
-		e := r.machines.Enrolment(r.machines.Members[r.used.Add(1)-1])
+		machine = r.machines.Members[r.used.Add(1)-1]
+		e := r.machines.Enrolment(machine)
 		body, macs = map[string]any{"driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "name": e.Name,
 			"inspect_interface": e.Interfaces["inspect"]}, e.MACs
 	}
@@ -301,7 +311,7 @@ func (r *rig) enrol(t *testing.T, group string, way []request) string {
 			t.Fatalf("on the way, after %s: %s", q.body, end)
 		}
 	}
-	return n.UUID
+	return n.UUID, machine
 }
 
 func (r *rig) request(t *testing.T, id string, q request) {
