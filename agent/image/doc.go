@@ -55,7 +55,7 @@ type Writer struct {
 	SpoolDir string
 	// SpoolLimit returns how many bytes may be kept there.
 	SpoolLimit func() int64
-	// Stall is how long a download may bring nothing; zero means a minute.
+	// Stall is the time in which a download must bring trickle.Least; zero means trickle.Within.
 	Stall time.Duration
 	// Pause is the first pause before a retry; it doubles. Zero means 2 s.
 	Pause time.Duration

@@ -8,10 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-)
 
-// errStalled is why a silent download was ended.
-var errStalled = errors.New("no data")
+	"github.com/ironyard/ironyard/protocol/trickle"
+)
 
 // tries runs one attempt after another over the URLs until one succeeds, fails for
 // good, or Attempts network errors have happened on what is left of the URLs.
@@ -73,14 +72,13 @@ type part struct {
 func (p part) whole() bool { return p.off == 0 && p.n == 0 }
 
 // body is one answer with a file, or a part of one. It counts, and ends with a
-// transient error when nothing arrives for too long.
+// transient error when too little arrives.
 type body struct {
 	ctx    context.Context
-	cancel context.CancelCauseFunc
+	watch  *trickle.Watch
 	rc     io.ReadCloser
-	timer  *time.Timer
-	stall  time.Duration
-	length int64 // -1: not known
+	in     io.Reader // rc, watched
+	length int64     // -1: not known
 	etag   string
 	n      int64
 }
@@ -89,11 +87,10 @@ type body struct {
 func (w *Writer) get(ctx context.Context, url string, p part) (*body, error) {
 	stall := w.Stall
 	if stall == 0 {
-		stall = time.Minute
+		stall = trickle.Within
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	b := &body{ctx: ctx, cancel: cancel, stall: stall}
-	b.timer = time.AfterFunc(stall, func() { cancel(fmt.Errorf("%w for %v", errStalled, stall)) })
+	ctx, watch := trickle.Begin(ctx, redact(url), stall)
+	b := &body{ctx: ctx, watch: watch}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		b.Close()
@@ -119,7 +116,7 @@ func (w *Writer) get(ctx context.Context, url string, p part) (*body, error) {
 		b.Close()
 		return nil, &transient{err: err}
 	}
-	b.rc, b.length, b.etag = resp.Body, resp.ContentLength, resp.Header.Get("ETag")
+	b.rc, b.in, b.length, b.etag = resp.Body, watch.Reader(resp.Body), resp.ContentLength, resp.Header.Get("ETag")
 	if resp.StatusCode != want {
 		b.Close()
 		e := &StatusError{URL: redact(url), Status: resp.Status, Code: resp.StatusCode}
@@ -132,11 +129,8 @@ func (w *Writer) get(ctx context.Context, url string, p part) (*body, error) {
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.rc.Read(p)
-	if n > 0 {
-		b.n += int64(n)
-		b.timer.Reset(b.stall)
-	}
+	n, err := b.in.Read(p)
+	b.n += int64(n)
 	if err != nil && err != io.EOF {
 		err = &transient{err: b.cause(err), bytes: b.n}
 	}
@@ -152,9 +146,8 @@ func (b *body) cause(err error) error {
 }
 
 func (b *body) Close() {
-	b.timer.Stop()
 	if b.rc != nil {
 		b.rc.Close()
 	}
-	b.cancel(nil)
+	b.watch.Stop()
 }

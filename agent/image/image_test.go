@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/agent/disk"
+	"github.com/ironyard/ironyard/protocol/trickle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -304,7 +305,7 @@ func TestServersThatRefuseOrBreak(t *testing.T) {
 		w := writer(t, 0)
 		w.Stall = 50 * time.Millisecond
 		_, err := w.Write(t.Context(), spec(url), d, nil)
-		if !errors.Is(err, errStalled) {
+		if slow, ok := errors.AsType[*trickle.Error](err); !ok || slow.In != w.Stall {
 			t.Errorf("error %v, want a stall", err)
 		}
 	})

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/ironyard/ironyard/protocol/trickle"
 )
 
 const (
-	// resumes is how often, without a byte in between, a download that broke off is
+	// resumes is how often, without trickle.Least in between, a download that broke off is
 	// asked to go on: with the pauses, long enough for a server to start again.
 	resumes = 10
 	// longestPause is between two of them.
@@ -27,7 +29,8 @@ type download struct {
 	n      int64 // bytes of the file that were read
 	etag   string
 	broken error // why body ended early
-	failed int   // times in a row that it was to go on and brought nothing
+	failed int   // times that it was to go on since it last brought trickle.Least
+	fresh  int64 // bytes since then
 }
 
 // download begins to fetch the file at url, one of urls.
@@ -58,8 +61,8 @@ func (d *download) Read(p []byte) (int, error) {
 		}
 		n, err := d.body.Read(p)
 		d.n += int64(n)
-		if n > 0 {
-			d.failed = 0
+		if d.fresh += int64(n); d.fresh >= trickle.Least {
+			d.failed, d.fresh = 0, 0
 		}
 		if _, broke := isTransient(err); !broke {
 			return n, err
@@ -75,7 +78,7 @@ func (d *download) Read(p []byte) (int, error) {
 // why the download broke off in the first place.
 func (d *download) resume() error {
 	// A weak tag, or none, does not tell whether the other bytes are the same.
-	if len(d.etag) < 2 || d.etag[0] != '"' || d.n == 0 || d.ctx.Err() != nil {
+	if len(d.etag) < 2 || d.etag[0] != '"' || d.n == 0 || d.failed >= resumes || d.ctx.Err() != nil {
 		return d.giveUp()
 	}
 	urls := append(append([]string{}, d.urls[1:]...), d.urls[0]) // the others first
@@ -89,7 +92,7 @@ func (d *download) resume() error {
 	if err != nil {
 		return d.giveUp()
 	}
-	d.failed++ // until it brings something
+	d.failed++ // until it has brought enough
 	d.body.Close()
 	d.body, d.broken = b, nil
 	return nil

@@ -33,6 +33,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ironyard/ironyard/protocol/trickle"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -41,9 +42,7 @@ const (
 	DefaultMaxBytes = 20 << 30
 	// handOver is how long an entry is kept after Ensure, whatever the pressure: the
 	// agent needs a moment until its download begins and keeps the entry by itself.
-	handOver = 5 * time.Minute
-	// stallAfter ends a fetch that brings no byte.
-	stallAfter = time.Minute
+	handOver   = 5 * time.Minute
 	partSuffix = ".part"
 )
 
@@ -68,7 +67,7 @@ type Cache struct {
 	log     *slog.Logger
 	metrics *collectors
 	now     func() time.Time
-	stall   time.Duration
+	stall   time.Duration // in which an address must bring trickle.Least
 
 	mu       sync.Mutex
 	entries  map[string]*entry
@@ -108,7 +107,7 @@ type Entry struct {
 // removes what it left half done.
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
-		now: time.Now, stall: stallAfter, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
+		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
 		addresses: map[string]address{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -309,9 +310,53 @@ func TestStalledServer(t *testing.T) {
 	o := newOrigin(t)
 	c, src := openCache(t, Config{}), o.put("/held", 1<<20)
 	c.stall = 50 * time.Millisecond
-	if _, err := c.Ensure(t.Context(), src); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "nothing came for") {
+	if _, err := c.Ensure(t.Context(), src); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "/held sent 524288 bytes in 50ms") {
 		t.Errorf("%v", err)
 	}
+}
+
+// trickling answers with all but the end of an image at once, and with the rest a byte in seven seconds.
+type trickling struct{ body string }
+
+func (s trickling) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: int64(len(s.body)),
+		Body: io.NopCloser(&slowly{r.Context(), strings.NewReader(s.body), int64(len(s.body)) / 2})}, nil
+}
+
+type slowly struct {
+	ctx  context.Context
+	r    *strings.Reader
+	fast int64
+}
+
+func (b *slowly) Read(p []byte) (int, error) {
+	if b.fast > 0 {
+		n, err := b.r.Read(p[:min(int64(len(p)), b.fast)])
+		b.fast -= int64(n)
+		return n, err
+	}
+	select {
+	case <-time.After(7 * time.Second):
+		return b.r.Read(p[:1])
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
+}
+
+// A server that never is silent and never gets done is given up like one that is silent.
+func TestTricklingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, body := openCache(t, Config{}), strings.Repeat("x", 8<<20)
+		c.client = &http.Client{Transport: trickling{body}}
+		began := time.Now()
+		_, err := c.Ensure(t.Context(), Source{URL: "http://user:secret@images/a", HashValue: sumOf(body)})
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "http://images/a sent 8 bytes in 1m0s") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(began); took > 2*time.Minute {
+			t.Errorf("given up after %s", took)
+		}
+	})
 }
 
 func TestFile(t *testing.T) {

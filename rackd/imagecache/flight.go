@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/ironyard/ironyard/protocol/trickle"
 )
 
 // flight is one fetch and those who wait for it.
@@ -127,8 +129,8 @@ func (c *Cache) added(f *flight, size int64) *entry {
 // there is no download, f stays as it is, and known is told the version.
 func (c *Cache) download(ctx context.Context, f *flight, known *address) (size int64, err error) {
 	begun := c.now()
-	ctx, watch := c.watch(ctx)
-	defer watch.stop()
+	ctx, watch := trickle.Begin(ctx, show(f.url), c.stall)
+	defer watch.Stop()
 	body, announced, err := c.open(ctx, request{url: f.url, known: known, copy: f.copy})
 	if err != nil || body == nil {
 		return 0, err
@@ -150,7 +152,7 @@ func (c *Cache) download(ctx context.Context, f *flight, known *address) (size i
 		}
 	}()
 	hash := f.sum.hash()
-	in := watch.reader(body)
+	in := watch.Reader(body)
 	buf := make([]byte, 1<<20)
 	for {
 		n, readErr := in.Read(buf)

@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/ironyard/ironyard/protocol/trickle"
 )
 
 // A checksum names content, it is no right to it: who knows one could have another's private
@@ -123,8 +125,8 @@ func (c *Cache) entitled(ctx context.Context, src Source, e Entry) error {
 // compare asks an address whether it gives what is here. Where the place is known to hold it,
 // its server's consent is enough; else every byte is compared.
 func (c *Cache) compare(ctx context.Context, raw string, e Entry, there bool) error {
-	ctx, watch := c.watch(ctx)
-	defer watch.stop()
+	ctx, watch := trickle.Begin(ctx, show(raw), c.stall)
+	defer watch.Stop()
 	body, size, err := c.open(ctx, request{url: raw, consent: there})
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func (c *Cache) compare(ctx context.Context, raw string, e Entry, there bool) er
 	}
 	defer f.Close()
 	ours, theirs := make([]byte, 1<<20), make([]byte, 1<<20)
-	for in := watch.reader(body); ; {
+	for in := watch.Reader(body); ; {
 		n, err := io.ReadFull(in, theirs)
 		m, ownErr := io.ReadFull(f, ours)
 		if ctx.Err() != nil {

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/ironyard/ironyard/protocol/trickle"
 )
 
 // maxSums bounds a file of checksums, in bytes.
@@ -26,14 +28,14 @@ func (c *Cache) resolve(ctx context.Context, src Source) (checksum, error) {
 	if !strings.Contains(src.HashValue, "://") {
 		return parseChecksum(src.HashAlgo, src.HashValue)
 	}
-	ctx, watch := c.watch(ctx)
-	defer watch.stop()
+	ctx, watch := trickle.Begin(ctx, show(src.HashValue), c.stall)
+	defer watch.Stop()
 	body, _, err := c.open(ctx, request{url: src.HashValue})
 	if err != nil {
 		return checksum{}, fmt.Errorf("checksums of %s: %w", show(src.URL), err)
 	}
 	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(watch.reader(body), maxSums+1))
+	text, err := io.ReadAll(io.LimitReader(watch.Reader(body), maxSums+1))
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
