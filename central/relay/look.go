@@ -95,7 +95,7 @@ func (m *memory) wrote(revision uint64, first bool) {
 // look asks the site whether it still holds what it was given, by the least that
 // tells it: how the streams of the two buckets are. When that speaks of a loss, and
 // every Reconcile, all keys are compared with the rows; else only the keys of open
-// works are looked for. An error means that the site has to be opened again;
+// works are looked for. Config drives are looked for when their stream, or a rackd, speaks of a loss. An error means that the site has to be opened again;
 // whatever else goes wrong is tried again with the next look.
 func (w *writer) look(ctx context.Context) error {
 	for _, t := range w.failed {
@@ -118,6 +118,11 @@ func (w *writer) look(ctx context.Context) error {
 		}
 		w.try(ctx, "compare bucket "+b.name+" with the database", func(context.Context) error { return err })
 	}
+	err := w.lookForDrives(ctx)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("object store %s of site %q: %w", bus.ConfigDrives, w.site.Name, err)
+	}
+	w.try(ctx, "look for the config drives of open works", func(context.Context) error { return err })
 	return nil
 }
 

@@ -61,6 +61,7 @@ type Relay struct {
 // siteMemory belongs to the one Follow of its site that runs.
 type siteMemory struct {
 	nodes, work memory
+	drives      drives
 	claims      claims
 }
 
@@ -150,6 +151,7 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			}
 		case b := <-beats:
 			if b.Lost && r.cfg.SiteOf(b.Group()) == site.Name {
+				w.memory.drives.missed = true
 				lookIn(0)
 			}
 		case <-tick.C:
@@ -201,13 +203,13 @@ func (w *writer) lookAgain() time.Duration {
 	return w.Look
 }
 
-// open finds the streams of the two buckets.
+// open finds the streams of the two buckets and of the config drives.
 func (w *writer) open(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	for bucket, stream := range map[string]*jetstream.Stream{bus.NodesBucket: &w.nodes, bus.WorkBucket: &w.works} {
-		if *stream, err = w.site.JS.Stream(ctx, "KV_"+bucket); err != nil {
-			return fmt.Errorf("open the stream of bucket %s of site %q: %w", bucket, w.site.Name, err)
+	for name, stream := range map[string]*jetstream.Stream{"KV_" + bus.NodesBucket: &w.nodes, "KV_" + bus.WorkBucket: &w.works, "OBJ_" + bus.ConfigDrives: &w.drives} {
+		if *stream, err = w.site.JS.Stream(ctx, name); err != nil {
+			return fmt.Errorf("open the stream %s of site %q: %w", name, w.site.Name, err)
 		}
 	}
 	return nil

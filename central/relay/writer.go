@@ -23,6 +23,7 @@ type writer struct {
 	site   *bus.Site
 	nodes  jetstream.Stream // of the buckets
 	works  jetstream.Stream
+	drives jetstream.Stream
 	log    *slog.Logger
 	inbox  *inbox
 	linger time.Duration        // of the next entries

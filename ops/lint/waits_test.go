@@ -68,6 +68,7 @@ var waiting = map[string]string{
 	"central/inspection/caller.go Open (*sync.WaitGroup).Wait":             "Call.Timeout for each try; closing ends their context",
 	"central/inspection/caller.go Open ranges":                             life,
 	"central/relay/inbox.go newInbox sends":                                room,
+	"central/relay/drives.go compareDrives (*errgroup.Group).Wait":         "writeTimeout for each of its members",
 	"central/relay/writer.go each (*errgroup.Group).Wait":                  "writeTimeout for each of its members",
 	"central/roster/roster.go WaitFor selects":                             caller + "tests alone call it",
 	"central/sites/set.go Run (*errgroup.Group).Wait":                      members,

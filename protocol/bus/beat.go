@@ -113,9 +113,9 @@ func (s *Site) beat(m Member) {
 // SameKeys reports whether two members say the same of the keys that they have.
 func SameKeys(a, b map[string][]string) bool { return maps.EqualFunc(a, b, slices.Equal[[]string]) }
 
-// beatLost tells that a bucket has lost what it held, in the names of the members
+// BeatLost tells that a bucket has lost what it held, in the names of the members
 // that this process announces.
-func (s *Site) beatLost() {
+func (s *Site) BeatLost() {
 	s.beats.mu.Lock()
 	defer s.beats.mu.Unlock()
 	for key, b := range s.beats.last {

@@ -61,7 +61,7 @@ func (s *Site) Follow(ctx context.Context, bucket, filter string, r Reader) erro
 			s.Trouble(bucket, err)
 		}
 		if errors.Is(err, errLost) {
-			s.beatLost()
+			s.BeatLost()
 		}
 		t := time.NewTimer(time.Second)
 		select {

@@ -335,7 +335,7 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		return fmt.Errorf("step %s: its arguments: %w", s.id(), err)
 	}
 	r.task.Entered = r.doc.Checkpoint.Entered
-	retries := s.Retries
+	retries, wait := s.Retries, awaited{}
 	for {
 		began := time.Now()
 		r.mu.Lock()
@@ -353,6 +353,8 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		}
 		poll, waiting := out.Waiting()
 		switch {
+		case wait.goesOn(r, s, err):
+			poll = awaitEvery
 		case err != nil && retries > 0 && mayPass(err):
 			retries--
 			r.log.Warn("step failed, trying again", "step", s.id(), "left", retries, "error", err)
@@ -371,7 +373,7 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 			}
 		}
 		if err := r.sleep(ctx, s, poll); err != nil {
-			return err
+			return wait.also(err)
 		}
 	}
 }
@@ -517,6 +519,9 @@ func (r *runner) configDrive(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	sealed, err := r.c.cfg.Documents.ConfigDrive(ctx, r.doc.Args.ConfigDrive)
+	if errors.Is(err, view.ErrDriveLost) {
+		return "", fmt.Errorf("%w: %w", driver.ErrAwaited, err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again: the bus may be away
 	}

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,6 +214,44 @@ func TestConfigDriveOutlastsTheBusBeingAway(t *testing.T) {
 			t.Errorf("the drive is %q, and the deploy ended as %+v", got, d.Result)
 		}
 	})
+}
+
+// A config drive that the bus has lost is waited for until central has written it again, far longer than a
+// step's retries last; for no longer than the state may last.
+func TestLostConfigDriveIsWaitedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lost int
+		says string
+	}{"written again": {lost: 20}, "never": {10000, "central is asked to write it again"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, got := newShelf(), ""
+				oneNode(s)
+				s.lostDrives = tc.lost
+				m := &machine{deploy: []driver.Step{{Interface: "deploy", Name: "write", Priority: 50, Kind: driver.Repeatable, Retries: 2, Pause: time.Second,
+					Run: func(ctx context.Context, t *driver.Task) (_ driver.Outcome, err error) {
+						got, err = t.ConfigDrive(ctx)
+						return driver.Done(), err
+					}}}}
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
+					c.BuildDrive = func(_ context.Context, input, _, _ string) (string, error) { return "built of " + input, nil }
+				})
+				defer kill()
+				s.request(nodeA, work.Deploy, provision.Deploying, work.Args{ConfigDrive: "drive"})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; !d.Open() {
+					t.Fatalf("the deploy ended after a minute as %+v", d.Result)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				d := s.Work(nodeA).Doc
+				if d.Open() || d.Result.OK != (tc.says == "") || d.Result.OK && got != "built of drive" || !strings.Contains(d.Result.Error, tc.says) {
+					t.Errorf("the drive is %q, and the deploy ended as %+v", got, d.Result)
+				}
+			})
+		})
+	}
 }
 
 // What the end of an errand tells of the power is not what was told last: so whoever looks next is heard.

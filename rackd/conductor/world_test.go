@@ -26,18 +26,19 @@ import (
 
 // shelf is a bus in memory, with compare-and-set, shared by several conductors.
 type shelf struct {
-	mu       sync.Mutex
-	nodes    map[string]*node.Document
-	works    map[string]*view.Work
-	rev      uint64
-	events   []work.Event
-	again    []string   // ids of events that came again
-	cut      bool       // the bus does not answer
-	noDrives int        // how often it gives no config drive
-	unseen   *view.Work // work that the bus has, and no conductor has seen yet
-	watch    []*Conductor
-	alive    atomic.Value          // name of a rackd that lives besides the owner
-	memory   map[string]*view.Work // what one rackd, by name, sees otherwise than the others
+	mu         sync.Mutex
+	nodes      map[string]*node.Document
+	works      map[string]*view.Work
+	rev        uint64
+	events     []work.Event
+	again      []string   // ids of events that came again
+	cut        bool       // the bus does not answer
+	noDrives   int        // how often it gives no config drive
+	lostDrives int        // … because it has lost it
+	unseen     *view.Work // work that the bus has, and no conductor has seen yet
+	watch      []*Conductor
+	alive      atomic.Value          // name of a rackd that lives besides the owner
+	memory     map[string]*view.Work // what one rackd, by name, sees otherwise than the others
 	// onPublish, if set, is called with each event, with mu held
 	onPublish func(work.Event)
 }
@@ -159,6 +160,10 @@ func (s *shelf) Publish(_ context.Context, e work.Event) error {
 func (s *shelf) ConfigDrive(_ context.Context, name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lostDrives > 0 {
+		s.lostDrives--
+		return "", fmt.Errorf("read config drive %s: %w", name, view.ErrDriveLost)
+	}
 	if s.noDrives > 0 {
 		s.noDrives--
 		return "", errors.New("no route to the bus")

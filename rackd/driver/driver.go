@@ -35,6 +35,9 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrUnreachable: the BMC or agent does not answer; trying again may help.
 	ErrUnreachable = errors.New("unreachable")
+	// ErrAwaited: something that another program is to bring is not there yet. The step is run again until it
+	// is, for as long as the node's state may last.
+	ErrAwaited = errors.New("not there yet")
 	// ErrDenied: the credentials are refused; trying again does not help.
 	ErrDenied = errors.New("credentials refused")
 	// ErrFenced: the lease or the epoch is no longer ours; stop at once.

@@ -24,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -284,6 +285,9 @@ func (v *View) Publish(ctx context.Context, e work.Event) error {
 	return nil
 }
 
+// ErrDriveLost means that the site's store does not have a config drive. Central, which is told, writes it again.
+var ErrDriveLost = errors.New("the site's store does not have it; central is asked to write it again")
+
 // driveWithin bounds how long a config drive is read. The site's store hands it out in pieces.
 const driveWithin = 30 * time.Second
 
@@ -306,6 +310,10 @@ func (v *View) ConfigDrive(ctx context.Context, name string) (string, error) {
 	case got = <-read:
 	case <-ctx.Done():
 		got.err = context.Cause(ctx)
+	}
+	if errors.Is(got.err, jetstream.ErrObjectNotFound) || errors.Is(got.err, jetstream.ErrBucketNotFound) || errors.Is(got.err, nats.ErrNoResponders) {
+		v.site.BeatLost()
+		got.err = fmt.Errorf("%w: %w", ErrDriveLost, got.err)
 	}
 	if got.err != nil {
 		return "", fmt.Errorf("read config drive %s: %w", name, got.err)

@@ -1,0 +1,44 @@
+package conductor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/trouble"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// awaitEvery is how often a step is run again that waits for what another program is to bring.
+const awaitEvery = 10 * time.Second
+
+// awaited is the wait of one step for what another program is to bring.
+type awaited struct {
+	since time.Time // zero: there is none
+	err   error     // what the step said last
+	spell trouble.Spell
+}
+
+// goesOn reports whether the step that ended with err is run again because of what it waits for. The agent's
+// answers do not move the end of that wait, or it would have none.
+func (a *awaited) goesOn(r *runner, s flowStep, err error) bool {
+	if !errors.Is(err, driver.ErrAwaited) {
+		a.spell.Over(r.log, "step", s.id())
+		a.since, a.err = time.Time{}, nil
+		return false
+	}
+	if a.since.IsZero() {
+		a.since = time.Now()
+	}
+	a.err = err
+	a.spell.Failed(r.log, "getting what a step waits for", err, "step", s.id())
+	return time.Since(a.since) < r.limit()
+}
+
+// also adds what the step waits for to why it ends.
+func (a *awaited) also(err error) error {
+	if a.err == nil {
+		return err
+	}
+	return fmt.Errorf("%w; it waits: %w", err, a.err)
+}
