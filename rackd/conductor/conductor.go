@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -120,6 +121,8 @@ type Config struct {
 	AgentLives func(ctx context.Context, a work.Agent) bool
 	// Leases is what this rackd's DHCP knows; nil: it serves no machines.
 	Leases Leases
+	// TellOwner tells another rackd what a machine was seen to do, without waiting for it; nil: there is no way.
+	TellOwner func(owner, group string, s ask.Sign)
 	// TrustFirstLookup: an agent whose boot carries no id, and whose address nobody knows, is taken for the node's.
 	TrustFirstLookup bool
 	// BuildDrive makes what agents take of a config drive as the API took it; uuid
@@ -259,6 +262,9 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	n := c.cfg.Documents.Node(id)
 	named := c.owns(id)
 	r := c.runner(id)
+	if r == nil && w.Doc.Open() {
+		c.tellLeases(n, &w.Doc)
+	}
 	switch {
 	case r == nil && w.Remembered && w.Doc.Owner == "" && (!named || !w.Doc.Open()) && c.cfg.Members.Check() == nil:
 		// An end too is written before it is reported: what is only remembered may be

@@ -515,3 +515,76 @@ func TestTakeoverByARackdWithAnOlderLease(t *testing.T) {
 		}
 	})
 }
+
+// An address that another rackd's DHCP gave is told to whichever rackd has the work, however often that
+// changes: DHCP gives it once. The first owner dies before it has written it; the second has an older lease
+// of the machine, and would refuse the agent until the deploy has timed out.
+func TestAddressThatAnotherRackdGaveIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		var b *Conductor
+		dhcp, stopDHCP := x.on("dhcp", func(cfg *Config) {
+			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{}}
+			cfg.TellOwner = func(owner, _ string, s ask.Sign) {
+				if owner == "b" {
+					b.Seen(s)
+				}
+			}
+		})
+		defer stopDHCP()
+		script := lookupOf(x.Conductor)
+		x.stop()
+		synctest.Wait()
+		// The machine asks DHCP while no owner lives: what is told now, no rackd hears.
+		dhcp.cfg.Leases.(*rackLeases).at[macA] = hers
+		if owner, _ := dhcp.Seen(ask.Sign{Address: macA, Phase: "dhcp", Leased: hers}); owner != "a" {
+			t.Fatalf("it is told to %q", owner)
+		}
+		var stopB func()
+		b, stopB = x.on("b", func(cfg *Config) {
+			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: netip.MustParseAddr("10.0.0.99")}}
+		})
+		defer stopB()
+		x.owner.Store("b")
+		b.RingChanged()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		script.From = hers
+		if _, err := b.LookupAgent(script); err != nil {
+			t.Errorf("the machine's agent is refused: %v", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if d := x.doc(); !slices.Contains(d.Checkpoint.Boot.Addresses, hers) {
+			t.Errorf("the next owner would know %v", d.Checkpoint.Boot.Addresses)
+		}
+		script.From = stranger
+		if _, err := b.LookupAgent(script); !errors.Is(err, ErrNoNode) {
+			t.Errorf("a stranger is told %v", err)
+		}
+	})
+}
+
+// What is written down is not told again, nor is what concerns no ramdisk.
+func TestKnownAddressIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, told := newTrial(t, nil), 0
+		defer x.stop()
+		_, stop := x.on("dhcp", func(cfg *Config) {
+			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: hers}}
+			cfg.TellOwner = func(_, _ string, s ask.Sign) { told++; x.Seen(s) }
+		})
+		defer stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if before := told; before == 0 || before > 3 {
+			t.Errorf("told %d times", before)
+		}
+		before := told
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if told != before {
+			t.Errorf("told %d times more though it is written down: %v", told-before, x.doc().Checkpoint.Boot.Addresses)
+		}
+	})
+}

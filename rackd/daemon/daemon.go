@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/heap"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -185,6 +186,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		cc.Images = r.stock
 		cc.BootScript = r.bootScript
 		cc.Leases = &r.leases
+		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)

@@ -85,7 +85,12 @@ func (d *Desk) Leased(mac string, at netip.Addr, phase, detail string) {
 
 func (d *Desk) tell(s ask.Sign) {
 	elsewhere, group := d.Local.Seen(s)
-	m, ok := d.Members.Member(elsewhere)
+	d.TellOwner(elsewhere, group, s)
+}
+
+// TellOwner tells the rackd that runs a machine's work what the machine was seen to do. It does not wait for it.
+func (d *Desk) TellOwner(owner, group string, s ask.Sign) {
+	m, ok := d.Members.Member(owner)
 	if !ok {
 		return
 	}
@@ -93,7 +98,7 @@ func (d *Desk) tell(s ask.Sign) {
 	if err == nil {
 		err = d.Conn.Publish(bus.HandOnSubject(group, m.Name), body)
 	}
-	d.Metrics.HandedOn(ask.MachineSeen, err == nil) // a line of history; a machine asks DHCP again
+	d.Metrics.HandedOn(ask.MachineSeen, err == nil) // a line of history, or an address that is told again (conductor.tellLeases)
 }
 
 func question(method ask.Method, node string, args any) ([]byte, error) {
