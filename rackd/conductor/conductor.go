@@ -34,6 +34,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/trouble"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
@@ -150,6 +151,7 @@ type Conductor struct {
 	log  *slog.Logger
 	work chan struct{}   // nudges the loop
 	loud *rate.Sometimes // of what is logged of calls that are refused
+	away trouble.Spells  // of what the bus does not take, of all works together: it is away for all of them
 
 	mu       sync.Mutex
 	dirty    map[string]bool
@@ -402,8 +404,9 @@ func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.D
 	g.Go(func() error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		if err := c.cfg.Documents.Publish(ctx, e); err != nil {
-			c.log.Warn("end of work not reported, trying again", "node", d.Node, "work", d.ID, "error", err)
+		err := c.cfg.Documents.Publish(ctx, e)
+		c.away.Tried(c.log, "reporting the ends of works", err, "node", d.Node, "work", d.ID)
+		if err != nil {
 			c.mu.Lock()
 			delete(c.reported, d.Node)
 			c.mu.Unlock()

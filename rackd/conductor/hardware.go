@@ -99,7 +99,7 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 
 // tellHardware publishes an observation that belongs to no work.
 func (c *Conductor) tellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {
-	return c.cfg.Documents.Publish(ctx, c.hardwareEvent(n, o))
+	return c.tellIdle(ctx, c.hardwareEvent(n, o))
 }
 
 func (c *Conductor) hardwareEvent(n *node.Document, o *hardware.Observation) work.Event {

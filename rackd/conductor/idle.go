@@ -45,7 +45,14 @@ func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.Pow
 // Report publishes an observation of a machine's power that belongs to no work.
 func (c *Conductor) Report(ctx context.Context, e work.Event) error {
 	e.Cut()
-	err := c.cfg.Documents.Publish(ctx, e)
+	err := c.tellIdle(ctx, e)
 	c.notePower(e, err)
+	return err
+}
+
+// tellIdle publishes what belongs to no work; what fails is told with the next read of the machine.
+func (c *Conductor) tellIdle(ctx context.Context, e work.Event) error {
+	err := c.cfg.Documents.Publish(ctx, e)
+	c.away.Tried(c.log, "reporting what idle machines do", err, "node", e.Node, "kind", string(e.Kind))
 	return err
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
+// writing is what a save that fails does, for the log.
+const writing = "writing checkpoints"
+
 // save writes the document by compare-and-set, taking in what came from outside.
 // While the bus does not answer it tries again, until the context ends.
 func (r *runner) save(ctx context.Context) error {
@@ -57,6 +60,7 @@ func (r *runner) save(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
+			r.c.away.Tried(r.c.log, writing, nil)
 			r.revision, r.saved = rev, time.Now()
 			return nil
 		case errors.Is(err, view.ErrConflict):
@@ -72,7 +76,7 @@ func (r *runner) save(ctx context.Context) error {
 		case errors.Is(err, bus.ErrTooLarge): // now and ever
 			return fmt.Errorf("where the work stands cannot be written: %w", err)
 		}
-		r.log.Warn("checkpoint not written, trying again", "error", err)
+		r.c.away.Tried(r.c.log, writing, err, "node", r.doc.Node, "work", r.doc.ID)
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -136,10 +140,13 @@ func (c *Conductor) insist(ctx context.Context, e work.Event) error {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := c.cfg.Documents.Publish(attempt, e)
 		cancel()
-		if err == nil || errors.Is(err, bus.ErrTooLarge) {
+		if errors.Is(err, bus.ErrTooLarge) {
 			return err
 		}
-		c.log.Warn("event not published, trying again", "node", e.Node, "kind", string(e.Kind), "event", e.ID, "error", err)
+		c.away.Tried(c.log, "publishing events", err, "node", e.Node, "kind", string(e.Kind), "event", e.ID)
+		if err == nil {
+			return nil
+		}
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -301,14 +308,14 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 			}
 		}
 		if err := r.publish(ctx, e); err != nil {
-			return false, err
+			return false, fmt.Errorf("report the inventory, %d bytes as it was sent and %d beside it: %w", len(inv.Sent), len(inv.PluginData), err)
 		}
 	}
 	if !observed.Empty() {
 		e := r.event(work.HardwareObserved)
 		e.Hardware = &observed
 		if err := r.publish(ctx, e); err != nil {
-			return false, err
+			return false, fmt.Errorf("report what the hardware says of itself: %w", err)
 		}
 		r.c.noteHardware(r.node.UUID, &observed, nil)
 	}
@@ -377,6 +384,10 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 	err := r.takeIn(ctx)
 	for errors.Is(err, bus.ErrTooLarge) { // each was taken out of what waits: what is left is less
 		r.log.Error("what the agent has sent is too large for the bus and is left out of the work's end", "error", err)
+		r.Phase("left out", err.Error())
+		if !res.OK {
+			res.Error = work.Text(res.Error + "; left out: " + err.Error())
+		}
 		err = r.takeIn(ctx)
 	}
 	if err != nil {

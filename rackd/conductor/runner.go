@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -348,8 +349,10 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		if _, waiting := out.Waiting(); err == nil && !waiting && !out.Held() {
 			save = r.takeIn // the checkpoint that it has ended comes next
 		}
-		if err := errors.Join(save(ctx), r.Check()); err != nil {
-			return err
+		if lost := errors.Join(save(ctx), r.Check()); errors.Is(lost, bus.ErrTooLarge) && err != nil {
+			return fmt.Errorf("step %s: %w; besides: %w", s.id(), err, lost)
+		} else if lost != nil {
+			return lost
 		}
 		poll, waiting := out.Waiting()
 		switch {

@@ -292,6 +292,7 @@ type machine struct {
 	asked    int              // how often for it
 	via      driver.Transport // empty: by HTTP
 	onPower  func(target driver.PowerState)
+	onRead   func() // of the power
 	// powerErr, if set, is what a write of power answers; the write happens if does says so
 	powerErr func(target driver.PowerState) (err error, does bool)
 }
@@ -299,6 +300,9 @@ type machine struct {
 func (*machine) Properties() map[string]string   { return map[string]string{"x": "a field"} }
 func (m *machine) Validate(*node.Document) error { return m.invalid }
 func (m *machine) PowerState(context.Context, *node.Document) (driver.PowerState, error) {
+	if m.onRead != nil {
+		m.onRead()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.power, nil

@@ -61,11 +61,9 @@ func (s *Sync) look(ctx context.Context, id string) (due time.Time) {
 	}
 	if err == nil && !faulted {
 		// The account answers, so there is no harm in asking it for the rest.
-		err = s.cfg.Nodes.SawHardware(ctx, n, hw)
+		_ = s.cfg.Nodes.SawHardware(ctx, n, hw)
 	}
-	if err != nil {
-		s.cfg.Log.Warn("power state not reported, trying again", "node", id, "error", err)
-	}
+	// What is not reported is so at the next read; the nodes' keeper tells the log, of all of them together.
 	return usual
 }
 
@@ -172,8 +170,7 @@ func (s *Sync) fault(ctx context.Context, n *node.Document, t trouble) {
 	}
 	err := s.cfg.Nodes.Report(ctx, work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: s.cfg.Name, Time: time.Now().UTC(),
 		Power: string(driver.PowerError), SetMaintenance: true, Fault: node.PowerFailure, Error: why})
-	if err != nil {
-		s.cfg.Log.Warn("power fault not reported, trying again", "node", n.UUID, "error", err)
+	if err != nil { // again at the next look
 		return
 	}
 	s.mu.Lock()

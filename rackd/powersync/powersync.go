@@ -40,7 +40,7 @@ type Nodes interface {
 	// SawHardware reads what else is to be known of an idle machine, and reports it if it
 	// is news. That it cannot be read is no error.
 	SawHardware(ctx context.Context, n *node.Document, hw *driver.Hardware) error
-	// Report publishes an event.
+	// Report publishes an event. It, SawPower and SawHardware tell the log of what they could not report.
 	Report(ctx context.Context, e work.Event) error
 }
 
