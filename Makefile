@@ -48,7 +48,7 @@ test: packages-test lint unit race grammar e2e
 	@echo "make test: all parts passed"
 
 lint:
-	@out=$$(gofmt -l central rackd agent protocol ops e2e); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
+	@out=$$(gofmt -l central rackd agent protocol ops e2e dashboards); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) test ./ops/lint

@@ -91,16 +91,18 @@ func (o *observer) groupKeys(ctx context.Context) {
 		return // as above
 	}
 	m := o.metrics
-	groups, oldest := map[string]float64{}, map[string]float64{}
+	groups, oldest, stage := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, g := range rows {
 		if site := o.sites.SiteOf(g.Group); g.Stage != "" {
 			groups[site]++
 			oldest[site] = max(oldest[site], since(g.BeganAt))
+			stage[site] = max(stage[site], since(g.StageAt))
 		}
 	}
 	for _, s := range o.sites.Status() {
 		m.KeysReplaced.WithLabelValues(s.Name).Set(groups[s.Name])
 		m.KeysReplacedAge.WithLabelValues(s.Name).Set(oldest[s.Name])
+		m.KeysStageAge.WithLabelValues(s.Name).Set(stage[s.Name])
 	}
 }
 

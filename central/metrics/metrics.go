@@ -36,6 +36,7 @@ type Metrics struct {
 	OutboxAge       *prometheus.GaugeVec
 	KeysReplaced    *prometheus.GaugeVec
 	KeysReplacedAge *prometheus.GaugeVec
+	KeysStageAge    *prometheus.GaugeVec
 	EventsWaiting   *prometheus.GaugeVec
 	EventsAge       *prometheus.GaugeVec
 	WatchdogEnded   *prometheus.CounterVec
@@ -87,7 +88,8 @@ func New(statements func() uint64) *Metrics {
 	m.ConductorsAlive = gauge("conductors_alive", "Live rackds; while the site cannot be reached, those that lived before.", "site")
 	m.OutboxEntries = gauge("outbox_entries", "Entries that wait for the site.", "site")
 	m.KeysReplaced = gauge("group_keys_replacing", "Conductor groups whose key is being replaced because a rackd was revoked: the old key still opens or makes something. 'central key groups' shows them.", "site")
-	m.KeysReplacedAge = gauge("group_keys_replacing_age_seconds", "Seconds since the oldest of these replacements began; 0 for none. It is over within five days at most.", "site")
+	m.KeysReplacedAge = gauge("group_keys_replacing_age_seconds", "Seconds since the oldest of these replacements began; 0 for none. It is over within five days, unless a stage stands (group_keys_stage_age_seconds).", "site")
+	m.KeysStageAge = gauge("group_keys_stage_age_seconds", "Seconds since the stage began in which one of these replacements has been longest; 0 for none. Above 27 hours it stands: its site is away, or no living rackd of the group has the new key.", "site")
 	m.OutboxAge = gauge("outbox_age_seconds", "Age of the oldest entry that waits for the site.", "site")
 	m.EventsWaiting = gauge("events_waiting", "Events that wait at the site, as the one read last tells; of the replica that reads them.", "site")
 	m.EventsAge = gauge("events_age_seconds", "Age of the oldest event that has been read and not applied or, with none in hand, of the one read last while others wait.", "site")

@@ -47,6 +47,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"TogetherReadAhead", togetherReadAhead},
 		{"DeployCost", deployCost},
 		{"Vault", vault},
+		{"GroupKeys", groupKeys},
 		{"JoinTokens", joinTokens},
 		{"Members", members},
 		{"Buckets", buckets},
