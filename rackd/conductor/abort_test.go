@@ -88,6 +88,7 @@ func TestAnAbortLeavesAStepItsTime(t *testing.T) {
 					failed, _ := provision.Next(entry, provision.EventFail)
 					s.request(nodeA, verb, entry, work.Args{Steps: asked})
 					time.Sleep(time.Minute)
+					synctest.Wait()
 					began := time.Now()
 					if c.later {
 						s.goOn(nodeA, waitsIn[verb], true)
@@ -96,12 +97,14 @@ func TestAnAbortLeavesAStepItsTime(t *testing.T) {
 					}
 					if c.dies {
 						time.Sleep(time.Minute)
+						synctest.Wait()
 						kill()
 						owner.Store("b")
 						_, _, kill = conductorOn(t, s, "b", owner, m, nil)
 					}
 					defer kill()
 					time.Sleep(30 * time.Minute)
+					synctest.Wait()
 					d := s.Work(nodeA).Doc
 					if d.Open() {
 						t.Fatalf("it goes on at %s", d.Checkpoint.Step)
@@ -150,9 +153,11 @@ func TestWhatAnAbortDoesToTheMachine(t *testing.T) {
 				defer kill()
 				s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "erase"}}})
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				m.writes = nil
 				s.abort(nodeA, provision.CleanFail)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				d := s.Work(nodeA).Doc
 				if d.Open() || d.State != provision.CleanFail || !strings.HasPrefix(strings.Join(m.writes, ","), c.want) || (len(m.writes) > 0) != (c.want != "") {
 					t.Errorf("ended in %q after %v: %+v", d.State, m.writes, d.Result)
@@ -173,8 +178,10 @@ func TestAbortThatComesTooLate(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		s.abort(nodeA, provision.DeployFail)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if d := s.Work(nodeA).Doc; d.State != provision.Active || !strings.Contains(d.Result.Error, "too late") || len(m.writes) != 0 {
 			t.Errorf("ended in %q, %+v, after %v", d.State, d.Result, m.writes)
 		}
@@ -194,8 +201,10 @@ func TestAbortOfAnUntouchedRebuild(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Rebuild, provision.Deploying, work.Args{From: provision.Active})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		s.abort(nodeA, provision.DeployFail)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if d := s.Work(nodeA).Doc; d.State != provision.Active || m.power != driver.PowerOn || !strings.Contains(d.Result.Error, "aborted") {
 			t.Errorf("ended in %q, %+v; the machine is %q", d.State, d.Result, m.power)
 		}
@@ -249,12 +258,14 @@ func TestAbortOfAFailedServiceTakesTheMachineDown(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Service, provision.Servicing, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "broken"}}})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		last := s.events[len(s.events)-1]
 		if d := s.Work(nodeA).Doc; d.State != provision.ServiceFail || string(last.Internal[work.ServiceRamdisk]) != "true" || m.power != driver.PowerOn {
 			t.Fatalf("ended in %q, internal %s, the machine is %q", d.State, last.Internal, m.power)
 		}
 		s.request(nodeA, work.Abort, provision.ServiceFail, work.Args{AbortedBoot: work.BootRamdisk})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		last = s.events[len(s.events)-1]
 		if d := s.Work(nodeA).Doc; d.State != provision.Active || strings.Join(log, ",") != "up,down from service" || string(last.Internal[work.ServiceRamdisk]) != "null" {
 			t.Errorf("ended in %q after %v, internal %s", d.State, log, last.Internal)
@@ -290,16 +301,19 @@ func TestAnAbortWaitsForTheBMC(t *testing.T) {
 			defer kill()
 			s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "flash"}}})
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			if later {
 				s.goOn(nodeA, provision.CleanWait, true)
 			} else {
 				s.abort(nodeA, provision.CleanFail)
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			if d := s.Work(nodeA).Doc; !d.Open() {
 				t.Errorf("cut short: %+v", d.Result)
 			}
 			time.Sleep(10 * time.Minute)
+			synctest.Wait()
 			if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.CleanFail || len(log) != 1 {
 				t.Errorf("ended in %q, steps %v, %+v", d.State, log, d.Result)
 			}
@@ -342,11 +356,13 @@ func TestAnAbortEndsInspectionAndRescueAtOnce(t *testing.T) {
 				defer kill()
 				s.request(nodeA, verb, states[0], work.Args{})
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if d := s.Work(nodeA).Doc; !d.Open() || d.Checkpoint.Step != "deploy.wait" {
 					t.Fatalf("a minute after the request: %+v", d)
 				}
 				s.abort(nodeA, states[1])
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if d := s.Work(nodeA).Doc; d.Open() || d.State != states[1] || !strings.Contains(d.Result.Error, "abort") {
 					t.Errorf("a minute after the abort: state %q, at step %q, %+v", d.State, d.Checkpoint.Step, d.Result)
 				}

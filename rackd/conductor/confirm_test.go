@@ -60,6 +60,7 @@ func TestAPausedMachineWritesNothing(t *testing.T) {
 				c, ms, kill := conductorOn(t, s, "a", owned("a"), m, nil)
 				defer kill()
 				act(t, s, c, ms)
+				synctest.Wait()
 				if len(m.writes) != 0 {
 					t.Errorf("wrote %v", m.writes)
 				}

@@ -13,7 +13,7 @@ type flowFence struct{ *runner }
 
 // Check implements driver.Fence.
 func (f flowFence) Check() error {
-	err := besideFence{f.runner}.Check()
+	err := besideFence(f).Check()
 	if err == nil {
 		f.mu.Lock()
 		f.touched = true
