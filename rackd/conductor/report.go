@@ -308,6 +308,10 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 			}
 		}
 		if err := r.publish(ctx, e); err != nil {
+			r.mu.Lock() // what the hardware says is told next
+			observed.Merge(r.observed)
+			r.observed = observed
+			r.mu.Unlock()
 			return false, fmt.Errorf("report the inventory, %d bytes as it was sent and %d beside it: %w", len(inv.Sent), len(inv.PluginData), err)
 		}
 	}

@@ -49,7 +49,9 @@ func TestWhatIsLeftOutOfAGoodEndIsALine(t *testing.T) {
 		m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 50, Kind: driver.Repeatable,
 			Run: func(_ context.Context, task *driver.Task) (driver.Outcome, error) {
 				over = func() {
+					fine := hardware.OK
 					task.Record.Inventory(agentapi.Inventory{Sent: []byte(`"` + strings.Repeat("x", 3<<20) + `"`)})
+					task.Record.Observe(hardware.Observation{Health: &fine})
 				}
 				return driver.Done(), nil
 			}}}
@@ -64,9 +66,15 @@ func TestWhatIsLeftOutOfAGoodEndIsALine(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		lines := s.events[len(s.events)-1].Before
+		var lines []work.Line // of the end, or of what was told before it
+		for _, e := range s.events {
+			lines = append(lines, e.Before...)
+		}
 		if !slices.ContainsFunc(lines, func(l work.Line) bool { return l.Phase == "left out" && strings.Contains(l.Detail, "3145730 bytes") }) {
 			t.Errorf("the end tells %+v", lines)
+		}
+		if !slices.ContainsFunc(s.events, func(e work.Event) bool { return e.Hardware != nil && e.Hardware.Health != nil && *e.Hardware.Health == hardware.OK }) {
+			t.Error("what the hardware said of itself is lost with the inventory")
 		}
 	})
 }
