@@ -103,7 +103,7 @@ fuzz:
 	ops/setup/fuzz.sh $(FUZZTIME)
 
 bench: packages-test
-	$(GO) test -run '^$$' -bench . -benchtime 1s -timeout 60m ./central/... ./rackd/... ./protocol/... ./e2e/bench/...
+	$(GO) test -run '^$$' -bench . -benchtime 1s -timeout 60m ./central/... ./rackd/... ./agent/... ./protocol/... ./e2e/bench/...
 
 docs:
 	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./protocol/permit ./rackd/daemon ./rackd/conductor ./central/metrics ./central/api ./ops/site
