@@ -14,9 +14,10 @@ const awaitEvery = 10 * time.Second
 
 // awaited is the wait of one step for what another program is to bring.
 type awaited struct {
-	since time.Time // zero: there is none
-	err   error     // what the step said last
-	spell trouble.Spell
+	looked time.Time     // when the step last said so; zero: it does not wait
+	waited time.Duration // without the time in maintenance, which stands still
+	err    error         // what the step said last
+	spell  trouble.Spell
 }
 
 // goesOn reports whether the step that ended with err is run again because of what it waits for. The agent's
@@ -24,15 +25,15 @@ type awaited struct {
 func (a *awaited) goesOn(r *runner, s flowStep, err error) bool {
 	if !errors.Is(err, driver.ErrAwaited) {
 		a.spell.Over(r.log, "step", s.id())
-		a.since, a.err = time.Time{}, nil
+		a.looked, a.waited, a.err = time.Time{}, 0, nil
 		return false
 	}
-	if a.since.IsZero() {
-		a.since = time.Now()
+	if !a.looked.IsZero() && !r.doc.Checkpoint.Parked.Is() {
+		a.waited += time.Since(a.looked)
 	}
-	a.err = err
+	a.looked, a.err = time.Now(), err
 	a.spell.Failed(r.log, "getting what a step waits for", err, "step", s.id())
-	return time.Since(a.since) < r.limit()
+	return a.waited < r.limit()
 }
 
 // also adds what the step waits for to why it ends.

@@ -381,42 +381,6 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 	}
 }
 
-// mayPass reports whether a step that failed with err may succeed when it is run again.
-func mayPass(err error) bool {
-	return errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)
-}
-
-// attempt runs s once; it may not outlast the state's deadline.
-func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error) {
-	if err := errors.Join(r.Check(), r.fate()); err != nil {
-		return driver.Outcome{}, err
-	}
-	ctx, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
-	r.mu.Lock()
-	r.cut = cut
-	r.mu.Unlock()
-	if d := r.doc.Checkpoint.Deadline; !d.IsZero() {
-		if p := r.doc.Checkpoint.Parked; p.Is() {
-			d = time.Now().Add(p.Left)
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, d)
-		defer cancel()
-	}
-	if s.Interface == "raid" {
-		r.task.Facts[driver.FactRAID] = s.Name // the next checkpoint keeps it
-	}
-	out, err := s.Run(ctx, r.task)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = errors.Join(r.late(s), err)
-	}
-	if fate := r.fate(); fate != nil {
-		return driver.Outcome{}, fate
-	}
-	return out, err
-}
-
 // sleep waits for a heartbeat, for poll, or for the deadline, which is an error.
 func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) error {
 	var timer <-chan time.Time

@@ -1,0 +1,58 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// mayPass reports whether a step that failed with err may succeed when it is run again.
+func mayPass(err error) bool {
+	return errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)
+}
+
+// attempt runs s once; it may not outlast the state's deadline. Where that comes in maintenance, in which the time
+// stands still, s is run again with the state's time, if it may be: nobody looked when the maintenance began.
+func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error) {
+	for {
+		out, late, err := r.once(ctx, s)
+		if !late || s.Kind == driver.Neither || !r.parks() {
+			return out, err
+		}
+		r.grant(r.limit())
+		r.log.Info("step goes on although its time is over: the node is in maintenance", "step", s.id(), "error", err)
+	}
+}
+
+// once runs s until the deadline; late: that ended it.
+func (r *runner) once(ctx context.Context, s flowStep) (out driver.Outcome, late bool, err error) {
+	if err := errors.Join(r.Check(), r.fate()); err != nil {
+		return driver.Outcome{}, false, err
+	}
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	r.mu.Lock()
+	r.cut = cut
+	r.mu.Unlock()
+	if d := r.doc.Checkpoint.Deadline; !d.IsZero() {
+		if p := r.doc.Checkpoint.Parked; p.Is() {
+			d = time.Now().Add(p.Left)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, d)
+		defer cancel()
+	}
+	if s.Interface == "raid" {
+		r.task.Facts[driver.FactRAID] = s.Name // the next checkpoint keeps it
+	}
+	out, err = s.Run(ctx, r.task)
+	if late = err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded); late {
+		err = errors.Join(r.late(s), err)
+	}
+	if fate := r.fate(); fate != nil {
+		return driver.Outcome{}, false, fate
+	}
+	return out, late, err
+}

@@ -1,0 +1,81 @@
+package conductor
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// A step that waits for what another program is to bring waits on in maintenance: its time stands still as that of any other step.
+func TestMaintenanceStopsTheWaitForAConfigDrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, got := newShelf(), ""
+		oneNode(s)
+		s.lostDrives = 1 << 30
+		m := &machine{deploy: []driver.Step{{Interface: "deploy", Name: "write", Priority: 50, Kind: driver.Repeatable,
+			Run: func(ctx context.Context, t *driver.Task) (_ driver.Outcome, err error) {
+				got, err = t.ConfigDrive(ctx)
+				return driver.Done(), err
+			}}}}
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
+			c.BuildDrive = func(_ context.Context, input, _, _ string) (string, error) { return "built of " + input, nil }
+		})
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{ConfigDrive: "drive"})
+		time.Sleep(10 * time.Minute) // of 30
+		synctest.Wait()
+		s.maintain(true, "", 5*time.Hour)
+		if d := s.Work(nodeA).Doc; !d.Open() {
+			t.Fatalf("in maintenance: %q, %+v", d.State, d.Result)
+		}
+		s.maintain(false, "", 15*time.Minute)
+		if d := s.Work(nodeA).Doc; !d.Open() {
+			t.Fatalf("15 of 20 minutes afterwards: %q, %+v", d.State, d.Result)
+		}
+		s.mu.Lock()
+		s.lostDrives = 0
+		s.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || got != "built of drive" {
+			t.Errorf("the drive is %q, and the deploy ended as %+v", got, d.Result)
+		}
+	})
+}
+
+// The time of a step that does not come back for long, such as the fetch of an image, stands still too. What must not be
+// repeated fails as ever, and so does what is late outside of maintenance.
+func TestMaintenanceStopsTheClockOfAnAttempt(t *testing.T) {
+	for _, c := range []struct {
+		kind  driver.StepKind
+		takes time.Duration
+		well  bool
+	}{{driver.Repeatable, 45 * time.Minute, true}, {driver.Repeatable, 2 * time.Hour, false}, {driver.Neither, 45 * time.Minute, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf()
+			oneNode(s)
+			m := &machine{deploy: []driver.Step{{Interface: "deploy", Name: "fetch", Priority: 50, Kind: c.kind,
+				Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+					return driver.Done(), pause(ctx, time.Until(t.Entered.Add(c.takes)))
+				}}}}
+			_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+			defer kill()
+			s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+			time.Sleep(10 * time.Minute) // of 30
+			synctest.Wait()
+			s.maintain(true, "", 30*time.Minute)
+			if d := s.Work(nodeA).Doc; d.Open() != (c.kind != driver.Neither) {
+				t.Fatalf("%d, in maintenance: %q, %+v", c.kind, d.State, d.Result)
+			}
+			s.maintain(false, "", time.Hour)
+			if d := s.Work(nodeA).Doc; d.Open() || d.Result.OK != c.well {
+				t.Errorf("%d of %s, after the maintenance: %q, %+v", c.kind, c.takes, d.State, d.Result)
+			}
+		})
+	}
+}
