@@ -80,6 +80,7 @@ func (r *runner) take(ctx context.Context) error {
 func (r *runner) tellTaken(ctx context.Context, from string, steps []flowStep) error {
 	if cp := &r.doc.Checkpoint; cp.Over == nil && cp.Index < len(steps) && steps[cp.Index].id() == cp.Step {
 		r.show(steps, cp.Index)
+		r.shown.none = cp.Phase == work.Ended
 	}
 	r.told = time.Now()
 	if err := r.publish(ctx, r.stateEvent("")); err != nil {

@@ -15,7 +15,7 @@ import (
 type shown struct {
 	steps []flowStep
 	at    int
-	none  bool            // the step has not begun: the flow is parked before it
+	none  bool            // the step has not begun, or has ended: the flow stands between two
 	info  json.RawMessage // once it has been asked for
 }
 

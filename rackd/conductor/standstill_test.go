@@ -79,3 +79,38 @@ func TestMaintenanceStopsTheClockOfAnAttempt(t *testing.T) {
 		})
 	}
 }
+
+// A flow that is parked between two steps runs no step, whichever rackd tells of it and whatever it does beside: an abort
+// would else wait for a step that has ended.
+func TestAParkedFlowTellsOfNoRunningStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff, deploy: slowFirst(&log)}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		s.maintain(true, "", time.Hour)
+		last := func(when string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if e := s.events[len(s.events)-1]; e.StepInfo != nil {
+				t.Errorf("%s: %s tells of the step %s", when, e.Kind, e.StepInfo)
+			}
+		}
+		last("parked")
+		kill()
+		owner.Store("b")
+		_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+		defer kill()
+		last("taken over")
+		s.errand(nodeA, work.Args{PowerTarget: string(driver.PowerOn)})
+		last("beside it")
+	})
+}
