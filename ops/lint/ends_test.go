@@ -147,7 +147,7 @@ var ends = map[string]end{
 	"rackd/conductor/idle.go tellIdle tries again":            {"none: again with the next read of the machine", "log, at the begin, each trouble.Remind and at the end"},
 	"rackd/conductor/identity.go askBMC tries again":          {"identityTries, identityWithin", "log"},
 	"rackd/conductor/power.go reach tries again":              {"limit", "last_error"},
-	"rackd/conductor/unseal.go openArgs tries again":          {"succeededWithin", "last_error"},
+	"rackd/conductor/unseal.go openArgs tries again":          {"the state's deadline", "last_error"},
 	"rackd/conductor/questions.go heardOf tries again":        {"hearWithin", "503 of the request"},
 	"rackd/conductor/report.go end gives up":                  {"what the agent has sent and is too large for the bus, once for each", "the node's history, last_error where the work failed, log"},
 	"rackd/conductor/report.go insist tries again":            {"the work's context; ErrTooLarge fails the work", "log, at the begin, each trouble.Remind and at the end, last_error"},

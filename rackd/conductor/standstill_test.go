@@ -114,3 +114,62 @@ func TestAParkedFlowTellsOfNoRunningStep(t *testing.T) {
 		last("beside it")
 	})
 }
+
+// Central writes a node's document before that of the work that a request beside the flow makes. The way between may break in
+// between, for long: the flow that runs at the site waits, and does not fail.
+func TestSecretsWaitForTheWorkThatIsOnItsWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		away  time.Duration
+		drive string
+		well  bool
+	}{"arguments": {20 * time.Minute, "", true}, "a config drive": {20 * time.Minute, "drive", true}, "for too long": {3 * time.Hour, "", false}, "a config drive, for too long": {3 * time.Hour, "drive", false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf()
+				oneNode(s)
+				var got []map[string]any
+				var drive string
+				step := taking(&got)
+				if c.drive != "" {
+					step = driver.Step{Interface: "deploy", Name: "a", Priority: 50, Kind: driver.Repeatable, Retries: 4, Pause: 5 * time.Second,
+						Run: func(ctx context.Context, t *driver.Task) (_ driver.Outcome, err error) {
+							drive, err = t.ConfigDrive(ctx)
+							return driver.Done(), err
+						}}
+				}
+				wait := slowly("w", time.Minute, new([]string))
+				wait.Priority, wait.NoRamdisk, wait.In = 60, true, driver.InClean
+				m := &machine{clean: []driver.Step{wait, step}, deploy: []driver.Step{wait, step}}
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
+					c.BuildDrive = func(_ context.Context, input, _, _ string) (string, error) { return input, nil }
+				})
+				defer kill()
+				if c.drive != "" {
+					s.request(nodeA, work.Deploy, provision.Deploying, work.Args{ConfigDrive: c.drive})
+				} else {
+					s.request(nodeA, work.Clean, provision.Cleaning, work.Args{DisableRamdisk: true, Steps: []work.Step{{Interface: "deploy", Step: "w"}, withSecret(t, "work-1")}})
+				}
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				n := *s.Node(nodeA)
+				n.Generation++
+				s.put(&n)
+				s.tell(nodeA)
+				time.Sleep(c.away)
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; d.Open() != c.well {
+					t.Fatalf("while the work is on its way: %q, %+v", d.State, d.Result)
+				}
+				if !c.well {
+					return
+				}
+				s.errand(nodeA, work.Args{PowerTarget: string(driver.PowerOn)})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; d.Open() || !d.Result.OK || c.drive == "" && len(got) != 1 || drive != c.drive {
+					t.Errorf("it ended as %+v, %v, %q", d.Result, got, drive)
+				}
+			})
+		})
+	}
+}

@@ -27,31 +27,29 @@ func (c *Conductor) unseal(d *work.Document, label seal.Label, sealed string) (s
 	return key.Open(label, sealed)
 }
 
-// openArgs returns the arguments of a step as they were given. It waits a little for the document that
-// takes the place of this work's, if there is one.
+// openArgs returns the arguments of a step as they were given. It waits for the document that takes the place of this
+// work's, if there is one: central writes the node's before, and the way to the site may break in between. The wait is the
+// step's, so that its deadline ends it.
 func (r *runner) openArgs(ctx context.Context, s flowStep) (map[string]any, error) {
 	if !seal.SealedArgs(s.Args) {
 		return s.Args, nil
 	}
-	for tries := 0; ; tries++ {
+	for {
 		key, err := r.c.keyFor(&r.doc)
 		if err == nil {
 			return key.OpenArgs(work.StepLabel(r.node.UUID, r.root, s.Interface, s.Name), s.Args)
 		}
-		if !errors.Is(err, driver.ErrUnreachable) || tries == succeededWithin {
+		if !errors.Is(err, driver.ErrAwaited) {
 			return nil, err
 		}
-		if err := pause(ctx, time.Second); err != nil {
-			return nil, err
+		if late := r.sleep(ctx, s, time.Second); late != nil {
+			return nil, fmt.Errorf("%w; it waits: %w", late, err)
 		}
 		if err := r.Check(); err != nil {
 			return nil, err
 		}
 	}
 }
-
-// succeededWithin is for how many seconds a step waits for the work that takes the place of its own.
-const succeededWithin = 30
 
 // keyFor returns the key that opens what central sealed for a piece of work.
 func (c *Conductor) keyFor(d *work.Document) (*seal.Key, error) {
@@ -70,7 +68,7 @@ func (c *Conductor) keyFor(d *work.Document) (*seal.Key, error) {
 	}
 	if d.Generation < n.Generation {
 		// The document that takes this one's place is on its way.
-		return nil, fmt.Errorf("%w: work %s is of generation %d, and the node has accepted generation %d since", driver.ErrUnreachable, d.ID, d.Generation, n.Generation)
+		return nil, fmt.Errorf("%w: work %s is of generation %d, and the node has accepted generation %d since", driver.ErrAwaited, d.ID, d.Generation, n.Generation)
 	}
 	return key, nil
 }
