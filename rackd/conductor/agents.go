@@ -230,10 +230,12 @@ func (c *Conductor) notOwner(n *node.Document) error {
 	return e
 }
 
-// state is the newest state known of n; open says whether it has work in flight.
+// state is the newest state known of n; open says whether it has work in flight. A work is older than its node's
+// document while the one that a request beside the flow makes is on its way: then the flow goes on as before, and so
+// does what its machine boots. Another state that central has accepted ends it.
 func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
 	w := c.cfg.Documents.Work(n.UUID)
-	if w == nil || w.Doc.Generation < n.Generation {
+	if w == nil || w.Doc.Generation < n.Generation && !(w.Doc.Open() && mayBeBeside(n.State)) {
 		return n.State, false
 	}
 	s = w.Doc.State
@@ -241,6 +243,11 @@ func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
 		s = w.Doc.Entry
 	}
 	return s, w.Doc.Open()
+}
+
+// mayBeBeside reports whether a request that was accepted in a state may be one beside a flow.
+func mayBeBeside(s provision.State) bool {
+	return s != provision.Deleting && (provision.Transient(s) || held(s))
 }
 
 // listened is an agent whose answers count as signs of life: it may know only rackds that are

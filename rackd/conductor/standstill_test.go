@@ -173,3 +173,34 @@ func TestSecretsWaitForTheWorkThatIsOnItsWay(t *testing.T) {
 		})
 	}
 }
+
+// Until that work has come, the machine of the flow that runs boots the ramdisk, and its agent is told its node. A state in which
+// no flow runs ends that.
+func TestARamdiskBootsWhileAWorkIsOnItsWay(t *testing.T) {
+	for accepted, boots := range map[provision.State]bool{provision.DeployWait: true, provision.Deploying: true, provision.DeployHold: true, provision.DeployFail: false, provision.Deleting: false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{power: driver.PowerOff, deploy: []driver.Step{waitForAgent(nil)}}
+			s := newShelf()
+			oneNode(s)
+			c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+			defer kill()
+			s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			n := *s.Node(nodeA)
+			n.Generation++
+			n.State = accepted
+			s.put(&n)
+			s.tell(nodeA)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			o, ok := c.BootByMAC(n.Ports[0].Address)
+			if o = c.Asked(o); !ok || o.Ramdisk != boots {
+				t.Errorf("accepted as %q: the machine is told %t %t %q", accepted, o.Ramdisk, o.Local, o.Reason)
+			}
+			if _, err := c.LookupAgent(lookupOf(c)); (err == nil) != boots {
+				t.Errorf("accepted as %q: the lookup is answered with %v", accepted, err)
+			}
+		})
+	}
+}
