@@ -125,7 +125,7 @@ The machine may reboot, or the agent may crash, while the agent runs a step. Rac
 
 | the step | what follows |
 |---|---|
-| says ` + "`abortable` or `ironyard_repeatable`" + `; our agent's ` + "`write_image` and `erase_devices*`" + ` | the new agent begins it again, two times at most |
+| says ` + "`abortable` or `ironyard_repeatable`" + `; ` + "`deploy.write_image`" + ` of any agent; our agent's ` + "`erase_devices*`" + ` | the new agent begins it again, two times at most |
 | any other, and the agent had confirmed that it began | the flow goes on behind it, as in Ironic; a line of history says so. The step may have rebooted the machine itself |
 | any other, and the answer to the order was lost | the agent's list of commands shows whether it has begun. An agent that has started again since does not know: the step fails. Ironic fails it too |
 | says ` + "`reboot_requested`" + ` and has succeeded | the machine boots the ramdisk again, then the flow goes on |

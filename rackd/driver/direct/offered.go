@@ -35,13 +35,18 @@ type offered struct {
 }
 
 // repeats reports whether an agent that has started again begins the step again. What may be cut short
-// at any moment may also begin again.
-func (o offered) repeats() bool { return o.Repeatable || o.Abortable }
+// at any moment may also begin again. An image is written again, whoever offers the step and whatever is said of it: a
+// flow that goes on behind half an image boots it.
+func (o offered) repeats() bool {
+	return o.Repeatable || o.Abortable || o.Interface == "deploy" && o.Step == writeImageStep
+}
+
+const writeImageStep = "write_image"
 
 // harmless reports whether a step of our agent's may be repeated, whatever the agent says of it: one of
 // an earlier version says nothing.
 func (o offered) harmless() bool {
-	return o.Interface == "deploy" && (o.Step == "write_image" || strings.HasPrefix(o.Step, "erase_devices"))
+	return o.Interface == "deploy" && (o.Step == writeImageStep || strings.HasPrefix(o.Step, "erase_devices"))
 }
 
 type argument struct {

@@ -43,6 +43,7 @@ func TestOnlyWhatBearsItIsBegunAgain(t *testing.T) {
 		{"abortable", "VendorManager", `{"interface":"deploy","step":"burnin_cpu","abortable":true}`, true},
 		{"repeatable", "VendorManager", `{"interface":"deploy","step":"label","ironyard_repeatable":true}`, true},
 		{"an image by our agent of before", agentapi.StepManager, `{"interface":"deploy","step":"write_image"}`, true},
+		{"an image by ironic-python-agent", "GenericHardwareManager", `{"interface":"deploy","step":"write_image","reboot_requested":false}`, true},
 		{"an erase by our agent of before", agentapi.StepManager, `{"interface":"deploy","step":"erase_devices_metadata"}`, true},
 		{"an erase by another manager", "VendorManager", `{"interface":"deploy","step":"erase_devices"}`, false},
 	} {
