@@ -10,13 +10,17 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// parks reports whether the flow begins no step now, and its time stands still.
+// parks reports whether the flow begins no step now, and its time stands still. Of a node that is not known here any
+// more, which was deleted, nothing is heard either: then it is as before.
 func (r *runner) parks() bool {
 	if !work.Parks(r.doc.Verb, &r.doc.Args, r.doc.State) {
 		return false
 	}
 	n := r.c.cfg.Documents.Node(r.node.UUID)
-	return n != nil && node.Attended(n.Maintenance, n.Fault)
+	if n == nil {
+		return r.doc.Checkpoint.Parked.Is()
+	}
+	return node.Attended(n.Maintenance, n.Fault)
 }
 
 // keepTime lets the flow's time stand still when its node goes into maintenance, and go on when that ends.

@@ -204,3 +204,27 @@ func TestARamdiskBootsWhileAWorkIsOnItsWay(t *testing.T) {
 		})
 	}
 }
+
+// A parked node that is deleted is gone here before its work may be: that does not go on meanwhile.
+func TestAParkedFlowOfADeletedNodeDoesNotGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff, deploy: slowFirst(new([]string))}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		s.maintain(true, "", time.Hour)
+		s.mu.Lock()
+		delete(s.nodes, nodeA)
+		s.mu.Unlock()
+		s.tell(nodeA)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; !d.Open() || len(m.writes) != 0 {
+			t.Errorf("the work is %q, step %s, and the machine was written to: %v", d.State, d.Checkpoint.Step, m.writes)
+		}
+	})
+}
