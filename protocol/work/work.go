@@ -77,10 +77,11 @@ const (
 
 // Parks reports whether a flow in state s begins no step while its node is in maintenance, and has no
 // deadline: a person may be at the machine. An abort goes on. So do, as in Ironic, a look at the machine
-// and a tear-down that were asked for in maintenance; the cleaning behind the tear-down parks.
+// and a tear-down that were asked for in maintenance; the cleaning behind the tear-down parks. A central from before
+// decision 76 does not say whether they were: its requests go on as they did then.
 func Parks(v Verb, a *Args, s provision.State) bool {
 	asked := v == Manage || v == Adopt || v == Inspect || v == Delete && s == provision.Deleting
-	return !v.Rests() && v != Abort && !a.AbortAfter && !(a.InMaintenance && asked)
+	return !v.Rests() && v != Abort && !a.AbortAfter && !(asked && (a.InMaintenance || a.From == provision.NoState))
 }
 
 // Rests reports whether the provision state stays while v is carried out, and

@@ -228,3 +228,31 @@ func TestAParkedFlowOfADeletedNodeDoesNotGoOn(t *testing.T) {
 		}
 	})
 }
+
+// A central from before decision 76 does not say that a request was made in maintenance: what it asks for in maintenance
+// is done, as it was then. What a newer one has asked for before the maintenance parks.
+func TestRequestsOfAnOlderCentralInMaintenance(t *testing.T) {
+	for verb, entry := range map[work.Verb]provision.State{work.Manage: provision.Verifying, work.Adopt: provision.Adopting, work.Delete: provision.Deleting} {
+		for _, older := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				var log []string
+				m := &machine{power: driver.PowerOff, teardown: []driver.Step{slowly("down", time.Second, &log)}}
+				s := newShelf()
+				oneNode(s)
+				s.nodes[nodeA].Maintenance = true
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) { c.AutomatedClean = false })
+				defer kill()
+				args := work.Args{From: provision.CleanFail}
+				if older {
+					args.From = ""
+				}
+				s.request(nodeA, verb, entry, args)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; d.Open() == older || older && !d.Result.OK {
+					t.Errorf("%s, of an older central %t: state %q, open %t, %+v, %+v", verb, older, d.State, d.Open(), d.Checkpoint.Parked, d.Result)
+				}
+			})
+		}
+	}
+}
