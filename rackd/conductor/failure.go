@@ -11,7 +11,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/plan"
 )
 
-// fail ends the work badly: it leaves the machine as docs/flows.md says, and says why.
+// fail ends the work badly: it leaves the machine as docs/flows.md says, and says why. A rackd that has lost
+// the node before the machine is left so leaves the end to the next owner, who finds the failure again.
 func (r *runner) fail(ctx context.Context, cause error) {
 	cause = r.keepsPower(cause)
 	res := work.Result{Error: work.Text(cause.Error())}
@@ -21,25 +22,40 @@ func (r *runner) fail(ctx context.Context, cause error) {
 	} else if r.doc.Verb == work.Abort {
 		r.log.Warn("the abort has failed: the machine stays as it is")
 	} else if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && !r.doc.Verb.Rests() {
-		res.Fault = r.fault(t.To, cause)
-		res.SetMaintenance = res.Fault != ""
-		aborted := errors.Is(cause, errAborted)
-		if r.leavesOff(t.To, res.Fault != "", aborted) {
-			r.leaveOff(ctx)
-		}
-		r.doc.Target = provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
-		r.doc.State = t.To
-		if aborted && t.To == provision.ServiceFail {
-			if err := r.runsInstance(ctx); err != nil {
-				res.Error = work.Text(res.Error + ". The machine could not be brought back into its instance: " + err.Error())
-			} else {
-				r.doc.State, r.doc.Target = provision.Active, provision.NoState
-			}
+		if err := r.failInto(ctx, t, cause, &res); err != nil {
+			r.log.Info("failure left to the work's next owner", "error", err)
+			return
 		}
 	}
 	if err := r.end(ctx, res); err != nil {
 		r.log.Warn("failure not written; the next owner runs the step again", "error", err)
 	}
+}
+
+// failInto leaves the machine as a failure by transition t does, and puts the work into that state. Its error means
+// that the node is lost.
+func (r *runner) failInto(ctx context.Context, t provision.Transition, cause error, res *work.Result) error {
+	res.Fault = r.fault(t.To, cause)
+	res.SetMaintenance = res.Fault != ""
+	aborted := errors.Is(cause, errAborted)
+	to, target := t.To, provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
+	if r.leavesOff(to, res.Fault != "", aborted) {
+		if err := r.leaveOff(ctx); errors.Is(err, driver.ErrFenced) {
+			return err
+		}
+	}
+	if aborted && to == provision.ServiceFail {
+		switch err := r.runsInstance(ctx); {
+		case errors.Is(err, driver.ErrFenced):
+			return err
+		case err != nil:
+			res.Error = work.Text(res.Error + ". The machine could not be brought back into its instance: " + err.Error())
+		default:
+			to, target = provision.Active, provision.NoState
+		}
+	}
+	r.doc.State, r.doc.Target = to, target
+	return nil
 }
 
 // spared returns the state of a node whose instance runs on: the flow was to take its place
@@ -96,12 +112,14 @@ func (r *runner) leavesOff(to provision.State, fault, aborted bool) bool {
 // leaveWithin bounds what a flow that fails still does to its machine.
 const leaveWithin = 40 * time.Second
 
-// leaveOff switches the machine off and takes out what it has booted from. A failure here
-// changes nothing about how the work ends.
-func (r *runner) leaveOff(ctx context.Context) {
+// leaveOff switches the machine off and takes out what it has booted from. A failure here, other than to have lost
+// the node, changes nothing about how the work ends.
+func (r *runner) leaveOff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
-	if _, err := stopRamdisk(ctx, r.task); err != nil {
+	_, err := stopRamdisk(ctx, r.task)
+	if err != nil {
 		r.log.Warn("machine not left as it should be after the failure", "error", err)
 	}
+	return err
 }

@@ -128,3 +128,57 @@ func TestPowerOfAMachineThatWasNotBooted(t *testing.T) {
 		})
 	}
 }
+
+// A rackd whose lease ends between the failure of a step and what it still does to the machine does not end the work: its next
+// owner does both. Else a machine with half an image would run on, and so would the ramdisk of a service that was aborted.
+func TestAFailureThatIsFencedIsLeftToTheNextOwner(t *testing.T) {
+	for _, verb := range []work.Verb{work.Deploy, work.Service} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{power: driver.PowerOn}
+			var ms *members
+			var c *Conductor
+			lapse := func() { // of the bus; then another lease begins
+				if ms.lease.Load() > 0 {
+					return
+				}
+				ms.paused.Store(true)
+				time.AfterFunc(3*time.Second, func() {
+					ms.lease.Add(1)
+					ms.paused.Store(false)
+					c.RingChanged()
+				})
+			}
+			step := fails("deploy", "only", func(ctx context.Context, t *driver.Task) error {
+				t.Facts[driver.FactBoot], t.Facts[driver.FactBooted] = driver.BootRamdisk, "yes"
+				if err := t.Record.SaveHandle(ctx, "booted"); err != nil {
+					return err
+				}
+				lapse()
+				if verb == work.Service {
+					return errAborted
+				}
+				return nil
+			})
+			step.Kind = driver.Reattachable
+			m.deploy, m.clean = []driver.Step{step}, []driver.Step{step}
+			s := newShelf()
+			oneNode(s)
+			var log []string
+			var kill func()
+			c, ms, kill = conductorOn(t, s, "a", owned("a"), m, withRamdisk(t, m, &log))
+			defer kill()
+			if verb == work.Service {
+				s.request(nodeA, verb, provision.Servicing, work.Args{DisableRamdisk: true, Steps: []work.Step{{Interface: "deploy", Step: "only"}}})
+			} else {
+				s.request(nodeA, verb, provision.Deploying, work.Args{})
+			}
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			d := s.Work(nodeA).Doc
+			want := map[work.Verb]provision.State{work.Deploy: provision.DeployFail, work.Service: provision.Active}[verb]
+			if d.Open() || d.State != want || m.power != driver.PowerOff {
+				t.Errorf("%s: in %q, %+v; the machine is %q after %v", verb, d.State, d.Result, m.power, m.writes)
+			}
+		})
+	}
+}

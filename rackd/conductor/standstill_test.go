@@ -70,11 +70,11 @@ func TestMaintenanceStopsTheClockOfAnAttempt(t *testing.T) {
 			synctest.Wait()
 			s.maintain(true, "", 30*time.Minute)
 			if d := s.Work(nodeA).Doc; d.Open() != (c.kind != driver.Neither) {
-				t.Fatalf("%d, in maintenance: %q, %+v", c.kind, d.State, d.Result)
+				t.Fatalf("%v, in maintenance: %q, %+v", c.kind, d.State, d.Result)
 			}
 			s.maintain(false, "", time.Hour)
 			if d := s.Work(nodeA).Doc; d.Open() || d.Result.OK != c.well {
-				t.Errorf("%d of %s, after the maintenance: %q, %+v", c.kind, c.takes, d.State, d.Result)
+				t.Errorf("%v of %s, after the maintenance: %q, %+v", c.kind, c.takes, d.State, d.Result)
 			}
 		})
 	}
