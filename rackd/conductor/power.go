@@ -103,13 +103,20 @@ func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.
 			return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
 		}
 	}
+	return c.awaitPower(ctx, t, ask, want, until)
+}
+
+// awaitPower waits until the machine is in a power state that was asked for. A BMC may be silent meanwhile; none of its
+// errors has the step run again.
+func (c *Conductor) awaitPower(ctx context.Context, t *driver.Task, ask, want driver.PowerState, until time.Time) (driver.Outcome, error) {
+	limit := time.Until(until)
 	for {
-		state, err := p.PowerState(ctx, t.Node)
+		state, err := t.Hardware.Power().PowerState(ctx, t.Node)
 		switch {
 		case err == nil && state == want:
 			return driver.Done(), c.reportPower(ctx, t.Node.UUID, t.Node.Group, state)
 		case time.Now().After(until):
-			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit, ask, err)
+			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit.Round(time.Second), ask, err)
 		}
 		if err := pause(ctx, powerPoll); err != nil {
 			return driver.Done(), err

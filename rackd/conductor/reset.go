@@ -17,7 +17,11 @@ func (c *Conductor) reset(ask driver.PowerState) driver.Step {
 			if err := resetOnce(ctx, t, ask); err != nil {
 				return driver.Outcome{}, err
 			}
-			return c.reach(ctx, t, driver.PowerOn, driver.PowerOn, powerChangeTimeout)
+			out, err := c.reach(ctx, t, driver.PowerOn, driver.PowerOn, powerChangeTimeout)
+			if mayPass(err) { // the step would be run again, and reset the machine once more
+				return c.awaitPower(ctx, t, ask, driver.PowerOn, time.Now().Add(powerChangeTimeout))
+			}
+			return out, err
 		}}
 }
 

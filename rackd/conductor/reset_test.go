@@ -48,6 +48,48 @@ func TestRebootWithoutPowerOff(t *testing.T) {
 	}
 }
 
+// A BMC that is busy after a reset, and does not tell of the power for a while, is not asked for another one. A reset that is
+// asked for twice ends the boot of the instance in its middle.
+func TestAResetIsNotRepeatedForAReadThatFails(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{power: driver.PowerOn, deploy: []driver.Step{waitForAgent(nil)}}
+			silent := 0
+			m.readErr = func() error {
+				if silent--; silent >= 0 {
+					return driver.ErrUnreachable
+				}
+				return nil
+			}
+			s := newShelf()
+			oneNode(s)
+			s.nodes[nodeA].DisablePowerOff = true
+			_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+			defer kill()
+			if beside {
+				s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+				time.Sleep(time.Minute)
+			}
+			m.mu.Lock()
+			m.writes, m.onPower = nil, func(driver.PowerState) { silent = 2 }
+			m.mu.Unlock()
+			if beside {
+				s.errand(nodeA, work.Args{PowerTarget: "rebooting"})
+			} else {
+				s.request(nodeA, work.Power, provision.Available, work.Args{PowerTarget: "rebooting"})
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			d := s.Work(nodeA).Doc
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if len(m.writes) != 1 || !beside && (d.Open() || !d.Result.OK) || beside && (len(s.errands()) != 1 || s.errands()[0].Error != "") {
+				t.Errorf("beside a flow %t: written %v, ended with %+v, %+v", beside, m.writes, d.Result, s.errands())
+			}
+		})
+	}
+}
+
 // answers returns, one after the other, errors of writes that do nothing.
 func answers(errs []error) func(driver.PowerState) (error, bool) {
 	return func(driver.PowerState) (err error, does bool) {

@@ -292,7 +292,8 @@ type machine struct {
 	asked    int              // how often for it
 	via      driver.Transport // empty: by HTTP
 	onPower  func(target driver.PowerState)
-	onRead   func() // of the power
+	onRead   func()       // of the power
+	readErr  func() error // what a read of the power answers, if set
 	// powerErr, if set, is what a write of power answers; the write happens if does says so
 	powerErr func(target driver.PowerState) (err error, does bool)
 }
@@ -305,6 +306,11 @@ func (m *machine) PowerState(context.Context, *node.Document) (driver.PowerState
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.readErr != nil {
+		if err := m.readErr(); err != nil {
+			return "", err
+		}
+	}
 	return m.power, nil
 }
 
