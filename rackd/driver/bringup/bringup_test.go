@@ -154,3 +154,32 @@ func TestDisablePowerOffIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A reset that may have happened used up the boot device that was set for one boot: before another one it is set again. Else
+// the machine boots its disk, and no agent ever calls.
+func TestEachResetBootsTheRamdisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.SetPowerState(driver.PowerOn)
+		r.Node.DisablePowerOff = true
+		r.NoBoot = true
+		r.Fail = func(call string) error {
+			if call == "set_power" {
+				return driver.ErrUnknown // it has arrived all the same
+			}
+			return nil
+		}
+		if _, err := ramdisk(t, r); !errors.Is(err, driver.ErrUnknown) {
+			t.Fatal(err)
+		}
+		r.Fail = nil
+		out, err := ramdisk(t, r)
+		if _, waiting := out.Waiting(); err != nil || !waiting {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		want := []string{"boot pxe false", "power rebooting", "boot pxe false", "power rebooting"}
+		if !slices.Equal(r.Log, want) {
+			t.Errorf("writes %q, want %q", r.Log, want)
+		}
+	})
+}

@@ -21,6 +21,7 @@ type booting struct {
 // step. It is done when an agent has called that booted after the machine was
 // switched off, whichever rackd then runs the step.
 func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	again := t.Record.Handle() != nil
 	h, err := s.begin(ctx, t)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -30,6 +31,11 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return driver.Done(), nil
 	}
 	if !h.Powered {
+		if again && t.Node.DisablePowerOff { // a reset that may have happened has used up what was set for one boot
+			if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
 		if err := s.start(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
