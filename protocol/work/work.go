@@ -267,6 +267,9 @@ func (b Boot) WithAddress(a netip.Addr) (Boot, bool) {
 	return b, true
 }
 
+// Full reports whether another address takes the place of an older one.
+func (b Boot) Full() bool { return len(b.Addresses) >= maxAddresses }
+
 // Busy is what a BMC was asked for, and may still be at work on. The machine's power is left alone
 // meanwhile.
 type Busy struct {

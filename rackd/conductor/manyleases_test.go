@@ -1,0 +1,61 @@
+package conductor
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// Each rackd of a group may have given a machine other addresses: its own range, for each of the machine's ports, to a stranger
+// with their MAC addresses too. Together they are more than a checkpoint holds. The owner does not write one checkpoint after the
+// other, each without an address that the next rackd tells it again.
+func TestMoreLeasesThanACheckpointHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		defer x.stop()
+		n := *x.s.Node(nodeA)
+		n.Generation, n.State = x.doc().Generation, provision.Deploying
+		leases := [3]*rackLeases{}
+		for rack := range leases {
+			leases[rack] = &rackLeases{hears: true, at: map[string]netip.Addr{}}
+		}
+		n.Ports = nil
+		for port := range 4 {
+			mac := fmt.Sprintf("52:54:00:00:00:%02x", port+1)
+			n.Ports = append(n.Ports, node.Port{Address: mac, PXEEnabled: true})
+			for rack, l := range leases {
+				l.at[mac] = netip.AddrFrom4([4]byte{10, 0, byte(rack + 1), byte(port + 1)})
+			}
+		}
+		x.s.put(&n)
+		told := 0
+		for rack, l := range leases {
+			_, stop := x.on(fmt.Sprint("dhcp-", rack), func(cfg *Config) {
+				cfg.Leases = l
+				cfg.TellOwner = func(_, _ string, s ask.Sign) {
+					told++
+					time.AfterFunc(time.Millisecond, func() { x.Seen(s) }) // by way of the bus
+				}
+			})
+			defer stop()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		x.s.mu.Lock()
+		before, toldBefore := x.s.rev, told
+		x.s.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		x.s.mu.Lock()
+		defer x.s.mu.Unlock()
+		if wrote := x.s.rev - before; wrote > 10 || told-toldBefore > 100 {
+			t.Errorf("in a minute in which nothing happened the owner wrote %d checkpoints and was told %d addresses", wrote, told-toldBefore)
+		}
+	})
+}
