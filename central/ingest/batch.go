@@ -192,6 +192,11 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 			if err != nil {
 				return err
 			}
+			if changed {
+				if err := roomFor(n); err != nil {
+					return err
+				}
+			}
 			fx.dirty[node] = fx.dirty[node] || changed
 			if e.Hardware != nil {
 				if err := observe(ctx, tx, n, e.Hardware); err != nil {
@@ -264,7 +269,7 @@ func parse(subject string, data []byte) (*work.Event, error) {
 	if e.Epoch > 1<<62 || e.Seq > 1<<62 {
 		return nil, errors.New("event has an impossible epoch or sequence number")
 	}
-	return e, nil
+	return e, bounded(e)
 }
 
 // withoutNUL puts the replacement character in place of the NUL characters in the texts of JSON: what a BMC or a

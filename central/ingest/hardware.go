@@ -108,12 +108,12 @@ func itemOf(id, name string, v any) (*store.HardwareItem, error) {
 	return &store.HardwareItem{Name: name, Data: string(data)}, nil
 }
 
-// once drops items whose name came before: one statement cannot write a row twice, and
-// a BMC's list that names a thing twice must not stop a site's events.
+// once drops items whose name came before, or is too long for an index: one statement cannot write a row twice, and
+// a BMC's list must not stop a site's events.
 func once(items []*store.HardwareItem) []*store.HardwareItem {
 	seen, kept := map[string]bool{}, items[:0]
 	for _, item := range items {
-		if item.Name != "" && !seen[item.Name] {
+		if item.Name != "" && len(item.Name) <= maxWord && !seen[item.Name] {
 			seen[item.Name] = true
 			kept = append(kept, item)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/metrics"
@@ -44,6 +45,7 @@ type Ingest struct {
 	backlogs  map[string]Backlog
 	stuck     map[string]*Stuck
 	spells    trouble.Spells // of sites whose events wait
+	loud      rate.Sometimes // bounds the lines about events that cannot be read or applied
 	advanced  chan struct{}  // closed after the next batch
 }
 
@@ -55,8 +57,15 @@ func New(cfg Config) *Ingest {
 	if cfg.Calls == nil {
 		cfg.Calls = new(inspection.Caller)
 	}
-	return &Ingest{cfg: cfg, consumers: map[string]source{}, backlogs: map[string]Backlog{}, stuck: map[string]*Stuck{}, advanced: make(chan struct{})}
+	return &Ingest{cfg: cfg, consumers: map[string]source{}, backlogs: map[string]Backlog{}, stuck: map[string]*Stuck{}, advanced: make(chan struct{}),
+		loud: rate.Sometimes{First: linesAtFirst, Interval: linesEvery}}
 }
+
+// Events that are dropped cost this many log lines and no more; the metrics count all.
+const (
+	linesAtFirst = 20
+	linesEvery   = 10 * time.Second
+)
 
 // The places where a replica may die with a batch of events in its hands; the detail is
 // the site's name.
@@ -216,11 +225,17 @@ func (g *Ingest) insist(ctx context.Context, site string, events []placed) (outc
 		if blamed++; !g.blames(err) {
 			blamed = 0
 		}
+		if content := isContent(err); content {
+			blamed = patience // that no attempt will change
+		}
 		if blamed >= patience {
 			if len(events) > 1 {
 				return g.oneByOne(ctx, site, events)
 			}
 			switch aside, unproven := g.setAside(ctx, site, events[0], err); {
+			case unproven == nil && aside == nil && isContent(err):
+				g.drop(site, events[0], err)
+				return outcome{}, nil
 			case unproven != nil:
 				g.cfg.Log.Warn("event not set aside: the database takes no other write of its node either", "site", site, "node", events[0].Node, "error", unproven)
 			case aside != nil:

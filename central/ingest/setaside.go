@@ -14,7 +14,7 @@ import (
 
 // The bounds of what is set aside for a site. A rack can send what cannot be read, so few of
 // those are kept, and of each only its beginning; more are dropped and counted. An event that
-// the database refuses is kept whole. While mostRefused of them are kept, others wait.
+// the database refuses is kept whole. While mostRefused of them are kept, others wait, but for those that no database could take.
 const (
 	MostUnreadable  = 200
 	unreadableBytes = 16 << 10
@@ -33,8 +33,23 @@ func (e contentError) Unwrap() error { return e.error }
 // blames reports whether err says that the content of the event is at fault, and not the
 // state of the database.
 func (g *Ingest) blames(err error) bool {
+	return isContent(err) || g.cfg.Store.Refuses(err)
+}
+
+// isContent reports whether err needs no second attempt: no database had a part in it.
+func isContent(err error) bool {
 	_, content := errors.AsType[contentError](err)
-	return content || g.cfg.Store.Refuses(err)
+	return content
+}
+
+// drop counts an event that can never be applied, and for which there is no room any more: to wait for room would
+// let the rackd that makes such events hold up all others of its site.
+func (g *Ingest) drop(site string, e placed, cause error) {
+	g.relieved(site)
+	g.cfg.Metrics.EventsDropped.WithLabelValues(site, string(refused)).Inc()
+	g.loud.Do(func() {
+		g.cfg.Log.Error("event dropped: it can never be applied, and too many are set aside; see 'central event list'", "site", site, "subject", e.subject, "error", cause)
+	})
 }
 
 // setAside keeps an event that the database refuses. The transaction also writes the node as it
@@ -109,7 +124,7 @@ func (g *Ingest) keepUnread(ctx context.Context, site string, list []unread) err
 					what, reason = "unreadable event dropped: too many are set aside; see 'central event list'", g.cfg.Metrics.EventsDropped
 				}
 				reason.WithLabelValues(site, string(unreadable)).Inc()
-				g.cfg.Log.Error(what, "site", site, "subject", u.msg.Subject(), "error", u.err)
+				g.loud.Do(func() { g.cfg.Log.Error(what, "site", site, "subject", u.msg.Subject(), "error", u.err) })
 			}
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -102,7 +103,6 @@ func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error
 	if len(entries) == 0 {
 		return nil
 	}
-	var args []any
 	for _, h := range entries {
 		if h.UUID == "" {
 			h.UUID = NewID()
@@ -113,10 +113,18 @@ func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error
 		if h.Severity == "" {
 			h.Severity = "INFO"
 		}
-		args = append(args, fields(historyColumns, h)...)
 	}
-	return tx.write(ctx, func(err error) error { return fmt.Errorf("append history of node %s: %w", entries[0].Node, err) },
-		insertHistory(len(entries)), args...)
+	for part := range slices.Chunk(entries, maxRows) { // a statement has a bounded number of values
+		var args []any
+		for _, h := range part {
+			args = append(args, fields(historyColumns, h)...)
+		}
+		fail := func(err error) error { return fmt.Errorf("append history of node %s: %w", part[0].Node, err) }
+		if err := tx.write(ctx, fail, insertHistory(len(part)), args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // failureTypes are what Ironic's history calls the failures that leave a node in a state.
