@@ -88,10 +88,16 @@ func ReadWork(key string, body []byte) (d work.Document, err error) {
 }
 
 // ReadMember reads a member of ALIVE. Its URLs go into boot scripts, so they are such as
-// can stand there.
+// can stand there. All rackds of a site and central build rings of what it says, so it is small.
 func ReadMember(key string, body []byte) (m Member, err error) {
+	if len(body) > maxMember {
+		return m, fmt.Errorf("%w: it has %d bytes, more than the %d that a rackd may say of itself", ErrLie, len(body), maxMember)
+	}
 	if err := json.Unmarshal(body, &m); err != nil {
 		return m, err
+	}
+	if len(m.Drivers) > maxDrivers || len(m.Keys) > maxKeyGroups {
+		return m, fmt.Errorf("%w: it has %d hardware types and keys of %d conductor groups, more than the %d and %d that a rackd may have", ErrLie, len(m.Drivers), len(m.Keys), maxDrivers, maxKeyGroups)
 	}
 	token, name, _ := strings.Cut(key, ".")
 	switch {
@@ -107,6 +113,14 @@ func ReadMember(key string, body []byte) (m Member, err error) {
 	}
 	return m, nil
 }
+
+// The bounds of what a rackd says of itself. A group that has many others stand in for it, each with a key of two
+// generations, takes some 100 bytes for each.
+const (
+	maxMember    = 128 << 10
+	maxDrivers   = 100
+	maxKeyGroups = 1000
+)
 
 var errURL = errors.New("its URL cannot stand in a boot script")
 

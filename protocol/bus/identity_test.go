@@ -3,6 +3,7 @@ package bus
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -25,6 +26,15 @@ func packed(t *testing.T, d node.Document) []byte {
 		t.Fatal(err)
 	}
 	return body
+}
+
+// many are n values under names of their own.
+func many[T any](n int, v T) map[string]T {
+	m := map[string]T{}
+	for i := range n {
+		m[fmt.Sprint(i)] = v
+	}
+	return m
 }
 
 // Each reader of what lies on a bus is fed with bodies that lie about each thing that
@@ -60,6 +70,9 @@ func TestReadersBelieveThePlace(t *testing.T) {
 		{"ALIVE", "no name", "g.=", text(t, Member{Group: "g"}), false},
 		{"ALIVE", "another group", "g.r", text(t, Member{Name: "r", Group: "other"}), false},
 		{"ALIVE", "no group", "g.r", text(t, Member{Name: "r"}), false},
+		{"ALIVE", "many hardware types", "g.r", text(t, Member{Name: "r", Group: "g", Drivers: many(101, map[string][]string(nil))}), false},
+		{"ALIVE", "keys of many groups", "g.r", text(t, Member{Name: "r", Group: "g", Keys: many(1001, []string(nil))}), false},
+		{"ALIVE", "much of one hardware type", "g.r", text(t, Member{Name: "r", Group: "g", Drivers: map[string]map[string][]string{"t": many(20_000, []string{})}}), false},
 		{"GROUPS", "the truth", "g", text(t, Group{Name: "g"}), true},
 		{"GROUPS", "another group", "g", text(t, Group{Name: "other"}), false},
 		{"EVENTS", "the truth", "EVENTS.g.n", text(t, work.Event{Node: "n", Group: "g"}), true},
