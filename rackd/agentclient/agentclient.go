@@ -12,6 +12,7 @@
 package agentclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,11 +107,39 @@ func (c *Client) Commands(ctx context.Context) ([]agentapi.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer struct{ Commands []agentapi.Command }
+	var answer struct{ Commands commands }
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("agent %s: list its commands: the answer is no list: %w", c.where(), err)
+		return nil, fmt.Errorf("agent %s: list its commands: the answer is no list of commands: %w", c.where(), err)
 	}
 	return answer.Commands, nil
+}
+
+// maxCommands bounds a list of commands. An agent is given some dozens in one boot.
+const maxCommands = 10_000
+
+// commands is a list of at most maxCommands. It takes much more memory than its JSON.
+type commands []agentapi.Command
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *commands) UnmarshalJSON(raw []byte) error {
+	if *l = nil; string(raw) == "null" {
+		return nil
+	}
+	in := json.NewDecoder(bytes.NewReader(raw))
+	if begin, err := in.Token(); err != nil || begin != json.Delim('[') {
+		return fmt.Errorf("want a list (%v)", err)
+	}
+	for in.More() {
+		if len(*l) == maxCommands {
+			return fmt.Errorf("it has more than %d of them", maxCommands)
+		}
+		var c agentapi.Command
+		if err := in.Decode(&c); err != nil {
+			return err
+		}
+		*l = append(*l, c)
+	}
+	return nil
 }
 
 // Call starts a command and waits for its end. A command that failed is returned
