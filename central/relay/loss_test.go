@@ -273,6 +273,32 @@ func TestRackdTellsOfALoss(t *testing.T) {
 	there()
 }
 
+// A stolen rackd says all the time that the site has lost something. Central looks now and then, and no more.
+func TestRackdTellsOfALossAllTheTime(t *testing.T) {
+	f := newFixture(t)
+	n := f.enroll("n", "")
+	f.follow(relay.New(relay.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: discard,
+		SiteOf: func(string) string { return "" }, Look: time.Hour,
+		Settle: settle, Drained: func(context.Context, *bus.Site) error { return nil }}))
+	f.eventually("node", f.site.Nodes, bus.NodeKey("", n.UUID), shows(n.UUID, func(d *node.Document) bool { return d.UUID == n.UUID }))
+	asks, err := f.site.Conn.SubscribeSync("$JS.API.STREAM.INFO.KV_" + bus.WorkBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if err := f.site.Conn.Publish(bus.BeatSubject("", "r"), []byte("instance lost")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks, _, err := asks.Pending()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if looks == 0 || looks > 5 {
+		t.Errorf("central has looked %d times within 3 s", looks)
+	}
+}
+
 // What an idle site costs the WAN does not grow with its nodes.
 func TestIdleCost(t *testing.T) {
 	const nodes, looks = 300, 20

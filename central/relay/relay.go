@@ -90,6 +90,9 @@ func (r *Relay) remembered(site string) *siteMemory {
 
 const quietLooks = 4
 
+// beatLook is how long after a look beats bring about the next one at the soonest: a stolen rackd may beat as often as it likes.
+const beatLook = time.Second
+
 // linger is how long an entry waits for more of its kind; in a crowd, which the batch
 // before has shown, it waits longer, and longest in one that sends no work, until some
 // comes: a batch costs a site's bus the same few syncs, however many it is of.
@@ -120,7 +123,7 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 	}
 	tick := time.NewTicker(r.cfg.Tick)
 	defer tick.Stop()
-	look, lookAt := time.NewTimer(0), time.Now()
+	look, lookAt, looked := time.NewTimer(0), time.Now(), time.Time{}
 	defer look.Stop()
 	lookIn := func(d time.Duration) { // if that is sooner
 		if at := time.Now().Add(d); at.Before(lookAt) {
@@ -152,7 +155,7 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 		case b := <-beats:
 			if b.Lost && r.cfg.SiteOf(b.Group()) == site.Name {
 				w.memory.drives.missed = true
-				lookIn(0)
+				lookIn(time.Until(looked.Add(beatLook)))
 			}
 		case <-tick.C:
 			// In this order, so that the search finds nothing that is done already.
@@ -163,7 +166,8 @@ func (r *Relay) Follow(ctx context.Context, site *bus.Site) error {
 			if err := w.look(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
-			lookAt = time.Now().Add(w.lookAgain())
+			looked = time.Now()
+			lookAt = looked.Add(w.lookAgain())
 			look.Reset(time.Until(lookAt))
 		case <-repairable:
 			w.try(ctx, "repair", w.repair)
