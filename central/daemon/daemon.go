@@ -113,7 +113,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Ended: func(group string) { m.WatchdogEnded.WithLabelValues(siteMap.SiteOf(group)).Inc() }})
 	g.Go(func() error { return orphans.Run(ctx) })
 	g.Go(func() error { return keys.Run(ctx, cfg.Log) })
-	keeper := &groupkeys.Keeper{Store: db, Keys: keys, Log: cfg.Log, Rackds: members.Conductors, Away: away, SiteOf: siteMap.SiteOf, Pace: cfg.KeyPace}
+	keeper := &groupkeys.Keeper{Store: db, Keys: keys, Log: cfg.Log, Rackds: members.Conductors, Failover: siteMap.Failover, Away: away, SiteOf: siteMap.SiteOf, Pace: cfg.KeyPace}
 	g.Go(func() error { return keeper.Run(ctx) })
 	seen := register.New(register.Config{Store: db, Roster: members, Log: cfg.Log})
 	g.Go(func() error { return seen.Run(ctx) })

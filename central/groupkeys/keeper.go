@@ -37,6 +37,8 @@ type Keeper struct {
 	Log   *slog.Logger
 	// Rackds are those that live, of all sites.
 	Rackds func() []bus.Member
+	// Failover returns the groups that stand in for a group by central's configuration; nil: there is no other way than membership.
+	Failover func(group string) []string
 	// Away says why the rackds of a group are not known; nil: they are.
 	Away   func(group string) error
 	SiteOf func(group string) string
@@ -179,28 +181,39 @@ func ready(stage string, ids []string, newest, all *seal.Key) bool {
 	return slices.Equal(ids, all.IDs())
 }
 
-// living are the live rackds that have a key of the group, or are to have it: of the group, and those that
-// say that they have one. A member that was revoked may go on saying so for as long as its site's servers
-// let it.
+// living are the live rackds that have a key of the group, or are to have it: of the group, and those that stand in for it and
+// say that they have one. What the others say is not heard: a stolen rackd of another group would hold each stage up. A member
+// that was revoked may go on saying so for as long as its site's servers let it.
 func (k *Keeper) living(ctx context.Context, group string) (list []bus.Member, err error) {
 	members, err := k.Store.SiteMembers(ctx, k.SiteOf(group))
 	if err != nil {
 		return nil, err
 	}
-	ended := map[string]bool{}
+	ended, standsIn := map[string]bool{}, map[string]bool{}
 	for _, m := range members {
 		if name := m.Scope.Name; m.Scope.Role == join.Rackd {
 			before, known := ended[name]
 			ended[name] = !m.EndedAt.IsZero() && (before || !known)
+			standsIn[name] = standsIn[name] || m.EndedAt.IsZero() && among(m.Scope.FailoverOf, group)
 		}
+	}
+	var failover []string
+	if k.Failover != nil {
+		failover = k.Failover(group)
 	}
 	for _, m := range k.Rackds() {
 		_, has := m.Keys[group]
-		if (has || strings.EqualFold(m.Group, group)) && !ended[strings.ToLower(m.Name)] {
+		name := strings.ToLower(m.Name)
+		has = has && (standsIn[name] || among(failover, m.Group))
+		if (has || strings.EqualFold(m.Group, group)) && !ended[name] {
 			list = append(list, m)
 		}
 	}
 	return list, nil
+}
+
+func among(groups []string, group string) bool {
+	return slices.ContainsFunc(groups, func(g string) bool { return strings.EqualFold(g, group) })
 }
 
 // unpublished says that the site waits for documents of before the stage began; empty if it does not.

@@ -2,6 +2,7 @@ package groupkeys
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"testing"
@@ -130,6 +131,32 @@ func TestNoStageWaitsForEver(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.want(Sealing, time.Second)
+		})
+	}
+}
+
+// A stolen rackd of another group says that it has keys of the group, none of them the new one. Nothing waits for it. What stands in
+// for the group, by its membership or by central's configuration, is waited for.
+func TestRackdsOfOtherGroupsHoldNothingUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		scope    join.Scope
+		failover []string
+		stage    string
+	}{
+		"another group":                   {scope: join.Scope{Group: "b"}, stage: Sealing},
+		"another group's stand-in":        {scope: join.Scope{Group: "b", FailoverOf: []string{"c"}}, failover: []string{"c"}, stage: Sealing},
+		"a stand-in by its membership":    {scope: join.Scope{Group: "b", FailoverOf: []string{"A"}}, stage: HandingOut},
+		"a stand-in by the configuration": {scope: join.Scope{Group: "b"}, failover: []string{"B"}, stage: HandingOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.Failover = func(string) []string { return c.failover }
+			c.scope.Role, c.scope.Site, c.scope.Name = join.Rackd, "east", "other"
+			b.update(func(ctx context.Context, tx *store.Tx) error {
+				return errors.Join(tx.InsertMember(ctx, &store.Member{ID: "1", Scope: c.scope}), Begin(ctx, tx, "a", b.now))
+			})
+			b.live = []bus.Member{b.rackd("r1", 0, 1), {Name: "other", Group: "b", Keys: map[string][]string{"a": {"made up"}}}}
+			b.want(c.stage, time.Minute)
 		})
 	}
 }
