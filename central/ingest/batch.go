@@ -192,7 +192,7 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 			if err != nil {
 				return err
 			}
-			if changed {
+			if changed || len(e.Properties) > 0 {
 				if err := roomFor(n); err != nil {
 					return err
 				}

@@ -15,25 +15,30 @@ const (
 	maxItems      = 5000 // BIOS settings, and firmware components
 	maxMembers    = 500  // of driver_internal_info and of properties, by one event
 	maxWord       = 1000 // bytes of a name; indexes take no longer ones
-	maxInternal   = 2 << 20
-	internalKeys  = 2000
-	internalLimit = "driver_internal_info of node %s would have %d members and %d bytes, more than the %d and %d that a node may have"
+	maxFieldBytes = 2 << 20
+	maxFieldNames = 2000
 )
 
 // bounded refuses an event that is larger than any rack's.
 func bounded(e *work.Event) error {
 	counts := map[string][2]int{"lines of history": {len(e.Before), maxLines}, "members of driver_internal_info": {len(e.Internal), maxMembers},
 		"members of properties": {len(e.Properties), maxMembers}}
-	if e.Hardware != nil {
-		counts["BIOS settings"], counts["firmware components"] = [2]int{len(e.Hardware.BIOS), maxItems}, [2]int{len(e.Hardware.Firmware), maxItems}
+	words := map[string]string{"kind": string(e.Kind), "rackd": e.Rackd, "verb": string(e.Verb), "work": e.Work, "state": string(e.State), "target": string(e.Target),
+		"step": e.Step, "power": e.Power, "phase": e.Phase, "fault": e.Fault, "cleared": e.Cleared}
+	if h := e.Hardware; h != nil {
+		counts["BIOS settings"], counts["firmware components"] = [2]int{len(h.BIOS), maxItems}, [2]int{len(h.Firmware), maxItems}
+		if h.Health != nil {
+			words["health"] = *h.Health
+		}
+		if h.BootMode != nil {
+			words["boot mode"] = *h.BootMode
+		}
 	}
 	for what, c := range counts {
 		if c[0] > c[1] {
 			return fmt.Errorf("event has %d %s, more than %d", c[0], what, c[1])
 		}
 	}
-	words := map[string]string{"kind": string(e.Kind), "rackd": e.Rackd, "verb": string(e.Verb), "work": e.Work, "state": string(e.State), "target": string(e.Target),
-		"step": e.Step, "power": e.Power, "phase": e.Phase, "fault": e.Fault, "cleared": e.Cleared}
 	for what, text := range words {
 		if len(text) > maxWord {
 			return fmt.Errorf("event has a %s of %d bytes, more than %d", what, len(text), maxWord)
@@ -47,14 +52,17 @@ func bounded(e *work.Event) error {
 	return nil
 }
 
-// roomFor refuses what makes a node's driver_internal_info larger with each event.
+// roomFor refuses what makes a node's driver_internal_info or properties larger with each event.
 func roomFor(n *store.Node) error {
-	raw, err := json.Marshal(n.DriverInternalInfo)
-	if err != nil {
-		return contentError{fmt.Errorf("driver_internal_info of node %s: %w", n.UUID, err)}
-	}
-	if len(n.DriverInternalInfo) > internalKeys || len(raw) > maxInternal {
-		return contentError{fmt.Errorf(internalLimit, n.UUID, len(n.DriverInternalInfo), len(raw), internalKeys, maxInternal)}
+	for name, field := range map[string]map[string]any{"driver_internal_info": n.DriverInternalInfo, "properties": n.Properties} {
+		raw, err := json.Marshal(field)
+		if err != nil {
+			return contentError{fmt.Errorf("%s of node %s: %w", name, n.UUID, err)}
+		}
+		if len(field) > maxFieldNames || len(raw) > maxFieldBytes {
+			return contentError{fmt.Errorf("%s of node %s would have %d members and %d bytes, more than the %d and %d that a rack may report",
+				name, n.UUID, len(field), len(raw), maxFieldNames, maxFieldBytes)}
+		}
 	}
 	return nil
 }

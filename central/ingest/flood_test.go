@@ -45,6 +45,9 @@ func TestEventsThatMakeMuchOfFewBytes(t *testing.T) {
 		"large members": func(w *store.Work, seq uint64) []byte {
 			return large(t, w, work.HardwareObserved, seq, "internal", `{`, "}", 1, func(int) string { return fmt.Sprintf(`"a%d":"%s"`, seq, strings.Repeat("x", 1_000_000)) })
 		},
+		"properties": func(w *store.Work, seq uint64) []byte {
+			return large(t, w, work.HardwareObserved, seq, "properties", `{`, "}", 1, func(int) string { return fmt.Sprintf(`"a%d":"%s"`, seq, strings.Repeat("x", 1_000_000)) })
+		},
 		"a long name": func(w *store.Work, seq uint64) []byte {
 			return large(t, w, work.HardwareObserved, seq, "hardware", `{"bios":[`, "]}", 1, func(int) string { return fmt.Sprintf(`{"name":"%s"}`, strings.Repeat("x", 900_000)) })
 		},
@@ -79,9 +82,13 @@ func TestEventsThatMakeMuchOfFewBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			info, _ := json.Marshal(f.node(stolen.Node).DriverInternalInfo)
+			n := f.node(stolen.Node)
+			info, err := json.Marshal([]any{n.DriverInternalInfo, n.Properties})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if len(lines) > 2*forged || len(info) > 3<<20 {
-				t.Errorf("%d forged events have made %d lines of history and %d bytes of driver_internal_info", forged, len(lines), len(info))
+				t.Errorf("%d forged events have made %d lines of history and %d bytes of the node's fields", forged, len(lines), len(info))
 			}
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("the other group's event has waited for %v", took)
