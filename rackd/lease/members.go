@@ -82,21 +82,20 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	l.mu.Unlock()
 	switch {
 	case living && had && old.Instance == m.Instance && old.Lease == m.Lease && !bus.SameKeys(old.Keys, m.Keys):
-		l.log.Info("rackd has other keys", "rackd", m.Name, "group", m.Group, "keys", m.Keys)
+		l.loud.Do(func() { l.log.Info("rackd has other keys", "rackd", m.Name, "group", m.Group, "keys", m.Keys) })
 	case living && had && old.Instance == m.Instance && old.Lease == m.Lease, !living && !had: // a renewal changes nothing
 		if awaited {
 			l.changed()
 		}
 		return
 	case living:
-		l.log.Info("rackd joined", "rackd", m.Name, "group", m.Group)
+		l.loud.Do(func() { l.log.Info("rackd joined", "rackd", m.Name, "group", m.Group) })
 	default:
-		l.log.Info("rackd left", "rackd", old.Name, "group", old.Group)
+		l.loud.Do(func() { l.log.Info("rackd left", "rackd", old.Name, "group", old.Group) })
 	}
 	select {
 	case <-l.synced:
-		l.rebuild()
-		l.changed()
+		l.turn()
 	default: // the initial values are still coming
 	}
 }
@@ -105,6 +104,41 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 func (l *Lease) left(m bus.Member) {
 	key := bus.MemberKey(m.Group, m.Name)
 	l.absent[key] = absence{m.Group, l.seen[key]}
+}
+
+// The changes of the ring that count at once: in a rack a few rackds come or go. A stolen one may be another each time that it
+// announces itself, as often as the bus takes it; then what has changed counts together, a little later.
+const (
+	turnsAtOnce = 20
+	turnsEvery  = 100 * time.Millisecond
+)
+
+// Lines about who comes and goes, beyond which few are written.
+const (
+	linesAtFirst = 100
+	linesEvery   = time.Second
+)
+
+// turn takes in that the members are others.
+func (l *Lease) turn() {
+	if l.turns.Allow() {
+		l.rebuild()
+		l.changed()
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.turning {
+		return
+	}
+	l.turning = true
+	time.AfterFunc(turnsEvery, func() {
+		l.mu.Lock()
+		l.turning = false
+		l.mu.Unlock()
+		l.rebuild()
+		l.changed()
+	})
 }
 
 func (l *Lease) rebuild() {
