@@ -96,8 +96,15 @@ func ReadMember(key string, body []byte) (m Member, err error) {
 	if err := json.Unmarshal(body, &m); err != nil {
 		return m, err
 	}
-	if len(m.Drivers) > maxDrivers || len(m.Keys) > maxKeyGroups {
-		return m, fmt.Errorf("%w: it has %d hardware types and keys of %d conductor groups, more than the %d and %d that a rackd may have", ErrLie, len(m.Drivers), len(m.Keys), maxDrivers, maxKeyGroups)
+	large := len(m.Drivers) > maxDrivers || len(m.Keys) > maxKeyGroups
+	for _, kinds := range m.Drivers {
+		for _, offered := range kinds {
+			large = large || len(kinds) > maxDrivers || len(offered) > maxDrivers
+		}
+	}
+	if large {
+		return m, fmt.Errorf("%w: it has %d hardware types and keys of %d conductor groups; more than %d types, interfaces of one type, or implementations of one interface, and more than %d groups, are no rackd's",
+			ErrLie, len(m.Drivers), len(m.Keys), maxDrivers, maxKeyGroups)
 	}
 	token, name, _ := strings.Cut(key, ".")
 	switch {

@@ -73,6 +73,7 @@ func TestReadersBelieveThePlace(t *testing.T) {
 		{"ALIVE", "many hardware types", "g.r", text(t, Member{Name: "r", Group: "g", Drivers: many(101, map[string][]string(nil))}), false},
 		{"ALIVE", "keys of many groups", "g.r", text(t, Member{Name: "r", Group: "g", Keys: many(1001, []string(nil))}), false},
 		{"ALIVE", "much of one hardware type", "g.r", text(t, Member{Name: "r", Group: "g", Drivers: map[string]map[string][]string{"t": many(20_000, []string{})}}), false},
+		{"ALIVE", "many implementations", "g.r", text(t, Member{Name: "r", Group: "g", Drivers: map[string]map[string][]string{"t": {"boot": make([]string, 101)}}}), false},
 		{"GROUPS", "the truth", "g", text(t, Group{Name: "g"}), true},
 		{"GROUPS", "another group", "g", text(t, Group{Name: "other"}), false},
 		{"EVENTS", "the truth", "EVENTS.g.n", text(t, work.Event{Node: "n", Group: "g"}), true},
