@@ -3,6 +3,7 @@ package conductor
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,34 @@ func TestMoreLeasesThanACheckpointHolds(t *testing.T) {
 		defer x.s.mu.Unlock()
 		if wrote := x.s.rev - before; wrote > 10 || told-toldBefore > 100 {
 			t.Errorf("in a minute in which nothing happened the owner wrote %d checkpoints and was told %d addresses", wrote, told-toldBefore)
+		}
+	})
+}
+
+// A stranger asks DHCP for one address after the other in a machine's name. A rackd that overhears that has the owner write a few
+// checkpoints a second, and the last of them has what was heard last.
+func TestManyAddressesOfOneMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		defer x.stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		x.s.mu.Lock()
+		before := x.s.rev
+		x.s.mu.Unlock()
+		var last netip.Addr
+		for i := range 10_000 {
+			last = netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})
+			x.Seen(ask.Sign{Address: macA, Leased: last})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		x.s.mu.Lock()
+		wrote := x.s.rev - before
+		x.s.mu.Unlock()
+		if list := x.doc().Checkpoint.Boot.Addresses; wrote > 100 || !slices.Contains(list, last) {
+			t.Errorf("10,000 requests in 10 s made %d checkpoints; the last one has %v, want %v in it", wrote, list, last)
 		}
 	})
 }

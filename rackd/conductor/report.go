@@ -243,6 +243,9 @@ func (r *runner) setDeadline() {
 // saveEvery is how often heartbeats alone cause a checkpoint.
 const saveEvery = 2 * time.Second
 
+// metEvery is how often addresses that a machine is given cause a checkpoint.
+const metEvery = 200 * time.Millisecond
+
 // flush takes in heartbeats and phases, and writes a checkpoint where that is due.
 func (r *runner) flush(ctx context.Context) error {
 	due, err := r.absorb(ctx)
@@ -322,6 +325,13 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 			return false, fmt.Errorf("report what the hardware says of itself: %w", err)
 		}
 		r.c.noteHardware(r.node.UUID, &observed, nil)
+	}
+	if pause := metEvery - time.Since(r.saved); met && pause > 0 { // strangers may ask DHCP as often as they like
+		met = false
+		if now := time.Now(); !now.Before(r.meets) {
+			r.meets = now.Add(pause)
+			time.AfterFunc(pause, r.nudge)
+		}
 	}
 	return first || met || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
 }

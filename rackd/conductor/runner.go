@@ -41,6 +41,7 @@ type runner struct {
 	lease    string    // under which this runner owns the work
 	found    view.Work // the document as it was when this rackd took it
 	saved    time.Time
+	meets    time.Time // until when an address that is not in the last checkpoint has the runner woken
 	told     time.Time // when the state was last reported
 	shown    shown     // what the fields of the node tell of the flow
 	// toldBoot is the boot, by marked, after which the machine's power was told in a wait.
