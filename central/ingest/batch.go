@@ -79,7 +79,7 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 	if err != nil {
 		return err
 	}
-	fx, changed := newEffects(), map[string]bool{}
+	fx, changed, of := newEffects(), map[string]bool{}, newFlows()
 	for _, e := range events {
 		n := nodes[e.Node]
 		if n == nil {
@@ -91,7 +91,7 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 			out.lies = append(out.lies, refusal{e.Event, lie})
 			continue
 		}
-		before, err := earlier(ctx, tx, n, e.Event)
+		before, err := of.earlier(ctx, tx, n, e.Event)
 		switch {
 		case err != nil:
 			return err

@@ -8,27 +8,53 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
+// flows is what a batch has read to know which events are of earlier works. A rackd that was stolen makes up works; what it costs to find
+// out that they are none is bounded.
+type flows struct {
+	open   map[string]*store.Work // by node; nil: there is none
+	before map[[2]string]bool     // by node and work, whether the work is of the node's flow
+	asked  map[string]int         // how many works of a node were read
+}
+
+// maxEarlier is how many works of a flow, beside its first, may have left events in one batch.
+const maxEarlier = 8
+
+func newFlows() *flows {
+	return &flows{map[string]*store.Work{}, map[[2]string]bool{}, map[string]int{}}
+}
+
 // earlier reports whether e tells of the machine and is of a work whose flow n's open work goes on with. A request beside the flow takes that
 // work's place in the rows before the rack hears of it, and what the rack finds until then is found once only. The
 // end of that work does not count, nor does its state: the open work ends as the flow does.
-func earlier(ctx context.Context, tx *store.Tx, n *store.Node, e *work.Event) (bool, error) {
+func (f *flows) earlier(ctx context.Context, tx *store.Tx, n *store.Node, e *work.Event) (bool, error) {
 	tells := e.Kind == work.InventoryFound || e.Kind == work.HardwareObserved
 	if !tells || e.Work == "" || n.WorkID == "" || e.Work == n.WorkID || e.Generation >= n.Generation {
 		return false, nil
 	}
-	open, err := tx.OpenWork(ctx, n.UUID)
-	if err != nil {
-		return false, orNone(err)
+	open, known := f.open[n.UUID]
+	if !known {
+		read, err := tx.OpenWork(ctx, n.UUID)
+		if err = orNone(err); err != nil {
+			return false, err
+		}
+		open, f.open[n.UUID] = read, read
+	}
+	if open == nil || open.ID != n.WorkID || open.Args.Continues == "" {
+		return false, nil
 	}
 	root := open.Args.Continues
-	if open.ID != n.WorkID || root == "" || root == e.Work {
-		return open.ID == n.WorkID && root != "", nil
+	is, known := f.before[[2]string{n.UUID, e.Work}]
+	if known || root == e.Work || f.asked[n.UUID] >= maxEarlier {
+		return is || root == e.Work, nil
 	}
+	f.asked[n.UUID]++
 	before, err := tx.Work(ctx, e.Work)
-	if err != nil {
-		return false, orNone(err)
+	if err = orNone(err); err != nil {
+		return false, err
 	}
-	return before.Node == n.UUID && before.Args.Continues == root, nil
+	is = before != nil && before.Node == n.UUID && before.Args.Continues == root
+	f.before[[2]string{n.UUID, e.Work}] = is
+	return is, nil
 }
 
 // orNone makes no error of a work that is not there.
