@@ -76,7 +76,7 @@ func New(statements func() uint64) *Metrics {
 	m.Repaired = counter("repaired_nodes_total", "Nodes whose documents at the site did not fit the database and were written again.", "site")
 	m.EventsApplied = counter("events_applied_total", "Events applied to the database.", "site", "kind")
 	m.EventsDropped = counter("events_dropped_total",
-		"Events dropped. Reason: lying (it says what its subject, site or work does not allow), unknown_node, closed_work, old_generation, old_epoch, repeated; unreadable, where too many of those are set aside already.", "site", "reason")
+		"Events dropped. Reason: lying (it says what its subject, site or work does not allow), unknown_node, closed_work, old_generation, old_epoch, repeated; unreadable and refused, where too many of those are set aside already.", "site", "reason")
 	m.EventsSetAside = counter("events_set_aside_total", "Events set aside, for 'central event' to show and to apply. Reason: unreadable; refused, by the database.", "site", "reason")
 	m.EventsKept = gauge("events_set_aside", "Events that are set aside now: none is well.", "site", "reason")
 	m.IngestBatch = histogram("ingest_batch_events", "Events applied in one transaction.", prometheus.ExponentialBuckets(1, 2, 9), "site")
