@@ -65,7 +65,9 @@ func TestThiefThatComesAndGoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
-	<-b.Synced()
+	for end := time.Now().Add(20 * time.Second); b.Check() != nil && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	m := bus.Member{Name: "thief", Group: "rack-a", Drivers: map[string]map[string][]string{"redfish": nil}}
 	nc := bustest.Connect(t, srv)
 	sent, longest := 0, time.Duration(0)
