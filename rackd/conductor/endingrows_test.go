@@ -158,7 +158,7 @@ At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `;
 | an abort that is accepted | ends in the state of its failure, or where it was serviced in active, and says that it was aborted; or ends as without that and says that the abort came too late |
 | an abort that is refused | ends as without that |
 | a change of ` + "`driver_info`" + ` or of the conductor group | the change is refused while the node is locked, or taken up; the flow ends as without that |
-| DELETE of the node | is refused while the flow runs |
+| DELETE of the node | is refused while the flow runs; in maintenance it is accepted where the flow waits or is held, as in Ironic |
 | a person at the power button, an agent that reboots by itself | ends as without that, or fails and says why |
 
 ## Where Ironic differs for all flows

@@ -73,7 +73,9 @@ func TestWhatIsLeftOutOfAGoodEndIsALine(t *testing.T) {
 		if !slices.ContainsFunc(lines, func(l work.Line) bool { return l.Phase == "left out" && strings.Contains(l.Detail, "3145730 bytes") }) {
 			t.Errorf("the end tells %+v", lines)
 		}
-		if !slices.ContainsFunc(s.events, func(e work.Event) bool { return e.Hardware != nil && e.Hardware.Health != nil && *e.Hardware.Health == hardware.OK }) {
+		if !slices.ContainsFunc(s.events, func(e work.Event) bool {
+			return e.Hardware != nil && e.Hardware.Health != nil && *e.Hardware.Health == hardware.OK
+		}) {
 			t.Error("what the hardware said of itself is lost with the inventory")
 		}
 	})
