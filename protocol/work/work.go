@@ -75,14 +75,19 @@ const (
 	Adjust = Verb("adjust")
 )
 
-// Parks reports whether a flow in state s begins no step while its node is in maintenance, and has no
-// deadline: a person may be at the machine. An abort goes on. So do, as in Ironic, a look at the machine
-// and a tear-down that were asked for in maintenance; the cleaning behind the tear-down parks. A central from before
-// decision 76 does not say whether they were: its requests go on as they did then.
-func Parks(v Verb, a *Args, s provision.State) bool {
-	asked := v == Manage || v == Adopt || v == Inspect || v == Delete && s == provision.Deleting
+// Parks reports whether a flow begins no step while its node is in maintenance, and has no deadline: a
+// person may be at the machine. An abort goes on. So does, as in Ironic, what was asked for in
+// maintenance; of that a rack parks the steps of the ramdisk's agent, which Ironic does not order
+// then. A central from before decision 76 does not say whether a request was made in maintenance: its
+// requests go on as they did then.
+func Parks(v Verb, a *Args) bool {
+	asked := v == Manage || v == Adopt || v == Inspect || v == Delete || v == Provide
 	return !v.Rests() && v != Abort && !a.AbortAfter && !(asked && (a.InMaintenance || a.From == provision.NoState))
 }
+
+// ParksInBand reports whether a flow that does not park otherwise begins no step of the ramdisk's agent
+// while its node is in maintenance.
+func ParksInBand(v Verb) bool { return v == Delete || v == Provide }
 
 // Rests reports whether the provision state stays while v is carried out, and
 // whatever becomes of it.

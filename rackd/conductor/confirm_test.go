@@ -71,3 +71,26 @@ func TestAPausedMachineWritesNothing(t *testing.T) {
 		})
 	}
 }
+
+// Work comes while a request waits for the bus: the node is locked, as it would have been a moment later, and nothing
+// was sent.
+func TestWorkThatComesBeforeTheFirstWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		s := newShelf()
+		s.alive.Store("z")
+		oneNode(s)
+		c, ms, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		come := func() {
+			s.mu.Lock()
+			s.works[nodeA] = busy(s)
+			s.mu.Unlock()
+		}
+		ms.confirming.Store(&come)
+		a := c.Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: json.RawMessage(`{"boot_device":"disk"}`)})
+		if a.Error == nil || a.Error.Status != 409 || !a.Error.Locked || len(m.writes) != 0 {
+			t.Errorf("answered %+v after %v", a.Error, m.writes)
+		}
+	})
+}

@@ -138,8 +138,7 @@ A flow begins no step while its node is in maintenance: a person may be at the m
 |---|---|---|
 | the step that runs | ends, or waits on; its deadline stands still | the same; a node in maintenance has no time limit |
 | the next step, of the ramdisk or out of band | waits. The state is the waiting one where there is such (` + "`clean wait`" + `); the history says ` + "`parked`" + ` and before which step | a step after a call of the agent waits; one out of band begins |
-| an undeploy that was asked for in maintenance | switches the machine off and parks before the cleaning | the same, and boots the ramdisk for the cleaning first |
-| a provide | is accepted and parks before its first step | is accepted, boots the ramdisk and waits there |
+| an undeploy, a provide that were asked for in maintenance | run; the steps of the ramdisk's agent wait | the same |
 | manage, adopt, inspect that were asked for in maintenance | run | run |
 | deploy, rebuild, clean, service, rescue, unrescue | are refused | are refused |
 | power, adjustments (boot device, boot mode, vendor methods), aborts | are done at once where the state accepts them; a node that is parked in ` + "`deleting`" + ` is locked | the same |

@@ -29,7 +29,7 @@ func (c *Conductor) writes(ctx context.Context, n *node.Document, hw *driver.Har
 		return nil, err
 	}
 	defer done()
-	if err := f.Check(); err != nil {
+	if err := c.begins(f, n); err != nil {
 		return nil, err
 	}
 	if err := do(f); err != nil {

@@ -13,7 +13,7 @@ import (
 // parks reports whether the flow begins no step now, and its time stands still. Of a node that is not known here any
 // more, which was deleted, nothing is heard either: then it is as before.
 func (r *runner) parks() bool {
-	if !work.Parks(r.doc.Verb, &r.doc.Args, r.doc.State) {
+	if !work.Parks(r.doc.Verb, &r.doc.Args) && !(r.inBand && work.ParksInBand(r.doc.Verb)) {
 		return false
 	}
 	n := r.c.cfg.Documents.Node(r.node.UUID)

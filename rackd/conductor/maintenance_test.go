@@ -181,26 +181,29 @@ func TestRequestsBesideAParkedFlow(t *testing.T) {
 // Which requests are carried out that were made in maintenance.
 func TestRequestsMadeInMaintenance(t *testing.T) {
 	for _, c := range []struct {
-		verb  work.Verb
-		entry provision.State
-		fault string
-		args  work.Args
-		parks bool
-		until string // the steps that it runs before it parks
+		verb   work.Verb
+		entry  provision.State
+		fault  string
+		args   work.Args
+		parks  bool
+		until  string // the steps that it runs before it parks
+		inBand bool   // the cleaning's step is the agent's
 	}{
 		{verb: work.Power, entry: provision.Available, args: work.Args{PowerTarget: string(driver.PowerOn)}},
 		{verb: work.Manage, entry: provision.Verifying},
 		{verb: work.Adopt, entry: provision.Adopting},
 		{verb: work.Abort, entry: provision.CleanFail},
-		{verb: work.Delete, entry: provision.Deleting, parks: true, until: "down"},
-		{verb: work.Delete, entry: provision.Deleting, fault: "service failure", parks: true, until: "down"},
+		{verb: work.Delete, entry: provision.Deleting},
+		{verb: work.Delete, entry: provision.Deleting, inBand: true, parks: true, until: "down"},
+		{verb: work.Delete, entry: provision.Deleting, fault: "service failure", inBand: true, parks: true, until: "down"},
 		{verb: work.Delete, entry: provision.Deleting, fault: node.PowerFailure},
-		{verb: work.Provide, entry: provision.Cleaning, parks: true},
+		{verb: work.Provide, entry: provision.Cleaning},
+		{verb: work.Provide, entry: provision.Cleaning, inBand: true, parks: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log []string
 			m := &machine{power: driver.PowerOff, teardown: []driver.Step{slowly("down", time.Second, &log)}, clean: []driver.Step{slowly("erase", time.Second, &log)}}
-			m.clean[0].Priority = 10
+			m.clean[0].Priority, m.clean[0].InBand = 10, c.inBand
 			s := newShelf()
 			oneNode(s)
 			s.nodes[nodeA].Maintenance, s.nodes[nodeA].Fault = true, c.fault

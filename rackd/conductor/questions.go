@@ -47,8 +47,24 @@ func (c *Conductor) beside(n *node.Document) (driver.Fence, func(), error) {
 		}
 		r.turn.Unlock()
 	}
-	return nil, nil, &ask.Error{Status: http.StatusConflict, Locked: true,
-		Message: fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", n.UUID, w.Doc.Owner)}
+	return nil, nil, locked(n, w.Doc.Owner)
+}
+
+func locked(n *node.Document, owner string) *ask.Error {
+	return &ask.Error{Status: http.StatusConflict, Locked: true,
+		Message: fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", n.UUID, owner)}
+}
+
+// begins checks the fence before the first write. Work that came meanwhile makes the node locked: nothing has been
+// sent, so that who asks may ask again.
+func (c *Conductor) begins(f driver.Fence, n *node.Document) error {
+	err := f.Check()
+	if idle, ok := f.(idleFence); ok && err != nil && !idle.shared {
+		if w := c.cfg.Documents.Work(n.UUID); w != nil && w.Doc.Open() {
+			return locked(n, w.Doc.Owner)
+		}
+	}
+	return err
 }
 
 func (idleFence) Work() string  { return "" }

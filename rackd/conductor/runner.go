@@ -41,6 +41,7 @@ type runner struct {
 	lease    string    // under which this runner owns the work
 	found    view.Work // the document as it was when this rackd took it
 	saved    time.Time
+	inBand   bool      // the step that runs, or is to begin, is the agent's
 	meets    time.Time // until when an address that is not in the last checkpoint has the runner woken
 	told     time.Time // when the state was last reported
 	shown    shown     // what the fields of the node tell of the flow
@@ -247,6 +248,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			return err
 		}
 		cp := &r.doc.Checkpoint
+		r.inBand = s.InBand
 		if cp.Step != s.id() && !s.pure {
 			if err := r.handsOff(ctx, steps, i); err != nil {
 				return err

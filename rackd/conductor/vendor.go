@@ -87,7 +87,7 @@ func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Docum
 		reply.Work = true
 		return reply, nil
 	}
-	if err := f.Check(); err != nil {
+	if err := c.begins(f, n); err != nil {
 		return nil, err
 	}
 	result, err := m.Call(ctx, f, n, call.Data)

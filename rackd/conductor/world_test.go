@@ -219,8 +219,9 @@ type members struct {
 	alive *atomic.Value // string: lives besides the owner
 	held  atomic.Bool
 	// paused: the lease is over, and this machine's clocks do not know
-	paused atomic.Bool
-	age    atomic.Int64
+	paused     atomic.Bool
+	confirming atomic.Pointer[func()] // what happens while the bus is asked
+	age        atomic.Int64
 	// lease grows when it has ended and another has begun
 	lease atomic.Uint64
 	// unsettled: the lease has just begun
@@ -244,6 +245,9 @@ func (m *members) Check() error {
 
 // Confirm is what the bus says, which a paused machine's own clocks do not.
 func (m *members) Confirm() error {
+	if during := m.confirming.Load(); during != nil {
+		(*during)()
+	}
 	if m.paused.Load() {
 		return errors.New("the bus has another lease")
 	}

@@ -50,13 +50,19 @@ func (j *judge) ending(w *Work, events []work.Event) {
 
 func (j *judge) history(w *Work, events []work.Event, entries []Entry) {
 	var want []work.Event
+	var shown *work.Event // the last event of the work that said in which state the node is
 	for _, e := range events {
 		for _, l := range e.Lines() {
 			told := e
 			told.Time, told.Phase = l.Time, l.Phase
 			want = append(want, told)
 		}
-		if reportsState(e) {
+		if !reportsState(e) {
+			continue
+		}
+		// A state that is said again, by the next owner or every few minutes, is no entry.
+		again := shown != nil && e.Kind == work.StateChanged && e.Error == "" && e.State == shown.State && e.Target == shown.Target
+		if shown = &e; !again {
 			want = append(want, e)
 		}
 	}
