@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,12 +36,12 @@ func TestMoreLeasesThanACheckpointHolds(t *testing.T) {
 			}
 		}
 		x.s.put(&n)
-		told := 0
+		var told atomic.Int64
 		for rack, l := range leases {
 			_, stop := x.on(fmt.Sprint("dhcp-", rack), func(cfg *Config) {
 				cfg.Leases = l
 				cfg.TellOwner = func(_, _ string, s ask.Sign) {
-					told++
+					told.Add(1)
 					time.AfterFunc(time.Millisecond, func() { x.Seen(s) }) // by way of the bus
 				}
 			})
@@ -49,14 +50,14 @@ func TestMoreLeasesThanACheckpointHolds(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		x.s.mu.Lock()
-		before, toldBefore := x.s.rev, told
+		before, toldBefore := x.s.rev, told.Load()
 		x.s.mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		x.s.mu.Lock()
 		defer x.s.mu.Unlock()
-		if wrote := x.s.rev - before; wrote > 10 || told-toldBefore > 100 {
-			t.Errorf("in a minute in which nothing happened the owner wrote %d checkpoints and was told %d addresses", wrote, told-toldBefore)
+		if wrote := x.s.rev - before; wrote > 10 || told.Load()-toldBefore > 100 {
+			t.Errorf("in a minute in which nothing happened the owner wrote %d checkpoints and was told %d addresses", wrote, told.Load()-toldBefore)
 		}
 	})
 }
