@@ -26,7 +26,7 @@ const (
 	readAgain = time.Minute
 	// lookPause is how long after a look at a member its beats bring about the next one at the soonest: a stolen
 	// rackd may beat as often as it likes.
-	lookPause = time.Second
+	lookPause = 100 * time.Millisecond
 	// mostHeard bounds the keys that are remembered: a site's server makes up as many as it likes.
 	mostHeard = 10_000
 	// lookTimeout bounds one look.

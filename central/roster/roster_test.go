@@ -120,7 +120,7 @@ func TestBeatsOfAThief(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(log.String(), "\n"); looks > 40 || lines > 20 {
+	if lines := strings.Count(log.String(), "\n"); looks > 100 || lines > 50 {
 		t.Errorf("after %d beats of each, central has looked %d times and written %d lines", n, looks, lines)
 	}
 }

@@ -82,16 +82,16 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	l.mu.Unlock()
 	switch {
 	case living && had && old.Instance == m.Instance && old.Lease == m.Lease && !bus.SameKeys(old.Keys, m.Keys):
-		l.loud.Do(func() { l.log.Info("rackd has other keys", "rackd", m.Name, "group", m.Group, "keys", m.Keys) })
+		l.say(func() { l.log.Info("rackd has other keys", "rackd", m.Name, "group", m.Group, "keys", m.Keys) })
 	case living && had && old.Instance == m.Instance && old.Lease == m.Lease, !living && !had: // a renewal changes nothing
 		if awaited {
 			l.changed()
 		}
 		return
 	case living:
-		l.loud.Do(func() { l.log.Info("rackd joined", "rackd", m.Name, "group", m.Group) })
+		l.say(func() { l.log.Info("rackd joined", "rackd", m.Name, "group", m.Group) })
 	default:
-		l.loud.Do(func() { l.log.Info("rackd left", "rackd", old.Name, "group", old.Group) })
+		l.say(func() { l.log.Info("rackd left", "rackd", old.Name, "group", old.Group) })
 	}
 	select {
 	case <-l.synced:
@@ -113,11 +113,17 @@ const (
 	turnsEvery  = 100 * time.Millisecond
 )
 
-// Lines about who comes and goes, beyond which few are written.
+// Lines about who comes and goes: at once, and in each second after that.
 const (
-	linesAtFirst = 100
-	linesEvery   = time.Second
+	linesAtOnce = 100
+	linesEach   = 10
 )
+
+func (l *Lease) say(line func()) {
+	if l.loud.Allow() {
+		line()
+	}
+}
 
 // turn takes in that the members are others.
 func (l *Lease) turn() {
