@@ -24,11 +24,6 @@ const (
 	// readAgain is how often all members are read: what one says of itself may change while it lives, and
 	// the beat that says so may be lost.
 	readAgain = time.Minute
-	// lookPause is how long after a look at a member its beats bring about the next one at the soonest: a stolen
-	// rackd may beat as often as it likes.
-	lookPause = 100 * time.Millisecond
-	// mostHeard bounds the keys that are remembered: a site's server makes up as many as it likes.
-	mostHeard = 10_000
 	// lookTimeout bounds one look.
 	lookTimeout = 2 * time.Second
 )
@@ -47,7 +42,7 @@ func (r *Roster) Follow(ctx context.Context, site *bus.Site) error {
 	if err != nil {
 		return fmt.Errorf("listen to the beats of site %q: %w", site.Name, err)
 	}
-	f := follower{r, site, map[string]heard{}, map[string]time.Time{}}
+	f := follower{r, site, map[string]heard{}}
 	if err := f.list(ctx); err != nil {
 		return err
 	}
@@ -80,8 +75,6 @@ type follower struct {
 	*Roster
 	site  *bus.Site
 	heard map[string]heard // by key
-	// looked is when beats have had a key looked at.
-	looked map[string]time.Time
 }
 
 // list reads all members.
@@ -112,20 +105,6 @@ func (f *follower) beat(ctx context.Context, b bus.Beat) {
 		f.hear(b.Key)
 		return
 	}
-	now := time.Now()
-	if last, known := f.looked[b.Key]; known && now.Sub(last) < lookPause {
-		h := f.heard[b.Key]
-		if at := last.Add(lookPause); h.next.IsZero() || at.Before(h.next) {
-			h.next = at
-		}
-		f.heard[b.Key] = h
-		return
-	}
-	maps.DeleteFunc(f.looked, func(_ string, at time.Time) bool { return len(f.looked) >= mostHeard && now.Sub(at) >= lookPause })
-	if len(f.looked) >= mostHeard {
-		return // all members are read each minute
-	}
-	f.looked[b.Key] = now
 	f.look(ctx, b.Key)
 }
 
