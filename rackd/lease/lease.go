@@ -83,7 +83,7 @@ type Lease struct {
 	progress  progress
 	next      *round        // for callers of Confirm; nil while none waits
 	wanted    chan struct{} // asks Run for that renewal
-	turning   bool          // the ring will be built in a moment
+	later     *time.Timer   // builds the ring in a moment; nil: it is as the members are
 
 	turns *rate.Limiter // of the ring
 	loud  *rate.Limiter // of the lines about members

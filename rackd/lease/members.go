@@ -134,17 +134,30 @@ func (l *Lease) turn() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.turning {
-		return
+	if l.later == nil {
+		l.later = time.AfterFunc(turnsEvery, l.turnLate)
 	}
-	l.turning = true
-	time.AfterFunc(turnsEvery, func() {
-		l.mu.Lock()
-		l.turning = false
-		l.mu.Unlock()
+}
+
+func (l *Lease) turnLate() {
+	l.mu.Lock()
+	wanted := l.later != nil // Run goes on
+	l.later = nil
+	l.mu.Unlock()
+	if wanted {
 		l.rebuild()
 		l.changed()
-	})
+	}
+}
+
+// stopTurning takes back a turn that is to come. It is called when nothing follows the members any more.
+func (l *Lease) stopTurning() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.later != nil {
+		l.later.Stop()
+		l.later = nil
+	}
 }
 
 func (l *Lease) rebuild() {

@@ -38,6 +38,7 @@ func (l *Lease) Run(ctx context.Context) error {
 			}
 		}
 	})
+	defer l.stopTurning()
 	return g.Wait()
 }
 
