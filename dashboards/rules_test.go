@@ -46,7 +46,7 @@ func documented(t *testing.T) map[string]string {
 	return list
 }
 
-// An alert that names a metric or a label that is not there never fires, and nobody misses it.
+// An alert that names a metric or a label that is not there never fires, and no operator misses it.
 func TestRulesAreOfMetricsThatThereAre(t *testing.T) {
 	there := documented(t)
 	files, err := filepath.Glob("rules/*.yml")

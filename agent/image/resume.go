@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// resumes is how often, without trickle.Least in between, a download that broke off is
-	// asked to go on: with the pauses, long enough for a server to start again.
+	// resumes is how often a download that broke off is asked to go on. The count begins again
+	// when trickle.Least has come. With the pauses, a server has the time to start again.
 	resumes = 10
 	// longestPause is between two of them.
 	longestPause = 10 * time.Second

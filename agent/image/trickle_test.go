@@ -15,8 +15,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/trickle"
 )
 
-// trickling is a server whose answers, also those with the rest of the file, bring a byte every 59 seconds
-// after the first mebibyte.
+// trickling is a server that sends a mebibyte, and then a byte every 59 seconds. It answers so again when it is
+// asked for the rest of the file.
 type trickling struct {
 	image []byte
 	etag  string

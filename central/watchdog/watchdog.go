@@ -141,7 +141,7 @@ func (w *Watchdog) look(ctx context.Context) error {
 }
 
 // parked reports whether the deadline of a work stands still: as the racks keep it, no flow ends while its
-// node is in maintenance. The time without a rackd is counted anew from the end of that.
+// node is in maintenance. The watchdog begins to count again when the maintenance ends.
 func parked(u *store.Unfinished) bool {
 	return node.Attended(u.Maintenance, u.Fault) && (work.Parks(u.Verb, &u.Args) || work.ParksInBand(u.Verb))
 }

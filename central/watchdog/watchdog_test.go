@@ -121,8 +121,8 @@ func (r *rack) pass(w *Watchdog, d time.Duration) {
 	}
 }
 
-// A flow whose node is in maintenance is parked, whoever lives, and counts anew from the end of that. What does not
-// park ends as ever.
+// The watchdog ends no flow whose node is in maintenance, and begins to count when that ends. What does not park
+// ends as before.
 func TestMaintenanceParksAFlow(t *testing.T) {
 	for _, c := range []struct {
 		verb  work.Verb

@@ -1,5 +1,5 @@
 // Package agentvm boots the agent's ramdisk in a virtual machine and speaks to the agent as rackd
-// does, so that tests see what the agent does on a real kernel with real drivers.
+// does. So tests see what the agent does on a real kernel with its drivers.
 //
 // It owns the QEMU process and the door that the agent calls; it may import ops/ramdisk and
 // protocol/agentapi. Invariants: QEMU ends with the test, and the machine reaches no network but the

@@ -13,8 +13,9 @@ func mayPass(err error) bool {
 	return errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)
 }
 
-// attempt runs s once; it may not outlast the state's deadline. Where that comes in maintenance, in which the time
-// stands still, s is run again with the state's time, if it may be: nobody looked when the maintenance began.
+// attempt runs s once; it may not outlast the state's deadline. In maintenance the time stands still, and a step
+// that is under way does not notice when that begins. So where the deadline ends s in maintenance, s is run again
+// with the state's time, unless it must not be repeated.
 func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error) {
 	for {
 		out, late, err := r.once(ctx, s)

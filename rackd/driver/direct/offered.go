@@ -35,8 +35,8 @@ type offered struct {
 }
 
 // repeats reports whether an agent that has started again begins the step again. What may be cut short
-// at any moment may also begin again. An image is written again, whoever offers the step and whatever is said of it: a
-// flow that goes on behind half an image boots it.
+// at any moment may also begin again. An image is written again also where another agent offers the step and says
+// nothing: a flow that goes on behind half an image boots it.
 func (o offered) repeats() bool {
 	return o.Repeatable || o.Abortable || o.Interface == "deploy" && o.Step == writeImageStep
 }
