@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 )
@@ -24,6 +25,12 @@ const (
 	// readAgain is how often all members are read: what one says of itself may change while it lives, and
 	// the beat that says so may be lost.
 	readAgain = time.Minute
+	// A stolen rackd beats as often as it likes: so many looks at its key its beats bring about without a wait,
+	// then one each looksEach. A rackd that starts anew needs two.
+	looksAtOnce = 20
+	looksEach   = 500 * time.Millisecond
+	// mostBeating bounds the keys of whose beats it is remembered: a site's server makes up as many as it likes.
+	mostBeating = 10_000
 	// lookTimeout bounds one look.
 	lookTimeout = 2 * time.Second
 )
@@ -42,7 +49,7 @@ func (r *Roster) Follow(ctx context.Context, site *bus.Site) error {
 	if err != nil {
 		return fmt.Errorf("listen to the beats of site %q: %w", site.Name, err)
 	}
-	f := follower{r, site, map[string]heard{}}
+	f := follower{r, site, map[string]heard{}, map[string]*rate.Limiter{}}
 	if err := f.list(ctx); err != nil {
 		return err
 	}
@@ -75,6 +82,8 @@ type follower struct {
 	*Roster
 	site  *bus.Site
 	heard map[string]heard // by key
+	// paced has the keys at which beats have central look.
+	paced map[string]*rate.Limiter
 }
 
 // list reads all members.
@@ -105,7 +114,32 @@ func (f *follower) beat(ctx context.Context, b bus.Beat) {
 		f.hear(b.Key)
 		return
 	}
-	f.look(ctx, b.Key)
+	if f.mayLook(b.Key) {
+		f.look(ctx, b.Key)
+	}
+}
+
+// mayLook reports whether a beat has its key looked at now. If not, overdue does it soon.
+func (f *follower) mayLook(key string) bool {
+	pace := f.paced[key]
+	if pace == nil {
+		if len(f.paced) >= mostBeating {
+			now := time.Now()
+			maps.DeleteFunc(f.paced, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= looksAtOnce })
+		}
+		if len(f.paced) >= mostBeating {
+			return false
+		}
+		pace = rate.NewLimiter(rate.Every(looksEach), looksAtOnce)
+		f.paced[key] = pace
+	}
+	if pace.Allow() {
+		return true
+	}
+	h := f.heard[key]
+	h.next = time.Time{}
+	f.heard[key] = h
+	return false
 }
 
 // overdue looks at the members that should have been heard. When the site does not

@@ -3,6 +3,7 @@ package roster_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -78,6 +79,50 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 	}
 	wait(1)
 	wait(0) // nobody renews a: its lease ends
+}
+
+// A stolen rackd beats as often as it likes, each time as another one, or as one that is not there. Central looks at its key now and then.
+func TestBeatsOfAThief(t *testing.T) {
+	site := bustest.Open(t)
+	var log bytes.Buffer
+	r := roster.New(roster.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	asks, err := site.Conn.SubscribeSync("$JS.API.DIRECT.GET.KV_" + bus.AliveBucket + ".>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g errgroup.Group
+	g.Go(func() error { return r.Follow(ctx, site) })
+	rev, err := site.Announce(t.Context(), member("thief", "rack1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WaitFor(ctx, func(m []bus.Member) bool { return len(m) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		m := member("thief", "rack1")
+		n++
+		m.Instance, m.Lease = fmt.Sprint(n), fmt.Sprint(n)
+		if rev, err = site.Announce(t.Context(), m, rev); err != nil { // beats, too
+			t.Fatal(err)
+		}
+		if err := site.Conn.Publish(bus.BeatSubject("rack1", "ghost"), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	looks, _, err := asks.Pending()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(log.String(), "\n"); looks > 80 || lines > 50 {
+		t.Errorf("after %d beats of each, central has looked %d times and written %d lines", n, looks, lines)
+	}
 }
 
 // Whoever upgrades central first hears of the rackds that cannot follow it.
