@@ -14,10 +14,12 @@ import (
 
 // The bounds of what is set aside for a site. A rack can send what cannot be read, so few of
 // those are kept, and of each only its beginning; more are dropped and counted. An event that
-// the database refuses is kept whole. While mostRefused of them are kept, others wait, but for those that no database could take.
+// the database refuses is kept whole. While mostRefused of them are kept, others wait. A rack can also make up what no
+// database could take: that gets a part of the room only, and is dropped and counted beyond it.
 const (
 	MostUnreadable  = 200
 	unreadableBytes = 16 << 10
+	MostUnfit       = 500
 	mostRefused     = 1000
 )
 
@@ -56,14 +58,17 @@ func (g *Ingest) drop(site string, e placed, cause error) {
 // is and a line of its history, as every event does: where even that is refused, the event is
 // not proven to be the cause. It returns nil then, and the event has to wait.
 func (g *Ingest) setAside(ctx context.Context, site string, e placed, cause error) (*store.SetAside, error) {
-	kept := false
+	kept, most := false, mostRefused
+	if isContent(cause) {
+		most = MostUnfit
+	}
 	a := &store.SetAside{Site: site, Place: e.place, Subject: e.subject, Node: e.Node, Kind: string(e.Kind), Reason: string(refused), Error: cause.Error(), Body: e.raw}
 	err := g.cfg.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		nodes, err := tx.Observed(ctx, []string{e.Node})
 		if err != nil {
 			return err
 		}
-		if kept, err = tx.SetAside(ctx, a, mostRefused); err != nil || !kept {
+		if kept, err = tx.SetAside(ctx, a, most); err != nil || !kept {
 			return err
 		}
 		n := nodes[e.Node]

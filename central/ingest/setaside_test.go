@@ -181,6 +181,41 @@ func TestAnEventThatIsToBlameIsSetAside(t *testing.T) {
 	}
 }
 
+// A stolen rackd makes up events that no database takes. They leave room for what the database refuses of others,
+// which would hold up the site without it.
+func TestEventsThatAreMadeUpLeaveRoom(t *testing.T) {
+	f, m, exec := onPostgres(t)
+	_, stolen := f.deploy("stolen")
+	bad, badWork := f.deploy("bad")
+	good, goodWork := f.deploy("good")
+	exec(fmt.Sprintf(`CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN IF NEW.uuid = '%s' AND NEW.observed_error <> '' THEN RAISE EXCEPTION 'out of range' USING ERRCODE = 'numeric_value_out_of_range'; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER trouble BEFORE UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION trouble()`, bad.UUID))
+	const more, full = 5, 4 // full events leave no room for another member of the node's driver_internal_info
+	for seq := range uint64(full + ingest.MostUnfit + more) {
+		members := 500
+		if seq >= full {
+			members = 1
+		}
+		f.raw(stolen.Node, large(t, stolen, work.HardwareObserved, seq+1, "internal", "{", "}", members, func(i int) string { return fmt.Sprintf(`"m%d.%d":1`, seq, i) }))
+	}
+	for _, w := range []work.Event{about(badWork, work.WorkEnded, 1), about(goodWork, work.WorkEnded, 1)} {
+		w.State, w.Error = provision.Active, "a text that this database refuses of one node"
+		f.publish(w)
+	}
+	f.follow()
+	f.drained()
+	if got := f.node(good.UUID); got.ProvisionState != provision.Active {
+		t.Errorf("the other node is %q", got.ProvisionState)
+	}
+	if got := f.setAside(); got != ingest.MostUnfit+1 {
+		t.Errorf("%d events are set aside, want %d and one", got, ingest.MostUnfit)
+	}
+	if got := counted(t, m, `ironyard_central_events_dropped_total{reason="refused",site=""}`); got != more {
+		t.Errorf("%v are counted as dropped, want %d", got, more)
+	}
+}
+
 // What cannot be read is kept likewise, up to a bound: a rack must not fill the database.
 func TestUnreadableEventsAreKeptUpToABound(t *testing.T) {
 	f := newFixture(t)
