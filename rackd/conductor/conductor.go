@@ -151,6 +151,7 @@ type Conductor struct {
 	log  *slog.Logger
 	work chan struct{}   // nudges the loop
 	loud *rate.Sometimes // of what is logged of calls that are refused
+	asks *looks          // at the bus, for machines that ask what to boot
 	away trouble.Spells  // of what the bus does not take, of all works together: it is away for all of them
 
 	mu       sync.Mutex
@@ -169,7 +170,7 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	return &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), dirty: map[string]bool{},
+	return &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{},
 		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
 }
 

@@ -75,12 +75,15 @@ func (c *Conductor) Asked(o BootOrder) BootOrder {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()
-	switch err := c.cfg.Documents.RefreshWork(ctx, o.Node.Group, o.Node.UUID); {
+	read := func(ctx context.Context) error { return c.cfg.Documents.RefreshWork(ctx, o.Node.Group, o.Node.UUID) }
+	switch err := c.asks.at(ctx, o.Node.UUID, read); {
 	case err == nil:
 		o = c.orderFor(o.Node)
 	case o.Ramdisk: // by another rackd's work: its boot, as far as it is known here
 	case !errors.Is(err, view.ErrNoWork):
-		c.log.Warn("machine asked to ask again, for the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
+		c.loud.Do(func() {
+			c.log.Warn("machine asked to ask again, for the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
+		})
 		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", o.Node.Label())
 	}
 	return o

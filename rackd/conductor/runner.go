@@ -275,7 +275,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			}
 			continue
 		case s.Kind == driver.Neither:
-			return fmt.Errorf("node %s: step %s was running when its rackd was lost; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then ask again",
+			return fmt.Errorf("node %s: step %s was running when its rackd was lost, or when another request came; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then ask again",
 				r.node.Label(), s.id(), r.doc.Verb)
 		}
 		if ended != nil {
