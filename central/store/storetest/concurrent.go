@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -37,37 +39,47 @@ func contention(t *testing.T, address string) {
 	const writers, writes = 8, 10
 	s := Open(t, address)
 	Insert(t, s, NewNode("n"))
-	var attempts atomic.Int64
-	var wg sync.WaitGroup
-	errs := make(chan error, writers*writes)
+	var stores []*store.Store
 	for i := range writers {
-		s := open(t, address, store.Options{Apart: i%2 == 0})
-		wg.Go(func() {
-			for range writes {
-				errs <- s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
-					attempts.Add(1)
-					n, err := tx.Node(ctx, "n")
+		stores = append(stores, open(t, address, store.Options{Apart: i%2 == 0}))
+	}
+	var attempts atomic.Int64
+	most := 1
+	if s.Engine() != "sqlite" {
+		most = 20 // on a busy machine the writers may come one after the other, for once
+	}
+	total := int64(0)
+	for round := 0; round < most && attempts.Load() == total; round++ {
+		var g errgroup.Group
+		for _, s := range stores {
+			g.Go(func() error {
+				for range writes {
+					err := s.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+						attempts.Add(1)
+						n, err := tx.Node(ctx, "n")
+						if err != nil {
+							return err
+						}
+						n.Accept(n.ProvisionState, n.TargetProvisionState, time.Now())
+						return tx.UpdateNode(ctx, n)
+					})
 					if err != nil {
 						return err
 					}
-					n.Accept(n.ProvisionState, n.TargetProvisionState, time.Now())
-					return tx.UpdateNode(ctx, n)
-				})
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
 			t.Fatal(err)
 		}
+		total += writers * writes
 	}
-	expect(t, "generation", read(t, s, "n").Generation, int64(writers*writes))
-	if s.Engine() != "sqlite" && attempts.Load() == writers*writes {
+	expect(t, "generation", read(t, s, "n").Generation, total)
+	if s.Engine() != "sqlite" && attempts.Load() == total {
 		t.Error("no transaction was ever retried: the test does not show contention")
 	}
-	t.Logf("%s: %d transactions took %d attempts", s.Engine(), writers*writes, attempts.Load())
+	t.Logf("%s: %d transactions took %d attempts", s.Engine(), total, attempts.Load())
 }
 
 // deployCost bounds the statements that accepting a request and ingesting its end
