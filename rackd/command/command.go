@@ -61,6 +61,7 @@ type flags struct {
 	DHCP         string         `help:"serve: give addresses; proxy: beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
 	DHCPRange    string         `help:"First and last address to give. Give the rackds of one network ranges of their own." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
 	DHCPRelays   []netip.Prefix `help:"With --dhcp proxy: networks besides the own one whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
+	RouterAdv    bool           `name:"router-advertisements" help:"Answer the IPv6 router solicitations of machines that boot the ramdisk, to say that there is no router: iPXE would wait for one for 16 s. Where a router advertises itself, rackd is silent." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
 	Router       netip.Addr     `help:"Router told to machines." env:"RACKD_ROUTER" group:"Machines"`
 	DNS          []netip.Addr   `help:"Name servers told to machines." env:"RACKD_DNS" group:"Machines"`
 	HTTPPort     int            `help:"Port of boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
@@ -205,7 +206,7 @@ const mostKernelParams = 380
 func (f flags) rack() (*daemon.Rack, error) {
 	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
 		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk,
-		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery}
+		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
 	if !r.Address.Is4() {
 		return nil, fmt.Errorf("--interface %s needs --address, an IPv4 address of it", f.Interface)
 	}

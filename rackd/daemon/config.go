@@ -78,6 +78,8 @@ type Rack struct {
 	Interface string
 	Address   netip.Addr // this rackd's on Interface
 	DHCP      string     // serve, proxy or off
+	// RouterAdvertisements: machines that boot the ramdisk are told that there is no IPv6 router.
+	RouterAdvertisements bool
 	// DHCPRelays are other networks whose machines a proxy answers.
 	DHCPRelays []netip.Prefix
 	RangeFrom  netip.Addr

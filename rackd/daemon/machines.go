@@ -21,6 +21,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
+	"github.com/ironyard/ironyard/rackd/netboot/routeradv"
 	"github.com/ironyard/ironyard/rackd/netboot/tftp"
 )
 
@@ -30,6 +31,7 @@ type listeners struct {
 	web, agents       net.Listener
 	tftp, dhcp, proxy net.PacketConn
 	dhcpServer        *dhcp.Server
+	solicitations     routeradv.Link // nil: they are not answered
 }
 
 func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
@@ -72,7 +74,14 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 			return l, fmt.Errorf("listen for boot servers' requests: %w", err)
 		}
 	}
-	return l, nil
+	if k.RouterAdvertisements {
+		// Machines boot without it, and wait: it is no reason to serve none.
+		if l.solicitations, err = routeradv.Listen(k.Interface); err != nil {
+			r.cfg.Log.Warn("IPv6 router solicitations are not answered, so iPXE waits 16 s for a router at each boot; give rackd CAP_NET_RAW, or --no-router-advertisements", "error", err)
+			err = nil
+		}
+	}
+	return l, err
 }
 
 // scripts writes the boot scripts of machines.
@@ -119,6 +128,10 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	})
 	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log, Scripts: scripts}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
+	if l.solicitations != nil {
+		solicited := routeradv.New(l.solicitations, directory{c: r.conductor, cached: r.stock.cached}, r.netboot, r.cfg.Log)
+		g.Go(func() error { return solicited.Serve(ctx) })
+	}
 	if l.proxy != nil {
 		g.Go(func() error { return l.dhcpServer.ServeBoot(ctx, l.proxy) })
 	}

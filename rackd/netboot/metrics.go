@@ -8,7 +8,7 @@ type Metrics struct {
 	dhcp, dhcpDropped *prometheus.CounterVec
 	leases            prometheus.Gauge
 	scripts, files    *prometheus.CounterVec
-	bytes             *prometheus.CounterVec
+	bytes, routers    *prometheus.CounterVec
 }
 
 // NewMetrics registers netboot's metrics with reg.
@@ -26,8 +26,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Help: "Boot files asked for, by transport (http, tftp) and result (ok, missing, busy, unanswered, failed)."}, []string{"via", "result"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_file_bytes_total",
 			Help: "Bytes of boot files sent, by transport (http, tftp)."}, []string{"via"}),
+		routers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_router_answers_total",
+			Help: "Answers to the IPv6 router solicitations of machines that boot, by result (sent, busy, failed)."}, []string{"result"}),
 	}
-	reg.MustRegister(m.dhcp, m.dhcpDropped, m.leases, m.scripts, m.files, m.bytes)
+	reg.MustRegister(m.dhcp, m.dhcpDropped, m.leases, m.scripts, m.files, m.bytes, m.routers)
 	return m
 }
 
@@ -64,5 +66,12 @@ func (m *Metrics) File(via, result string, n int64) {
 	if m != nil {
 		m.files.WithLabelValues(via, result).Inc()
 		m.bytes.WithLabelValues(via).Add(float64(n))
+	}
+}
+
+// RouterAnswer counts an answer to a router solicitation.
+func (m *Metrics) RouterAnswer(result string) {
+	if m != nil {
+		m.routers.WithLabelValues(result).Inc()
 	}
 }

@@ -1,0 +1,158 @@
+package routeradv
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/ironyard/ironyard/rackd/netboot"
+)
+
+// hosts is a directory in which each machine boots the ramdisk.
+type hosts struct{}
+
+func (hosts) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
+func (hosts) ByMAC(string) (netboot.Machine, bool) {
+	return netboot.Machine{Order: netboot.Ramdisk}, true
+}
+
+// A Linux kernel solicits a router when its link comes up. It takes the server's answer and gets no route by it, where
+// there is no router. Beside radvd, which answers one host alone, the server is silent.
+func TestOnALink(t *testing.T) {
+	inside := os.Getenv("ROUTERADV_INSIDE")
+	if inside == "" {
+		for _, beside := range []string{"nobody", "radvd"} {
+			t.Run(beside, func(t *testing.T) {
+				t.Parallel()
+				outside(t, beside)
+			})
+		}
+		return
+	}
+	link, err := Listen("switch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := prometheus.NewRegistry()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- New(link, hosts{}, netboot.NewMetrics(reg), slog.New(slog.NewTextHandler(os.Stdout, nil))).Serve(ctx)
+	}()
+	time.Sleep(listensFirst + time.Second)
+	machine := os.Getenv("ROUTERADV_MACHINE")
+	ip(t, "-n", machine, "link", "set", "far", "up")
+	sent := func() float64 {
+		n, err := testutil.GatherAndCount(reg, "ironyard_rackd_router_answers_total")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(n)
+	}
+	// The kernel solicits until it has an answer, at most three times with 4 s between.
+	answered := func() bool {
+		if inside == "radvd" {
+			return strings.Contains(ip(t, "-n", machine, "-6", "route", "show", "default"), "proto ra")
+		}
+		return sent() > 0
+	}
+	for end := time.Now().Add(20 * time.Second); !answered() && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	routes := ip(t, "-n", machine, "-6", "route", "show", "default")
+	switch {
+	case inside == "radvd" && (sent() > 0 || !strings.Contains(routes, "proto ra")):
+		t.Errorf("beside a router: %v kinds of answers were sent, the machine has %q", sent(), routes)
+	case inside == "nobody" && (sent() != 1 || routes != ""):
+		t.Errorf("without a router: %v kinds of answers were sent, the machine has %q", sent(), routes)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func ip(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("ip", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// outside makes a switch and a machine beside it, whose link is down, and runs the test once more at the switch.
+func outside(t *testing.T, beside string) {
+	if os.Geteuid() != 0 {
+		t.Skip("not run: network namespaces want root")
+	}
+	radvd, err := exec.LookPath("radvd")
+	if err != nil && beside == "radvd" {
+		t.Skip("not run: radvd is not installed")
+	}
+	rack, machine, router := fmt.Sprintf("routeradv-a-%s-%d", beside, os.Getpid()), fmt.Sprintf("routeradv-b-%s-%d", beside, os.Getpid()), fmt.Sprintf("routeradv-c-%s-%d", beside, os.Getpid())
+	for _, ns := range []string{rack, machine, router} {
+		ip(t, "netns", "add", ns)
+		t.Cleanup(func() { ip(t, "netns", "del", ns) })
+	}
+	ip(t, "-n", rack, "link", "add", "switch", "type", "bridge")
+	ip(t, "-n", rack, "link", "set", "switch", "up")
+	for port, ns := range map[string]string{"machine": machine, "router": router} {
+		ip(t, "-n", rack, "link", "add", port, "type", "veth", "peer", "name", "far", "netns", ns)
+		ip(t, "-n", rack, "link", "set", port, "master", "switch", "up")
+	}
+	if beside == "radvd" {
+		ip(t, "-n", router, "link", "set", "far", "up")
+		waitForAddress(t, router)
+		at := filepath.Join(t.TempDir(), "radvd.conf")
+		// It is started before the server, and advertises itself to all much later: the server has to ask.
+		text := "interface far { AdvSendAdvert on; MinRtrAdvInterval 1000; MaxRtrAdvInterval 1800; AdvRASolicitedUnicast on; };\n"
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		cmd := exec.CommandContext(ctx, "ip", "netns", "exec", router, radvd, "-n", "-C", at, "-m", "stderr", "-p", filepath.Join(t.TempDir(), "pid"), "-u", "root")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(); _ = cmd.Wait() }) // it was killed
+		time.Sleep(5 * time.Second)                  // its first advertisements, which come at once, are over
+	}
+	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", rack, os.Args[0], "-test.run=^TestOnALink$", "-test.v")
+	cmd.Env = append(os.Environ(), "ROUTERADV_INSIDE="+beside, "ROUTERADV_MACHINE="+machine)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+}
+
+// waitForAddress waits until duplicate address detection of a namespace's link-local address is over.
+func waitForAddress(t *testing.T, ns string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if out := ip(t, "-n", ns, "-6", "addr", "show", "dev", "far", "scope", "link"); strings.Contains(out, "fe80") && !strings.Contains(out, "tentative") {
+			return
+		}
+	}
+	t.Fatal("the router has no address")
+}
+
+func TestListenOnWhatIsNotThere(t *testing.T) {
+	if _, err := Listen("none"); err == nil {
+		t.Error("an interface that does not exist is listened on")
+	}
+	if _, err := net.InterfaceByName("lo"); err == nil {
+		if _, err := Listen("lo"); err == nil {
+			t.Error("loopback is listened on")
+		}
+	}
+}
