@@ -15,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/agent/cmdline"
 	"github.com/ironyard/ironyard/agent/efiboot"
+	"github.com/ironyard/ironyard/protocol/release"
 )
 
 // RamdiskFlag tells the agent that it owns the machine.
@@ -46,12 +47,14 @@ type Flags struct {
 	EraseShared    bool     `name:"erase-shared" help:"Erase also disks with a file system that machines share: VMFS, GPFS, GFS2."`
 	Debug          bool     `help:"Log more."`
 	Ramdisk        bool     `hidden:"" help:"Own this machine: read the kernel command line, configure the network, reboot."`
+
+	Version kong.VersionFlag `help:"Print the version and end."`
 }
 
 // parse reads the flags, and in the ramdisk the kernel command line.
 func parse(args []string) (Flags, error) {
 	var f Flags
-	parser, err := kong.New(&f, kong.Name("agent"), kong.Description(about), kong.Vars{"efivars": efiboot.Dir}, kong.UsageOnError())
+	parser, err := kong.New(&f, kong.Name("agent"), kong.Description(about), kong.Vars{"efivars": efiboot.Dir, "version": "agent " + release.Text()}, kong.UsageOnError())
 	if err != nil {
 		return f, err
 	}
