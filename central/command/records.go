@@ -11,11 +11,20 @@ import (
 type records struct {
 	TrustedProxy      []netip.Prefix `help:"Network of proxies of which is believed who asks (X-Forwarded-For, for the audit) and for what (Forwarded, X-Forwarded-Proto, -Host, -Prefix, for links); may be repeated. Default: nobody's is." env:"CENTRAL_TRUSTED_PROXIES" placeholder:"CIDR" group:"Records"`
 	AuditKeep         time.Duration  `help:"For how long lines of the audit are kept; 0: for ever." default:"2160h" env:"CENTRAL_AUDIT_KEEP" group:"Records"`
+	KeepHistory       int            `help:"How many lines of a node's history are kept, the newest ones; 0: all." default:"300" env:"CENTRAL_KEEP_HISTORY" group:"Records"`
+	KeepWorks         time.Duration  `help:"For how long the database keeps works that have ended; 0: for ever. A node's newest one is always kept." default:"720h" env:"CENTRAL_KEEP_WORKS" group:"Records"`
 	NotificationLevel string         `help:"Publish Ironic's notifications from this level on to the bus, as NOTIFY.baremetal.node.create.end and so on: debug, info, warning or error. Default: none; GET /v1/notifications has them all." env:"CENTRAL_NOTIFICATION_LEVEL" placeholder:"LEVEL" group:"Records"`
 	KeepChanges       int            `help:"How many changes are kept for clients whose streams (watch, notifications) come back." default:"100000" env:"CENTRAL_KEEP_CHANGES" group:"Records"`
 }
 
 func (r *records) set(cfg *daemon.Config) {
 	cfg.TrustedProxies, cfg.AuditKeep = r.TrustedProxy, r.AuditKeep
+	cfg.KeepHistory, cfg.KeepWorks = r.KeepHistory, r.KeepWorks
+	if r.KeepHistory == 0 {
+		cfg.KeepHistory = -1
+	}
+	if r.KeepWorks == 0 {
+		cfg.KeepWorks = -1
+	}
 	cfg.NotificationLevel, cfg.KeepChanges = r.NotificationLevel, r.KeepChanges
 }

@@ -82,6 +82,10 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// AuditKeep is for how long lines of the audit are kept; 0: for ever.
 	AuditKeep time.Duration
+	// KeepHistory is how many lines of a node's history are kept, and KeepWorks for how long rows of works that
+	// have ended; 0: retention's defaults; below 0: for ever.
+	KeepHistory int
+	KeepWorks   time.Duration
 	// NotificationLevel is from which level notifications are published on the bus:
 	// "debug", "info", "warning" or "error"; empty: none is.
 	NotificationLevel string

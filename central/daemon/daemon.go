@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/central/metrics"
 	"github.com/ironyard/ironyard/central/register"
 	"github.com/ironyard/ironyard/central/relay"
+	"github.com/ironyard/ironyard/central/retention"
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
@@ -107,6 +108,9 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	})
 	g.Go(func() error { return watch.run(ctx) })
 	g.Go(func() error { return trail.Run(ctx) })
+	old := retention.New(retention.Config{Rows: db, Log: cfg.Log, History: cfg.KeepHistory, Works: cfg.KeepWorks,
+		Removed: func(kind string, rows int64) { m.Removed.WithLabelValues(kind).Add(float64(rows)) }})
+	g.Go(func() error { return old.Run(ctx) })
 	g.Go(func() error { return budget.Run(ctx, cfg.Log) })
 	g.Go(func() error { return changes.Run(ctx) })
 	orphans := watchdog.New(watchdog.Config{Store: db, Roster: members, Away: away, Failover: siteMap.Failover, Grace: cfg.OrphanGrace, Log: cfg.Log,

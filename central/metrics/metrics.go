@@ -40,6 +40,7 @@ type Metrics struct {
 	EventsWaiting   *prometheus.GaugeVec
 	EventsAge       *prometheus.GaugeVec
 	WatchdogEnded   *prometheus.CounterVec
+	Removed         *prometheus.CounterVec
 	BusRefused      *prometheus.CounterVec
 	BusOverflows    *prometheus.CounterVec
 
@@ -94,6 +95,7 @@ func New(statements func() uint64) *Metrics {
 	m.EventsWaiting = gauge("events_waiting", "Events that wait at the site, as the one read last tells; of the replica that reads them.", "site")
 	m.EventsAge = gauge("events_age_seconds", "Age of the oldest event that has been read and not applied or, with none in hand, of the one read last while others wait.", "site")
 	m.WatchdogEnded = counter("watchdog_ended_total", "Works ended by central because no rackd was left to do them.", "site")
+	m.Removed = counter("rows_removed_total", "Rows that were removed from the database because of their age or number. Kind: history (of nodes), works (that have ended).", "kind")
 	m.BusOverflows = counter("bus_overflows_total", "Times a subscription on a site's bus began to lose messages, because they were not taken fast enough; they come again, later. Without a site: the bus that all share.", "site")
 	m.BusRefused = counter("bus_refused_total", "Documents of a site's bus that were not taken. Lies 1: they say what their subject or key does not allow, look for the alarm in the log; 0: they cannot be read.", "site", "bucket", "lies")
 	m.StrangersRefused = counter("strangers_refused_total",

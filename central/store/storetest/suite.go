@@ -56,6 +56,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Claims", claims},
 		{"Audit", audit},
 		{"StepLists", stepLists},
+		{"Prune", prune},
 		{"Stamps", stamps},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })
