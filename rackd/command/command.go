@@ -38,7 +38,7 @@ It connects to its site's bus, takes the nodes that the ring gives it, and serve
 scripts, images, and the agents that call from the ramdisk. It keeps no state of its own besides DHCP leases and the
 image cache: stop it, and another rackd of the conductor group goes on with its work.
 
-Machines are served on --interface at --address. Without --interface it runs nodes of fake-hardware only.
+Machines are served on --interface at --address. Without --interface it reaches their BMCs only, and boots none.
 
 Exit codes: 0 ended by SIGTERM; 1 it failed, and standard error says why; 80 the command line cannot be
 read.`
@@ -52,7 +52,7 @@ type flags struct {
 	Site    string   `help:"JetStream domain of the site; empty: the server's own." env:"RACKD_SITE"`
 	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it), and a line GROUP KEY for each group that this one stands in for." env:"RACKD_KEY_FILE" type:"existingfile" placeholder:"FILE" name:"key-file"`
 	Data    string   `help:"Folder for leases and images." default:"/var/lib/rackd" env:"RACKD_DATA"`
-	Drivers []string `help:"Hardware types to enable; default: all." env:"RACKD_DRIVERS"`
+	Drivers []string `help:"Hardware types to enable. Default: all of real hardware, so all but fake-hardware." placeholder:"TYPE,..." env:"RACKD_DRIVERS"`
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
 
 	Interface    string         `help:"Network interface of the machines." env:"RACKD_INTERFACE" group:"Machines"`

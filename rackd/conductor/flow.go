@@ -123,7 +123,7 @@ func validFields(t *driver.Task, kinds ...string) error {
 		if !slices.Contains(kinds, kind) {
 			continue
 		}
-		if err := impls[kind].Impl.Validate(t.Node); err != nil {
+		if err := t.Hardware.Validate(kind, t.Node); err != nil {
 			return fmt.Errorf("node %s: the %s interface %q refuses the node's fields: %w", t.Node.Label(), kind, impls[kind].Name, err)
 		}
 	}

@@ -207,13 +207,12 @@ func validate(hw *driver.Hardware, n *node.Document) map[string]ask.Validation {
 	out := map[string]ask.Validation{}
 	impls := hw.Kinds()
 	for _, kind := range node.InterfaceKinds {
-		impl, ok := impls[kind]
-		if !ok {
+		if _, ok := impls[kind]; !ok {
 			out[kind] = ask.Validation{Reason: "not supported"}
 			continue
 		}
 		good, reason := true, ""
-		if err := impl.Impl.Validate(n); err != nil {
+		if err := hw.Validate(kind, n); err != nil {
 			good, reason = false, err.Error()
 		}
 		out[kind] = ask.Validation{Result: &good, Reason: reason}

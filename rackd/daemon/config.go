@@ -32,7 +32,7 @@ type Config struct {
 	// RenewKeys asks for the keys that central hands out now, and returns at once; nil: they are given
 	// by hand.
 	RenewKeys func()
-	// Drivers are the enabled hardware types; empty: all.
+	// Drivers are the enabled hardware types; empty: all but fake-hardware.
 	Drivers []string
 	Fake    fake.Options
 	DataDir string

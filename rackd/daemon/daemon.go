@@ -137,6 +137,7 @@ func (r *rackd) prepare() (err error) {
 	r.fetching = outbound.Client(c.Fetching)
 	r.netboot = netboot.NewMetrics(r.registry)
 	if c.Rack == nil {
+		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil
 	}
 	if r.files, err = bootfiles.New(c.Rack.BootPrograms, c.Rack.Kernel, c.Rack.Ramdisk); err != nil {

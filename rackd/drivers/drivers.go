@@ -27,7 +27,7 @@ import (
 
 // Options of all hardware types; zero values mean the defaults.
 type Options struct {
-	// Enabled names the hardware types to offer; empty: all.
+	// Enabled names the hardware types to offer; empty: all of real hardware.
 	Enabled []string
 	Fake    fake.Options
 	// BMCTimeout bounds the connection to a BMC and, apart from it, the wait for
@@ -118,7 +118,9 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 
 func enabled(known []driver.Type, want []string) (types []driver.Type, err error) {
 	if len(want) == 0 {
-		return known, nil
+		// Fake hardware is for those that ask for it: a node that has it by mistake would become active, and
+		// nothing would have happened.
+		return slices.DeleteFunc(known, func(t driver.Type) bool { return t.Name == fake.TypeName }), nil
 	}
 	for _, name := range want {
 		i := slices.IndexFunc(known, func(t driver.Type) bool { return t.Name == name })

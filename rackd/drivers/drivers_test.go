@@ -9,8 +9,11 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
+// all is the options that enable each hardware type.
+var all = Options{Enabled: []string{"redfish", "fake-hardware"}}
+
 func TestEveryTypeServesEveryKind(t *testing.T) {
-	s, err := Open(Options{})
+	s, err := Open(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +55,14 @@ func TestEnabled(t *testing.T) {
 	if d := s.Describe(); len(d) != 1 || d["fake-hardware"] == nil {
 		t.Errorf("enabled: %v", d)
 	}
+	byDefault, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = byDefault.Close(t.Context()) }()
+	if d := byDefault.Describe(); d["redfish"] == nil || d["fake-hardware"] != nil {
+		t.Errorf("enabled by default: %v", d)
+	}
 	if _, err := Open(Options{Enabled: []string{"ipmi"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {
 		t.Errorf("%v, want an error that lists the types there are", err)
 	}
@@ -60,7 +71,7 @@ func TestEnabled(t *testing.T) {
 // Central holds a secret back by the names of fields (seal.DecidesPlace): so an implementation that sends
 // one reads no field with the name of another driver's, which could say where to.
 func TestSecretsGoWhereFieldsOfTheirDriverSay(t *testing.T) {
-	s, err := Open(Options{})
+	s, err := Open(all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,11 @@ type Custom struct{ Interface }
 // Validate accepts every node: an image is up to the steps.
 func (Custom) Validate(*node.Document) error { return nil }
 
+// ValidateWith checks what the instance's capabilities ask for.
+func (Custom) ValidateWith(h *driver.Hardware, n *node.Document) error {
+	return driver.ValidateInstance(h, n)
+}
+
 // DeploySteps are those of a direct deploy that concern no image.
 func (c Custom) DeploySteps(n *node.Document) (steps []driver.Step) {
 	for _, s := range c.Interface.DeploySteps(n) {
@@ -23,7 +28,7 @@ func (c Custom) DeploySteps(n *node.Document) (steps []driver.Step) {
 		case "prepare_instance_boot":
 			// Boot entries are the steps' own, like what they point to.
 			s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-				return driver.Done(), t.Hardware.Boot().PrepareInstance(ctx, t)
+				return driver.Done(), prepareInstance(ctx, t)
 			}
 			steps = append(steps, s)
 		default:

@@ -11,6 +11,7 @@ package direct
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,6 +48,11 @@ func (Interface) Properties() map[string]string {
 func (Interface) Validate(n *node.Document) error {
 	_, err := imageOf(n)
 	return err
+}
+
+// ValidateWith checks what instance_info asks for besides.
+func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
+	return errors.Join(driver.ValidateInstance(h, n), unmet(n))
 }
 
 // Retries of steps whose BMC or agent does not answer.
@@ -88,6 +94,9 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 		if err := i.set.Bringup.Off(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
+		if err := driver.SetSecureBoot(ctx, t, false); err != nil {
+			return driver.Outcome{}, err
+		}
 		return driver.Done(), t.Hardware.Boot().CleanUpInstance(ctx, t)
 	})}
 }
@@ -109,7 +118,15 @@ func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (dri
 			return driver.Outcome{}, fmt.Errorf("node %s: write the boot entry: %w", t.Node.Label(), err)
 		}
 	}
-	return driver.Done(), t.Hardware.Boot().PrepareInstance(ctx, t)
+	return driver.Done(), prepareInstance(ctx, t)
+}
+
+// prepareInstance makes the machine boot its disk from now on, with secure boot where the instance asks for it.
+func prepareInstance(ctx context.Context, t *driver.Task) error {
+	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
+		return err
+	}
+	return t.Hardware.Boot().PrepareInstance(ctx, t)
 }
 
 func (i Interface) bootInstance(ctx context.Context, t *driver.Task) (driver.Outcome, error) {

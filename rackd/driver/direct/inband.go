@@ -29,6 +29,12 @@ func (i Interface) Up(_ *node.Document, f driver.Flows) []driver.Step {
 // upFor boots the ramdisk, then asks its agent for its steps of f.
 func (i Interface) upFor(f driver.Flows) func(context.Context, *driver.Task) (driver.Outcome, error) {
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		if f == driver.InDeploy && t.Facts[driver.FactBoot] != driver.BootRamdisk {
+			// The instance that is deployed anew had it on, and no key of the firmware's has signed the ramdisk.
+			if err := driver.SetSecureBoot(ctx, t, false); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
 		out, err := i.set.Bringup.Ramdisk(ctx, t)
 		if _, waiting := out.Waiting(); err != nil || waiting {
 			return out, err

@@ -36,6 +36,9 @@ type Rig struct {
 	OwnIDs bool
 	// Stuck machines accept power requests and stay as they are.
 	Stuck bool
+	// Secure is whether secure boot is on. NoSecure: the machine has none; DeafSecure: its BMC takes the order and
+	// does nothing.
+	Secure, NoSecure, DeafSecure bool
 	// NoBoot: machines that are switched on do not bring up an agent.
 	NoBoot bool
 
@@ -224,6 +227,26 @@ func (m rigManagement) SetBootMode(_ context.Context, f driver.Fence, _ *node.Do
 	defer m.r.mu.Unlock()
 	m.r.mode = mode
 	return nil
+}
+func (m rigManagement) SecureBoot(context.Context, *node.Document) (bool, error) {
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
+	if m.r.NoSecure {
+		return false, driver.ErrUnsupported
+	}
+	return m.r.Secure, m.r.fail("secure_boot")
+}
+func (m rigManagement) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.Document, on bool) error {
+	if is, err := m.SecureBoot(ctx, n); err != nil || is == on {
+		return err
+	}
+	if err := m.r.write(f, fmt.Sprintf("secure boot %t", on)); err != nil {
+		return err
+	}
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
+	m.r.Secure = on != m.r.DeafSecure
+	return m.r.fail("set_secure_boot")
 }
 func (rigManagement) Identity(context.Context, *node.Document) (driver.Identity, error) {
 	return driver.Identity{}, driver.ErrUnsupported

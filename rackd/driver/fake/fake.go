@@ -24,6 +24,9 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/none"
 )
 
+// TypeName is the name of the hardware type.
+const TypeName = "fake-hardware"
+
 // Options of the whole hardware type.
 type Options struct {
 	// DefaultDelay is how long each step lasts on a node whose driver_info does not say.
@@ -49,7 +52,7 @@ func New(o Options) *Fleet { return &Fleet{opts: o, seen: map[string]*machine{}}
 
 // Type is the hardware type.
 func (f *Fleet) Type() driver.Type {
-	t := driver.Type{Name: "fake-hardware", Interfaces: map[string][]driver.Named{}}
+	t := driver.Type{Name: TypeName, Interfaces: map[string][]driver.Named{}}
 	for _, kind := range node.InterfaceKinds {
 		t.Interfaces[kind] = []driver.Named{{Name: "fake", Impl: f.Interface(kind)}}
 		switch kind {

@@ -103,11 +103,32 @@ func (b boot) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 
 type deploy struct{ base }
 
+// ValidateWith checks what the instance's capabilities ask for, as real deploys do.
+func (d deploy) ValidateWith(h *driver.Hardware, n *node.Document) error {
+	return driver.ValidateInstance(h, n, "ramdisk")
+}
+
+// prepareInstance switches secure boot too, where the instance asks for it.
+func (d deploy) prepareInstance(ctx context.Context, t *driver.Task) error {
+	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
+		return err
+	}
+	return boot(d).PrepareInstance(ctx, t)
+}
+
+// tearDown switches the machine off, then secure boot.
+func (d deploy) tearDown(ctx context.Context, t *driver.Task) error {
+	if err := d.powered(driver.PowerOff)(ctx, t); err != nil {
+		return err
+	}
+	return driver.SetSecureBoot(ctx, t, false)
+}
+
 func (d deploy) DeploySteps(*node.Document) []driver.Step {
 	steps := []driver.Step{
 		d.step("deploy", 100, d.powered(driver.PowerOn)),
 		d.step("write_image", 80, nil),
-		d.step("prepare_instance_boot", 60, boot(d).PrepareInstance),
+		d.step("prepare_instance_boot", 60, d.prepareInstance),
 		d.step("tear_down_agent", 40, d.powered(driver.PowerOff)),
 		d.step("boot_instance", 20, d.powered(driver.PowerOn)),
 	}
@@ -118,7 +139,7 @@ func (d deploy) DeploySteps(*node.Document) []driver.Step {
 }
 
 func (d deploy) TearDownSteps(*node.Document) []driver.Step {
-	return []driver.Step{d.step("tear_down", 0, d.powered(driver.PowerOff))}
+	return []driver.Step{d.step("tear_down", 0, d.tearDown)}
 }
 
 type rescue struct{ base }

@@ -9,7 +9,6 @@ package mediaboot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 
@@ -103,7 +102,7 @@ func insert(ctx context.Context, t *driver.Task, text string, persistent bool) e
 	}
 	// An image that is in the drive already is left there, so a write of which the
 	// outcome is unknown may be made again.
-	if err := settled(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, "cdrom", text) }); err != nil {
+	if err := driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, "cdrom", text) }); err != nil {
 		return err
 	}
 	u, err := url.Parse(text)
@@ -120,7 +119,7 @@ func eject(ctx context.Context, t *driver.Task) error {
 	if err != nil {
 		return err
 	}
-	return settled(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, []string{"cdrom"}) })
+	return driver.Settle(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, []string{"cdrom"}) })
 }
 
 func media(t *driver.Task) (driver.VirtualMedia, error) {
@@ -140,16 +139,5 @@ func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent
 	case "Never":
 		persistent = false
 	}
-	return settled(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
-}
-
-// settled repeats a write whose outcome is unknown; the management interface reads
-// before it writes.
-func settled(write func() error) (err error) {
-	for range 3 {
-		if err = write(); !errors.Is(err, driver.ErrUnknown) {
-			return err
-		}
-	}
-	return err
+	return driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 }

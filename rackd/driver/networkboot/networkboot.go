@@ -99,7 +99,7 @@ func (i Interface) CleanUpInstance(_ context.Context, t *driver.Task) error {
 // setMode sets the node's boot mode; hardware that has only one is left alone.
 func setMode(ctx context.Context, t *driver.Task) error {
 	m, want := t.Hardware.Management(), t.Node.BootMode()
-	err := settled(func() error {
+	err := driver.Settle(func() error {
 		is, err := m.BootMode(ctx, t.Node)
 		if err != nil || is == want {
 			return err
@@ -121,21 +121,10 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 	case "Never":
 		persistent = false
 	}
-	err := settled(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 	if errors.Is(err, driver.ErrUnsupported) {
 		t.Record.Phase("boot device", fmt.Sprintf("%s is left to the machine's own boot order: %v", d, err))
 		return nil
-	}
-	return err
-}
-
-// settled repeats a write whose outcome is unknown; the management interface
-// reads before it writes, so a write that did arrive is not made twice.
-func settled(write func() error) (err error) {
-	for range 3 {
-		if err = write(); !errors.Is(err, driver.ErrUnknown) {
-			return err
-		}
 	}
 	return err
 }

@@ -47,6 +47,15 @@ func (Interface) Validate(n *node.Document) error {
 	return nil
 }
 
+// ValidateWith asks for a boot interface that boots an image, and checks what the instance's capabilities ask for.
+func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
+	if _, can := h.Boot().(Booter); !can {
+		return fmt.Errorf("node %s: the boot interface %q cannot boot the image of an instance, which the deploy interface \"ramdisk\" needs: %w",
+			n.Label(), h.Kinds()["boot"].Name, driver.ErrInvalid)
+	}
+	return driver.ValidateInstance(h, n, "ramdisk")
+}
+
 // DeploySteps are one: boot the image.
 func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	return []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Abortable: true, Retries: 4, Pause: 5 * time.Second, Run: i.boot}}
@@ -61,6 +70,9 @@ func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, er
 		if err := i.power.Off(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
+	}
+	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
+		return driver.Outcome{}, err
 	}
 	if err := boot.PrepareInstance(ctx, t); err != nil {
 		return driver.Outcome{}, err

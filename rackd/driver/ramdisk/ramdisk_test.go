@@ -66,4 +66,11 @@ func TestNeedsABootInterface(t *testing.T) {
 	if err := i.Validate(&node.Document{UUID: "u", InstanceInfo: map[string]any{FieldISO: "http://192.0.2.1/i.iso"}}); err != nil {
 		t.Error(err)
 	}
+	if err := i.ValidateWith(r.Task(networkboot.IPXE()).Hardware, r.Node); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("with a boot interface that boots disks: %v", err)
+	}
+	r.Node.InstanceInfo = map[string]any{"capabilities": `{"boot_option": "ramdisk"}`}
+	if err := i.ValidateWith(r.Task(imageBoot{networkboot.IPXE()}).Hardware, r.Node); err != nil {
+		t.Error(err)
+	}
 }
