@@ -47,6 +47,9 @@ func (s *Server) validation(r *Request, ident string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	if err := s.unserved(r.Context(), n, found); err != nil {
+		return Reply{}, err
+	}
 	b := []byte{'{'}
 	for _, kind := range validatedKinds {
 		v, known := found[kind]

@@ -24,6 +24,10 @@ var deeds = []string{"baremetal:node:update", "baremetal:node:set_maintenance", 
 	"baremetal:portgroup:create", "baremetal:portgroup:update", "baremetal:portgroup:delete",
 	"baremetal:volume:create", "baremetal:volume:update", "baremetal:volume:delete"}
 
+// unserved are those of them that ask for something that no rack does.
+var unserved = []string{"baremetal:node:vif:attach", "baremetal:portgroup:create", "baremetal:portgroup:update",
+	"baremetal:volume:create", "baremetal:volume:update"}
+
 var selectDeed = register(selectAudit + " WHERE a.node = $1 AND a.uuid = $2")
 
 // entry is a line of the audit as a line of a node's history.
@@ -33,8 +37,11 @@ func (a *Audit) entry() *HistoryEntry {
 		user = a.User
 	}
 	kind := strings.TrimPrefix(strings.TrimPrefix(a.Action, "baremetal:"), "node:")
-	return &HistoryEntry{UUID: a.UUID, Node: a.Node, CreatedAt: a.At, Severity: "INFO", EventType: kind,
-		Event: fmt.Sprintf("%s by %s %s", kind, a.Method, a.Path), User: user, Project: a.Project}
+	event := fmt.Sprintf("%s by %s %s", kind, a.Method, a.Path)
+	if slices.Contains(unserved, a.Action) {
+		event += "; it is kept, and no rack acts on it"
+	}
+	return &HistoryEntry{UUID: a.UUID, Node: a.Node, CreatedAt: a.At, Severity: "INFO", EventType: kind, Event: event, User: user, Project: a.Project}
 }
 
 // shown reports whether a node's history shows a line of the audit.
