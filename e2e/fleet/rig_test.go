@@ -162,7 +162,7 @@ func (d *rackd) start(ctx context.Context) {
 	file := func(name string) string { return filepath.Join(r.dir, name) }
 	d.cmd = exec.Command(file("rackd"), "--name", d.name, "--bus", "nats://"+r.stack.BusAddress, "--bus-token-file", file("token"), "--key-file", file("key"),
 		"--data", file(d.name), "--interface", "lo", "--address", d.address, "--dhcp", "off", "--boot-programs", file("boot"),
-		"--kernel", file("boot/kernel"), "--ramdisk", file("boot/ramdisk"), "--observe", d.address+":9411", "--heartbeat-timeout", "5s", "--drivers", "redfish",
+		"--kernel", file("boot/kernel"), "--ramdisk", file("boot/ramdisk"), "--observe", d.address+":9411", "--drivers", "redfish",
 		"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
 	log := r.log(d.name + ".log")
 	d.cmd.Stdout, d.cmd.Stderr = log, log

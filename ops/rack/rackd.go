@@ -102,7 +102,7 @@ func (d *Rackd) args(more []string) ([]string, error) {
 	args := []string{"--name", d.Name, "--bus", "nats://" + net.JoinHostPort(d.rack.Address().String(), busPort), "--bus-token-file", token, "--key-file", key,
 		"--data", filepath.Join(o.Dir, d.Name), "--interface", netns.Bridge, "--address", d.Address.String(), "--dhcp-range", d.from.String() + "-" + d.to.String(),
 		"--kernel", o.Kernel, "--ramdisk", o.Ramdisk, "--observe", d.observe(),
-		"--kernel-params", "console=ttyS0,115200", "--heartbeat-timeout", "10s"}
+		"--kernel-params", "console=ttyS0,115200"}
 	return append(append(args, o.RackdArgs...), more...), nil
 }
 

@@ -144,7 +144,7 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 		args = append(args, "--drivers", "fake-hardware")
 	} else {
 		boot := filepath.Join(r.dir, "boot")
-		args = append(args, "--drivers", "redfish", "--interface", "lo", "--address", address(group), "--dhcp", "off", "--heartbeat-timeout", "5s",
+		args = append(args, "--drivers", "redfish", "--interface", "lo", "--address", address(group), "--dhcp", "off",
 			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"),
 			"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
 	}
