@@ -8,11 +8,13 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 )
 
-// Confirm renewals follow each other after confirmPause, and after retryPause where one failed:
-// whatever writes at once shares one.
+// Renewals for callers of Confirm follow each other after confirmPause, once there were confirmsAtOnce: whatever
+// writes at once shares one, and a single flow waits for its round trips only. After one that failed the pause is
+// retryPause.
 const (
-	confirmPause = 20 * time.Millisecond
-	retryPause   = 200 * time.Millisecond
+	confirmPause   = 20 * time.Millisecond
+	confirmsAtOnce = 20
+	retryPause     = 200 * time.Millisecond
 )
 
 // errEnds is what waits for a renewal is told when Run ends.

@@ -87,6 +87,8 @@ type Lease struct {
 
 	turns *rate.Limiter // of the ring
 	loud  *rate.Limiter // of the lines about members
+	// confirms bounds the renewals for callers of Confirm.
+	confirms *rate.Limiter
 }
 
 // New prepares a lease for self; changed is called, from Run's goroutines, after
@@ -98,7 +100,7 @@ func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, chang
 	self.StartedAt = time.Now().UTC()
 	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed, boot: sinceBoot,
 		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]bus.Member{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
-		synced: make(chan struct{}), wanted: make(chan struct{}, 1), turns: rate.NewLimiter(rate.Every(turnsEvery), turnsAtOnce), loud: rate.NewLimiter(linesEach, linesAtOnce), progress: progress{sent: map[int64]time.Time{}}}
+		synced: make(chan struct{}), wanted: make(chan struct{}, 1), turns: rate.NewLimiter(rate.Every(turnsEvery), turnsAtOnce), loud: rate.NewLimiter(linesEach, linesAtOnce), confirms: rate.NewLimiter(rate.Every(confirmPause), confirmsAtOnce), progress: progress{sent: map[int64]time.Time{}}}
 }
 
 // Synced is closed once the first ring is known.

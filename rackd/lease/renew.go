@@ -45,10 +45,11 @@ func (l *Lease) Run(ctx context.Context) error {
 // due waits until the next renewal is to begin: each LeaseRenew, and earlier for callers of Confirm.
 // It reports false when ctx has ended.
 func (l *Lease) due(ctx context.Context, tick <-chan time.Time, failed bool) bool {
-	least := time.NewTimer(confirmPause)
+	pause := l.confirms.Reserve().Delay()
 	if failed {
-		least.Reset(retryPause)
+		pause = max(pause, retryPause)
 	}
+	least := time.NewTimer(pause)
 	defer least.Stop()
 	var wanted <-chan struct{}
 	for {
