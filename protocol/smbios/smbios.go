@@ -79,10 +79,13 @@ var sharedUUIDs = map[string]bool{
 	"12345678123456781234567812345678": true,
 }
 
+// spelling is what a UUID may be written with besides its digits. It is made once: each lookup of an agent reads four.
+var spelling = strings.NewReplacer("-", "", "{", "", "}", "", " ", "")
+
 // parseUUID reads a UUID; ok is false for what is none, or says nothing.
 func parseUUID(s string) (id [16]byte, ok bool) {
 	s = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "urn:uuid:")
-	s = strings.NewReplacer("-", "", "{", "", "}", "", " ", "").Replace(s)
+	s = spelling.Replace(s)
 	if len(s) != 2*len(id) || sharedUUIDs[s] || oneSign(s) {
 		return id, false
 	}
