@@ -78,7 +78,10 @@ func SetSecureBoot(ctx context.Context, t *Task, on bool) error {
 		return nil
 	}
 	s, can := t.Hardware.Management().(SecureBooter)
-	if !can {
+	switch {
+	case !can && !on: // an older rackd has deployed the instance, and ignored what it asks for
+		return nil
+	case !can:
 		return Unsupported(t.Node, "management", "set_secure_boot_state")
 	}
 	err := Settle(func() error { return s.SetSecureBoot(ctx, t.Fence, t.Node, on) })
