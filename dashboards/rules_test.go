@@ -1,4 +1,5 @@
-// Package dashboards holds Prometheus rules; it has no code but their tests.
+// Package dashboards holds Grafana dashboards and Prometheus rules; it has no code but their tests, and imports nothing of
+// the project.
 package dashboards
 
 import (

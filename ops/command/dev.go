@@ -14,12 +14,13 @@ type devCommand struct {
 	Listen   string        `help:"Address of the API." default:"127.0.0.1:6385"`
 	Data     string        `help:"Folder for database, bus and key; a restart goes on there." default:"ironyard-dev" type:"path"`
 	Database string        `help:"Use this database instead of SQLite: postgres://…"`
+	Observe  string        `help:"Address of the rackd's /metrics; empty: none. Central's are at the API's address." placeholder:"HOST:PORT"`
 	Delay    time.Duration `help:"How long each step of a fake machine takes."`
 }
 
 func (c devCommand) Run(ctx context.Context, log *slog.Logger) error {
 	began := time.Now()
-	return dev.Run(ctx, dev.Options{Listen: c.Listen, Data: c.Data, Database: c.Database, Delay: c.Delay, Log: log}, func(s *stack.Stack) {
+	return dev.Run(ctx, dev.Options{Listen: c.Listen, Data: c.Data, Database: c.Database, Observe: c.Observe, Delay: c.Delay, Log: log}, func(s *stack.Stack) {
 		fmt.Printf("ready in %d ms: API on %s, no authentication, fake machines\n\n", time.Since(began).Milliseconds(), s.Endpoint)
 		fmt.Printf("Try, in another terminal:\n  export OS_AUTH_TYPE=none OS_ENDPOINT=%s\n"+
 			"  baremetal node create --driver fake-hardware --name one\n  baremetal node manage one --wait\n  baremetal node provide one --wait\n"+

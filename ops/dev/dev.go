@@ -29,6 +29,8 @@ type Options struct {
 	Delay                  time.Duration
 	// Drivers are the hardware types besides fake-hardware.
 	Drivers []string
+	// Observe is the address of the rackd's /metrics; empty: none. Central's are at the API's address.
+	Observe string
 	// Access says who may use the API; empty: everybody may.
 	Access central.Access
 	Log    *slog.Logger
@@ -65,7 +67,7 @@ func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
 			return err
 		}
 		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Keys: seal.NewKeyring("", key), Drivers: append([]string{"fake-hardware"}, o.Drivers...),
-			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, PowerSync: 2 * time.Minute,
+			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, Observe: o.Observe, PowerSync: 2 * time.Minute,
 			Fetching: outbound.Fetching{Allowed: everywhere}, BMCs: everywhere,
 			TrustFirstLookup: true}, // its machines are not real: who plays one's ramdisk was given no boot script
 			func() {
