@@ -21,12 +21,16 @@ import (
 type Settings struct {
 	// PowerWait bounds the wait for a power state; default 60 s.
 	PowerWait time.Duration
-	// PowerPoll is how often the power state is read; default 1 s.
+	// PowerPoll is how often the power state is read; default 1 s. At first it is read more often: most machines
+	// are there in a moment.
 	PowerPoll time.Duration
 	// SoftOff is how long a machine that was asked to switch itself off may take
 	// before the BMC cuts its power; default 10 s.
 	SoftOff time.Duration
 }
+
+// firstPoll is the first pause between two reads of a power state; each is twice as long, up to PowerPoll.
+const firstPoll = 100 * time.Millisecond
 
 func (s Settings) powerWait() time.Duration { return or(s.PowerWait, 60*time.Second) }
 func (s Settings) powerPoll() time.Duration { return or(s.PowerPoll, time.Second) }
@@ -72,7 +76,8 @@ func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.Power
 func (s Settings) await(ctx context.Context, t *driver.Task, target driver.PowerState, d time.Duration) error {
 	deadline := time.NewTimer(max(d, 0))
 	defer deadline.Stop()
-	tick := time.NewTicker(s.powerPoll())
+	pause := min(firstPoll, s.powerPoll())
+	tick := time.NewTimer(pause)
 	defer tick.Stop()
 	for {
 		state, err := t.Hardware.Power().PowerState(ctx, t.Node)
@@ -84,6 +89,8 @@ func (s Settings) await(ctx context.Context, t *driver.Task, target driver.Power
 		}
 		select {
 		case <-tick.C:
+			pause = min(2*pause, s.powerPoll())
+			tick.Reset(pause)
 		case <-ctx.Done():
 			return fmt.Errorf("node %s: waiting for %q: %w", t.Node.Label(), target, context.Cause(ctx))
 		case <-deadline.C:
