@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,13 +18,13 @@ import (
 type rows struct {
 	nodes  map[string]*store.Surplus
 	order  []string
-	fail   bool
+	fail   atomic.Bool
 	counts int
 	since  time.Time
 }
 
 func (r *rows) Surpluses(_ context.Context, after string, ended time.Time, limit int) (list []store.Surplus, err error) {
-	if r.fail {
+	if r.fail.Load() {
 		return nil, errors.New("the database is away")
 	}
 	r.counts, r.since = r.counts+1, ended
@@ -65,7 +66,7 @@ func some(n int) *rows {
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := some(250)
-		r.fail = true
+		r.fail.Store(true)
 		removed := map[string]int64{}
 		p := retention.New(retention.Config{Rows: r, Log: slog.New(slog.DiscardHandler), Removed: func(kind string, n int64) { removed[kind] += n }})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -73,7 +74,7 @@ func TestRounds(t *testing.T) {
 		go func() { ended <- p.Run(ctx) }()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		r.fail = false
+		r.fail.Store(false)
 		time.Sleep(2 * time.Hour)
 		cancel()
 		if err := <-ended; err != nil {

@@ -8,12 +8,13 @@ import (
 
 // oldWorks picks the ended works of a node of before a time; the newest one stays: it says what the node's last
 // request came to.
-const oldWorks = "FROM works w WHERE w.node = %s AND w.state <> 'open' AND w.ended_at > 0 AND w.ended_at < $2 AND w.generation < (SELECT max(x.generation) FROM works x WHERE x.node = w.node)"
+const oldWorks = "FROM works w WHERE w.node = %s AND w.state <> 'open' AND w.ended_at > 0 AND w.ended_at < $2 AND w.generation < (SELECT x.generation FROM works x WHERE x.node = w.node ORDER BY x.generation DESC LIMIT 1)"
 
 var (
 	selectSurplus = register("SELECT p.uuid, (SELECT count(*) FROM node_history h WHERE h.node = p.uuid), (SELECT count(*) " + fmt.Sprintf(oldWorks, "p.uuid") +
 		") FROM (SELECT n.uuid FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $3) p ORDER BY p.uuid")
-	pruneHistory = register("DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT $3 OFFSET $2)")
+	countHistory = register("SELECT count(*) FROM node_history h WHERE h.node = $1")
+	pruneHistory = register("DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.created_at, h.uuid LIMIT $2)")
 	pruneWorks   = register("DELETE FROM works WHERE id IN (SELECT w.id " + fmt.Sprintf(oldWorks, "$1") + " ORDER BY w.generation LIMIT $3)")
 )
 
@@ -44,9 +45,18 @@ func (s *Store) Surpluses(ctx context.Context, after string, ended time.Time, li
 
 // PruneHistory removes up to limit entries of a node's history behind the keep newest ones, and returns how many.
 func (s *Store) PruneHistory(ctx context.Context, node string, keep, limit int) (removed int64, err error) {
-	err = s.Update(ctx, func(ctx context.Context, tx *Tx) (err error) {
-		if removed, err = tx.conn.exec(ctx, pruneHistory, node, keep, limit); err != nil {
-			return fmt.Errorf("remove old history of node %s: %w", node, err)
+	err = s.Update(ctx, func(ctx context.Context, tx *Tx) error {
+		fail := func(err error) error { return fmt.Errorf("remove old history of node %s: %w", node, err) }
+		var there int
+		r, err := tx.conn.query(ctx, countHistory, node)
+		if err := scanAll(r, err, func(r rows) error { return r.Scan(&there) }); err != nil {
+			return fail(err)
+		}
+		if removed = 0; there <= keep {
+			return nil
+		}
+		if removed, err = tx.conn.exec(ctx, pruneHistory, node, min(there-keep, limit)); err != nil {
+			return fail(err)
 		}
 		return nil
 	})

@@ -635,7 +635,7 @@ DELETE FROM node_hardware WHERE node = $1 AND kind = $2 AND name NOT IN ($3, $4)
 
 DELETE FROM node_history WHERE node = $1;
 
-DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT $3 OFFSET $2);
+DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.created_at, h.uuid LIMIT $2);
 
 DELETE FROM node_inventory WHERE node = $1;
 
@@ -665,7 +665,7 @@ DELETE FROM volume_targets WHERE node = $1;
 
 DELETE FROM volume_targets WHERE uuid = $1;
 
-DELETE FROM works WHERE id IN (SELECT w.id FROM works w WHERE w.node = $1 AND w.state <> 'open' AND w.ended_at > 0 AND w.ended_at < $2 AND w.generation < (SELECT max(x.generation) FROM works x WHERE x.node = w.node) ORDER BY w.generation LIMIT $3);
+DELETE FROM works WHERE id IN (SELECT w.id FROM works w WHERE w.node = $1 AND w.state <> 'open' AND w.ended_at > 0 AND w.ended_at < $2 AND w.generation < (SELECT x.generation FROM works x WHERE x.node = w.node ORDER BY x.generation DESC LIMIT 1) ORDER BY w.generation LIMIT $3);
 
 DELETE FROM works WHERE node = $1;
 
@@ -756,6 +756,8 @@ SELECT c.name, c.conductor_group, c.drivers, c.created_at, c.updated_at FROM con
 SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 
 SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.phases, c.user_name, c.request_id, c.facts FROM changes c WHERE c.seq > $1 ORDER BY c.seq LIMIT $2;
+
+SELECT count(*) FROM node_history h WHERE h.node = $1;
 
 SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2 AND s.id <> $3;
 
@@ -1065,7 +1067,7 @@ SELECT o.object, o.claimed FROM outbox o WHERE o.site = $1 AND o.object IN ($2, 
 
 SELECT p.uuid FROM ports p WHERE p.portgroup_uuid = $1 LIMIT 1;
 
-SELECT p.uuid, (SELECT count(*) FROM node_history h WHERE h.node = p.uuid), (SELECT count(*) FROM works w WHERE w.node = p.uuid AND w.state <> 'open' AND w.ended_at > 0 AND w.ended_at < $2 AND w.generation < (SELECT max(x.generation) FROM works x WHERE x.node = w.node)) FROM (SELECT n.uuid FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $3) p ORDER BY p.uuid;
+SELECT p.uuid, (SELECT count(*) FROM node_history h WHERE h.node = p.uuid), (SELECT count(*) FROM works w WHERE w.node = p.uuid AND w.state <> 'open' AND w.ended_at > 0 AND w.ended_at < $2 AND w.generation < (SELECT x.generation FROM works x WHERE x.node = w.node ORDER BY x.generation DESC LIMIT 1)) FROM (SELECT n.uuid FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $3) p ORDER BY p.uuid;
 
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p JOIN nodes n ON n.uuid = p.node WHERE p.uuid IN ($1) AND p.node IN ($2, $3) AND p.address = $4 AND p.portgroup_uuid IN ($5) AND lower(p.description) LIKE $6 ESCAPE '\' AND n.shard IN ($7) AND n.conductor_group IN ($8) AND p.node IN (SELECT v.uuid FROM nodes v WHERE v.owner = $9 OR v.lessee = $10) AND (p.address, p.uuid) < (SELECT m.address, m.uuid FROM ports m WHERE m.uuid = $11) ORDER BY p.address DESC, p.uuid DESC LIMIT 1000;
 
