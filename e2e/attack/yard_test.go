@@ -326,7 +326,8 @@ func (y *yard) startRackd(name string) error {
 	h := y.hosts[name]
 	y.rackds[name] = y.daemon(name, h, y.programs.Rackd, append([]string{"--member", y.file("member-" + name), "--data", y.file("data-" + name),
 		"--interface", "eth0", "--address", h.Addr.String(), "--prefix", "16", "--observe", h.At(observePort), "--boot-programs", y.file("boot"),
-		"--kernel", y.file("boot/kernel"), "--ramdisk", y.file("boot/ramdisk"), "--power-sync", powerSync[name], "--bmc-timeout", "5s"},
+		"--kernel", y.file("boot/kernel"), "--ramdisk", y.file("boot/ramdisk"), "--power-sync", powerSync[name], "--bmc-timeout", "5s",
+		"--drivers", "redfish,fake-hardware"},
 		rackdArgs[name]...)...)
 	return y.rackds[name].Start()
 }

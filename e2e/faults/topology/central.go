@@ -28,7 +28,7 @@ func (t *Topology) newCentral(core *network.Switch) error {
 		return err
 	}
 	for _, h := range hosts {
-		args := []string{"serve", "--database", t.Database.url + "?pool_max_conns=6", "--listen", h.At(apiPort), "--insecure-no-auth", "--key-file", t.keyFile(),
+		args := []string{"serve", "--database", t.Database.url + "?pool_max_conns=6", "--listen", h.At(apiPort), "--insecure-no-auth", "--keep-history", "0", "--keep-works", "0", "--key-file", t.keyFile(),
 			"--bus", t.Hub.URL(), "--replicas", fmt.Sprint(replicas)}
 		for _, s := range t.cfg.Sites {
 			var groups []string
