@@ -56,7 +56,7 @@ var (
 	named     = regexp.MustCompile(`Alert: (\w+)`)
 )
 
-// A panel of a metric that is not there stays empty, and nobody knows why.
+// The test holds panels to metrics that the programs have. A panel of another metric would stay empty without a reason.
 func TestPanelsAreOfMetricsThatThereAre(t *testing.T) {
 	there, alerts := documented(t), ""
 	for _, f := range []string{"rules/central.yml", "rules/rackd.yml", "rules/group-keys.yml"} {
@@ -173,7 +173,7 @@ func TestPanelsHaveData(t *testing.T) {
 	}
 }
 
-// address is one of this machine that nobody listens on.
+// address returns a free address of this machine.
 func address(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -151,10 +151,12 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, Hosts: s.Host, CORSOrigins: s.CORSOrigin,
 		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, NoRamdiskEndpoints: s.NoRamdisk, LookupAnyState: s.LookupAnyState, DisallowedSteps: s.DisallowStep, MaxRequests: s.MaxRequests, LockWait: cmp.Or(s.LockWait, -1),
 		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Discovery: s.discovery(), Log: log}
-	s.records.set(&cfg)
+	err := s.records.set(&cfg)
+	if err != nil {
+		return cfg, err
+	}
 	s.nodeFlags.set(&cfg)
 	cfg.Strangers = s.strangerFlags.budget()
-	var err error
 	if cfg.Key, err = s.key(log); err != nil {
 		return cfg, err
 	}

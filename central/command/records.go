@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -17,7 +18,11 @@ type records struct {
 	KeepChanges       int            `help:"How many changes are kept for clients whose streams (watch, notifications) come back." default:"100000" env:"CENTRAL_KEEP_CHANGES" group:"Records"`
 }
 
-func (r *records) set(cfg *daemon.Config) {
+// set fills in cfg. It refuses numbers that would mean something else there.
+func (r *records) set(cfg *daemon.Config) error {
+	if r.KeepHistory < 0 || r.KeepWorks < 0 {
+		return fmt.Errorf("--keep-history %d, --keep-works %s: neither can be negative; 0 keeps all", r.KeepHistory, r.KeepWorks)
+	}
 	cfg.TrustedProxies, cfg.AuditKeep = r.TrustedProxy, r.AuditKeep
 	cfg.KeepHistory, cfg.KeepWorks = r.KeepHistory, r.KeepWorks
 	if r.KeepHistory == 0 {
@@ -27,4 +32,5 @@ func (r *records) set(cfg *daemon.Config) {
 		cfg.KeepWorks = -1
 	}
 	cfg.NotificationLevel, cfg.KeepChanges = r.NotificationLevel, r.KeepChanges
+	return nil
 }

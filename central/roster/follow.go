@@ -25,8 +25,8 @@ const (
 	// readAgain is how often all members are read: what one says of itself may change while it lives, and
 	// the beat that says so may be lost.
 	readAgain = time.Minute
-	// A stolen rackd beats as often as it likes: so many looks at its key its beats bring about without a wait,
-	// then one each looksEach. A rackd that starts anew needs two.
+	// A stolen rackd beats as often as it likes. Central looks at its key looksAtOnce times without a wait, then
+	// once each looksEach. A rackd that restarts needs two looks.
 	looksAtOnce = 20
 	looksEach   = 500 * time.Millisecond
 	// mostBeating bounds the keys of whose beats it is remembered: a site's server makes up as many as it likes.

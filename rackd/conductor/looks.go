@@ -8,15 +8,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How often machines that ask what to boot have the bus read, whoever they are: a rack whose power comes back is
+// The pace at which boot scripts have the bus read. Strangers ask for scripts too. A rack whose power comes back is
 // served within seconds.
 const (
 	looksAtOnce    = 100
 	looksPerSecond = 500
 )
 
-// looks are reads of the bus that strangers can bring about. Whoever asks for a node while its read has not begun
-// shares that read. Safe for concurrent use.
+// looks paces reads of the bus that boot scripts need. Requests for one node share a read that has not begun.
+// Safe for concurrent use.
 type looks struct {
 	pace *rate.Limiter
 	mu   sync.Mutex
