@@ -128,6 +128,13 @@ func raising(condition string) string {
 		CREATE TRIGGER trouble BEFORE UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION trouble()`, condition)
 }
 
+// refusing makes the database refuse errors of one node, for what is in them.
+func refusing(node string) string {
+	return fmt.Sprintf(`CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN IF NEW.uuid = '%s' AND NEW.observed_error <> '' THEN RAISE EXCEPTION 'out of range' USING ERRCODE = 'numeric_value_out_of_range'; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER trouble BEFORE UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION trouble()`, node)
+}
+
 const quiet = "DROP TRIGGER trouble ON nodes"
 
 func (f *fixture) setAside() int {
@@ -145,9 +152,7 @@ func TestAnEventThatIsToBlameIsSetAside(t *testing.T) {
 	f, m, exec := onPostgres(t)
 	bad, badWork := f.deploy("bad")
 	good, goodWork := f.deploy("good")
-	exec(fmt.Sprintf(`CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS $$
-			BEGIN IF NEW.uuid = '%s' AND NEW.observed_error <> '' THEN RAISE EXCEPTION 'out of range' USING ERRCODE = 'numeric_value_out_of_range'; END IF; RETURN NEW; END $$;
-		CREATE TRIGGER trouble BEFORE UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION trouble()`, bad.UUID))
+	exec(refusing(bad.UUID))
 	for _, w := range []work.Event{about(badWork, work.WorkEnded, 1), about(goodWork, work.WorkEnded, 1)} {
 		w.State, w.Error = provision.Active, "a text that this database refuses of one node"
 		f.publish(w)
@@ -188,9 +193,7 @@ func TestEventsThatAreMadeUpLeaveRoom(t *testing.T) {
 	_, stolen := f.deploy("stolen")
 	bad, badWork := f.deploy("bad")
 	good, goodWork := f.deploy("good")
-	exec(fmt.Sprintf(`CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS $$
-			BEGIN IF NEW.uuid = '%s' AND NEW.observed_error <> '' THEN RAISE EXCEPTION 'out of range' USING ERRCODE = 'numeric_value_out_of_range'; END IF; RETURN NEW; END $$;
-		CREATE TRIGGER trouble BEFORE UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION trouble()`, bad.UUID))
+	exec(refusing(bad.UUID))
 	const more, full = 5, 4 // full events leave no room for another member of the node's driver_internal_info
 	for seq := range uint64(full + ingest.MostUnfit + more) {
 		members := 500
