@@ -67,6 +67,9 @@ func TestChaos(t *testing.T) {
 	if err := l.AwaitWhole(ctx); err != nil {
 		t.Errorf("not whole again: %v", err)
 	}
+	if err := crew.EndMaintenance(ctx); err != nil {
+		t.Error(err)
+	}
 	l.judge(t)
 	if t.Failed() {
 		return

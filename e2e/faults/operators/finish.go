@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -62,4 +63,28 @@ func (p *person) finish(ctx context.Context) error {
 		return err
 	}
 	return p.Client.Reach(ctx, n.UUID, provision.Active, p.Images[0])
+}
+
+// EndMaintenance takes the nodes of all machines out of maintenance, in which people have left them when their work
+// ended: a flow in maintenance waits for that, however long it takes (decision 76).
+func (c *Crew) EndMaintenance(ctx context.Context) error {
+	for _, m := range c.Machines {
+		for {
+			n, err := c.Client.Show(ctx, m.Name)
+			if errors.Is(err, ErrNotFound) || err == nil && !n.Maintenance {
+				break
+			}
+			if err == nil {
+				c.Client.Maintain(ctx, n.UUID, string(n.State), false)
+			}
+			t := time.NewTimer(lookEvery)
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return fmt.Errorf("machine %s is still in maintenance: %w", m.Name, errors.Join(err, context.Cause(ctx)))
+			case <-t.C:
+			}
+		}
+	}
+	return nil
 }
