@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/ironyard/ironyard/agent/halt"
 )
@@ -19,9 +18,6 @@ const (
 	Reboot   End = "reboot"
 	PowerOff End = "power off"
 )
-
-// grace is the time between a command that ends the run and the end.
-const grace = 2 * time.Second
 
 // execute ends the machine's run and returns an exit status if it still lives.
 func (e End) execute(log *slog.Logger, ramdisk bool) int {

@@ -83,6 +83,8 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	heart := &session.Heart{Log: p.log, Rackd: p.client, Commands: runner, Identity: p.id, Beat: agentapi.Heartbeat{
 		CallbackURL: callback, AgentVersion: release.Version, AgentToken: p.id.Token, AgentVerifyCA: pem, BootID: p.bootID,
 	}}
+	told := newTold()
+	heart.Told = told.note
 	beat := make(chan struct{})
 	crew.Go(func() { defer close(beat); heart.Run(beating) })
 	defer func() {
@@ -96,12 +98,8 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	case err := <-served:
 		return Nothing, fmt.Errorf("serving the command API: %w", err)
 	case end := <-power.asked:
-		// The rackd shall hear that the command succeeded before we are gone.
 		p.log.Info("the machine's run ends", "by", end)
-		select {
-		case <-time.After(grace):
-		case <-ctx.Done():
-		}
+		told.await(ctx, runner)
 		return end, nil
 	}
 }

@@ -107,6 +107,9 @@ type Heart struct {
 	Identity Identity
 	// Beat is the part of a heartbeat that does not change.
 	Beat agentapi.Heartbeat
+	// Told, if set, is called with the newest command of each heartbeat that has arrived; nil before the first
+	// command. Run calls it, so it must not block.
+	Told func(*agentapi.Command)
 }
 
 // Run sends heartbeats until ctx ends.
@@ -128,6 +131,9 @@ func (h *Heart) Run(ctx context.Context) {
 		case failed > 0:
 			h.Log.Info("heartbeats arrive again", "after", failed)
 			failed = 0
+		}
+		if err == nil && h.Told != nil {
+			h.Told(beat.Command)
 		}
 		timer := time.NewTimer(pause)
 		if err != nil {

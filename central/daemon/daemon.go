@@ -32,7 +32,7 @@ import (
 )
 
 // Run runs central until ctx ends or something that it cannot do without fails. It
-// calls ready, if not nil, once the API answers; sites are opened beside that.
+// calls ready, if not nil, once the API answers. That is when each site was opened or found to be away.
 func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	if err := cfg.check(); err != nil {
 		return err
@@ -125,6 +125,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		g.Go(func() error { return a.PushAccounts(ctx, cfg.BusURL, cfg.Log) })
 	}
 	g.Go(func() error { return watched.Follow(ctx, cfg.Access.Refresh, cfg.Reread, cfg.Log, gate.files...) })
+	open.AwaitFirst(ctx, members.Read)
 	front.serve(ctx, g, cfg.Grace)
 	if ready != nil {
 		ready(Info{Endpoint: front.endpoint, ObserveEndpoint: front.observeEndpoint, EnrolEndpoint: front.enrolEndpoint, Store: db, Roster: members, Authority: authority})
@@ -158,7 +159,7 @@ func awayOf(open *sites.Set, members *roster.Roster, siteOf func(group string) s
 			return err
 		}
 		if site := siteOf(group); !members.Read(site) {
-			return &sites.AwayError{Site: site, Since: began, Why: "central has just started and not yet read its conductors"}
+			return &sites.AwayError{Site: site, Since: began, NotYet: true, Why: "its conductors are still being read"}
 		}
 		return nil
 	}

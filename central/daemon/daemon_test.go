@@ -50,6 +50,13 @@ func busIn(t *testing.T, dir string) (conn *nats.Conn, site *bus.Site, stop func
 func start(t *testing.T, dir string, key *seal.Key) (info daemon.Info, site *bus.Site, stop func()) {
 	t.Helper()
 	conn, site, stopBus := busIn(t, dir)
+	info, stop = startOn(t, dir, key, conn, stopBus)
+	return info, site, stop
+}
+
+// startOn runs central on a bus that is there, and a database in dir, until stop, which stops the bus too.
+func startOn(t *testing.T, dir string, key *seal.Key, conn *nats.Conn, stopBus func()) (info daemon.Info, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Info, 1), make(chan error, 1)
 	go func() {
@@ -75,7 +82,7 @@ func start(t *testing.T, dir string, key *seal.Key) (info daemon.Info, site *bus
 		ended <- nil
 		t.Fatalf("central ended at once: %v", err)
 	}
-	return info, site, stop
+	return info, stop
 }
 
 // ask sends a request at microversion 1.82.
@@ -287,6 +294,26 @@ func TestRequestsCrossTheBusAndSurviveARestart(t *testing.T) {
 	if bytes.Contains(data, []byte("hunter2")) {
 		t.Error("the database holds an open secret")
 	}
+}
+
+// The first request that the API answers is taken, whatever it is: central knows by then how its sites are and which rackds live.
+func TestFirstRequestIsTaken(t *testing.T) {
+	key, err := seal.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	conn, site, stopBus := busIn(t, dir)
+	gone := rackd{t, site}.announce()
+	for i := range 5 {
+		info, stop := startOn(t, filepath.Join(dir, "bus"), key, conn, func() {})
+		if status, text := ask(t, "POST", info.Endpoint+"/v1/nodes", fmt.Sprintf(`{"driver":"fake-hardware","name":"n%d"}`, i)); status != http.StatusCreated {
+			t.Errorf("start %d: the first request: %d %s", i, status, text)
+		}
+		stop()
+	}
+	gone()
+	stopBus()
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 type AwayError struct {
 	Site  string
 	Since time.Time
+	// NotYet: this central has not reached the site since it started, at Since.
+	NotYet bool
 	// Why, if not empty, is told to callers, whom the addresses in Cause do not concern: that is
 	// in the log.
 	Why   string
@@ -32,8 +34,12 @@ func (e *AwayError) Error() string {
 	if e.Why != "" {
 		why = ": " + e.Why
 	}
-	return fmt.Sprintf("%s has been unreachable since %s%s. Requests that change its nodes are accepted and wait for it; "+
-		"what needs its answer works again when the link is back. Central's log says what is in the way.", name, e.Since.UTC().Format(time.RFC3339), why)
+	how := "has been unreachable since"
+	if e.NotYet {
+		how = "has not been reached since central started at"
+	}
+	return fmt.Sprintf("%s %s %s%s. Requests that change its nodes are accepted and wait for it; "+
+		"what needs its answer works again when the link is back. Central's log says what is in the way.", name, how, e.Since.UTC().Format(time.RFC3339), why)
 }
 
 func (e *AwayError) Unwrap() error { return e.Cause }
@@ -46,6 +52,8 @@ type link struct {
 	conn *nats.Conn
 
 	mu    sync.Mutex
+	tried bool // it was open, or could not be opened
+	once  bool // it was open
 	open  bool
 	since time.Time
 	heard time.Time
@@ -60,6 +68,13 @@ func (l *link) state() (open bool, since time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open, l.since, l.err
+}
+
+// past reports whether the site was tried, and whether it was ever open.
+func (l *link) past() (tried, once bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tried, l.once
 }
 
 func (l *link) hear() {
@@ -82,6 +97,7 @@ func (l *link) found() bool {
 	if !was {
 		l.since = time.Now()
 	}
+	l.tried, l.once = true, true
 	l.open, l.err = true, nil
 	return !was
 }
@@ -93,6 +109,7 @@ func (l *link) lose(err error) {
 	if l.open {
 		l.since = l.heard
 	}
+	l.tried = true
 	l.open, l.err = false, err
 }
 

@@ -114,7 +114,7 @@ func TestAwayErrorNamesNoAddress(t *testing.T) {
 	if text := err.Error(); strings.Contains(text, "10.1.2.3") || !strings.HasPrefix(text, `Site "par1" has been unreachable since 1970-01-01T00:00:00Z. `) || !errors.Is(err, cause) {
 		t.Errorf("callers are told %q", text)
 	}
-	if text := (&AwayError{Why: "central has just started"}).Error(); !strings.Contains(text, "Z: central has just started. ") {
+	if text := (&AwayError{Why: "its conductors are still being read", NotYet: true}).Error(); !strings.Contains(text, "has not been reached since central started at") || !strings.Contains(text, "Z: its conductors are still being read. ") {
 		t.Errorf("callers are told %q", text)
 	}
 }

@@ -50,7 +50,14 @@ func (s *Set) Away(group string) error {
 	if open {
 		return nil
 	}
-	return &AwayError{Site: site, Since: since, Cause: cause}
+	_, once := s.links[site].past()
+	return &AwayError{Site: site, Since: since, NotYet: !once, Cause: cause}
+}
+
+// Tried reports whether a site was opened, or could not be. Before that nobody knows how it is.
+func (s *Set) Tried(site string) bool {
+	tried, _ := s.links[site].past()
+	return tried
 }
 
 // Heard notes a sign of life of a site.

@@ -27,11 +27,15 @@ type machine struct {
 	*process.Process
 }
 
-// startMachines starts the machines that attacks share.
+// startMachines starts the machines that attacks share. Until an attack takes one, its host is off the network: rackd-a probes
+// its range, and sets aside an address that somebody has and DHCP did not give.
 func (y *yard) startMachines(ctx context.Context) error {
 	for i := range machineHosts {
 		m, err := y.startMachine(ctx, fmt.Sprintf("m%02d", i), netip.AddrFrom4([4]byte{10, 77, 1, byte(128 + 4*i)}), "rackd-a", "rackd-b")
 		if err != nil {
+			return err
+		}
+		if err := m.host.Unplug(); err != nil {
 			return err
 		}
 		y.machines = append(y.machines, m)
@@ -126,7 +130,11 @@ func (y *yard) unused(t *testing.T) *machine {
 		t.Fatal("there are too few machines: raise machineHosts")
 	}
 	y.next++
-	return y.machines[y.next-1]
+	m := y.machines[y.next-1]
+	if err := m.host.Plug(); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // enrolled is a machine that central knows.

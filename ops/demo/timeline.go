@@ -93,18 +93,36 @@ func (t *timeline) table() {
 			phases = appendNew(phases, e.what)
 		}
 		took[n]["in all"] = fmt.Sprintf("%.1f s", last.Seconds())
+		took[n][toReboot] = t.between(n, "write", "reboot")
 	}
 	fmt.Fprintf(t.out, "\n%-18s", "phase")
 	for _, n := range t.names {
 		fmt.Fprintf(t.out, "%12s", n)
 	}
-	for _, p := range append(phases, "in all") {
+	for _, p := range append(phases, "in all", toReboot) {
 		fmt.Fprintf(t.out, "\n%-18s", p)
 		for _, n := range t.names {
 			fmt.Fprintf(t.out, "%12s", took[n][p])
 		}
 	}
 	fmt.Fprintln(t.out)
+}
+
+// toReboot is the row of the time from the image's last byte to the order to boot the instance.
+const toReboot = "write to reboot"
+
+// between is the time from the last event of one phase to the first of another.
+func (t *timeline) between(name, from, to string) string {
+	var began time.Duration
+	for _, e := range t.lines[name] {
+		switch e.what {
+		case from:
+			began = e.at
+		case to:
+			return fmt.Sprintf("%.1f s", (e.at - began).Seconds())
+		}
+	}
+	return "-"
 }
 
 func appendNew(list []string, s string) []string {

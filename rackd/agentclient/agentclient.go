@@ -39,12 +39,16 @@ type Config struct {
 	Timeout time.Duration
 	// Pause is between attempts on an agent that does not answer; default 2 s.
 	Pause time.Duration
-	// Poll is how often Call asks whether its command has ended; default 1 s.
+	// Poll is the longest pause between two questions of Call whether its command has ended; default 1 s.
+	// The first is firstPoll, and each is twice as long as the one before: most commands end at once.
 	Poll time.Duration
 }
 
 // attempts on an agent that does not answer.
 const attempts = 3
+
+// firstPoll is Call's first pause.
+const firstPoll = 50 * time.Millisecond
 
 // Client is the agent of one node. Safe for concurrent use; it keeps no
 // connection open and needs no closing.
@@ -149,11 +153,14 @@ func (c *Client) Call(ctx context.Context, f driver.Fence, id, name string, para
 	if err != nil {
 		return cmd, err
 	}
-	tick := time.NewTicker(c.cfg.Poll)
+	pause := min(firstPoll, c.cfg.Poll)
+	tick := time.NewTimer(pause)
 	defer tick.Stop()
 	for cmd.Status == agentapi.CommandRunning {
 		select {
 		case <-tick.C:
+			pause = min(2*pause, c.cfg.Poll)
+			tick.Reset(pause)
 		case <-ctx.Done():
 			return cmd, fmt.Errorf("agent %s: waiting for command %s: %w", c.where(), name, context.Cause(ctx))
 		}
