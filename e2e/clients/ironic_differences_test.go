@@ -50,7 +50,6 @@ var deliberate = slices.Concat([]difference{
 	{regexp.MustCompile(`^versions \S+ GET /v1$`), 406, 406, "a version that is none is refused at /v1 in the shape of newer releases"},
 	{regexp.MustCompile(`^power 1\.82 \S+ /v1/nodes/(nonesuch|3fa85f64)`), 0, 0, "what a request says is looked at before its node"},
 	{regexp.MustCompile(`^accept 1\.82 GET / `), 406, 200, "the root document is for everybody"},
-	{regexp.MustCompile(`"deploy_interface":"direct"`), 201, 400, "fake hardware deploys with its own interfaces"},
 	{regexp.MustCompile(`^methods - GET /v1/shards$`), 404, 404, "before their version shards are refused in the words of newer releases"},
 }, deliberateNodes)
 

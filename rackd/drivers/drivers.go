@@ -88,8 +88,10 @@ var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
 
 // fakeType is the hardware type fake-hardware.
 func fakeType(o Options) driver.Type {
-	t := fake.New(o.Fake).Type()
+	f := fake.New(o.Fake)
+	t := f.Type()
 	t.Interfaces["network"] = append([]driver.Named{flat}, t.Interfaces["network"]...)
+	t.Interfaces["deploy"] = append(t.Interfaces["deploy"], driver.Named{Name: "direct", Impl: f.Playing(direct.New(direct.Settings{}))})
 	return t
 }
 

@@ -112,6 +112,11 @@ func (b bios) configure(ctx context.Context, t *driver.Task, do func(*state)) er
 	if err := b.change(ctx, t.Fence, t.Node, "set_bios_settings", do); err != nil {
 		return err
 	}
+	return b.cacheSettings(ctx, t)
+}
+
+// cacheSettings reads the settings for central.
+func (b bios) cacheSettings(ctx context.Context, t *driver.Task) error {
 	list, err := b.Settings(ctx, t.Node)
 	if err != nil {
 		return err

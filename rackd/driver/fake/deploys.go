@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -29,6 +30,42 @@ type customDeploy struct{ deploy }
 
 func (c customDeploy) DeploySteps(n *node.Document) []driver.Step {
 	return without(c.deploy.DeploySteps(n), "write_image")
+}
+
+// Playing plays a deploy interface that writes an image: it asks of a node what the real one does, and writes nothing.
+func (f *Fleet) Playing(real driver.Deploy) driver.Interface {
+	return imageDeploy{deploy{base{f, "deploy"}}, real}
+}
+
+type imageDeploy struct {
+	deploy
+	real driver.Deploy
+}
+
+func (i imageDeploy) Validate(n *node.Document) error {
+	return errors.Join(i.real.Validate(n), i.deploy.Validate(n))
+}
+
+func (i imageDeploy) ValidateWith(h *driver.Hardware, n *node.Document) error {
+	if real, is := i.real.(driver.Paired); is {
+		return real.ValidateWith(h, n)
+	}
+	return i.deploy.ValidateWith(h, n)
+}
+
+// imageDeploys are the deploy interfaces of Ironic's fake-hardware that write an image and that no other hardware type here
+// has. Clients' suites ask for them by name.
+var imageDeploys = []string{"anaconda", "ansible", "autodetect", "bootc"}
+
+// anyImage plays one of imageDeploys.
+type anyImage struct{ deploy }
+
+// Validate asks for the image and no more: what else each wants is not known here.
+func (a anyImage) Validate(n *node.Document) error {
+	if source, _ := n.InstanceInfo["image_source"].(string); source == "" {
+		return fmt.Errorf("node %s: instance_info has no image_source: %w", n.Label(), driver.ErrInvalid)
+	}
+	return a.deploy.Validate(n)
 }
 
 func without(steps []driver.Step, names ...string) []driver.Step {

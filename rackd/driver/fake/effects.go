@@ -28,6 +28,8 @@ func (b base) effect(name string) func(context.Context, *driver.Task) error {
 		return bios{b}.applyConfiguration
 	case "bios.factory_reset":
 		return bios{b}.factoryReset
+	case "bios.cache_bios_settings":
+		return bios{b}.cacheSettings
 	case "firmware.update":
 		return firmware{b}.update
 	case "raid.create_configuration":

@@ -1,6 +1,6 @@
 // Package fake is the hardware type fake-hardware: every kind of interface, named
-// "fake" (and what clients ask for by name: the deploys ramdisk and custom-agent, the inspection agent), with machines that exist in memory only. Tests, demonstrations and load
-// runs use it as they use real hardware.
+// "fake", and what clients ask for by name: the deploys of Ironic's fake-hardware, the inspection agent. Its machines exist in
+// memory only. Tests, demonstrations and load runs use it as they use real hardware.
 //
 // It may import rackd/driver, rackd/driver/none and protocol. A machine's power lives as long as the
 // process: one not seen before is off. What else it is told (boot device and mode,
@@ -64,6 +64,9 @@ func (f *Fleet) Type() driver.Type {
 		case "deploy":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "ramdisk", Impl: liveDeploy{deploy{base{f, kind}}}},
 				driver.Named{Name: "custom-agent", Impl: customDeploy{deploy{base{f, kind}}}})
+			for _, name := range imageDeploys {
+				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: name, Impl: anyImage{deploy{base{f, kind}}}})
+			}
 		case "network":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "noop", Impl: none.Noop{}})
 		case "storage": // Ironic's default is noop, whatever the hardware type has

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"context"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -18,6 +19,7 @@ var named = map[string][]driver.Step{
 	"bios": {
 		{Name: "apply_configuration", Takes: settings("A list of BIOS settings, each an object with name and value.")},
 		{Name: "factory_reset"},
+		{Name: "cache_bios_settings"},
 	},
 	"raid": {
 		{Name: "create_configuration", Takes: map[string]driver.Argument{
@@ -35,7 +37,7 @@ var named = map[string][]driver.Step{
 	},
 	"firmware":   {{Name: "update", Takes: settings("A list of firmware updates, each an object with component and url.")}},
 	"management": {{Name: "reset_bmc"}, {Name: "verify_clock", In: driver.InVerify, Priority: 1}},
-	"vendor":     {{Name: "log_passthrough"}},
+	"vendor":     {{Name: "log_passthrough"}, {Name: triggerServiceWait, In: driver.InService, Abortable: true}},
 	"deploy": {
 		{Name: "erase_devices", In: driver.InClean, Priority: 10, Abortable: true},
 		{Name: "erase_devices_metadata", In: driver.InClean | driver.InDeploy, Abortable: true},
@@ -47,8 +49,16 @@ func (b base) NamedSteps(*node.Document) []driver.Step {
 	steps := slices.Clone(named[b.kind])
 	for i, s := range steps {
 		full := b.step(s.Name, s.Priority, b.effect(s.Name))
+		if s.Name == triggerServiceWait {
+			full.Run = waits
+		}
 		full.In, full.Takes, full.Abortable, full.NoRamdisk = s.In, s.Takes, s.Abortable, b.kind != "deploy"
 		steps[i] = full
 	}
 	return steps
 }
+
+// triggerServiceWait leaves the node in "service wait" until an operator aborts it or the state's deadline passes.
+const triggerServiceWait = "trigger_servicewait"
+
+func waits(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Wait(0), nil }
