@@ -156,7 +156,7 @@ type rackd struct {
 	done          chan struct{}
 }
 
-func (d *rackd) start(ctx context.Context) {
+func (d *rackd) start(ctx context.Context, more ...string) {
 	r := d.rig
 	r.t.Helper()
 	file := func(name string) string { return filepath.Join(r.dir, name) }
@@ -164,6 +164,7 @@ func (d *rackd) start(ctx context.Context) {
 		"--data", file(d.name), "--interface", "lo", "--address", d.address, "--dhcp", "off", "--boot-programs", file("boot"),
 		"--kernel", file("boot/kernel"), "--ramdisk", file("boot/ramdisk"), "--observe", d.address+":9411", "--drivers", "redfish",
 		"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
+	d.cmd.Args = append(d.cmd.Args, more...)
 	log := r.log(d.name + ".log")
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	d.cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
