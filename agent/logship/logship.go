@@ -19,6 +19,8 @@ const (
 	keptMax    = 1 << 20
 	// every is how often a batch is sent.
 	every = time.Second
+	// lastWithin bounds the last batch.
+	lastWithin = time.Second
 	// lineMax bounds a single line.
 	lineMax = 16 << 10
 )
@@ -78,8 +80,8 @@ func (s *Shipper) Collect() []byte {
 	return s.kept.join()
 }
 
-// Run sends what is written until ctx ends. Lines that could not be sent wait for
-// the next try.
+// Run sends what is written until ctx ends, and then once more: how a machine's run ended is what operators look for.
+// Lines that could not be sent wait for the next try.
 func (s *Shipper) Run(ctx context.Context, send func(context.Context, []byte) error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -87,6 +89,9 @@ func (s *Shipper) Run(ctx context.Context, send func(context.Context, []byte) er
 	for {
 		select {
 		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWithin)
+			defer cancel()
+			_ = s.flush(last, send) // there is no later try
 			return
 		case <-tick.C:
 		}

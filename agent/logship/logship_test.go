@@ -34,12 +34,13 @@ func TestSendsBatchesAndSurvivesOutage(t *testing.T) {
 		s.Write([]byte("two\n"))
 		down.Store(false)
 		<-time.After(20 * time.Second)
+		s.Write([]byte("the end\n"))
 		cancel()
 		<-done
-		if got.String() != "one\ntwo\n" {
+		if got.String() != "one\ntwo\nthe end\n" {
 			t.Errorf("sent %q", got.String())
 		}
-		if string(s.Collect()) != "one\ntwo\n" {
+		if string(s.Collect()) != "one\ntwo\nthe end\n" {
 			t.Errorf("kept %q", s.Collect())
 		}
 	})
