@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/agent/configdrive"
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/agent/efiboot"
+	"github.com/ironyard/ironyard/agent/esp"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/partition"
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -305,11 +306,20 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string) (string, err
 	if err != nil {
 		return "", err
 	}
+	reason := "it has no EFI system partition, but the machine was booted by UEFI: use a UEFI image or boot mode bios"
 	for _, p := range table.Partitions() {
 		if p.Type != partition.TypeESP {
 			continue
 		}
-		n, err := efiboot.Install(d.EFIVars, p, dev.SectorSize(), efiboot.Loader())
+		loader, err := esp.Loader(dev, p.Start, p.Size)
+		unchecked := ""
+		if errors.Is(err, esp.ErrUnreadable) { // firmware may read it all the same
+			loader, unchecked = efiboot.Loader(), fmt.Sprintf("; whether it is there is not known: %v", err)
+		} else if err != nil {
+			reason = fmt.Sprintf("partition %d: %v. The machine was booted by UEFI: use a UEFI image for its architecture or boot mode bios", p.Number, err)
+			continue
+		}
+		n, err := efiboot.Install(d.EFIVars, p, dev.SectorSize(), loader)
 		if errors.Is(err, efiboot.ErrUnsupported) {
 			d.Log.Info("no boot entry: there are no EFI variables")
 			return "nothing to do: the machine was booted by BIOS", nil
@@ -317,8 +327,9 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string) (string, err
 		if err != nil {
 			return "", err
 		}
-		d.Log.Info("boot entry made", "entry", fmt.Sprintf("Boot%04X", n), "partition", p.Number)
-		return fmt.Sprintf("Boot%04X starts partition %d of %s", n, p.Number, root), nil
+		said := fmt.Sprintf("Boot%04X starts %s on partition %d of %s%s", n, loader, p.Number, root, unchecked)
+		d.Log.Info("boot entry made", "entry", said)
+		return said, nil
 	}
-	return "", &image.FormatError{Image: "on " + root, Reason: "it has no EFI system partition, but the machine was booted by UEFI: use a UEFI image or boot mode bios"}
+	return "", &image.FormatError{Image: "on " + root, Reason: reason}
 }

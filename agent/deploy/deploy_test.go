@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ironyard/ironyard/agent/efiboot"
+	"github.com/ironyard/ironyard/agent/esp/esptest"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/hints"
@@ -71,6 +72,14 @@ func partitioned(t *testing.T, script string) []byte {
 	return b
 }
 
+// bootable is an image whose first partition is an EFI system partition with a boot loader.
+func bootable(t *testing.T) []byte {
+	t.Helper()
+	b := partitioned(t, "label: gpt\nsize=5MiB, type=U\n")
+	esptest.Fill(t, b, 1<<20, 5<<20)
+	return b
+}
+
 func ignore(agentapi.Progress) {}
 
 // A disk of the last inspection that is not there fails the deploy and the cleaning by name, and
@@ -121,14 +130,16 @@ func TestBadConfigDriveTouchesNothing(t *testing.T) {
 
 func TestBootEntry(t *testing.T) {
 	for _, c := range []struct {
-		script, want string
-		vars         bool
+		image []byte
+		want  string
+		vars  bool
 	}{
-		{"label: gpt\nsize=4MiB, type=U\n", "Boot0000", true},
-		{"label: gpt\nsize=4MiB, type=U\n", "nothing to do", false},
-		{"label: gpt\nsize=4MiB, type=L\n", "no EFI system partition", true},
+		{bootable(t), `Boot0000 starts ` + efiboot.Loader() + ` on partition 1`, true},
+		{bootable(t), "nothing to do", false},
+		{partitioned(t, "label: gpt\nsize=4MiB, type=L\n"), "no EFI system partition", true},
+		{partitioned(t, "label: gpt\nsize=4MiB, type=U\n"), "partition 1: there is no boot loader", true},
 	} {
-		d, p, _ := fixture(t, partitioned(t, c.script))
+		d, p, _ := fixture(t, c.image)
 		if c.vars {
 			if err := os.WriteFile(filepath.Join(d.EFIVars, "Lang-8be4df61-93ca-11d2-aa0d-00e098032b8c"), []byte("\x07\x00\x00\x00en"), 0o600); err != nil {
 				t.Fatal(err)
@@ -142,9 +153,9 @@ func TestBootEntry(t *testing.T) {
 			text = err.Error()
 		}
 		if !strings.Contains(text, c.want) {
-			t.Errorf("%q: %s, want %s", c.script, text, c.want)
+			t.Errorf("%s, want %s", text, c.want)
 		}
-		if _, err := os.Stat(filepath.Join(d.EFIVars, "Boot0000-8be4df61-93ca-11d2-aa0d-00e098032b8c")); c.want == "Boot0000" && err != nil {
+		if _, err := os.Stat(filepath.Join(d.EFIVars, "Boot0000-8be4df61-93ca-11d2-aa0d-00e098032b8c")); (err == nil) != strings.HasPrefix(c.want, "Boot0000") {
 			t.Errorf("label %s: %v", efiboot.Label, err)
 		}
 	}
@@ -153,13 +164,13 @@ func TestBootEntry(t *testing.T) {
 // An agent that was started again has forgotten what it wrote; it finds the disk by what it said
 // of it then, and takes no other.
 func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
-	d, p, path := fixture(t, partitioned(t, "label: gpt\nsize=4MiB, type=U\n"))
+	d, p, path := fixture(t, bootable(t))
 	written, err := d.Prepare(t.Context(), p, ignore)
 	if err != nil || written.RootUUID == "" {
 		t.Fatalf("%+v, %v", written, err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, partitioned(t, "label: gpt\nsize=4MiB, type=U\n"), 0o600); err != nil {
+	if err := os.WriteFile(other, bootable(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again := func(disks ...string) *Deployer {

@@ -104,6 +104,57 @@ func TestOwnerDies(t *testing.T) {
 	}
 }
 
+// With Ironic's default of 300 s between heartbeats both machines are deployed side by side, one of their rackds is killed in
+// the middle of the write, and no step waits for a heartbeat.
+func TestDeployAtALongHeartbeat(t *testing.T) {
+	ctx := limit(t, 6*time.Minute)
+	restartAll(ctx, t, "--heartbeat-timeout", "300s")
+	t.Cleanup(func() { restartAll(context.WithoutCancel(ctx), t) })
+	o := theRack.Operator
+	images := map[string]func() operator.Image{"bios-0": long, "uefi-0": qcow2}
+	ids := map[string]string{}
+	for name, image := range images {
+		ids[name] = enrolled(ctx, t, name, nil)
+		if err := o.MakeAvailable(ctx, ids[name]); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.SetImage(ctx, ids[name], image()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range ids {
+		if err := o.Ask(ctx, id, "active", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead := theRack.Rackd(midWrite(ctx, t, ids["bios-0"]))
+	dead.Kill()
+	t.Cleanup(func() { revive(t, dead) })
+	for name, id := range ids {
+		if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		at := func(phase string) time.Time {
+			return events.wait(ctx, t, phase, func(e work.Event) bool { return e.Node == id && tells(e, phase) }).Time
+		}
+		took := at("reboot").Sub(at("write"))
+		t.Logf("%s: from write to reboot %.1f s", name, took.Seconds())
+		// The first heartbeat of an agent that waits is due after 90 s.
+		if took > 45*time.Second {
+			t.Errorf("%s: it waited for a heartbeat", name)
+		}
+	}
+	for _, id := range ids {
+		if err := o.Ask(ctx, id, "deleted", nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Wait(ctx, id, provision.Available); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // checkTakeover looks for the one takeover in the node's history.
 func checkTakeover(ctx context.Context, t *testing.T, id, dead, steps string) {
 	t.Helper()

@@ -32,8 +32,9 @@ var settings = map[string]map[string]string{
 		"--power-sync":  "power is read often, beside all else",
 	},
 	"e2e/faults/places": {"--power-sync": "nothing but the flow writes", "--dhcp": "the machines are processes on loopback"},
-	"e2e/fleet":         {"--dhcp": "the machines are processes on loopback"},
+	"e2e/fleet":         {"--dhcp": "the machines are processes on loopback", "--heartbeat-timeout": "flows at any heartbeat are what a test is about"},
 	"e2e/scenario": {
+		"--heartbeat-timeout": "a deploy at a heartbeat of 300 s, Ironic's default, is what a test is about",
 		"--bmc-timeout":    "a BMC that hangs is to be noticed",
 		"--deadline":       "a machine that boots nothing fails within the test",
 		"--power-recovery": "a fault of power comes and goes within the test",

@@ -22,6 +22,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/ironyard/ironyard/agent/esp/esptest"
 	"github.com/ironyard/ironyard/e2e/agentvm"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/ramdisk"
@@ -46,6 +47,7 @@ func gptImage(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	esptest.Fill(t, data, 1<<20, 40<<20)
 	rand.NewChaCha8([32]byte{7}).Read(data[5<<20 : 20<<20])
 	return data
 }
@@ -116,7 +118,7 @@ func bootAndDeploy(t *testing.T, built ramdisk.Result, m hardware, image []byte)
 	t.Logf("%s: wrote %d bytes to %s in %.1f s, %.0f MB/s; %.1f s after power on", mode, result.Written.DoneBytes, result.RootDevice, result.Written.Seconds, result.Written.MBPerSec, time.Since(vm.Began).Seconds())
 	entry := run(agentapi.CmdInstallBoot, nil)
 	t.Logf("boot entry: %s", entry)
-	if mode == "uefi" && !bytes.Contains(entry, []byte("starts partition 1")) {
+	if mode == "uefi" && !bytes.Contains(entry, []byte("on partition 1")) {
 		t.Errorf("no boot entry: %s", entry)
 	}
 	if c := vm.Post(ctx, agentapi.CmdRunImage, "go", nil); c.Error != nil {

@@ -11,6 +11,7 @@ package direct
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -112,10 +113,16 @@ type bootLoader struct {
 // and makes the disk the boot device.
 func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	if mode := t.Node.BootMode(); mode == "uefi" {
-		_, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
+		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
 			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode})
 		if err != nil {
 			return driver.Outcome{}, fmt.Errorf("node %s: write the boot entry: %w", t.Node.Label(), err)
+		}
+		var made struct {
+			Result string `json:"result"`
+		}
+		if err := json.Unmarshal(cmd.Result, &made); err == nil && made.Result != "" { // ironic-python-agent says nothing
+			t.Record.Phase("boot entry", made.Result)
 		}
 	}
 	return driver.Done(), prepareInstance(ctx, t)
