@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/ironyard/ironyard/agent/efiboot"
 	"github.com/ironyard/ironyard/agent/esp/esptest"
@@ -231,6 +232,11 @@ func TestErase(t *testing.T) {
 	}
 	if b, err := os.ReadFile(path); err != nil || len(bytes.Trim(b, "\x00")) != 0 {
 		t.Errorf("data is left: %v", err)
+	}
+	// A hole would be an unmap: the medium may still hold what was there.
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil || s.Blocks*512 < size {
+		t.Errorf("%d of %d bytes were overwritten, %v", s.Blocks*512, size, err)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/agent/partition"
@@ -12,12 +15,12 @@ import (
 )
 
 // EraseMetadata makes the selected disks look empty: partition tables and superblocks at both
-// ends are zeroed, and so are both ends of every partition that a table tells of.
+// ends are overwritten with zeros, and so are both ends of every partition that a table tells of.
 func (d *Deployer) EraseMetadata(ctx context.Context, r hints.Rules) error {
-	return d.each(ctx, r, func(out *disk.Disk) error {
+	return d.each(ctx, r, nil, func(out *disk.Disk) error {
 		for _, a := range partition.Areas(out) {
 			n := min(disk.EndsSize, a.End-a.Start)
-			if err := errors.Join(out.Zero(a.Start, n), out.Zero(a.End-n, n)); err != nil {
+			if err := errors.Join(out.Overwrite(a.Start, n), out.Overwrite(a.End-n, n)); err != nil {
 				return err
 			}
 		}
@@ -25,28 +28,53 @@ func (d *Deployer) EraseMetadata(ctx context.Context, r hints.Rules) error {
 	})
 }
 
-// Erase makes the selected disks read as zero from start to end.
+// Erase overwrites the selected disks with zeros from start to end. Nothing is unmapped: a disk may leave on its medium what it
+// unmaps.
 func (d *Deployer) Erase(ctx context.Context, r hints.Rules, report func(agentapi.Progress)) error {
 	// Pieces small enough to see progress and to stop between them.
 	const piece = 256 << 20
-	return d.each(ctx, r, func(out *disk.Disk) error {
+	all := new(sum)
+	return d.each(ctx, r, all.begin, func(out *disk.Disk) error {
 		for off := int64(0); off < out.Size(); off += piece {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := out.Zero(off, min(piece, out.Size()-off)); err != nil {
+			n := min(piece, out.Size()-off)
+			if err := out.Overwrite(off, n); err != nil {
 				return err
 			}
-			report(agentapi.Progress{DoneBytes: min(off+piece, out.Size()), TotalBytes: out.Size()})
+			report(all.add(n))
 		}
 		return nil
 	})
 }
 
-// each does something to every disk that is to be erased and is not shared; it goes on after an
-// error, so that as much as possible is erased, and returns them all. Nothing is touched where the
-// node's rules cannot be kept to (hints.Rules.Decide).
-func (d *Deployer) each(ctx context.Context, r hints.Rules, do func(*disk.Disk) error) error {
+// sum is the progress of all disks together. Safe for concurrent use.
+type sum struct {
+	mu sync.Mutex
+	of agentapi.Progress
+}
+
+func (s *sum) begin(disks []agentapi.Disk) {
+	for _, d := range disks {
+		s.of.TotalBytes += d.Size
+	}
+}
+
+func (s *sum) add(done int64) agentapi.Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of.DoneBytes += done
+	return s.of
+}
+
+// erasedAtOnce is how many disks are erased side by side. It is Ironic's disk_erasure_concurrency.
+const erasedAtOnce = 4
+
+// each does something to every disk that is to be erased and is not shared, after begin, if not nil, was told which they are. It
+// goes on after an error, so that as much as possible is erased, and returns them all. Nothing is touched where the node's rules
+// cannot be kept to (hints.Rules.Decide).
+func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentapi.Disk), do func(*disk.Disk) error) error {
 	decision, err := d.decide(ctx, r, false)
 	if err != nil {
 		return err
@@ -54,35 +82,49 @@ func (d *Deployer) each(ctx context.Context, r hints.Rules, do func(*disk.Disk) 
 	for _, s := range decision.Spared {
 		d.Log.Warn("disk is not erased: "+s.Why, "disk", s.Disk.Name, "bytes", s.Disk.Size, "model", s.Disk.Model)
 	}
-	var errs []error
-	for _, dev := range decision.Erased {
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
-		}
-		d.Log.Info("erasing disk", "disk", dev.Name, "bytes", dev.Size, "serial", dev.Serial)
-		out, err := disk.Open(dev.Name)
-		if err == nil {
-			if !d.EraseShared {
-				err = refuseShared(out)
-			}
-			if err == nil {
-				err = do(out)
-			}
-			if err == nil {
-				err = out.Flush()
-			}
-			if err == nil {
-				err = out.Verify()
-			}
-			if err == nil {
-				err = d.reread(out)
-			}
-			out.Close()
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("erasing disk %s: %w", dev.Name, err))
-		}
+	if begin != nil {
+		begin(decision.Erased)
 	}
+	errs := make([]error, len(decision.Erased))
+	var g errgroup.Group
+	g.SetLimit(erasedAtOnce)
+	for i, dev := range decision.Erased {
+		g.Go(func() error {
+			if err := d.eraseOne(ctx, dev, do); err != nil {
+				errs[i] = fmt.Errorf("erasing disk %s: %w", dev.Name, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // all are tried, and errs tells of each
 	d.root = ""
 	return errors.Join(errs...)
+}
+
+// eraseOne does something to one disk, and looks whether it is there.
+func (d *Deployer) eraseOne(ctx context.Context, dev agentapi.Disk, do func(*disk.Disk) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	d.Log.Info("erasing disk", "disk", dev.Name, "bytes", dev.Size, "serial", dev.Serial)
+	out, err := disk.Open(dev.Name)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if !d.EraseShared {
+		if err := refuseShared(out); err != nil {
+			return err
+		}
+	}
+	if err := do(out); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if err := out.Verify(); err != nil {
+		return err
+	}
+	return d.reread(out)
 }

@@ -152,24 +152,30 @@ func (d *Disk) paced(from, to int64) error {
 	return nil
 }
 
-// Zero makes n bytes at off read as zero. The disk does it itself where it can
-// (unmap or write-zeroes with guaranteed result), else the kernel writes zeros. Errors are
-// those of WriteAt.
-func (d *Disk) Zero(off, n int64) error {
+// Zero makes n bytes at off read as zero. The disk does it itself where it can: it unmaps them, or is told to write
+// zeros. Else the kernel writes zeros. What was there may still be on the medium: Overwrite is for erasing. Errors are those of
+// WriteAt.
+func (d *Disk) Zero(off, n int64) error { return d.clear("zeroing", off, n, d.zero) }
+
+// Overwrite sends zeros to the disk for n bytes at off. It unmaps nothing, and takes as long as any other write. Errors are those
+// of WriteAt.
+func (d *Disk) Overwrite(off, n int64) error { return d.clear("overwriting", off, n, d.writeZeros) }
+
+func (d *Disk) clear(doing string, off, n int64, clear func(off, n int64) error) error {
 	if off < 0 || off+n > d.size {
-		return fmt.Errorf("zeroing %d bytes at %d of disk %s: beyond its %d bytes", n, off, d.name, d.size)
+		return fmt.Errorf("%s %d bytes at %d of disk %s: beyond its %d bytes", doing, n, off, d.name, d.size)
 	}
 	if d.failed != nil {
 		return d.failed
 	}
-	return d.keep(d.zero(off, n))
+	return d.keep(clear(off, n))
 }
 
 func (d *Disk) zero(off, n int64) error {
 	if n == 0 {
 		return nil
 	}
-	// On block devices both calls promise zeros; the first refuses rather than be slow.
+	// On block devices both calls promise zeros. The first is an unmap, and refuses rather than be slow.
 	for _, mode := range []uint32{
 		unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE,
 		unix.FALLOC_FL_ZERO_RANGE | unix.FALLOC_FL_KEEP_SIZE,
@@ -209,14 +215,14 @@ func (d *Disk) writeZeros(off, n int64) error {
 // GPT, boot sectors and the superblocks of software RAID lie within.
 const EndsSize = 1 << 20
 
-// WipeEnds zeroes the first and the last MiB, so that nothing boots from or
+// WipeEnds overwrites with zeros the first and the last MiB, so that nothing boots from or
 // assembles the disk's former content. It returns when the zeros are on the medium. It does
 // so also after a write that failed, of which its own error says nothing.
 func (d *Disk) WipeEnds() error {
 	// An error of before is kept, and told by Flush; what the second one tells is about the zeros.
 	_ = d.keep(d.sync())
 	n := min(d.size, EndsSize)
-	if err := errors.Join(d.zero(0, n), d.zero(d.size-n, n)); err != nil {
+	if err := errors.Join(d.writeZeros(0, n), d.writeZeros(d.size-n, n)); err != nil {
 		return d.keepFrom(err)
 	}
 	return d.keepFrom(d.sync())
