@@ -32,6 +32,7 @@ var waiting = map[string]string{
 	"agent/command/command.go Close (*sync.WaitGroup).Wait":                "the command's context, which Close ends; pid 1 reboots a machine whose agent does not end",
 	"agent/command/command.go Wait selects":                                "the state's deadline at the rackd, which goes by the agent's answers",
 	"agent/deploy/deploy.go reread receives":                               "a fifth of a second, five times",
+	"agent/deploy/erase.go each (*errgroup.Group).Wait":                    "the state's deadline at the rackd, which goes by the progress of the erasure: a disk that hangs shows none",
 	"agent/image/attempt.go pump ranges":                                   "the download's bound (image.body), and the state's deadline at the rackd for a disk that hangs",
 	"agent/image/attempt.go pump sends":                                    room,
 	"agent/image/fetch.go get (*http.Client).Do":                           "Writer.Stall: a server that sends less than trickle.Least in that time is given up, and asked resumes times Attempts times at most",
