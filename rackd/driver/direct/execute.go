@@ -75,6 +75,9 @@ func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f d
 
 // bootAfter boots the ramdisk again after a step that asks for that, as Ironic does.
 func (i Interface) bootAfter(ctx context.Context, t *driver.Task, h *execution) (driver.Outcome, error) {
+	if h.Boot == nil && t.HandsOff() {
+		return driver.Wait(i.set.Poll), nil
+	}
 	booting := *t
 	booting.Record = driver.Part{Recorder: t.Record, Kept: &h.Boot, Save: func(ctx context.Context) error { return t.Record.SaveHandle(ctx, *h) }}
 	return i.set.Bringup.Ramdisk(ctx, &booting)

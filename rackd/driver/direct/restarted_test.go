@@ -179,6 +179,26 @@ func TestAStepThatAsksForAReboot(t *testing.T) {
 	})
 }
 
+// In maintenance a step with reboot_requested ends, and its machine is booted afterwards.
+func TestNoRebootInMaintenance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, attended := newRig(), true
+		r.SetPowerState(driver.PowerOn)
+		s := stepOf(t, "VendorManager", `{"interface":"bios","step":"flash","reboot_requested":true}`)
+		for range 5 {
+			task := r.Task(networkboot.IPXE())
+			task.Attended = func() bool { return attended }
+			if out, err := s.Run(t.Context(), task); err != nil || out == driver.Done() || len(r.Writes("power")) != 0 {
+				t.Fatalf("%+v, %v, writes %q", out, err, r.Log)
+			}
+		}
+		attended = false
+		if out, err := s.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil || out != driver.Done() || len(r.Writes("power")) != 2 {
+			t.Errorf("%+v, %v, writes %q", out, err, r.Log)
+		}
+	})
+}
+
 // Wherever its rackd is lost, a step with reboot_requested runs once, and the machine is booted once after it.
 func TestAStepThatAsksForARebootIsLostAnywhere(t *testing.T) {
 	for _, c := range []struct {

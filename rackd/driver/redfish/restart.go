@@ -51,6 +51,9 @@ func (r *restart) stands(t *driver.Task, far string) (is progress, err error) {
 	case r.Due && r.Up && r.Unbegun > begins:
 		return running, fmt.Errorf("its %s, %.0f minutes after the machine was restarted for it: the BMC does not begin it. It may begin at a later restart: delete the task at the BMC if that is not wanted, then repeat the request",
 			far, (begins * jobPoll).Minutes())
+	case r.Due && r.Boot == nil:
+		t.Record.Idle() // it waits for us, and we for the end of the maintenance
+		return running, nil
 	case r.Due:
 		t.Record.Busy(far + ", the machine was restarted")
 		return running, nil
@@ -71,7 +74,7 @@ func (r *restart) need(t *driver.Task, why string) {
 // bring brings the restart forward, if one is needed and not over. save saves the step's handle. It is called
 // outside of a turn at the BMC: it takes turns of its own.
 func (r *restart) bring(ctx context.Context, t *driver.Task, b bringup.Settings, save func(context.Context) error) error {
-	if !r.Due || r.Up {
+	if !r.Due || r.Up || r.Boot == nil && t.HandsOff() {
 		return nil
 	}
 	part := *t

@@ -327,6 +327,27 @@ func TestRestartOfStagedVolumesInDoubt(t *testing.T) {
 	}
 }
 
+// In maintenance the machine is not restarted: the order waits.
+func TestNoRestartInMaintenance(t *testing.T) {
+	k := newRack()
+	k.unbegun = "Pending"
+	r, d := stagedRig(t, k)
+	step := stepNamed(t, Firmware{Driver: d}.NamedSteps(r.Node), "update")
+	for range 30 {
+		task := r.Task(nobody{})
+		task.Args, task.Attended = biosOnly, func() bool { return true }
+		if out, err := step.Run(t.Context(), task); err != nil || out == driver.Done() || k.restarts() != 0 {
+			t.Fatalf("%v, %v, restarts %d", out, err, k.restarts())
+		}
+	}
+	if len(r.Busy) != 0 {
+		t.Errorf("it holds the power: busy with %q", r.Busy)
+	}
+	if err := runStep(t, r, step, biosOnly); err != nil || k.restarts() != 1 || len(k.writes) != 1 {
+		t.Errorf("%v, restarts %d, orders %q", err, k.restarts(), k.writes)
+	}
+}
+
 // Firmware is told as active once the BMC shows it.
 func TestStagedFirmware(t *testing.T) {
 	bmcOnly := map[string]any{"settings": []any{map[string]any{"component": "bmc", "url": "http://files/bmc.bin"}}}
