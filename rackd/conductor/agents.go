@@ -122,9 +122,11 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		c.refused(beatCall, "token", "node", id, "from", hb.From)
 		return err
 	}
-	if hb.Status != "" {
-		r.Phase("installer", strings.TrimSuffix(hb.Status+": "+hb.StatusMessage, ": "))
-		return nil
+	if hb.Status != "" || hb.StatusMessage != "" {
+		err := fmt.Errorf("node %s: an installer says %.20q (%s), and nothing here waits for installers: agent_status is for Ironic's deploy interface anaconda, which is not there. An agent in a ramdisk leaves it out: %w",
+			n.Label(), hb.Status, work.Text(hb.StatusMessage), driver.ErrInvalid)
+		c.refused(beatCall, "installer", "node", id, "from", hb.From, "error", err)
+		return err
 	}
 	if err := c.callable(n, r, hb); err != nil {
 		c.refused(beatCall, "callback", "node", id, "from", hb.From, "callback", hb.CallbackURL, "error", err)

@@ -152,6 +152,48 @@ func TestWaitsForTheAgentAndGoesOn(t *testing.T) {
 	})
 }
 
+// No deploy interface waits for an installer, so what one says of itself is refused, and is no call of an agent. A stranger
+// learns nothing by it.
+func TestInstallersAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{waitForAgent(m)}
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		token := testKey.Token(nodeA, c.runner(nodeA).root, c.bootOf(nodeA).Number)
+		for _, hb := range []agentapi.Heartbeat{{Status: "start"}, {Status: "end"}, {Status: "error", StatusMessage: "no disk"}, {StatusMessage: "hello"},
+			{Status: "end", CallbackURL: "https://10.0.0.1:9999", AgentVerifyCA: "PEM", BootID: "1"}} {
+			hb.AgentToken = "guess"
+			if err := c.Heartbeat(nodeA, ask.Heartbeat{Heartbeat: hb}); !errors.Is(err, ErrBadToken) {
+				t.Errorf("%+v of a stranger: %v", hb, err)
+			}
+			hb.AgentToken = token
+			err := c.Heartbeat(nodeA, ask.Heartbeat{Heartbeat: hb})
+			if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "anaconda") || !strings.Contains(err.Error(), hb.StatusMessage) {
+				t.Errorf("%+v: %v", hb, err)
+			}
+		}
+		synctest.Wait()
+		if d := s.Work(nodeA).Doc; d.State != provision.DeployWait {
+			t.Errorf("state %q", d.State)
+		}
+		for _, e := range s.events {
+			if e.Phase == "installer" {
+				t.Errorf("history: %+v", e)
+			}
+		}
+		beat(t, c)
+		synctest.Wait()
+		if got := s.states(); !slices.Equal(got, []string{"deploying", "wait call-back", "deploying", "active"}) {
+			t.Errorf("states reported: %v", got)
+		}
+	})
+}
+
 // The answer to a lookup may be lost, so the token is told again; until an agent has shown it.
 func TestTokenIsGivenUntilItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

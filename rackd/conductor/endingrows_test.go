@@ -119,6 +119,15 @@ const flowsTail = `
 A node with ` + "`disable_power_off`" + ` is reset where other nodes are switched off and on. A reset leaves nothing to read back. One that may have happened is
 repeated only where a second one does no harm, or where the ramdisk's agent shows by its answer that there was none. Elsewhere the request fails and says so.
 
+## Restarts that a step needs
+
+| the step | what follows |
+|---|---|
+| ` + "`raid.*` or `firmware.update`" + ` by Redfish, and the BMC only stages what it was told | the machine is restarted, once for an order: into the ramdisk where that runs, else into what it boots, the instance too. A machine that was off is off again when the step ends ([decision 85](decisions/085-what-a-bmc-stages.md)) |
+| the agent's, says ` + "`reboot_requested`" + ` and has succeeded | the machine boots the ramdisk again, once, and the flow goes on when the new boot's agent has called |
+
+While the node is in maintenance no such restart begins: the step waits for the end of the maintenance.
+
 ## An agent that starts again in the middle of a step
 
 The machine may reboot, or the agent may crash, while the agent runs a step. Rackd sees it when the next agent has called and does not know the command.
@@ -128,7 +137,6 @@ The machine may reboot, or the agent may crash, while the agent runs a step. Rac
 | says ` + "`abortable` or `ironyard_repeatable`" + `; ` + "`deploy.write_image`" + ` of any agent; our agent's ` + "`erase_devices*`" + ` | the new agent begins it again, two times at most |
 | any other, and the agent had confirmed that it began | the flow goes on behind it, as in Ironic; a line of history says so. The step may have rebooted the machine itself |
 | any other, and the answer to the order was lost | the agent's list of commands shows whether it has begun. An agent that has started again since does not know: the step fails. Ironic fails it too |
-| says ` + "`reboot_requested`" + ` and has succeeded | the machine boots the ramdisk again, then the flow goes on |
 
 ## Maintenance in the middle of a flow
 

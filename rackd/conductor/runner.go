@@ -228,7 +228,8 @@ func (r *runner) prepare() ([]flowStep, error) {
 	// The key may be replaced while this runs. Keys of a group never go.
 	tokens := func() []string { return r.c.cfg.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.c.bootOf(n.UUID).Number) }
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
-		Agent: listened{r.c.cfg.NewAgent(n.UUID, tokens, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts}
+		Agent: listened{r.c.cfg.NewAgent(n.UUID, tokens, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts,
+		Attended: r.parks}
 	steps, err := r.c.fixed(&r.doc, r.task)
 	r.inheritTouch(steps)
 	return steps, err

@@ -143,7 +143,13 @@ type Task struct {
 	Args map[string]any
 	// Facts are kept in the checkpoint and outlive the step.
 	Facts map[string]string
+	// Attended reports whether the node is in maintenance, so that its flow parks; nil: it is not. A
+	// person may be at the machine (HandsOff).
+	Attended func() bool
 }
+
+// HandsOff reports whether a step that waits must not restart the machine now. It waits on until it may.
+func (t *Task) HandsOff() bool { return t.Attended != nil && t.Attended() }
 
 // Facts that others than the steps read.
 const (

@@ -183,3 +183,104 @@ func TestEachResetBootsTheRamdisk(t *testing.T) {
 		}
 	})
 }
+
+// restart runs a restart to its end, each run as a new owner.
+func restart(t *testing.T, r *drivertest.Rig) error {
+	t.Helper()
+	for range 20 {
+		task := r.Task(networkboot.IPXE())
+		out, err := bringup.Settings{}.Restart(t.Context(), task)
+		if errors.Is(err, driver.ErrFenced) {
+			continue // its next owner goes on
+		}
+		if _, waits := out.Waiting(); err != nil || !waits {
+			return err
+		}
+	}
+	t.Fatal("the restart never ends")
+	return nil
+}
+
+// Wherever its rackd is lost, the machine is restarted once.
+func TestRestartHappensOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		power   driver.PowerState
+		ramdisk bool
+		never   bool // it must not be switched off
+		want    []string
+	}{
+		{"a machine that runs", driver.PowerOn, false, false, []string{"power power off", "power power on"}},
+		{"a machine that is off", driver.PowerOff, false, false, []string{"power power on"}},
+		{"a machine in the ramdisk", driver.PowerOn, true, false, []string{"power power off", "power power on"}},
+		{"a machine that must not be switched off", driver.PowerOn, false, true, []string{"power rebooting"}},
+	} {
+		for lost := range 8 {
+			for _, by := range []string{"save", "set_power"} {
+				synctest.Test(t, func(t *testing.T) {
+					r := drivertest.NewRig()
+					r.SetPowerState(c.power)
+					r.Node.DisablePowerOff = c.never
+					task := r.Task(networkboot.IPXE())
+					if c.ramdisk {
+						task.Facts[driver.FactBoot] = driver.BootRamdisk
+					}
+					calls := 0
+					r.Fail = func(call string) error {
+						if call == by {
+							if calls++; calls == lost {
+								return driver.ErrFenced
+							}
+						}
+						return nil
+					}
+					if err := restart(t, r); err != nil {
+						t.Errorf("%s, lost at %s %d: %v", c.name, by, lost, err)
+					}
+					got := r.Writes("power")
+					if c.never && len(got) == 0 {
+						// Its rackd was lost between the checkpoint and the reset: what the restart is for shows that there was none.
+						if by != "save" || lost != 2 {
+							t.Errorf("%s, lost at %s %d: no reset", c.name, by, lost)
+						}
+					} else if !slices.Equal(got, c.want) {
+						t.Errorf("%s, lost at %s %d: power writes %q, want %q", c.name, by, lost, got, c.want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A reset whose answer is lost is not asked for again, and neither is one whose machine cannot be read afterwards.
+func TestResetInDoubtIsNotRepeated(t *testing.T) {
+	for _, c := range []struct {
+		name, call string
+		err        error
+	}{{"its answer is lost", "set_power", driver.ErrUnknown}, {"its BMC is silent afterwards", "power_state", driver.ErrUnreachable}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := drivertest.NewRig()
+			r.SetPowerState(driver.PowerOn)
+			r.Node.DisablePowerOff = true
+			asked := false
+			r.Fail = func(call string) error {
+				asked = asked || call == "set_power"
+				if asked && call == c.call {
+					return c.err
+				}
+				return nil
+			}
+			for range 4 {
+				if err := restart(t, r); err != nil && !errors.Is(err, driver.ErrUnknown) {
+					t.Errorf("%s: %v", c.name, err)
+				}
+			}
+			if got := r.Writes("power"); !slices.Equal(got, []string{"power rebooting"}) {
+				t.Errorf("%s: power writes %q, want one reset", c.name, got)
+			}
+			if !slices.ContainsFunc(r.Phases, func(p string) bool { return strings.Contains(p, "in doubt") }) {
+				t.Errorf("%s: history %q", c.name, r.Phases)
+			}
+		})
+	}
+}

@@ -125,10 +125,15 @@ func (s Settings) OffAfter(ctx context.Context, t *driver.Task) error {
 	return s.Reach(ctx, t, driver.PowerOff)
 }
 
-// reset cannot be read back, so an unknown outcome is returned as it is.
+// reset cannot be read back, so an unknown outcome is returned as it is. An error that is ErrUnreachable and not
+// ErrUnknown says that nothing was sent.
 func (s Settings) reset(ctx context.Context, t *driver.Task) error {
 	if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting); err != nil {
 		return err
 	}
-	return s.await(ctx, t, driver.PowerOn, s.powerWait())
+	err := s.await(ctx, t, driver.PowerOn, s.powerWait())
+	if errors.Is(err, driver.ErrUnreachable) {
+		err = fmt.Errorf("%w: %w", err, driver.ErrUnknown)
+	}
+	return err
 }

@@ -75,26 +75,10 @@ func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f d
 
 // bootAfter boots the ramdisk again after a step that asks for that, as Ironic does.
 func (i Interface) bootAfter(ctx context.Context, t *driver.Task, h *execution) (driver.Outcome, error) {
-	booting := *t
-	booting.Record = bootRecorder{t.Record, h}
-	return i.set.Bringup.Ramdisk(ctx, &booting)
-}
-
-// bootRecorder keeps the handle of a boot within that of the step that asks for it.
-type bootRecorder struct {
-	driver.Recorder
-	h *execution
-}
-
-// Handle implements driver.Recorder.
-func (r bootRecorder) Handle() json.RawMessage { return r.h.Boot }
-
-// SaveHandle implements driver.Recorder.
-func (r bootRecorder) SaveHandle(ctx context.Context, handle any) error {
-	raw, err := json.Marshal(handle)
-	if err != nil {
-		return err
+	if h.Boot == nil && t.HandsOff() {
+		return driver.Wait(i.set.Poll), nil
 	}
-	r.h.Boot = raw
-	return r.Recorder.SaveHandle(ctx, *r.h)
+	booting := *t
+	booting.Record = driver.Part{Recorder: t.Record, Kept: &h.Boot, Save: func(ctx context.Context) error { return t.Record.SaveHandle(ctx, *h) }}
+	return i.set.Bringup.Ramdisk(ctx, &booting)
 }

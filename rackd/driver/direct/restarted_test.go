@@ -3,10 +3,12 @@ package direct
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -175,6 +177,94 @@ func TestAStepThatAsksForAReboot(t *testing.T) {
 			t.Errorf("the step began %d times", len(got))
 		}
 	})
+}
+
+// In maintenance a step with reboot_requested ends, and its machine is booted afterwards.
+func TestNoRebootInMaintenance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, attended := newRig(), true
+		r.SetPowerState(driver.PowerOn)
+		s := stepOf(t, "VendorManager", `{"interface":"bios","step":"flash","reboot_requested":true}`)
+		for range 5 {
+			task := r.Task(networkboot.IPXE())
+			task.Attended = func() bool { return attended }
+			if out, err := s.Run(t.Context(), task); err != nil || out == driver.Done() || len(r.Writes("power")) != 0 {
+				t.Fatalf("%+v, %v, writes %q", out, err, r.Log)
+			}
+		}
+		attended = false
+		if out, err := s.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil || out != driver.Done() || len(r.Writes("power")) != 2 {
+			t.Errorf("%+v, %v, writes %q", out, err, r.Log)
+		}
+	})
+}
+
+// Wherever its rackd is lost, a step with reboot_requested runs once, and the machine is booted once after it.
+func TestAStepThatAsksForARebootIsLostAnywhere(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ownIDs bool // ironic-python-agent's
+		never  bool // disable_power_off
+	}{{"our agent", false, false}, {"ironic-python-agent", true, false}, {"a machine that must not be switched off", true, true}} {
+		for _, at := range []string{"save", "fence", "set_power"} {
+			for lost, hit := 1, true; hit; lost++ {
+				if lost == 50 {
+					t.Fatal("the step writes without end")
+				}
+				hit = false
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig()
+					r.SetPowerState(driver.PowerOn)
+					r.Runs, r.OwnIDs, r.Node.DisablePowerOff = 2, c.ownIDs, c.never
+					s := stepOf(t, "VendorManager", `{"interface":"bios","step":"flash","reboot_requested":true}`)
+					task := r.Task(networkboot.IPXE())
+					task.Facts[driver.FactBoot] = driver.BootRamdisk
+					calls := 0
+					r.Fail = func(call string) error {
+						if call == at {
+							if calls++; calls == lost {
+								return driver.ErrFenced
+							}
+						}
+						return nil
+					}
+					if at == "fence" {
+						r.LoseAfter(lost - 1)
+					}
+					for range 40 {
+						task := r.Task(networkboot.IPXE())
+						task.Entered = time.Unix(1, 0) // as the checkpoint has it
+						out, err := s.Run(t.Context(), task)
+						if errors.Is(err, driver.ErrFenced) {
+							hit = true
+							r.LoseAfter(1 << 20)
+							continue // its next owner
+						}
+						if err != nil {
+							t.Fatalf("%s, lost at %s %d: %v", c.name, at, lost, err)
+						}
+						if out == driver.Done() {
+							break
+						}
+						time.Sleep(time.Second)
+					}
+					want := []string{"power power off", "power power on"}
+					if c.never {
+						want = []string{"power rebooting"}
+					}
+					if got := r.Writes("agent " + agentapi.CmdExecCleanStep); len(got) != 1 {
+						t.Errorf("%s, lost at %s %d: the step ran %d times", c.name, at, lost, len(got))
+					}
+					if got := r.Writes("power"); !slices.Equal(got, want) {
+						// A second reset into the ramdisk does no harm: nothing has run there since the first.
+						if !c.never || len(got) != 2 {
+							t.Errorf("%s, lost at %s %d: the machine's power: %q", c.name, at, lost, got)
+						}
+					}
+				})
+			}
+		}
+	}
 }
 
 // deaf loses the answers to orders that arrive.

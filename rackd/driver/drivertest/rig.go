@@ -97,6 +97,13 @@ func (r *Rig) HandleText() string { r.mu.Lock(); defer r.mu.Unlock(); return str
 // SetPowerState puts the machine into a state.
 func (r *Rig) SetPowerState(s driver.PowerState) { r.mu.Lock(); defer r.mu.Unlock(); r.state = s }
 
+// NextBoot has the machine come up in the ramdisk, as if it had been slow to.
+func (r *Rig) NextBoot() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state, r.called = driver.PowerOn, time.Now()
+}
+
 // RebootAgent makes the agent forget its commands.
 func (r *Rig) RebootAgent() { r.mu.Lock(); defer r.mu.Unlock(); clear(r.commands); r.given = nil }
 

@@ -31,6 +31,9 @@ type ordered struct {
 	Looks int `json:"looks,omitempty"`
 	// Said is what came back in place of an answer.
 	Said string `json:"said,omitempty"`
+	// Told: the BMC has said that it has carried the order out.
+	Told bool `json:"told,omitempty"`
+	restart
 }
 
 // about notes, before an order, which tasks the BMC has. What a refused order has noted stays: a
@@ -39,7 +42,7 @@ func (o *ordered) about(c *gofish.APIClient) {
 	if !o.Listed {
 		o.Tasks, o.Listed = tasks(c)
 	}
-	o.Asked, o.Looks, o.Said = true, 0, ""
+	o.Asked, o.Looks, o.Said, o.Told, o.restart = true, 0, "", false, restart{}
 }
 
 // outcome sorts an order's error. taken is false if the BMC has certainly not taken the order. A nil

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,24 +27,35 @@ type progress int
 const (
 	running progress = iota
 	done
-	staged    // accepted, and made when the machine restarts
+	staged    // accepted, and begun when the machine restarts
 	forgotten // ended: the BMC does not say how
 )
 
+// unbegun are the states of tasks that may wait for a restart of the machine.
+var unbegun = []redfish.TaskState{redfish.NewTaskState, redfish.StartingTaskState, redfish.PendingTaskState, redfish.SuspendedTaskState}
+
 // fetch reads a resource. gofish hides most of the links that are needed here.
 func fetch(c *gofish.APIClient, path string, into any) error {
+	_, err := fetchCode(c, path, into)
+	return err
+}
+
+// fetchCode is fetch with the status of the answer. A monitor of a task answers 202 until the task has ended, with or
+// without a body.
+func fetchCode(c *gofish.APIClient, path string, into any) (code int, err error) {
 	resp, err := c.Get(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNoContent {
-		return nil
+		return resp.StatusCode, nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return fmt.Errorf("its answer at %s cannot be read: %w", path, err)
+	err = json.NewDecoder(resp.Body).Decode(into)
+	if err != nil && !(errors.Is(err, io.EOF) && resp.StatusCode == http.StatusAccepted) {
+		return resp.StatusCode, fmt.Errorf("its answer at %s cannot be read: %w", path, err)
 	}
-	return nil
+	return resp.StatusCode, nil
 }
 
 // ref is a link to a resource.
@@ -85,15 +98,15 @@ func order(c *gofish.APIClient, method, path string, body any) (job string, err 
 	return "", nil
 }
 
-// job asks for a task; one that has failed is an error. A task that runs is a sign of life.
-func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string) (is progress, err error) {
+// job asks for the task of an order; one that has failed is an error. A task that runs is a sign of life.
+func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string, o *ordered) (is progress, err error) {
 	err = d.pool.with(ctx, nil, t.Node, doing, func(_ *bmc, a account, c *gofish.APIClient) error {
 		var task struct {
 			TaskState, TaskStatus string
 			PercentComplete       *float64
 			Messages              []struct{ Message string }
 		}
-		err := fetch(c, job, &task)
+		code, err := fetchCode(c, job, &task)
 		if status(err) == http.StatusNotFound {
 			is = forgotten // BMCs forget tasks that have ended
 			t.Record.Idle()
@@ -102,35 +115,40 @@ func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string) (is
 		if err != nil {
 			return err
 		}
-		failed := false
-		switch redfish.TaskState(task.TaskState) {
-		case redfish.CompletedTaskState, "":
-			is, failed = done, task.TaskStatus == "Critical"
-		case redfish.PendingTaskState, redfish.SuspendedTaskState:
-			is = staged
-		case redfish.ExceptionTaskState, redfish.KilledTaskState, redfish.CancelledTaskState:
-			failed = true
+		if code == http.StatusAccepted && task.TaskState == "" {
+			task.TaskState = string(redfish.NewTaskState) // more it does not say
+		}
+		if o.Followed++; o.Followed > longest {
+			t.Record.Idle()
+			return fmt.Errorf("its task %s has not ended within %s and is %s: look at the BMC's log, and delete the task there", job, longest*jobPoll, task.TaskState)
 		}
 		var said []string
 		for _, m := range task.Messages {
 			said = append(said, m.Message)
 		}
-		if is == running && !failed {
-			far := fmt.Sprintf("task %s is %s", job, task.TaskState)
-			if task.PercentComplete != nil {
-				far += fmt.Sprintf(", %.0f %%", *task.PercentComplete)
-			}
-			if len(said) > 0 {
-				far += fmt.Sprintf(", message %d: %s", len(said), a.clean(said[len(said)-1]))
-			}
-			t.Record.Busy(far)
+		switch state := redfish.TaskState(task.TaskState); {
+		case (state == redfish.CompletedTaskState || state == "") && task.TaskStatus != "Critical":
+			is = done
+			t.Record.Idle()
 			return nil
+		case state == redfish.CompletedTaskState, state == "", state == redfish.ExceptionTaskState, state == redfish.KilledTaskState, state == redfish.CancelledTaskState:
+			t.Record.Idle()
+			return fmt.Errorf("its task %s ended as %s: %s", job, task.TaskState, strings.Join(said, " "))
 		}
-		t.Record.Idle()
-		if !failed {
-			return nil
+		far := fmt.Sprintf("task %s is %s", job, task.TaskState)
+		if task.PercentComplete != nil {
+			far += fmt.Sprintf(", %.0f %%", *task.PercentComplete)
 		}
-		return fmt.Errorf("its task %s ended as %s: %s", job, task.TaskState, strings.Join(said, " "))
+		if len(said) > 0 {
+			far += fmt.Sprintf(", message %d: %s", len(said), a.clean(said[len(said)-1]))
+		}
+		if slices.Contains(unbegun, redfish.TaskState(task.TaskState)) && (task.PercentComplete == nil || *task.PercentComplete == 0) {
+			is, err = o.stands(t, far)
+			return err
+		}
+		o.Still = 0
+		t.Record.Busy(far)
+		return nil
 	})
 	if errors.Is(err, driver.ErrUnreachable) {
 		return running, nil // a BMC that writes its own firmware restarts

@@ -2,14 +2,20 @@ package redfish
 
 import (
 	"context"
+
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bringup"
 )
 
 // RAID is the RAID interface of machines whose BMC speaks Redfish: volumes of its storage
 // controllers.
-type RAID struct{ *Driver }
+type RAID struct {
+	*Driver
+	// Bringup restarts machines whose BMC changes volumes only then.
+	Bringup bringup.Settings
+}
 
 // LogicalDiskProperties says what may be asked for.
 func (RAID) LogicalDiskProperties() map[string]string { return hardware.RAIDProperties }

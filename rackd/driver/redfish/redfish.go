@@ -1,7 +1,7 @@
 // Package redfish is the power and management interfaces of machines whose BMC
 // speaks Redfish, on top of gofish.
 //
-// It may import rackd/driver, rackd/driver/namedfile, rackd/outbound, protocol and gofish. Invariants:
+// It may import rackd/driver, rackd/driver/bringup, rackd/driver/namedfile, rackd/outbound, protocol and gofish. Invariants:
 //   - One conversation per BMC at a time and at most one session on each: sessions
 //     are scarce. A session that the BMC has forgotten is opened again once.
 //   - Each write to a machine asks the fence right before the request leaves and

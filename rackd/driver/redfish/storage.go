@@ -15,7 +15,8 @@ import (
 // controller is a storage controller that makes volumes.
 type controller struct {
 	ID, Name string
-	at       string // of its volumes
+	at       string   // of its volumes
+	applies  []string // when it makes volumes, if it says so
 	drives   []drive
 	volumes  []volume
 }
@@ -31,7 +32,10 @@ type drive struct {
 
 type volume struct {
 	ref
+	ID                   string `json:"Id"`
+	Name, DisplayName    string
 	VolumeType, RAIDType string
+	CapacityBytes        int64
 	Links                struct{ Drives []ref }
 }
 
@@ -74,11 +78,15 @@ func controllers(b *bmc, a account, c *gofish.APIClient) (list []controller, err
 			d.Path = link.Path
 			k.drives = append(k.drives, d)
 		}
-		links, err := members(c, k.at)
-		if err != nil {
+		var all struct {
+			Members []ref
+			Applies struct{ SupportedValues []string } `json:"@Redfish.OperationApplyTimeSupport"`
+		}
+		if err := fetch(c, k.at, &all); err != nil {
 			return nil, err
 		}
-		for _, link := range links {
+		k.applies = all.Applies.SupportedValues
+		for _, link := range all.Members {
 			v := volume{}
 			if err := fetch(c, link.Path, &v); err != nil {
 				return nil, err
@@ -111,13 +119,55 @@ var levels = map[string]struct {
 	"6+0":  {"RAID60", 8, func(n int) int { return n - 4 }},
 }
 
-// layout picks a controller and drives for a logical disk, and says what to send where.
+// wanted is a volume as the BMC is asked for it.
+type wanted struct {
+	at     string // of the controller's volumes
+	Level  string `json:"level"`
+	Drives []ref  `json:"drives"`
+	Bytes  int64  `json:"bytes,omitempty"` // 0: as large as may be
+	Name   string `json:"name,omitempty"`
+	// Apply is when the controller is told to make it; empty: it is not told.
+	Apply string `json:"apply,omitempty"`
+}
+
+// body is the request for the volume.
+func (w wanted) body() map[string]any {
+	body := map[string]any{"RAIDType": w.Level, "Links": map[string]any{"Drives": w.Drives}}
+	if w.Bytes > 0 {
+		body["CapacityBytes"] = w.Bytes
+	}
+	if w.Name != "" {
+		body["Name"] = w.Name
+	}
+	if w.Apply != "" {
+		body["@Redfish.OperationApplyTime"] = w.Apply
+	}
+	return body
+}
+
+// The times at which a controller may make a volume.
+const (
+	applyNow     = "Immediate"
+	applyAtReset = "OnReset"
+)
+
+// applyTime picks the time at which a controller is told to make a volume: at once where it can.
+func (k controller) applyTime() string {
+	for _, when := range []string{applyNow, applyAtReset} {
+		if slices.Contains(k.applies, when) {
+			return when
+		}
+	}
+	return ""
+}
+
+// layout picks a controller and drives for a logical disk, and says what to ask for.
 // Drives that no volume uses come first in the order in which the BMC lists them.
-func layout(all []controller, disk map[string]any) (at string, body map[string]any, err error) {
+func layout(all []controller, disk map[string]any) (w wanted, err error) {
 	text := func(key string) string { s, _ := disk[key].(string); return s }
 	level, known := levels[text("raid_level")]
 	if !known {
-		return "", nil, fmt.Errorf("no RAID level of Redfish is %s: %w", text("raid_level"), driver.ErrUnsupported)
+		return w, fmt.Errorf("no RAID level of Redfish is %s: %w", text("raid_level"), driver.ErrUnsupported)
 	}
 	named, _ := disk["physical_disks"].([]any)
 	count := max(number(disk["number_of_physical_disks"]), len(named), level.least)
@@ -144,19 +194,16 @@ func layout(all []controller, disk map[string]any) (at string, body map[string]a
 			smallest = min(smallest, d.CapacityBytes)
 			links = append(links, d.ref)
 		}
-		body = map[string]any{"RAIDType": level.redfish, "Links": map[string]any{"Drives": links}}
+		w = wanted{at: k.at, Level: level.redfish, Drives: links, Name: text("volume_name"), Apply: k.applyTime()}
 		if gib := number(disk["size_gb"]); gib > 0 {
 			if int64(gib)<<30 > smallest*int64(level.data(count)) {
 				continue
 			}
-			body["CapacityBytes"] = int64(gib) << 30
+			w.Bytes = int64(gib) << 30
 		}
-		if name := text("volume_name"); name != "" {
-			body["Name"] = name
-		}
-		return k.at, body, nil
+		return w, nil
 	}
-	return "", nil, fmt.Errorf("no controller has %d free drives for a logical disk with RAID level %s and size %v: %w", count, text("raid_level"), disk["size_gb"], driver.ErrInvalid)
+	return w, fmt.Errorf("no controller has %d free drives for a logical disk with RAID level %s and size %v: %w", count, text("raid_level"), disk["size_gb"], driver.ErrInvalid)
 }
 
 func (k controller) uses(d drive) bool {

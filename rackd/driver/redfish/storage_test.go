@@ -25,10 +25,20 @@ type rack struct {
 	asked   map[string]int
 	writes  []string
 	result  string // of tasks
+	// restarts counts the machine's. A BMC that stages answers unbegun, until the machine restarts: "" is no task at all.
+	// lies: it says that it has ended and does nothing.
+	restarts func() int
+	stages   bool
+	unbegun  string
+	lies     bool
+	waits    []func() // what it does when the machine restarts, where it made no task of it
+	applies  []any    // when it makes volumes, as it says
+	early    bool     // it shows a staged volume before it is there
+	level    string   // it makes volumes of this level, whatever it is asked for
 }
 
 func newRack() *rack {
-	return &rack{version: "1.0", volumes: map[string]map[string]any{}, jobs: map[string]func() string{}, asked: map[string]int{}, result: "Completed"}
+	return &rack{version: "1.0", volumes: map[string]map[string]any{}, jobs: map[string]func() string{}, asked: map[string]int{}, result: "Completed", restarts: func() int { return 0 }}
 }
 
 const (
@@ -41,6 +51,9 @@ const (
 func (k *rack) serve(w http.ResponseWriter, r *http.Request) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, do := range k.waits {
+		do()
+	}
 	link := func(p string) map[string]any { return map[string]any{"@odata.id": p} }
 	reply := func(v map[string]any) bool { _ = json.NewEncoder(w).Encode(v); return true }
 	list := func(paths ...string) bool {
@@ -83,7 +96,11 @@ func (k *rack) serve(w http.ResponseWriter, r *http.Request) bool {
 			paths = append(paths, p)
 		}
 		slices.Sort(paths)
-		return list(paths...)
+		links := []any{}
+		for _, p := range paths {
+			links = append(links, link(p))
+		}
+		return reply(map[string]any{"Members": links, "@Redfish.OperationApplyTimeSupport": map[string]any{"SupportedValues": k.applies}})
 	case k.volumes[path] != nil:
 		return reply(k.volumes[path])
 	case k.jobs[path] != nil:
@@ -108,19 +125,46 @@ func (k *rack) write(w http.ResponseWriter, r *http.Request, path string) bool {
 	case path == volumesAt:
 		k.writes = append(k.writes, fmt.Sprint("make ", body["RAIDType"], " ", body["Name"], " ", body["CapacityBytes"], " on ", len(body["Links"].(map[string]any)["Drives"].([]any))))
 		v := fmt.Sprintf("%s/%d", volumesAt, k.next)
-		body["@odata.id"] = v
+		body["@odata.id"], body["Id"] = v, fmt.Sprint(k.next)
+		if body["CapacityBytes"] == nil {
+			body["CapacityBytes"] = int64(200) << 30
+		}
+		if k.level != "" {
+			body["RAIDType"] = k.level
+		}
 		does = func() { k.volumes[v] = body }
 	case k.volumes[path] != nil:
 		k.writes = append(k.writes, "delete")
-		delete(k.volumes, path)
-		w.WriteHeader(204)
-		return true
+		does = func() { delete(k.volumes, path) }
+		if !k.stages {
+			does()
+			w.WriteHeader(204)
+			return true
+		}
 	default:
 		return false
 	}
+	before := k.restarts()
+	if k.early && path == volumesAt {
+		does()
+	}
+	if k.stages && k.unbegun == "" {
+		k.waits = append(k.waits, func() {
+			if does != nil && k.restarts() > before && !k.lies {
+				does()
+				does = nil
+			}
+		})
+		w.WriteHeader(http.StatusNoContent)
+		return true
+	}
 	k.jobs[job] = func() string {
-		if k.result == "Completed" {
+		switch {
+		case k.stages && k.restarts() == before:
+			return k.unbegun
+		case k.result == "Completed" && !k.lies && does != nil:
 			does()
+			does = nil
 		}
 		return k.result
 	}
@@ -132,7 +176,7 @@ func (k *rack) write(w http.ResponseWriter, r *http.Request, path string) bool {
 // runStep runs a step to its end, each run as a new owner of the work.
 func runStep(t *testing.T, r *drivertest.Rig, s driver.Step, args map[string]any) error {
 	t.Helper()
-	for range 20 {
+	for range 600 {
 		task := r.Task(nobody{})
 		task.Args = args
 		out, err := s.Run(t.Context(), task)
@@ -166,7 +210,7 @@ func rigOn(t *testing.T, k *rack) (*drivertest.Rig, *Driver) {
 func TestFirmwareUpdate(t *testing.T) {
 	k := newRack()
 	r, d := rigOn(t, k)
-	f := Firmware{d}
+	f := Firmware{Driver: d}
 	list, err := f.Components(t.Context(), r.Node)
 	if err != nil || len(list) != 2 || list[0].Name != "bios" || list[0].Current != "1.0" || list[1].Name != "bmc" || list[1].Current != "9" {
 		t.Fatalf("components %+v, %v", list, err)
@@ -190,12 +234,8 @@ func TestFirmwareUpdate(t *testing.T) {
 	if err := runStep(t, r, step, args); err == nil || !strings.Contains(err.Error(), "worn out") {
 		t.Errorf("a task that fails: %v", err)
 	}
-	k.result = "Pending" // until the machine restarts
-	r.NextStep()
-	if err := runStep(t, r, step, args); err != nil {
-		t.Error(err)
-	}
-	for _, bad := range []any{nil, []any{}, []any{map[string]any{"component": "toaster", "url": "http://x/y"}}, []any{map[string]any{"component": "bios", "url": "y"}}} {
+	for _, bad := range []any{nil, []any{}, []any{map[string]any{"component": "toaster", "url": "http://x/y"}}, []any{map[string]any{"component": "bios", "url": "y"}},
+		[]any{map[string]any{"component": "bios", "url": "http://x/y", "checksum": "1"}}, []any{map[string]any{"component": "bios", "url": "http://x/y", "wait": 0.0}}} {
 		r.NextStep()
 		if err := runStep(t, r, step, map[string]any{"settings": bad}); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("settings %v: %v, want ErrInvalid", bad, err)
@@ -214,7 +254,7 @@ func disksOf(list ...map[string]any) map[string]any {
 func TestRAID(t *testing.T) {
 	k := newRack()
 	r, d := rigOn(t, k)
-	raid := RAID{d}
+	raid := RAID{Driver: d}
 	steps := raid.NamedSteps(r.Node)
 	r.Node.TargetRAID = disksOf(
 		map[string]any{"raid_level": "1", "size_gb": 50.0, "volume_name": "root", "is_root_volume": true, "disk_type": "ssd"},
@@ -246,7 +286,7 @@ func TestRAIDTakenOver(t *testing.T) {
 	k := newRack()
 	r, d := rigOn(t, k)
 	r.Node.TargetRAID = disksOf(map[string]any{"raid_level": "0", "size_gb": 10.0})
-	step := stepNamed(t, RAID{d}.NamedSteps(r.Node), "create_configuration")
+	step := stepNamed(t, RAID{Driver: d}.NamedSteps(r.Node), "create_configuration")
 	saves := 0
 	r.Fail = func(call string) error {
 		if call == "save" {
@@ -280,17 +320,17 @@ func TestRAIDRefusals(t *testing.T) {
 		disksOf(map[string]any{"raid_level": "1", "size_gb": 50.0, "physical_disks": []any{map[string]any{"size": ">1"}}}),
 		{"logical_disks": []any{}},
 	} {
-		if err := (RAID{d}).CheckRAID(r.Node, c); !errors.Is(err, driver.ErrInvalid) {
+		if err := (RAID{Driver: d}).CheckRAID(r.Node, c); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
 	e := newEmulator(t)
 	r.Node.DriverInfo = e.node(nil).DriverInfo
-	if _, err := (Firmware{d}).Components(t.Context(), r.Node); !errors.Is(err, driver.ErrUnsupported) {
+	if _, err := (Firmware{Driver: d}).Components(t.Context(), r.Node); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("firmware of a BMC that tells none: %v", err)
 	}
 	r.Node.TargetRAID = disksOf(map[string]any{"raid_level": "0", "size_gb": 10.0})
-	if err := runStep(t, r, stepNamed(t, RAID{d}.NamedSteps(r.Node), "create_configuration"), nil); !errors.Is(err, driver.ErrUnsupported) {
+	if err := runStep(t, r, stepNamed(t, RAID{Driver: d}.NamedSteps(r.Node), "create_configuration"), nil); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("volumes of a machine without controllers: %v", err)
 	}
 }

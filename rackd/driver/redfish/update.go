@@ -1,11 +1,11 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,17 +25,24 @@ type updating struct {
 	Job string `json:"job,omitempty"`
 	// Was is the component's version before the order; empty: not told.
 	Was string `json:"was,omitempty"`
-	// Made are the components that have their new firmware. Staged are those whose new firmware
-	// waits for a restart.
-	Made   []string `json:"made,omitempty"`
-	Staged []string `json:"staged,omitempty"`
-	// Taken are the components whose order was taken, and whose end the BMC did not tell, each
-	// with its version before.
-	Taken map[string]string `json:"taken,omitempty"`
+	// NoTask: the BMC has made no task of the order, so that nothing but the version tells its end.
+	NoTask bool `json:"no_task,omitempty"`
+	// Made are the components that have shown a new version.
+	Made []string `json:"made,omitempty"`
+	restored
+}
+
+// shows notes that the component shows a new version.
+func (h *updating) shows(u update) {
+	if !slices.Contains(h.Made, u.Component) {
+		h.Made = append(h.Made, u.Component)
+	}
 }
 
 // ended moves on to the next update.
-func (h *updating) ended() { h.At, h.ordered, h.Job, h.Was = h.At+1, ordered{}, "", "" }
+func (h *updating) ended() {
+	h.At, h.ordered, h.Job, h.Was, h.NoTask = h.At+1, ordered{}, "", "", false
+}
 
 func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	list, err := updates(t.Node, t.Args["settings"])
@@ -54,7 +61,6 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 			return driver.Outcome{}, err
 		}
 		if is != running {
-			h.note(t, list[h.At], is)
 			h.ended()
 		}
 		if err := t.Record.SaveHandle(ctx, h); err != nil {
@@ -64,6 +70,9 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 			return driver.Wait(jobPoll), nil
 		}
 	}
+	if err := h.restore(ctx, t, f.Bringup); err != nil {
+		return driver.Outcome{}, err
+	}
 	if err := f.tell(ctx, t, &h); errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrFenced) {
 		return driver.Wait(jobPoll), nil // it restarts with its new firmware
 	} else if err != nil {
@@ -72,35 +81,97 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 	return driver.Done(), nil
 }
 
-// advance brings one update forward by one look.
+// advance brings one update, and the restart that it needs, forward by one look.
 func (f Firmware) advance(ctx context.Context, t *driver.Task, h *updating, u update) (progress, error) {
 	doing := "update the firmware of the " + u.Component
+	if err := h.bring(ctx, t, f.Bringup, func(ctx context.Context) error { return t.Record.SaveHandle(ctx, *h) }); err != nil {
+		return running, err
+	}
+	if h.Job != "" {
+		switch is, err := f.job(ctx, t, doing, h.Job, &h.ordered); {
+		case err != nil || is == running:
+			return running, err
+		case is == staged:
+			return running, h.stage(ctx, t, u.Component+": the BMC writes it when the machine restarts: "+h.Far)
+		}
+		h.Job, h.Told, h.Looks = "", true, 0
+	}
 	switch {
-	case h.Job != "":
-		return f.job(ctx, t, doing, h.Job)
+	case h.pending():
+		return running, nil
+	case h.Told:
+		return f.verify(ctx, t, doing, h, u)
 	case h.Asked:
 		return f.lookBack(ctx, t, doing, h, u)
 	}
 	return f.begin(ctx, t, doing, h, u)
 }
 
-// note keeps what is known of an update that has ended.
-func (h *updating) note(t *driver.Task, u update, is progress) {
-	drop := func(name string) bool { return name == u.Component }
-	h.Made, h.Staged = slices.DeleteFunc(h.Made, drop), slices.DeleteFunc(h.Staged, drop)
-	delete(h.Taken, u.Component)
-	switch is {
-	case done:
-		h.Made = append(h.Made, u.Component)
-	case staged:
-		h.Staged = append(h.Staged, u.Component)
-		t.Record.Phase("firmware", u.Component+": the new version takes effect when the machine restarts")
-	case forgotten:
-		if h.Taken == nil {
-			h.Taken = map[string]string{}
-		}
-		h.Taken[u.Component] = h.Was
+// stage notes that the order needs a restart, and what the machine's power was before.
+func (h *updating) stage(ctx context.Context, t *driver.Task, why string) error {
+	if err := h.note(ctx, t); err != nil {
+		return err
 	}
+	h.need(t, why)
+	return nil
+}
+
+// How many looks, jobPoll apart, a new version may take to show.
+const (
+	// biosShows is after a task that has ended: then a BIOS waits for a restart.
+	biosShows = looks
+	// bmcShows is of a BMC, which restarts by itself.
+	bmcShows = 30
+	// untoldShows is without a task: the BMC may be at work on it, and the machine must not be restarted.
+	untoldShows = 180
+)
+
+// patience is for how many looks the new version may take to show.
+func (h *updating) patience(u update) int {
+	switch {
+	case h.Due:
+		return restarted
+	case u.wait > 0:
+		return u.wait
+	case h.NoTask:
+		return untoldShows
+	case u.Component == "bios":
+		return biosShows
+	}
+	return bmcShows
+}
+
+// verify looks whether the component shows a new version once the BMC has said that the update has ended. Only that
+// is an update that was made. A BIOS that does not show it has the machine restarted, once.
+func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *updating, u update) (progress, error) {
+	var now string
+	err := f.pool.with(ctx, nil, t.Node, doing, func(b *bmc, a account, c *gofish.APIClient) (err error) {
+		now, err = f.version(b, a, c, u.Component)
+		return err
+	})
+	h.Looks++
+	switch {
+	case err != nil && (!errors.Is(err, driver.ErrUnreachable) || h.Looks > untoldShows):
+		return running, err
+	case err != nil: // it restarts with its new firmware
+		t.Record.Busy("it does not answer after its order to " + doing)
+		return running, nil
+	case now != "" && now != h.Was:
+		t.Record.Idle()
+		h.shows(u)
+		return done, nil
+	case h.Looks < h.patience(u):
+		t.Record.Busy(fmt.Sprintf("the %s shows version %s, as before its update", u.Component, cmp.Or(now, "none")))
+		return running, nil
+	case u.Component == "bios" && !h.Due:
+		t.Record.Idle()
+		h.Looks = 0
+		return running, h.stage(ctx, t, fmt.Sprintf("the BMC has ended the update of the bios, which shows version %s as before", cmp.Or(now, "none")))
+	}
+	t.Record.Idle()
+	t.Record.Phase("firmware unchanged: "+u.Component, fmt.Sprintf("it still shows version %s%s, and the BMC tells of no failure: either %s holds that version, or the BMC has not taken it",
+		cmp.Or(now, "none"), h.sinceRestart(), u.shown))
+	return done, nil
 }
 
 // begin gives the order, and saves before that it does.
@@ -146,11 +217,9 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 	case err != nil || h.Said != "":
 		return running, err // it is looked for
 	}
-	t.Record.Phase("firmware", "the BMC fetches "+u.shown)
-	if h.Job == "" {
-		t.Record.Idle()
-		return forgotten, nil
-	}
+	t.Record.Phase("firmware "+u.Component, "the BMC fetches "+u.shown)
+	h.NoTask = h.Job == ""
+	h.Told = h.NoTask
 	return running, nil
 }
 
@@ -170,10 +239,11 @@ func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h 
 		return running, err
 	case len(fresh) == 1:
 		h.Job = fresh[0]
-		t.Record.Phase("firmware", "the BMC fetches "+u.shown)
+		t.Record.Phase("firmware "+u.Component, "the BMC fetches "+u.shown)
 		return running, nil
 	case h.Was != "" && now != "" && now != h.Was:
 		t.Record.Idle()
+		h.shows(u)
 		return done, nil
 	}
 	effect := "it tells no version of the " + u.Component
@@ -222,8 +292,7 @@ func simpleUpdate(c *gofish.APIClient) (target string, err error) {
 	return service.Actions.Simple.Target, nil
 }
 
-// tell reports the versions that are there now. A version counts as flashed if a task says so, or if
-// it is another than before.
+// tell reports the versions that are there now. A version counts as flashed if it is another than before.
 func (f Firmware) tell(ctx context.Context, t *driver.Task, h *updating) error {
 	list, err := f.Components(ctx, t.Node)
 	if errors.Is(err, driver.ErrUnsupported) && len(h.Made) == 0 {
@@ -232,16 +301,10 @@ func (f Firmware) tell(ctx context.Context, t *driver.Task, h *updating) error {
 	if err != nil {
 		return err
 	}
-	pending := maps.Clone(h.Taken)
 	for i, c := range list {
-		was, taken := h.Taken[c.Name]
-		if slices.Contains(h.Made, c.Name) || taken && was != "" && was != c.Current {
+		if slices.Contains(h.Made, c.Name) {
 			list[i].Flashed = c.Current
-			delete(pending, c.Name)
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(pending)) {
-		t.Record.Phase("firmware", name+": the BMC has taken the order and does not tell of its end; its version is the one of before")
 	}
 	if len(list) > 0 {
 		t.Record.Observe(hardware.Observation{Firmware: list})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/stmcginnis/gofish"
 
@@ -21,33 +20,33 @@ type building struct {
 	Emptied bool   `json:"emptied,omitempty"` // what there was is deleted, if it was to be
 	At      int    `json:"at"`                // of the logical disks
 	Job     string `json:"job,omitempty"`     // that deletes a volume or makes disk At
-	// Had are the volumes before the order for disk At: a new one shows that it was taken.
-	Had []string `json:"had"`
+	// Had are the volumes before the order for disk At: a new one shows that it was taken. Want is what was asked for.
+	Had  []string `json:"had"`
+	Want wanted   `json:"want,omitzero"`
 	// The order for disk At, or for the deletion of volume Going.
 	ordered
 	Going string `json:"going,omitempty"`
-	// Staged are the volumes that go when the machine restarts. Later says that something waits
-	// for a restart.
-	Staged []string `json:"staged,omitempty"`
-	Later  bool     `json:"later,omitempty"`
+	// Made are the volumes that were seen to be there, each with the disk that it is.
+	Made map[string]int `json:"made,omitempty"`
+	restored
 
 	vain *vain // of the look just taken
 }
 
-// ended notes that the order was carried out, or waits for a restart. A deletion counts only once its
-// volume is gone: until then the order stays noted.
-func (h *building) ended(is progress) {
-	h.Later = h.Later || is == staged
-	switch {
-	case h.Emptied:
-		h.At, h.ordered, h.Had = h.At+1, ordered{}, nil
-	case is == staged:
-		h.Staged, h.ordered, h.Going = append(h.Staged, h.Going), ordered{}, ""
-	default:
-		h.Said = "it said that it has done so"
-		if h.Job != "" {
-			h.Tasks = append(h.Tasks, h.Job)
-		}
+// next moves on from an order whose effect was seen.
+func (h *building) next() {
+	if h.Emptied {
+		h.At++
+	}
+	h.ordered, h.Job, h.Going, h.Had, h.Want = ordered{}, "", "", nil, wanted{}
+}
+
+// told notes that the BMC says that it has carried the order out. The order counts only once its effect is seen:
+// until then it stays noted.
+func (h *building) told(said string) {
+	h.Told, h.Said, h.Looks = true, said, 0
+	if h.Job != "" {
+		h.Tasks = append(h.Tasks, h.Job)
 	}
 	h.Job = ""
 }
@@ -77,48 +76,82 @@ func (r RAID) bring(ctx context.Context, t *driver.Task, config map[string]any) 
 			return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
 		}
 	}
-	if h.Later {
-		// What waits for a restart is not told as made.
-		t.Record.Phase("raid", "the new configuration takes effect when the machine restarts")
-		return driver.Done(), nil
+	if err := h.restore(ctx, t, r.Bringup); err != nil {
+		return driver.Outcome{}, err
 	}
-	made := map[string]any{}
-	if len(disks) > 0 {
-		made = map[string]any{"logical_disks": disks, "last_updated": time.Now().UTC().Format(time.DateTime)}
-	}
-	t.Record.Observe(hardware.Observation{RAID: made})
-	return driver.Done(), nil
+	return driver.Done(), r.tell(ctx, t, disks, &h)
 }
 
-// advance follows the order that runs, or gives the next.
-func (r RAID) advance(ctx context.Context, t *driver.Task, disks []any, h *building) (waits bool, err error) {
-	switch {
-	case h.Job != "":
-		is, err := r.job(ctx, t, "change the volumes", h.Job)
-		if err == nil && is != running {
-			h.ended(is)
+// tell reports the volumes that the BMC shows, and nothing else.
+func (r RAID) tell(ctx context.Context, t *driver.Task, disks []any, h *building) error {
+	const doing = "read the volumes back"
+	var shown map[string]any
+	err := r.pool.with(ctx, nil, t.Node, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+		all, err := controllers(b, a, c)
+		if err == nil {
+			shown, err = readBack(all, disks, h.Made)
 		}
-		return is == running, err
+		return err
+	})
+	if err == nil {
+		t.Record.Observe(hardware.Observation{RAID: shown})
+	}
+	return err
+}
+
+// advance follows the order that runs and the restart that it needs, or gives the next order.
+func (r RAID) advance(ctx context.Context, t *driver.Task, disks []any, h *building) (waits bool, err error) {
+	const doing = "change the volumes"
+	if err := h.bring(ctx, t, r.Bringup, func(ctx context.Context) error { return t.Record.SaveHandle(ctx, *h) }); err != nil {
+		return false, err
+	}
+	if h.Job != "" {
+		is, err := r.job(ctx, t, doing, h.Job, &h.ordered)
+		switch {
+		case err != nil || is == running:
+			return true, err
+		case is == staged:
+			return true, h.stage(ctx, t, "the BMC changes the volumes when the machine restarts: "+h.Far)
+		}
+		said := "its task has ended well"
+		if is == forgotten {
+			said = "it has forgotten the task that it made of it"
+		}
+		h.told(said)
+	}
+	switch {
+	case h.pending():
+		return true, nil
 	case !h.Emptied:
 		return r.deleteOne(ctx, t, h)
 	}
 	return r.makeOne(ctx, t, disks[h.At].(map[string]any), h)
 }
 
+// stage notes that the order needs a restart, and what the machine's power was before.
+func (h *building) stage(ctx context.Context, t *driver.Task, why string) error {
+	if err := h.note(ctx, t); err != nil {
+		return err
+	}
+	h.need(t, why)
+	return nil
+}
+
 // deleteOne deletes a volume, or notes that there is none left.
 func (r RAID) deleteOne(ctx context.Context, t *driver.Task, h *building) (waits bool, err error) {
 	const doing = "delete a volume"
 	return r.give(ctx, t, doing, h, func(c *gofish.APIClient, all []controller) (func() (string, error), error) {
-		left := slices.DeleteFunc(volumesOf(all, volume.raw), func(v string) bool { return slices.Contains(h.Staged, v) })
+		left := volumesOf(all, volume.raw)
 		switch {
 		case h.Asked && h.Going != "" && slices.Contains(left, h.Going):
-			h.trace(c, "volume "+h.Going+" is there")
+			h.trace(c, "volume "+h.Going+" is there", true)
 			return nil, nil
 		case len(left) == 0:
-			h.Emptied, h.ordered, h.Going = true, ordered{}, ""
+			h.next()
+			h.Emptied = true
 			return nil, nil
 		}
-		h.ordered = ordered{}
+		h.next()
 		h.Going = left[0]
 		return func() (string, error) { return order(c, http.MethodDelete, h.Going, nil) }, nil
 	})
@@ -128,41 +161,81 @@ func (r RAID) deleteOne(ctx context.Context, t *driver.Task, h *building) (waits
 func (r RAID) makeOne(ctx context.Context, t *driver.Task, disk map[string]any, h *building) (waits bool, err error) {
 	doing := fmt.Sprintf("make logical disk %d", h.At+1)
 	return r.give(ctx, t, doing, h, func(c *gofish.APIClient, all []controller) (func() (string, error), error) {
-		there := volumesOf(all, nil)
-		// A volume that is new since an order that seemed to be refused is that order's.
-		made := (h.Asked || h.Had != nil) && slices.ContainsFunc(there, func(v string) bool { return !slices.Contains(h.Had, v) })
+		var fresh []volume // a volume that is new since an order, also one that seemed to be refused, is that order's
+		if h.Asked || h.Had != nil {
+			fresh = volumesWithout(all, h.Had)
+		}
+		same := slices.IndexFunc(fresh, func(v volume) bool { return v.CapacityBytes > 0 && v.differs(h.Want) == "" })
 		switch {
-		case made:
-			h.ended(done)
+		case h.Told && h.Want.Apply == applyAtReset && !h.Due: // what it shows before is not there yet
+			h.vain = &vain{effect: "it makes volumes when the machine restarts", later: true, now: true}
+			return nil, nil
+		case same >= 0:
+			if h.Made == nil {
+				h.Made = map[string]int{}
+			}
+			h.Made[fresh[same].Path] = h.At
+			h.next()
+			return nil, nil
+		case len(fresh) > 0:
+			h.Asked = true
+			effect, later := fmt.Sprintf("volume %s is another than was asked for: %s", fresh[0].Path, fresh[0].differs(h.Want)), false
+			if fresh[0].CapacityBytes <= 0 {
+				effect, later = fmt.Sprintf("volume %s has no size", fresh[0].Path), true
+			}
+			h.trace(c, effect, later)
 			return nil, nil
 		case h.Asked, h.Had != nil && len(h.fresh(c)) == 1:
-			h.trace(c, "no volume is new")
+			h.Asked = true
+			h.trace(c, "no volume is new", h.Want.Apply != applyNow)
 			return nil, nil
 		}
-		at, body, err := layout(all, disk)
+		want, err := layout(all, disk)
 		if err != nil {
 			return nil, err
 		}
-		h.Had = append([]string{}, there...)
-		return func() (string, error) { return order(c, http.MethodPost, at, body) }, nil
+		h.Had, h.Want = append([]string{}, volumesOf(all, nil)...), want
+		return func() (string, error) { return order(c, http.MethodPost, want.at, want.body()) }, nil
 	})
 }
 
-// trace looks for the task of an order that may have been taken. effect says what else shows that it
-// was not.
-func (h *building) trace(c *gofish.APIClient, effect string) {
+// trace looks for the task of an order that may have been taken. effect says what else shows that it was not.
+// later: it may be waiting for a restart.
+func (h *building) trace(c *gofish.APIClient, effect string, later bool) {
 	fresh := h.fresh(c)
-	if len(fresh) == 1 {
+	if len(fresh) == 1 && !h.Told {
 		h.Job = fresh[0]
 		return
 	}
-	h.vain = &vain{effect, fresh}
+	h.vain = &vain{effect: effect, fresh: fresh, later: later}
 }
 
 // vain is a look that has not found the traces of an order.
 type vain struct {
 	effect string
 	fresh  []string // tasks that may be the order's
+	later  bool     // the BMC may be waiting for a restart of the machine
+	now    bool     // it surely is
+}
+
+// looked counts a look in vain. A BMC that says that it has done what it does not show may do it when the machine
+// restarts: it is restarted once. After that the order has failed.
+func (h *building) looked(ctx context.Context, t *driver.Task, doing string) error {
+	if !h.Told {
+		return h.look(t, doing, h.vain.effect, h.vain.fresh)
+	}
+	h.Looks++
+	switch {
+	case !h.vain.now && (!h.Due && h.Looks < looks || h.Due && h.Looks < restarted):
+		t.Record.Busy("asked to " + doing + ", its effect does not show yet")
+		return nil
+	case !h.Due && h.vain.later:
+		h.Looks = 0
+		return h.stage(ctx, t, fmt.Sprintf("%s: the BMC said that it has done so (%s), and %s", doing, h.Said, h.vain.effect))
+	}
+	t.Record.Idle()
+	return fmt.Errorf("node %s: %s: the BMC said that it has done so (%s), and %s%s. Nothing is told as made: look at the BMC's log and its volumes, then repeat the request",
+		t.Node.Label(), doing, h.Said, h.vain.effect, h.sinceRestart())
 }
 
 // give gives the order that next decides on, if any, and saves before that it does.
@@ -191,7 +264,7 @@ func (r RAID) give(ctx context.Context, t *driver.Task, doing string, h *buildin
 	})
 	switch {
 	case h.vain != nil:
-		return true, h.look(t, doing, h.vain.effect, h.vain.fresh)
+		return true, h.looked(ctx, t, doing)
 	case !asked && h.Asked && errors.Is(err, driver.ErrUnreachable):
 		return true, nil // it may be at work on it
 	case !asked:
@@ -209,8 +282,20 @@ func (r RAID) give(ctx context.Context, t *driver.Task, doing string, h *buildin
 		return true, err
 	}
 	t.Record.Idle()
-	h.ended(done)
+	h.told("it made no task of it")
 	return false, nil
+}
+
+// volumesWithout are the volumes whose paths are not in had.
+func volumesWithout(all []controller, had []string) (list []volume) {
+	for _, s := range all {
+		for _, v := range s.volumes {
+			if !slices.Contains(had, v.Path) {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
 }
 
 // volumesOf are the paths of the volumes, but for those that skip names.
