@@ -16,15 +16,26 @@ var errAborted = errors.New("aborted by request")
 
 // abortFlow lists what an abort does once no step of the flow runs. A machine that the flow has
 // not booted is left alone. A serviced machine runs its instance again; any other is off.
-func abortFlow(_ *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+func abortFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+	power := func(name string, run func(context.Context, *driver.Task) (driver.Outcome, error)) []flowStep {
+		return []flowStep{{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second, Run: run}}}
+	}
 	booted := t.Facts[driver.FactBooted] != "" || d.Args.Aborts == "" && d.Args.AbortedBoot == driver.BootRamdisk
 	switch {
+	case !booted && t.Facts[driver.FactReadied] != "":
+		return power("boot_not_taken", takeBack), nil
 	case !booted:
 		return nil, nil
 	case d.Entry == provision.ServiceFail:
 		return plain(downFromService(t)), nil
 	}
-	return []flowStep{{Step: driver.Step{Interface: "power", Name: "power_off", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second, Run: stopRamdisk}}}, nil
+	return power("power_off", c.stopRamdisk), nil
+}
+
+// takeBack takes back a boot into the ramdisk that was made ready and not caused: the medium, and what a boot from the network
+// gets. The machine's power is left alone.
+func takeBack(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	return driver.Done(), t.Hardware.Boot().CleanUpRamdisk(ctx, t)
 }
 
 func downFromService(t *driver.Task) []driver.Step {
@@ -35,11 +46,20 @@ func downFromService(t *driver.Task) []driver.Step {
 	return b.Down(t.Node, driver.InService)
 }
 
+// offWithin bounds the wait for a machine to be off that is left by a flow.
+const offWithin = 30 * time.Second
+
 // stopRamdisk ends whatever the agent does: the machine is switched off or, where that is
 // forbidden, reset. As in Ironic, its boot into the ramdisk is taken back.
-func stopRamdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+func (c *Conductor) stopRamdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	if !t.Node.DisablePowerOff {
-		if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.PowerOff); err != nil {
+		// The medium goes once the machine is off: what runs there may still read it.
+		until := time.Now().Add(offWithin)
+		_, err := c.reach(ctx, t, driver.PowerOff, driver.PowerOff, offWithin)
+		if errors.Is(err, driver.ErrUnknown) {
+			_, err = c.awaitPower(ctx, t, driver.PowerOff, driver.PowerOff, until)
+		}
+		if err != nil {
 			return driver.Outcome{}, err
 		}
 		return driver.Done(), t.Hardware.Boot().CleanUpRamdisk(ctx, t)
@@ -58,6 +78,9 @@ func (c *Conductor) cutShort(d *work.Document, t *driver.Task) ([]flowStep, erro
 	running, runs, err := c.runningStep(d, t)
 	if err != nil {
 		return nil, fmt.Errorf("what runs on node %s is not known here, so that it is not cut short: %w", t.Node.Label(), err)
+	}
+	if runs && running.Boots { // how far it is no checkpoint tells
+		t.Facts[driver.FactReadied] = "yes"
 	}
 	tail, err := abortFlow(c, d, t)
 	if err != nil {

@@ -22,14 +22,16 @@ import (
 // and media are concerned, and on which one step may be told to fail.
 type stage struct {
 	*machine
-	fails   string // the step that fails, as soon as it has done its part
-	runs    string // what the machine runs, empty when it is off
-	moved   bool   // its power was written
-	medium  string // the ramdisk's: "in", "out", or empty where nobody has put it in
-	network string // what a boot gets: "ramdisk", "instance", or empty
+	fails   string        // the step that fails, as soon as it has done its part
+	stuck   time.Duration // for so long its BMC takes no order of power, and then refuses it
+	runs    string        // what the machine runs, empty when it is off
+	moved   bool          // its power was written
+	medium  string        // the ramdisk's: "in", "out", or empty where nobody has put it in
+	network string        // what a boot gets: "ramdisk", "instance", or empty
 }
 
 func (s *stage) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
+	t.Facts[driver.FactReadied] = "yes" // as bringup does
 	t.Facts[driver.FactBoot], s.medium, s.network = driver.BootRamdisk, "in", "ramdisk"
 	return t.Fence.Check()
 }
@@ -55,6 +57,12 @@ func (s *stage) CleanUpInstance(_ context.Context, t *driver.Task) error {
 }
 
 func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
+	if s.stuck > 0 {
+		if err := pause(ctx, s.stuck); err != nil {
+			return err
+		}
+		return errors.New("the BMC refuses it")
+	}
 	if err := s.machine.SetPower(ctx, f, n, target); err != nil {
 		return err
 	}
@@ -197,6 +205,7 @@ type ending struct {
 	abort     time.Duration // after the beginning; 0: not
 	dies      time.Duration // the owner, after the beginning
 	noOff     bool          // disable_power_off
+	stuck     bool          // the BMC takes no order of power
 	starts    string        // what the machine runs before; empty: it is off
 	differs   string        // where Ironic does otherwise, and why
 }
@@ -214,6 +223,9 @@ func play(t *testing.T, e ending) (row []string) {
 		m := &stage{machine: &machine{power: driver.PowerOff}, fails: e.fails, runs: e.starts}
 		if e.starts != "" {
 			m.machine.power = driver.PowerOn
+		}
+		if e.stuck {
+			m.stuck = time.Minute
 		}
 		if e.invalid {
 			m.invalid = driver.ErrInvalid

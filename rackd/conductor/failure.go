@@ -39,9 +39,19 @@ func (r *runner) failInto(ctx context.Context, t provision.Transition, cause err
 	res.SetMaintenance = res.Fault != ""
 	aborted := errors.Is(cause, errAborted)
 	to, target := t.To, provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
-	if r.leavesOff(to, res.Fault != "", aborted) {
-		if err := r.leaveOff(ctx); errors.Is(err, driver.ErrFenced) {
+	leave := (func(context.Context, *driver.Task) (driver.Outcome, error))(nil)
+	switch {
+	case r.leavesOff(to, res.Fault != "", aborted):
+		leave = r.c.stopRamdisk
+	case r.hasReadied() && r.busyWith() == nil:
+		leave = takeBack
+	}
+	if leave != nil {
+		switch err := r.leaveMachine(ctx, leave); {
+		case errors.Is(err, driver.ErrFenced):
 			return err
+		case err != nil:
+			res.Error = work.Text(res.Error + ". The machine was not left as it should be: it may be on, boot the ramdisk, or have the ramdisk's medium inserted: " + err.Error())
 		}
 	}
 	if aborted && to == provision.ServiceFail {
@@ -112,12 +122,12 @@ func (r *runner) leavesOff(to provision.State, fault, aborted bool) bool {
 // leaveWithin bounds what a flow that fails still does to its machine.
 const leaveWithin = 40 * time.Second
 
-// leaveOff switches the machine off and takes out what it has booted from. A failure here, other than to have lost
-// the node, changes nothing about how the work ends.
-func (r *runner) leaveOff(ctx context.Context) error {
+// leaveMachine does what the end of a flow still does to its machine. A failure here, other than to have lost
+// the node, is told in the node's last_error and changes nothing else about how the work ends.
+func (r *runner) leaveMachine(ctx context.Context, do func(context.Context, *driver.Task) (driver.Outcome, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
-	_, err := stopRamdisk(ctx, r.task)
+	_, err := do(ctx, r.task)
 	if err != nil {
 		r.log.Warn("machine not left as it should be after the failure", "error", err)
 	}

@@ -436,15 +436,14 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 // learnt. It is for a document that is too large for the bus.
 func (r *runner) shed() {
 	cp := &r.doc.Checkpoint
-	boot, booted := cp.Facts[driver.FactBoot], cp.Facts[driver.FactBooted]
+	facts := map[string]string{}
+	for _, name := range []string{driver.FactBoot, driver.FactBooted, driver.FactReadied} {
+		if v := cp.Facts[name]; v != "" {
+			facts[name] = v
+		}
+	}
 	*cp = work.Checkpoint{Step: cp.Step, Index: cp.Index, Phase: cp.Phase, Entered: cp.Entered, Deadline: cp.Deadline, Mark: cp.Mark, Errand: cp.Errand,
-		Facts: map[string]string{}}
-	if boot != "" {
-		cp.Facts[driver.FactBoot] = boot
-	}
-	if booted != "" {
-		cp.Facts[driver.FactBooted] = booted
-	}
+		Facts: facts}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress = nil

@@ -50,6 +50,12 @@ func (r *runner) hasBooted() bool {
 	return r.task != nil && r.task.Facts[driver.FactBooted] != ""
 }
 
+// hasReadied reports whether this flow has made the machine's boot into the ramdisk ready, or has begun to, and has not started
+// the machine.
+func (r *runner) hasReadied() bool {
+	return r.task != nil && r.task.Facts[driver.FactReadied] != "" && !r.hasBooted()
+}
+
 // inheritTouch takes over what the owners before may have sent. A step that was running may
 // have sent something that no checkpoint tells of yet, and so may all of a document that was lost.
 func (r *runner) inheritTouch(steps []flowStep) {
@@ -62,4 +68,7 @@ func (r *runner) inheritTouch(steps []flowStep) {
 	}
 	running := steps[cp.Index]
 	r.touched = r.touched || !running.own && !running.pure && !running.Apart
+	if running.Boots {
+		r.task.Facts[driver.FactReadied] = "yes"
+	}
 }

@@ -169,6 +169,10 @@ const (
 	// the machine is started.
 	FactBooted = "booted"
 
+	// FactReadied says that this flow has made the machine's boot into the ramdisk ready, or has begun to: a medium may be
+	// inserted. Whoever ends the flow takes it back, also where the machine was never started.
+	FactReadied = "readied"
+
 	// FactBoot says what the machine gets when it boots from the network.
 	FactBoot     = work.FactBoot
 	BootRamdisk  = work.BootRamdisk

@@ -64,6 +64,7 @@ func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err err
 		}
 		return h, nil
 	}
+	t.Facts[driver.FactReadied] = "yes"
 	if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
 		return h, err
 	}
