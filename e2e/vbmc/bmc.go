@@ -13,6 +13,7 @@ import (
 const (
 	Network = "network"
 	Disk    = "disk"
+	Media   = "media"
 )
 
 // Computer is what the BMC controls. It is used from several goroutines at once.
@@ -27,7 +28,7 @@ type Computer interface {
 	Shutdown(ctx context.Context) error
 	Restart(ctx context.Context) error
 	Interrupt(ctx context.Context) error
-	// BootOverride is Network, Disk or empty, and whether it is for one boot only.
+	// BootOverride is Network, Disk, Media or empty, and whether it is for one boot only.
 	BootOverride() (device string, once bool)
 	SetBootOverride(device string, once bool) error
 }
@@ -66,7 +67,8 @@ type BMC struct {
 	subscriptions subscriptions
 
 	// mu makes a PATCH's check of the ETag and its write one step.
-	mu sync.Mutex
+	mu     sync.Mutex
+	medium string // the image in the virtual CD drive
 }
 
 // New makes a BMC.

@@ -54,6 +54,7 @@ var routes = sync.OnceValue(func() http.Handler {
 		{rootPath + "/Managers", "ManagerCollection", managerPath},
 		{rootPath + "/Chassis", "ChassisCollection", chassisPath},
 		{systemPath + "/EthernetInterfaces", "EthernetInterfaceCollection", nicPath},
+		{mediaPath, "VirtualMediaCollection", cdPath},
 	} {
 		get(c.path, func(*BMC) object {
 			return collection(c.path, c.typ, strings.TrimSuffix(c.typ, "Collection")+" Collection", c.member)
@@ -64,6 +65,9 @@ var routes = sync.OnceValue(func() http.Handler {
 	closed("POST", systemPath+"/Actions/ComputerSystem.Reset", (*BMC).resetSystem)
 	get(nicPath, (*BMC).nic)
 	get(managerPath, (*BMC).manager)
+	get(cdPath, (*BMC).cd)
+	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", (*BMC).insertMedia)
+	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", (*BMC).ejectMedia)
 	get(chassisPath, (*BMC).chassis)
 	get(eventsPath, (*BMC).eventService)
 	get(subscriptionsPath, (*BMC).listSubscriptions)
@@ -106,7 +110,8 @@ func (b *BMC) nic() object {
 func (b *BMC) manager() object {
 	return resource(managerPath, "Manager.v1_7_0.Manager", "1", b.cfg.Name+" BMC", object{
 		"ManagerType": "BMC", "FirmwareVersion": "1.0.0", "UUID": b.cfg.UUID, "Model": "Virtual BMC", "PowerState": "On", "Status": healthy(true),
-		"Links": object{"ManagerForServers": []object{link(systemPath)}, "ManagerForChassis": []object{link(chassisPath)}},
+		"VirtualMedia": link(mediaPath),
+		"Links":        object{"ManagerForServers": []object{link(systemPath)}, "ManagerForChassis": []object{link(chassisPath)}},
 	})
 }
 

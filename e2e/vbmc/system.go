@@ -13,7 +13,7 @@ const actionTimeout = 45 * time.Second
 
 var (
 	resetTypes  = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle", "Nmi"}
-	bootTargets = []string{"None", "Pxe", "Hdd"}
+	bootTargets = []string{"None", "Pxe", "Hdd", "Cd"}
 	bootEnabled = []string{"Disabled", "Once", "Continuous"}
 )
 
@@ -27,7 +27,7 @@ func (b *BMC) bootMode() string {
 // boot translates the computer's override into Redfish's three properties.
 func (b *BMC) boot() (target, enabled string) {
 	device, once := b.computer.BootOverride()
-	target = map[string]string{Network: "Pxe", Disk: "Hdd"}[device]
+	target = map[string]string{Network: "Pxe", Disk: "Hdd", Media: "Cd"}[device]
 	switch {
 	case target == "":
 		return "None", "Disabled"
@@ -102,7 +102,7 @@ func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
 		}
 		*p.into = *p.value
 	}
-	device := map[string]string{"Pxe": Network, "Hdd": Disk}[target]
+	device := map[string]string{"Pxe": Network, "Hdd": Disk, "Cd": Media}[target]
 	if enabled == "Disabled" {
 		device = ""
 	}

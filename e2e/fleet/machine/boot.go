@@ -57,6 +57,10 @@ func (m *Machine) boot(ctx context.Context) outcome {
 	if m.cfg.Pace.Sleep(ctx, m.cfg.Pace.Firmware) != nil {
 		return rests
 	}
+	if device == vbmc.Media {
+		m.enter(ctx, Stuck, "", "", "this machine loads no image from its BMC")
+		return rests
+	}
 	if device == vbmc.Disk {
 		return m.bootDisk(ctx)
 	}
