@@ -33,22 +33,22 @@ request to do so ends it.`
 
 // Flags are the settings of the agent.
 type Flags struct {
-	APIURL         string   `name:"api-url" placeholder:"URL,..." help:"Base URLs of rackds (https), tried in turn."`
-	APIFingerprint string   `name:"api-fingerprint" placeholder:"HEX" help:"SHA-256 of the rackd's certificate; no other is trusted."`
-	Node           string   `placeholder:"UUID" help:"UUID of this node, if known; else it is looked up by MAC."`
-	MAC            []string `name:"mac" placeholder:"MAC" help:"Look up by these addresses instead of the machine's own."`
-	BootMAC        string   `name:"boot-mac" placeholder:"MAC" help:"Interface that the firmware booted from."`
-	Listen         string   `default:":9999" help:"Where to serve the command API."`
-	Advertise      string   `placeholder:"IP" help:"Address told to the rackd; by default the one that reaches it."`
+	APIURL         string   `name:"api-url" placeholder:"URL,..." help:"Base URLs (https) of rackds, tried in turn."`
+	APIFingerprint string   `name:"api-fingerprint" placeholder:"HEX" help:"SHA-256 of the rackd's certificate. No other certificate is trusted."`
+	Node           string   `placeholder:"UUID" help:"UUID of this node. Default: look it up by MAC address."`
+	MAC            []string `name:"mac" placeholder:"MAC" help:"MAC addresses for the lookup, instead of the machine's own."`
+	BootMAC        string   `name:"boot-mac" placeholder:"MAC" help:"MAC address of the interface that the firmware booted from."`
+	Listen         string   `default:":9999" help:"Address of the command API."`
+	Advertise      string   `placeholder:"IP" help:"Address that rackd is told for the command API. Default: the one that reaches rackd."`
 	Disk           []string `placeholder:"PATH" help:"A disk of the machine: block device or regular file. May be repeated."`
-	SpoolDir       string   `name:"spool-dir" default:"/tmp" help:"Where a qcow2 image is kept while it is converted, in memory."`
-	TokenFile      string   `name:"token-file" placeholder:"PATH" help:"Where to keep the agent token across restarts of the agent."`
-	EFIVars        string   `name:"efi-vars" default:"${efivars}" help:"Where EFI variables are mounted."`
-	EraseShared    bool     `name:"erase-shared" help:"Erase also disks with a file system that machines share: VMFS, GPFS, GFS2."`
-	Debug          bool     `help:"Log more."`
-	Ramdisk        bool     `hidden:"" help:"Own this machine: read the kernel command line, configure the network, reboot."`
+	SpoolDir       string   `name:"spool-dir" default:"/tmp" help:"Folder, in memory, for a qcow2 image while it is converted."`
+	TokenFile      string   `name:"token-file" placeholder:"PATH" help:"File for the agent token, so that a restarted agent keeps it."`
+	EFIVars        string   `name:"efi-vars" default:"${efivars}" help:"Mount point of the EFI variables."`
+	EraseShared    bool     `name:"erase-shared" help:"Also erase disks with a file system that machines share: VMFS, GPFS, GFS2."`
+	Debug          bool     `help:"Write debug messages to the log."`
+	Ramdisk        bool     `hidden:"" help:"Run as the ramdisk's agent: read the kernel command line, configure the network, reboot the machine."`
 
-	Version kong.VersionFlag `help:"Print the version and end."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // parse reads the flags, and in the ramdisk the kernel command line.

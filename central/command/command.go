@@ -47,52 +47,52 @@ cannot be read.`
 
 type flags struct {
 	Serve   serve         `cmd:"" help:"Run central until SIGTERM."`
-	Migrate migrate       `cmd:"" help:"Bring the database's schema up to date, and end. 'serve' does so too when it starts."`
-	Key     keyCommand    `cmd:"" help:"Make a secret key, or bring the database under a new one."`
-	Token   tokenCommand  `cmd:"" help:"Make, list and revoke the tokens with which servers and rackds join the fleet."`
-	Member  memberCommand `cmd:"" help:"List the fleet's members, and put them out."`
-	Event   eventCommand  `cmd:"" help:"List the events of racks that could not be stored, and apply them after all."`
+	Migrate migrate       `cmd:"" help:"Bring the database schema up to date and exit. 'serve' does the same when it starts."`
+	Key     keyCommand    `cmd:"" help:"Make a secret key, or seal the database with a new one."`
+	Token   tokenCommand  `cmd:"" help:"Make, list and revoke tokens. Servers and rackds join the fleet with them."`
+	Member  memberCommand `cmd:"" help:"List and revoke the fleet's members."`
+	Event   eventCommand  `cmd:"" help:"List the events of racks that could not be stored, and apply them later."`
 
-	LogJSON bool `help:"Log JSON." env:"CENTRAL_LOG_JSON" name:"log-json"`
-	Debug   bool `help:"Log more." env:"CENTRAL_DEBUG"`
+	LogJSON bool `help:"Write the log as JSON." env:"CENTRAL_LOG_JSON" name:"log-json"`
+	Debug   bool `help:"Write debug messages to the log." env:"CENTRAL_DEBUG"`
 
-	Version kong.VersionFlag `help:"Print the version and end."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
 type database struct {
-	Database string `help:"sqlite:PATH on one machine, or postgres://… for PostgreSQL and CockroachDB. A command line can be read by all on the machine: give a password by the variable, or in PGPASSFILE's file." required:"" env:"CENTRAL_DATABASE" placeholder:"URL"`
+	Database string `help:"Database: sqlite:PATH on one machine, or postgres://… for PostgreSQL and CockroachDB. All users of a machine can read command lines: give a password in the environment variable or in the file that PGPASSFILE names." required:"" env:"CENTRAL_DATABASE" placeholder:"URL"`
 }
 
 type serve struct {
 	database
 	Listen  string `help:"Address of the API." default:"127.0.0.1:6385" env:"CENTRAL_LISTEN"`
-	Observe string `help:"Address of /metrics, /healthz and /readyz; empty: the API's." env:"CENTRAL_OBSERVE"`
+	Observe string `help:"Address of /metrics, /healthz and /readyz. Empty: the address of the API." env:"CENTRAL_OBSERVE"`
 	keyFile
 	records
 	access
-	PublicEndpoint string        `help:"What links in answers begin with; default: the host that a request names." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
-	Host           []string      `help:"Name by which clients may address an API that serves everybody; may be repeated; '*': every name. Addresses, localhost and the public endpoint's host always may. On loopback others are refused, elsewhere if a name is given." env:"CENTRAL_HOSTS" placeholder:"NAME"`
-	CORSOrigin     []string      `help:"Origin, SCHEME://HOST[:PORT], whose pages may use the API from a browser; may be repeated." env:"CENTRAL_CORS_ORIGINS"`
-	TLSCert        string        `help:"Certificate, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
-	TLSKey         string        `help:"Its key, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_KEY"`
-	EnrolListen    string        `help:"Address where servers and rackds join with their tokens, over TLS ('central token' makes tokens); empty: nobody can." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
-	InsecureNoAuth bool          `help:"Serve without authentication on an address that is not loopback: everybody who reaches it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
-	NoRamdisk      bool          `help:"Do not serve agents in ramdisks (lookup, heartbeat, continue_inspection): they get 403." name:"no-ramdisk-endpoints" env:"CENTRAL_NO_RAMDISK_ENDPOINTS"`
-	LookupAnyState bool          `help:"Let agents look up nodes on which nothing is being done." env:"CENTRAL_LOOKUP_ANY_STATE"`
-	DisallowStep   []string      `help:"A step that no list of steps may name; may be repeated; empty: none. Default: vendor.send_raw." default:"vendor.send_raw" env:"CENTRAL_DISALLOWED_STEPS" placeholder:"INTERFACE.STEP"`
-	MaxRequests    int           `help:"How many requests of known callers the API works on at once, half of them of agents; others get 503 and may come back. Negative: no bound." default:"1000" env:"CENTRAL_MAX_REQUESTS"`
-	LockWait       time.Duration `help:"How long a request waits for other work on its node to end before it is refused with 409. Negative: not at all." default:"3s" env:"CENTRAL_LOCK_WAIT"`
-	OrphanGrace    time.Duration `help:"How long a node may have no rackd that could serve it before its work, past its deadline, is ended." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
-	Grace          time.Duration `help:"How long requests in flight may take when central stops." default:"10s" env:"CENTRAL_GRACE"`
+	PublicEndpoint string        `help:"Base URL of links in answers. Default: the host in the request." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
+	Host           []string      `help:"Host name that requests to an API without authentication may carry. May be repeated; '*' allows every name. IP addresses, localhost and the host of the public endpoint are always allowed. On loopback all other names are refused; elsewhere only if this flag is given." env:"CENTRAL_HOSTS" placeholder:"NAME"`
+	CORSOrigin     []string      `help:"Origin (SCHEME://HOST[:PORT]) whose web pages may use the API. May be repeated." env:"CENTRAL_CORS_ORIGINS"`
+	TLSCert        string        `help:"Certificate file, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
+	TLSKey         string        `help:"Key file of the certificate, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_KEY"`
+	EnrolListen    string        `help:"Address at which servers and rackds join with tokens, over TLS ('central token' makes tokens). Empty: joining is off." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
+	InsecureNoAuth bool          `help:"Allow an API without authentication on an address that is not loopback. All who reach it may do everything." env:"CENTRAL_INSECURE_NO_AUTH"`
+	NoRamdisk      bool          `help:"Refuse agents in ramdisks (lookup, heartbeat, continue_inspection) with 403." name:"no-ramdisk-endpoints" env:"CENTRAL_NO_RAMDISK_ENDPOINTS"`
+	LookupAnyState bool          `help:"Let agents look up nodes without work under way." env:"CENTRAL_LOOKUP_ANY_STATE"`
+	DisallowStep   []string      `help:"Step that requests may not name. May be repeated. Empty: none. Default: vendor.send_raw." default:"vendor.send_raw" env:"CENTRAL_DISALLOWED_STEPS" placeholder:"INTERFACE.STEP"`
+	MaxRequests    int           `help:"Maximum number of concurrent requests of known callers; at most half are agents'. Further ones get 503 and may be repeated. Negative: no limit." default:"1000" env:"CENTRAL_MAX_REQUESTS"`
+	LockWait       time.Duration `help:"Time that a request waits for other work on its node before it is refused with 409. Negative: no wait." default:"3s" env:"CENTRAL_LOCK_WAIT"`
+	OrphanGrace    time.Duration `help:"Grace before central ends work whose deadline has passed and whose node no live rackd can serve." default:"15m" env:"CENTRAL_ORPHAN_GRACE"`
+	Grace          time.Duration `help:"Time that requests in flight have to finish when central stops." default:"10s" env:"CENTRAL_GRACE"`
 
-	Bus          string   `help:"URL of the hub, or of the only site's server." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222" group:"Bus"`
-	BusCreds     string   `help:"Credentials file for it." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_CREDS" group:"Bus"`
-	BusTokenFile string   `help:"File with a token for it." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_TOKEN_FILE" group:"Bus"`
-	Site         []string `help:"A site, by its JetStream domain, and the conductor groups that it serves; may be repeated. One without groups serves all others. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
-	Failover     []string `help:"Conductor groups, of the same site, whose rackds serve a group's nodes while none of its own lives, in order; may be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
-	EventsMiB    int64    `help:"What events may take of each site's store, in MiB, for each replica. Those that central has not applied are never dropped: when they fill it, rackds keep further ones and wait." default:"512" env:"CENTRAL_SITE_EVENTS_MIB" name:"site-events-mib" placeholder:"MIB" group:"Bus"`
-	DrivesMiB    int64    `help:"What config drives of work in flight may take of each site's store, in MiB, for each replica. When they fill it, further deploys with a config drive wait." default:"512" env:"CENTRAL_SITE_DRIVES_MIB" name:"site-drives-mib" placeholder:"MIB" group:"Bus"`
-	Replicas     int      `help:"Replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
+	Bus          string   `help:"URL of the hub's NATS server, or of the server of the only site." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222" group:"Bus"`
+	BusCreds     string   `help:"NATS credentials file." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_CREDS" group:"Bus"`
+	BusTokenFile string   `help:"File with a NATS token." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_TOKEN_FILE" group:"Bus"`
+	Site         []string `help:"Site (JetStream domain) and the conductor groups that it serves. May be repeated. A site without groups serves all other groups. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
+	Failover     []string `help:"Conductor groups of the same site whose rackds serve a group's nodes, in order, while no rackd of that group is alive. May be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
+	EventsMiB    int64    `help:"Space for events in each site's store, in MiB per replica. Events that central has not applied are never dropped: when the space is full, rackds keep further events and wait." default:"512" env:"CENTRAL_SITE_EVENTS_MIB" name:"site-events-mib" placeholder:"MIB" group:"Bus"`
+	DrivesMiB    int64    `help:"Space for config drives of work in flight in each site's store, in MiB per replica. When it is full, further deploys with a config drive wait." default:"512" env:"CENTRAL_SITE_DRIVES_MIB" name:"site-drives-mib" placeholder:"MIB" group:"Bus"`
+	Replicas     int      `help:"Number of replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
 
 	strangerFlags
 	nodeFlags

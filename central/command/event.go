@@ -18,15 +18,15 @@ import (
 )
 
 type eventCommand struct {
-	List  listEvents `cmd:"" help:"List the events of racks that were set aside: the database refuses what is in them, or they cannot be read."`
-	Show  showEvent  `cmd:"" help:"Print one of them, as it came from the rack."`
-	Apply applyEvent `cmd:"" help:"Apply one of them now that its cause is gone, and forget it. Give the flags of 'serve' for inspections, where it ends one."`
-	Drop  dropEvent  `cmd:"" help:"Forget one of them: what it reports is lost for good."`
+	List  listEvents `cmd:"" help:"List the events of racks that were set aside, because the database refuses them or they cannot be read."`
+	Show  showEvent  `cmd:"" help:"Print one event as the rack sent it."`
+	Apply applyEvent `cmd:"" help:"Apply one event after its cause is gone, and remove it from the list. If it ends an inspection, give the inspection flags of 'serve' too."`
+	Drop  dropEvent  `cmd:"" help:"Delete one event. What it reports is lost."`
 }
 
 type listEvents struct {
 	database
-	JSON bool `help:"Print JSON, an object on each line." name:"json"`
+	JSON bool `help:"Print JSON, one object on each line." name:"json"`
 }
 
 // setAside is a line of the list.
@@ -89,7 +89,7 @@ func withUsed(ctx context.Context, address string, f func(*store.Store) error) e
 
 type oneEvent struct {
 	database
-	ID string `arg:"" help:"As 'central event list' shows it."`
+	ID string `arg:"" help:"Id of the event, as 'central event list' shows it."`
 }
 
 type showEvent struct{ oneEvent }

@@ -22,8 +22,8 @@ const pageSize = 1000
 // and need no key: nothing that they show is sealed.
 type listing struct {
 	database
-	All  bool `help:"Those too that are over."`
-	JSON bool `help:"Print JSON, an object on each line." name:"json"`
+	All  bool `help:"Include entries that have ended."`
+	JSON bool `help:"Print JSON, one object on each line." name:"json"`
 }
 
 // shown is a row of such a list; times that have not come are left out.
@@ -88,7 +88,7 @@ func (c *listMembers) Run(ctx context.Context, out io.Writer) error {
 			case !m.EndedAt.IsZero():
 				list[i].State = "ended"
 			case time.Now().After(m.ExpiresAt):
-				list[i].State = "expired" // it has not renewed: it joins anew, or is dead
+				list[i].State = "expired" // it has not renewed: it joins again, or is dead
 			}
 		}
 		return list, err

@@ -21,7 +21,7 @@ import (
 )
 
 // fleet is a database with a rackd that belongs, one that was put out and one that has not
-// renewed, and with tokens: one open, one revoked, one that nobody used in time.
+// renewed, and with tokens: one open, one revoked, one that was not used in time.
 func fleet(t *testing.T) (database, join.Token) {
 	t.Helper()
 	d := database{"sqlite:" + filepath.Join(t.TempDir(), "central.db")}

@@ -16,7 +16,7 @@ import (
 // listKeys reads the database as it is, and needs no key: it shows numbers.
 type listKeys struct {
 	database
-	JSON bool `help:"Print JSON, an object on each line." name:"json"`
+	JSON bool `help:"Print JSON, one object on each line." name:"json"`
 }
 
 // shownKey is a row of that list.
@@ -86,7 +86,7 @@ func beingReplaced(ctx context.Context, out io.Writer, db *store.Store) error {
 
 type replaceKey struct {
 	database
-	Group string `arg:"" help:"Conductor group; an empty text is the group without a name."`
+	Group string `arg:"" help:"Conductor group of this rackd. An empty string means the group without a name."`
 }
 
 // Run is called by kong.
@@ -105,7 +105,7 @@ func (c *replaceKey) Run(ctx context.Context, out io.Writer) (err error) {
 
 type hastenKey struct {
 	database
-	Group string `arg:"" help:"Conductor group; an empty text is the group without a name."`
+	Group string `arg:"" help:"Conductor group of this rackd. An empty string means the group without a name."`
 }
 
 // Run is called by kong.

@@ -18,7 +18,7 @@ import (
 const keyVariable = "CENTRAL_KEY"
 
 type keyFile struct {
-	KeyFile string `help:"File with the key that closes secrets in the database ('central key generate' makes one); further lines are older keys, which still open. Default: the variable CENTRAL_KEY." type:"existingfile" placeholder:"FILE" env:"CENTRAL_KEY_FILE"`
+	KeyFile string `help:"File with the key that seals secrets in the database ('central key generate' makes one). Further lines are older keys, which can still open secrets. Default: the environment variable CENTRAL_KEY." type:"existingfile" placeholder:"FILE" env:"CENTRAL_KEY_FILE"`
 }
 
 // key reads the fleet's key from the file or the environment.
@@ -41,11 +41,11 @@ func (k keyFile) key(log *slog.Logger) (*seal.Key, error) {
 }
 
 type keyCommand struct {
-	Generate keyGenerate `cmd:"" help:"Print a new key of the fleet, as 'ironyard key generate' does. Keep it: without it the secrets in the database are lost."`
-	Groups   listKeys    `cmd:"" help:"Show the conductor groups whose key was replaced, and how far it has come where that goes on."`
-	Replace  replaceKey  `cmd:"" help:"Replace the key of a conductor group, as the revocation of one of its rackds does."`
-	Hasten   hastenKey   `cmd:"" help:"Go on with the replacement of a conductor group's key without waiting for rackds or work in its present stage."`
-	Rotate   rotateKey   `cmd:"" help:"Seal everything in the database with the first key of the file; run it again when it was interrupted."`
+	Generate keyGenerate `cmd:"" help:"Print a new fleet key, as 'ironyard key generate' does. Keep it: without it the secrets in the database are lost."`
+	Groups   listKeys    `cmd:"" help:"List the conductor groups whose key was replaced, with the progress of replacements under way."`
+	Replace  replaceKey  `cmd:"" help:"Replace the key of a conductor group. Revoking one of its rackds does the same."`
+	Hasten   hastenKey   `cmd:"" help:"Move the replacement of a conductor group's key to its next stage, without waiting for rackds or work."`
+	Rotate   rotateKey   `cmd:"" help:"Seal all secrets in the database with the first key of the file. Run it again if it was interrupted."`
 }
 
 type keyGenerate struct{}

@@ -9,16 +9,16 @@ import (
 // strangerFlags are what callers may cost who are not known: agents in ramdisks, and callers whose password or token is
 // not known to be right yet. docs/strangers.md explains them.
 type strangerFlags struct {
-	StrangersSlots           int           `help:"How many requests of callers who are not known (lookups, inspections, first heartbeats, passwords and tokens to be checked) are worked on at once; others get 503 and may come back." default:"64" env:"CENTRAL_STRANGERS_SLOTS" group:"Strangers"`
-	StrangersSlotsPerAddress int           `help:"How many of them may be of one address (IPv6: of one /64), and never more than are free for others. Raise it where many machines come from one address; give --trusted-proxy where that is a proxy." default:"16" env:"CENTRAL_STRANGERS_SLOTS_PER_ADDRESS" group:"Strangers"`
-	StrangersBytes           int64         `help:"How many bytes their bodies, and what is made of these, may take of memory." default:"41943040" env:"CENTRAL_STRANGERS_BYTES" group:"Strangers"`
-	StrangersBytesPerAddress int64         `help:"How many of them may be of one address. An inspection of 16 MiB, the largest that is taken, needs 20 MiB." default:"25165824" env:"CENTRAL_STRANGERS_BYTES_PER_ADDRESS" group:"Strangers"`
-	StrangersBodyTime        time.Duration `help:"How long their bodies may take to come." default:"10s" env:"CENTRAL_STRANGERS_BODY_TIME" group:"Strangers"`
-	StrangersBodyRate        int64         `help:"Bytes a second at which a long body may come beyond that." default:"262144" env:"CENTRAL_STRANGERS_BODY_RATE" group:"Strangers"`
-	StrangersTime            time.Duration `help:"How long their requests may take once the body is there, and a password wait to be checked." default:"15s" env:"CENTRAL_STRANGERS_TIME" group:"Strangers"`
-	StrangersPause           time.Duration `help:"How long one beyond the budget waits before it hears so." default:"1s" env:"CENTRAL_STRANGERS_PAUSE" group:"Strangers"`
-	StrangersValues          int           `help:"How many names and values the JSON of a body may have." default:"200000" env:"CENTRAL_STRANGERS_VALUES" group:"Strangers"`
-	StrangersLines           int           `help:"How many lines their refusals may write in a minute, to the log and to the audit each; an address writes one." default:"60" env:"CENTRAL_STRANGERS_LINES" group:"Strangers"`
+	StrangersSlots           int           `help:"Maximum number of concurrent requests without a known caller: lookups, inspections, first heartbeats, and passwords and tokens to check. Further ones get 503 and may be repeated." default:"64" env:"CENTRAL_STRANGERS_SLOTS" group:"Strangers"`
+	StrangersSlotsPerAddress int           `help:"Maximum number of them from one address (IPv6: one /64). It never exceeds what is free for other addresses. Raise it if many machines share an address. If that address is a proxy, set --trusted-proxy." default:"16" env:"CENTRAL_STRANGERS_SLOTS_PER_ADDRESS" group:"Strangers"`
+	StrangersBytes           int64         `help:"Memory for their bodies and what is made of these, in bytes." default:"41943040" env:"CENTRAL_STRANGERS_BYTES" group:"Strangers"`
+	StrangersBytesPerAddress int64         `help:"Memory for the bodies of one address, in bytes. An inspection of 16 MiB, the largest that is accepted, needs 20 MiB." default:"25165824" env:"CENTRAL_STRANGERS_BYTES_PER_ADDRESS" group:"Strangers"`
+	StrangersBodyTime        time.Duration `help:"Time limit for receiving a body." default:"10s" env:"CENTRAL_STRANGERS_BODY_TIME" group:"Strangers"`
+	StrangersBodyRate        int64         `help:"Minimum rate of a longer body after that time, in bytes a second." default:"262144" env:"CENTRAL_STRANGERS_BODY_RATE" group:"Strangers"`
+	StrangersTime            time.Duration `help:"Time limit for a request once its body is there, and for a password that waits for its check." default:"15s" env:"CENTRAL_STRANGERS_TIME" group:"Strangers"`
+	StrangersPause           time.Duration `help:"Time that a request beyond the budget waits before it is refused." default:"1s" env:"CENTRAL_STRANGERS_PAUSE" group:"Strangers"`
+	StrangersValues          int           `help:"Maximum number of names and values in the JSON of a body." default:"200000" env:"CENTRAL_STRANGERS_VALUES" group:"Strangers"`
+	StrangersLines           int           `help:"Maximum number of lines a minute about refused requests, in the log and in the audit each. One address writes one line." default:"60" env:"CENTRAL_STRANGERS_LINES" group:"Strangers"`
 }
 
 func (f *strangerFlags) budget() strangers.Budget {

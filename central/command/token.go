@@ -39,19 +39,19 @@ func (a authority) with(ctx context.Context, log *slog.Logger, f func(*enrol.Aut
 }
 
 type tokenCommand struct {
-	Hub    hubTokens   `cmd:"" help:"Make tokens for the hub's servers, one each."`
-	Bus    busTokens   `cmd:"" help:"Make tokens for a site's NATS servers, one each: one server, or three."`
+	Hub    hubTokens   `cmd:"" help:"Make one token for each server of the hub."`
+	Bus    busTokens   `cmd:"" help:"Make one token for each NATS server of a site. A site has one server or three."`
 	Rackd  rackdToken  `cmd:"" help:"Make a token for a rackd."`
-	List   listTokens  `cmd:"" help:"Show the tokens that can still be used; the secrets are in no list."`
-	Revoke revokeToken `cmd:"" help:"Make a token worthless that nobody has used."`
+	List   listTokens  `cmd:"" help:"List the tokens that can still be used, without their secrets."`
+	Revoke revokeToken `cmd:"" help:"Revoke an unused token."`
 }
 
 // making is common to commands that make tokens.
 type making struct {
 	authority
-	URL     string        `help:"Where joiners find central's --enrol-listen." required:"" env:"CENTRAL_ENROL_URL" placeholder:"https://HOST:6387"`
-	TLSCert string        `help:"The certificate that central shows there, if it is not the fleet's own; PEM. Joiners trust the last in the file." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
-	Life    time.Duration `help:"How long a token works." default:"24h"`
+	URL     string        `help:"URL of central's --enrol-listen, as joining machines reach it." required:"" env:"CENTRAL_ENROL_URL" placeholder:"https://HOST:6387"`
+	TLSCert string        `help:"Certificate (PEM) that central shows there, if it is not the fleet's own. Joining machines trust the last certificate in the file." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
+	Life    time.Duration `help:"Lifetime of a token." default:"24h"`
 }
 
 // make makes tokens and prints what to run on the joiners' machines.
@@ -111,7 +111,7 @@ func lastFingerprint(path string) (string, error) {
 
 type hubTokens struct {
 	making
-	Address []string `arg:"" help:"Address of each server, as others reach it: HOST, or HOST:PORT where clients are to connect elsewhere than at 4222; its ports for the cluster and for leafs move along (usually 6222 and 7422)."`
+	Address []string `arg:"" help:"Address of each server, as others reach it: HOST or HOST:PORT. The port for clients is 4222 by default. The ports for the cluster and for leaf nodes are 2000 and 3200 above it (6222 and 7422)."`
 }
 
 // Run is called by kong.
@@ -121,8 +121,8 @@ func (c *hubTokens) Run(ctx context.Context, out io.Writer, log *slog.Logger) er
 
 type busTokens struct {
 	making
-	Site    string   `help:"The site, a JetStream domain." required:""`
-	Address []string `arg:"" help:"Address of each server, as others reach it: HOST, or HOST:PORT where clients are to connect elsewhere than at 4222; its ports for the cluster and for leafs move along (usually 6222 and 7422)."`
+	Site    string   `help:"Name of the site, which is its JetStream domain." required:""`
+	Address []string `arg:"" help:"Address of each server, as others reach it: HOST or HOST:PORT. The port for clients is 4222 by default. The ports for the cluster and for leaf nodes are 2000 and 3200 above it (6222 and 7422)."`
 }
 
 // Run is called by kong.
@@ -150,10 +150,10 @@ func nameOf(address string) string {
 
 type rackdToken struct {
 	making
-	Site       string   `help:"The site whose bus it uses." required:""`
-	Group      string   `help:"Its conductor group."`
-	FailoverOf []string `help:"Conductor groups that its group stands in for (see 'central serve --failover')."`
-	Name       string   `arg:"" optional:"" help:"Its name; one that is taken is replaced. Default: the joiner's choice."`
+	Site       string   `help:"Site whose bus the rackd uses." required:""`
+	Group      string   `help:"Conductor group of the rackd."`
+	FailoverOf []string `help:"Conductor groups that this group stands in for (see 'central serve --failover')."`
+	Name       string   `arg:"" optional:"" help:"Name of the rackd. A rackd of that name is replaced. Default: the joining machine chooses."`
 }
 
 // Run is called by kong.
@@ -163,7 +163,7 @@ func (c *rackdToken) Run(ctx context.Context, out io.Writer, log *slog.Logger) e
 
 type revokeToken struct {
 	authority
-	ID string `arg:"" help:"The token's id, as it was printed and 'central token list' shows it."`
+	ID string `arg:"" help:"Id of the token, as 'central token list' shows it."`
 }
 
 // Run is called by kong.
@@ -172,14 +172,14 @@ func (c *revokeToken) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 type memberCommand struct {
-	List   listMembers  `cmd:"" help:"Show who belongs to the fleet, and until when if it does not renew."`
-	Revoke revokeMember `cmd:"" help:"Put a member out: it renews nothing, others refuse it from their next renewal on, and the keys of a rackd's groups are replaced. What is left to do is printed."`
+	List   listMembers  `cmd:"" help:"List the members of the fleet, with the time until which each may go without renewal."`
+	Revoke revokeMember `cmd:"" help:"Revoke a member. It can renew nothing, and others refuse it after their next renewal. The keys of a rackd's groups are replaced. The command prints what is left to do."`
 }
 
 type revokeMember struct {
 	authority
 	Role string `arg:"" enum:"hub,bus,rackd" help:"hub, bus or rackd."`
-	Name string `arg:"" help:"Its name, as 'central member list' shows it."`
+	Name string `arg:"" help:"Name of the member, as 'central member list' shows it."`
 }
 
 // Run is called by kong.

@@ -34,9 +34,9 @@ type commands struct {
 
 	Site siteCommand `cmd:"" help:"Join a fleet, and run the NATS servers of its hub and sites."`
 
-	Debug bool `help:"Log more."`
+	Debug bool `help:"Write debug messages to the log."`
 
-	Version kong.VersionFlag `help:"Print the version and end."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // Main runs ironyard and exits.

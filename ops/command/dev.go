@@ -12,10 +12,10 @@ import (
 
 type devCommand struct {
 	Listen   string        `help:"Address of the API." default:"127.0.0.1:6385"`
-	Data     string        `help:"Folder for database, bus and key; a restart goes on there." default:"ironyard-dev" type:"path"`
+	Data     string        `help:"Folder for database, bus and key. A restart continues from it." default:"ironyard-dev" type:"path"`
 	Database string        `help:"Use this database instead of SQLite: postgres://…"`
-	Observe  string        `help:"Address of the rackd's /metrics; empty: none. Central's are at the API's address." placeholder:"HOST:PORT"`
-	Delay    time.Duration `help:"How long each step of a fake machine takes."`
+	Observe  string        `help:"Address of the rackd's /metrics. Empty: none. Central's metrics are at the address of the API." placeholder:"HOST:PORT"`
+	Delay    time.Duration `help:"Duration of each step of a fake machine."`
 }
 
 func (c devCommand) Run(ctx context.Context, log *slog.Logger) error {

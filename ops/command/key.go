@@ -9,8 +9,8 @@ import (
 )
 
 type keyCommand struct {
-	Generate keyGenerate `cmd:"" help:"Print a new key of the fleet, for central."`
-	Group    keyGroup    `cmd:"" help:"Print the key of a conductor group, all that its rackds need."`
+	Generate keyGenerate `cmd:"" help:"Print a new fleet key, for central."`
+	Group    keyGroup    `cmd:"" help:"Print the key of a conductor group, for its rackds."`
 }
 
 type keyGenerate struct{}
@@ -26,9 +26,9 @@ func (keyGenerate) Run() error {
 
 type keyGroup struct {
 	File  string `arg:"" type:"existingfile" help:"File with the fleet's key."`
-	Group string `arg:"" optional:"" help:"Conductor group; none: nodes without a group."`
+	Group string `arg:"" optional:"" help:"Conductor group. Default: the group without a name."`
 	// Generation is for rackds whose keys are given by hand.
-	Generation []uint64 `help:"Generations of the group's key that 'central key groups' shows, the one that seals first." default:"0"`
+	Generation []uint64 `help:"Generations of the group's key, as 'central key groups' shows them. The one that seals comes first." default:"0"`
 }
 
 func (k keyGroup) Run(log *slog.Logger) error {

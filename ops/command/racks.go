@@ -25,7 +25,7 @@ import (
 // rackFlags are common to the commands that run a virtual rack.
 type rackFlags struct {
 	Cache  string `help:"Folder for downloads, ramdisk and image." default:".cache" type:"path"`
-	Dir    string `help:"Folder of the rack; default: in the cache." type:"path"`
+	Dir    string `help:"Folder of the rack. Default: in the cache." type:"path"`
 	Listen string `help:"Address of the API on this host." default:"127.0.0.1:6385"`
 }
 
@@ -135,7 +135,7 @@ type labCommand struct {
 
 type labUp struct {
 	rackFlags
-	Rackds int  `help:"How many rackds serve the rack, each as its own process." default:"1"`
+	Rackds int  `help:"Number of rackds, each in its own process." default:"1"`
 	Enrol  bool `help:"Enrol the machines and make them available." default:"true" negatable:""`
 }
 
@@ -191,7 +191,7 @@ func enrolAll(ctx context.Context, r *rack.Rack, i operator.Image) error {
 // labPlace finds a lab that is there.
 type labPlace struct {
 	Cache string `help:"Folder of the cache." default:".cache" type:"path"`
-	Dir   string `help:"Folder of the rack; default: lab in the cache." type:"path"`
+	Dir   string `help:"Folder of the rack. Default: lab in the cache." type:"path"`
 }
 
 func (p labPlace) dir() string {

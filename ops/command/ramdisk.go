@@ -14,7 +14,7 @@ type ramdiskCommand struct {
 
 type ramdiskBuild struct {
 	Out    string `arg:"" help:"Folder for kernel and ramdisk." type:"path"`
-	Kernel string `help:"cloud: for virtual machines; generic: with the drivers of real ones." enum:"cloud,generic" default:"generic"`
+	Kernel string `help:"Kernel flavour. cloud: for virtual machines; generic: with the drivers of real machines." enum:"cloud,generic" default:"generic"`
 	Cache  string `help:"Folder for downloads." default:".cache" type:"path"`
 }
 

@@ -14,15 +14,15 @@ import (
 )
 
 type siteCommand struct {
-	Join  siteJoin  `cmd:"" help:"Join the fleet with a token of 'central token': a server of the hub or of a site, or a rackd."`
-	Serve siteServe `cmd:"" help:"Run the NATS server of a folder that 'join' made."`
-	Renew siteRenew `cmd:"" help:"Renew a folder now; servers and rackds that run do so by themselves."`
+	Join  siteJoin  `cmd:"" help:"Join the fleet as a hub server, site server or rackd, with a token of 'central token'."`
+	Serve siteServe `cmd:"" help:"Run the NATS server of a folder made by 'join'."`
+	Renew siteRenew `cmd:"" help:"Renew a folder now. Running servers and rackds renew theirs by themselves."`
 }
 
 type siteJoin struct {
-	Token string `arg:"" help:"The token; - reads it from standard input."`
+	Token string `arg:"" help:"Token. '-' reads it from standard input."`
 	Dir   string `help:"Folder for keys and certificates." required:"" type:"path"`
-	Name  string `help:"The rackd's name, where the token leaves it open; default: the host's."`
+	Name  string `help:"Name of the rackd, if the token does not fix it. Default: the host name."`
 }
 
 func (c siteJoin) Run(ctx context.Context) error {
@@ -62,8 +62,8 @@ func (c siteJoin) Run(ctx context.Context) error {
 }
 
 type siteServe struct {
-	Dir    string `help:"The folder." required:"" type:"existingdir"`
-	Listen string `help:"Address to listen on; default: all. The port is that of the address in the token, usually 4222; those for the cluster and for leafs lie 2000 and 3200 above it."`
+	Dir    string `help:"Folder made by 'join'." required:"" type:"existingdir"`
+	Listen string `help:"Address to listen on. Default: all. The port is that of the address in the token, usually 4222. The ports for the cluster and for leaf nodes are 2000 and 3200 above it."`
 }
 
 func (c siteServe) Run(ctx context.Context, log *slog.Logger) error {
@@ -71,8 +71,8 @@ func (c siteServe) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 type siteRenew struct {
-	Dir    string `help:"The folder." required:"" type:"existingdir"`
-	Listen string `help:"A server's address to listen on, as 'serve' has it."`
+	Dir    string `help:"Folder made by 'join'." required:"" type:"existingdir"`
+	Listen string `help:"Address on which a server listens, as in 'serve'."`
 }
 
 func (c siteRenew) Run(ctx context.Context) error {

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// bounds are what a server needs lest clients that are slow, or say no end of headers, hold
-// its connections and memory. WriteTimeout is not among them: some answers are as long as a
-// disk image, and bound themselves.
+// bounds keep slow clients, and clients without an end of headers, from holding a server's connections
+// and memory. WriteTimeout is not among them: some answers are as long as a disk image, and bound
+// themselves.
 var bounds = []string{"ReadHeaderTimeout", "ReadTimeout", "IdleTimeout", "MaxHeaderBytes"}
 
 // Every server of the product bounds what its clients may take. e2e's serve tests.

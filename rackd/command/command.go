@@ -44,57 +44,57 @@ Exit codes: 0 ended by SIGTERM; 1 it failed, and standard error says why; 80 the
 read.`
 
 type flags struct {
-	Name    string   `help:"This rackd's name, unique in the fleet." default:"${hostname}" env:"RACKD_NAME"`
-	Group   string   `help:"Conductor group." env:"RACKD_GROUP"`
-	Member  string   `help:"Folder that 'ironyard site join' made: name, group, bus, certificates and keys come from there." env:"RACKD_MEMBER" type:"existingdir" placeholder:"FOLDER"`
+	Name    string   `help:"Name of this rackd, unique in the fleet." default:"${hostname}" env:"RACKD_NAME"`
+	Group   string   `help:"Conductor group of this rackd." env:"RACKD_GROUP"`
+	Member  string   `help:"Folder that 'ironyard site join' made. Name, group, bus, certificates and keys come from it." env:"RACKD_MEMBER" type:"existingdir" placeholder:"FOLDER"`
 	Bus     string   `help:"URL of the site's bus." env:"RACKD_BUS" placeholder:"nats://HOST:4222"`
-	BusAuth string   `help:"File with the bus's token." env:"RACKD_BUS_TOKEN_FILE" type:"existingfile" placeholder:"FILE" name:"bus-token-file"`
-	Site    string   `help:"JetStream domain of the site; empty: the server's own." env:"RACKD_SITE"`
-	Key     string   `help:"File with the conductor group's key ('ironyard key group' prints it), and a line GROUP KEY for each group that this one stands in for." env:"RACKD_KEY_FILE" type:"existingfile" placeholder:"FILE" name:"key-file"`
+	BusAuth string   `help:"File with the token for the bus." env:"RACKD_BUS_TOKEN_FILE" type:"existingfile" placeholder:"FILE" name:"bus-token-file"`
+	Site    string   `help:"JetStream domain of the site. Empty: the server's own." env:"RACKD_SITE"`
+	Key     string   `help:"File with the key of the conductor group ('ironyard key group' prints it). Further lines 'GROUP KEY' are for the groups that this group stands in for." env:"RACKD_KEY_FILE" type:"existingfile" placeholder:"FILE" name:"key-file"`
 	Data    string   `help:"Folder for leases and images." default:"/var/lib/rackd" env:"RACKD_DATA"`
-	Drivers []string `help:"Hardware types to enable. Default: all of real hardware, so all but fake-hardware." placeholder:"TYPE,..." env:"RACKD_DRIVERS"`
+	Drivers []string `help:"Hardware types to enable. Default: all types except fake-hardware." placeholder:"TYPE,..." env:"RACKD_DRIVERS"`
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
 
-	Interface    string         `help:"Network interface of the machines." env:"RACKD_INTERFACE" group:"Machines"`
-	Address      netip.Addr     `help:"This rackd's address on it, IPv4." env:"RACKD_ADDRESS" group:"Machines"`
-	Prefix       int            `help:"Length of the network's prefix, in bits." default:"24" env:"RACKD_PREFIX" group:"Machines"`
-	DHCP         string         `help:"serve: give addresses; proxy: beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
-	DHCPRange    string         `help:"First and last address to give. Give the rackds of one network ranges of their own." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
-	DHCPRelays   []netip.Prefix `help:"With --dhcp proxy: networks besides the own one whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
-	RouterAdv    bool           `name:"router-advertisements" help:"Answer the IPv6 router solicitations of machines that boot the ramdisk, to say that there is no router: iPXE would wait for one for 16 s. Where a router advertises itself, rackd is silent." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
-	Router       netip.Addr     `help:"Router told to machines." env:"RACKD_ROUTER" group:"Machines"`
-	DNS          []netip.Addr   `help:"Name servers told to machines." env:"RACKD_DNS" group:"Machines"`
-	HTTPPort     int            `help:"Port of boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
-	AgentPort    int            `help:"Port where agents call." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
-	BootPrograms string         `help:"Folder with undionly.kpxe, snponly.efi and their kin." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
-	Kernel       string         `help:"Kernel of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
-	Ramdisk      string         `help:"Initramfs of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
-	KernelParams string         `help:"Kernel parameters added for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
-	AgentAPIURL  []string       `name:"agent-api-url" help:"What agents are told to call instead of this rackd and up to three others of its group; central's API, say. At most four." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
-	TrustFirst   bool           `name:"trust-first-lookup" help:"Where a ramdisk cannot show the id of its boot (virtual media with a fixed image) and no rackd gave its machine an address: believe the first lookup with one of its MAC addresses. Only where no stranger reaches rackd or the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
+	Interface    string         `help:"Network interface on the machines' network." env:"RACKD_INTERFACE" group:"Machines"`
+	Address      netip.Addr     `help:"IPv4 address of this rackd on that interface." env:"RACKD_ADDRESS" group:"Machines"`
+	Prefix       int            `help:"Prefix length of that network, in bits." default:"24" env:"RACKD_PREFIX" group:"Machines"`
+	DHCP         string         `help:"DHCP mode. serve: give addresses; proxy: work beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
+	DHCPRange    string         `help:"First and last address to give. Each rackd of a network needs its own range." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
+	DHCPRelays   []netip.Prefix `help:"With --dhcp proxy: further networks whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
+	RouterAdv    bool           `name:"router-advertisements" help:"Tell machines that boot the ramdisk that there is no IPv6 router. Without this answer iPXE waits for a router for 16 s. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
+	Router       netip.Addr     `help:"Router that DHCP tells machines." env:"RACKD_ROUTER" group:"Machines"`
+	DNS          []netip.Addr   `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
+	HTTPPort     int            `help:"HTTP port for boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
+	AgentPort    int            `help:"HTTPS port for agents' lookups and heartbeats." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
+	BootPrograms string         `help:"Folder with the iPXE programs: undionly.kpxe, snponly.efi and so on." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
+	Kernel       string         `help:"Kernel file of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
+	Ramdisk      string         `help:"Initramfs file of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
+	KernelParams string         `help:"Additional kernel parameters for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
+	AgentAPIURL  []string       `name:"agent-api-url" help:"URLs for agents to call, four at most, such as central's API. Default: this rackd and up to three others of its group." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
+	TrustFirst   bool           `name:"trust-first-lookup" help:"Believe the first lookup with one of a machine's MAC addresses. This is for ramdisks that cannot show the id of their boot (virtual media with a fixed image) where no rackd gives addresses. Use it only where strangers reach neither rackd nor the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
 	Discovery    bool           `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
-	CacheGiB     float64        `name:"cache-gib" help:"Size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
-	ImageDirs    []string       `help:"Folders that file:// images may come from." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
-	NoFetchFrom  []netip.Prefix `help:"Networks that the URLs of images, checksums and config drives may not lead to, such as the BMCs'; not the rack's own, where other rackds have copies." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
-	FetchFrom    []netip.Prefix `help:"Networks that those URLs may lead to although it is refused by default: loopback, link-local (169.254.0.0/16 and fe80::/10), multicast and unspecified addresses, also inside NAT64, 6to4 and Teredo ones. A proxy on this machine is reached by loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
+	CacheGiB     float64        `name:"cache-gib" help:"Maximum size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
+	ImageDirs    []string       `help:"Folders from which file:// images may come." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
+	NoFetchFrom  []netip.Prefix `help:"Networks that are forbidden for the URLs of images, checksums and config drives, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
+	FetchFrom    []netip.Prefix `help:"Networks that are allowed for those URLs although the default refuses them. By default loopback, link-local, multicast and unspecified addresses are refused, also inside NAT64, 6to4 and Teredo addresses. A proxy on this machine needs loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
 
-	Deadlines        map[string]time.Duration `help:"Deadline of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
-	HeartbeatTimeout time.Duration            `help:"Told to agents, in whole seconds: they call at 0.3 to 0.6 of this." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
-	PowerSync        time.Duration            `help:"How often idle nodes' power is read; 0: never." default:"120s" env:"RACKD_POWER_SYNC" group:"Work"`
-	PowerRecovery    time.Duration            `help:"How often the BMC of a node is tried again that is in maintenance because its power could not be read." default:"300s" env:"RACKD_POWER_RECOVERY" group:"Work"`
-	PowerFailures    int                      `help:"How many failures in a row to read its power put a node into maintenance." default:"3" env:"RACKD_POWER_FAILURES" group:"Work"`
-	AutomatedClean   bool                     `help:"Clean nodes that do not say otherwise." default:"true" negatable:"" env:"RACKD_AUTOMATED_CLEAN" group:"Work"`
-	CleanPriority    map[string]int           `help:"Priority of a step in automated cleaning in place of its own, such as deploy.erase_devices=0, which leaves it out." env:"RACKD_CLEAN_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
-	VerifyPriority   map[string]int           `help:"Likewise of a step that runs when a node is verified." env:"RACKD_VERIFY_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
-	BMCTimeout       time.Duration            `help:"How long connecting to a BMC may take, and, apart from it, its answer; 0: 30s and 60s." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
+	Deadlines        map[string]time.Duration `help:"Time limit of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
+	HeartbeatTimeout time.Duration            `help:"Heartbeat timeout that agents are told, in whole seconds. They call after 0.3 to 0.6 of it." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
+	PowerSync        time.Duration            `help:"Interval between two readings of an idle node's power state. 0: never." default:"120s" env:"RACKD_POWER_SYNC" group:"Work"`
+	PowerRecovery    time.Duration            `help:"First retry interval for the BMC of a node in maintenance with a power fault." default:"300s" env:"RACKD_POWER_RECOVERY" group:"Work"`
+	PowerFailures    int                      `help:"Number of failed readings of the power state in a row that put a node into maintenance." default:"3" env:"RACKD_POWER_FAILURES" group:"Work"`
+	AutomatedClean   bool                     `help:"Clean nodes automatically, unless a node's automated_clean says otherwise." default:"true" negatable:"" env:"RACKD_AUTOMATED_CLEAN" group:"Work"`
+	CleanPriority    map[string]int           `help:"Priority of a step in automated cleaning, instead of its own. deploy.erase_devices=0 leaves that step out." env:"RACKD_CLEAN_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
+	VerifyPriority   map[string]int           `help:"Priority of a step that runs when a node is verified, instead of its own." env:"RACKD_VERIFY_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
+	BMCTimeout       time.Duration            `help:"Time limit for connecting to a BMC, and for its answer. 0: 30s and 60s." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
 
-	BMCNetworks []netip.Prefix `help:"Networks that BMCs are in; no other address is dialled for one. Default: all but this machine's own and what its link alone reaches: loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
-	CADir       string         `help:"Folder with the PEM files that driver_info may name, as redfish_verify_ca does. No other file of this machine is read." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
+	BMCNetworks []netip.Prefix `help:"Networks of the BMCs. Rackd dials no other address for a BMC. Default: all except loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
+	CADir       string         `help:"Folder with the PEM files that driver_info may name, for instance in redfish_verify_ca. Rackd reads no other file for it." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
 
-	LogJSON bool `help:"Log JSON." env:"RACKD_LOG_JSON" name:"log-json"`
-	Debug   bool `help:"Log more." env:"RACKD_DEBUG"`
+	LogJSON bool `help:"Write the log as JSON." env:"RACKD_LOG_JSON" name:"log-json"`
+	Debug   bool `help:"Write debug messages to the log." env:"RACKD_DEBUG"`
 
-	Version kong.VersionFlag `help:"Print the version and end."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // Main runs rackd and exits.
