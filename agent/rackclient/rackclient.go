@@ -74,7 +74,7 @@ func Pinned(fingerprint string) (*tls.Config, error) {
 		VerifyConnection: func(s tls.ConnectionState) error {
 			got := sha256.Sum256(s.PeerCertificates[0].Raw)
 			if subtle.ConstantTimeCompare(got[:], want) != 1 {
-				return fmt.Errorf("the server's certificate has fingerprint %x, the boot script said %s: the machine was booted by another rackd, or somebody is in between", got, fingerprint)
+				return fmt.Errorf("the server's certificate has fingerprint %x, the boot script said %s: the machine was booted by another rackd, or a third party sits in between", got, fingerprint)
 			}
 			return nil
 		},

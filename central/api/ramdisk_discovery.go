@@ -89,7 +89,7 @@ func (s *Server) discovered(r *Request, n *store.Node, f *report, modern bool) (
 	r.concerns(d.node)
 	s.Calls.Make(d.calls)
 	if d.fresh {
-		s.Log.Info("a machine that nobody had enrolled is a node now", "request_id", r.ID, "node", d.node.UUID, "driver", d.node.Driver, "macs", f.macs,
+		s.Log.Info("an unknown machine is a node now", "request_id", r.ID, "node", d.node.UUID, "driver", d.node.Driver, "macs", f.macs,
 			"bmcs", f.bmcs, "from", s.client(r.Request), "refused", d.refused)
 	}
 	return s.inspectedReply(r, d.node, agentapi.LookupConfig{HeartbeatTimeout: ramdiskTimeout}, modern), nil
@@ -163,7 +163,7 @@ func (s *Server) enrol(ctx context.Context, tx *store.Tx, r *Request, id string,
 
 // notEnrolled notes why a machine cannot become a node now; the machine is not told.
 func (s *Server) notEnrolled(r *Request, f *report, why error) error {
-	s.Log.Warn("a machine that nobody has enrolled cannot become a node", "request_id", r.ID, "macs", f.macs, "bmcs", f.bmcs, "from", s.client(r.Request), "error", why)
+	s.Log.Warn("an unknown machine cannot become a node", "request_id", r.ID, "macs", f.macs, "bmcs", f.bmcs, "from", s.client(r.Request), "error", why)
 	return wire.Errorf(http.StatusServiceUnavailable, "The data cannot be taken at this moment, please retry later.")
 }
 

@@ -142,7 +142,7 @@ func (s *Server) follow(r *Request) (w *feed.Follower, resumed bool, err error) 
 	w, err = s.Feed.Follow(r.Context(), after)
 	switch {
 	case errors.Is(err, feed.ErrGone):
-		return nil, false, wire.Errorf(http.StatusGone, "The events after %d are not kept any more. Begin anew, without Last-Event-ID.", after)
+		return nil, false, wire.Errorf(http.StatusGone, "The events after %d are not kept any more. Begin again, without Last-Event-ID.", after)
 	case errors.Is(err, feed.ErrFull), errors.Is(err, feed.ErrStopped):
 		return nil, false, wire.Errorf(http.StatusServiceUnavailable, "No stream can begin: %v. Please retry.", err)
 	}

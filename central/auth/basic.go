@@ -125,7 +125,7 @@ func (b *Basic) fits(r *http.Request, users Users, name, password string) (bool,
 		defer func() { <-b.checks }()
 	case <-ctx.Done():
 		return false, &Denied{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Message: "Too many passwords wait to be checked. Please retry.",
-			Reason: "the password was not checked in time, for many others wait to be: somebody may be guessing"}
+			Reason: "the password was not checked in time, because many others wait for their check: a caller may be guessing passwords"}
 	}
 	compared := hash
 	if hash == nil {

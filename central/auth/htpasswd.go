@@ -37,7 +37,7 @@ func ParseUsers(text []byte) (Users, error) {
 		users[name] = []byte(hash)
 	}
 	if len(users) == 0 {
-		return nil, fmt.Errorf("it names no user, so nobody could be let in")
+		return nil, fmt.Errorf("it names no user, so that no caller could log in")
 	}
 	return users, nil
 }

@@ -84,7 +84,7 @@ func renews(m *store.Member, c *x509.Certificate, fingerprint string) bool {
 // misuse refuses a certificate that its member has left behind.
 func misuse(m *store.Member, shown string) error {
 	return &refusal{status: http.StatusForbidden, misused: m, text: "the certificate " + shown[:16] + "… of " + m.Scope.String() +
-		" is neither its newest nor the one before: a folder that was restored from a copy, or somebody else has a copy of it. " +
+		" is neither its newest nor the one before: the folder was restored from a copy, or another machine has a copy of it. " +
 		"Revoke the member, and join again with a new token"}
 }
 

@@ -89,7 +89,7 @@ func (g *Ingest) Applied(ctx context.Context, site *bus.Site) error {
 			f := &feed{site: site.Name, stream: stream, next: place.AckFloor.Stream + 1,
 				apply: func(ctx context.Context, events []jetstream.Msg) error { return g.ingest(ctx, site, events) }}
 			if err := f.fill(ctx, last+1); err != nil {
-				return fmt.Errorf("events %d to %d of site %q, which nobody acknowledges: %w", place.AckFloor.Stream+1, last, site.Name, err)
+				return fmt.Errorf("events %d to %d of site %q, which are not acknowledged: %w", place.AckFloor.Stream+1, last, site.Name, err)
 			}
 			return nil
 		}

@@ -36,7 +36,7 @@ type loss struct {
 func (old witness) loss(now witness) loss {
 	switch {
 	case !now.created.Equal(old.created):
-		return loss{what: "its stream was made anew", older: true}
+		return loss{what: "its stream was deleted and made again", older: true}
 	case now.last < old.last:
 		return loss{what: fmt.Sprintf("it is back at revision %d, and was at %d", now.last, old.last), older: true}
 	case now.msgs < old.msgs:

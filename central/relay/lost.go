@@ -149,7 +149,7 @@ func (w *writer) restorePart(ctx context.Context, part []target) error {
 		if err := o.work.put(ctx, w.site, w.site.Work, &w.memory.work, o.key(), body); err != nil {
 			return err
 		}
-		w.log.Warn("the site had lost a work document; it is made anew", "node", o.id, "work", doc.ID, "epoch", doc.Epoch)
+		w.log.Warn("the site had lost a work document; central makes it again", "node", o.id, "work", doc.ID, "epoch", doc.Epoch)
 		o.written = true
 		return nil
 	})

@@ -198,7 +198,7 @@ func (w *writer) sync(ctx context.Context, orders []*order) error {
 		}
 	}
 	for _, o := range orders {
-		o.err = fmt.Errorf("node %s: somebody else wrote its keys each time: %w", o.id, o.err)
+		o.err = fmt.Errorf("node %s: another central wrote its keys each time: %w", o.id, o.err)
 	}
 	return nil
 }

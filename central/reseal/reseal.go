@@ -71,7 +71,7 @@ func All(ctx context.Context, db *store.Store, key *seal.Key) (Done, error) {
 			switch err := one(ctx, db, key, id); {
 			case errors.Is(err, store.ErrNotFound): // deleted meanwhile
 			case err != nil:
-				return done, fmt.Errorf("seal node %s anew: %w", id, err)
+				return done, fmt.Errorf("seal node %s again: %w", id, err)
 			default:
 				done.Nodes++
 			}
@@ -153,7 +153,7 @@ func volumeTargets(ctx context.Context, db *store.Store, key *seal.Key) (count i
 			switch {
 			case errors.Is(err, store.ErrNotFound): // deleted meanwhile
 			case err != nil:
-				return count, fmt.Errorf("seal volume target %s anew: %w", row.UUID, err)
+				return count, fmt.Errorf("seal volume target %s again: %w", row.UUID, err)
 			default:
 				count++
 			}
@@ -190,7 +190,7 @@ func configDrives(ctx context.Context, db *store.Store, key *seal.Key) (count in
 			switch {
 			case errors.Is(err, store.ErrNotFound): // dropped meanwhile
 			case err != nil:
-				return count, fmt.Errorf("seal the config drive of node %s anew: %w", d.Node, err)
+				return count, fmt.Errorf("seal the config drive of node %s again: %w", d.Node, err)
 			default:
 				count++
 			}

@@ -34,7 +34,7 @@ func listedSteps(ctx context.Context, db *store.Store, key *seal.Key) (count int
 				return tx.UpdateDeployTemplate(ctx, d)
 			})
 			if count += n; err != nil {
-				return count, fmt.Errorf("seal deploy template %s anew: %w", row.UUID, err)
+				return count, fmt.Errorf("seal deploy template %s again: %w", row.UUID, err)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func listedSteps(ctx context.Context, db *store.Store, key *seal.Key) (count int
 				return tx.UpdateRunbook(ctx, r)
 			})
 			if count += n; err != nil {
-				return count, fmt.Errorf("seal runbook %s anew: %w", row.UUID, err)
+				return count, fmt.Errorf("seal runbook %s again: %w", row.UUID, err)
 			}
 		}
 	}

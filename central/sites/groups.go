@@ -58,7 +58,7 @@ func writeGroups(ctx context.Context, m *Map, keys Keys, site *bus.Site, log *sl
 			return err
 		}
 	}
-	return fmt.Errorf("write bucket %s of site %q: somebody else wrote it each time: %w", bus.GroupsBucket, site.Name, err)
+	return fmt.Errorf("write bucket %s of site %q: another central wrote it each time: %w", bus.GroupsBucket, site.Name, err)
 }
 
 // writeGroupsOnce lists what is there before it reads what is to be: a replica that stood still in between

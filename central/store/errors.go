@@ -9,7 +9,7 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // ErrConflict means that the row changed since it was read.
-var ErrConflict = errors.New("changed by somebody else")
+var ErrConflict = errors.New("changed by another request")
 
 // ErrBusy means that a transaction was given up after all retries: too many wanted the
 // same rows. It changed nothing.

@@ -44,11 +44,11 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 		return tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup})
 	})
 	if err != nil {
-		return fmt.Errorf("end work %s of node %s, which nobody is left to do: %w", u.ID, u.Node, err)
+		return fmt.Errorf("end work %s of node %s, which no live rackd can do: %w", u.ID, u.Node, err)
 	}
 	if done {
 		w.Ended(u.Group)
-		w.Log.Warn("work ended: nobody is left to do it", "node", u.Node, "work", u.ID, "verb", u.Verb, "state", u.State,
+		w.Log.Warn("work ended: no live rackd can do it", "node", u.Node, "work", u.ID, "verb", u.Verb, "state", u.State,
 			"group", u.Group, "nobody_since", orphaned)
 	}
 	return nil
@@ -88,7 +88,7 @@ func blame(ctx context.Context, tx *store.Tx, n *store.Node) error {
 // explain says to an operator what happened and what to do.
 func (w *Watchdog) explain(n *store.Node, orphaned time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Nobody is left to go on with %q: since %s no rackd that enables %s has lived in conductor group %q", n.WorkVerb,
+	fmt.Fprintf(&b, "No live rackd can go on with %q: since %s no rackd that enables %s has lived in conductor group %q", n.WorkVerb,
 		orphaned.UTC().Format(time.RFC3339), n.Driver, n.ConductorGroup)
 	if stands := w.Failover(n.ConductorGroup); len(stands) > 0 {
 		fmt.Fprintf(&b, " or in those that stand in for it (%q)", stands)

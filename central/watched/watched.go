@@ -102,7 +102,7 @@ func Follow(ctx context.Context, every time.Duration, now <-chan os.Signal, log 
 		for _, f := range files {
 			switch changed, err := f.Refresh(); {
 			case err != nil:
-				log.Error("a file cannot be read anew; what it said before stays in force", "file", f.Name(), "error", err)
+				log.Error("a file cannot be read again; its earlier content stays in force", "file", f.Name(), "error", err)
 			case changed:
 				log.Info("file has changed and is in force", "file", f.Name())
 			}

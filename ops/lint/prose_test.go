@@ -107,7 +107,7 @@ func readProse(t *testing.T) map[string]int {
 	return allowed
 }
 
-// proseOf returns the texts of a file that people read: comments and help texts, or a page's paragraphs.
+// proseOf returns the texts of a file that people read: comments, help texts, errors and what is logged, or a page's paragraphs.
 func proseOf(path string) (texts []string, err error) {
 	if strings.HasSuffix(path, ".md") {
 		raw, err := os.ReadFile(path)
@@ -123,6 +123,9 @@ func proseOf(path string) (texts []string, err error) {
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
+		if call, is := n.(*ast.CallExpr); is && !strings.HasSuffix(path, "_test.go") {
+			texts = append(texts, messages(call)...)
+		}
 		if field, is := n.(*ast.Field); is && field.Tag != nil {
 			if tag, err := strconv.Unquote(field.Tag.Value); err == nil {
 				if help := reflect.StructTag(tag).Get("help"); help != "" {
@@ -133,6 +136,31 @@ func proseOf(path string) (texts []string, err error) {
 		return true
 	})
 	return texts, nil
+}
+
+// sayers are the functions whose texts operators and callers read.
+var sayers = []string{"Errorf", "New", "Refuse", "Info", "Warn", "Error"}
+
+// messages are the texts of a call to one of sayers.
+func messages(call *ast.CallExpr) (texts []string) {
+	name := ""
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		name = f.Name
+	case *ast.SelectorExpr:
+		name = f.Sel.Name
+	}
+	if !slices.Contains(sayers, name) {
+		return nil
+	}
+	for _, arg := range call.Args {
+		if lit, is := arg.(*ast.BasicLit); is && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
 }
 
 var (

@@ -180,7 +180,7 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, synced bo
 	case err != nil:
 		return checkAgain, nil
 	case !info.Created.Equal(f.created):
-		return 0, fmt.Errorf("bucket %s: %w: its stream was made anew", f.bucket, errLost)
+		return 0, fmt.Errorf("bucket %s: %w: its stream was deleted and made again", f.bucket, errLost)
 	case info.State.LastSeq < f.highest:
 		return 0, fmt.Errorf("bucket %s: %w: it is back at revision %d, %d had been read", f.bucket, errLost, info.State.LastSeq, f.highest)
 	}

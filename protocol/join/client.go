@@ -156,6 +156,6 @@ func holds(chain []*x509.Certificate, pin [sha256.Size]byte, name string) error 
 			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		return err
 	}
-	return fmt.Errorf("it shows certificates with the fingerprints %s, the token names %x…: a wrong address, or somebody in between",
+	return fmt.Errorf("it shows certificates with the fingerprints %s, the token names %x…: a wrong address, or a third party in between",
 		strings.Join(seen, ", "), pin[:8])
 }

@@ -61,7 +61,7 @@ func (s Scope) Check(named bool) error {
 			}
 		}
 		if s.Address != "" || len(s.Peers) > 0 {
-			errs = append(errs, errors.New("nobody dials a rackd over the bus: it has no address"))
+			errs = append(errs, errors.New("a rackd is not dialled over the bus: it has no address"))
 		}
 	default:
 		return fmt.Errorf("role %.80q: want hub, bus or rackd", s.Role)

@@ -28,7 +28,7 @@ func WriteWaysOut(w io.Writer) error {
 			asked = "wait for the deadline; set maintenance"
 		}
 		if i.Kind == Held {
-			fmt.Fprintf(&b, "| %s | %s | none: it waits for an operator | the owner holds the work; the next of the ring, if it dies | a rackd of the first failover group that has one holds it | nobody needs to: the verb waits in central | – | %s |\n",
+			fmt.Fprintf(&b, "| %s | %s | none: it waits for an operator | the owner holds the work; the next of the ring, if it dies | a rackd of the first failover group that has one holds it | not needed: the verb waits in central | – | %s |\n",
 				i.State, i.Kind, asked)
 			continue
 		}

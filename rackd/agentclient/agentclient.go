@@ -168,7 +168,7 @@ func (c *Client) Call(ctx context.Context, f driver.Fence, id, name string, para
 		if cmd, known, err = c.Command(ctx, cmd.ID); err != nil {
 			return cmd, err
 		} else if !known {
-			return cmd, fmt.Errorf("agent %s no longer knows command %s: it was started anew: %w", c.where(), name, driver.ErrUnreachable)
+			return cmd, fmt.Errorf("agent %s no longer knows command %s: it has started again: %w", c.where(), name, driver.ErrUnreachable)
 		}
 	}
 	return cmd, driver.CommandFailure(cmd)

@@ -109,7 +109,7 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Cal
 	case given || c.cfg.TrustFirstLookup:
 		return boot, nil
 	}
-	return refuse("no boot id", "this boot carries none: serve DHCP by rackd, or start rackd with --trust-first-lookup if nobody else reaches it")
+	return refuse("no boot id", "this boot carries none: serve DHCP by rackd, or start rackd with --trust-first-lookup if strangers cannot reach it")
 }
 
 // withoutID reports whether the ramdisk cannot know the id of its boot: it comes from a fixed image

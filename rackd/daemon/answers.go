@@ -146,7 +146,7 @@ func hear(ctx context.Context, nc *nats.Conn, log *slog.Logger, subjects []strin
 		case next := <-messages:
 			m := next.m
 			if !genuine(m, subjects, centrals) {
-				log.Warn("a message that nobody sent as a question is ignored", "subject", m.Subject, "stream", m.Header.Get(jetstream.StreamHeader))
+				log.Warn("a message that is no question is ignored", "subject", m.Subject, "stream", m.Header.Get(jetstream.StreamHeader))
 				continue
 			}
 			var q ask.Request

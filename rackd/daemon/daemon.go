@@ -176,7 +176,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	bus.Attend(c.Conn, c.Log, m.Overflowed)
 	r.site.Refused = m.Refused
 	r.site.Trouble = func(bucket string, err error) {
-		c.Log.Warn("reading a bucket anew", "bucket", bucket, "error", err)
+		c.Log.Warn("reading a bucket again from its beginning", "bucket", bucket, "error", err)
 		m.Reread(bucket)
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{},

@@ -121,6 +121,6 @@ func (c *Cache) loadAddresses() {
 		err = json.Unmarshal(body, &c.addresses)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Warn("addresses of images cannot be read, fetching them anew", "error", err)
+		c.log.Warn("addresses of images cannot be read, fetching the images again", "error", err)
 	}
 }

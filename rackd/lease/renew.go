@@ -151,7 +151,7 @@ func (l *Lease) claim(ctx context.Context) error {
 		return l.refused(holder, rev)
 	case holder == nil || holder.Lease != l.self.Lease:
 		if l.ID() != "" {
-			l.log.Warn("the lease had ended, announcing anew", "age", l.Age())
+			l.log.Warn("the lease had ended, announcing this rackd again", "age", l.Age())
 		}
 		l.self.Lease = uuid.NewString()
 	}

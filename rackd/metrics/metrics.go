@@ -71,7 +71,7 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bus_refused_total",
 			Help: "Documents of the bus that were not taken, by bucket. Lies 1: they say what their key does not allow, look for the alarm in the log; 0: they cannot be read."}, []string{"bucket", "lies"}),
 		reread: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bucket_reread_total",
-			Help: "Times a bucket was read anew: the bus was away or had lost what it held."}, []string{"bucket"}),
+			Help: "Times a bucket was read again from its beginning: the bus was away or had lost what it held."}, []string{"bucket"}),
 		overflows: prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_bus_overflows_total",
 			Help: "Times a subscription on the bus began to lose messages, because they were not taken fast enough; they come again, later."}),
 		handedOn: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_handed_on_total",

@@ -221,7 +221,7 @@ func (v *View) loseWork(key string, revision uint64) {
 	if old == nil {
 		return
 	}
-	v.log.Warn("the bus has lost a work document; its owner writes it anew from memory, or central does", "node", old.Doc.Node, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
+	v.log.Warn("the bus has lost a work document; its owner writes it again from memory, or central does", "node", old.Doc.Node, "work", old.Doc.ID, "epoch", old.Doc.Epoch)
 	v.works[key] = &Work{Doc: old.Doc, Revision: revision, Lost: true, Written: old.Written, Seen: old.Seen}
 }
 

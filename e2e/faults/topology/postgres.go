@@ -70,7 +70,7 @@ func postgresUser() (*syscall.Credential, error) {
 			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 		}
 	}
-	return nil, fmt.Errorf("neither user postgres nor nobody exists, and PostgreSQL does not run as root")
+	return nil, fmt.Errorf(`neither user "postgres" nor user "nobody" exists, and PostgreSQL does not run as root`)
 }
 
 // Connect opens a connection to the database; the caller closes it.

@@ -24,7 +24,7 @@ func validateFiles(n *node.Document) error {
 		case err != nil, u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "file" && u.Scheme != "tftp", u.Path == "", (u.Host == "") != (u.Scheme == "file"):
 			return fmt.Errorf("node %s: driver_info %s must be an http, https, tftp or file URL: %w", n.Label(), field, driver.ErrInvalid)
 		case u.User != nil:
-			return fmt.Errorf("node %s: driver_info %s holds a user: boot scripts are open to whoever asks: %w", n.Label(), field, driver.ErrInvalid)
+			return fmt.Errorf("node %s: driver_info %s holds a user: boot scripts are open to every caller: %w", n.Label(), field, driver.ErrInvalid)
 		}
 	}
 	return nil

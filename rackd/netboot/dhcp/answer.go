@@ -45,7 +45,7 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 		// machine's until the lease ends, and it is given the same one when it asks again.
 	case dhcpv4.MessageTypeDecline:
 		a := addr(m.RequestedIPAddress())
-		s.cfg.Log.Warn("DHCP address is in use by somebody else", "address", a.String(), "mac", mac)
+		s.cfg.Log.Warn("DHCP address is in use by another host", "address", a.String(), "mac", mac)
 		s.pool.decline(mac, a)
 	}
 	return nil, nil
