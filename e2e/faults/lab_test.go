@@ -79,7 +79,7 @@ var sites = []topology.SiteConfig{
 
 // rackdArgs make rackds as impatient as the simulated machines are quick.
 func rackdArgs() []string {
-	args := []string{"--power-sync", "20s", "--bmc-timeout", "5s"}
+	args := []string{"--power-sync", "20s", "--power-recovery", "20s", "--bmc-timeout", "5s"}
 	for _, s := range provision.States {
 		if s.Deadline > 0 {
 			args = append(args, "--deadline", fmt.Sprintf("%s=45s", s.State))

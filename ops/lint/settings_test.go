@@ -27,9 +27,10 @@ var settings = map[string]map[string]string{
 		"--oidc-roles-claim": "the tokens are of an issuer with a claim of its own",
 	},
 	"e2e/faults": {
-		"--bmc-timeout": "BMCs that are cut off are to be noticed within a test of minutes",
-		"--deadline":    "what waits for a machine that never comes ends within the test",
-		"--power-sync":  "power is read often, beside all else",
+		"--bmc-timeout":    "BMCs that are cut off are to be noticed within a test of minutes",
+		"--deadline":       "what waits for a machine that never comes ends within the test",
+		"--power-sync":     "power is read often, beside all else",
+		"--power-recovery": "machines whose host was paused are well again within the test",
 	},
 	"e2e/faults/places": {"--power-sync": "nothing but the flow writes", "--dhcp": "the machines are processes on loopback"},
 	"e2e/fleet": {"--dhcp": "the machines are processes on loopback", "--heartbeat-timeout": "flows at any heartbeat are what a test is about",
