@@ -44,7 +44,7 @@ func (c *Cache) verify(ctx context.Context, id string) (bool, error) {
 		c.mu.Unlock()
 		return true, nil
 	}
-	c.log.Error("an image in the cache is damaged; rackd drops it, and fetches it again when a machine needs it", "image", id, "dir", c.dir, "has", got, "error", err,
+	c.log.Error("an image in the cache is damaged and was dropped; rackd fetches it again when a machine needs it", "image", id, "dir", c.dir, "has", got, "error", err,
 		"todo", "check the disk of this folder and the machine's memory")
 	c.metrics.damaged.Inc()
 	c.mu.Lock()
