@@ -77,7 +77,7 @@ func (c *Conductor) cutShort(d *work.Document, t *driver.Task) ([]flowStep, erro
 	cp := &d.Checkpoint
 	running, runs, err := c.runningStep(d, t)
 	if err != nil {
-		return nil, fmt.Errorf("what runs on node %s is not known here, so that it is not cut short: %w", t.Node.Label(), err)
+		return nil, fmt.Errorf("node %s: this rackd cannot tell which step runs, so it does not cut the step short: %w", t.Node.Label(), err)
 	}
 	if runs && running.Boots { // how far it is no checkpoint tells
 		t.Facts[driver.FactReadied] = "yes"
@@ -112,7 +112,7 @@ func (c *Conductor) runningStep(d *work.Document, t *driver.Task) (s flowStep, r
 		return s, false, err
 	}
 	if cp.Index >= len(steps) || steps[cp.Index].id() != cp.Step {
-		return s, false, fmt.Errorf("step %d of %s was %q when the work began and is not any more", cp.Index, d.Args.Aborts, cp.Step)
+		return s, false, fmt.Errorf("step %d of %s was %q when the work began and is a different one now", cp.Index, d.Args.Aborts, cp.Step)
 	}
 	return steps[cp.Index], true, nil
 }

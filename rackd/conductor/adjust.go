@@ -124,7 +124,7 @@ func (c *Conductor) mediaAdjustment(d *work.Document, m *work.Media, media drive
 	return adjustment{kind: "management", name: "attach_virtual_media",
 		make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
 			if len(m.Types) != 1 {
-				return hardware.Observation{}, fmt.Errorf("node %s: an image goes into one drive, the request names %d: %w", n.Label(), len(m.Types), driver.ErrInvalid)
+				return hardware.Observation{}, fmt.Errorf("node %s: an image goes into one virtual drive, but the request names %d: %w", n.Label(), len(m.Types), driver.ErrInvalid)
 			}
 			image, err := c.unseal(d, seal.Label{Kind: seal.MediaImage, Of: n.UUID, Work: d.ID}, m.Image)
 			if err != nil {
@@ -146,7 +146,7 @@ func drivesOf(types []string) string {
 
 func (c *Conductor) vendorAdjustment(d *work.Document, call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
 	if d == nil {
-		return adjustment{}, fmt.Errorf("node %s: the arguments of %s are for a piece of work, and there is none", n.Label(), call.Method)
+		return adjustment{}, fmt.Errorf("node %s: the arguments of %s belong to a work that this rackd does not have", n.Label(), call.Method)
 	}
 	plain, err := c.unseal(d, seal.Label{Kind: seal.VendorData, Of: n.UUID, Work: d.ID}, call.Data)
 	if err != nil {

@@ -97,7 +97,7 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Cal
 	case key == nil:
 		return refuse("no key", "give this rackd the key of conductor group "+n.Group)
 	case boot.Number > 0 && r.bootFact() != driver.BootRamdisk:
-		return refuse("no boot", "the node's work has no use for a ramdisk any more: if this is the node's machine, look why it still runs one")
+		return refuse("no boot", "the node's work no longer needs a ramdisk: if this is the node's machine, find out why it still runs one")
 	case !given && len(known) > 0 && from.From.IsValid() && !from.Central:
 		return refuse("address", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
 	case from.BootID != "" && key.BootIDFits(n.UUID, r.root, boot.Number, from.BootID):
@@ -105,11 +105,11 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Cal
 	case from.BootID != "":
 		return refuse("another boot", "if this is the node's machine: start it again")
 	case !c.withoutID(n, boot):
-		return refuse("no boot id", "the ramdisk is to call the URL that its boot script gives it")
+		return refuse("no boot id", "the ramdisk must call the URL that its boot script gives it")
 	case given || c.cfg.TrustFirstLookup:
 		return boot, nil
 	}
-	return refuse("no boot id", "this boot carries none: serve DHCP by rackd, or start rackd with --trust-first-lookup if strangers cannot reach it")
+	return refuse("no boot id", "a boot of this kind has none: let rackd serve DHCP, or start rackd with --trust-first-lookup if no stranger can reach it")
 }
 
 // withoutID reports whether the ramdisk cannot know the id of its boot: it comes from a fixed image
@@ -132,7 +132,7 @@ const (
 // callable refuses an agent that this rackd could not call, or not be sure whom it calls.
 func (c *Conductor) callable(n *node.Document, r *runner, hb ask.Heartbeat) error {
 	if hb.AgentVerifyCA == "" {
-		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca, the certificate of the agent's own API, so that rackd cannot know whom it calls: use an agent that knows API version 1.68, with TLS", ErrBadCallback)
+		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", ErrBadCallback)
 	}
 	u, err := url.Parse(hb.CallbackURL)
 	if err != nil || u.Scheme != "https" || u.User != nil || len(hb.CallbackURL) > maxCallback {

@@ -123,7 +123,7 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		return err
 	}
 	if hb.Status != "" || hb.StatusMessage != "" {
-		err := fmt.Errorf("node %s: an installer says %.20q (%s), and nothing here waits for installers: agent_status is for Ironic's deploy interface anaconda, which is not there. An agent in a ramdisk leaves it out: %w",
+		err := fmt.Errorf("node %s: an installer reports %.20q (%s), but no deploy interface here waits for installers. agent_status belongs to Ironic's deploy interface anaconda, which is not supported. An agent in a ramdisk must not send it: %w",
 			n.Label(), hb.Status, work.Text(hb.StatusMessage), driver.ErrInvalid)
 		c.refused(beatCall, "installer", "node", id, "from", hb.From, "error", err)
 		return err

@@ -39,7 +39,7 @@ func TestHeartbeatsAloneDoNotHoldANode(t *testing.T) {
 				return agentapi.Command{}, driver.ErrUnreachable
 			}
 			return agentapi.Command{ID: "c", Status: agentapi.CommandRunning}, nil
-		}, true, "last answered this rackd, or got on, 30m"},
+		}, true, "last answered this rackd, or made progress, 30m"},
 		"its write hangs in the kernel": {func(time.Duration) (agentapi.Command, error) {
 			return agentapi.Command{ID: "c", Status: agentapi.CommandRunning, Progress: &agentapi.Progress{DoneBytes: 7}}, nil
 		}, true, "the command hangs"},

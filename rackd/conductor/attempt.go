@@ -23,7 +23,7 @@ func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error
 			return out, err
 		}
 		r.grant(r.limit())
-		r.log.Info("step goes on although its time is over: the node is in maintenance", "step", s.id(), "error", err)
+		r.log.Info("the step continues after its time limit, because the node is in maintenance", "step", s.id(), "error", err)
 	}
 }
 

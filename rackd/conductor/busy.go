@@ -48,14 +48,14 @@ func (r *runner) keepsPower(cause error) error {
 	if b == nil {
 		return cause
 	}
-	return fmt.Errorf("%w. The machine keeps its power, for its BMC may still be at work (%s, unchanged for %s): look at the BMC's tasks before you switch it",
+	return fmt.Errorf("%w. The machine keeps its power, because its BMC may still be at work (%s, unchanged for %s): look at the BMC's tasks before you switch it",
 		cause, b.Far, time.Since(b.Since).Round(time.Second))
 }
 
 // mayPower refuses a request for power while the BMC is at work.
 func (r *runner) mayPower() error {
 	if b := r.busyWith(); b != nil {
-		return fmt.Errorf("node %s: its BMC is at work (%s), and a change of power may break what it writes: ask again when step %s has ended: %w",
+		return fmt.Errorf("node %s: its BMC is at work (%s), and a change of power may destroy what it writes: send the request again when step %s has ended: %w",
 			r.node.Label(), b.Far, r.doc.Checkpoint.Step, driver.ErrInvalid)
 	}
 	return nil

@@ -63,7 +63,7 @@ func (c *Conductor) childTask(t *driver.Task, a driver.AskedStep, id string, h *
 	var none driver.Step
 	known := c.cfg.Documents.Node(id)
 	if known == nil {
-		return nil, none, fmt.Errorf("node %s: its child node %s is of no conductor group that rackd %s serves: give both the same group", t.Node.Label(), id, c.cfg.Name)
+		return nil, none, fmt.Errorf("node %s: its child node %s is in a conductor group that rackd %s does not serve: give both nodes the same group", t.Node.Label(), id, c.cfg.Name)
 	}
 	n, err := c.open(known)
 	if err != nil {

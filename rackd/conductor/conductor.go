@@ -339,9 +339,9 @@ func (c *Conductor) remind(ctx context.Context, g *errgroup.Group, w view.Work) 
 		defer cancel()
 		switch _, err := c.cfg.Documents.UpdateWork(ctx, w.Doc, w.Revision); {
 		case err == nil:
-			c.log.Info("the bus had lost where work stood; written from memory", "node", w.Doc.Node, "work", w.Doc.ID, "step", w.Doc.Checkpoint.Step)
+			c.log.Info("the bus had lost the checkpoint of a work; rackd has written it again from memory", "node", w.Doc.Node, "work", w.Doc.ID, "step", w.Doc.Checkpoint.Step)
 		case !errors.Is(err, view.ErrConflict): // else somebody was faster
-			c.log.Warn("where lost work stood was not written", "node", w.Doc.Node, "work", w.Doc.ID, "error", err)
+			c.log.Warn("the checkpoint of a lost work could not be written again", "node", w.Doc.Node, "work", w.Doc.ID, "error", err)
 		}
 		return nil
 	})

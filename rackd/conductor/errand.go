@@ -53,7 +53,7 @@ func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
 	case progress.Phase == work.Begun:
 		doubt = "was running when its rackd was lost"
 	case r.doc.Lost:
-		doubt = "may have run, for the bus had lost how far it was,"
+		doubt = "may have run, because the bus had lost its checkpoint,"
 	}
 	progress.Phase = work.Begun
 	if err := r.save(ctx); err != nil {
@@ -92,7 +92,7 @@ func (r *runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 	}
 	for _, s := range steps {
 		if doubt != "" && s.Kind == driver.Neither {
-			return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then ask again", r.node.Label(), s.id(), doubt)
+			return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then send the request again", r.node.Label(), s.id(), doubt)
 		}
 		if err := r.runErrandStep(ctx, s); err != nil {
 			return fmt.Errorf("step %s: %w", s.id(), err)

@@ -53,7 +53,7 @@ func (r *runner) contradiction(said smbios.System) error {
 }
 
 func (r *runner) anotherMachine(a, b account) error {
-	return fmt.Errorf("node %s: this is another machine than the node's: %s says %v, %s says %v. Was a board replaced? Then inspect the node, which accepts the new one. Else look whether a cable or a MAC address has moved, and whether driver_info names the BMC of this machine. For a BMC that tells a wrong identity set redfish_identity=ignore in driver_info",
+	return fmt.Errorf("node %s: this is another machine than the node's: %s says %v, %s says %v. If a board was replaced, inspect the node: an inspection accepts the new one. Otherwise check whether a cable or a MAC address has moved, and whether driver_info names the BMC of this machine. If the BMC reports a wrong identity, set redfish_identity=ignore in driver_info",
 		r.node.Label(), a.from, a.System, b.from, b.System)
 }
 

@@ -102,7 +102,7 @@ func (r *runner) stopBefore(ctx context.Context, s flowStep) error {
 	}
 	r.log.Info("the flow is parked: the node is in maintenance", "before", s.id())
 	e := r.event(work.PhaseEntered)
-	e.Phase, e.Detail = "parked", fmt.Sprintf("the node is in maintenance: step %s begins when that has ended", s.id())
+	e.Phase, e.Detail = "parked", fmt.Sprintf("the node is in maintenance: step %s begins when the maintenance has ended", s.id())
 	return r.publish(ctx, e)
 }
 

@@ -82,7 +82,7 @@ func (c *Conductor) Asked(o BootOrder) BootOrder {
 	case o.Ramdisk: // by another rackd's work: its boot, as far as it is known here
 	case !errors.Is(err, view.ErrNoWork):
 		c.loud.Do(func() {
-			c.log.Warn("machine asked to ask again, for the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
+			c.log.Warn("machine told to ask again, because the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
 		})
 		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", o.Node.Label())
 	}

@@ -74,7 +74,7 @@ func (r *runner) save(ctx context.Context) error {
 			r.lose(err)
 			return err
 		case errors.Is(err, bus.ErrTooLarge): // now and ever
-			return fmt.Errorf("where the work stands cannot be written: %w", err)
+			return fmt.Errorf("the work's checkpoint cannot be written: %w", err)
 		}
 		r.c.away.Tried(r.c.log, writing, err, "node", r.doc.Node, "work", r.doc.ID)
 		if err := pause(ctx, time.Second); err != nil {
@@ -315,14 +315,14 @@ func (r *runner) absorb(ctx context.Context) (due bool, err error) {
 			observed.Merge(r.observed)
 			r.observed = observed
 			r.mu.Unlock()
-			return false, fmt.Errorf("report the inventory, %d bytes as it was sent and %d beside it: %w", len(inv.Sent), len(inv.PluginData), err)
+			return false, fmt.Errorf("report the inventory (%d bytes as it was sent, %d bytes of other data): %w", len(inv.Sent), len(inv.PluginData), err)
 		}
 	}
 	if !observed.Empty() {
 		e := r.event(work.HardwareObserved)
 		e.Hardware = &observed
 		if err := r.publish(ctx, e); err != nil {
-			return false, fmt.Errorf("report what the hardware says of itself: %w", err)
+			return false, fmt.Errorf("report the state of the hardware: %w", err)
 		}
 		r.c.noteHardware(r.node.UUID, &observed, nil)
 	}
@@ -397,7 +397,7 @@ func (r *runner) end(ctx context.Context, res work.Result) error {
 	r.doc.Checkpoint.Progress, r.doc.Checkpoint.Handle = nil, nil
 	err := r.takeIn(ctx)
 	for errors.Is(err, bus.ErrTooLarge) { // each was taken out of what waits: what is left is less
-		r.log.Error("what the agent has sent is too large for the bus and is left out of the work's end", "error", err)
+		r.log.Error("the agent's data is too large for the bus and is left out of the report of the work's end", "error", err)
 		r.Phase("left out", err.Error())
 		if !res.OK {
 			res.Error = work.Text(res.Error + "; left out: " + err.Error())

@@ -46,14 +46,14 @@ func (r *runner) challenge(hb *agentapi.Heartbeat, from string) error {
 			return // all that has been decided otherwise
 		case alive && hb != nil:
 			r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
-			r.doom(fmt.Errorf("node %s: two agents run at the same time, both with the token of this boot: one at %s, which answers, and one that called from %s with %s. Has another machine the same MAC address, or does a stranger call on the provisioning network? What they did to the disks is not known",
+			r.doom(fmt.Errorf("node %s: two agents run at the same time with the token of this boot: one answers at %s, the other called from %s with %s. Look for another machine with the same MAC address, and for strangers on the provisioning network. It is not known what the two did to the disks",
 				r.node.Label(), pinned.URL, from, hb.CallbackURL))
 		case alive:
 			r.there = time.Now()
 			r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
-			r.phase("second agent", fmt.Sprintf("a lookup from %s was refused: the agent of this boot is at %s, and answers", from, pinned.URL))
+			r.phase("second agent", fmt.Sprintf("a lookup from %s was refused: the agent of this boot still answers at %s", from, pinned.URL))
 		default:
-			r.log.Info("the agent of before does not answer: the machine has started again by itself", "agent", pinned.URL, "from", from)
+			r.log.Info("the previous agent does not answer: the machine has restarted by itself", "agent", pinned.URL, "from", from)
 			r.agent = nil
 			clear(r.seen)
 			if hb != nil {

@@ -238,7 +238,7 @@ func (r *runner) prepare() ([]flowStep, error) {
 func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 	i := r.doc.Checkpoint.Index
 	if name := r.doc.Checkpoint.Step; name != "" && (i >= len(steps) || steps[i].id() != name) {
-		return fmt.Errorf("node %s: step %d of %s was %q when the work began and is not any more; start the request again", r.node.Label(), i, r.doc.Verb, name)
+		return fmt.Errorf("node %s: step %d of %s was %q when the work began and is a different one now: send the request again", r.node.Label(), i, r.doc.Verb, name)
 	}
 	var err error
 	var ended *flowStep // the step before, whose end the next checkpoint tells
@@ -257,7 +257,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 		}
 		switch {
 		case cp.Step != s.id() && s.Kind == driver.Neither && r.doc.Lost:
-			return fmt.Errorf("node %s: the bus had lost where this %s stood, so step %s may have run; it can be neither repeated nor re-attached, so the %[2]s fails here: check the machine, then ask again",
+			return fmt.Errorf("node %s: the bus had lost the checkpoint of this %s, so step %s may have run; it can be neither repeated nor re-attached, so the %[2]s fails here: check the machine, then send the request again",
 				r.node.Label(), r.doc.Verb, s.id())
 		case cp.Step != s.id():
 			pointBegin.Hit(r.at(s))
@@ -276,7 +276,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			}
 			continue
 		case s.Kind == driver.Neither:
-			return fmt.Errorf("node %s: step %s was running when its rackd was lost, or when another request came; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then ask again",
+			return fmt.Errorf("node %s: step %s was running when its rackd was lost, or when another request came; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then send the request again",
 				r.node.Label(), s.id(), r.doc.Verb)
 		}
 		if ended != nil {
@@ -354,7 +354,7 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 			save = r.takeIn // the checkpoint that it has ended comes next
 		}
 		if lost := errors.Join(save(ctx), r.Check()); errors.Is(lost, bus.ErrTooLarge) && err != nil {
-			return fmt.Errorf("step %s: %w; besides: %w", s.id(), err, lost)
+			return fmt.Errorf("step %s: %w; in addition: %w", s.id(), err, lost)
 		} else if lost != nil {
 			return lost
 		}
@@ -458,7 +458,7 @@ func (r *runner) park(ctx context.Context, poll <-chan time.Time, limit time.Dur
 func (r *runner) late(s flowStep) error {
 	limit := r.limit().Round(time.Second)
 	if r.doc.Checkpoint.Agent == nil && r.task != nil && r.task.Facts[driver.FactBoot] == driver.BootRamdisk {
-		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). Look at the machine's console: does it get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State)
+		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). Look at the machine's console: does the machine get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State)
 	}
 	r.mu.Lock()
 	agent, answered := r.agent, r.answered
@@ -468,9 +468,9 @@ func (r *runner) late(s flowStep) error {
 	}
 	last := "has not answered this rackd"
 	if !answered.IsZero() {
-		last = fmt.Sprintf("last answered this rackd, or got on, %s ago", time.Since(answered).Round(time.Second))
+		last = fmt.Sprintf("last answered this rackd, or made progress, %s ago", time.Since(answered).Round(time.Second))
 	}
-	return fmt.Errorf("timed out: step %s: the agent at %s %s; a deadline of %s goes by that (state %q), not by its heartbeats, of which the last came %s ago. Does rackd reach that address? If it does, the command hangs: look at the machine's console",
+	return fmt.Errorf("timed out: step %s: the agent at %s %s. The deadline of %s (state %q) counts from its last answer, not from its last heartbeat, which came %s ago. Check that this rackd reaches that address. If it does, the command hangs: look at the machine's console",
 		s.id(), agent.URL, last, limit, r.doc.State, time.Since(agent.LastSeen).Round(time.Second))
 }
 

@@ -202,7 +202,7 @@ func TestStepsOnChildNodes(t *testing.T) {
 			step work.Step
 			want string
 		}{
-			"a child of elsewhere":  {on("power_on", "44444444-4444-4444-8444-444444444444"), "is of no conductor group that rackd"},
+			"a child of elsewhere":  {on("power_on", "44444444-4444-4444-8444-444444444444"), "is in a conductor group that rackd"},
 			"a step it has not":     {on("paint", nodeB), "does not support step deploy.paint"},
 			"a hold":                {on("hold", nodeB), "not for child nodes"},
 			"a child that has work": {on("power_off", nodeC), "is locked: it is doing"},

@@ -33,7 +33,7 @@ func TestWhatIsLeftOutIsTold(t *testing.T) {
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
 		d := s.Work(nodeA).Doc
-		for _, want := range []string{"the disk is gone", "the inventory, 3145730 bytes as it was sent", "too large for the bus"} {
+		for _, want := range []string{"the disk is gone", "the inventory (3145730 bytes as it was sent", "too large for the bus"} {
 			if d.Open() || !strings.Contains(d.Result.Error, want) {
 				t.Errorf("last_error does not say %q: %.600s", want, d.Result.Error)
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // errUnsigned means that a work document is not one that central made.
-var errUnsigned = errors.New("the work's code does not fit: a party without the group's key wrote it, or changed which work it is; look at who may write to the site's bus")
+var errUnsigned = errors.New("the work's authentication code is wrong: a party without the group's key wrote the work or changed it. Check which parties may write to the site's bus")
 
 // unseal opens what central sealed for a piece of work. The work's id in the label counts only in a
 // document that central made and that is no older than what the node's own document says: else a
@@ -55,20 +55,20 @@ func (r *runner) openArgs(ctx context.Context, s flowStep) (map[string]any, erro
 func (c *Conductor) keyFor(d *work.Document) (*seal.Key, error) {
 	n := c.cfg.Documents.Node(d.Node)
 	if n == nil {
-		return nil, fmt.Errorf("node %s is not known here any more", d.Node)
+		return nil, fmt.Errorf("this rackd no longer knows node %s", d.Node)
 	}
 	key := c.cfg.Keys.Of(n.Group)
 	if key == nil {
 		return nil, fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
 	}
 	if !d.Signed(key) {
-		c.log.Error("a work document is not central's: its secrets stay closed", "node", d.Node, "work", d.ID, "continues", d.Args.Continues)
+		c.log.Error("a work document does not come from central: rackd does not open its secrets", "node", d.Node, "work", d.ID, "continues", d.Args.Continues)
 		c.cfg.Metrics.Forged(bus.WorkBucket)
 		return nil, errUnsigned
 	}
 	if d.Generation < n.Generation {
 		// The document that takes this one's place is on its way.
-		return nil, fmt.Errorf("%w: work %s is of generation %d, and the node has accepted generation %d since", driver.ErrAwaited, d.ID, d.Generation, n.Generation)
+		return nil, fmt.Errorf("%w: work %s has generation %d, and the node has since accepted generation %d", driver.ErrAwaited, d.ID, d.Generation, n.Generation)
 	}
 	return key, nil
 }
@@ -80,8 +80,8 @@ func (c *Conductor) pinned(n *node.Document, d *work.Document) bool {
 	if key == nil || d.AgentSigned(key) {
 		return true
 	}
-	c.log.Error("the agent in a work document is not called: its code does not fit. A party without the group's key wrote it, or a rackd from before these codes; "+
-		"the machine's own agent is taken again when it calls", "node", d.Node, "work", d.ID, "agent", d.Checkpoint.Agent.URL)
+	c.log.Error("rackd does not call the agent that a work document names, because its authentication code is wrong. A party without the group's key wrote it, or a rackd of an older version; "+
+		"rackd accepts the machine's own agent again when it calls", "node", d.Node, "work", d.ID, "agent", d.Checkpoint.Agent.URL)
 	c.cfg.Metrics.Forged(bus.WorkBucket)
 	return false
 }
