@@ -229,7 +229,7 @@ func syncDir(dir string) error {
 
 func (c *Cache) diskError(f *flight, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("%w: no space for %s, and no image may go: %s; free some, or try again when downloads have ended: %w", ErrFull, show(f.url), c.room(), err)
+		return fmt.Errorf("%w: no space for %s, and no image can be evicted: %s; free some space, or try again when downloads have ended: %w", ErrFull, show(f.url), c.room(), err)
 	}
 	return fmt.Errorf("%w: write %s to %s: %w", ErrDisk, show(f.url), c.dir, err)
 }

@@ -57,9 +57,9 @@ func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
 	case err == nil && here:
 		return had, nil
 	case err == nil:
-		return Entry{}, fmt.Errorf("%w: %s went while it was wanted", ErrFull, show(url))
+		return Entry{}, fmt.Errorf("%w: %s was evicted before it could be used", ErrFull, show(url))
 	case here && !Permanent(err) && ctx.Err() == nil:
-		c.log.Warn("address not asked for a newer version, using what is here", "address", show(url), "image", had.ID, "error", err)
+		c.log.Warn("no newer version could be asked for; rackd uses the copy in the cache", "address", show(url), "image", had.ID, "error", err)
 		return had, nil
 	}
 	return Entry{}, err
@@ -121,6 +121,6 @@ func (c *Cache) loadAddresses() {
 		err = json.Unmarshal(body, &c.addresses)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Warn("addresses of images cannot be read, fetching the images again", "error", err)
+		c.log.Warn("addresses of images cannot be read; rackd fetches the images again", "error", err)
 	}
 }

@@ -69,7 +69,7 @@ func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size
 	}
 	if res.Header.Get(headerImage) != "" && !ask.copy {
 		res.Body.Close()
-		return nil, 0, fmt.Errorf("%w: %s is a rackd's image cache, which is no source of images; name the address that they come from", ErrSource, show(raw))
+		return nil, 0, fmt.Errorf("%w: %s is the image cache of a rackd, which cannot be a source of images; give the address of the original server", ErrSource, show(raw))
 	}
 	agreed := res.StatusCode == http.StatusPartialContent || res.StatusCode == http.StatusRequestedRangeNotSatisfiable // of an empty file
 	if res.StatusCode == http.StatusOK || ask.consent && agreed {
@@ -107,7 +107,7 @@ func (c *Cache) openFile(path string, known *address) (io.ReadCloser, int64, err
 		}
 		return openIn(dir, rel, path, known)
 	}
-	return nil, 0, fmt.Errorf("%w: file://%s is in none of the folders that this rackd may read images from", ErrSource, path)
+	return nil, 0, fmt.Errorf("%w: file://%s is in none of the folders from which this rackd may read images (--image-dirs)", ErrSource, path)
 }
 
 func openIn(dir, rel, path string, known *address) (io.ReadCloser, int64, error) {

@@ -19,10 +19,10 @@ func (c *Cache) reserve(f *flight, total int64) error {
 	}
 	bound := c.bound()
 	if total > bound {
-		return fmt.Errorf("%w: %s has %d bytes or more, the cache holds %d (its bound is %d; %s)", ErrTooLarge, show(f.url), total, bound, c.max, c.room())
+		return fmt.Errorf("%w: %s has at least %d bytes, and the cache holds at most %d (its limit is %d; %s)", ErrTooLarge, show(f.url), total, bound, c.max, c.room())
 	}
 	if !c.makeRoom(more, f.copy) {
-		return fmt.Errorf("%w: %s needs %d bytes, and of %d all but %d are in use or being fetched; %s; try again when downloads have ended, or enlarge the cache",
+		return fmt.Errorf("%w: %s needs %d bytes; of the cache's %d bytes only %d are not in use or being fetched; %s; try again when downloads have ended, or enlarge the cache",
 			ErrFull, show(f.url), total, bound, bound-c.stored-c.reserved+f.reserved, c.room())
 	}
 	c.reserved += more
@@ -85,6 +85,6 @@ func (c *Cache) drop(id string, e *entry) {
 	delete(c.entries, id)
 	c.stored -= e.size
 	if err := os.Remove(filepath.Join(c.dir, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Error("image cannot be removed from the cache's folder; it takes room until the next start", "image", id, "dir", c.dir, "error", err)
+		c.log.Error("image cannot be removed from the cache's folder; it takes space until rackd starts again", "image", id, "dir", c.dir, "error", err)
 	}
 }

@@ -78,7 +78,7 @@ func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		// url's error would repeat the whole address, secrets included.
-		return nil, fmt.Errorf("%w: unreadable address of %d characters", ErrSource, len(raw))
+		return nil, fmt.Errorf("%w: the address of %d characters is not a URL", ErrSource, len(raw))
 	}
 	switch u.Scheme {
 	case "http", "https":

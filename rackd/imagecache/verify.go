@@ -44,8 +44,8 @@ func (c *Cache) verify(ctx context.Context, id string) (bool, error) {
 		c.mu.Unlock()
 		return true, nil
 	}
-	c.log.Error("image of the cache is damaged; it is dropped, and fetched again when it is wanted", "image", id, "dir", c.dir, "has", got, "error", err,
-		"todo", "look at the disk of this folder and at the machine's memory")
+	c.log.Error("an image in the cache is damaged; rackd drops it, and fetches it again when a machine needs it", "image", id, "dir", c.dir, "has", got, "error", err,
+		"todo", "check the disk of this folder and the machine's memory")
 	c.metrics.damaged.Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()

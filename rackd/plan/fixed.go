@@ -24,7 +24,7 @@ func (r *Request) Fixed(f driver.Flows, p work.Planned) (driver.Step, error) {
 		return s, nil
 	}
 	if p.Asked > len(r.Asked) || r.Asked[p.Asked-1].Interface != p.Interface || r.Asked[p.Asked-1].Step != p.Step {
-		return driver.Step{}, invalid("node %s: %s step %s.%s of the work's list is not number %d of the request's steps",
+		return driver.Step{}, invalid("node %s: %s step %s.%s of the work's list should be step %d of the request, but that is a different step",
 			r.Node.Label(), f, p.Interface, p.Step, p.Asked)
 	}
 	a := r.Asked[p.Asked-1]
@@ -54,7 +54,7 @@ func (r *Request) all(f driver.Flows) ([]driver.Step, error) {
 }
 
 func (r *Request) gone(f driver.Flows, p work.Planned) error {
-	return fmt.Errorf("node %s: %s step %s.%s is in the list that was fixed when the work began, and this rackd has no such step: it is of another version, or has other hardware interfaces; make the rackds of the group alike and start the request again",
+	return fmt.Errorf("node %s: %s step %s.%s is in the list that was fixed when the work began, but this rackd has no such step: it has another version or other hardware interfaces; make the rackds of the group alike and send the request again",
 		r.Node.Label(), f, p.Interface, p.Step)
 }
 
@@ -95,7 +95,7 @@ func Grow(old []work.Planned, at int, all []driver.Step, open bool) ([]work.Plan
 		grown = append(grown, p)
 	}
 	if len(waiting) > 0 {
-		return nil, fmt.Errorf("step %s.%s is in the list that was fixed when the work began, and this rackd has it no more, or elsewhere: it is of another version, or has other flags; make the rackds of the group alike and start the request again",
+		return nil, fmt.Errorf("step %s.%s is in the list that was fixed when the work began, but this rackd does not have it, or has it at another place: it has another version or other flags; make the rackds of the group alike and send the request again",
 			waiting[0].Interface, waiting[0].Step)
 	}
 	return grown, nil
