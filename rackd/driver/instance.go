@@ -53,16 +53,16 @@ func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) erro
 		bad("the capability boot_option is %q: this deploy interface boots %s", o, strings.Join(append([]string{"local"}, bootOptions...), " or "))
 	}
 	if strings.EqualFold(n.InstanceCapability(capTrustedBoot), "true") {
-		bad("the capability trusted_boot is asked for, which no driver here does")
+		bad("the capability trusted_boot is set, and no driver supports it")
 	}
 	switch s := n.InstanceCapability(capSecureBoot); {
 	case s != "" && !strings.EqualFold(s, "true") && !strings.EqualFold(s, "false"):
 		bad("the capability secure_boot is %q: give true or false", s)
 	case SecureBootAsked(n) && n.BootMode() != "uefi":
-		bad("the capability secure_boot is asked for, and boot_mode is %s: secure boot is UEFI's", n.BootMode())
+		bad("the capability secure_boot is set, but boot_mode is %s: secure boot needs UEFI", n.BootMode())
 	case SecureBootAsked(n):
 		if _, can := h.Management().(SecureBooter); !can {
-			bad("the capability secure_boot is asked for, which the management interface %s cannot switch", h.impls["management"].Name)
+			bad("the capability secure_boot is set, but the management interface %s cannot switch it", h.impls["management"].Name)
 		}
 	}
 	if len(wrong) > 0 {
@@ -96,7 +96,7 @@ func SetSecureBoot(ctx context.Context, t *Task, on bool) error {
 		return err
 	}
 	if is != on {
-		return fmt.Errorf("node %s: secure boot was set to %t, and its BMC says that it is %t: look for a setup password or for keys that are missing", t.Node.Label(), on, is)
+		return fmt.Errorf("node %s: rackd set secure boot to %t, but the BMC reports %t: look for a setup password or missing keys", t.Node.Label(), on, is)
 	}
 	t.Record.Phase("secure boot", map[bool]string{true: "on, for the instance", false: "off"}[on])
 	return nil

@@ -69,7 +69,7 @@ func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.Power
 			return err
 		}
 	}
-	return fmt.Errorf("node %s: asked %d times for %q and the machine is not there: %w", t.Node.Label(), askAgain, target, unknown)
+	return fmt.Errorf("node %s: asked %d times for %q, and the machine has not reached that state: %w", t.Node.Label(), askAgain, target, unknown)
 }
 
 // Await waits until the BMC reports target, at most for d.

@@ -43,7 +43,7 @@ func (s Settings) Restart(ctx context.Context, t *driver.Task) (driver.Outcome, 
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	t.Record.Phase("power on", "a restart, for what its BMC does only then")
+	t.Record.Phase("power on", "a restart, because the BMC carries out its order only then")
 	h.Over = true
 	return driver.Done(), t.Record.SaveHandle(ctx, h)
 }
@@ -78,7 +78,7 @@ func (s Settings) cycle(ctx context.Context, t *driver.Task, h *restarting) erro
 
 // resetOnce resets the machine. A reset in doubt is no error: what it was for shows whether it has happened.
 func (s Settings) resetOnce(ctx context.Context, t *driver.Task, h *restarting) error {
-	const doubt = "a reset was asked for, and whether it has happened is not known: it is not asked for again"
+	const doubt = "a reset was asked for. It is not known whether it has happened, so rackd does not ask again"
 	if h.Asked {
 		t.Record.Phase("restart in doubt", doubt)
 		return nil

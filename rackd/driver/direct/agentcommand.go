@@ -81,7 +81,7 @@ func follow(ctx context.Context, t *driver.Task, h *running, o order) (cmd agent
 			return cmd, unfinished, patience(err)
 		}
 		if !known && !same && o.mark != nil {
-			return cmd, unfinished, fmt.Errorf("node %s: the agent was about to be told to begin, and has started again since, so the step may have run. It must not be repeated: look at the machine, then ask again for what is left to do",
+			return cmd, unfinished, fmt.Errorf("node %s: the agent has restarted while rackd gave it the command, so the step may have run. It must not be repeated: look at the machine, then request what is left to do",
 				t.Node.Label())
 		}
 	}
@@ -163,7 +163,7 @@ func (h *running) list(ctx context.Context, t *driver.Task, o order) error {
 	case errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrFenced):
 		return err
 	case err != nil && o.mark != nil:
-		return fmt.Errorf("node %s: the agent does not list its commands, so that a lost answer would leave open whether it has begun a step that must not be repeated: %w", t.Node.Label(), err)
+		return fmt.Errorf("node %s: the agent does not list its commands. Without the list rackd cannot tell after a lost answer whether the step has begun, and this step must not be repeated: %w", t.Node.Label(), err)
 	case err != nil:
 		return nil // it keeps no list; then it knows our ids, or cannot be asked
 	}

@@ -36,7 +36,7 @@ func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f dri
 	case saw == unfinished:
 		return driver.Wait(i.set.Poll), nil
 	case saw == gone:
-		t.Record.Phase(f.String()+" step not repeated", fmt.Sprintf("the agent has started again during %s.%s, which is not known to bear a second run: the flow goes on behind it, as Ironic's does", o.Interface, o.Step))
+		t.Record.Phase(f.String()+" step not repeated", fmt.Sprintf("the agent has started again during %s.%s, which may not be safe to repeat: the flow continues after it, as Ironic's does", o.Interface, o.Step))
 		return driver.Done(), nil
 	}
 	t.Record.Phase(f.String(), o.Interface+"."+o.Step)

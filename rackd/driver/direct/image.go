@@ -134,7 +134,7 @@ func (i *image) disk(n *node.Document) (wrong string) {
 		root := from["root_device"]
 		if text, is := root.(string); is && text != "" {
 			if json.Unmarshal([]byte(text), &root) != nil {
-				return "root_device is no object of hints"
+				return "root_device must be an object of hints"
 			}
 		}
 		switch h := root.(type) {
@@ -145,7 +145,7 @@ func (i *image) disk(n *node.Document) (wrong string) {
 		case map[string]any:
 			i.root = h
 		default:
-			return "root_device is no object of hints"
+			return "root_device must be an object of hints"
 		}
 		if len(i.root) > 0 {
 			break

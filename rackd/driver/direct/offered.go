@@ -84,7 +84,7 @@ func parseSteps(raw json.RawMessage, f driver.Flows) ([]offered, error) {
 	}
 	for _, s := range steps {
 		if !slices.Contains(node.InterfaceKinds, s.Interface) || s.Step == "" || len(s.Step) > maxName {
-			return nil, fmt.Errorf("one of them is %.*q of the interface %.*q, which is none", maxName, s.Step, maxName, s.Interface)
+			return nil, fmt.Errorf("one of them is %.*q of %.*q, which is not an interface", maxName, s.Step, maxName, s.Interface)
 		}
 	}
 	// Two managers may offer one step; the one that goes first is left.

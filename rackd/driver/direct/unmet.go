@@ -14,15 +14,15 @@ import (
 // Fields with which clients only say what they have chosen (root_gb, local_gb, vcpus, memory_mb, display_name) are kept
 // and read by nobody, as in Ironic.
 var refusedFields = map[string]string{
-	"kernel":           "partition images are not written: give a whole-disk image, and leave kernel and ramdisk out",
-	"ramdisk":          "partition images are not written: give a whole-disk image, and leave kernel and ramdisk out",
+	"kernel":           "partition images are not supported: give a whole-disk image, and remove kernel and ramdisk",
+	"ramdisk":          "partition images are not supported: give a whole-disk image, and remove kernel and ramdisk",
 	"boot_iso":         "it is for the deploy interface ramdisk, which writes no disk",
-	"swap_mb":          "no partition is made beside those of the image",
-	"ephemeral_gb":     "no partition is made beside those of the image",
-	"ephemeral_format": "no partition is made beside those of the image",
-	"ks_template":      "it is for the deploy interface anaconda, which is not here",
-	"ks_cfg":           "it is for the deploy interface anaconda, which is not here",
-	"stage2":           "it is for the deploy interface anaconda, which is not here",
+	"swap_mb":          "the disk gets only the partitions of the image",
+	"ephemeral_gb":     "the disk gets only the partitions of the image",
+	"ephemeral_format": "the disk gets only the partitions of the image",
+	"ks_template":      "it is for the deploy interface anaconda, which is not supported",
+	"ks_cfg":           "it is for the deploy interface anaconda, which is not supported",
+	"stage2":           "it is for the deploy interface anaconda, which is not supported",
 }
 
 // unmet refuses what the instance asks for and would not get.

@@ -19,7 +19,7 @@ func TestWhatIsNotDoneIsRefused(t *testing.T) {
 	}{
 		"nothing":                    {},
 		"what Nova says of a flavor": {instance: map[string]any{"root_gb": "10", "swap_mb": "0", "ephemeral_gb": "0", "preserve_ephemeral": "False", "vcpus": "4", "memory_mb": "4096", "local_gb": "100", "display_name": "web", "capabilities": `{"boot_option": "local"}`}},
-		"a partition image":          {instance: map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"}, wants: "partition images are not written"},
+		"a partition image":          {instance: map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"}, wants: "partition images are not supported"},
 		"an image to boot":           {instance: map[string]any{"boot_iso": "http://192.0.2.1/i"}, wants: "boot_iso"},
 		"swap":                       {instance: map[string]any{"swap_mb": 1024.0}, wants: "swap_mb"},
 		"an ephemeral disk":          {instance: map[string]any{"ephemeral_gb": "5"}, wants: "ephemeral_gb"},
@@ -32,7 +32,7 @@ func TestWhatIsNotDoneIsRefused(t *testing.T) {
 		"a boot mode of none":        {properties: map[string]any{"capabilities": "boot_mode:legacy"}, wants: `boot_mode is "legacy"`},
 		"secure boot":                {instance: map[string]any{"capabilities": `{"secure_boot": "true"}`}},
 		"no secure boot":             {instance: map[string]any{"capabilities": "secure_boot:false"}},
-		"secure boot of a BIOS":      {instance: map[string]any{"capabilities": `{"secure_boot": "true", "boot_mode": "bios"}`}, wants: "secure boot is UEFI's"},
+		"secure boot of a BIOS":      {instance: map[string]any{"capabilities": `{"secure_boot": "true", "boot_mode": "bios"}`}, wants: "secure boot needs UEFI"},
 		"perhaps secure boot":        {instance: map[string]any{"capabilities": `{"secure_boot": "maybe"}`}, wants: `secure_boot is "maybe"`},
 	} {
 		r := drivertest.NewRig()
@@ -74,7 +74,7 @@ func TestSecureBootForTheInstance(t *testing.T) {
 
 	deaf := drivertest.NewRig()
 	deaf.Node.InstanceInfo, deaf.DeafSecure = asked, true
-	if err := prepareInstance(t.Context(), deaf.Task(networkboot.IPXE())); err == nil || !strings.Contains(err.Error(), "its BMC says that it is false") {
+	if err := prepareInstance(t.Context(), deaf.Task(networkboot.IPXE())); err == nil || !strings.Contains(err.Error(), "the BMC reports false") {
 		t.Errorf("a BMC that does nothing: %v", err)
 	}
 	without := drivertest.NewRig()

@@ -118,8 +118,8 @@ func (b base) Properties() map[string]string {
 		"fake_<step or method>_delay":       "Seconds that the step or method takes, for instance fake_write_image_delay. Optional.",
 		"fake_<step or method>_fail":        "Text with which the step or method fails, for instance fake_set_power_fail. Optional.",
 		"fake_<kind>_validate_fail":         "Text with which the validation of that interface fails. Optional.",
-		"fake_system_uuid":                  "The UUID of the machine, as its BMC tells it.",
-		"fake_serial_number":                "The serial number of the machine, as its BMC tells it.",
+		"fake_system_uuid":                  "The UUID of the machine, as its BMC reports it.",
+		"fake_serial_number":                "The serial number of the machine, as its BMC reports it.",
 		"fake_health":                       "The health that the machine reports: OK, Warning or Critical. Default OK.",
 		"fake_<step or method>_unreachable": "True: the failure counts as an unreachable machine, so that steps try again. Optional.",
 	}

@@ -84,7 +84,7 @@ var indicators = []hardware.Indicator{
 func indicator(n *node.Document, component, name string) (hardware.Indicator, error) {
 	i := slices.IndexFunc(indicators, func(k hardware.Indicator) bool { return k.Component == component && k.Name == name })
 	if i < 0 {
-		return hardware.Indicator{}, fmt.Errorf("node %s: a fake machine has no indicator %q of its %q: %w", n.Label(), name, component, driver.ErrInvalid)
+		return hardware.Indicator{}, fmt.Errorf("node %s: a fake machine has no indicator %q on its %q: %w", n.Label(), name, component, driver.ErrInvalid)
 	}
 	return indicators[i], nil
 }

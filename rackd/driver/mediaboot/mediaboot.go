@@ -47,7 +47,7 @@ func (Interface) Validate(n *node.Document) error {
 
 func check(n *node.Document, field, text string) error {
 	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("node %s: %s is no http or https URL: %w", n.Label(), field, driver.ErrInvalid)
+		return fmt.Errorf("node %s: %s is not an http or https URL: %w", n.Label(), field, driver.ErrInvalid)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 const MaxBytes = 1 << 20
 
 // ErrNone: the name leads to no file that may be named. Why is not told: see the package.
-var ErrNone = errors.New("no regular file of that name, of at most 1 MiB, is in the folder of this rackd for files that driver_info names")
+var ErrNone = errors.New("this rackd's folder for files that driver_info names has no regular file of that name, of at most 1 MiB")
 
 // Folder holds the files that may be named; empty: none may.
 type Folder string

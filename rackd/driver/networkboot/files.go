@@ -13,7 +13,7 @@ import (
 func validateFiles(n *node.Document) error {
 	kernel, ramdisk := n.DriverString(kernelField), n.DriverString(ramdiskField)
 	if (kernel == "") != (ramdisk == "") {
-		return fmt.Errorf("node %s: driver_info has one of %s and %s: give both, they belong together, or neither: %w", n.Label(), kernelField, ramdiskField, driver.ErrInvalid)
+		return fmt.Errorf("node %s: driver_info has only one of %s and %s: give both or neither: %w", n.Label(), kernelField, ramdiskField, driver.ErrInvalid)
 	}
 	for field, text := range map[string]string{kernelField: kernel, ramdiskField: ramdisk} {
 		if text == "" {
@@ -24,7 +24,7 @@ func validateFiles(n *node.Document) error {
 		case err != nil, u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "file" && u.Scheme != "tftp", u.Path == "", (u.Host == "") != (u.Scheme == "file"):
 			return fmt.Errorf("node %s: driver_info %s must be an http, https, tftp or file URL: %w", n.Label(), field, driver.ErrInvalid)
 		case u.User != nil:
-			return fmt.Errorf("node %s: driver_info %s holds a user: boot scripts are open to every caller: %w", n.Label(), field, driver.ErrInvalid)
+			return fmt.Errorf("node %s: driver_info %s contains a user name: any machine on the network can read boot scripts: %w", n.Label(), field, driver.ErrInvalid)
 		}
 	}
 	return nil

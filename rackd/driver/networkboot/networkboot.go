@@ -39,7 +39,7 @@ func (Interface) Properties() map[string]string {
 			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
 		kernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
 		ramdiskField: "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
-		paramsField:  "Parameters for the ramdisk's kernel, besides the rackd's own, for which the word %default% stands; none of those that say whom the agent calls and believes. Optional, also in instance_info.",
+		paramsField:  "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info.",
 	}
 }
 
@@ -59,7 +59,7 @@ func (Interface) Validate(n *node.Document) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("node %s has %d ports and none of them with pxe_enabled: create the port whose MAC address boots from the network: %w",
+	return fmt.Errorf("node %s has %d ports, none of them with pxe_enabled: create a port for the MAC address that boots from the network: %w",
 		n.Label(), len(n.Ports), driver.ErrInvalid)
 }
 
@@ -123,7 +123,7 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 	}
 	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 	if errors.Is(err, driver.ErrUnsupported) {
-		t.Record.Phase("boot device", fmt.Sprintf("%s is left to the machine's own boot order: %v", d, err))
+		t.Record.Phase("boot device", fmt.Sprintf("not set to %s, the machine's own boot order decides: %v", d, err))
 		return nil
 	}
 	return err

@@ -20,7 +20,7 @@ func validateParams(n *node.Document) error {
 		}
 		for p := range strings.FieldsSeq(text) {
 			if agentapi.Reserved(p) {
-				return fmt.Errorf("node %s: %s %s: %.60q is written by rackd alone: take it out; what holds for all machines of a rack is for rackd's --kernel-params and --agent-api-url: %w", n.Label(), place, paramsField, p, driver.ErrInvalid)
+				return fmt.Errorf("node %s: %s %s: rackd itself sets %.60q: remove it. For all machines of a rack use rackd's --kernel-params and --agent-api-url: %w", n.Label(), place, paramsField, p, driver.ErrInvalid)
 			}
 		}
 	}

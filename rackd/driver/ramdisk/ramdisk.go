@@ -50,7 +50,7 @@ func (Interface) Validate(n *node.Document) error {
 // ValidateWith asks for a boot interface that boots an image, and checks what the instance's capabilities ask for.
 func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	if _, can := h.Boot().(Booter); !can {
-		return fmt.Errorf("node %s: the boot interface %q cannot boot the image of an instance, which the deploy interface \"ramdisk\" needs: %w",
+		return fmt.Errorf("node %s: the boot interface %q cannot boot the image of an instance, but the deploy interface \"ramdisk\" needs that: %w",
 			n.Label(), h.Kinds()["boot"].Name, driver.ErrInvalid)
 	}
 	return driver.ValidateInstance(h, n, "ramdisk")

@@ -97,14 +97,14 @@ func endpointOf(address string) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Hostname() == "" {
-		return "", fmt.Errorf("%s is no URL and no host", fieldAddress)
+		return "", fmt.Errorf("%s is neither a URL nor a host", fieldAddress)
 	}
 	rest := strings.TrimSuffix(u.Path, "/")
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "", fmt.Errorf("%s has the scheme %q: give https", fieldAddress, u.Scheme)
 	case u.User != nil:
-		return "", fmt.Errorf("%s holds a user: give it in %s and %s", fieldAddress, fieldUser, fieldPassword)
+		return "", fmt.Errorf("%s contains a user name: give it in %s and %s", fieldAddress, fieldUser, fieldPassword)
 	case rest != "" && rest != "/redfish" && rest != "/redfish/v1", u.RawQuery != "", u.Fragment != "":
 		return "", fmt.Errorf("%s has a path: give scheme, host and port only", fieldAddress)
 	}

@@ -76,9 +76,9 @@ func (o *ordered) look(t *driver.Task, doing, effect string, fresh []string) err
 	if o.Looks++; o.Looks < looks {
 		return nil
 	}
-	lost := "its rackd was lost while it asked the BMC for it"
+	lost := "its rackd was lost while it gave the BMC the order"
 	if o.Said != "" {
-		lost = "what came back leaves it open (" + o.Said + ")"
+		lost = "the answer does not tell (" + o.Said + ")"
 	}
 	var traces string
 	switch {
@@ -89,7 +89,7 @@ func (o *ordered) look(t *driver.Task, doing, effect string, fresh []string) err
 	default:
 		traces = "it lists no tasks"
 	}
-	return fmt.Errorf("node %s: %s: whether the BMC has taken the order is not known: %s, %s and %s. It may be at work on it. It is not asked again: look at the BMC's tasks and log, let it end what it does, then repeat the request",
+	return fmt.Errorf("node %s: %s: it is not known whether the BMC has taken the order: %s, %s and %s. It may be at work on it. Rackd does not repeat the order: look at the BMC's tasks and log, let it finish, then repeat the request",
 		t.Node.Label(), doing, lost, effect, traces)
 }
 

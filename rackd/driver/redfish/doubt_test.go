@@ -197,7 +197,7 @@ func TestVolumesAreMadeAndDeletedOnce(t *testing.T) {
 		{"the answer is lost with the order", doubtful{before: 504, lists: true}, "create_configuration", 1, "no volume is new and it lists no new task", 1},
 		{"busy, and taken all the same", doubtful{before: 503, took: true, lists: true}, "create_configuration", 1, "", 2},
 		{"a deletion whose answer is lost", doubtful{before: 504, took: true}, "delete_configuration", 1, "", 0},
-		{"a deletion that changes nothing", doubtful{before: 204}, "delete_configuration", 1, "the BMC said that it has done so (it made no task of it), and volume", 1},
+		{"a deletion that changes nothing", doubtful{before: 204}, "delete_configuration", 1, "the BMC said that it has done so (it made no task for it), and volume", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &c.bmc

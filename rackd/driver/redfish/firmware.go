@@ -28,7 +28,7 @@ type Firmware struct {
 func (f Firmware) Components(ctx context.Context, n *node.Document) (list []hardware.Component, err error) {
 	err = f.read(ctx, n, "read the firmware's versions", func(s *redfish.ComputerSystem) error {
 		if list, err = versions(s); err == nil && len(list) == 0 {
-			err = fmt.Errorf("it tells the version of neither BIOS nor BMC: %w", driver.ErrUnsupported)
+			err = fmt.Errorf("it reports the version of neither BIOS nor BMC: %w", driver.ErrUnsupported)
 		}
 		return err
 	})

@@ -71,7 +71,7 @@ func (d *Driver) Properties() map[string]string {
 		fieldUser:     "User of the BMC. Required together with redfish_password.",
 		fieldPassword: "Password of that user.",
 		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
-		fieldIdentity: "trust: work fails on a machine that calls itself otherwise (UUID, serial number) than the BMC's system; ignore: not, for a BMC that tells a wrong UUID or serial number. Default trust.",
+		fieldIdentity: "trust: work fails if the machine's UUID or serial number differs from what the BMC reports. ignore: they are not compared, for a BMC that reports wrong ones. Default trust.",
 		fieldAuth:     "auto, session or basic. auto: a session, or basic authentication where the BMC opens none. Default auto.",
 	}
 }

@@ -49,7 +49,7 @@ func (r *restart) stands(t *driver.Task, far string) (is progress, err error) {
 	r.Unbegun++
 	switch {
 	case r.Due && r.Up && r.Unbegun > begins:
-		return running, fmt.Errorf("its %s, %.0f minutes after the machine was restarted for it: the BMC does not begin it. It may begin at a later restart: delete the task at the BMC if that is not wanted, then repeat the request",
+		return running, fmt.Errorf("its %s, %.0f minutes after the machine was restarted for it: the BMC does not begin it. It may begin at a later restart: if that is not wanted, delete the task at the BMC. Then repeat the request",
 			far, (begins * jobPoll).Minutes())
 	case r.Due && r.Boot == nil:
 		t.Record.Idle() // it waits for us, and we for the end of the maintenance
@@ -81,7 +81,7 @@ func (r *restart) bring(ctx context.Context, t *driver.Task, b bringup.Settings,
 	part.Record = driver.Part{Recorder: t.Record, Kept: &r.Boot, Save: save}
 	out, err := b.Restart(ctx, &part)
 	if err != nil {
-		return fmt.Errorf("restart the machine, for its BMC carries out an order only then: %w", err)
+		return fmt.Errorf("restart the machine, because its BMC carries out the order only then: %w", err)
 	}
 	if _, waits := out.Waiting(); !waits {
 		r.Up, r.Unbegun = true, 0

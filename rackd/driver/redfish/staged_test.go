@@ -92,7 +92,7 @@ func TestVolumesThatAreNotThere(t *testing.T) {
 		{"a task that ends and does nothing", func(k *rack) { k.stages, k.lies = false, true }, 1, 1, []string{"make logical disk 1", "its task has ended well", "no volume is new", "after the machine was restarted"}},
 		{"the same of a controller that makes volumes at once", func(k *rack) { k.stages, k.lies, k.applies = false, true, []any{"OnReset", "Immediate"} }, 1, 0, []string{"no volume is new"}},
 		{"a staged task that ends and does nothing", func(k *rack) { k.unbegun, k.lies = "Pending", true }, 1, 1, []string{"no volume is new", "after the machine was restarted"}},
-		{"no task, and nothing ever", func(k *rack) { k.lies = true }, 1, 1, []string{"it made no task of it", "after the machine was restarted"}},
+		{"no task, and nothing ever", func(k *rack) { k.lies = true }, 1, 1, []string{"it made no task for it", "after the machine was restarted"}},
 		{"a volume of another level", func(k *rack) { k.unbegun, k.level = "Pending", "RAID0" }, 1, 1, []string{"its level is RAID0, asked for was RAID1"}},
 		{"a task that fails after the restart", func(k *rack) { k.unbegun, k.result = "Pending", "Exception" }, 1, 1, []string{"ended as Exception", "worn out"}},
 		{"a task that never begins", func(k *rack) { k.unbegun, k.restarts = "Pending", func() int { return 0 } }, 1, 1, []string{"is Pending", "30 minutes after the machine was restarted", "delete the task"}},

@@ -31,7 +31,7 @@ type rack struct {
 	stages   bool
 	unbegun  string
 	lies     bool
-	waits    []func() // what it does when the machine restarts, where it made no task of it
+	waits    []func() // what it does when the machine restarts, where it made no task for it
 	applies  []any    // when it makes volumes, as it says
 	early    bool     // it shows a staged volume before it is there
 	level    string   // it makes volumes of this level, whatever it is asked for

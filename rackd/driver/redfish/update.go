@@ -246,7 +246,7 @@ func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h 
 		h.shows(u)
 		return done, nil
 	}
-	effect := "it tells no version of the " + u.Component
+	effect := "it reports no version of the " + u.Component
 	if now != "" {
 		effect = fmt.Sprintf("its %s is of version %s", u.Component, now)
 	}

@@ -149,7 +149,7 @@ func (v Vendor) subscribe(ctx context.Context, f driver.Fence, n *node.Document,
 		defer resp.Body.Close()
 		at, err := url.Parse(resp.Header.Get("Location"))
 		if err != nil || at.Path == "" {
-			return errors.New("it took the subscription and did not say where it is: list them")
+			return errors.New("it accepted the subscription but did not say where it is: list the subscriptions")
 		}
 		made, err = get(c, at.Path)
 		return err

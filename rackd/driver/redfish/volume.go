@@ -115,7 +115,7 @@ func (r RAID) advance(ctx context.Context, t *driver.Task, disks []any, h *build
 		}
 		said := "its task has ended well"
 		if is == forgotten {
-			said = "it has forgotten the task that it made of it"
+			said = "it has forgotten its task"
 		}
 		h.told(said)
 	}
@@ -179,7 +179,7 @@ func (r RAID) makeOne(ctx context.Context, t *driver.Task, disk map[string]any, 
 			return nil, nil
 		case len(fresh) > 0:
 			h.Asked = true
-			effect, later := fmt.Sprintf("volume %s is another than was asked for: %s", fresh[0].Path, fresh[0].differs(h.Want)), false
+			effect, later := fmt.Sprintf("volume %s is not as requested: %s", fresh[0].Path, fresh[0].differs(h.Want)), false
 			if fresh[0].CapacityBytes <= 0 {
 				effect, later = fmt.Sprintf("volume %s has no size", fresh[0].Path), true
 			}
@@ -234,7 +234,7 @@ func (h *building) looked(ctx context.Context, t *driver.Task, doing string) err
 		return h.stage(ctx, t, fmt.Sprintf("%s: the BMC said that it has done so (%s), and %s", doing, h.Said, h.vain.effect))
 	}
 	t.Record.Idle()
-	return fmt.Errorf("node %s: %s: the BMC said that it has done so (%s), and %s%s. Nothing is told as made: look at the BMC's log and its volumes, then repeat the request",
+	return fmt.Errorf("node %s: %s: the BMC said that it has done so (%s), and %s%s. Nothing is reported as made: look at the BMC's log and its volumes, then repeat the request",
 		t.Node.Label(), doing, h.Said, h.vain.effect, h.sinceRestart())
 }
 
@@ -282,7 +282,7 @@ func (r RAID) give(ctx context.Context, t *driver.Task, doing string, h *buildin
 		return true, err
 	}
 	t.Record.Idle()
-	h.told("it made no task of it")
+	h.told("it made no task for it")
 	return false, nil
 }
 
