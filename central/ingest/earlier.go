@@ -23,9 +23,9 @@ func newFlows() *flows {
 	return &flows{map[string]*store.Work{}, map[[2]string]bool{}, map[string]int{}}
 }
 
-// earlier reports whether e tells of the machine and is of a work whose flow n's open work goes on with. A request beside the flow takes that
-// work's place in the rows before the rack hears of it, and what the rack finds until then is found once only. The
-// end of that work does not count, nor does its state: the open work ends as the flow does.
+// earlier reports whether e describes the machine and belongs to an earlier work of the flow that n's open work continues. A
+// request beside the flow replaces the work in the rows before the rack hears of it. The rack reports what it finds until
+// then once only. The end and the state of the earlier work do not count: the open work ends as the flow does.
 func (f *flows) earlier(ctx context.Context, tx *store.Tx, n *store.Node, e *work.Event) (bool, error) {
 	tells := e.Kind == work.InventoryFound || e.Kind == work.HardwareObserved
 	if !tells || e.Work == "" || n.WorkID == "" || e.Work == n.WorkID || e.Generation >= n.Generation {

@@ -92,11 +92,12 @@ func (m *memory) wrote(revision uint64, first bool) {
 	m.msgs = max(m.msgs, 1)
 }
 
-// look asks the site whether it still holds what it was given, by the least that
-// tells it: how the streams of the two buckets are. When that speaks of a loss, and
-// every Reconcile, all keys are compared with the rows; else only the keys of open
-// works are looked for. Config drives are looked for when their stream, or a rackd, speaks of a loss. An error means that the site has to be opened again;
-// whatever else goes wrong is tried again with the next look.
+// look asks the site whether it still holds what it was given. It first asks for the
+// state of the streams of the two buckets, which costs least. If that shows a loss, and
+// at each Reconcile, look compares all keys with the rows. Else it looks for the keys of
+// open works only. It looks for config drives when their stream, or a rackd, reports a
+// loss. An error means that the site has to be opened again; the next look retries all
+// other failures.
 func (w *writer) look(ctx context.Context) error {
 	for _, t := range w.failed {
 		w.add(t)

@@ -14,8 +14,9 @@ type conn interface {
 	// be sent later, in its order, at the latest before the commit; then a call that
 	// follows, or the commit, returns check's error.
 	execLater(ctx context.Context, check func(affected int64, err error) error, stmt string, args ...any) error
-	// addLater is execLater for rows of a ledger, whose values are args one after the other: the
-	// values themselves, which are the ledger's from then on. They are sent before a statement that names the ledger's table, or with the commit.
+	// addLater is execLater for rows of a ledger. The args are the rows' values one after the other; the
+	// ledger keeps the slice. The rows are sent before a statement that names the ledger's table, or with
+	// the commit.
 	addLater(ctx context.Context, to *ledger, check func(affected int64, err error) error, args []any) error
 }
 

@@ -49,8 +49,9 @@ func (r *recorded) promised(at int) func(*account) int {
 	return func(a *account) int { return most[a] }
 }
 
-// live writes and reads a new database from many goroutines, with a small log, so that it is copied
-// into the file and begins anew all the time. The log is synced by syncLog; writes for which full says so (nil: none) find no room on the disk.
+// live writes and reads a new database from many goroutines. Its log is small, so that it is copied
+// into the file and starts again all the time. syncLog syncs the log. Writes for which full returns true find
+// no room on the disk (nil: all find room).
 func live(t *testing.T, seed uint64, transactions int, syncLog func(*powercut.Record) error, full func(string) bool) *recorded {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "central.db")

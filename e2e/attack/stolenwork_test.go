@@ -89,8 +89,8 @@ func drive(packed string) string {
 	return string(text)
 }
 
-// TestStolenServerSwapsConfigDrives: a tenant's machine is deployed and deleted. The next tenant, who has the thief's help, is to be sent the first one's
-// config drive: as the piece that lies on the bus, and by the first one's work in place of their own.
+// TestStolenServerSwapsConfigDrives: a tenant's machine is deployed and deleted. The thief tries to send the next tenant the first
+// tenant's config drive: as the piece that lies on the bus, and by the first tenant's work in place of the next one's.
 func TestStolenServerSwapsConfigDrives(t *testing.T) {
 	long(t)
 	y, ctx := theYard(t), t.Context()

@@ -1,11 +1,12 @@
 // Package work is the work document: the one piece of work in flight on a node,
 // kept under <group>.<uuid> in the WORK bucket, and the events that report it.
 //
-// It may import protocol/provision, protocol/agentapi, protocol/hardware, protocol/seal and protocol/smbios. Central creates the document, or
-// replaces it by one of a higher generation (an abort, a tear-down during a
-// deploy); the owning rackd updates it. Every write is compare-and-set on the
-// bucket's revision: that is the fence. Epoch grows with each change of owner and
-// with each replacement, so whoever holds an older epoch has lost the node.
+// It may import protocol/provision, protocol/agentapi, protocol/hardware,
+// protocol/seal and protocol/smbios. Central creates the document, or replaces it
+// by one of a higher generation (an abort, a tear-down during a deploy); the owning
+// rackd updates it. Every write is compare-and-set on the bucket's revision: that
+// is the fence. Epoch grows with each change of owner and with each replacement: a
+// rackd that holds an older epoch has lost the node.
 package work
 
 import (

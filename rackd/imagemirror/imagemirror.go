@@ -1,6 +1,7 @@
 // Package imagemirror keeps copies of the images that the other rackds of the group
-// deploy from, and of the kernels and ramdisks that their nodes bring themselves. Should one of them die, its agents go on with their downloads here,
-// and whoever inherits its work has the image, also while the WAN is cut.
+// deploy from, and of the kernels and ramdisks that their nodes name. If one of those
+// rackds dies, its agents continue their downloads here. The rackd that inherits its
+// work has the image, also while the WAN is cut.
 //
 // It may import protocol, rackd/driver and rackd/view; it declares what else it
 // needs. Invariants: an image is copied inside the rack, from the cache of the rackd

@@ -16,8 +16,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
 )
 
-// A stolen rackd of another group says under its own key that it has tens of thousands of hardware types, and is another rackd each time. No
-// rackd builds rings of that: each would hold up its lease, and so all work of the site.
+// A stolen rackd of another group says under its own key that it has tens of thousands of hardware types, and is another
+// rackd each time. No rackd builds rings of that: each would hold up its lease, and so all work of the site.
 func TestThiefWithManyHardwareTypes(t *testing.T) {
 	s, _ := openSite(t)
 	b, changes, stop := holder(t, s, "b")

@@ -54,7 +54,7 @@ func (r *Request) all(f driver.Flows) ([]driver.Step, error) {
 }
 
 func (r *Request) gone(f driver.Flows, p work.Planned) error {
-	return fmt.Errorf("node %s: %s step %s.%s is in the list that was fixed when the work began, but this rackd has no such step: it has another version or other hardware interfaces; make the rackds of the group alike and send the request again",
+	return fmt.Errorf("node %s: %s step %s.%s was in the plan when the work began, but this rackd has no such step: its version or its hardware interfaces differ. Make the rackds of the group alike and send the request again",
 		r.Node.Label(), f, p.Interface, p.Step)
 }
 
@@ -95,7 +95,7 @@ func Grow(old []work.Planned, at int, all []driver.Step, open bool) ([]work.Plan
 		grown = append(grown, p)
 	}
 	if len(waiting) > 0 {
-		return nil, fmt.Errorf("step %s.%s is in the list that was fixed when the work began, but this rackd does not have it, or has it at another place: it has another version or other flags; make the rackds of the group alike and send the request again",
+		return nil, fmt.Errorf("step %s.%s was in the plan when the work began, but this rackd does not have it, or has it at another place: its version or its flags differ. Make the rackds of the group alike and send the request again",
 			waiting[0].Interface, waiting[0].Step)
 	}
 	return grown, nil

@@ -1,9 +1,10 @@
 // Package patch reads and applies JSON PATCH as Ironic takes it: add, replace and
 // remove only, one operation after the other.
 //
-// It knows no resource: which attributes exist and may change is the caller's
-// matter, whose document names no others. It imports wire, and seal for which names are secret. Apply changes the document that it is given, so
-// callers give it a copy (Clone).
+// It knows no resource: the caller decides which attributes exist and may change,
+// and its document names no others. It imports wire, and seal for which names are
+// secret. Apply changes the document that it is given, so callers give it a copy
+// (Clone).
 package patch
 
 import (
