@@ -42,7 +42,7 @@ var (
 	attachVIFBody   = schema.Members{"id": schema.Text, "port_uuid": schema.Text.Since(vifChoiceSince), "portgroup_uuid": schema.Text.Since(vifChoiceSince)}.Open("id")
 	heartbeatBody   = heartbeatMembers().Closed("callback_url")
 	namedBeatBody   = namedBeatMembers().Closed("callback_url", "node_ident")
-	eventsBody      = schema.Members{"events": schema.List(schema.Members{"event": schema.Text}.Open("event"))}.Closed("events")
+	eventsBody      = schema.Members{"events": schema.List(eventSchema())}.Closed("events")
 
 	statesAnswer        = ofFields(nodeTable.Describe(), stateFields).Closed()
 	validationAnswer    = schema.Map(schema.Members{"result": schema.Flag.OrNull(), "reason": schema.Text}.Closed("result"))
@@ -89,6 +89,17 @@ func heartbeatMembers() schema.Members {
 		of[name] = schema.Text.OrNull().Since(since)
 	}
 	return of
+}
+
+// eventSchema describes an event of a network service.
+func eventSchema() schema.Schema {
+	of, required := schema.Members{}, []string(nil)
+	for _, f := range eventFields {
+		if of[f.name] = schema.Text.OrNull(); f.required {
+			of[f.name], required = schema.Text, append(required, f.name)
+		}
+	}
+	return of.Closed(required...)
 }
 
 // namedBeatMembers are what one says where the path names no node.

@@ -46,6 +46,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
+	if n.ConsoleEnabled {
+		return Reply{}, wire.Invalid("console_enabled is true for a new node, and its console is off: leave it out, and switch the console on with PUT /v1/nodes/%s/states/console", cmp.Or(n.UUID, "{node}"))
+	}
 	if err := cmp.Or(s.claim(r, n), s.mayCreateWith(r, body, n)); err != nil {
 		return Reply{}, err
 	}
@@ -81,6 +84,11 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		}
 		if err := tx.InsertNode(ctx, n); err != nil {
 			return err
+		}
+		if len(n.NetworkData) > 0 {
+			if err := tellKept(ctx, r, tx, n, "network_data"); err != nil {
+				return err
+			}
 		}
 		return tx.Enqueue(ctx, left(n))
 	})

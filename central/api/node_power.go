@@ -16,7 +16,7 @@ import (
 // softPowerSince is the version that brought soft power actions and the timeout.
 const softPowerSince = 27
 
-// maxPowerTimeout bounds the timeout of a soft power action, in seconds.
+// maxPowerTimeout bounds the timeout of a change of power, in seconds.
 const maxPowerTimeout = 24 * 60 * 60
 
 func (s *Server) setPower(r *Request) (Reply, error) {

@@ -66,10 +66,16 @@ func parseSteps(name string, v any, rule stepRule) ([]work.Step, error) {
 		return nil, wire.Invalid("Invalid %s: these are %d steps, of %d at most", name, len(list), maxSteps)
 	}
 	steps := make([]work.Step, len(list))
+	before := 0
 	for i, item := range list {
 		if err := parseStep(&steps[i], item, rule); err != nil {
 			return nil, wire.Invalid("Invalid %s: %v", name, err).Detailed("in step %d", i+1)
 		}
+		rank, said := orderOf(item)
+		if said && rank < before {
+			return nil, wire.Invalid("Invalid %s: step %d has the order %d and comes after one with the order %d: the steps of a request run as they are listed", name, i+1, rank, before)
+		}
+		before = max(before, rank)
 	}
 	if len(steps) == 0 && rule.required {
 		return nil, wire.Invalid("Invalid %s: [] should be non-empty", name)
@@ -86,7 +92,7 @@ func parseStep(s *work.Step, item any, rule stepRule) error {
 	if rule.priority {
 		known = append(known, "priority")
 	} else {
-		// "order" is that of a runbook's steps. In a request it means nothing.
+		// "order" is that of a runbook's steps. A request's run as they are listed.
 		known = append(known, "order", "execute_on_child_nodes", "limit_child_node_execution")
 	}
 	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(name string) bool { return slices.Contains(known, name) })
@@ -128,6 +134,17 @@ func parseStep(s *work.Step, item any, rule stepRule) error {
 	return parseChildren(s, m)
 }
 
+// orderOf reads the place that a step says it has; said: it says one.
+func orderOf(item any) (rank int, said bool) {
+	m, _ := item.(map[string]any)
+	v, said := m["order"]
+	if !said {
+		return 0, false
+	}
+	rank, err := readRank(v)
+	return rank, err == nil
+}
+
 // parseChildren reads whether the step is to run on child nodes instead, and on which.
 func parseChildren(s *work.Step, m map[string]any) (err error) {
 	if v, given := m["execute_on_child_nodes"]; given {
@@ -152,6 +169,9 @@ func parseChildren(s *work.Step, m map[string]any) (err error) {
 			return wire.Invalid("'limit_child_node_execution' must be a list of UUIDs, %.80q is none", text)
 		}
 		s.Children = append(s.Children, id)
+	}
+	if len(s.Children) > 0 && !s.OnChildren {
+		return wire.Invalid("'limit_child_node_execution' is given without 'execute_on_child_nodes': the step would run on the node itself")
 	}
 	return nil
 }

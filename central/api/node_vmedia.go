@@ -73,7 +73,11 @@ func (s *Server) attachMedia(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changeMedia(r, n, id, change, "attaching virtual media "+kind)
+	what := "attaching virtual media " + kind
+	if body["image_download_source"] == "local" {
+		what += " (image_download_source local has no effect: the BMC loads the image from its URL itself)"
+	}
+	return s.changeMedia(r, n, id, change, what)
 }
 
 // changeMedia hands the change to the node's rack. The client does not wait for its end:

@@ -72,6 +72,11 @@ func (s *Server) createPort(r *Request) (Reply, error) {
 		if err := tx.InsertPort(ctx, p); err != nil {
 			return err
 		}
+		if p.IsSmartNIC {
+			if err := tellKept(ctx, r, tx, n, "is_smartnic of port "+p.Address); err != nil {
+				return err
+			}
+		}
 		return tx.Tell(ctx, dispatch.Dirty(n))
 	})
 	if err != nil {
@@ -149,6 +154,11 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 		}
 		if err := tx.UpdatePort(ctx, p); err != nil {
 			return err
+		}
+		if p.IsSmartNIC && !before.IsSmartNIC {
+			if err := tellKept(ctx, r, tx, to, "is_smartnic of port "+p.Address); err != nil {
+				return err
+			}
 		}
 		out := []*store.Outbox{dispatch.Dirty(n)}
 		if to != n {

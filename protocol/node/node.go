@@ -11,7 +11,6 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/smbios"
@@ -95,44 +94,6 @@ func (d *Document) DriverString(key string) string { return text(d.DriverInfo[ke
 
 // InstanceString returns instance_info[key] as text, empty when it is missing.
 func (d *Document) InstanceString(key string) string { return text(d.InstanceInfo[key]) }
-
-// Capability returns one of properties.capabilities ("a:b,c:d", or an object), as
-// overridden by instance_info.capabilities.
-func (d *Document) Capability(key string) string {
-	for _, caps := range []any{d.InstanceInfo["capabilities"], d.Properties["capabilities"]} {
-		if v, ok := capability(caps, key); ok {
-			return v
-		}
-	}
-	return ""
-}
-
-// InstanceCapability returns one of instance_info.capabilities alone: what the instance asks for. The node's own ones
-// say what the machine can do.
-func (d *Document) InstanceCapability(key string) string {
-	v, _ := capability(d.InstanceInfo["capabilities"], key)
-	return v
-}
-
-func capability(caps any, key string) (value string, ok bool) {
-	switch c := caps.(type) {
-	case map[string]any:
-		v, ok := c[key]
-		return text(v), ok
-	case string:
-		var object map[string]any
-		if json.Unmarshal([]byte(c), &object) == nil {
-			v, ok := object[key]
-			return text(v), ok
-		}
-		for pair := range strings.SplitSeq(c, ",") {
-			if k, v, ok := strings.Cut(pair, ":"); ok && strings.TrimSpace(k) == key {
-				return strings.TrimSpace(v), true
-			}
-		}
-	}
-	return "", false
-}
 
 // BootMode returns uefi or bios: the node's boot_mode capability, else uefi
 // (Ironic's default since 2023.1).

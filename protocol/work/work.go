@@ -98,7 +98,7 @@ func (v Verb) Rests() bool { return v == Power || v == Adjust }
 type Args struct {
 	// PowerTarget is a power target of the API: "power on", "rebooting", ….
 	PowerTarget string `json:"power_target,omitempty"`
-	// TimeoutSeconds bounds a soft power action; 0: the default.
+	// TimeoutSeconds bounds each change of power; 0: the default.
 	TimeoutSeconds int `json:"timeout_s,omitempty"`
 	// ConfigDrive names the object in the CONFIGDRIVES store; empty for none.
 	ConfigDrive string `json:"configdrive,omitempty"`

@@ -108,11 +108,21 @@ func plain(steps []driver.Step) []flowStep {
 	return out
 }
 
-// validateStep checks the fields of the kinds of interface that a flow uses.
+// validateStep checks the fields of the kinds of interface that a flow uses. What is kept for clients and has no effect is a line
+// of the node's history.
 func validateStep(kinds ...string) flowStep {
 	return flowStep{own: true, pure: true, Step: driver.Step{Interface: "conductor", Name: "validate", Kind: driver.Repeatable,
 		Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
-			return driver.Done(), validFields(t, kinds...)
+			if err := validFields(t, kinds...); err != nil {
+				return driver.Outcome{}, err
+			}
+			unread := t.Hardware.Unread(t.Node)
+			for _, kind := range kinds {
+				if unread[kind] != "" {
+					t.Record.Phase(kind+" fields", unread[kind])
+				}
+			}
+			return driver.Done(), nil
 		}}}
 }
 

@@ -20,8 +20,16 @@ const (
 
 // softTimeout is how long a machine may take to switch itself off.
 func softTimeout(a *work.Args) time.Duration {
+	return timeout(a, softOffTimeout)
+}
+
+// hardTimeout is how long a BMC may take to switch a machine.
+func hardTimeout(a *work.Args) time.Duration { return timeout(a, powerChangeTimeout) }
+
+// timeout is the one that the request asks for, usual where it asks for none.
+func timeout(a *work.Args, usual time.Duration) time.Duration {
 	if a.TimeoutSeconds == 0 {
-		return softOffTimeout
+		return usual
 	}
 	return time.Duration(a.TimeoutSeconds) * time.Second
 }
@@ -60,7 +68,7 @@ func (c *Conductor) reportPower(ctx context.Context, node, group string, s drive
 // goals, so that a successor knows whether the machine has been off.
 func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
 	target := driver.PowerState(d.Args.PowerTarget)
-	soft := softTimeout(&d.Args)
+	soft, hard := softTimeout(&d.Args), hardTimeout(&d.Args)
 	goal := func(name string, ask, want driver.PowerState, limit time.Duration) flowStep {
 		return flowStep{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
@@ -69,21 +77,21 @@ func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, erro
 	}
 	steps := []flowStep{validateStep("power")}
 	if t.Node.DisablePowerOff && (target == driver.Rebooting || target == driver.SoftReboot) {
-		return append(steps, flowStep{Step: c.reset(target)}), nil
+		return append(steps, flowStep{Step: c.reset(target, hard)}), nil
 	}
 	switch target {
 	case driver.PowerOn:
-		steps = append(steps, goal("power_on", driver.PowerOn, driver.PowerOn, powerChangeTimeout))
+		steps = append(steps, goal("power_on", driver.PowerOn, driver.PowerOn, hard))
 	case driver.PowerOff:
-		steps = append(steps, goal("power_off", driver.PowerOff, driver.PowerOff, powerChangeTimeout))
+		steps = append(steps, goal("power_off", driver.PowerOff, driver.PowerOff, hard))
 	case driver.SoftPowerOff:
 		steps = append(steps, goal("soft_power_off", driver.SoftPowerOff, driver.PowerOff, soft))
 	case driver.Rebooting:
-		steps = append(steps, goal("power_off", driver.PowerOff, driver.PowerOff, powerChangeTimeout),
-			goal("power_on", driver.PowerOn, driver.PowerOn, powerChangeTimeout))
+		steps = append(steps, goal("power_off", driver.PowerOff, driver.PowerOff, hard),
+			goal("power_on", driver.PowerOn, driver.PowerOn, hard))
 	case driver.SoftReboot:
 		steps = append(steps, goal("soft_power_off", driver.SoftPowerOff, driver.PowerOff, soft),
-			goal("power_on", driver.PowerOn, driver.PowerOn, powerChangeTimeout))
+			goal("power_on", driver.PowerOn, driver.PowerOn, hard))
 	default:
 		return nil, fmt.Errorf("node %s: unknown power target %q", t.Node.Label(), target)
 	}

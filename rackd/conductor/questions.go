@@ -205,13 +205,13 @@ func (c *Conductor) handedOn(q ask.Request) (any, error) {
 
 func validate(hw *driver.Hardware, n *node.Document) map[string]ask.Validation {
 	out := map[string]ask.Validation{}
-	impls := hw.Kinds()
+	impls, unread := hw.Kinds(), hw.Unread(n)
 	for _, kind := range node.InterfaceKinds {
 		if _, ok := impls[kind]; !ok {
 			out[kind] = ask.Validation{Reason: "not supported"}
 			continue
 		}
-		good, reason := true, ""
+		good, reason := true, unread[kind]
 		if err := hw.Validate(kind, n); err != nil {
 			good, reason = false, err.Error()
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// reset is the step that reboots a machine whose power must not be switched off. A reset
+// reset is the step that reboots a machine whose power must not be switched off. It is on again within some time. A reset
 // leaves no trace to read back, so one that may have happened is not asked for again.
-func (c *Conductor) reset(ask driver.PowerState) driver.Step {
+func (c *Conductor) reset(ask driver.PowerState, within time.Duration) driver.Step {
 	return driver.Step{Interface: "power", Name: "reset", Kind: driver.Neither, Retries: 2, Pause: 2 * time.Second,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if err := resetOnce(ctx, t, ask); err != nil {
 				return driver.Outcome{}, err
 			}
-			out, err := c.reach(ctx, t, driver.PowerOn, driver.PowerOn, powerChangeTimeout)
+			out, err := c.reach(ctx, t, driver.PowerOn, driver.PowerOn, within)
 			if mayPass(err) { // the step would be run again, and reset the machine once more
-				return c.awaitPower(ctx, t, ask, driver.PowerOn, time.Now().Add(powerChangeTimeout))
+				return c.awaitPower(ctx, t, ask, driver.PowerOn, time.Now().Add(within))
 			}
 			return out, err
 		}}

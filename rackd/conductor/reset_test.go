@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +132,27 @@ func TestRebootStepWithoutPowerOff(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A BMC has the time to switch a machine that the request gives it.
+func TestPowerHasItsTime(t *testing.T) {
+	for target, from := range map[string]driver.PowerState{"power on": driver.PowerOff, "power off": driver.PowerOn, "rebooting": driver.PowerOn} {
+		for _, timeout := range []int{0, 7, 900} {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: from, powerErr: func(driver.PowerState) (error, bool) { return nil, false }}
+				s := newShelf()
+				oneNode(s)
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+				defer kill()
+				s.request(nodeA, work.Power, provision.Available, work.Args{PowerTarget: target, TimeoutSeconds: timeout})
+				time.Sleep(2 * time.Hour)
+				want := time.Duration(cmp.Or(timeout, 60)) * time.Second
+				if d := s.Work(nodeA).Doc; d.Open() || !strings.Contains(d.Result.Error, fmt.Sprintf("still %q %s after", from, want)) {
+					t.Errorf("%s in %d s: %+v, want an end after %s", target, timeout, d.Result, want)
+				}
+			})
+		}
 	}
 }
 

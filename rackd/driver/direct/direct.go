@@ -14,6 +14,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -43,6 +45,12 @@ func New(s Settings) Interface {
 // Properties names the fields that are read.
 func (Interface) Properties() map[string]string {
 	return map[string]string{fieldMinDisk: "Smallest disk, in bytes, that an image may go to when no root device hint is given. Default 4 GiB."}
+}
+
+// InstanceFields names what is read or refused of instance_info.
+func (Interface) InstanceFields() []string {
+	return slices.AppendSeq([]string{"image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "image_compression",
+		"image_type", "root_device", "configdrive", "preserve_ephemeral"}, maps.Keys(refusedFields))
 }
 
 // Validate checks what instance_info says of the image.

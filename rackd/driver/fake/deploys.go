@@ -20,6 +20,9 @@ func (l liveDeploy) Validate(n *node.Document) error {
 	return l.deploy.Validate(n)
 }
 
+// InstanceFields names what is read of instance_info.
+func (liveDeploy) InstanceFields() []string { return []string{"boot_iso"} }
+
 func (l liveDeploy) DeploySteps(n *node.Document) []driver.Step {
 	return without(l.deploy.DeploySteps(n), "write_image", "prepare_instance_boot", "tear_down_agent", "boot_instance")
 }
@@ -44,6 +47,14 @@ type imageDeploy struct {
 
 func (i imageDeploy) Validate(n *node.Document) error {
 	return errors.Join(i.real.Validate(n), i.deploy.Validate(n))
+}
+
+// InstanceFields are those of the real one.
+func (i imageDeploy) InstanceFields() []string {
+	if real, is := i.real.(driver.InstanceReader); is {
+		return real.InstanceFields()
+	}
+	return nil
 }
 
 func (i imageDeploy) ValidateWith(h *driver.Hardware, n *node.Document) error {

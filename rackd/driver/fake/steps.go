@@ -108,6 +108,11 @@ func (d deploy) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	return driver.ValidateInstance(h, n, "ramdisk")
 }
 
+// InstanceFields names what real deploys read of instance_info, which are played here.
+func (deploy) InstanceFields() []string {
+	return []string{"image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "root_device", "configdrive", "kernel", "ramdisk"}
+}
+
 // prepareInstance switches secure boot too, where the instance asks for it.
 func (d deploy) prepareInstance(ctx context.Context, t *driver.Task) error {
 	if err := driver.SetSecureBoot(ctx, t, true); err != nil {

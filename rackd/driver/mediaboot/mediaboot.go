@@ -19,6 +19,7 @@ import (
 // Fields with Ironic's names: of driver_info, and of instance_info.
 const (
 	fieldRamdisk  = "deploy_iso"
+	persistField  = "force_persistent_boot_device"
 	fieldInstance = "boot_iso"
 )
 
@@ -29,8 +30,13 @@ type Interface struct{}
 func (Interface) Properties() map[string]string {
 	return map[string]string{
 		fieldRamdisk: "URL (http or https) of the ramdisk as a bootable image, which its BMC loads; the agent in it must know the URL of this API. Required for all but ramdisk deploys.",
+		persistField: "Default, Always or Never: whether to set the boot device for good or for one boot. " +
+			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
 	}
 }
+
+// InstanceFields names what is read of instance_info.
+func (Interface) InstanceFields() []string { return []string{fieldInstance} }
 
 // Validate asks for an image that the BMC can load.
 func (Interface) Validate(n *node.Document) error {
@@ -133,7 +139,7 @@ func media(t *driver.Task) (driver.VirtualMedia, error) {
 // device sets the boot device, unless the field force_persistent_boot_device of
 // driver_info says otherwise for as long as persistent says.
 func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
-	switch t.Node.DriverString("force_persistent_boot_device") {
+	switch t.Node.DriverString(persistField) {
 	case "Always":
 		persistent = true
 	case "Never":

@@ -43,6 +43,9 @@ func (Interface) Properties() map[string]string {
 	}
 }
 
+// InstanceFields names what is read of instance_info.
+func (Interface) InstanceFields() []string { return []string{paramsField} }
+
 // Validate asks for a port that may boot from the network, and for URLs that can be
 // loaded from.
 func (Interface) Validate(n *node.Document) error {

@@ -39,6 +39,9 @@ func New(agent direct.Interface, power bringup.Settings) Interface { return Inte
 // Properties names the fields that are read.
 func (Interface) Properties() map[string]string { return nil }
 
+// InstanceFields names what is read of instance_info.
+func (Interface) InstanceFields() []string { return []string{FieldISO} }
+
 // Validate asks for an image.
 func (Interface) Validate(n *node.Document) error {
 	if url, _ := n.InstanceInfo[FieldISO].(string); url == "" {

@@ -1,0 +1,65 @@
+package driver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/drivers"
+)
+
+// What a node's fields say and no interface of it reads is said, and nothing else.
+func TestUnread(t *testing.T) {
+	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "fake-hardware"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = set.Close(t.Context()) })
+	many := map[string]any{}
+	for i := range 1000 {
+		many[fmt.Sprintf("key_%03d_%s", i, strings.Repeat("x", 500))] = 1
+	}
+	for name, c := range map[string]struct {
+		n                  node.Document
+		management, deploy string // of what is said; empty: nothing
+	}{
+		"what a usual deploy has": {n: node.Document{Driver: "redfish",
+			DriverInfo: map[string]any{"redfish_address": "https://bmc", "redfish_username": "u", "deploy_kernel": "http://h/k", "deploy_ramdisk": "http://h/r", "force_persistent_boot_device": "Default"},
+			InstanceInfo: map[string]any{"image_source": "http://h/i", "image_checksum": "c", "root_gb": "10", "swap_mb": "0", "vcpus": "1", "display_name": "d", "traits": []any{}, "capabilities": `{"boot_option": "local"}`,
+				"configdrive": "kept", "nova_host_id": "h", "project_id": "p"},
+			Properties: map[string]any{"cpus": 4, "memory_mb": 1, "local_gb": 1, "cpu_arch": "x86_64", "capabilities": "profile:x", "root_device": map[string]any{"size": 5}, "vendor": "v"}}},
+		"another driver's, another boot interface's, a slip": {n: node.Document{Driver: "redfish",
+			DriverInfo: map[string]any{"ipmi_username": "u", "deploy_iso": "http://h/i", "redfish_adress": "x", "provisioning_network": nil}},
+			management: "driver_info deploy_iso, ipmi_username, redfish_adress"},
+		"the boot interface that reads it": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"boot": "redfish-virtual-media"},
+			DriverInfo: map[string]any{"deploy_iso": "http://h/i", "deploy_kernel": "http://h/k", "force_persistent_boot_device": "Always"}}, management: "driver_info deploy_kernel"},
+		"central's": {n: node.Document{Driver: "redfish", DriverInfo: map[string]any{"ipmi_address": "10.0.0.1"}}},
+		"an instance that asks for more": {n: node.Document{Driver: "redfish",
+			InstanceInfo: map[string]any{"image_https_proxy": "http://p", "capabilities": map[string]any{"profile": "big", "cpu_vt": "true", "boot_mode": "uefi"}},
+			Properties:   map[string]any{"capabilities": "cpu_vt:true", "root_devices": map[string]any{"size": 5}}},
+			deploy: "instance_info image_https_proxy; the capability profile; properties root_devices"},
+		"an image that is booted, with a config drive": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"boot": "redfish-virtual-media", "deploy": "ramdisk"},
+			InstanceInfo: map[string]any{"boot_iso": "http://h/i", "configdrive": "kept", "image_source": "http://h/i"}}, deploy: "instance_info configdrive, image_source"},
+		"fake hardware": {n: node.Document{Driver: "fake-hardware", DriverInfo: map[string]any{"fake_write_image_delay": "1", "fake_deploy_validate_fail": "", "fake_delay": "1"}},
+			management: "driver_info fake_delay"},
+		"very many": {n: node.Document{Driver: "redfish", DriverInfo: many}, management: "and 990 more"},
+	} {
+		c.n.UUID = "u"
+		hw, err := set.Resolve(&c.n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := hw.Unread(&c.n)
+		for kind, want := range map[string]string{"management": c.management, "deploy": c.deploy} {
+			switch got := said[kind]; {
+			case want == "" && got != "", !strings.HasSuffix(got, want), len(got) > 1000:
+				t.Errorf("%s: of %s it says %q, want %q", name, kind, got, want)
+			}
+			delete(said, kind)
+		}
+		if len(said) > 0 {
+			t.Errorf("%s: %v", name, said)
+		}
+	}
+}
