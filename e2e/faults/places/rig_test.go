@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/e2e/fleet"
 	"github.com/ironyard/ironyard/ops/embeddedbus"
 	"github.com/ironyard/ironyard/ops/operator"
+	states "github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -147,6 +148,10 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 		args = append(args, "--drivers", "redfish", "--interface", "lo", "--address", address(group), "--dhcp", "off",
 			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"),
 			"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
+		// A person may switch a machine off that its flow waits for. Nothing but the deadline ends that.
+		for _, state := range []states.State{states.DeployWait, states.CleanWait, states.InspectWait, states.ServiceWait} {
+			args = append(args, "--deadline", string(state)+"=1m")
+		}
 	}
 	c.cmd = exec.Command(r.rackd, args...)
 	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")
