@@ -97,7 +97,7 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	}
 	id, err := session.Lookup(ctx, log, client, macs, f.Node, readToken(f.TokenFile))
 	if errors.Is(err, session.ErrNoToken) {
-		return end, fmt.Errorf("%w. A new boot of the ramdisk gets no other answer: end the node's work and start it again (abort, then deploy or clean), which boots the machine with a new token", err)
+		return end, fmt.Errorf("%w. Another boot of the ramdisk gets the same answer: end the node's work and start it again (abort, then deploy or clean). That boots the machine with a new token", err)
 	}
 	if err != nil {
 		return end, err

@@ -62,7 +62,7 @@ func vouchedFor(chain []*x509.Certificate, host string, authorities *x509.CertPo
 		between.AddCert(c)
 	}
 	if _, err := chain[0].Verify(x509.VerifyOptions{DNSName: host, Intermediates: between, Roots: authorities}); err != nil {
-		return fmt.Errorf("the image server's certificate is neither the rackd's nor vouched for by an authority that the ramdisk knows: %w", err)
+		return fmt.Errorf("the image server's certificate is neither the rackd's nor signed by an authority that the ramdisk knows: %w", err)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func advertised(given, rackd string) (net.IP, error) {
 		if ip := net.ParseIP(given); ip != nil {
 			return ip, nil
 		}
-		return nil, fmt.Errorf("--advertise %q is no IP address", given)
+		return nil, fmt.Errorf("--advertise %q is not an IP address", given)
 	}
 	u, err := url.Parse(rackd)
 	if err != nil {

@@ -28,7 +28,7 @@ func powerOff(d Deps) command.Spec {
 func syncDisks(d Deps) command.Spec {
 	return command.Spec{Name: agentapi.CmdSync, Run: func(context.Context, command.Call) (any, error) {
 		if !halt.Sync(d.Log) {
-			return nil, errors.New("a disk does not take what is still to be written: it hangs, look at the kernel's log on the machine's console")
+			return nil, errors.New("a disk hangs: it does not accept the data that is still to be written. Look at the kernel's log on the machine's console")
 		}
 		return "everything written is on the disks", nil
 	}}

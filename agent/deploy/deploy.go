@@ -156,7 +156,7 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
 	noted := &noted{Disk: out, writes: map[int64][]byte{}}
 	table, err := partition.Read(noted)
 	if errors.Is(err, partition.ErrNone) {
-		return "", &image.FormatError{Image: "just written", Reason: "it has no partition table, so it is no whole-disk image; use an image with a GPT or MBR"}
+		return "", &image.FormatError{Image: "just written", Reason: "it has no partition table, so it is not a whole-disk image; use an image with a GPT or MBR"}
 	}
 	if err != nil {
 		return "", err
@@ -314,7 +314,7 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string) (string, err
 		loader, err := esp.Loader(dev, p.Start, p.Size)
 		unchecked := ""
 		if errors.Is(err, esp.ErrUnreadable) { // firmware may read it all the same
-			loader, unchecked = efiboot.Loader(), fmt.Sprintf("; whether it is there is not known: %v", err)
+			loader, unchecked = efiboot.Loader(), fmt.Sprintf("; it is not known whether there is one: %v", err)
 		} else if err != nil {
 			reason = fmt.Sprintf("partition %d: %v. The machine was booted by UEFI: use a UEFI image for its architecture or boot mode bios", p.Number, err)
 			continue

@@ -46,7 +46,7 @@ type ChangingError struct {
 }
 
 func (e *ChangingError) Error() string {
-	return fmt.Sprintf("the list of this machine's disks still changes after %v (%s); nothing is written: look at that disk, its cable and its controller", Bound, strings.Join(e.Changes, ", "))
+	return fmt.Sprintf("the list of this machine's disks still changes after %v (%s); nothing is written: look at these disks, their cables and their controllers", Bound, strings.Join(e.Changes, ", "))
 }
 
 // FaultType names the error in the agent's API as ironic-python-agent does.

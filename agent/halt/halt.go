@@ -48,7 +48,7 @@ func Sync(log *slog.Logger) bool { return syncWithin(log, syncFor, unix.Sync) }
 func syncWithin(log *slog.Logger, limit time.Duration, sync func()) bool {
 	done := within(limit, sync)
 	if !done {
-		log.Error("a disk does not take what is still to be written, going on without it: it hangs, look at the kernel's log", "waited", limit)
+		log.Error("a disk hangs and does not accept the data that is still to be written; the agent continues without it. Look at the kernel's log", "waited", limit)
 	}
 	return done
 }

@@ -15,7 +15,7 @@ func TestSyncOfADiskThatHangs(t *testing.T) {
 		var logs bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&logs, nil))
 		hangs, began := make(chan struct{}), time.Now()
-		if syncWithin(log, syncFor, func() { <-hangs }) || time.Since(began) != syncFor || !strings.Contains(logs.String(), "it hangs") {
+		if syncWithin(log, syncFor, func() { <-hangs }) || time.Since(began) != syncFor || !strings.Contains(logs.String(), "a disk hangs") {
 			t.Errorf("after %s: %s", time.Since(began), &logs)
 		}
 		close(hangs)

@@ -55,7 +55,7 @@ func (a *attempt) file(ctx context.Context, url string) (randomFile, error) {
 	n64, err := io.Copy(f, io.LimitReader(plain, limit+1))
 	if err == nil && n64 > limit {
 		err = &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
-			"%s unpacks to more than the %d bytes of memory there are for it: serve the qcow2 file without outer compression (qcow2 compresses by itself), or a raw image", redact(url), limit)}
+			"%s unpacks to more than the %d bytes of memory that the agent has for it: serve the qcow2 file without outer compression (qcow2 compresses by itself), or serve a raw image", redact(url), limit)}
 	}
 	var format *FormatError
 	if err != nil && !errors.As(err, &format) {

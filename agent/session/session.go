@@ -31,7 +31,7 @@ const (
 
 // ErrNoToken means that the rackd has given this node's token to somebody before
 // and will not tell it again.
-var ErrNoToken = errors.New("the rackd gave this node's agent token to an earlier boot and tells it once only")
+var ErrNoToken = errors.New("the rackd gave this node's agent token to an earlier boot and gives it out only once")
 
 // Rackd answers the agent.
 type Rackd interface {
@@ -68,7 +68,7 @@ func Lookup(ctx context.Context, log *slog.Logger, r Rackd, macs func() []string
 			return Identity{}, context.Cause(ctx)
 		}
 		if time.Since(began)+pause > LookupFor {
-			return Identity{}, fmt.Errorf("no rackd told who this machine is (addresses %v) within %v and %d tries; does the node have a port with one of them, and is it being deployed, cleaned or inspected? The last answer: %w",
+			return Identity{}, fmt.Errorf("no rackd recognised this machine by its MAC addresses %v within %v and %d tries. Check that the node has a port with one of them, and that it is being deployed, cleaned or inspected. The last answer: %w",
 				addresses, LookupFor, try, err)
 		}
 		// Jitter, so that a rack that was switched on at once does not ask at once.

@@ -42,7 +42,7 @@ func (s *Server) allocationOfNode(ctx context.Context, r *Request, at objects) (
 		return nil, err
 	}
 	if !r.sameNode(n) {
-		return nil, conflict("The name %.255s was given to another node while this request was on its way. Nothing was changed; please retry.", r.Param(0))
+		return nil, conflict("The name %.255s was given to another node during this request. Nothing was changed; please retry.", r.Param(0))
 	}
 	a, err := at.AllocationOf(ctx, n.UUID)
 	if err != nil {

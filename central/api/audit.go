@@ -94,7 +94,7 @@ func (s *Server) auditQuery(r *Request) (q store.AuditQuery, p wire.Page, err er
 			continue
 		}
 		if *at, err = time.Parse(time.RFC3339, text); err != nil {
-			return q, p, wire.Invalid("Invalid %s: %.80q is no time such as 2026-01-31T12:00:00Z", name, text)
+			return q, p, wire.Invalid("Invalid %s: %.80q is not a time such as 2026-01-31T12:00:00Z", name, text)
 		}
 	}
 	if ident := r.Query["node"]; ident != "" {

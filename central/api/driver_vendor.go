@@ -150,7 +150,7 @@ const plainText = "text/plain; charset=utf-8"
 func attach(v json.RawMessage) (Reply, error) {
 	var text string
 	if err := json.Unmarshal(v, &text); err != nil {
-		return Reply{}, fmt.Errorf("the result of the vendor method is no text: %w", err)
+		return Reply{}, fmt.Errorf("the result of the vendor method is not a text: %w", err)
 	}
 	return Reply{Status: http.StatusOK, Body: []byte(text), ContentType: plainText}, nil
 }

@@ -33,7 +33,7 @@ func (s *Server) unavailable(err error) error {
 	switch {
 	case errors.Is(err, store.ErrUnknown):
 		return wire.Errorf(http.StatusServiceUnavailable, "The database went away before it confirmed the request, which may or may not "+
-			"have been accepted. Look at the resource before you ask again.")
+			"have been accepted. Look at the resource before you repeat the request.")
 	case errors.Is(err, store.ErrBusy):
 		return wire.Errorf(http.StatusServiceUnavailable, "Too many requests want the same resources at this moment. Nothing was changed; please retry.")
 	case errors.Is(err, context.DeadlineExceeded):

@@ -48,6 +48,6 @@ func (w *inWork) half() *inWork { return &inWork{max: (w.max + 1) / 2} }
 // tooMany is the refusal of a request beyond a bound.
 func tooMany(r *Request, w *inWork, what string) error {
 	r.writer.Header().Set("Retry-After", retryAfter)
-	return wire.Errorf(http.StatusServiceUnavailable, "This server works on %d %s at this moment, which is all that it may "+
+	return wire.Errorf(http.StatusServiceUnavailable, "This server is working on %d %s at this moment and may not take more "+
 		"(--max-requests). Nothing was changed; please retry.", w.max, what)
 }

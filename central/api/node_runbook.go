@@ -26,7 +26,7 @@ func readRunbook(r *Request, p *dispatch.Provision, body map[string]any) (string
 	}
 	for _, steps := range []string{"clean_steps", "service_steps"} {
 		if body[steps] != nil {
-			return "", wire.Invalid("runbook cannot be used with %s: the runbook's steps are what is run", steps)
+			return "", wire.Invalid("runbook cannot be used with %s: the steps come from the runbook", steps)
 		}
 	}
 	ident, isText := v.(string)
@@ -50,7 +50,7 @@ func (s *Server) useRunbook(r *Request, p *dispatch.Provision, ident string) err
 		return err
 	}
 	if r.Version >= runbookTraitsSince && len(b.Traits) == 0 {
-		return wire.Invalid("Runbook %s has no traits configured, so that it is for no node: give it a trait of the nodes that it is for.", b.UUID)
+		return wire.Invalid("Runbook %s has no traits configured, so it fits no node. Give it a trait of the nodes for which it is meant.", b.UUID)
 	}
 	if !suits(b, p.Node, r) {
 		return unsuited(r, b, p.Node)

@@ -36,7 +36,7 @@ func (s *Server) checkSecretPlaces(r *Request, before, n *store.Node) error {
 		if len(sent) == 0 || s.allowed(r, redirectSecrets, before) == nil || r.sightOf().passwords {
 			continue
 		}
-		return wire.Invalid("driver_info/%s decides where %s of node %s is sent. Send that again in the same request, or remove it.",
+		return wire.Invalid("driver_info/%s decides where racks send %s of node %s. To change it, send that secret again in the same request, or remove the secret.",
 			field, strings.Join(sent, ", "), n.UUID)
 	}
 	return nil

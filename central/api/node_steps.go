@@ -63,7 +63,7 @@ func readSteps(r *Request, p *dispatch.Provision, body map[string]any, runbook b
 func parseSteps(name string, v any, rule stepRule) ([]work.Step, error) {
 	list, _ := v.([]any) // as readProvision has seen
 	if len(list) > maxSteps {
-		return nil, wire.Invalid("Invalid %s: these are %d steps, of %d at most", name, len(list), maxSteps)
+		return nil, wire.Invalid("Invalid %s: there are %d steps, and at most %d are allowed", name, len(list), maxSteps)
 	}
 	steps := make([]work.Step, len(list))
 	before := 0
@@ -166,7 +166,7 @@ func parseChildren(s *work.Step, m map[string]any) (err error) {
 		text, _ := v.(string)
 		id, ok := wire.UUID(text)
 		if !ok {
-			return wire.Invalid("'limit_child_node_execution' must be a list of UUIDs, %.80q is none", text)
+			return wire.Invalid("'limit_child_node_execution' must be a list of UUIDs, and %.80q is not a UUID", text)
 		}
 		s.Children = append(s.Children, id)
 	}

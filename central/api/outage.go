@@ -42,7 +42,7 @@ func (o *outage) begun(log *slog.Logger, err error) {
 	}
 	o.since = time.Now()
 	o.now.Store(true)
-	log.Warn("the database cannot be used: requests that need it get 503; they are counted and told of when it is back", "error", err)
+	log.Warn("the database cannot be used: requests that need it get 503; their number is logged when the database is back", "error", err)
 }
 
 // usable is called when a request went well: during an outage it looks whether the database is back, and tells so.

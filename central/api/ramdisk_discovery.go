@@ -36,7 +36,7 @@ func (d Discovery) Check() error {
 	case d.Most < 0:
 		return fmt.Errorf("discovery limit %d: it cannot be negative", d.Most)
 	case len(d.Driver) > 255 || strings.ContainsFunc(d.Driver, unicode.IsSpace):
-		return fmt.Errorf("discovery driver %.300q: that is no driver's name", d.Driver)
+		return fmt.Errorf("discovery driver %.300q: that is not the name of a driver", d.Driver)
 	}
 	return nil
 }

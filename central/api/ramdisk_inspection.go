@@ -115,7 +115,7 @@ func readInspection(body wire.Raw) (inv agentapi.Inventory, macs []string, err e
 
 func tooMuchCarried() error {
 	return &wire.Error{Status: http.StatusRequestEntityTooLarge, Shape: wire.Bare,
-		Text: fmt.Sprintf("The inspection data takes more than the %d bytes, without the ramdisk's logs, that a rack can be sent.", maxCarried)}
+		Text: fmt.Sprintf("The inspection data, without the ramdisk's logs, has more than the %d bytes that a rack can be sent.", maxCarried)}
 }
 
 // mostlySpace is how much more JSON may be that was written for people to read.

@@ -112,7 +112,7 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 			out[key] = inner
 		case []any:
 			if isSecret(key) || holdsSecret(v) {
-				return nil, wire.Invalid("%s holds a secret in a list; secrets must be fields of their own", at)
+				return nil, wire.Invalid("%s contains a secret in a list; a secret must be a field of its own", at)
 			}
 		case json.Number:
 			if isSecret(key) {

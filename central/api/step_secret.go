@@ -33,7 +33,7 @@ func (s *Server) sealListed(id string, before, steps []store.ListedStep) ([]stor
 			case isText && known && (text == hidden || text == old):
 				return old, nil
 			case isText && text == hidden:
-				return nil, errors.New("it is the mask that answers show for a secret, and this step has none there: send the secret")
+				return nil, errors.New("it is the mask that answers show for a secret, but this step has no secret there: send the secret")
 			case isText && seal.Sealed(text):
 				return nil, fmt.Errorf("it is a secret of another step, or begins with %q: send the secret", seal.Prefix)
 			}

@@ -64,7 +64,7 @@ func readListedSteps(rank string, v any) ([]store.ListedStep, error) {
 	case len(list) == 0:
 		return nil, fmt.Errorf("[] should be non-empty")
 	case len(list) > maxSteps:
-		return nil, fmt.Errorf("there are %d steps, want %d at most", len(list), maxSteps)
+		return nil, fmt.Errorf("there are %d steps, and at most %d are allowed", len(list), maxSteps)
 	}
 	steps := make([]store.ListedStep, len(list))
 	seen, twice := map[string]bool{}, []string(nil)

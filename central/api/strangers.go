@@ -34,7 +34,7 @@ func (r *Request) Enter() (ctx context.Context, leave func(), err error) {
 		r.stranger.beyond = true
 		r.writer.Header().Set("Retry-After", retryAfter)
 		return nil, nil, &auth.Denied{Status: http.StatusServiceUnavailable, Title: "Service Unavailable",
-			Message: "Too many callers who are not known yet are being looked at. Please retry.",
+			Message: "Too many requests of unknown callers are being checked. Please retry.",
 			Reason:  "the slots of strangers are taken (--strangers-slots, --strangers-slots-per-address): passwords or tokens of many requests are being checked"}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.Time)
@@ -51,7 +51,7 @@ const (
 func (r *Request) full(flags string) error {
 	r.stranger.beyond = true
 	r.writer.Header().Set("Retry-After", retryAfter)
-	return wire.Errorf(http.StatusServiceUnavailable, "This server has as many requests of callers who are not known as it takes, in all or from this address "+
+	return wire.Errorf(http.StatusServiceUnavailable, "This server takes no more requests of unknown callers at this moment, in all or from this address "+
 		"(%s). Nothing was changed; please retry.", flags)
 }
 

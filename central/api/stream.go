@@ -136,7 +136,7 @@ func (s *Server) follow(r *Request) (w *feed.Follower, resumed bool, err error) 
 	}
 	if text != "" {
 		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
-			return nil, false, wire.Invalid("Invalid Last-Event-ID: %.40q is no number of an event", text)
+			return nil, false, wire.Invalid("Invalid Last-Event-ID: %.40q is not the number of an event", text)
 		}
 	}
 	w, err = s.Feed.Follow(r.Context(), after)

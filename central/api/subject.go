@@ -72,7 +72,7 @@ func (s *Server) ofNode(ctx context.Context, r *Request, ident string, at object
 		return nil, err
 	}
 	if !r.sameNode(n) {
-		return nil, conflict("The name %.255s was given to another node while this request was on its way. Nothing was changed; please retry.", ident)
+		return nil, conflict("The name %.255s was given to another node during this request. Nothing was changed; please retry.", ident)
 	}
 	return nodeTarget(n), nil
 }

@@ -17,7 +17,7 @@ func ShowURLs(urls string) (string, error) {
 	for i, raw := range strings.Split(urls, ",") {
 		u, err := parseURL(strings.TrimSpace(raw))
 		if err != nil {
-			return "", fmt.Errorf("URL %d of the bus' servers is none such as nats://HOST:4222: %w", i+1, err)
+			return "", fmt.Errorf("URL %d of the bus must look like nats://HOST:4222: %w", i+1, err)
 		}
 		shown = append(shown, u.Scheme+"://"+u.Host)
 	}
@@ -32,7 +32,7 @@ func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		if _, quotes := errors.AsType[url.EscapeError](ue.Err); quotes {
-			return nil, errors.New("a % in it begins no escape (%25 is a % of its own)")
+			return nil, errors.New("a % in it does not begin an escape (write %25 for a plain %)")
 		}
 		return nil, errors.New("it cannot be read: user and password may need escapes, such as %40 for @")
 	}

@@ -26,7 +26,7 @@ const MaxMessage = maxStored - headersRoom
 // joins others in a batch, which would fail with it.
 func fits(m *nats.Msg) error {
 	if len(m.Data) > MaxMessage {
-		return fmt.Errorf("%s: %w: it has %d bytes, and %d are the most", m.Subject, ErrTooLarge, len(m.Data), MaxMessage)
+		return fmt.Errorf("%s: %w: it has %d bytes, more than the limit of %d", m.Subject, ErrTooLarge, len(m.Data), MaxMessage)
 	}
 	return nil
 }

@@ -122,13 +122,13 @@ type Kept []Hints
 func ParseKept(raw any) (Kept, error) {
 	list, isList := raw.([]any)
 	if raw != nil && raw != "" && !isList {
-		return nil, fmt.Errorf("skip_block_devices is no list of hints")
+		return nil, fmt.Errorf("skip_block_devices must be a list of hints")
 	}
 	var kept Kept
 	for i, item := range list {
 		of, isObject := item.(map[string]any)
 		if !isObject || len(of) == 0 {
-			return nil, fmt.Errorf("skip_block_devices: item %d is no object of hints", i+1)
+			return nil, fmt.Errorf("skip_block_devices: item %d must be an object of hints", i+1)
 		}
 		h, err := Parse(of)
 		if err != nil {
@@ -143,7 +143,7 @@ func ParseKept(raw any) (Kept, error) {
 type UnknownError struct{ Key, Hint string }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("skip_block_devices keeps a disk by %s, and no disk of this machine shows its %s: nothing is written, because the disk that is to be kept cannot be told from the others; name it by another property", e.Hint, e.Key)
+	return fmt.Sprintf("skip_block_devices keeps a disk by %s, but no disk of this machine shows its %s: nothing is written, because the agent cannot tell which disk to keep; name that disk by another property", e.Hint, e.Key)
 }
 
 // FaultType names the error as ironic-python-agent does.
@@ -264,7 +264,7 @@ func scalar(v any) (string, error) {
 	case int:
 		return strconv.Itoa(v), nil
 	}
-	return "", fmt.Errorf("a %T is no hint", v)
+	return "", fmt.Errorf("a %T is not a hint", v)
 }
 
 func boolean(s string) (string, error) {

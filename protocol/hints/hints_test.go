@@ -88,11 +88,11 @@ func TestKept(t *testing.T) {
 		{[]any{map[string]any{"serial": "S2"}, map[string]any{"size": "< 2"}}, "a c", ""},
 		{[]any{map[string]any{"serial": "S2", "size": "< 2"}}, "a b c d", ""},
 		{[]any{map[string]any{"size": "> 0"}}, "", ""},
-		{[]any{map[string]any{}}, "", "item 1 is no object of hints"},
-		{[]any{map[string]any{"serial": "S2"}, "x"}, "", "item 2 is no object of hints"},
+		{[]any{map[string]any{}}, "", "item 1 must be an object of hints"},
+		{[]any{map[string]any{"serial": "S2"}, "x"}, "", "item 2 must be an object of hints"},
 		{[]any{map[string]any{"volume_name": "data"}}, "", `item 1: root device hint "volume_name" is unknown`},
-		{map[string]any{"serial": "S2"}, "", "no list of hints"},
-		{"/dev/sda", "", "no list of hints"},
+		{map[string]any{"serial": "S2"}, "", "must be a list of hints"},
+		{"/dev/sda", "", "must be a list of hints"},
 	} {
 		kept, err := ParseKept(c.raw)
 		if c.want != "" {

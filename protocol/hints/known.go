@@ -19,7 +19,7 @@ func (e *MissingError) Error() string {
 	for _, k := range e.Missing {
 		gone = append(gone, fmt.Sprintf("serial %q, WWN %q, %d bytes", k.Serial, k.WWN, k.Size))
 	}
-	return fmt.Sprintf("%d of the disks that the last inspection found are not there (%s); there are %s; nothing is written: look at the disk, its cable and its controller, or inspect the node again if it was removed on purpose",
+	return fmt.Sprintf("%d of the disks that the last inspection found are missing (%s); there are %s; nothing is written: look at the disk, its cable and its controller, or inspect the node again if it was removed on purpose",
 		len(e.Missing), strings.Join(gone, "; "), list(e.Have))
 }
 

@@ -76,7 +76,7 @@ func ParseToken(text string) (Token, error) {
 	case len(text) > maxToken:
 		return t, fmt.Errorf("the token has %d characters, more than %d", len(text), maxToken)
 	case !ours:
-		return t, fmt.Errorf("that is no token: it would begin with %s", prefix)
+		return t, fmt.Errorf("that is not a token: a token begins with %s", prefix)
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(rest)
 	if err != nil || len(raw) < checksum {

@@ -34,8 +34,8 @@ func TestTokensThatAreNone(t *testing.T) {
 		return x.String()
 	}
 	for text, says := range map[string]string{
-		"":                              "no token",
-		"hello":                         "no token",
+		"":                              "not a token",
+		"hello":                         "not a token",
 		good[:len(good)-7]:              "not whole",
 		good[:30] + good[31:]:           "",
 		prefix:                          "damaged",

@@ -20,7 +20,7 @@ const Format = 0x01
 
 // ErrFormat means that a document is of a format that this program does not read: central is
 // newer than the rackd that it writes to, or what lies there is no document.
-var ErrFormat = errors.New("the node's document is of a format that this program does not read; it has to be of central's version")
+var ErrFormat = errors.New("unknown format of a node document: upgrade this program to central's version")
 
 // Fields of a document by their numbers, which never change. The UUID is in the document's
 // key.

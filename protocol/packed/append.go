@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// ErrDeep means that lists and objects lie in each other too deep.
-var ErrDeep = errors.New("lists and objects lie in each other too deep")
+// ErrDeep means that lists and objects are nested too deep.
+var ErrDeep = errors.New("lists and objects are nested too deep")
 
 // Append appends a value. It fails on what JSON cannot hold, and on what is too deep.
 func Append(b []byte, v any) ([]byte, error) { return appendValue(b, v, 0) }
@@ -84,7 +84,7 @@ const exact = 1 << 53
 
 func appendFloat(b []byte, f float64) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return b, fmt.Errorf("%v is no number of JSON's", f)
+		return b, fmt.Errorf("%v is not a JSON number", f)
 	}
 	if i := int64(f); float64(i) == f && i > -exact && i < exact && (i != 0 || !math.Signbit(f)) {
 		return AppendInt(b, i), nil
@@ -97,7 +97,7 @@ func appendNumber(b []byte, n json.Number) ([]byte, error) {
 		return AppendInt(b, i), nil
 	}
 	if !json.Valid([]byte(n)) {
-		return b, fmt.Errorf("%q is no number of JSON's", string(n))
+		return b, fmt.Errorf("%q is not a JSON number", string(n))
 	}
 	f, err := n.Float64()
 	if err != nil { // too large

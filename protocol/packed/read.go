@@ -60,7 +60,7 @@ func (r *Reader) take(n uint64) []byte {
 func (r *Reader) uvarint() uint64 {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {
-		r.fail("a length that is none")
+		r.fail("an invalid length")
 		return 0
 	}
 	r.rest = r.rest[size:]
@@ -136,7 +136,7 @@ func (r *Reader) intOf(tag byte) (int64, bool) {
 	}
 	i, size := binary.Varint(r.rest)
 	if size <= 0 {
-		r.fail("a number that is none")
+		r.fail("an invalid number")
 		return 0, true
 	}
 	r.rest = r.rest[size:]

@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 	if e.Bytes > 0 {
 		sent = fmt.Sprintf("%d bytes", e.Bytes)
 	}
-	return fmt.Sprintf("%s sent %s in %s, %d bytes are the least; look at that server's load and at the network to it", e.From, sent, e.In, Least)
+	return fmt.Sprintf("%s sent %s in %s, less than the minimum of %d bytes; look at that server's load and at the network to it", e.From, sent, e.In, Least)
 }
 
 // Watch is of one download. Its methods may be called from several goroutines.

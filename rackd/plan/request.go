@@ -147,7 +147,7 @@ func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedSte
 		return s, true, nil
 	}
 	if a.Interface == "deploy" && a.Step == "deploy" {
-		return s, true, invalid("deploy step deploy.deploy is a core step: it may be disabled by priority 0, nothing else")
+		return s, true, invalid("deploy step deploy.deploy is a core step: the only change allowed is to disable it by priority 0")
 	}
 	return s, true, r.fits(f, s)
 }

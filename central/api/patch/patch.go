@@ -90,7 +90,7 @@ func parse(body any, admit func(*Op) error) ([]Op, error) {
 		return nil, wire.Invalid("Schema error for patch: %s is not of type 'array'", wire.Repr(body))
 	}
 	if len(list) > MaxOps {
-		return nil, wire.Invalid("Schema error for patch: %d operations, want %d at most", len(list), MaxOps)
+		return nil, wire.Invalid("Schema error for patch: %d operations, and at most %d are allowed", len(list), MaxOps)
 	}
 	ops := make([]Op, len(list))
 	for i, item := range list {

@@ -97,7 +97,7 @@ func AsError(err error) *Error {
 		return e
 	}
 	return &Error{Status: http.StatusInternalServerError,
-		Text: "The server could not complete the request; its log tells why under this answer's request id."}
+		Text: "The server could not complete the request; its log says why, under the request id of this answer."}
 }
 
 // Body is the answer's body.

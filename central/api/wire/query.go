@@ -32,7 +32,7 @@ func ParseQuery(raw string) (Query, error) {
 			v = []string{strings.Join(v, ",")}
 		}
 		if len(v) > 1 {
-			return nil, Invalid("Argument %q is given %d times, want one", name, len(v))
+			return nil, Invalid("Argument %q is given %d times; give it once", name, len(v))
 		}
 		if strings.ContainsRune(v[0], 0) || strings.ContainsRune(name, 0) {
 			return nil, Invalid("Argument %q holds a NUL character", name)
@@ -117,7 +117,7 @@ func (q Query) Words(name string) ([]string, error) {
 		}
 	}
 	if len(list) > MaxWords {
-		return nil, Invalid("Argument %q has %d values, want %d at most", name, len(list), MaxWords)
+		return nil, Invalid("Argument %q has %d values; at most %d are allowed", name, len(list), MaxWords)
 	}
 	return list, nil
 }
