@@ -169,7 +169,7 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	if s.BusTokenFile != "" {
 		token, err := secretfile.Read(s.BusTokenFile, log)
 		if err != nil {
-			return cfg, fmt.Errorf("token of the bus: %w", err)
+			return cfg, fmt.Errorf("--bus-token-file: %w", err)
 		}
 		cfg.BusToken = strings.TrimSpace(string(token))
 	}
