@@ -25,11 +25,11 @@ type NodeSettings struct {
 func (c NodeSettings) Check() error {
 	switch {
 	case checkGroup(&store.Node{ConductorGroup: strings.ToLower(c.DefaultConductorGroup)}) != nil:
-		return fmt.Errorf("default conductor group %q: a group's name has letters, digits, '_', '-' and '.'", c.DefaultConductorGroup)
+		return fmt.Errorf("--default-conductor-group %q: a name may hold letters, digits, '_', '-' and '.' only", c.DefaultConductorGroup)
 	case len(c.DefaultConductorGroup) > maxConductorGroup:
-		return fmt.Errorf("default conductor group %q: a group's name has at most %d characters", c.DefaultConductorGroup, maxConductorGroup)
+		return fmt.Errorf("--default-conductor-group %q: a name has at most %d characters", c.DefaultConductorGroup, maxConductorGroup)
 	case len(c.DefaultResourceClass) > maxResourceClass:
-		return fmt.Errorf("default resource class %q: it has at most %d characters", c.DefaultResourceClass, maxResourceClass)
+		return fmt.Errorf("--default-resource-class %q: a name has at most %d characters", c.DefaultResourceClass, maxResourceClass)
 	case c.Limits.Deploys < 0 || c.Limits.Cleans < 0:
 		return fmt.Errorf("limits of %d deploys and %d cleanings: they cannot be negative; 0 means no limit", c.Limits.Deploys, c.Limits.Cleans)
 	}

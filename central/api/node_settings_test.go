@@ -37,11 +37,11 @@ func TestNodeSettings(t *testing.T) {
 
 func TestNodeSettingsThatCannotBe(t *testing.T) {
 	for want, c := range map[string]NodeSettings{
-		"":                        {DefaultConductorGroup: "Rack.1", DefaultResourceClass: "gold", Limits: dispatch.Limits{Deploys: 250, Cleans: 50}},
-		"default conductor group": {DefaultConductorGroup: "rack 1"},
-		"at most 255 characters":  {DefaultConductorGroup: strings.Repeat("r", 256)},
-		"at most 80 characters":   {DefaultResourceClass: strings.Repeat("g", 81)},
-		"cannot be negative":      {Limits: dispatch.Limits{Cleans: -1}},
+		"":                          {DefaultConductorGroup: "Rack.1", DefaultResourceClass: "gold", Limits: dispatch.Limits{Deploys: 250, Cleans: 50}},
+		"--default-conductor-group": {DefaultConductorGroup: "rack 1"},
+		"at most 255 characters":    {DefaultConductorGroup: strings.Repeat("r", 256)},
+		"at most 80 characters":     {DefaultResourceClass: strings.Repeat("g", 81)},
+		"can be negative":           {Limits: dispatch.Limits{Cleans: -1}},
 	} {
 		if err := c.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)

@@ -34,7 +34,7 @@ type Discovery struct {
 func (d Discovery) Check() error {
 	switch {
 	case d.Most < 0:
-		return fmt.Errorf("discovery limit %d: it cannot be negative", d.Most)
+		return fmt.Errorf("--discovery-limit %d: it cannot be negative", d.Most)
 	case len(d.Driver) > 255 || strings.ContainsFunc(d.Driver, unicode.IsSpace):
 		return fmt.Errorf("discovery driver %.300q: that is not the name of a driver", d.Driver)
 	}
@@ -164,7 +164,7 @@ func (s *Server) enrol(ctx context.Context, tx *store.Tx, r *Request, id string,
 // notEnrolled notes why a machine cannot become a node now; the machine is not told.
 func (s *Server) notEnrolled(r *Request, f *report, why error) error {
 	s.Log.Warn("an unknown machine cannot become a node", "request_id", r.ID, "macs", f.macs, "bmcs", f.bmcs, "from", s.client(r.Request), "error", why)
-	return wire.Errorf(http.StatusServiceUnavailable, "The data cannot be taken at this moment, please retry later.")
+	return wire.Errorf(http.StatusServiceUnavailable, "Central cannot take the data at this moment; please retry later.")
 }
 
 // processDiscovered keeps the data and lets hooks and rules do with it what they do with that

@@ -206,7 +206,7 @@ func TestDiscoveryHasItsLimits(t *testing.T) {
 			b := discoveryBench(t, c.set)
 			before := b.snapshot()
 			a := b.want(503, "POST", sendData, "1.84", strange("52:54:00:00:04:01", "52:54:00:00:04:02", ""))
-			if a.fault(t) != "The data cannot be taken at this moment, please retry later." || !strings.Contains(b.log.String(), c.says) {
+			if a.fault(t) != "Central cannot take the data at this moment; please retry later." || !strings.Contains(b.log.String(), c.says) {
 				t.Errorf("answer %s, log %s", a.body, b.log.String())
 			}
 			if b.snapshot() != before {

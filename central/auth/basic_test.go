@@ -113,7 +113,7 @@ func TestUsersFile(t *testing.T) {
 	hash := hashed(t, "x")
 	for text, want := range map[string]string{
 		"":                              "names no user",
-		"ann":                           "line 1: it is not NAME:HASH",
+		"ann":                           "line 1: want NAME:HASH",
 		"ann:" + hash + "\nbob:{SHA}x=": `line 2: the password of "bob" is not hashed with bcrypt`,
 		"ann:" + hash + "\nann:" + hash: `line 2: "ann" is there twice`,
 		":" + hash:                      "line 1: it is not",

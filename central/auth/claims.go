@@ -39,7 +39,7 @@ func ParseGrant(text string) (Grant, error) {
 			return Grant{Value: text[:i], Role: strings.ToLower(role), System: scope == "system"}, nil
 		}
 	}
-	return Grant{}, fmt.Errorf("grant %q: it is not VALUE=system:ROLE or VALUE=project:ROLE", text)
+	return Grant{}, fmt.Errorf("--oidc-grant %q: want VALUE=system:ROLE or VALUE=project:ROLE", text)
 }
 
 func (c *Claims) check() error {
@@ -112,11 +112,11 @@ func texts(v any) ([]string, error) {
 		for i, item := range v {
 			s, ok := item.(string)
 			if !ok {
-				return nil, errors.New("it holds something that is no text")
+				return nil, errors.New("it holds a value that is not a string")
 			}
 			list[i] = s
 		}
 		return list, nil
 	}
-	return nil, errors.New("it is neither a list nor a text")
+	return nil, errors.New("it is neither a list nor a string")
 }

@@ -23,7 +23,7 @@ func ParseUsers(text []byte) (Users, error) {
 		}
 		name, hash, found := strings.Cut(entry, ":")
 		if !found || name == "" {
-			return nil, fmt.Errorf("line %d: it is not NAME:HASH", i+1)
+			return nil, fmt.Errorf("line %d: want NAME:HASH", i+1)
 		}
 		if !utf8.ValidString(name) || strings.ContainsRune(name, 0) { // which could not be recorded
 			return nil, fmt.Errorf("line %d: the name is not written in UTF-8", i+1)
@@ -32,7 +32,7 @@ func ParseUsers(text []byte) (Users, error) {
 			return nil, fmt.Errorf("line %d: the password of %q is not hashed with bcrypt (htpasswd -B does so)", i+1, name)
 		}
 		if users[name] != nil {
-			return nil, fmt.Errorf("line %d: %q is there twice", i+1, name)
+			return nil, fmt.Errorf("line %d: user %q is listed twice", i+1, name)
 		}
 		users[name] = []byte(hash)
 	}

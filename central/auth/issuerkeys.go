@@ -235,7 +235,7 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(text, &set); err != nil {
-		return nil, fmt.Errorf("they are no set of keys: %w", err)
+		return nil, fmt.Errorf("the answer is not a set of keys (JWKS): %w", err)
 	}
 	var keys []jose.JSONWebKey
 	var unread error
@@ -250,7 +250,7 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, cmp.Or(unread, errors.New("there are none"))
+		return nil, cmp.Or(unread, errors.New("the set holds no usable key"))
 	}
 	return keys, nil
 }

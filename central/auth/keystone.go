@@ -51,7 +51,7 @@ var errNotGood = errors.New("keystone does not know the token, or no longer")
 // NewKeystone makes the strategy. Keystone is asked when the first token comes.
 func NewKeystone(cfg KeystoneConfig) (*Keystone, error) {
 	if cfg.URL == "" || cfg.Username == "" || cfg.Password == "" {
-		return nil, errors.New("Keystone needs its URL, and the name and the password of an account that may validate tokens")
+		return nil, errors.New("Keystone needs its URL, and an account that may validate tokens: --keystone-url, --keystone-user and --keystone-password-file")
 	}
 	cfg.URL = strings.TrimSuffix(strings.TrimRight(cfg.URL, "/"), "/v3")
 	if cfg.PublicURL == "" {

@@ -176,7 +176,7 @@ func TestKeystoneThatFailsIsNotADenial(t *testing.T) {
 	}
 	i.wantScope = "none"
 	stranger := i.strategy(func() time.Time { return now })
-	if _, err := stranger.Authenticate(withToken("P")); status(err) != 503 || !strings.Contains(err.Error(), "look at its name, password, domain and scope") {
+	if _, err := stranger.Authenticate(withToken("P")); status(err) != 503 || !strings.Contains(err.Error(), "check the account's name, password, domain and scope") {
 		t.Errorf("with an account that is not let in: %v", err)
 	}
 }

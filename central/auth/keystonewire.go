@@ -51,7 +51,7 @@ func (k *Keystone) validate(ctx context.Context, token string) (*Caller, time.Ti
 		case status == http.StatusNotFound:
 			return nil, time.Time{}, errNotGood
 		case status != http.StatusUnauthorized || fresh:
-			return nil, time.Time{}, fmt.Errorf("it answered %d to our account %s, which must be allowed to validate tokens", status, k.cfg.Username)
+			return nil, time.Time{}, fmt.Errorf("it answered %d to account %s, which must be allowed to validate tokens", status, k.cfg.Username)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (k *Keystone) ownToken(ctx context.Context, fresh bool) (string, error) {
 		return "", err
 	}
 	if own = header.Get("X-Subject-Token"); status != http.StatusCreated || own == "" {
-		return "", fmt.Errorf("it answered %d when our account %s asked for a token; look at its name, password, domain and scope", status, k.cfg.Username)
+		return "", fmt.Errorf("it answered %d when account %s asked for a token; check the account's name, password, domain and scope", status, k.cfg.Username)
 	}
 	k.mu.Lock()
 	k.service = own
@@ -126,7 +126,7 @@ func (k *Keystone) do(ctx context.Context, method string, header http.Header, in
 	}
 	if out != nil && res.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(text, out); err != nil {
-			return 0, nil, fmt.Errorf("its answer is not what the Identity API v3 has: %w", err)
+			return 0, nil, fmt.Errorf("its answer does not follow the Identity API v3: %w", err)
 		}
 	}
 	return res.StatusCode, res.Header, nil

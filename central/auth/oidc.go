@@ -54,7 +54,7 @@ func algorithmNames() []string {
 // NewOIDC makes the strategy. The issuer is asked for its keys when the first token comes.
 func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if cfg.Issuer == "" || cfg.Audience == "" {
-		return nil, errors.New("OIDC needs the issuer's URL and the audience that tokens are made for")
+		return nil, errors.New("OIDC needs the issuer's URL (--oidc-issuer) and the audience of its tokens (--oidc-audience)")
 	}
 	if err := cfg.Claims.check(); err != nil {
 		return nil, err

@@ -54,12 +54,12 @@ func (a *access) config(log *slog.Logger) (daemon.Access, error) {
 		out.OIDC.Claims.Grants = append(out.OIDC.Claims.Grants, g)
 	}
 	if a.KeystoneRemember < 0 {
-		return out, errors.New("keystone-remember cannot be negative")
+		return out, errors.New("--keystone-remember cannot be negative")
 	}
 	if a.KeystonePasswordFile != "" {
 		text, err := secretfile.Read(a.KeystonePasswordFile, log)
 		if err != nil {
-			return out, fmt.Errorf("password for Keystone: %w", err)
+			return out, fmt.Errorf("--keystone-password-file: %w", err)
 		}
 		out.Keystone.Password = strings.TrimSpace(string(text))
 	}

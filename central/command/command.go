@@ -36,7 +36,8 @@ exchanges both with the sites over the bus. It has no state beside the database:
   central migrate --database postgres://ironyard@db/ironyard
   central serve --database postgres://ironyard@db/ironyard --key-file /etc/ironyard/key --bus nats://hub:4222
 
-Without --auth it serves everybody, and only on a loopback address:
+Without --auth every caller is an administrator, and central listens on a
+loopback address only. With accounts it may listen anywhere:
 
   central serve … --listen :6385 --tls-cert api.pem --tls-key api.key --auth http_basic --htpasswd /etc/ironyard/users
 
@@ -169,7 +170,7 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	if s.BusTokenFile != "" {
 		token, err := secretfile.Read(s.BusTokenFile, log)
 		if err != nil {
-			return cfg, fmt.Errorf("token of the bus: %w", err)
+			return cfg, fmt.Errorf("--bus-token-file: %w", err)
 		}
 		cfg.BusToken = strings.TrimSpace(string(token))
 	}

@@ -133,7 +133,7 @@ func (c *applyEvent) Run(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		if what != ingest.Applied {
-			return fmt.Errorf("event %s changes nothing any more (%s): 'central event drop' forgets it", c.ID, what)
+			return fmt.Errorf("event %s would change nothing now (%s): delete it with 'central event drop'", c.ID, what)
 		}
 		log.Info("event applied, and forgotten here", "event", c.ID, "node", a.Node, "kind", a.Kind)
 		return nil

@@ -79,7 +79,7 @@ func beingReplaced(ctx context.Context, out io.Writer, db *store.Store) error {
 		if k.Stage == "" || err != nil {
 			continue
 		}
-		_, err = fmt.Fprintf(out, "# the key of conductor group %q is being replaced since %s; stage %q, %s\n", k.Group, k.Began.Format(time.DateTime), k.Stage, k.WaitsFor)
+		_, err = fmt.Fprintf(out, "# the key of conductor group %q has been under replacement since %s; stage %q, %s\n", k.Group, k.Began.Format(time.DateTime), k.Stage, k.WaitsFor)
 	}
 	return err
 }

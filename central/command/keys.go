@@ -90,7 +90,7 @@ func openUsed(ctx context.Context, address string, migrate bool) (*store.Store, 
 		return nil, err
 	}
 	if _, err := db.Pending(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("this is no database that central has used ('central migrate' prepares one): %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("central has not used this database yet ('central migrate' prepares one): %w", err), db.Close())
 	}
 	if !migrate {
 		return db, nil

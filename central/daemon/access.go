@@ -61,7 +61,7 @@ func (a *Access) gate() (*gate, error) {
 	for _, name := range a.Strategies {
 		s, err := a.strategy(name, client, g)
 		if err != nil {
-			return nil, fmt.Errorf("authentication by %s: %w", name, err)
+			return nil, fmt.Errorf("--auth %s: %w", name, err)
 		}
 		chain = append(chain, s)
 	}
@@ -73,7 +73,7 @@ func (a *Access) gate() (*gate, error) {
 	if a.PolicyFile != "" {
 		file, err := watched.Open(func(texts [][]byte) (*policy.Rules, error) { return defaults.With(texts[0]) }, a.PolicyFile)
 		if err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
+			return nil, fmt.Errorf("--policy: %w", err)
 		}
 		g.rules, g.files = file.Get, append(g.files, file)
 	}
@@ -84,12 +84,12 @@ func (a *Access) strategy(name string, client *http.Client, g *gate) (auth.Strat
 	switch name {
 	case "noauth":
 		if len(a.Strategies) > 1 {
-			return nil, errors.New("it lets everybody in, so it cannot stand beside another")
+			return nil, errors.New("it lets every caller in, so it cannot be combined with another strategy")
 		}
 		return auth.NoAuth{}, nil
 	case "http_basic":
 		if a.Htpasswd == "" {
-			return nil, errors.New("it needs a file of users, as htpasswd -B writes it")
+			return nil, errors.New("it needs a file of users, as 'htpasswd -B' writes it: --htpasswd FILE")
 		}
 		users, err := watched.Open(func(texts [][]byte) (auth.Users, error) { return auth.ParseUsers(texts[0]) }, a.Htpasswd)
 		if err != nil {
@@ -106,7 +106,7 @@ func (a *Access) strategy(name string, client *http.Client, g *gate) (auth.Strat
 		cfg.Client = client
 		return auth.NewKeystone(cfg)
 	}
-	return nil, errors.New("there is no such strategy; there are noauth, http_basic, oidc and keystone")
+	return nil, errors.New("unknown strategy; known are noauth, http_basic, oidc and keystone")
 }
 
 // client reaches issuers of tokens.
@@ -116,11 +116,11 @@ func (a *Access) client() (*http.Client, error) {
 	}
 	pem, err := os.ReadFile(a.CAFile)
 	if err != nil {
-		return nil, fmt.Errorf("authorities of the issuers of tokens: %w", err)
+		return nil, fmt.Errorf("--auth-ca: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("authorities of the issuers of tokens: %s holds no certificate in PEM", a.CAFile)
+		return nil, fmt.Errorf("--auth-ca %s: the file holds no PEM certificate", a.CAFile)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}

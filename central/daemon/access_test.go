@@ -153,14 +153,14 @@ func TestAccessThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, access := range map[string]daemon.Access{
-		"no such strategy":         {Strategies: []string{"kerberos"}},
-		"cannot stand beside":      {Strategies: []string{"noauth", "http_basic"}},
+		"unknown strategy":         {Strategies: []string{"kerberos"}},
+		"cannot be combined":       {Strategies: []string{"noauth", "http_basic"}},
 		"needs a file of users":    {Strategies: []string{"http_basic"}},
 		"not hashed with bcrypt":   {Strategies: []string{"http_basic"}, Htpasswd: empty},
 		"OIDC needs the issuer":    {Strategies: []string{"oidc"}},
 		"Keystone needs its URL":   {Strategies: []string{"keystone"}},
 		"line 1: there is no rule": {PolicyFile: empty},
-		"holds no certificate":     {CAFile: empty},
+		"holds no PEM certificate": {CAFile: empty},
 		"no such file":             {PolicyFile: empty + "x"},
 	} {
 		err := daemon.Run(t.Context(), daemon.Config{Database: "sqlite:" + filepath.Join(t.TempDir(), "c.db"), Listen: "127.0.0.1:0", Key: key, BusURL: "nats://127.0.0.1:1", Access: access}, nil)

@@ -148,41 +148,41 @@ func (c *Config) check() error {
 	case c.Conn == nil && c.BusURL == "":
 		return errors.New("central needs the URL of its bus: nats://HOST:PORT")
 	case c.OrphanGrace < 0:
-		return fmt.Errorf("orphan grace %s: it cannot be negative", c.OrphanGrace)
+		return fmt.Errorf("--orphan-grace %s: it cannot be negative", c.OrphanGrace)
 	case !slices.Contains([]string{"", "debug", "info", "warning", "error"}, c.NotificationLevel):
-		return fmt.Errorf("notification level %q: want debug, info, warning or error", c.NotificationLevel)
+		return fmt.Errorf("--notification-level %q: want debug, info, warning or error", c.NotificationLevel)
 	case c.KeepChanges < 0:
-		return fmt.Errorf("%d changes kept: it cannot be negative", c.KeepChanges)
+		return fmt.Errorf("--keep-changes %d: it cannot be negative", c.KeepChanges)
 	case c.AuditKeep < 0:
-		return fmt.Errorf("audit kept for %s: it cannot be negative", c.AuditKeep)
+		return fmt.Errorf("--audit-keep %s: it cannot be negative", c.AuditKeep)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return errors.New("TLS needs both a certificate and a key")
+		return errors.New("--tls-cert and --tls-key go together: give both or neither")
 	}
 	if err := cmp.Or(c.Nodes.Check(), c.Discovery.Check(), c.Strangers.Check()); err != nil {
 		return err
 	}
 	if c.PublicEndpoint != "" {
 		if u, err := url.Parse(c.PublicEndpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return fmt.Errorf("public endpoint %q: it is a URL, http(s)://HOST[:PORT][/PATH]", c.PublicEndpoint)
+			return fmt.Errorf("--public-endpoint %q: want a URL, http(s)://HOST[:PORT][/PATH]", c.PublicEndpoint)
 		}
 	}
 	for _, step := range c.DisallowedSteps {
 		// One that no step is called by would forbid nothing.
 		if kind, name, ok := strings.Cut(step, "."); step != "" && (!ok || name == "" || !slices.Contains(node.InterfaceKinds, kind)) {
-			return fmt.Errorf("disallowed step %q: name it INTERFACE.STEP, such as vendor.send_raw; interfaces are %s", step, strings.Join(node.InterfaceKinds, ", "))
+			return fmt.Errorf("--disallow-step %q: write INTERFACE.STEP, such as vendor.send_raw; interfaces are %s", step, strings.Join(node.InterfaceKinds, ", "))
 		}
 	}
 	for _, s := range c.Sites {
 		if n := s.Settings.Replicas; n < 0 || n > maxReplicas {
-			return fmt.Errorf("%d replicas of each bucket and stream: NATS keeps 1 to %d", n, maxReplicas)
+			return fmt.Errorf("--replicas %d: NATS keeps 1 to %d replicas of a bucket or stream", n, maxReplicas)
 		}
 	}
 	if c.NoRamdiskEndpoints && c.Discovery.Driver != "" {
-		return errors.New("machines are not discovered by a central that does not serve ramdisks: leave out one of the two")
+		return errors.New("--discovery-driver needs the endpoints that --no-ramdisk-endpoints switches off: leave out one of the two")
 	}
 	for _, origin := range c.CORSOrigins {
 		if err := new(http.CrossOriginProtection).AddTrustedOrigin(origin); err != nil {
-			return fmt.Errorf("origin of pages %q: %w; it is SCHEME://HOST[:PORT], as browsers send it", origin, err)
+			return fmt.Errorf("--cors-origin %q: %w; write SCHEME://HOST[:PORT], as browsers send it", origin, err)
 		}
 	}
 	for _, name := range c.Hosts {
@@ -192,11 +192,11 @@ func (c *Config) check() error {
 	}
 	local, err := loopback(c.Listen)
 	if err != nil {
-		return fmt.Errorf("listen address %q: %w", c.Listen, err)
+		return fmt.Errorf("--listen %q: %w", c.Listen, err)
 	}
 	if !c.InsecureNoAuth && !local && c.Access.open() {
-		return fmt.Errorf("central does not listen on %s without authentication: choose a strategy with --auth, use a loopback address, "+
-			"or --insecure-no-auth on a network where everybody may do everything", c.Listen)
+		return fmt.Errorf("central does not listen on %s without authentication: choose a strategy with --auth, listen on a loopback address, "+
+			"or give --insecure-no-auth if all who reach that address may do everything", c.Listen)
 	}
 	shown, err := bus.ShowURLs(c.BusURL)
 	if err != nil && c.Conn == nil {
@@ -204,7 +204,7 @@ func (c *Config) check() error {
 	}
 	if c.ownBus() {
 		if !strings.HasPrefix(c.BusURL, "tls://") {
-			return fmt.Errorf("the bus %s: members of a fleet are reached by tls://HOST:PORT, or give central credentials for it", shown)
+			return fmt.Errorf("--bus %s: with --enrol-listen the bus is at tls://HOST:PORT, unless central has credentials for it (--bus-creds, --bus-token-file)", shown)
 		}
 	}
 	if err := c.early(); err != nil {

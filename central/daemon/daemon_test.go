@@ -332,19 +332,19 @@ func TestConfigIsChecked(t *testing.T) {
 		"without authentication": func(c *daemon.Config) {
 			c.Listen = "0.0.0.0:0"
 		},
-		"TLS":                     func(c *daemon.Config) { c.TLSCert = "x" },
+		"--tls-cert":              func(c *daemon.Config) { c.TLSCert = "x" },
 		`host "a.b:80"`:           func(c *daemon.Config) { c.Hosts = []string{"a.b:80"} },
 		`host ""`:                 func(c *daemon.Config) { c.Hosts = []string{""} },
-		`pages "*"`:               func(c *daemon.Config) { c.CORSOrigins = []string{"*"} },
-		`pages "ui.lab"`:          func(c *daemon.Config) { c.CORSOrigins = []string{"ui.lab"} },
+		`--cors-origin "*"`:       func(c *daemon.Config) { c.CORSOrigins = []string{"*"} },
+		`--cors-origin "ui.lab"`:  func(c *daemon.Config) { c.CORSOrigins = []string{"ui.lab"} },
 		`endpoint "api.lab:6385"`: func(c *daemon.Config) { c.PublicEndpoint = "api.lab:6385" },
 		`endpoint "https://"`:     func(c *daemon.Config) { c.PublicEndpoint = "https://" },
 		`step "send_raw"`:         func(c *daemon.Config) { c.DisallowedSteps = []string{"send_raw"} },
 		`step "vendors.send_raw"`: func(c *daemon.Config) { c.DisallowedSteps = []string{"vendors.send_raw"} },
-		"7 replicas":              func(c *daemon.Config) { c.Sites = []sites.Site{{Settings: bus.Settings{Replicas: 7}}} },
-		"-1 deploys":              func(c *daemon.Config) { c.Nodes.Limits.Deploys = -1 },
-		"discovery limit":         func(c *daemon.Config) { c.Discovery = api.Discovery{Driver: "redfish", Most: -1} },
-		"serve ramdisks":          func(c *daemon.Config) { c.Discovery, c.NoRamdiskEndpoints = api.Discovery{Driver: "redfish"}, true },
+		"--replicas 7":            func(c *daemon.Config) { c.Sites = []sites.Site{{Settings: bus.Settings{Replicas: 7}}} },
+		"deploy -1":               func(c *daemon.Config) { c.Nodes.Limits.Deploys = -1 },
+		"--discovery-limit":       func(c *daemon.Config) { c.Discovery = api.Discovery{Driver: "redfish", Most: -1} },
+		"--no-ramdisk-endpoints":  func(c *daemon.Config) { c.Discovery, c.NoRamdiskEndpoints = api.Discovery{Driver: "redfish"}, true },
 	} {
 		cfg := good
 		spoil(&cfg)

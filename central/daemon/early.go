@@ -17,12 +17,12 @@ import (
 func (c *Config) early() error {
 	for flag, address := range map[string]string{"listen": c.Listen, "observe": c.Observe, "enrol-listen": c.EnrolListen} {
 		if err := checkListen(address); err != nil {
-			return fmt.Errorf("--%s %q: %w; it is HOST:PORT or :PORT", flag, address, err)
+			return fmt.Errorf("--%s %q: %w; write HOST:PORT or :PORT", flag, address, err)
 		}
 	}
 	if c.TLSCert != "" {
 		if _, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey); err != nil {
-			return fmt.Errorf("TLS certificate %s with key %s: %w", c.TLSCert, c.TLSKey, err)
+			return fmt.Errorf("--tls-cert %s with --tls-key %s: %w", c.TLSCert, c.TLSKey, err)
 		}
 	}
 	if c.BusCreds != "" {
@@ -35,7 +35,7 @@ func (c *Config) early() error {
 	}
 	for _, s := range c.Sites {
 		if s.Name == "" {
-			return errors.New("with enrolment every site has a name: --site NAME=GROUP,…")
+			return errors.New("with --enrol-listen every site needs a name: --site NAME=GROUP,…")
 		}
 		if err := permit.CheckSite(s.Name); err != nil {
 			return fmt.Errorf("--site: %w", err)

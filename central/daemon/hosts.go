@@ -49,8 +49,8 @@ func (a *addressed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Handler.ServeHTTP(w, r)
 		return
 	}
-	e := wire.Errorf(http.StatusForbidden, "This API serves everybody, so it is not answered under every name: %q is none of its own. "+
-		"Use an address or localhost, or start central with --host %s (or --public-endpoint).", r.Host, bareName(hostOnly(r.Host)))
+	e := wire.Errorf(http.StatusForbidden, "This API has no authentication, so it answers only under names that it knows: %q is not one of them. "+
+		"Use an IP address or localhost, or start central with --host %s (or --public-endpoint).", r.Host, bareName(hostOnly(r.Host)))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
@@ -82,7 +82,7 @@ func bareName(name string) string { return strings.ToLower(strings.TrimSuffix(na
 // checkHost refuses what no client's Host could be.
 func checkHost(name string) error {
 	if name != anyHost && (name == "" || strings.ContainsAny(name, "/:*@ ")) {
-		return fmt.Errorf("host %q: it is a name, without scheme and port, or %s for all", name, anyHost)
+		return fmt.Errorf("--host %q: want a name without scheme and port, or %s for all names", name, anyHost)
 	}
 	return nil
 }

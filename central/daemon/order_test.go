@@ -28,12 +28,12 @@ func TestCommandLinesAreCheckedBeforeTheDatabase(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"enrolment without a site":          {func(c *Config) { c.EnrolListen = "127.0.0.1:0" }, "every site has a name"},
+		"enrolment without a site":          {func(c *Config) { c.EnrolListen = "127.0.0.1:0" }, "every site needs a name"},
 		"a site that is no name for NATS":   {func(c *Config) { c.EnrolListen, c.Sites = "127.0.0.1:0", []sites.Site{{Name: "e*st"}} }, "e*st"},
 		"an address to enrol at":            {func(c *Config) { c.EnrolListen, c.Sites = "127.0.0.1", []sites.Site{{Name: "east"}} }, "--enrol-listen"},
 		"an address to observe at":          {func(c *Config) { c.Observe = "9090" }, "--observe"},
 		"a port that is none":               {func(c *Config) { c.Listen = "127.0.0.1:http-alt-x" }, "--listen"},
-		"a certificate that is none":        {func(c *Config) { c.TLSCert, c.TLSKey = junk, junk }, "TLS certificate"},
+		"a certificate that is none":        {func(c *Config) { c.TLSCert, c.TLSKey = junk, junk }, "--tls-cert"},
 		"credentials for the bus of nobody": {func(c *Config) { c.BusCreds = junk }, "--bus-creds"},
 		"two sites of one name":             {func(c *Config) { c.Sites = []sites.Site{{Name: "a"}, {Name: "a"}} }, "twice"},
 		"a strategy without its file":       {func(c *Config) { c.Access.Strategies = []string{"http_basic"} }, "htpasswd"},

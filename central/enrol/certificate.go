@@ -65,7 +65,7 @@ func readCSR(text string) (crypto.PublicKey, error) {
 			return nil, fmt.Errorf("csr: an RSA key of %d bits, want 2048 to 8192", bits)
 		}
 	default:
-		return nil, fmt.Errorf("csr: keys of type %T are not taken", k)
+		return nil, fmt.Errorf("csr: keys of type %T are not accepted", k)
 	}
 	if err := csr.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("csr: %w", err)

@@ -20,7 +20,7 @@ import (
 // is empty.
 func (a *Authority) NewTokens(ctx context.Context, at join.Central, life time.Duration, scopes ...join.Scope) ([]join.Token, error) {
 	if life <= 0 {
-		return nil, fmt.Errorf("a token that works for %s: it works for no time", life)
+		return nil, fmt.Errorf("a token that works for %s: its lifetime must be positive", life)
 	}
 	if at.Fingerprint == "" {
 		at.Fingerprint, at.ServerName = join.Fingerprint(a.certificate), join.CentralName

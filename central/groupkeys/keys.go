@@ -98,7 +98,7 @@ func (k *Keys) ForGroup(group string) (*seal.Key, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if age := time.Since(k.read); age > believed {
-		return nil, fmt.Errorf("key of conductor group %q: which generation counts was last read %s ago; nothing is sealed until the database answers", group, age.Round(time.Second))
+		return nil, fmt.Errorf("key of conductor group %q: central last read its current generation from the database %s ago, and seals nothing until the database answers", group, age.Round(time.Second))
 	}
 	if key := k.derived[group]; key != nil {
 		return key, nil

@@ -67,11 +67,11 @@ func New(set Settings) (*Processor, error) {
 	for i, name := range set.Hooks {
 		h, known := hookTable[name]
 		if !known {
-			return nil, fmt.Errorf("there is no inspection hook %q; there are %s", name, strings.Join(hookNames(), ", "))
+			return nil, fmt.Errorf("unknown inspection hook %q; known are %s", name, strings.Join(hookNames(), ", "))
 		}
 		for _, before := range h.after {
 			if !slices.Contains(set.Hooks[:i], before) {
-				return nil, fmt.Errorf("inspection hook %s needs the hook %s before it", name, before)
+				return nil, fmt.Errorf("inspection hook %s needs hook %s before it in the list", name, before)
 			}
 		}
 	}

@@ -24,10 +24,10 @@ func processor(t testing.TB, set Settings) *Processor {
 
 func TestSettings(t *testing.T) {
 	for text, set := range map[string]Settings{
-		`no inspection hook "nope"`:            {Hooks: []string{"nope"}},
-		"ports needs the hook validate-interf": {Hooks: []string{"ports", "validate-interfaces"}},
-		`add ports "some"`:                     {AddPorts: "some"},
-		`keep ports "some"`:                    {KeepPorts: "some"},
+		`unknown inspection hook "nope"`:   {Hooks: []string{"nope"}},
+		"ports needs hook validate-interf": {Hooks: []string{"ports", "validate-interfaces"}},
+		`add ports "some"`:                 {AddPorts: "some"},
+		`keep ports "some"`:                {KeepPorts: "some"},
 	} {
 		if _, err := New(set); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %q", set, err, text)

@@ -73,7 +73,7 @@ func parse(text string) (*expr, error) {
 		return nil, err
 	}
 	if len(p.tokens) > 0 {
-		return nil, fmt.Errorf("%q stands where nothing more is expected", p.tokens[0])
+		return nil, fmt.Errorf("unexpected %q after the end of the expression", p.tokens[0])
 	}
 	return e, nil
 }
@@ -145,7 +145,7 @@ func (p *parser) list(op operation, word string, item func(int) (*expr, error), 
 
 func (p *parser) not(depth int) (*expr, error) {
 	if depth > maxNesting {
-		return nil, fmt.Errorf("more than %d parentheses or \"not\"s within each other", maxNesting)
+		return nil, fmt.Errorf("more than %d nested parentheses or \"not\"s", maxNesting)
 	}
 	switch token := p.take(); {
 	case token == "":
@@ -178,7 +178,7 @@ func (p *parser) not(depth int) (*expr, error) {
 func check(token string) (*expr, error) {
 	kind, match, found := strings.Cut(token, ":")
 	if !found || kind == "" || match == "" {
-		return nil, fmt.Errorf("%q is no check: write role:NAME, rule:NAME, or ATTRIBUTE:VALUE", token)
+		return nil, fmt.Errorf("%q is not a check: write role:NAME, rule:NAME, or ATTRIBUTE:VALUE", token)
 	}
 	if kind == "rule" {
 		return &expr{op: opRule, match: match}, nil
@@ -187,11 +187,11 @@ func check(token string) (*expr, error) {
 	if name, cut := strings.CutPrefix(match, "%("); cut {
 		name, whole := strings.CutSuffix(name, ")s")
 		if !whole || targetAttributes[name] == nil && attributes[name] == nil && name != serviceProject {
-			return nil, fmt.Errorf("%q asks about something unknown; known are %s", token, placeholders())
+			return nil, fmt.Errorf("%q: unknown %%(name)s; known are %s", token, placeholders())
 		}
 		e.match, e.placeholder = name, true
 	} else if strings.Contains(match, "%(") {
-		return nil, fmt.Errorf("%q: a %%(name)s stands alone", token)
+		return nil, fmt.Errorf("%q: %%(name)s must be the whole value", token)
 	}
 	if kind == "role" || attributes[kind] != nil {
 		return e, nil
@@ -200,7 +200,7 @@ func check(token string) (*expr, error) {
 		e.isLiteral, e.literal = true, literal
 		return e, nil
 	}
-	return nil, fmt.Errorf("%q asks for an attribute of the caller that is unknown; known are role, rule, %s, and literals in quotes", token,
+	return nil, fmt.Errorf("%q names an unknown attribute of the caller; known are role, rule, %s, and literals in quotes", token,
 		strings.Join(slices.Sorted(maps.Keys(attributes)), ", "))
 }
 

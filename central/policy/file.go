@@ -23,18 +23,18 @@ func (r *Rules) With(text []byte) (*Rules, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: the file must be an object from rules' names to expressions", root.Line)
+		return nil, fmt.Errorf("line %d: the file must map names of rules to expressions", root.Line)
 	}
 	lines := map[string]int{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		name, value := root.Content[i], root.Content[i+1]
 		switch {
 		case lines[name.Value] != 0:
-			return nil, fmt.Errorf("line %d: %s is there twice, first in line %d", name.Line, name.Value, lines[name.Value])
+			return nil, fmt.Errorf("line %d: rule %s is there twice, first in line %d", name.Line, name.Value, lines[name.Value])
 		case (strings.HasPrefix(name.Value, "baremetal:") || strings.HasPrefix(name.Value, "ironyard:")) && !r.Known(name.Value):
 			return nil, fmt.Errorf("line %d: there is no rule %s", name.Line, name.Value)
 		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":
-			return nil, fmt.Errorf("line %d: %s: an expression is a text", value.Line, name.Value)
+			return nil, fmt.Errorf("line %d: %s: the expression must be a string", value.Line, name.Value)
 		}
 		e, err := parse(value.Value)
 		if err != nil {
@@ -71,7 +71,7 @@ func (r *Rules) refersEach(name string, e *expr, above []string) error {
 		return nil
 	}
 	if !r.Known(e.match) {
-		return fmt.Errorf("%s refers to rule:%s, which there is not", name, e.match)
+		return fmt.Errorf("%s refers to rule:%s, which does not exist", name, e.match)
 	}
 	return r.refers(e.match, r.exprs[e.match], above)
 }

@@ -20,7 +20,7 @@ func ParseFailover(text string) (Failover, error) {
 	group, list, found := strings.Cut(text, "=")
 	f := Failover{Group: lower(group)}
 	if !found {
-		return f, fmt.Errorf("failover %q: write GROUP=GROUP,GROUP: the nodes of the first are served by the others, in order", text)
+		return f, fmt.Errorf("--failover %q: write GROUP=GROUP,GROUP. Rackds of the other groups serve the nodes of the first group, in order", text)
 	}
 	for g := range strings.SplitSeq(list, ",") {
 		f.To = append(f.To, lower(g))

@@ -75,7 +75,7 @@ func (b Budget) Check() error {
 		{"time for a body", int64(b.BodyTime)}, {"rate of a body", b.BodyRate}, {"time for a request", int64(b.Time)}, {"pause", int64(b.Pause)},
 		{"values of a body", int64(b.Values)}, {"lines a minute", int64(b.Lines)}} {
 		if n.value < 0 {
-			return fmt.Errorf("strangers' %s: %d, but it cannot be negative; 0 is the default", n.name, n.value)
+			return fmt.Errorf("strangers' %s: %d: it cannot be negative; 0 means the default", n.name, n.value)
 		}
 	}
 	return nil

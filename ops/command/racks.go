@@ -204,7 +204,7 @@ func (p labPlace) dir() string {
 func (p labPlace) load() (*lab.Lab, error) {
 	l, err := lab.Load(filepath.Join(p.dir(), "lab"))
 	if err != nil {
-		return nil, fmt.Errorf("no lab in %s (`ironyard lab up` makes one): %w", p.dir(), err)
+		return nil, fmt.Errorf("there is no lab in %s (`ironyard lab up` makes one): %w", p.dir(), err)
 	}
 	return l, nil
 }
@@ -258,7 +258,7 @@ func (c labConsole) Run(ctx context.Context) error {
 		}
 		conn, err := machine.DialConsole(ctx, m.Dir)
 		if err != nil {
-			return fmt.Errorf("console of %s (is it on?): %w", m.Name, err)
+			return fmt.Errorf("open the console of %s (is the machine on?): %w", m.Name, err)
 		}
 		return attach(ctx, conn)
 	}

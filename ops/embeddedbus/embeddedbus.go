@@ -104,7 +104,7 @@ func (b *Bus) ready(wait time.Duration) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("it was not ready within %s; is another process using the folder or the port?", wait.Round(time.Second))
+			return fmt.Errorf("it was not ready within %s; does another process use the folder or the port?", wait.Round(time.Second))
 		}
 	}
 }

@@ -105,8 +105,8 @@ func ports(m *membership.Member, listen string) error {
 	for _, who := range slices.Sorted(maps.Keys(needed)) {
 		l, err := net.Listen("tcp", needed[who])
 		if err != nil {
-			return fmt.Errorf("listen on %s for %s, as %s does: %w; --listen says on which address, the port is that of the address in the token: "+
-				"where another server is to stay there, make a token with HOST:PORT", needed[who], who, m.Scope, err)
+			return fmt.Errorf("listen on %s for %s, as %s does: %w. --listen sets the address. The port is that of the address in the token: "+
+				"if another server uses it, make a token with HOST:PORT", needed[who], who, m.Scope, err)
 		}
 		if err := l.Close(); err != nil {
 			return err
@@ -127,4 +127,4 @@ func reload(m *membership.Member, listen string, b *embeddedbus.Bus) error {
 }
 
 // errNoServer is for folders of rackds.
-var errNoServer = errors.New("the folder is a rackd's: it has no NATS server to run")
+var errNoServer = errors.New("this is the folder of a rackd, which runs no NATS server; start 'rackd --member' with it")

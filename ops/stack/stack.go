@@ -61,7 +61,7 @@ func Run(ctx context.Context, o Options, ready func(*Stack)) error {
 	// Two buses in one folder would spoil each other's streams.
 	release, err := filelock.Try(filepath.Join(o.Dir, ".lock"))
 	if errors.Is(err, filelock.ErrHeld) {
-		return fmt.Errorf("another process runs in the folder %s: end it, or name another folder", o.Dir)
+		return fmt.Errorf("another process uses the folder %s: end it, or name another folder with --data", o.Dir)
 	}
 	if err != nil {
 		return err

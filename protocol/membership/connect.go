@@ -53,7 +53,7 @@ func (m *Member) BusURL() string {
 // credentials are read again for each connection, so a renewal needs no restart.
 func (m *Member) BusOptions() ([]nats.Option, error) {
 	if m.Scope.Role != join.Rackd {
-		return nil, fmt.Errorf("%s is of a %s: only a rackd's is for connecting to the bus", m.Dir, m.Scope.Role)
+		return nil, fmt.Errorf("%s is the folder of a %s: only a rackd's folder is for connecting to the bus", m.Dir, m.Scope.Role)
 	}
 	config, err := m.TLS()
 	if err != nil {

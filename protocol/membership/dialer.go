@@ -36,7 +36,7 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 		a, err := join.ParseAddress(s)
 		return err == nil && a.Client() == address
 	}) {
-		return nil, fmt.Errorf("%s is not dialled: it is no server of the site any more, or not yet, by the folder %s, which names %q", address, d.dir, servers)
+		return nil, fmt.Errorf("%s is not dialled: it is not one of the site's servers that the folder %s names, %q", address, d.dir, servers)
 	}
 	return net.DialTimeout(network, address, dialWithin)
 }

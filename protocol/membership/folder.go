@@ -49,7 +49,7 @@ func Open(dir string) (*Member, error) {
 	m := &Member{Dir: dir}
 	text, err := os.ReadFile(m.Path(memberFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no member's folder; `ironyard site join TOKEN --dir %s` makes one: %w", dir, dir, err)
+		return nil, fmt.Errorf("%s is not a member's folder; `ironyard site join TOKEN --dir %s` makes one: %w", dir, dir, err)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, m)

@@ -23,7 +23,7 @@ func Join(ctx context.Context, t join.Token, dir, name string) (*Member, error) 
 	}
 	m := &Member{Dir: dir, Central: t.Central()}
 	if _, err := os.Stat(m.Path(memberFile)); err == nil {
-		return nil, fmt.Errorf("%s is a member's folder already: renew it, or join with another", dir)
+		return nil, fmt.Errorf("%s is already a member's folder: renew it (`ironyard site renew`), or join with another folder", dir)
 	}
 	k, err := joining(m.Path(joiningFile))
 	if err != nil {

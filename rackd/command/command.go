@@ -147,7 +147,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	for name, d := range f.Deadlines {
 		info, ok := provision.Describe(provision.State(name))
 		if !ok || info.Deadline == 0 || d <= 0 {
-			return fmt.Errorf("--deadline %s=%s: no such state, or one that has no deadline, or not a positive time", name, d)
+			return fmt.Errorf("--deadline %s=%s: want a state that has a deadline, and a time above zero", name, d)
 		}
 		cfg.Deadlines[info.State] = d
 	}
@@ -191,11 +191,11 @@ func (f flags) bounds() error {
 	}
 	switch {
 	case f.HeartbeatTimeout < time.Second:
-		return fmt.Errorf("--heartbeat-timeout %s: it is a second at least", f.HeartbeatTimeout)
+		return fmt.Errorf("--heartbeat-timeout %s: it must be 1s or more", f.HeartbeatTimeout)
 	case f.PowerFailures < 1:
-		return fmt.Errorf("--power-failures %d: it is 1 at least", f.PowerFailures)
+		return fmt.Errorf("--power-failures %d: it must be 1 or more", f.PowerFailures)
 	case f.CacheGiB <= 0:
-		return fmt.Errorf("--cache-gib %g: the image cache needs room", f.CacheGiB)
+		return fmt.Errorf("--cache-gib %g: it must be more than 0", f.CacheGiB)
 	}
 	return nil
 }
@@ -208,15 +208,15 @@ func (f flags) rack() (*daemon.Rack, error) {
 		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk,
 		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
 	if !r.Address.Is4() {
-		return nil, fmt.Errorf("--interface %s needs --address, an IPv4 address of it", f.Interface)
+		return nil, fmt.Errorf("--interface %s needs --address, the IPv4 address of this rackd on it", f.Interface)
 	}
 	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort} {
 		if port < 1 || port > 65535 {
-			return nil, fmt.Errorf("--%s %d: a port is 1 to 65535", name, port)
+			return nil, fmt.Errorf("--%s %d: a port must be 1 to 65535", name, port)
 		}
 	}
 	if f.Prefix < 1 || f.Prefix > 30 {
-		return nil, fmt.Errorf("--prefix %d: a network of machines has 1 to 30", f.Prefix)
+		return nil, fmt.Errorf("--prefix %d: it must be 1 to 30", f.Prefix)
 	}
 	for _, door := range f.AgentAPIURL {
 		u, err := url.Parse(door)
@@ -226,7 +226,7 @@ func (f flags) rack() (*daemon.Rack, error) {
 		r.AgentAPIURLs = append(r.AgentAPIURLs, strings.TrimRight(door, "/"))
 	}
 	if len(f.KernelParams) > mostKernelParams {
-		return nil, fmt.Errorf("--kernel-params has %d bytes; with more than %d the kernel would cut its command line off", len(f.KernelParams), mostKernelParams)
+		return nil, fmt.Errorf("--kernel-params has %d bytes; with more than %d the kernel would cut off the end of its command line", len(f.KernelParams), mostKernelParams)
 	}
 	if f.DHCP == "serve" {
 		from, to, ok := strings.Cut(f.DHCPRange, "-")
@@ -238,7 +238,7 @@ func (f flags) rack() (*daemon.Rack, error) {
 		case !ok || err1 != nil || err2 != nil:
 			return nil, fmt.Errorf("--dhcp-range %q: want FROM-TO, two IPv4 addresses", f.DHCPRange)
 		case !network.Contains(r.RangeFrom) || !network.Contains(r.RangeTo) || r.RangeTo.Less(r.RangeFrom):
-			return nil, fmt.Errorf("--dhcp-range %s: want a first and a last address of %s, the network of --address %s and --prefix", f.DHCPRange, network, f.Address)
+			return nil, fmt.Errorf("--dhcp-range %s: want a first and a last address inside %s, the network of --address %s and --prefix", f.DHCPRange, network, f.Address)
 		}
 	}
 	return r, nil
@@ -272,7 +272,7 @@ func (f flags) keys(m *membership.Member, log *slog.Logger) (*seal.Keyring, erro
 	}
 	text, err := secretfile.Read(f.Key, log)
 	if err != nil {
-		return nil, fmt.Errorf("key of the conductor group: %w", err)
+		return nil, fmt.Errorf("--key-file: %w", err)
 	}
 	ring, err := seal.ParseKeyring(string(text), f.Group)
 	if err != nil {
@@ -319,7 +319,7 @@ func (f flags) connect(m *membership.Member, log *slog.Logger) (*nats.Conn, erro
 	if f.BusAuth != "" {
 		token, err := secretfile.Read(f.BusAuth, log)
 		if err != nil {
-			return nil, fmt.Errorf("token of the bus: %w", err)
+			return nil, fmt.Errorf("--bus-token-file: %w", err)
 		}
 		opts = append(opts, nats.Token(strings.TrimSpace(string(token))))
 	}

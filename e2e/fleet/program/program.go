@@ -30,35 +30,35 @@ import (
 const manual = `ironyard-fleet simulates machines for tests: virtual BMCs, firmware that boots from the network, agents that
 really speak the agent's protocol, and disks that know what was written.
 
-It prints one line of JSON when it is ready and runs until SIGTERM. Whoever has its control address can do everything
+It prints one line of JSON when it is ready and runs until SIGTERM. A caller that reaches its control address can do everything
 to its machines.`
 
 type flags struct {
-	Name      string       `help:"What the machines' names begin with." default:"sim"`
-	Machines  int          `help:"How many." default:"20"`
-	Network   netip.Prefix `help:"Each machine has an address of it, which this host must take for local." default:"127.80.0.0/16"`
-	Interface string       `help:"Where the BMCs listen; empty: everywhere." default:"lo"`
+	Name      string       `help:"Prefix of the machines' names." default:"sim"`
+	Machines  int          `help:"Number of machines." default:"20"`
+	Network   netip.Prefix `help:"Network of the machines' addresses. This host must treat them as local." default:"127.80.0.0/16"`
+	Interface string       `help:"Network interface of the BMCs. Empty: all." default:"lo"`
 	BMCPort   uint16       `help:"Port of each BMC." default:"8443"`
 	AgentPort uint16       `help:"Port of each agent." default:"9999"`
 	User      string       `help:"User of each BMC." default:"admin"`
-	Password  string       `help:"Its password." default:"not-a-secret" env:"FLEET_BMC_PASSWORD"`
-	Rackd     []string     `help:"Base URL of a rackd's boot web, such as http://127.0.1.1:8080; may be repeated." placeholder:"URL"`
-	Light     bool         `help:"Machines have a BMC and power, and never boot."`
+	Password  string       `help:"Password of each BMC." default:"not-a-secret" env:"FLEET_BMC_PASSWORD"`
+	Rackd     []string     `help:"Base URL of a rackd's HTTP port for boot scripts, such as http://127.0.1.1:8080. May be repeated." placeholder:"URL"`
+	Light     bool         `help:"Machines with a BMC and power only. They never boot."`
 	Control   string       `help:"Address of the control API." default:"127.0.0.1:0"`
-	Keep      int          `help:"Journal records to remember." default:"500000"`
-	Seed      uint64       `help:"Of all that is left to chance." default:"1"`
+	Keep      int          `help:"Number of journal records to keep." default:"500000"`
+	Seed      uint64       `help:"Seed of the random numbers." default:"1"`
 
-	Firmware time.Duration `help:"From power on to the request for a boot script." default:"${firmware}" group:"Pace"`
-	Ramdisk  time.Duration `help:"From the loaded kernel to the agent's first lookup." default:"${ramdisk}" group:"Pace"`
-	Instance time.Duration `help:"From the disk's first sector to the instance." default:"${instance}" group:"Pace"`
-	Retry    time.Duration `help:"Until a network boot is tried again that nobody answered." default:"${retry}" group:"Pace"`
-	Write    time.Duration `help:"How long the writing of an image takes at least." default:"${write}" group:"Pace"`
-	Step     time.Duration `help:"How long another command takes." default:"${step}" group:"Pace"`
-	Grace    time.Duration `help:"From a command that ends the machine's run to the end." default:"${grace}" group:"Pace"`
-	Shutdown time.Duration `help:"From the power button to the instance's end." default:"${shutdown}" group:"Pace"`
-	Spread   float64       `help:"Part of each time that is left to chance, 0 to 1." default:"${spread}" group:"Pace"`
+	Firmware time.Duration `help:"Time from power on to the request for a boot script." default:"${firmware}" group:"Pace"`
+	Ramdisk  time.Duration `help:"Time from the loaded kernel to the agent's first lookup." default:"${ramdisk}" group:"Pace"`
+	Instance time.Duration `help:"Time from the disk's first sector to the instance." default:"${instance}" group:"Pace"`
+	Retry    time.Duration `help:"Time after which a machine repeats a network boot that got no answer." default:"${retry}" group:"Pace"`
+	Write    time.Duration `help:"Minimum time to write an image." default:"${write}" group:"Pace"`
+	Step     time.Duration `help:"Time of each other command." default:"${step}" group:"Pace"`
+	Grace    time.Duration `help:"Time from a command that ends the machine's run to its end." default:"${grace}" group:"Pace"`
+	Shutdown time.Duration `help:"Time from the power button to the instance's end." default:"${shutdown}" group:"Pace"`
+	Spread   float64       `help:"Random part of each time, 0 to 1." default:"${spread}" group:"Pace"`
 
-	Debug bool `help:"Log what agents and BMCs do."`
+	Debug bool `help:"Write the actions of agents and BMCs to the log."`
 }
 
 // Ready is the line that the program prints when all machines can be reached.
