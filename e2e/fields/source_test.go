@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,9 @@ import (
 type source struct {
 	funcs  map[string][]*ast.FuncDecl // "central/api.setPower"; methods without their type
 	values map[string][]string        // "central/api.maxSteps": the texts that a constant or variable is made of
+	// exported are the values as other packages write them: "store.DriveKey".
+	exported map[string][]string
+	said     map[string]map[string]bool // what functions mention, as plain names
 }
 
 // root is the repository.
@@ -24,7 +28,7 @@ const root = "../.."
 
 func readSource(t *testing.T) *source {
 	t.Helper()
-	s := &source{funcs: map[string][]*ast.FuncDecl{}, values: map[string][]string{}}
+	s := &source{funcs: map[string][]*ast.FuncDecl{}, values: map[string][]string{}, exported: map[string][]string{}}
 	for _, top := range []string{"central", "rackd", "protocol"} {
 		err := fs.WalkDir(os.DirFS(root), top, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -59,6 +63,7 @@ func (s *source) add(pkg string, file *ast.File) {
 							from = v.Values[i]
 						}
 						s.values[pkg+"."+name.Name] = texts(from)
+						s.exported[filepath.Base(pkg)+"."+name.Name] = texts(from)
 					}
 				}
 			}
@@ -86,11 +91,7 @@ func (s *source) named(pkg string, e ast.Expr) []string {
 		return s.values[pkg+"."+e.Name]
 	case *ast.SelectorExpr:
 		if of, is := e.X.(*ast.Ident); is {
-			for name, list := range s.values {
-				if strings.HasSuffix(name, "/"+of.Name+"."+e.Sel.Name) {
-					return list
-				}
-			}
+			return s.exported[of.Name+"."+e.Sel.Name]
 		}
 	}
 	return nil
@@ -99,26 +100,54 @@ func (s *source) named(pkg string, e ast.Expr) []string {
 // mentions reports whether a function of a package ("central/api.setPower"), or a variable, mentions a field: as a text, under a
 // Go name that reads the same, or by a constant or variable that holds the text.
 func (s *source) mentions(reader, field string) (found, there bool) {
-	pkg := reader[:strings.LastIndexByte(reader, '.')]
-	if list, is := s.values[reader]; is {
-		return slices.Contains(list, field), true
+	if slices.Contains(s.values[reader], field) {
+		return true, true
 	}
-	decls := s.funcs[reader]
+	if s.said == nil {
+		s.said = map[string]map[string]bool{}
+		for name, decls := range s.funcs {
+			s.said[name] = s.words(name[:strings.LastIndexByte(name, '.')], decls)
+		}
+	}
+	words, isFunc := s.said[reader]
+	_, isValue := s.values[reader]
+	return words[plain(field)], isFunc || isValue
+}
+
+// words are all names and texts in functions, as plain ones.
+func (s *source) words(pkg string, decls []*ast.FuncDecl) map[string]bool {
+	words := map[string]bool{}
+	add := func(list ...string) {
+		for _, text := range list {
+			words[plain(text)] = true
+		}
+	}
 	for _, d := range decls {
+		add(texts(d)...)
 		ast.Inspect(d, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.BasicLit:
-				text, err := strconv.Unquote(n.Value)
-				found = found || err == nil && n.Kind == token.STRING && text == field
 			case *ast.Ident:
-				found = found || plain(n.Name) == plain(field) || slices.Contains(s.named(pkg, n), field)
+				add(n.Name)
+				if !strings.HasSuffix(n.Name, "Table") { // who goes through a whole table reads no single field
+					add(s.named(pkg, n)...)
+				}
 			case *ast.SelectorExpr:
-				found = found || slices.Contains(s.named(pkg, n), field)
+				add(s.named(pkg, n)...)
 			}
-			return !found
+			return true
 		})
 	}
-	return found, len(decls) > 0
+	return words
+}
+
+// mentioning are the functions that mention a field, for who looks for the right one.
+func (s *source) mentioning(field string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.funcs)) {
+		if found, _ := s.mentions(name, field); found && len(list) < 30 {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // plain is a name without what tells spellings apart.
