@@ -3,12 +3,14 @@ package fields
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/ops/dev"
 	"github.com/ironyard/ironyard/ops/stack"
@@ -92,8 +94,11 @@ func (s *server) move(node string, state provision.State) {
 		if err != nil {
 			return err
 		}
+		if n.ProvisionState == state {
+			return nil
+		}
 		n.Accept(state, provision.NoState, n.CreatedAt)
-		return tx.UpdateNode(ctx, n)
+		return errors.Join(tx.UpdateNode(ctx, n), tx.Enqueue(ctx, dispatch.Dirty(n)))
 	})
 	if err != nil {
 		s.t.Fatal(err)

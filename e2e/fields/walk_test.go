@@ -46,6 +46,7 @@ func (w walk) resources(doc object) {
 		if !isCreate {
 			continue
 		}
+		w[resource+" *"] = true
 		created := schemas[name].(object)["properties"].(object)
 		for field := range created {
 			w[resource+" "+field] = true
@@ -58,8 +59,8 @@ func (w walk) resources(doc object) {
 	}
 }
 
-// route adds the members of the bodies of other requests: "PUT nodes/{node}/maintenance reason". A body of which the
-// description says nothing is "POST continue_inspection *".
+// route adds the members of the bodies of other requests: "PUT nodes/{node}/maintenance reason". What else a body may have
+// is "POST continue_inspection *".
 func (w walk) route(method, path string, o object) {
 	body, has := o["requestBody"].(object)
 	if !has {
@@ -69,21 +70,23 @@ func (w walk) route(method, path string, o object) {
 	if _, ofResource := schema["$ref"]; ofResource {
 		return
 	}
-	if len(schema) == 0 {
-		w[method+" "+path+" *"] = true
-	}
 	w.members(method+" "+path+" ", schema)
 }
 
 func (w walk) members(at string, schema object) {
 	members, _ := schema["properties"].(object)
+	if kind := schema["type"]; schema["additionalProperties"] == nil && (kind == "object" && members != nil || len(schema) == 0) {
+		w[at+"*"] = true
+	}
 	for name, s := range members {
 		member := s.(object)
 		w[at+name] = true
 		if items, isList := member["items"].(object); isList {
 			w.members(at+name+"[].", items)
 		}
-		w.members(at+name+".", member)
+		if member["properties"] != nil {
+			w.members(at+name+".", member)
+		}
 	}
 }
 
@@ -229,6 +232,10 @@ func (w walk) steps(t *testing.T) {
 		}
 	}
 	for _, verb := range provision.Verbs {
-		w["verb "+verb.Name] = true
+		for _, argument := range slices.Sorted(maps.Keys(w)) {
+			if name, is := strings.CutPrefix(argument, "PUT nodes/{node}/states/provision "); is && name != "target" && !strings.Contains(name, "[]") {
+				w["verb "+verb.Name+" "+name] = true
+			}
+		}
 	}
 }
