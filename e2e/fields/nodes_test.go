@@ -1,12 +1,19 @@
 package fields
 
-// interfaceRow is the field of an interface: the implementation that it names is what the rackd uses.
-var interfaceRow = by("rackd/driver.Resolve", "central/api.fitInterfaces").as("Interfaces").
-	refusing(refusal{method: "POST", path: "/v1/nodes", body: `{"driver":"redfish","boot_interface":"no-such"}`, status: 400, words: "Could not find the following interface in the 'ironic.hardware.interfaces.boot' entrypoint: no-such"})
+import "strings"
 
-var nodes = joined(each(interfaceRow, "nodes bios_interface", "nodes boot_interface", "nodes console_interface", "nodes deploy_interface",
-	"nodes firmware_interface", "nodes inspect_interface", "nodes management_interface", "nodes power_interface", "nodes raid_interface",
-	"nodes rescue_interface", "nodes vendor_interface"), table{
+// interfaces are the rows of a node's interfaces: the rackd uses the implementations that they name.
+func interfaces(kinds ...string) table {
+	t := table{}
+	for _, kind := range kinds {
+		t["nodes "+kind+"_interface"] = by("rackd/driver.Resolve", "central/api.fitInterfaces").as("Interfaces").
+			refusing(refusal{method: "POST", path: "/v1/nodes", body: `{"driver":"redfish","` + kind + `_interface":"nonesuch"}`, status: 400,
+				words: "Could not find the following interface in the 'ironic.hardware.interfaces." + kind + "' entrypoint: nonesuch"})
+	}
+	return t
+}
+
+var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "inspect", "management", "power", "raid", "rescue", "vendor"), table{
 	"nodes *": {note: "Unknown fields are refused."},
 	"nodes network_interface": by("central/api.changeVIFs", "central/api.updatePort").as("network").
 		with("`flat` keeps VIFs, `noop` keeps none. No rack configures a switch for either."),
@@ -52,7 +59,7 @@ func init() {
 
 // unknown is the row of the fields that a resource does not have.
 func unknown(path, body string) row {
-	return row{note: "Unknown fields are refused."}.refusing(refusal{method: "POST", path: path, body: body, status: 400, words: "colour"})
+	return row{note: "Unknown fields are refused."}.refusing(refusal{method: "POST", path: path, body: body, status: 400, words: "Additional properties are not allowed ('colour' was unexpected)"})
 }
 
 // deploying is the refusal of a deploy by the interface direct of a node whose instance_info has something; all else is in order.
@@ -62,7 +69,7 @@ func deploying(info, words string) refusal {
 		info = "," + info
 	}
 	return refusal{set: `[{"op":"add","path":"/deploy_interface","value":"direct"},{"op":"add","path":"/instance_info","value":{` + image + info + `}}]`,
-		method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"active"}`, status: 400, words: words}
+		method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"active"}`, status: 400, words: words, short: "a deploy by `direct` with `" + strings.TrimPrefix(info, ",") + "`"}
 }
 
 var driverInfo = table{

@@ -26,6 +26,7 @@ type refusal struct {
 	body         string
 	status       int
 	words        string // that the answer holds
+	short        string // what is asked, for the page; empty: the body
 }
 
 // saying is what a node's validation says of an interface that is in order, once the node has something.
