@@ -106,7 +106,7 @@ bench: packages-test
 	$(GO) test -run '^$$' -bench . -benchtime 1s -timeout 60m ./central/... ./rackd/... ./agent/... ./protocol/... ./e2e/bench/...
 
 docs:
-	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./protocol/permit ./rackd/daemon ./rackd/conductor ./central/metrics ./central/api ./ops/site
+	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./protocol/permit ./rackd/daemon ./rackd/conductor ./central/metrics ./central/api ./ops/site ./e2e/fields
 
 clean:
 	rm -rf bin .cache

@@ -36,7 +36,7 @@ func TestWhatNoRackActsOnIsSaid(t *testing.T) {
 	b.want(201, "POST", "/v1/ports", "1.115", fmt.Sprintf(`{"node_uuid":%q,"address":"52:54:00:00:00:02","is_smartnic":true}`, nodeID))
 	b.want(200, "PATCH", "/v1/ports/"+portID, "1.115", `[{"op":"add","path":"/is_smartnic","value":true}]`)
 	b.want(200, "PATCH", "/v1/ports/"+portID, "1.115", `[{"op":"add","path":"/extra","value":{"a":1}}]`)
-	b.want(204, "POST", "/v1/nodes/n1/vifs", "1.115", `{"id":"v"}`)
+	b.want(204, "POST", "/v1/nodes/n1/vifs", "1.115", `{"id":"v","speed":"10G","segment":7}`)
 	b.want(201, "POST", "/v1/portgroups", "1.115", fmt.Sprintf(`{"node_uuid":%q,"name":"bond"}`, nodeID))
 	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`)
 	b.want(201, "POST", "/v1/volume/targets", "1.115", fmt.Sprintf(`{"node_uuid":%q,"volume_type":"iscsi","boot_index":0,"volume_id":"x"}`, nodeID))
@@ -52,5 +52,8 @@ func TestWhatNoRackActsOnIsSaid(t *testing.T) {
 	history := b.want(200, "GET", "/v1/nodes/n1/history?detail=true", "1.115", "").body
 	if lines := strings.Count(history, "no rack acts on it"); lines != 6 {
 		t.Errorf("%d lines of the history say it, want those of two smart NICs, the VIF, the port group, network_data and the volume: %s", lines, history)
+	}
+	if want := "of VIF v nothing but its id is kept, and no rack acts on: segment, speed"; !strings.Contains(history, want) {
+		t.Errorf("the history does not say %q: %s", want, history)
 	}
 }

@@ -3,9 +3,11 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
@@ -139,7 +141,11 @@ func (s *Server) listVIFs(r *Request) (Reply, error) {
 }
 
 // attachment is the body of a request to attach a VIF.
-type attachment struct{ vif, port, portgroup string }
+type attachment struct {
+	vif, port, portgroup string
+	// besides are the names of what else the request says of the VIF.
+	besides []string
+}
 
 func readAttachment(r *Request) (a attachment, err error) {
 	body, err := r.Object()
@@ -155,6 +161,11 @@ func readAttachment(r *Request) (a attachment, err error) {
 	}
 	if a.vif, err = nameOrUUID(r, id); err != nil {
 		return a, wire.Invalid("Expected UUID or name for id: %.80s", id)
+	}
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		if name != "id" && (r.Version < vifChoiceSince || name != "port_uuid" && name != "portgroup_uuid") {
+			a.besides = append(a.besides, fmt.Sprintf("%.60s", name))
+		}
 	}
 	if r.Version < vifChoiceSince {
 		return a, nil // what else there is means nothing yet
@@ -201,10 +212,15 @@ func (s *Server) attachVIF(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.changeVIFs(r, func(_ *store.Node, list []*socket) error {
+	return s.changeVIFs(r, func(ctx context.Context, tx *store.Tx, n *store.Node, list []*socket) error {
 		k, err := a.choose(list)
 		if err != nil {
 			return err
+		}
+		if a.besides != nil {
+			if err := tellHistory(ctx, r, tx, n, fmt.Sprintf("of VIF %.80s nothing but its id is kept, and no rack acts on: %.500s", a.vif, strings.Join(a.besides, ", "))); err != nil {
+				return err
+			}
 		}
 		info := maps.Clone(*k.info)
 		if info == nil {
@@ -224,7 +240,7 @@ func (s *Server) detachVIF(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, wire.Invalid("Expected UUID or name for vif_id: %.80s", r.Param(1))
 	}
-	return s.changeVIFs(r, func(n *store.Node, list []*socket) error {
+	return s.changeVIFs(r, func(_ context.Context, _ *store.Tx, n *store.Node, list []*socket) error {
 		for _, k := range list {
 			if vifOf(*k.info) == vif {
 				info := maps.Clone(*k.info)
@@ -239,7 +255,7 @@ func (s *Server) detachVIF(r *Request) (Reply, error) {
 
 // changeVIFs runs change on the sockets of the path's node, unless its network
 // interface takes no part. The rack sees nothing of them.
-func (s *Server) changeVIFs(r *Request, change func(*store.Node, []*socket) error) (Reply, error) {
+func (s *Server) changeVIFs(r *Request, change func(context.Context, *store.Tx, *store.Node, []*socket) error) (Reply, error) {
 	err := s.Store.UpdateOf(r.Context(), r.Param(0), func(ctx context.Context, tx *store.Tx) error {
 		n, err := s.nodeForWrite(ctx, r, tx, r.Param(0))
 		if err != nil {
@@ -258,7 +274,7 @@ func (s *Server) changeVIFs(r *Request, change func(*store.Node, []*socket) erro
 		if err != nil {
 			return err
 		}
-		return change(n, list)
+		return change(ctx, tx, n, list)
 	})
 	if err != nil {
 		return Reply{}, storeError(err)

@@ -39,7 +39,7 @@ func (a *Audit) entry() *HistoryEntry {
 	kind := strings.TrimPrefix(strings.TrimPrefix(a.Action, "baremetal:"), "node:")
 	event := fmt.Sprintf("%s by %s %s", kind, a.Method, a.Path)
 	if slices.Contains(unserved, a.Action) {
-		event += "; it is kept, and no rack acts on it"
+		event += "; no rack acts on it"
 	}
 	return &HistoryEntry{UUID: a.UUID, Node: a.Node, CreatedAt: a.At, Severity: "INFO", EventType: kind, Event: event, User: user, Project: a.Project}
 }

@@ -20,13 +20,15 @@ func TestStepsAreJudgedBeforeTheyAreAccepted(t *testing.T) {
 		flow ask.Flow
 		want string // part of the reason; empty: nothing speaks against it
 	}{
-		"no steps":               {ask.Flow{Verb: work.Rebuild}, ""},
-		"a step that is there":   {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("a", map[string]any{"how": nil})}}, ""},
-		"a misspelt step":        {ask.Flow{Verb: work.Rebuild, Steps: []work.Step{step("typo", nil)}}, "deploy.typo"},
-		"a misspelt clean step":  {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("typo", nil)}}, "deploy.typo"},
-		"an argument too many":   {ask.Flow{Verb: work.Service, Steps: []work.Step{step("a", map[string]any{"what": nil})}}, "unexpected arguments: what"},
-		"a ramdisk is forbidden": {ask.Flow{Verb: work.Clean, DisableRamdisk: true, Steps: []work.Step{step("a", nil)}}, "requires booting a ramdisk"},
-		"a wait too long":        {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("wait", map[string]any{"seconds": 1801.0})}}, "1800"},
+		"no steps":                {ask.Flow{Verb: work.Rebuild}, ""},
+		"a step that is there":    {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("a", map[string]any{"how": nil})}}, ""},
+		"a misspelt step":         {ask.Flow{Verb: work.Rebuild, Steps: []work.Step{step("typo", nil)}}, "deploy.typo"},
+		"a misspelt clean step":   {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("typo", nil)}}, "deploy.typo"},
+		"an argument too many":    {ask.Flow{Verb: work.Service, Steps: []work.Step{step("a", map[string]any{"what": nil})}}, "unexpected arguments: what"},
+		"an argument of a reboot": {ask.Flow{Verb: work.Clean, Steps: []work.Step{{Interface: "power", Step: "reboot", Args: map[string]any{"what": nil}}}}, "unexpected arguments: what"},
+		"a wait of some time":     {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("wait", map[string]any{"seconds": 1.0})}}, ""},
+		"a ramdisk is forbidden":  {ask.Flow{Verb: work.Clean, DisableRamdisk: true, Steps: []work.Step{step("a", nil)}}, "requires booting a ramdisk"},
+		"a wait too long":         {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("wait", map[string]any{"seconds": 1801.0})}}, "1800"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,7 @@ func (c *Conductor) ownStep(a driver.AskedStep) (driver.Step, bool) {
 		s.Abortable, s.Run = true, hold
 	case "wait":
 		s.Abortable, s.Run = true, new(wait).run
+		s.Takes = map[string]driver.Argument{"seconds": {Description: "How long to wait, from 0 to 1800 seconds. Left out: until the agent calls again."}}
 	default:
 		return driver.Step{}, false
 	}

@@ -134,7 +134,10 @@ func (r *Request) own(a driver.AskedStep) (s driver.Step, own bool) {
 // err nil, for a step that nobody knows.
 func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedStep) (s driver.Step, found bool, err error) {
 	if s, own := r.own(a); own {
-		return s, true, nil
+		if a.OnChildren { // their own implementations say what they take
+			return s, true, nil
+		}
+		return s, true, arguments(f, s)
 	}
 	if s, found = find(known, a.Interface, a.Step); !found {
 		return s, false, nil
@@ -152,8 +155,8 @@ func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedSte
 	return s, true, r.fits(f, s)
 }
 
-// fits checks the arguments of s, and that it may run without the ramdisk where it has to.
-func (r *Request) fits(f driver.Flows, s driver.Step) error {
+// arguments checks those of s.
+func arguments(f driver.Flows, s driver.Step) error {
 	var unexpected, missing []string
 	for _, arg := range slices.Sorted(maps.Keys(s.Args)) {
 		if _, ok := s.Takes[arg]; !ok {
@@ -170,7 +173,16 @@ func (r *Request) fits(f driver.Flows, s driver.Step) error {
 		return invalid("%s step %s has these unexpected arguments: %s", f, name(s), strings.Join(unexpected, ", "))
 	case len(missing) > 0:
 		return invalid("%s step %s is missing these required arguments: %s", f, name(s), strings.Join(missing, ", "))
-	case r.NoRamdisk && !s.NoRamdisk:
+	}
+	return nil
+}
+
+// fits checks the arguments of s, and that it may run without the ramdisk where it has to.
+func (r *Request) fits(f driver.Flows, s driver.Step) error {
+	if err := arguments(f, s); err != nil {
+		return err
+	}
+	if r.NoRamdisk && !s.NoRamdisk {
 		return invalid("%s step %s requires booting a ramdisk, which disable_ramdisk forbids", f, name(s))
 	}
 	return nil

@@ -1,0 +1,174 @@
+package fields
+
+import "strings"
+
+// interfaces are the rows of a node's interfaces: the rackd uses the implementations that they name.
+func interfaces(kinds ...string) table {
+	t := table{}
+	for _, kind := range kinds {
+		t["nodes "+kind+"_interface"] = by("rackd/driver.Resolve", "central/api.fitInterfaces").as("Interfaces").
+			refusing(refusal{method: "POST", path: "/v1/nodes", body: `{"driver":"redfish","` + kind + `_interface":"nonesuch"}`, status: 400,
+				words: "Could not find the following interface in the 'ironic.hardware.interfaces." + kind + "' entrypoint: nonesuch"})
+	}
+	return t
+}
+
+var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "inspect", "management", "power", "raid", "rescue", "vendor"), table{
+	"nodes *": {note: "Unknown fields are refused."},
+	"nodes network_interface": by("central/api.changeVIFs", "central/api.updatePort").as("network").
+		with("`flat` keeps VIFs, `noop` keeps none. No rack configures a switch for either."),
+	"nodes storage_interface": by("rackd/driver.Resolve").as("Interfaces").with("`noop` is the only one: volumes are kept for clients."),
+	"nodes automated_clean":   by("rackd/conductor.cleaningSteps"),
+	"nodes boot_mode":         kept("What the machine was last seen to boot by. The first look at its BMC replaces what a request says; PUT states/boot_mode changes the machine."),
+	"nodes secure_boot":       kept("As boot_mode: what was seen last. PUT states/secure_boot changes the machine."),
+	"nodes console_enabled": row{note: "False changes nothing."}.refusing(refusal{method: "POST", path: "/v1/nodes",
+		body: `{"driver":"fake-hardware","console_enabled":true}`, status: 400, words: "console_enabled is true for a new node, and its console is off"}),
+	"nodes chassis_uuid":    by("central/api.checkPlace", "central/api.nodesOfChassis"),
+	"nodes conductor_group": by("central/dispatch.Owner", "central/relay.document"),
+	"nodes description":     kept("A text for people; lists of nodes can be filtered by it."),
+	"nodes disable_power_off": by("central/dispatch.Power", "rackd/conductor.powerFlow", "rackd/driver/bringup.Off").refusing(refusal{
+		set: `[{"op":"add","path":"/disable_power_off","value":true}]`, method: "PUT", path: "/v1/nodes/{n}/states/power", body: `{"target":"power off"}`, status: 409, words: "Failed to set node power state to power off"}),
+	"nodes driver":        by("rackd/driver.Resolve", "central/dispatch.Owner").refusing(refusal{method: "POST", path: "/v1/nodes", body: `{"driver":"ipmi"}`, status: 400, words: "No valid host was found"}),
+	"nodes driver_info":   by("rackd/driver.unreadDriverInfo").with("Key by key below."),
+	"nodes extra":         kept("Kept for clients by definition. Inspection rules may read it."),
+	"nodes instance_info": by("rackd/driver.unreadInstanceInfo").with("Key by key below."),
+	"nodes instance_name": kept("A name for people; lists of nodes can be filtered by it."),
+	"nodes instance_uuid": by("central/allocation.suits", "central/api.checkDelete"),
+	"nodes lessee":        by("central/api.nodeTarget", "central/api.hearsOf"),
+	"nodes maintenance":   by("central/dispatch.Actionable", "rackd/conductor.parks"),
+	"nodes name":          by("central/api.checkName"),
+	"nodes network_data": kept("No rack writes it to a machine; the node's history says so when it is set.").
+		saying(saying{`[{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`, "network", "no rack acts on it: network_data"}).
+		refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"add","path":"/network_data","value":{"links":[]}}]`, status: 400, words: "Invalid network_data: 'networks' is a required property"}),
+	"nodes owner":       by("central/api.nodeTarget", "central/allocation.suits"),
+	"nodes parent_node": by("central/dispatch.family", "central/api.checkAncestors"),
+	"nodes properties":  by("rackd/driver.Unread").with("Key by key below."),
+	"nodes protected": by("central/dispatch.forbidden", "central/api.checkDelete").refusing(refusal{in: "active",
+		set: `[{"op":"replace","path":"/protected","value":true}]`, method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"deleted"}`, status: 403, words: "is protected and cannot be undeployed, rebuilt or deleted"}),
+	"nodes protected_reason": kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/protected_reason","value":"x"}]`, status: 400, words: "protected_reason field can only be set when protected is True"}),
+	"nodes resource_class":   by("central/allocation.suits"),
+	"nodes retired":          by("central/allocation.suits", "central/dispatch.forbidden", "rackd/conductor.finish"),
+	"nodes retired_reason":   kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/retired_reason","value":"x"}]`, status: 400, words: "retired_reason field can only be set when retired is True"}),
+	"nodes shard":            by("central/api.nodeQuery"),
+	"nodes uuid":             by("central/api.createNode"),
+})
+
+func init() {
+	nodes["nodes *"] = unknown("/v1/nodes", `{"driver":"fake-hardware","colour":"red"}`)
+}
+
+// unknown is the row of the fields that a resource does not have.
+func unknown(path, body string) row {
+	return row{note: "Unknown fields are refused."}.refusing(refusal{method: "POST", path: path, body: body, status: 400, words: "Additional properties are not allowed ('colour' was unexpected)"})
+}
+
+// deploying is the refusal of a deploy by the interface direct of a node whose instance_info has something; all else is in order.
+func deploying(info, words string) refusal {
+	const image = `"image_source":"http://127.0.0.1:1/i.raw","image_checksum":"0000000000000000000000000000000000000000000000000000000000000000"`
+	if info != "" {
+		info = "," + info
+	}
+	return refusal{set: `[{"op":"add","path":"/deploy_interface","value":"direct"},{"op":"add","path":"/instance_info","value":{` + image + info + `}}]`,
+		method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"active"}`, status: 400, words: words, short: "a deploy by `direct` with `" + strings.TrimPrefix(info, ",") + "`"}
+}
+
+var driverInfo = table{
+	"driver_info *": by("rackd/driver.unreadDriverInfo").as("driver_info").with("Kept. `validate` (management) and the history of each flow name the keys that no interface of the node reads.").
+		saying(saying{`[{"op":"add","path":"/driver_info/redfish_adress","value":"x"}]`, "management", "no interface of this node reads it: driver_info redfish_adress"}),
+	"driver_info deploy_iso": by("rackd/driver/mediaboot.PrepareRamdisk").
+		saying(saying{`[{"op":"add","path":"/driver_info/deploy_iso","value":"http://127.0.0.1:1/i"}]`, "management", "driver_info deploy_iso"}),
+	"driver_info deploy_kernel":                     by("rackd/driver/networkboot.fetchFiles", "rackd/conductor.orderFor"),
+	"driver_info deploy_ramdisk":                    by("rackd/driver/networkboot.fetchFiles", "rackd/conductor.orderFor"),
+	"driver_info fake_<kind>_validate_fail":         by("rackd/driver/fake.Validate").as("_validate_fail"),
+	"driver_info fake_<step or method>_delay":       by("rackd/driver/fake.delayOf").as("_delay"),
+	"driver_info fake_<step or method>_fail":        by("rackd/driver/fake.failure").as("_fail"),
+	"driver_info fake_<step or method>_unreachable": by("rackd/driver/fake.failure").as("_unreachable"),
+	"driver_info fake_health":                       by("rackd/driver/fake.Health"),
+	"driver_info fake_serial_number":                by("rackd/driver/fake.Identity"),
+	"driver_info fake_system_uuid":                  by("rackd/driver/fake.Identity"),
+	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.setDevice", "rackd/driver/mediaboot.device"),
+	"driver_info ipmi_address":                      by("central/api.hasBMC").with("No driver speaks IPMI: an inspection is known by it, and nothing else."),
+	"driver_info ironyard_min_disk_bytes":           by("rackd/driver/direct.disk"),
+	"driver_info kernel_append_params":              by("rackd/conductor.kernelParams"),
+	"driver_info redfish_address":                   by("rackd/driver/redfish.parse", "central/api.hasBMC"),
+	"driver_info redfish_auth_type":                 by("rackd/driver/redfish.parse"),
+	"driver_info redfish_identity":                  by("rackd/driver/redfish.Identity"),
+	"driver_info redfish_password":                  by("rackd/driver/redfish.parse"),
+	"driver_info redfish_system_id":                 by("rackd/driver/redfish.parse"),
+	"driver_info redfish_username":                  by("rackd/driver/redfish.parse"),
+	"driver_info redfish_verify_ca":                 by("rackd/driver/redfish.parse"),
+}
+
+// noPartitions is the row of what is for partitions beside those of the image.
+func noPartitions(info string) row {
+	return by("rackd/driver/direct.unmet").with("0 and False ask for nothing.").refusing(deploying(info, "no partition is made beside those of the image"))
+}
+
+const (
+	partitionImage = "partition images are not written"
+	anaconda       = "it is for the deploy interface anaconda, which is not here"
+	chosenSizes    = "What the client has chosen. It asks for nothing with a whole-disk image, in Ironic neither."
+)
+
+var instanceInfo = joined(each(kept(chosenSizes), "instance_info root_gb", "instance_info local_gb", "instance_info memory_mb", "instance_info vcpus",
+	"instance_info nova_host_id", "instance_info user_id", "instance_info flavor", "instance_info fixed_ips", "instance_info image_properties", "instance_info image_tags",
+	"instance_info image_container_format"), table{
+	"instance_info *": by("rackd/driver.unreadInstanceInfo").as("instance_info").with("Kept. `validate` (deploy) and the history of each deploy name the keys that no interface of the node reads.").
+		saying(saying{`[{"op":"add","path":"/instance_info","value":{"image_https_proxy":"http://p"}}]`, "deploy", "no interface of this node reads it: instance_info image_https_proxy"}),
+	"instance_info boot_iso": by("rackd/driver/mediaboot.PrepareInstance", "rackd/driver/ramdisk.Validate").
+		refusing(deploying(`"boot_iso":"http://127.0.0.1:1/i"`, "it is for the deploy interface ramdisk, which writes no disk")),
+	"instance_info capabilities":        by("protocol/node.InstanceCapability").with("One by one below."),
+	"instance_info configdrive":         by("central/dispatch.withDrive", "rackd/driver/direct.offer"),
+	"instance_info display_name":        by("central/api.change"),
+	"instance_info ephemeral_format":    noPartitions(`"ephemeral_format":"ext4"`),
+	"instance_info ephemeral_gb":        noPartitions(`"ephemeral_gb":1`),
+	"instance_info swap_mb":             noPartitions(`"swap_mb":"512"`),
+	"instance_info preserve_ephemeral":  by("rackd/driver/direct.unmet").refusing(deploying(`"preserve_ephemeral":true`, "the whole disk is written")),
+	"instance_info image_checksum":      by("rackd/driver/direct.checksum"),
+	"instance_info image_compression":   by("rackd/driver/direct.imageOf"),
+	"instance_info image_disk_format":   by("rackd/driver/direct.imageOf").refusing(deploying(`"image_disk_format":"vhd"`, "give raw or qcow2")),
+	"instance_info image_os_hash_algo":  by("rackd/driver/direct.checksum").refusing(deploying(`"image_os_hash_algo":"md5","image_os_hash_value":"0"`, "give sha256 or sha512")),
+	"instance_info image_os_hash_value": by("rackd/driver/direct.checksum"),
+	"instance_info image_source":        by("rackd/driver/direct.imageOf"),
+	"instance_info image_type":          by("rackd/driver/direct.imageOf").refusing(deploying(`"image_type":"partition"`, "only whole-disk images can be written")),
+	"instance_info kernel":              by("rackd/driver/direct.unmet").refusing(deploying(`"kernel":"http://127.0.0.1:1/k"`, partitionImage)),
+	"instance_info ramdisk":             by("rackd/driver/direct.unmet").refusing(deploying(`"ramdisk":"http://127.0.0.1:1/k"`, partitionImage)),
+	"instance_info ks_cfg":              by("rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
+	"instance_info ks_template":         by("rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
+	"instance_info stage2":              by("rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
+	"instance_info kernel_append_params": by("rackd/conductor.kernelParams").with("For the ramdisk's kernel, where the machine boots from the network.").
+		saying(saying{`[{"op":"add","path":"/instance_info","value":{"kernel_append_params":"quiet"}}]`, "deploy", "instance_info kernel_append_params"}),
+	"instance_info project_id":      by("central/store.project"),
+	"instance_info rescue_password": by("central/dispatch.accept"),
+	"instance_info root_device":     by("rackd/driver/direct.disk"),
+	"instance_info traits":          by("central/dispatch.instanceTraits").with("Deploy templates are chosen by them."),
+})
+
+const description = "What the machine is. Schedulers read it, inspections write it."
+
+var properties = joined(each(kept(description), "properties cpu_arch", "properties cpus", "properties manufacturer", "properties model",
+	"properties product_name", "properties serial_number", "properties vendor"), table{
+	"properties *": by("rackd/driver.Unread").as("properties").with("Kept. `validate` (deploy) and the history of each deploy name those that no interface reads and that do not say what the machine is.").
+		saying(saying{`[{"op":"add","path":"/properties/root_devices","value":{"size":5}}]`, "deploy", "properties root_devices"}),
+	"properties capabilities": by("protocol/node.Capability").with("One by one below."),
+	"properties local_gb": kept(description).refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"add","path":"/properties/local_gb","value":"much"}]`,
+		status: 400, words: "should be non-negative integers"}),
+	"properties memory_mb": kept(description).refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"add","path":"/properties/memory_mb","value":-1}]`,
+		status: 400, words: "should be non-negative integers"}),
+	"properties root_device": by("rackd/driver/direct.disk", "central/inspection.rootDevice"),
+	"properties skip_block_devices": by("rackd/driver/direct.disk").refusing(refusal{set: `[{"op":"add","path":"/deploy_interface","value":"direct"},{"op":"add","path":"/properties/skip_block_devices","value":[{"colour":"red"}]}]`,
+		method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"active"}`, status: 400, words: "skip_block_devices"}),
+})
+
+// capable is the refusal of a deploy of an instance that asks for a capability.
+func capable(pair, words string) refusal { return deploying(`"capabilities":{`+pair+`}`, words) }
+
+var capabilities = table{
+	"capabilities *": by("rackd/driver.unmatched", "protocol/node.Wanted").as("Wanted").with("Kept: schedulers compare an instance's with the node's. One that the instance asks for and the node does not have is named by `validate` (deploy) and in the history.").
+		saying(saying{`[{"op":"add","path":"/instance_info","value":{"capabilities":{"profile":"big"}}}]`, "deploy", "the capability profile"}),
+	"capabilities boot_mode":    by("protocol/node.BootMode").refusing(capable(`"boot_mode":"cp/m"`, "give uefi or bios")),
+	"capabilities boot_option":  by("rackd/driver.ValidateInstance").refusing(capable(`"boot_option":"netboot"`, "this deploy interface boots local")),
+	"capabilities disk_label":   by("rackd/driver/direct.unmet").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
+	"capabilities secure_boot":  by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot is UEFI's")),
+	"capabilities trusted_boot": by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "which no driver here does")),
+}
