@@ -101,7 +101,7 @@ var driverInfo = table{
 
 // noPartitions is the row of what is for partitions beside those of the image.
 func noPartitions(info string) row {
-	return by("rackd/driver/direct.unmet").with("0 and False ask for nothing.").refusing(deploying(info, "no partition is made beside those of the image"))
+	return by("rackd/driver/direct.unmet").with("0 and False ask for nothing.").refusing(deploying(info, "the disk gets only the partitions of the image"))
 }
 
 const (
