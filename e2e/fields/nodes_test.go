@@ -105,8 +105,8 @@ func noPartitions(info string) row {
 }
 
 const (
-	partitionImage = "partition images are not written"
-	anaconda       = "it is for the deploy interface anaconda, which is not here"
+	partitionImage = "partition images are not supported"
+	anaconda       = "it is for the deploy interface anaconda, which is not supported"
 	chosenSizes    = "What the client has chosen. It asks for nothing with a whole-disk image, in Ironic neither."
 )
 
@@ -169,6 +169,6 @@ var capabilities = table{
 	"capabilities boot_mode":    by("protocol/node.BootMode").refusing(capable(`"boot_mode":"cp/m"`, "give uefi or bios")),
 	"capabilities boot_option":  by("rackd/driver.ValidateInstance").refusing(capable(`"boot_option":"netboot"`, "this deploy interface boots local")),
 	"capabilities disk_label":   by("rackd/driver/direct.unmet").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
-	"capabilities secure_boot":  by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot is UEFI's")),
-	"capabilities trusted_boot": by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "which no driver here does")),
+	"capabilities secure_boot":  by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot needs UEFI")),
+	"capabilities trusted_boot": by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "no driver supports it")),
 }
