@@ -152,7 +152,7 @@ func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedSte
 	return s, true, r.fits(f, s)
 }
 
-// fits checks the arguments of s, and that it may run without the ramdisk where it has to.
+// fits checks the arguments of s as far as fields tell, and that it may run without the ramdisk where it has to.
 func (r *Request) fits(f driver.Flows, s driver.Step) error {
 	var unexpected, missing []string
 	for _, arg := range slices.Sorted(maps.Keys(s.Args)) {
@@ -172,6 +172,11 @@ func (r *Request) fits(f driver.Flows, s driver.Step) error {
 		return invalid("%s step %s is missing these required arguments: %s", f, name(s), strings.Join(missing, ", "))
 	case r.NoRamdisk && !s.NoRamdisk:
 		return invalid("%s step %s requires booting a ramdisk, which disable_ramdisk forbids", f, name(s))
+	case s.Check == nil:
+		return nil
+	}
+	if err := s.Check(r.Node, s.Args); err != nil {
+		return invalid("%s step %s: %w", f, name(s), err)
 	}
 	return nil
 }
