@@ -30,8 +30,8 @@ func TestASuccessorRunsTheListThatWasFixed(t *testing.T) {
 		"what runs is off":        {flags: map[string]int{"deploy.b": 0}, wants: "a,b,erase"},
 		"no automated cleaning":   {off: true, wants: "a,b,erase"},
 		"it has more steps":       {steps: []string{"new", "a", "b", "newer", "erase"}, wants: "a,b,erase"},
-		"it has no erase":         {steps: []string{"a", "b"}, wants: "a", failed: "deploy.erase is in the list"},
-		"it lacks what has ended": {steps: []string{"b", "erase"}, wants: "a", failed: "deploy.a is in the list"},
+		"it has no erase":         {steps: []string{"a", "b"}, wants: "a", failed: "deploy.erase was in the plan"},
+		"it lacks what has ended": {steps: []string{"b", "erase"}, wants: "a", failed: "deploy.a was in the plan"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
