@@ -132,14 +132,14 @@ var stepArguments = table{
 	"step raid.apply_configuration raid_config":             by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration"),
 	"step raid.apply_configuration create_root_volume":      by("rackd/driver/redfish.chosen"),
 	"step raid.apply_configuration create_nonroot_volumes":  by("rackd/driver/redfish.chosen"),
-	"step raid.apply_configuration delete_existing":         by("rackd/driver/redfish.bring"),
+	"step raid.apply_configuration delete_existing":         by("rackd/driver/redfish.NamedSteps"),
 	"step raid.create_configuration create_root_volume":     by("rackd/driver/redfish.chosen"),
 	"step raid.create_configuration create_nonroot_volumes": by("rackd/driver/redfish.chosen"),
-	"step raid.create_configuration delete_existing":        by("rackd/driver/redfish.bring"),
+	"step raid.create_configuration delete_existing":        by("rackd/driver/redfish.NamedSteps"),
 }
 
 var raid = table{
-	"PUT nodes/{node}/states/raid logical_disks":              by("protocol/hardware.CheckRAID", "rackd/driver/redfish.bring"),
+	"PUT nodes/{node}/states/raid logical_disks":              by("protocol/hardware.CheckRAID", "rackd/driver/redfish.wanted"),
 	"PUT nodes/{node}/states/raid logical_disks[].*":          by("protocol/hardware.checkDiskForm").as("RAIDProperties").refusing(disks(`{"raid_level":"1","size_gb":1,"colour":"red"}`, "Additional properties are not allowed ('colour' was unexpected)")),
 	"PUT nodes/{node}/states/raid logical_disks[].raid_level": by("rackd/driver/redfish.layout"),
 	"PUT nodes/{node}/states/raid logical_disks[].size_gb":    by("rackd/driver/redfish.layout"),

@@ -31,6 +31,29 @@ func (d *Document) Wanted() []string {
 	return slices.Sorted(maps.Keys(wants))
 }
 
+// Unreadable returns the part of a list of capabilities that says none, empty where there is no such part.
+func Unreadable(list any) string {
+	switch c := list.(type) {
+	case nil, map[string]any:
+	case string:
+		if text := strings.TrimSpace(c); strings.HasPrefix(text, "{") {
+			if json.Unmarshal([]byte(text), &map[string]any{}) != nil {
+				return c
+			}
+			return ""
+		}
+		for pair := range strings.SplitSeq(c, ",") {
+			if name, _, ok := strings.Cut(pair, ":"); strings.TrimSpace(pair) != "" && (!ok || strings.TrimSpace(name) == "") {
+				return strings.TrimSpace(pair)
+			}
+		}
+	default:
+		raw, _ := json.Marshal(c) // it was read from JSON
+		return string(raw)
+	}
+	return ""
+}
+
 // capabilities reads a list of capabilities; of one that is there twice the first counts.
 func capabilities(list any) map[string]string {
 	all := map[string]string{}

@@ -44,6 +44,9 @@ func SecureBootAsked(n *node.Document) bool {
 // ValidateInstance refuses what the capabilities of an instance ask for and does not happen here. Deploys that boot the
 // instance in another way than from its own disk name it as Ironic does.
 func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) error {
+	if part := node.Unreadable(n.InstanceInfo["capabilities"]); part != "" {
+		return Refuse("Error parsing capabilities from Node %s instance_info field. A dictionary or a \"jsonified\" dictionary is expected. This part says none: %.80s", n.UUID, part)
+	}
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if m := n.Capability(capBootMode); m != "" && m != "uefi" && m != "bios" {

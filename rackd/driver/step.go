@@ -45,6 +45,9 @@ type Step struct {
 	In Flows
 	// Takes are the arguments that it takes, by name.
 	Takes map[string]Argument
+	// Check says what is wrong with the values of arguments whose names fit Takes; nil: nothing is known of them. It looks at
+	// the node's fields only. Secrets among the arguments may be sealed.
+	Check func(n *node.Document, args map[string]any) error
 	// Args are the arguments it was given, within Takes; the conductor sets them.
 	Args map[string]any
 	// Asked is the place, counted from 1, of the request's step that it stands for; 0: no

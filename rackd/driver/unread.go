@@ -49,6 +49,9 @@ func (h *Hardware) Unread(n *node.Document) map[string]string {
 	add("instance_info", h.unreadInstanceInfo(n))
 	add("the capability", unmatched(n))
 	add("properties", without(n.Properties, describing, usedProperties))
+	if part := node.Unreadable(n.Properties["capabilities"]); part != "" {
+		add("properties capabilities, of which each is to be name:value,", []string{part})
+	}
 	if len(parts) > 0 {
 		said["deploy"] = "kept, and no interface of this node reads it: " + strings.Join(parts, "; ")
 	}

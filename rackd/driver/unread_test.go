@@ -39,6 +39,7 @@ func TestUnread(t *testing.T) {
 			InstanceInfo: map[string]any{"image_https_proxy": "http://p", "capabilities": map[string]any{"profile": "big", "cpu_vt": "true", "boot_mode": "uefi"}},
 			Properties:   map[string]any{"capabilities": "cpu_vt:true", "root_devices": map[string]any{"size": 5}}},
 			deploy: "instance_info image_https_proxy; the capability profile; properties root_devices"},
+		"capabilities that are none": {n: node.Document{Driver: "redfish", Properties: map[string]any{"capabilities": "profile:x,boot_mode=bios"}}, deploy: "name:value, boot_mode=bios"},
 		"an image that is booted, with a config drive": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"boot": "redfish-virtual-media", "deploy": "ramdisk"},
 			InstanceInfo: map[string]any{"boot_iso": "http://h/i", "configdrive": "kept", "image_source": "http://h/i"}}, deploy: "instance_info configdrive, image_source"},
 		"fake hardware": {n: node.Document{Driver: "fake-hardware", DriverInfo: map[string]any{"fake_write_image_delay": "1", "fake_deploy_validate_fail": "", "fake_delay": "1"}},

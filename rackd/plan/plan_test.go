@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,12 @@ func request(t *testing.T, agent bool, asked ...driver.AskedStep) *Request {
 	create := step("raid", "create", 0)
 	create.NoRamdisk = true
 	create.Takes = map[string]driver.Argument{"size": {Description: "GiB", Required: true}, "name": {Description: "of the volume"}}
+	create.Check = func(n *node.Document, args map[string]any) error {
+		if args["size"] != 1 {
+			return fmt.Errorf("node %s: the size is %v", n.UUID, args["size"])
+		}
+		return nil
+	}
 	reset := step("bios", "reset", 30)
 	reset.In = driver.InClean
 	check := step("bios", "check", 5)
@@ -157,6 +164,7 @@ func TestListedSteps(t *testing.T) {
 		{"one that needs it without a ramdisk", "", true, []driver.AskedStep{{Interface: "raid", Step: "wipe"}}, "", "requires booting a ramdisk"},
 		{"an argument too many", "", false, []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": 1, "colour": 2}}}, "", "unexpected arguments: colour"},
 		{"an argument too few", "", false, []driver.AskedStep{{Interface: "raid", Step: "create"}}, "", "missing these required arguments: size (GiB)"},
+		{"an argument that says nothing", "", false, []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": "big"}}}, "", "clean step raid.create: node n-1: the size is big"},
 		{"a step of another flow", offers, false, []driver.AskedStep{{Interface: "bios", Step: "check"}}, "", "does not support"},
 	} {
 		r := request(t, true, c.asked...)
@@ -198,6 +206,7 @@ func TestDeploySteps(t *testing.T) {
 			"deploy.fetch deploy.deploy power.reboot deploy.write_image power.reboot raid.wipe deploy.boot_instance", ""},
 		{"the core step moved", "", []driver.AskedStep{ask("deploy", "deploy", 5)}, "", "core step"},
 		{"the core step disabled", "", []driver.AskedStep{ask("deploy", "deploy", 0)}, "deploy.fetch deploy.write_image raid.wipe deploy.boot_instance", ""},
+		{"an argument that says nothing", "", []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": 2}, Priority: 90}}, "", "deploy step raid.create: node n-1: the size is 2"},
 		{"disabled without its arguments", "", []driver.AskedStep{ask("raid", "create", 0)}, core, ""},
 	} {
 		r := request(t, true, c.asked...)

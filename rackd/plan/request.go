@@ -177,13 +177,19 @@ func arguments(f driver.Flows, s driver.Step) error {
 	return nil
 }
 
-// fits checks the arguments of s, and that it may run without the ramdisk where it has to.
+// fits checks the arguments of s as far as fields tell, and that it may run without the ramdisk where it has to.
 func (r *Request) fits(f driver.Flows, s driver.Step) error {
 	if err := arguments(f, s); err != nil {
 		return err
 	}
 	if r.NoRamdisk && !s.NoRamdisk {
 		return invalid("%s step %s requires booting a ramdisk, which disable_ramdisk forbids", f, name(s))
+	}
+	if s.Check == nil {
+		return nil
+	}
+	if err := s.Check(r.Node, s.Args); err != nil {
+		return invalid("%s step %s: %w", f, name(s), err)
 	}
 	return nil
 }

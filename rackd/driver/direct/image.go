@@ -151,6 +151,9 @@ func (i *image) disk(n *node.Document) (wrong string) {
 			break
 		}
 	}
+	if _, err := hints.Parse(i.root); err != nil {
+		return err.Error()
+	}
 	i.skip = n.Properties["skip_block_devices"]
 	if _, err := hints.ParseKept(i.skip); err != nil {
 		return "properties " + err.Error()

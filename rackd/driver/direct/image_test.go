@@ -45,6 +45,8 @@ func TestImageErrorsNameAllFields(t *testing.T) {
 		`{"image_source":"http://h/i.vmdk","image_disk_format":"vmdk","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"vmdk"},
 		`{"image_source":"http://h/i","image_type":"partition","root_device":[1],"image_checksum":"` + strings.Repeat("a", 64) + `"}`: {
 			"image_type", "root_device"},
+		`{"image_source":"http://h/i","root_device":{"colour":"red"},"image_checksum":"` + strings.Repeat("a", 64) + `"}`:          {`root device hint "colour" is unknown`},
+		`{"image_source":"http://h/i","root_device":"{\"size\": \">= much\"}","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"root device hint size"},
 	} {
 		n := &node.Document{UUID: "u-1"}
 		if err := json.Unmarshal([]byte(info), &n.InstanceInfo); err != nil {

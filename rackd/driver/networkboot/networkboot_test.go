@@ -110,6 +110,18 @@ func TestValidateParams(t *testing.T) {
 	}
 }
 
+func TestParamsAreAText(t *testing.T) {
+	n := drivertest.NewRig().Node
+	n.InstanceInfo = map[string]any{paramsField: []any{"quiet"}}
+	if err := IPXE().Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "[quiet]: give a text") {
+		t.Errorf("a list: %v", err)
+	}
+	n.InstanceInfo[paramsField] = nil
+	if err := IPXE().Validate(n); err != nil {
+		t.Error(err)
+	}
+}
+
 func withFiles(kernel, ramdisk string) *drivertest.Rig {
 	r := drivertest.NewRig()
 	r.Node.DriverInfo = map[string]any{kernelField: kernel, ramdiskField: ramdisk}

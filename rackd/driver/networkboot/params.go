@@ -13,7 +13,10 @@ import (
 // calls and believes, and which disks it spares, is not for a node's fields to say, which
 // tenants may set. It refuses more of them than the kernel's command line has room for.
 func validateParams(n *node.Document) error {
-	given, _ := n.InstanceInfo[paramsField].(string)
+	given, isText := n.InstanceInfo[paramsField].(string)
+	if v := n.InstanceInfo[paramsField]; !isText && v != nil {
+		return fmt.Errorf("node %s: instance_info %s is %.60v: give a text: %w", n.Label(), paramsField, v, driver.ErrInvalid)
+	}
 	for place, text := range map[string]string{"driver_info": n.DriverString(paramsField), "instance_info": given} {
 		if len(text) > agentapi.MaxOwnParams {
 			return fmt.Errorf("node %s: %s %s has %d bytes, and at most %d fit on the kernel's command line beside rackd's own: %w", n.Label(), place, paramsField, len(text), agentapi.MaxOwnParams, driver.ErrInvalid)

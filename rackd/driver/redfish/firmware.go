@@ -55,6 +55,7 @@ func versions(s *redfish.ComputerSystem) (list []hardware.Component, err error) 
 // NamedSteps lists the step that writes firmware.
 func (f Firmware) NamedSteps(*node.Document) []driver.Step {
 	return []driver.Step{{Interface: "firmware", Name: "update", Kind: driver.Reattachable, Retries: 4, Pause: jobPoll, NoRamdisk: true, Run: f.update,
+		Check: func(n *node.Document, args map[string]any) error { _, err := updates(n, args["settings"]); return err },
 		Takes: map[string]driver.Argument{"settings": {Required: true,
 			Description: "A list of updates in the order in which to make them, each with component (bios or bmc) and the url that the BMC is to fetch. wait says for how many seconds the new version is looked for before the machine is restarted for a bios, and before a bmc counts as unchanged."}}}}
 }

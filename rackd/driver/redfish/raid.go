@@ -2,6 +2,8 @@ package redfish
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -51,15 +53,52 @@ func (r RAID) NamedSteps(*node.Document) []driver.Step {
 	for name, a := range which {
 		apply[name] = a
 	}
-	step := func(name string, takes map[string]driver.Argument, target func(*driver.Task) map[string]any) driver.Step {
-		return driver.Step{Interface: "raid", Name: name, Kind: driver.Reattachable, Retries: 4, Pause: jobPoll, NoRamdisk: true, Takes: takes,
-			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) { return r.bring(ctx, t, target(t)) }}
+	step := func(name string, takes map[string]driver.Argument, target target) driver.Step {
+		s := driver.Step{Interface: "raid", Name: name, Kind: driver.Reattachable, Retries: 4, Pause: jobPoll, NoRamdisk: true, Takes: takes}
+		s.Check = func(n *node.Document, args map[string]any) error { _, err := r.wanted(n, args, target); return err }
+		s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			disks, err := r.wanted(t.Node, t.Args, target)
+			if err != nil {
+				return driver.Outcome{}, err
+			}
+			return r.bring(ctx, t, disks, target == nil || t.Args["delete_existing"] == true)
+		}
+		return s
 	}
 	return []driver.Step{
-		step("create_configuration", which, func(t *driver.Task) map[string]any { return t.Node.TargetRAID }),
-		step("apply_configuration", apply, func(t *driver.Task) map[string]any { c, _ := t.Args["raid_config"].(map[string]any); return c }),
-		step("delete_configuration", nil, func(*driver.Task) map[string]any { return nil }),
+		step("create_configuration", which, func(n *node.Document, _ map[string]any) (any, string) {
+			return n.TargetRAID, "target_raid_config: set it first (PUT states/raid)"
+		}),
+		step("apply_configuration", apply, func(_ *node.Document, args map[string]any) (any, string) {
+			return args["raid_config"], "RAID configuration in the argument raid_config"
+		}),
+		step("delete_configuration", nil, nil),
 	}
+}
+
+// target returns the RAID configuration that a step is to make, and what the node lacks where it is none.
+type target func(n *node.Document, args map[string]any) (config any, lacks string)
+
+// wanted are the disks that a step is to make; none where target is nil. A step that lacks its configuration is refused: it
+// must not be taken for one that deletes.
+func (r RAID) wanted(n *node.Document, args map[string]any, target target) ([]any, error) {
+	if target == nil {
+		return nil, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if _, isFlag := args[name].(bool); !isFlag && args[name] != nil && name != "raid_config" {
+			return nil, invalid(n, "the argument %s is %.40v: give true or false", name, args[name])
+		}
+	}
+	given, lacks := target(n, args)
+	config, _ := given.(map[string]any)
+	if len(config) == 0 {
+		return nil, invalid(n, "there is no %s", lacks)
+	}
+	if err := r.CheckRAID(n, config); err != nil {
+		return nil, err
+	}
+	return chosen(config["logical_disks"].([]any), args), nil
 }
 
 // chosen are the disks that a step is to make.

@@ -240,6 +240,9 @@ func TestFirmwareUpdate(t *testing.T) {
 		if err := runStep(t, r, step, map[string]any{"settings": bad}); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("settings %v: %v, want ErrInvalid", bad, err)
 		}
+		if err := step.Check(r.Node, map[string]any{"settings": bad}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("settings %v before the flow: %v, want ErrInvalid", bad, err)
+		}
 	}
 }
 
@@ -278,6 +281,50 @@ func TestRAID(t *testing.T) {
 	}
 	if r.Observed.RAID == nil || len(r.Observed.RAID) != 0 {
 		t.Errorf("observed %v", r.Observed.RAID)
+	}
+}
+
+// A step that lacks the configuration that it is to make, or whose flags cannot be read, is refused before anything of its flow
+// happens. It deletes no volume.
+func TestRAIDWithoutAConfiguration(t *testing.T) {
+	k := newRack()
+	r, d := rigOn(t, k)
+	steps := RAID{Driver: d}.NamedSteps(r.Node)
+	good := disksOf(map[string]any{"raid_level": "0", "size_gb": 10.0})
+	r.Node.TargetRAID = good
+	if err := runStep(t, r, stepNamed(t, steps, "create_configuration"), nil); err != nil {
+		t.Fatal(err)
+	}
+	k.writes = nil
+	for _, c := range []struct {
+		name, step string
+		target     map[string]any
+		args       map[string]any
+		says       string
+	}{
+		{"no target", "create_configuration", nil, nil, "there is no target_raid_config"},
+		{"a target that was taken back", "create_configuration", map[string]any{}, nil, "there is no target_raid_config"},
+		{"a target that Redfish cannot say", "create_configuration", disksOf(map[string]any{"raid_level": "1", "size_gb": 5.0, "controller": "software"}), nil, "software RAID"},
+		{"a text", "apply_configuration", good, map[string]any{"raid_config": "mirror"}, "there is no RAID configuration"},
+		{"null", "apply_configuration", good, map[string]any{"raid_config": nil}, "there is no RAID configuration"},
+		{"nothing in it", "apply_configuration", good, map[string]any{"raid_config": map[string]any{}}, "there is no RAID configuration"},
+		{"no level", "apply_configuration", good, map[string]any{"raid_config": disksOf(map[string]any{"size_gb": 5.0})}, "'raid_level' is a required property"},
+		{"a word for a flag", "create_configuration", good, map[string]any{"create_root_volume": "False"}, "create_root_volume is False: give true or false"},
+	} {
+		r.NextStep()
+		r.Node.TargetRAID = c.target
+		step := stepNamed(t, steps, c.step)
+		for when, err := range map[string]error{"before its flow": step.Check(r.Node, c.args), "when it runs": runStep(t, r, step, c.args)} {
+			if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s, %s: %v, want ErrInvalid that says %q", c.name, when, err, c.says)
+			}
+		}
+	}
+	if len(k.writes) > 0 || len(k.volumes) != 1 {
+		t.Errorf("the BMC was told %q, and %d volumes are left, want the one that was there", k.writes, len(k.volumes))
+	}
+	if err := stepNamed(t, steps, "delete_configuration").Check(r.Node, nil); err != nil {
+		t.Error(err)
 	}
 }
 

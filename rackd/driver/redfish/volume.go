@@ -51,22 +51,15 @@ func (h *building) told(said string) {
 	h.Job = ""
 }
 
-// bring deletes volumes, if that is asked for, and makes those of config.
-func (r RAID) bring(ctx context.Context, t *driver.Task, config map[string]any) (driver.Outcome, error) {
-	var disks []any
-	if config != nil {
-		if err := r.CheckRAID(t.Node, config); err != nil {
-			return driver.Outcome{}, err
-		}
-		disks = chosen(config["logical_disks"].([]any), t.Args)
-	}
+// bring deletes the volumes that there are, if it is to empty the machine, and makes disks.
+func (r RAID) bring(ctx context.Context, t *driver.Task, disks []any, empty bool) (driver.Outcome, error) {
 	var h building
 	if raw := t.Record.Handle(); raw != nil {
 		if err := json.Unmarshal(raw, &h); err != nil {
 			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of the RAID configuration cannot be read: %w", t.Node.Label(), raw, err)
 		}
 	}
-	h.Emptied = h.Emptied || config != nil && t.Args["delete_existing"] != true
+	h.Emptied = h.Emptied || !empty
 	for !h.Emptied || h.At < len(disks) {
 		waits, err := r.advance(ctx, t, disks, &h)
 		if err != nil {
