@@ -219,12 +219,27 @@ type Checkpoint struct {
 	// Over is how the flow had ended before the work that goes on with it was there: the
 	// request came too late for the flow, and its errand is all that is left to do.
 	Over *Result `json:"over,omitempty"`
+	// Leaving is how the flow fails: that is decided, and its machine is being left as that asks for. Nil: it does not.
+	Leaving *Leaving `json:"leaving,omitempty"`
 	// BMC is what the machine's BMC does for the running step; nil: nothing.
 	BMC *Busy `json:"bmc,omitempty"`
 	// Parked says since when the flow's time stands still; zero: it does not.
 	Parked Parked `json:"parked,omitzero"`
 	// Untold goes along with the next event.
 	Untold []Line `json:"untold,omitempty"`
+
+	Unknown Unknown `json:"-"`
+}
+
+// Leaving is the failure of a flow. Its owner writes it before the failure does anything to the machine. The next
+// owner does the rest of it, and does not run the step again.
+type Leaving struct {
+	Error  string          `json:"error"`
+	Fault  string          `json:"fault,omitempty"`
+	State  provision.State `json:"state"`
+	Target provision.State `json:"target,omitempty"`
+	// Aborted: an operator wanted the end.
+	Aborted bool `json:"aborted,omitempty"`
 
 	Unknown Unknown `json:"-"`
 }

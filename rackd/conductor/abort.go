@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -15,27 +14,18 @@ import (
 var errAborted = errors.New("aborted by request")
 
 // abortFlow lists what an abort does once no step of the flow runs. A machine that the flow has
-// not booted is left alone. A serviced machine runs its instance again; any other is off.
+// not booted keeps its power. A serviced machine runs its instance again; any other is off.
 func abortFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
-	power := func(name string, run func(context.Context, *driver.Task) (driver.Outcome, error)) []flowStep {
-		return []flowStep{{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second, Run: run}}}
-	}
 	booted := t.Facts[driver.FactBooted] != "" || d.Args.Aborts == "" && d.Args.AbortedBoot == driver.BootRamdisk
 	switch {
 	case !booted && t.Facts[driver.FactReadied] != "":
-		return power("boot_not_taken", takeBack), nil
+		return c.abortStep(d, "boot_not_taken", parting{cleanUp: true}), nil
 	case !booted:
 		return nil, nil
 	case d.Entry == provision.ServiceFail:
 		return plain(downFromService(t)), nil
 	}
-	return power("power_off", c.stopRamdisk), nil
-}
-
-// takeBack takes back a boot into the ramdisk that was made ready and not caused: the medium, and what a boot from the network
-// gets. The machine's power is left alone.
-func takeBack(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	return driver.Done(), t.Hardware.Boot().CleanUpRamdisk(ctx, t)
+	return c.abortStep(d, "power_off", parting{off: !t.Node.DisablePowerOff, cleanUp: true, reset: t.Node.DisablePowerOff}), nil
 }
 
 func downFromService(t *driver.Task) []driver.Step {
@@ -46,31 +36,6 @@ func downFromService(t *driver.Task) []driver.Step {
 	return b.Down(t.Node, driver.InService)
 }
 
-// offWithin bounds the wait for a machine to be off that is left by a flow.
-const offWithin = 30 * time.Second
-
-// stopRamdisk ends whatever the agent does: the machine is switched off or, where that is
-// forbidden, reset. As in Ironic, its boot into the ramdisk is taken back.
-func (c *Conductor) stopRamdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	if !t.Node.DisablePowerOff {
-		// The medium goes once the machine is off: what runs there may still read it.
-		until := time.Now().Add(offWithin)
-		_, err := c.reach(ctx, t, driver.PowerOff, driver.PowerOff, offWithin)
-		if errors.Is(err, driver.ErrUnknown) {
-			_, err = c.awaitPower(ctx, t, driver.PowerOff, driver.PowerOff, until)
-		}
-		if err != nil {
-			return driver.Outcome{}, err
-		}
-		return driver.Done(), t.Hardware.Boot().CleanUpRamdisk(ctx, t)
-	}
-	if err := t.Hardware.Boot().CleanUpRamdisk(ctx, t); err != nil {
-		return driver.Outcome{}, err
-	}
-	// Once more does no harm: what it boots then is not the ramdisk.
-	return driver.Done(), t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
-}
-
 // cutShort makes the list of an abort from the checkpoint of the flow that it ends. A step that
 // runs and must not be cut short is its first: it is run to its end.
 func (c *Conductor) cutShort(d *work.Document, t *driver.Task) ([]flowStep, error) {
@@ -78,6 +43,9 @@ func (c *Conductor) cutShort(d *work.Document, t *driver.Task) ([]flowStep, erro
 	running, runs, err := c.runningStep(d, t)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: this rackd cannot tell which step runs, so it does not cut the step short: %w", t.Node.Label(), err)
+	}
+	if cp.Leaving != nil { // the flow had failed, and this does what was left to do
+		cp.Leaving, runs = nil, false
 	}
 	if runs && running.Boots { // how far it is no checkpoint tells
 		t.Facts[driver.FactReadied] = "yes"
@@ -135,12 +103,8 @@ func (r *runner) abortsNow(s flowStep) error {
 // runsInstance brings a machine whose service was aborted back into its instance, as an
 // abort that takes effect at once does.
 func (r *runner) runsInstance(ctx context.Context) error {
-	if !r.hasBooted() {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, restingDeadline)
 	defer cancel()
-	r.doc.Checkpoint.Handle = nil // that of the step that was aborted
 	for _, s := range downFromService(r.task) {
 		if err := r.runErrandStep(ctx, flowStep{Step: s}); err != nil {
 			return fmt.Errorf("step %s.%s: %w", s.Interface, s.Name, err)

@@ -14,6 +14,9 @@ const (
 	itsDisk    = "what its disk holds"
 )
 
+// always is how often a broken BMC refuses.
+const always = 1 << 30
+
 // endings are the rows of docs/flows.md. Steps take a minute each.
 var endings = []ending{
 	{flow: "deploy", end: "success", verb: work.Deploy, entry: provision.Deploying, from: provision.Available},
@@ -23,9 +26,15 @@ var endings = []ending{
 	{flow: "deploy", end: "abort before the ramdisk boots", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, stuck: true, abort: 90 * time.Second},
 	{flow: "deploy", end: "takeover before the ramdisk boots, and failure", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, stuck: true, dies: 90 * time.Second},
 	{flow: "deploy", end: "failure in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image"},
-	{flow: "deploy", end: "the same with disable_power_off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", noOff: true, starts: itsDisk},
+	{flow: "deploy", end: "deadline in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, hangs: "write_image"},
+	{flow: "deploy", end: "failure in the ramdisk, whose rackd dies when the machine is off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", diesAt: "conductor.off"},
+	{flow: "deploy", end: "failure in the ramdisk, the BMC switches nothing off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", faults: faults{staysOn: always}},
+	{flow: "deploy", end: "the same, booted from the network", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", network: true, faults: faults{staysOn: always}},
+	{flow: "deploy", end: "failure in the ramdisk, the BMC does not eject", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", faults: faults{keeps: always}},
+	{flow: "deploy", end: "failure in the ramdisk with disable_power_off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", noOff: true, starts: itsDisk},
 	{flow: "deploy", end: "abort in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, abort: 150 * time.Second,
 		differs: "Ironic leaves the power on: here the agent would go on writing"},
+	{flow: "deploy", end: "takeover in the ramdisk, and failure", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", dies: 150 * time.Second},
 	{flow: "deploy", end: "takeover in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, dies: 150 * time.Second,
 		differs: "Ironic fails the deploy"},
 	{flow: "rebuild", end: "success", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance},
@@ -42,14 +51,22 @@ var endings = []ending{
 	{flow: "automated clean", end: "success", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk},
 	{flow: "automated clean", end: "refused by the rack", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, invalid: true},
 	{flow: "automated clean", end: "failure before the ramdisk boots", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, stuck: true},
-	{flow: "automated clean", end: "failure in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, fails: "erase"},
+	{flow: "automated clean", end: "failure in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, fails: "erase",
+		differs: "Ironic leaves one on that booted from the network"},
+	{flow: "automated clean", end: "failure in the ramdisk with disable_power_off", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, fails: "erase", noOff: true},
+	{flow: "automated clean", end: "deadline in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, hangs: "erase",
+		differs: "the same"},
 	{flow: "automated clean", end: "the ramdisk does not come up", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, fails: "prepare_clean",
-		differs: "Ironic switches it off and sets no fault: here its console shows why"},
+		differs: "Ironic sets no fault"},
 	{flow: "automated clean", end: "abort in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, abort: 90 * time.Second},
-	{flow: "automated clean", end: "the same with disable_power_off", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, abort: 90 * time.Second, noOff: true},
+	{flow: "automated clean", end: "abort in the ramdisk with disable_power_off", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, abort: 90 * time.Second, noOff: true},
 	{flow: "automated clean", end: "takeover in the ramdisk", verb: work.Provide, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, dies: 90 * time.Second,
 		differs: "Ironic fails the cleaning"},
 	{flow: "manual clean", end: "success in the ramdisk", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: named("erase")},
+	{flow: "manual clean", end: "a step that the ramdisk's agent does not have", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: named("typo"),
+		differs: "Ironic sets no fault"},
+	{flow: "manual clean", end: "abort of a step that must not be cut short, and fails", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: named("erase"),
+		uncut: "erase", fails: "erase", abort: 90 * time.Second},
 	{flow: "manual clean", end: "success out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios")},
 	{flow: "manual clean", end: "failure out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios"), fails: "bios"},
 	{flow: "manual clean", end: "abort out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios"), abort: 30 * time.Second,
@@ -58,6 +75,7 @@ var endings = []ending{
 	{flow: "inspect in band", end: "refused by the rack", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, invalid: true},
 	{flow: "inspect in band", end: "failure before the ramdisk boots", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, stuck: true},
 	{flow: "inspect in band", end: "failure in the ramdisk", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, fails: "boot_ramdisk"},
+	{flow: "inspect in band", end: "deadline in the ramdisk", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, hangs: "boot_ramdisk"},
 	{flow: "inspect in band", end: "abort in the ramdisk", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, abort: 30 * time.Second},
 	{flow: "inspect in band", end: "takeover in the ramdisk", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, dies: 30 * time.Second,
 		differs: "Ironic waits for its time limit"},
@@ -68,6 +86,7 @@ var endings = []ending{
 	{flow: "service", end: "failure before the ramdisk boots", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), stuck: true},
 	{flow: "service", end: "abort before the ramdisk boots", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), stuck: true, abort: 30 * time.Second},
 	{flow: "service", end: "failure in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), fails: "tool"},
+	{flow: "service", end: "the same, booted from the network", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), fails: "tool", network: true},
 	{flow: "service", end: "failure out of band", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: oob("bios"), fails: "bios"},
 	{flow: "service", end: "abort in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), abort: 90 * time.Second},
 	{flow: "service", end: "abort out of band", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: oob("bios"), abort: 30 * time.Second},
@@ -94,18 +113,24 @@ const flowsHead = `# How flows end
 
 Generated from ` + "`rackd/conductor`" + ` by ` + "`make docs`" + `; do not edit. A test plays each row on a scripted machine and holds this page against what it saw.
 
-Three rules decide what becomes of the machine.
+Four rules decide what becomes of the machine.
 
 - **Judged before it is touched.** Central asks the rack before it accepts a request: what speaks against the interfaces, the boot or the steps is
   a 400. A step that only the ramdisk's agent may have is judged when the agent is asked. Where the rack cannot be asked, its work judges the same first.
-- **Power is left alone where this flow has not booted the machine.** A failure switches off only what the flow has booted into the ramdisk. It never switches off what an
-  operator is to look at, which is what carries a fault.
+- **Power is left alone where this flow has not booted the machine.** A failure switches off what the flow has booted into the ramdisk. A service that failed leaves
+  its machine in the ramdisk, for an operator to look at, unless that runs from a medium.
+- **The ramdisk's boot is taken back, whichever way the flow ends** ([decision 87](decisions/087-every-way-out-is-clean.md)). A medium is ejected that this flow inserted,
+  and no other. The machine is off before, for it may read from the medium; with ` + "`disable_power_off`" + ` it may not be.
 - **The list of steps is fixed when it is made.** It stands in the work's checkpoint. A rackd that goes on with the work runs that list or fails.
 
 An abort leaves a step its time that must not be cut short: the rack decides by the checkpoint. The row then applies once the step has ended. A takeover changes no end, so
 three rows stand for all. [Ways out](ways-out.md) has the deadlines; a deadline ends a flow as its failure does.
 
-"Boots next" is what a boot from the network or from a medium gets. "Medium" is the ramdisk's, for boot interfaces that insert one. A dash means that the flow has none.
+"Boots next" is what a boot from the network or from a medium gets. "Medium" is the ramdisk's; the rows are those of a boot interface that inserts one unless they
+say otherwise. Where the ramdisk comes from the network the rest is the same. A dash means that the flow has none.
+
+A BMC that refuses or is silent keeps no flow from its end. The rack tries for 40 s to switch the machine off, and as long to eject. What it could not do stands in last_error, and
+in the history as ` + "`not cleaned up`" + `. It is not tried again later: the node is its operator's then, and the next flow replaces the medium or ejects it.
 
 | flow | end | power | boots next | medium | agent | VIFs | state | fault | last_error | Ironic differs |
 |---|---|---|---|---|---|---|---|---|---|---|

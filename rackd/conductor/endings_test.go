@@ -2,16 +2,19 @@ package conductor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -23,27 +26,64 @@ import (
 type stage struct {
 	*machine
 	fails   string        // the step that fails, as soon as it has done its part
+	once    bool          // … once
+	hangs   string        // the step that never ends
+	uncut   string        // the step that an abort must not cut short
 	stuck   time.Duration // for so long its BMC takes no order of power, and then refuses it
-	runs    string        // what the machine runs, empty when it is off
-	moved   bool          // its power was written
-	medium  string        // the ramdisk's: "in", "out", or empty where nobody has put it in
-	network string        // what a boot gets: "ramdisk", "instance", or empty
+	network bool          // the ramdisk comes from the network, and no medium is inserted
+	faults  faults
+	runs    string // what the machine runs, empty when it is off
+	moved   bool   // its power was written
+	medium  string // the ramdisk's: "in", "out", or empty where nobody has put it in
+	gets    string // what a boot gets: "ramdisk", "instance", or empty
+	readied bool   // the ramdisk was prepared
+	cleaned int    // how often it was cleaned up since
+	pulled  bool   // a medium was taken out of a machine that ran from it
 }
+
+// faults are those of a BMC once the machine runs the ramdisk.
+type faults struct {
+	staysOn int  // how many orders to switch off it refuses
+	keeps   int  // how many orders to eject the medium, or to take the boot back, it refuses
+	lost    bool // the first order to switch off is obeyed, and its answer is lost
+}
+
+// byMedium is the stage's boot interface where the ramdisk is a medium.
+type byMedium struct{ *stage }
+
+func (byMedium) BootsFromMedium() {}
 
 func (s *stage) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactReadied] = "yes" // as bringup does
-	t.Facts[driver.FactBoot], s.medium, s.network = driver.BootRamdisk, "in", "ramdisk"
-	return t.Fence.Check()
+	if err := t.Fence.Check(); err != nil {
+		return err
+	}
+	t.Facts[driver.FactBoot], s.gets, s.readied, s.cleaned = driver.BootRamdisk, "ramdisk", true, 0
+	if !s.network {
+		s.medium = "in"
+	}
+	return nil
 }
 
 func (s *stage) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	s.medium, s.network = "out", ""
+	if err := t.Fence.Check(); err != nil {
+		return err
+	}
+	s.cleaned++
+	if s.faults.keeps > 0 {
+		s.faults.keeps--
+		return errors.New("the drive does not open")
+	}
+	if s.gets = ""; s.medium != "" {
+		s.pulled = s.pulled || s.medium == "in" && s.runs == aRamdisk
+		s.medium = "out"
+	}
 	return nil
 }
 
 func (s *stage) PrepareInstance(_ context.Context, t *driver.Task) error {
-	t.Facts[driver.FactBoot], s.network = driver.BootInstance, "instance"
+	t.Facts[driver.FactBoot], s.gets = driver.BootInstance, "instance"
 	if s.medium != "" {
 		s.medium = "out"
 	}
@@ -52,7 +92,7 @@ func (s *stage) PrepareInstance(_ context.Context, t *driver.Task) error {
 
 func (s *stage) CleanUpInstance(_ context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	s.network = ""
+	s.gets = ""
 	return nil
 }
 
@@ -63,22 +103,31 @@ func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, 
 		}
 		return errors.New("the BMC refuses it")
 	}
+	if target == driver.PowerOff && s.runs == aRamdisk && s.faults.staysOn > 0 {
+		s.faults.staysOn--
+		return cmp.Or(f.Check(), errors.New("the BMC refuses it"))
+	}
 	if err := s.machine.SetPower(ctx, f, n, target); err != nil {
 		return err
 	}
+	wasRamdisk := s.runs == aRamdisk
 	s.moved, s.runs = true, ""
 	if s.machine.power == driver.PowerOn {
-		s.runs = map[string]string{"": "what its disk holds"}[s.network]
-		if s.network != "" {
-			s.runs = "the " + s.network
+		s.runs = map[string]string{"": itsDisk}[s.gets]
+		if s.gets != "" {
+			s.runs = "the " + s.gets
 		}
+	}
+	if s.faults.lost && wasRamdisk {
+		s.faults.lost = false
+		return driver.ErrUnknown
 	}
 	return nil
 }
 
 // step is one that does things in turn, then waits a minute, and fails if it is to.
 func (s *stage) step(kind, name string, priority int, does ...func(context.Context, *driver.Task) error) driver.Step {
-	return driver.Step{Interface: kind, Name: name, Priority: priority, Kind: driver.Reattachable, Abortable: true,
+	return driver.Step{Interface: kind, Name: name, Priority: priority, Kind: driver.Reattachable, Abortable: s.uncut != name,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if t.Record.Handle() == nil {
 				for _, do := range does {
@@ -90,10 +139,16 @@ func (s *stage) step(kind, name string, priority int, does ...func(context.Conte
 					return driver.Outcome{}, err
 				}
 			}
+			if s.hangs == name {
+				return driver.Wait(time.Minute), nil
+			}
 			if left := time.Until(t.Entered.Add(time.Minute)); left > 0 {
 				return driver.Wait(left), nil
 			}
 			if s.fails == name {
+				if s.once {
+					s.fails = ""
+				}
 				return driver.Outcome{}, errors.New("it failed")
 			}
 			return driver.Done(), nil
@@ -206,6 +261,13 @@ type ending struct {
 	dies      time.Duration // the owner, after the beginning
 	noOff     bool          // disable_power_off
 	stuck     bool          // the BMC takes no order of power
+	once      bool          // a second run of it succeeds
+	hangs     string        // the step that ends at its deadline
+	uncut     string        // the step that an abort must not cut short
+	later     bool          // central shows the abort once the flow has ended
+	network   bool          // the ramdisk comes from the network
+	faults    faults        // of the BMC once the machine runs the ramdisk
+	diesAt    string        // the failpoint at which the owner dies
 	starts    string        // what the machine runs before; empty: it is off
 	differs   string        // where Ironic does otherwise, and why
 }
@@ -220,56 +282,97 @@ func named(steps ...string) (out work.Args) {
 // play lets a flow end so, and returns the row.
 func play(t *testing.T, e ending) (row []string) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &stage{machine: &machine{power: driver.PowerOff}, fails: e.fails, runs: e.starts}
-		if e.starts != "" {
-			m.machine.power = driver.PowerOn
-		}
-		if e.stuck {
-			m.stuck = time.Minute
-		}
-		if e.invalid {
-			m.invalid = driver.ErrInvalid
-		}
-		of := func(impl driver.Interface) []driver.Named { return []driver.Named{{Name: "m", Impl: impl}} }
-		reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": of(m), "management": of(m), "boot": of(m),
-			"deploy": of(m), "inspect": of(inspects{m, e.outOfBand}), "rescue": of(rescues{m})}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := newShelf()
-		oneNode(s)
-		s.nodes[nodeA].DisablePowerOff = e.noOff
-		owner := owned("a")
-		begin := func(name string) func() {
-			owner.Store(name)
-			_, _, kill := conductorOn(t, s, name, owner, m.machine, func(c *Config) { c.Hardware = reg })
-			return kill
-		}
-		kill := begin("a")
-		e.args.From = e.from
-		s.request(nodeA, e.verb, e.entry, e.args)
-		time.Sleep(time.Second)
-		if e.dies > 0 {
-			time.Sleep(e.dies)
-			kill()
-			kill = begin("b")
-		}
-		if e.abort > 0 {
-			time.Sleep(e.abort)
-			failed, _ := provision.Next(e.entry, provision.EventFail)
-			s.abort(nodeA, failed.To)
-		}
-		defer func() { kill() }()
-		time.Sleep(30 * time.Minute)
-		d := s.Work(nodeA).Doc
-		if d.Open() {
-			t.Fatalf("%s, %s: it goes on at %s", e.flow, e.end, d.Checkpoint.Step)
-		}
+		m, s := perform(t, e)
 		row = append([]string{e.flow, e.end}, m.ofMachine()...)
-		row = append(row, ofNode(s, d)...)
+		row = append(row, ofNode(s, s.Work(nodeA).Doc)...)
 		row = append(row, e.differs)
 	})
 	return row
+}
+
+// perform lets a flow end so, in a bubble.
+func perform(t *testing.T, e ending) (*stage, *shelf) {
+	t.Helper()
+	m := &stage{machine: &machine{power: driver.PowerOff}, fails: e.fails, once: e.once, hangs: e.hangs, uncut: e.uncut, runs: e.starts, network: e.network, faults: e.faults}
+	if e.starts != "" {
+		m.machine.power = driver.PowerOn
+	}
+	if e.stuck {
+		m.stuck = time.Minute
+	}
+	if e.invalid {
+		m.invalid = driver.ErrInvalid
+	}
+	of := func(impl driver.Interface) []driver.Named { return []driver.Named{{Name: "m", Impl: impl}} }
+	boot := of(byMedium{m})
+	if e.network {
+		boot = of(m)
+	}
+	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": of(m), "management": of(m), "boot": boot,
+		"deploy": of(m), "inspect": of(inspects{m, e.outOfBand}), "rescue": of(rescues{m})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newShelf()
+	oneNode(s)
+	s.nodes[nodeA].DisablePowerOff = e.noOff
+	owner := owned("a")
+	begin := func(name string) (*members, func()) {
+		owner.Store(name)
+		_, ms, kill := conductorOn(t, s, name, owner, m.machine, func(c *Config) { c.Hardware = reg })
+		return ms, kill
+	}
+	held, kill := begin("a")
+	if e.diesAt != "" {
+		died, buried := make(chan struct{}, 1), make(chan struct{})
+		restore, err := failpoint.Set(e.diesAt, func(string) {
+			if held.held.Swap(false) {
+				died <- struct{}{}
+				<-buried
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer restore()
+		old := kill
+		kill = func() { close(buried); old() }
+		go func() {
+			<-died
+			begin("b") // until the test ends
+		}()
+		defer func() {
+			if owner.Load() == "a" {
+				t.Errorf("%s, %s: it does not come by %s", e.flow, e.end, e.diesAt)
+				died <- struct{}{}
+			}
+		}()
+	}
+	e.args.From = e.from
+	s.request(nodeA, e.verb, e.entry, e.args)
+	time.Sleep(time.Second)
+	if e.dies > 0 {
+		time.Sleep(e.dies)
+		kill()
+		_, kill = begin("b")
+	}
+	if e.abort > 0 {
+		time.Sleep(e.abort)
+		if failed, _ := provision.Next(s.Work(nodeA).Doc.State, provision.EventFail); e.later {
+			s.goOn(nodeA, waitsIn[e.verb], true)
+		} else {
+			s.abort(nodeA, failed.To)
+		}
+	}
+	defer func() { kill() }()
+	time.Sleep(45 * time.Minute)
+	if d := s.Work(nodeA).Doc; d.Open() {
+		t.Fatalf("%s, %s: it goes on at %s", e.flow, e.end, d.Checkpoint.Step)
+	}
+	if m.pulled && !e.noOff {
+		t.Errorf("%s, %s: the medium was taken out of a machine that ran from it", e.flow, e.end)
+	}
+	return m, s
 }
 
 // ofMachine is what became of the machine.
@@ -281,17 +384,14 @@ func (s *stage) ofMachine() []string {
 	case s.moved:
 		power = "off"
 	}
-	boot := map[string]string{"ramdisk": "ramdisk", "instance": "instance"}[s.network]
-	if boot == "" {
-		boot = "nothing from us"
-	}
-	if !s.moved && s.medium == "" {
+	boot := cmp.Or(s.gets, "nothing from us")
+	if !s.moved && !s.readied {
 		boot = "as it was"
 	}
 	agent := "–"
-	if s.runs == "the ramdisk" {
+	if s.runs == aRamdisk {
 		agent = "runs"
-	} else if s.medium != "" {
+	} else if s.readied {
 		agent = "gone"
 	}
 	medium := s.medium
@@ -321,7 +421,22 @@ func ofNode(s *shelf, d work.Document) []string {
 	case d.Result.Error != "":
 		text = "why"
 	}
+	if toldOf(s, "not cleaned up") {
+		text += ", and what was not done"
+	}
 	return []string{vifs, string(d.State), fault, text}
+}
+
+// toldOf reports whether the node's history has a line of a phase.
+func toldOf(s *shelf, phase string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if slices.ContainsFunc(e.Lines(), func(l work.Line) bool { return l.Phase == phase }) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestEndingsOfFlows plays every row, and holds docs/flows.md against what the world saw.

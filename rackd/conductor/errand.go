@@ -121,7 +121,7 @@ func (r *runner) runErrandStep(ctx context.Context, s flowStep) error {
 // ramdiskAgain prepares a machine whose flow runs in the ramdisk for another boot of it: it
 // was asked for one boot, which is behind it, and the agent of before is gone with its power.
 func (r *runner) ramdiskAgain(ctx context.Context, target driver.PowerState) error {
-	if r.task.Facts[driver.FactBoot] != driver.BootRamdisk || r.doc.Checkpoint.Over != nil {
+	if r.task.Facts[driver.FactBoot] != driver.BootRamdisk || r.doc.Checkpoint.Over != nil || r.doc.Checkpoint.Leaving != nil {
 		return nil
 	}
 	if target != driver.PowerOn {

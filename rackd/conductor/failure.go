@@ -3,69 +3,137 @@ package conductor
 import (
 	"context"
 	"errors"
-	"time"
 
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/plan"
 )
 
-// fail ends the work badly: it leaves the machine as docs/flows.md says, and says why. A rackd that has lost
-// the node before the machine is left so leaves the end to the next owner, who finds the failure again.
+// fail ends the work badly: it leaves the machine as docs/flows.md says, and says why. What it is to do is written before it does
+// anything. So a rackd that dies, or has lost the node, leaves the rest to the next owner.
 func (r *runner) fail(ctx context.Context, cause error) {
 	cause = r.keepsPower(cause)
-	res := work.Result{Error: work.Text(cause.Error())}
-	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", res.Error)
-	if to, back := r.spared(); back {
-		r.doc.State, r.doc.Target = to, provision.NoState
-	} else if r.doc.Verb == work.Abort {
+	l := &work.Leaving{Error: work.Text(cause.Error()), State: r.doc.State, Target: r.doc.Target, Aborted: errors.Is(cause, errAborted)}
+	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", l.Error)
+	to, back := r.spared()
+	t, ok := provision.Next(r.doc.State, provision.EventFail)
+	switch {
+	case back:
+		l.State, l.Target = to, provision.NoState
+	case r.doc.Verb == work.Abort && r.unmade():
 		r.log.Warn("the abort has failed: the machine stays as it is")
-	} else if t, ok := provision.Next(r.doc.State, provision.EventFail); ok && !r.doc.Verb.Rests() {
-		if err := r.failInto(ctx, t, cause, &res); err != nil {
-			r.log.Info("failure left to the work's next owner", "error", err)
-			return
-		}
+	case r.doc.Verb == work.Abort: // a step failed that must not be cut short, or the way back into the instance
+		l.Aborted = l.State != provision.ServiceFail
+		l.Error = work.Text(joined(provision.Aborted(l.State, r.doc.Args.AbortedStep), l.Error))
+	case ok && !r.doc.Verb.Rests():
+		l.State, l.Target, l.Fault = t.To, provision.TargetOf(t.To, provision.EventFail, l.Target), r.fault(t.To, cause)
 	}
-	if err := r.end(ctx, res); err != nil {
-		r.log.Warn("failure not written; the next owner runs the step again", "error", err)
+	r.part(ctx, l, nil)
+}
+
+// part ends the work with the failure l, or goes on with that. The machine is left alone where handsOff says why.
+func (r *runner) part(ctx context.Context, l *work.Leaving, handsOff error) {
+	err := r.leaveMachine(ctx, l, handsOff)
+	if err != nil {
+		r.log.Info("failure left to the work's next owner", "error", err)
+		return
+	}
+	r.doc.State, r.doc.Target, r.doc.Checkpoint.Leaving = l.State, l.Target, nil
+	if err := r.end(ctx, work.Result{Error: work.Text(l.Error), Fault: l.Fault, SetMaintenance: l.Fault != ""}); err != nil {
+		r.log.Warn("failure not written; the next owner goes on with it", "error", err)
 	}
 }
 
-// failInto leaves the machine as a failure by transition t does, and puts the work into that state. Its error means
-// that the node is lost.
-func (r *runner) failInto(ctx context.Context, t provision.Transition, cause error, res *work.Result) error {
-	res.Fault = r.fault(t.To, cause)
-	res.SetMaintenance = res.Fault != ""
-	aborted := errors.Is(cause, errAborted)
-	to, target := t.To, provision.TargetOf(t.To, provision.EventFail, r.doc.Target)
-	leave := (func(context.Context, *driver.Task) (driver.Outcome, error))(nil)
+// goOnLeaving does the rest of a failure that an owner before has begun. unready is why this one cannot run the flow's steps.
+func (r *runner) goOnLeaving(ctx context.Context, unready error) {
+	var handsOff error
+	if r.task == nil {
+		handsOff = unready
+	} else if err := r.errand(ctx); err != nil {
+		r.log.Info("failure left to the work's next owner", "error", err)
+		return
+	} else if handsOff = r.proveBMC(ctx); lostFor(ctx, handsOff) != nil {
+		return
+	}
+	l := *r.doc.Checkpoint.Leaving // shared with the view
+	r.part(ctx, &l, handsOff)
+}
+
+// leaveMachine does to the machine what l asks for, and adds to l what could not be done. Its error means that the node is lost.
+func (r *runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff error) error {
+	facts, began := r.doc.Checkpoint.Facts, r.doc.Checkpoint.Leaving != nil
+	endsService := l.Aborted && l.State == provision.ServiceFail // the instance is to run again
 	switch {
-	case r.leavesOff(to, res.Fault != "", aborted):
-		leave = r.c.stopRamdisk
-	case r.hasReadied() && r.busyWith() == nil:
-		leave = takeBack
+	case l.State == provision.Active: // nothing was sent to the machine, whose instance runs
+		return nil
+	case facts[driver.FactBooted] == "" && facts[driver.FactReadied] == "":
+		if endsService {
+			l.State, l.Target = provision.Active, provision.NoState
+		}
+		return nil
+	case r.doc.Verb == work.Abort && r.unmade():
+		r.undone(l, "The machine was left as it is: it may be on, run the ramdisk, and have the ramdisk's medium in its drive")
+		return nil
+	case r.task == nil || handsOff != nil:
+		what := "The machine was not taken out of the ramdisk, for this rackd cannot or must not touch it: it may be on, and have the ramdisk's medium in its drive"
+		if handsOff != nil {
+			what = joined(what, handsOff.Error())
+		}
+		r.undone(l, what)
+		return nil
 	}
-	if leave != nil {
-		switch err := r.leaveMachine(ctx, leave); {
-		case errors.Is(err, driver.ErrFenced):
+	at := string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step
+	if !began {
+		pointFailing.Hit(at)
+		saved := *l
+		r.doc.Checkpoint.Handle, r.doc.Checkpoint.Leaving = nil, &saved         // the handle was the failed step's
+		if err := r.save(ctx); err != nil && !errors.Is(err, bus.ErrTooLarge) { // the end takes out what is too much
 			return err
-		case err != nil:
-			res.Error = work.Text(res.Error + ". The machine was not left as it should be: it may be on, boot the ramdisk, or have the ramdisk's medium inserted: " + err.Error())
 		}
 	}
-	if aborted && to == provision.ServiceFail {
-		switch err := r.runsInstance(ctx); {
-		case errors.Is(err, driver.ErrFenced):
-			return err
-		case err != nil:
-			res.Error = work.Text(res.Error + ". The machine could not be brought back into its instance: " + err.Error())
-		default:
-			to, target = provision.Active, provision.NoState
+	pointFailed.Hit(at)
+	undone := ""
+	if endsService && r.hasBooted() {
+		err := r.runsInstance(ctx)
+		if lost := lostFor(ctx, err); lost != nil {
+			return lost
+		}
+		if err != nil {
+			endsService = false
+			undone = "The machine could not be brought back into its instance: " + err.Error()
 		}
 	}
-	r.doc.State, r.doc.Target = to, target
+	if !endsService || !r.hasBooted() {
+		more, err := r.c.left(ctx, r.task, r.partingOf(l), at)
+		if err != nil {
+			return err
+		}
+		undone = joined(undone, more)
+		if r.busyWith() != nil && bootsFromMedium(r.task) {
+			undone = joined(undone, "The medium of its ramdisk was left in its drive, for the BMC may use it")
+		}
+	}
+	r.undone(l, undone)
+	if endsService {
+		l.State, l.Target = provision.Active, provision.NoState
+	}
+	pointLeft.Hit(at)
 	return nil
+}
+
+// unmade reports whether an abort ends before it has made the list of what it does: it does not know what runs.
+func (r *runner) unmade() bool { return r.doc.Args.Aborts != "" && !r.doc.Checkpoint.Aborting }
+
+// undone tells, with the failure and in the node's history, what was not done to the machine.
+func (r *runner) undone(l *work.Leaving, what string) {
+	if what == "" {
+		return
+	}
+	r.log.Warn("the machine is not left as it should be after the failure", "why", what)
+	r.Phase("not cleaned up", what)
+	l.Error = work.Text(joined(l.Error, what))
 }
 
 // spared returns the state of a node whose instance runs on: the flow was to take its place
@@ -102,34 +170,4 @@ func (r *runner) findsOut(cause error) bool {
 	}
 	_, ramdisk := r.task.Hardware.Deploy().(driver.InBand)
 	return !ramdisk
-}
-
-// leavesOff reports whether a machine is switched off when its flow ends in a state of
-// failure. What this flow has not booted is left alone, and so is what an operator has to look at.
-func (r *runner) leavesOff(to provision.State, fault, aborted bool) bool {
-	if !r.hasBooted() || r.busyWith() != nil || fault || r.node.DisablePowerOff && !aborted {
-		return false
-	}
-	switch to {
-	case provision.DeployFail, // a half-written disk must not boot
-		provision.InspectFail, provision.RescueFail,
-		provision.CleanFail: // that was aborted
-		return true
-	}
-	return false
-}
-
-// leaveWithin bounds what a flow that fails still does to its machine.
-const leaveWithin = 40 * time.Second
-
-// leaveMachine does what the end of a flow still does to its machine. A failure here, other than to have lost
-// the node, is told in the node's last_error and changes nothing else about how the work ends.
-func (r *runner) leaveMachine(ctx context.Context, do func(context.Context, *driver.Task) (driver.Outcome, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
-	defer cancel()
-	_, err := do(ctx, r.task)
-	if err != nil {
-		r.log.Warn("machine not left as it should be after the failure", "error", err)
-	}
-	return err
 }

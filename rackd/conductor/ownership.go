@@ -21,6 +21,13 @@ var (
 	pointRan    = failpoint.New("conductor.ran")    // the step has done something, or looked
 	pointEnd    = failpoint.New("conductor.end")    // before the checkpoint that a step has ended
 	pointEnded  = failpoint.New("conductor.ended")  // after it
+
+	pointFailing = failpoint.New("conductor.failing") // before it is written that the work fails
+	pointFailed  = failpoint.New("conductor.failed")  // after it: the machine is left as the failure asks for
+	pointOff     = failpoint.New("conductor.off")     // the machine is off, or could not be switched off
+	pointCleaned = failpoint.New("conductor.cleaned") // the boot into the ramdisk is taken back
+	pointLeft    = failpoint.New("conductor.left")    // nothing is left to do to the machine
+
 	pointFinish = failpoint.New("conductor.finish") // before the result is written
 	pointResult = failpoint.New("conductor.result") // after it, before it is reported
 )

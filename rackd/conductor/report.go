@@ -355,6 +355,10 @@ func (r *runner) finish(ctx context.Context) error {
 	res := work.Result{OK: true}
 	if r.doc.Verb == work.Abort {
 		res.Error = provision.Aborted(aborted, r.doc.Args.AbortedStep)
+		if undone := r.doc.Checkpoint.Facts[factUndone]; undone != "" {
+			r.Phase("not cleaned up", undone)
+			res.Error = work.Text(joined(res.Error, undone))
+		}
 	}
 	return r.end(ctx, res)
 }

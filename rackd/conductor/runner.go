@@ -182,6 +182,10 @@ func (r *runner) run(ctx context.Context) {
 		r.log.Info("work taken and not told of", "error", err)
 		return
 	}
+	if r.doc.Checkpoint.Leaving != nil && r.doc.Checkpoint.Over == nil {
+		r.goOnLeaving(ctx, err)
+		return
+	}
 	if err == nil && r.doc.Checkpoint.Step == "" && r.doc.Checkpoint.Over == nil {
 		err = bootable(r.task, steps)
 	}

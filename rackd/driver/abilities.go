@@ -45,6 +45,16 @@ type VirtualMedia interface {
 	// DetachMedia empties the drives of those types; none: all drives. An empty drive
 	// is fine.
 	DetachMedia(ctx context.Context, f Fence, n *node.Document, mediaTypes []string) error
+	// EjectImage empties the drives of that type whose image is meant, and returns once the BMC shows them empty. It
+	// leaves other images where they are.
+	EjectImage(ctx context.Context, f Fence, n *node.Document, mediaType string, meant func(image string) bool) error
+}
+
+// MediumBooter is implemented by boot interfaces whose ramdisk is a medium in a drive of the machine. The medium stays
+// where it is while the machine may run from it.
+type MediumBooter interface {
+	// BootsFromMedium does nothing; it tells these interfaces from the others.
+	BootsFromMedium()
 }
 
 // Keeper is implemented by management interfaces that keep something of a node between

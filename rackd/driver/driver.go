@@ -168,6 +168,8 @@ type Boot interface {
 	// Via says how kernel and ramdisk reach the machine.
 	Via() Transport
 	PrepareRamdisk(ctx context.Context, t *Task) error
+	// CleanUpRamdisk takes back what PrepareRamdisk did in this flow, and nothing that others did. Each flow that may
+	// have prepared a boot ends with it; it may be called where nothing was prepared, and again.
 	CleanUpRamdisk(ctx context.Context, t *Task) error
 	PrepareInstance(ctx context.Context, t *Task) error
 	CleanUpInstance(ctx context.Context, t *Task) error

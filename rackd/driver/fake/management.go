@@ -126,6 +126,14 @@ func (m management) AttachMedia(ctx context.Context, f driver.Fence, n *node.Doc
 	return m.change(ctx, f, n, "attach_virtual_media", func(s *state) { put(&s.Media, mediaType, url) })
 }
 
+func (m management) EjectImage(ctx context.Context, f driver.Fence, n *node.Document, mediaType string, meant func(image string) bool) error {
+	return m.change(ctx, f, n, "detach_virtual_media", func(s *state) {
+		if image, in := s.Media[mediaType]; in && meant(image) {
+			delete(s.Media, mediaType)
+		}
+	})
+}
+
 func (m management) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, types []string) error {
 	return m.change(ctx, f, n, "detach_virtual_media", func(s *state) {
 		for t := range s.Media {

@@ -9,6 +9,7 @@ package mediaboot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -21,6 +22,12 @@ const (
 	fieldRamdisk  = "deploy_iso"
 	persistField  = "force_persistent_boot_device"
 	fieldInstance = "boot_iso"
+)
+
+// drive is the type of drive that images go into, and bootDrive the boot device.
+const (
+	drive     = "cdrom"
+	bootDrive = driver.BootDevice("cdrom")
 )
 
 // Interface implements driver.Boot. Safe for concurrent use.
@@ -71,20 +78,38 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), fieldRamdisk, driver.ErrInvalid)
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
-	return insert(ctx, t, text, false)
+	if err := insert(ctx, t, text); err != nil {
+		return err
+	}
+	remember(ctx, t, text)
+	return device(ctx, t, bootDrive, false)
 }
 
-// CleanUpRamdisk takes the image out.
+// BootsFromMedium says that the machine may read from the image for as long as it runs the ramdisk.
+func (Interface) BootsFromMedium() {}
+
+// CleanUpRamdisk takes the ramdisk's image out. What an operator has put in stays.
 func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	return eject(ctx, t)
+	m, err := media(t)
+	if err != nil {
+		return err
+	}
+	err = driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, drive, ours(t)) })
+	if errors.Is(err, driver.ErrUnsupported) && t.Facts[factImages] == "" {
+		return nil // nothing was ever inserted
+	}
+	return err
 }
 
 // PrepareInstance makes the machine boot the instance's image, or its disk, from now on.
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
 	if text, _ := t.Node.InstanceInfo[fieldInstance].(string); text != "" {
-		return insert(ctx, t, text, true)
+		if err := insert(ctx, t, text); err != nil {
+			return err
+		}
+		return device(ctx, t, bootDrive, true)
 	}
 	if err := eject(ctx, t); err != nil {
 		return err
@@ -98,7 +123,7 @@ func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	return eject(ctx, t)
 }
 
-func insert(ctx context.Context, t *driver.Task, text string, persistent bool) error {
+func insert(ctx context.Context, t *driver.Task, text string) error {
 	if err := check(t.Node, "the image to boot", text); err != nil {
 		return err
 	}
@@ -108,7 +133,7 @@ func insert(ctx context.Context, t *driver.Task, text string, persistent bool) e
 	}
 	// An image that is in the drive already is left there, so a write of which the
 	// outcome is unknown may be made again.
-	if err := driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, "cdrom", text) }); err != nil {
+	if err := driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, drive, text) }); err != nil {
 		return err
 	}
 	u, err := url.Parse(text)
@@ -117,7 +142,7 @@ func insert(ctx context.Context, t *driver.Task, text string, persistent bool) e
 	}
 	// Who is allowed to read an image may stand in its URL.
 	t.Record.Phase("virtual media", "the BMC shows "+u.Host+u.Path)
-	return device(ctx, t, "cdrom", persistent)
+	return nil
 }
 
 func eject(ctx context.Context, t *driver.Task) error {
@@ -125,7 +150,7 @@ func eject(ctx context.Context, t *driver.Task) error {
 	if err != nil {
 		return err
 	}
-	return driver.Settle(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, []string{"cdrom"}) })
+	return driver.Settle(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, []string{drive}) })
 }
 
 func media(t *driver.Task) (driver.VirtualMedia, error) {

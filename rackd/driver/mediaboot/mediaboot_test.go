@@ -1,10 +1,12 @@
 package mediaboot
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -112,4 +114,104 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("driver_info %v: prepared with %v", info, err)
 		}
 	}
+}
+
+// The end of a flow takes out what the flow has put in, and nothing else: also where the BMC shows the image under a name of its own.
+func TestOnlyTheRamdisksImageIsTakenOut(t *testing.T) {
+	const others, rewritten = "http://192.0.2.9/tools.iso", "/nfs/cache/ipa.iso"
+	for name, c := range map[string]struct {
+		inserted bool   // the flow has put its image in
+		shows    string // what is in the drive afterwards, as the BMC shows it; empty: as it was inserted
+		want     string
+	}{
+		"its own":                           {inserted: true, want: "cdrom"},
+		"its own, under another name":       {inserted: true, shows: rewritten, want: "cdrom"},
+		"one that an operator put in":       {inserted: true, shows: others, want: others + " cdrom"},
+		"one that was there, none put in":   {shows: others, want: others + " disk for good"},
+		"its own, of an owner who told not": {shows: ramdiskISO, want: "disk for good"},
+		"none":                              {want: "disk for good"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := task(t, &node.Document{UUID: name, DriverInfo: map[string]any{fieldRamdisk: ramdiskISO}})
+			m := k.Hardware.Management().(driver.VirtualMedia)
+			if c.shows == rewritten {
+				k.Hardware = withManagement(t, k, rewriting{m: m, Management: k.Hardware.Management()})
+			}
+			if c.inserted {
+				if err := (Interface{}).PrepareRamdisk(t.Context(), k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.shows != "" && c.shows != rewritten {
+				if err := m.AttachMedia(t.Context(), k.Fence, k.Node, drive, c.shows); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 { // a successor may do it again
+				if err := (Interface{}).CleanUpRamdisk(t.Context(), k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := state(t, k); got != c.want || k.Facts[driver.FactBoot] != "" {
+				t.Errorf("afterwards the machine shows %q (fact %q), want %q", got, k.Facts[driver.FactBoot], c.want)
+			}
+			if strings.Contains(k.Facts[factImages], "192.0.2") {
+				t.Errorf("a URL stands in the facts: %q", k.Facts[factImages])
+			}
+		})
+	}
+}
+
+// rewriting is a BMC that shows images under names of its own.
+type rewriting struct {
+	driver.Management
+	m driver.VirtualMedia
+}
+
+func (r rewriting) Media(ctx context.Context, n *node.Document) ([]hardware.Media, error) {
+	list, err := r.m.Media(ctx, n)
+	for i := range list {
+		if list[i].Inserted {
+			list[i].Image = "/nfs/cache" + list[i].Image[strings.LastIndexByte(list[i].Image, '/'):]
+		}
+	}
+	return list, err
+}
+
+func (r rewriting) AttachMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType, url string) error {
+	return r.m.AttachMedia(ctx, f, n, mediaType, url)
+}
+
+func (r rewriting) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, types []string) error {
+	return r.m.DetachMedia(ctx, f, n, types)
+}
+
+func (r rewriting) EjectImage(ctx context.Context, f driver.Fence, n *node.Document, mediaType string, meant func(string) bool) error {
+	list, err := r.Media(ctx, n)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if d.Inserted && meant(d.Image) {
+			return r.m.DetachMedia(ctx, f, n, []string{mediaType})
+		}
+	}
+	return nil
+}
+
+// withManagement is the task's hardware with another management interface.
+func withManagement(t *testing.T, k *driver.Task, m driver.Management) *driver.Hardware {
+	t.Helper()
+	kind := fake.New(fake.Options{}).Type()
+	kind.Interfaces["boot"] = []driver.Named{{Name: "redfish-virtual-media", Impl: Interface{}}}
+	kind.Interfaces["management"] = []driver.Named{{Name: "fake", Impl: m}}
+	reg, err := driver.NewRegistry(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hw, err := reg.Resolve(k.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hw
 }

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -144,6 +149,69 @@ func TestVirtualMedia(t *testing.T) {
 	if got := bmc.written(); len(got) != 4 || got[3] != drive+"Eject" {
 		t.Errorf("the BMC got %q, want one more Eject", got)
 	}
+}
+
+// An image that is meant is ejected, others stay. The BMC is read back: one that accepts and does nothing is told of.
+func TestEjectImage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ours, others = "http://i/ramdisk.iso", "http://i/tools.iso"
+		meant := func(image string) bool { return image == ours }
+		for name, c := range map[string]struct {
+			holds string
+			slow  int // reads after which the drive is empty
+			deaf  bool
+			fails bool
+			ends  string
+		}{
+			"ours": {holds: ours}, "ours, a slow drive": {holds: ours, slow: 3}, "another's": {holds: others, ends: others}, "none": {},
+			"a BMC that does nothing": {holds: ours, deaf: true, fails: true, ends: ours},
+		} {
+			bmc := newTree()
+			drive := bmc.at["/redfish/v1/Systems/1/VirtualMedia/Cd"]
+			drive["Inserted"], drive["Image"] = c.holds != "", c.holds
+			ejected, reads := 0, 0
+			empty := func() { drive["Inserted"], drive["Image"] = false, "" }
+			client := &http.Client{Transport: answers(func(w http.ResponseWriter, r *http.Request) {
+				switch eject := strings.HasSuffix(r.URL.Path, "/Eject"); {
+				case eject && (c.deaf || c.slow > 0):
+					ejected++
+					w.WriteHeader(204)
+					return
+				case eject:
+					ejected++
+				case ejected > 0 && c.slow > 0:
+					if reads++; reads == c.slow {
+						empty()
+					}
+				}
+				bmc.serve(w, r)
+			})}
+			api, err := gofish.Connect(gofish.ClientConfig{Endpoint: "http://bmc", HTTPClient: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			system, err := redfish.GetComputerSystem(api, "/redfish/v1/Systems/1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = ejectImage(t.Context(), api, system, "cdrom", meant)
+			if (err != nil) != c.fails || drive["Image"] != c.ends || ejected > 1 || (ejected == 1) != (c.holds == ours) {
+				t.Errorf("%s: %v after %d orders; the drive holds %q", name, err, ejected, drive["Image"])
+			}
+		}
+	})
+}
+
+// answers is a BMC without a network.
+type answers func(w http.ResponseWriter, r *http.Request)
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	a(w, r)
+	return w.Result(), nil
 }
 
 func TestSubscriptions(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/redfish"
@@ -107,4 +108,58 @@ func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 		}
 		return nil
 	})
+}
+
+// A BMC that has accepted to eject shows its drive empty within looksAtDrive looks, driveLook apart.
+const (
+	looksAtDrive = 8
+	driveLook    = time.Second
+)
+
+// EjectImage ejects those images from drives of that type that are meant, and reads back.
+func (d *Driver) EjectImage(ctx context.Context, f driver.Fence, n *node.Document, mediaType string, meant func(image string) bool) error {
+	return d.change(ctx, f, n, "eject virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+		return ejectImage(ctx, c, s, mediaType, meant)
+	})
+}
+
+func ejectImage(ctx context.Context, c *gofish.APIClient, s *redfish.ComputerSystem, mediaType string, meant func(image string) bool) error {
+	found, err := drives(s)
+	if err != nil {
+		return err
+	}
+	for _, drive := range found {
+		if !serves(drive, mediaType) || !drive.Inserted || !meant(drive.Image) {
+			continue
+		}
+		if !drive.SupportsMediaEject {
+			return fmt.Errorf("its virtual drive %s does not eject: %w", drive.ID, driver.ErrUnsupported)
+		}
+		if err := drive.EjectMedia(); err != nil {
+			return fmt.Errorf("eject the image of virtual drive %s: %w", drive.ID, err)
+		}
+		if err := awaitEmpty(ctx, c, drive.ODataID, meant); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitEmpty waits until a drive does not show the image any more that it was told to eject.
+func awaitEmpty(ctx context.Context, c *gofish.APIClient, path string, meant func(image string) bool) error {
+	for range looksAtDrive {
+		drive, err := redfish.GetVirtualMedia(c, path)
+		if err != nil {
+			return fmt.Errorf("read virtual drive %s back: %w", path, err)
+		}
+		if !drive.Inserted || !meant(drive.Image) {
+			return nil
+		}
+		select {
+		case <-time.After(driveLook):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("it accepted to eject the image of virtual drive %s, and %s later the drive still holds it", path, looksAtDrive*driveLook)
 }

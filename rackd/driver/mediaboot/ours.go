@@ -1,0 +1,59 @@
+package mediaboot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// factImages are the digests of what a drive may show that holds this flow's ramdisk, divided by spaces. They are
+// digests, for a URL may hold a password and the checkpoint is not sealed.
+const factImages = "media_images"
+
+// remember notes under which names the BMC may show the image that was inserted: under its URL, or as the BMC rewrites it.
+func remember(ctx context.Context, t *driver.Task, inserted string) {
+	names := []string{digest(inserted)}
+	if m, err := media(t); err == nil {
+		names = append(names, rewritten(ctx, t, m, inserted)...)
+	}
+	t.Facts[factImages] = strings.Join(names, " ")
+}
+
+// rewritten is the digest of how the BMC shows the image under another name than its URL. Where several drives hold
+// such an image it is not known which is meant, and there is none.
+func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, inserted string) (names []string) {
+	list, err := m.Media(ctx, t.Node)
+	if err != nil {
+		return nil
+	}
+	for _, d := range list {
+		switch {
+		case !d.Inserted || !slices.ContainsFunc(d.Types, func(kind string) bool { return slices.Contains([]string{"CD", "DVD", drive}, kind) }):
+		case d.Image == inserted:
+			return nil
+		default:
+			names = append(names, digest(d.Image))
+		}
+	}
+	if len(names) > 1 {
+		return nil
+	}
+	return names
+}
+
+// ours tells the image of this flow's ramdisk from those of others.
+func ours(t *driver.Task) func(image string) bool {
+	known, text := strings.Fields(t.Facts[factImages]), t.Node.DriverString(fieldRamdisk)
+	return func(image string) bool {
+		return text != "" && image == text || slices.Contains(known, digest(image))
+	}
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
