@@ -31,7 +31,7 @@ func (c NodeSettings) Check() error {
 	case len(c.DefaultResourceClass) > maxResourceClass:
 		return fmt.Errorf("--default-resource-class %q: a name has at most %d characters", c.DefaultResourceClass, maxResourceClass)
 	case c.Limits.Deploys < 0 || c.Limits.Cleans < 0:
-		return fmt.Errorf("limits of %d deploys and %d cleanings: they cannot be negative; 0 means no limit", c.Limits.Deploys, c.Limits.Cleans)
+		return fmt.Errorf("--max-concurrent-deploy %d, --max-concurrent-clean %d: neither can be negative; 0 means no limit", c.Limits.Deploys, c.Limits.Cleans)
 	}
 	return nil
 }

@@ -7,11 +7,6 @@ func asked(in provision.State, body, words string) refusal {
 	return refusal{in: in, method: "PUT", path: "/v1/nodes/{n}/states/provision", body: body, status: 400, words: words}
 }
 
-// cleaning is the refusal of a manual cleaning with one step.
-func cleaning(step, words string) refusal {
-	return asked(provision.Manageable, `{"target":"clean","clean_steps":[`+step+`]}`, words)
-}
-
 // The verbs, with a state in which each is accepted, and what it is told.
 var verbs = map[string]struct {
 	in    provision.State

@@ -167,7 +167,7 @@ func layout(all []controller, disk map[string]any) (w wanted, err error) {
 	text := func(key string) string { s, _ := disk[key].(string); return s }
 	level, known := levels[text("raid_level")]
 	if !known {
-		return w, fmt.Errorf("Redfish has no RAID level %s: %w", text("raid_level"), driver.ErrUnsupported)
+		return w, fmt.Errorf("there is no RAID level %s in Redfish: %w", text("raid_level"), driver.ErrUnsupported)
 	}
 	named, _ := disk["physical_disks"].([]any)
 	count := max(number(disk["number_of_physical_disks"]), len(named), level.least)
