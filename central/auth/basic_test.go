@@ -115,8 +115,8 @@ func TestUsersFile(t *testing.T) {
 		"":                              "names no user",
 		"ann":                           "line 1: want NAME:HASH",
 		"ann:" + hash + "\nbob:{SHA}x=": `line 2: the password of "bob" is not hashed with bcrypt`,
-		"ann:" + hash + "\nann:" + hash: `line 2: "ann" is there twice`,
-		":" + hash:                      "line 1: it is not",
+		"ann:" + hash + "\nann:" + hash: `line 2: user "ann" is listed twice`,
+		":" + hash:                      "line 1: want NAME:HASH",
 		"J\xf6rg:" + hash:               "line 1: the name is not written in UTF-8",
 	} {
 		if _, err := ParseUsers([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "{SHA}") {

@@ -78,10 +78,20 @@ func (c *client) ask(method, path, body string) (status int, request, answer str
 	if res.StatusCode >= 500 && res.StatusCode != http.StatusServiceUnavailable {
 		c.Errorf("%s %s: %d %s", method, path, res.StatusCode, text)
 	}
-	if strings.Contains(string(text), "database") && !strings.Contains(string(text), "retry") && !strings.Contains(string(text), "ask again") {
+	if strings.Contains(string(text), "database") && !saysWhatToDo(string(text)) {
 		c.Errorf("%s %s: 503 does not say what to do: %s", method, path, text)
 	}
 	return res.StatusCode, res.Header.Get("Openstack-Request-Id"), string(text)
+}
+
+// saysWhatToDo reports whether a 503 about the database tells the caller how to go on.
+func saysWhatToDo(text string) bool {
+	for _, advice := range []string{"retry", "ask again", "Look at the resource before you repeat the request"} {
+		if strings.Contains(text, advice) {
+			return true
+		}
+	}
+	return false
 }
 
 // enroll tries until the node is there; that it is there already may be our own doing.
