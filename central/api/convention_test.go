@@ -325,6 +325,7 @@ func TestRefusals(t *testing.T) {
 		{"PUT", n + "/states/console", "1.115", `{}`, 400, "Missing mandatory parameter: enabled"},
 		{"PUT", n + "/states/power", "1.115", `{"target":"power on","timeout":0}`, 400, "timeout"},
 		{"PUT", n + "/states/power", "1.115", `{"target":"power on","timeout":0.5}`, 400, "timeout"},
+		{"PUT", n + "/states/power", "1.115", `{"target":"power on","timeout":86401}`, 400, "timeout is 86400 seconds at most"},
 		{"PUT", n + "/management/boot_device", "1.115", `{"boot_device":"tape"}`, 400, "tape"},
 		{"PUT", n + "/maintenance", "1.115", `{"reason":5}`, 400, "reason"},
 		{"PUT", n + "/traits", "1.115", `{"traits":["bad"]}`, 400, "CUSTOM_"},

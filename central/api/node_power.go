@@ -57,7 +57,10 @@ func readPower(r *Request, n *store.Node, body map[string]any) (p dispatch.Power
 		if seconds < 1 {
 			return p, wire.Invalid("timeout has to be positive integer")
 		}
-		p.TimeoutSeconds = min(seconds, maxPowerTimeout)
+		if seconds > maxPowerTimeout {
+			return p, wire.Invalid("timeout is %d seconds at most: a node is not reserved for longer by a change of its power", maxPowerTimeout)
+		}
+		p.TimeoutSeconds = seconds
 	}
 	if !slices.Contains(dispatch.PowerTargets, p.Target) {
 		return p, wire.Invalid("The requested action \"%.80s\" can not be performed on node \"%s\" while it is in state \"%s\".",

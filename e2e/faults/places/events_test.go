@@ -181,9 +181,9 @@ func (r *rig) ends(t *testing.T, id string) (n node) {
 // disturb runs a flow, and has the event happen while its owner stands at the place.
 func (r *rig) disturb(t *testing.T, group, name string, e event, p place) {
 	var s subject
-	s.id, s.m = r.enrolled(t, group, p.flow.way)
+	s.id, s.m = r.begins(t, group, p.flow)
 	at := p.point + "@" + p.detail
-	c := r.start(t, name, group, at+"=print;"+at+"=sleep:"+stands.String())
+	c := r.start(t, name, group, at+"=print;"+at+"=sleep:"+stands.String(), p.flow.flags...)
 	r.request(t, s.id, p.flow.ask)
 	r.until(t, time.Minute, "the flow comes to "+at, func() (bool, string) {
 		look := time.Now()
@@ -202,11 +202,11 @@ func (r *rig) disturb(t *testing.T, group, name string, e event, p place) {
 	if n.LastError != nil {
 		text = *n.LastError
 	}
-	asUsual := n.ProvisionState == p.flow.end && (text == "" || may == loud)
 	switch {
 	case n.Maintenance && n.Fault == nil:
 		t.Errorf("left in maintenance: %s", n)
-	case asUsual:
+	case p.flow.ended(n), may == loud && n.ProvisionState == p.flow.end:
+		p.flow.leaves(t, s.m)
 	case may == aborted && strings.Contains(strings.ToLower(text), "abort"):
 	case may == loud && text != "":
 	default:

@@ -1,5 +1,12 @@
 package places
 
+import (
+	"strings"
+
+	"github.com/ironyard/ironyard/e2e/fleet/fault"
+	states "github.com/ironyard/ironyard/protocol/provision"
+)
+
 // flow is a verb in the state from which it is asked for.
 type flow struct {
 	name string
@@ -8,6 +15,24 @@ type flow struct {
 	ask request
 	// end is where it ends.
 	end string
+	// breaks is what goes wrong on its machine, nil for nothing; the flow's error then has the words of fails.
+	breaks func(*fault.Faults)
+	fails  string
+	// medium is the ramdisk's image, for machines that boot from one. Simulated ones load none, so that no agent calls.
+	medium string
+	// flags are of the rackd that begins the flow.
+	flags []string
+}
+
+// ended reports whether n is as the flow leaves a node that nothing else has happened to.
+func (f flow) ended(n node) bool {
+	if n.ProvisionState != f.end {
+		return false
+	}
+	if f.fails == "" {
+		return n.LastError == nil && !n.Maintenance
+	}
+	return n.LastError != nil && strings.Contains(*n.LastError, f.fails)
 }
 
 // request is one request of the API and the state in which the node rests after it.
@@ -34,40 +59,49 @@ func power(target string) request {
 
 // flows are all verbs that begin work on a node that rests.
 var flows = []flow{
-	{"manage", nil, manage, "manageable"},
-	{"inspect", []request{manage}, provision("inspect", "manageable"), "manageable"},
-	{"adopt", []request{manage}, provision("adopt", "active"), "active"},
-	{"clean", []request{manage}, request{"/states/provision",
-		`{"target":"clean","clean_steps":[{"interface":"raid","step":"delete_configuration"},{"interface":"deploy","step":"erase_devices"}]}`, "manageable"}, "manageable"},
-	{"provide", []request{manage}, provide, "available"},
-	{"deploy", []request{manage, provide}, deploy, "active"},
-	{"rebuild", []request{manage, provide, deploy}, provision("rebuild", "active"), "active"},
-	{"delete", []request{manage, provide, deploy}, provision("deleted", "available"), "available"},
-	{"rescue", []request{manage, provide, deploy}, rescue, "rescue"},
-	{"unrescue", []request{manage, provide, deploy, rescue}, provision("unrescue", "active"), "active"},
-	{"service", []request{manage, provide, deploy}, request{"/states/provision",
-		`{"target":"service","service_steps":[{"interface":"firmware","step":"update","args":{"settings":[{"component":"bmc","url":"http://example.org/bmc-2.bin"}]}},{"interface":"power","step":"reboot"},{"interface":"power","step":"wait","args":{"seconds":0.3}}]}`, "active"}, "active"},
-	{"deploy-steps", []request{manage, provide}, request{"/states/provision",
-		`{"target":"active","deploy_steps":[{"interface":"bios","step":"factory_reset","priority":70,"args":{}},{"interface":"deploy","step":"write_image","priority":0,"args":{}}]}`, "active"}, "active"},
-	{"power", []request{manage, provide}, power("power on"), "available"},
-	{"reboot", []request{manage, provide}, power("rebooting"), "available"},
+	{name: "manage", ask: manage, end: "manageable"},
+	{name: "inspect", way: []request{manage}, ask: provision("inspect", "manageable"), end: "manageable"},
+	{name: "adopt", way: []request{manage}, ask: provision("adopt", "active"), end: "active"},
+	{name: "clean", way: []request{manage}, ask: request{"/states/provision",
+		`{"target":"clean","clean_steps":[{"interface":"raid","step":"delete_configuration"},{"interface":"deploy","step":"erase_devices"}]}`, "manageable"}, end: "manageable"},
+	{name: "provide", way: []request{manage}, ask: provide, end: "available"},
+	{name: "deploy", way: []request{manage, provide}, ask: deploy, end: "active"},
+	{name: "rebuild", way: []request{manage, provide, deploy}, ask: provision("rebuild", "active"), end: "active"},
+	{name: "delete", way: []request{manage, provide, deploy}, ask: provision("deleted", "available"), end: "available"},
+	{name: "rescue", way: []request{manage, provide, deploy}, ask: rescue, end: "rescue"},
+	{name: "unrescue", way: []request{manage, provide, deploy, rescue}, ask: provision("unrescue", "active"), end: "active"},
+	{name: "service", way: []request{manage, provide, deploy}, ask: request{"/states/provision",
+		`{"target":"service","service_steps":[{"interface":"firmware","step":"update","args":{"settings":[{"component":"bmc","url":"http://example.org/bmc-2.bin"}]}},{"interface":"power","step":"reboot"},{"interface":"power","step":"wait","args":{"seconds":0.3}}]}`, "active"}, end: "active"},
+	{name: "deploy-steps", way: []request{manage, provide}, ask: request{"/states/provision",
+		`{"target":"active","deploy_steps":[{"interface":"bios","step":"factory_reset","priority":70,"args":{}},{"interface":"deploy","step":"write_image","priority":0,"args":{}}]}`, "active"}, end: "active"},
+	{name: "power", way: []request{manage, provide}, ask: power("power on"), end: "available"},
+	{name: "reboot", way: []request{manage, provide}, ask: power("rebooting"), end: "available"},
 }
 
 // machineFlows are those that simulated machines take part in.
 var machineFlows = []flow{
-	{"manage", nil, manage, "manageable"},
-	{"inspect", []request{manage}, provision("inspect", "manageable"), "manageable"},
-	{"clean", []request{manage}, request{"/states/provision",
-		`{"target":"clean","clean_steps":[{"interface":"deploy","step":"erase_devices_metadata"}]}`, "manageable"}, "manageable"},
-	{"provide", []request{manage}, provide, "available"},
-	{"deploy", []request{manage, provide}, deploy, "active"},
-	{"rebuild", []request{manage, provide, deploy}, provision("rebuild", "active"), "active"},
-	{"delete", []request{manage, provide, deploy}, provision("deleted", "available"), "available"},
-	{"service", []request{manage, provide, deploy}, request{"/states/provision",
-		`{"target":"service","service_steps":[{"interface":"power","step":"reboot"}]}`, "active"}, "active"},
-	{"power", []request{manage, provide}, power("power on"), "available"},
-	{"reboot", []request{manage, provide}, power("rebooting"), "available"},
+	{name: "manage", ask: manage, end: "manageable"},
+	{name: "inspect", way: []request{manage}, ask: provision("inspect", "manageable"), end: "manageable"},
+	{name: "clean", way: []request{manage}, ask: request{"/states/provision",
+		`{"target":"clean","clean_steps":[{"interface":"deploy","step":"erase_devices_metadata"}]}`, "manageable"}, end: "manageable"},
+	{name: "provide", way: []request{manage}, ask: provide, end: "available"},
+	{name: "deploy", way: []request{manage, provide}, ask: deploy, end: "active"},
+	{name: "rebuild", way: []request{manage, provide, deploy}, ask: provision("rebuild", "active"), end: "active"},
+	{name: "delete", way: []request{manage, provide, deploy}, ask: provision("deleted", "available"), end: "available"},
+	{name: "service", way: []request{manage, provide, deploy}, ask: request{"/states/provision",
+		`{"target":"service","service_steps":[{"interface":"power","step":"reboot"}]}`, "active"}, end: "active"},
+	{name: "power", way: []request{manage, provide}, ask: power("power on"), end: "available"},
+	{name: "reboot", way: []request{manage, provide}, ask: power("rebooting"), end: "available"},
+	{name: "deploy fails", way: []request{manage, provide}, ask: deploy, end: "deploy failed",
+		breaks: func(f *fault.Faults) { f.FailWrites(always) }, fails: fault.ErrWrite.Error()},
+	{name: "clean fails", way: []request{manage}, ask: provide, end: "clean failed",
+		breaks: func(f *fault.Faults) { f.FailErasures(always) }, fails: fault.ErrWrite.Error()},
+	{name: "inspect fails", way: []request{manage}, ask: provision("inspect", "inspect failed"), end: "inspect failed",
+		medium: "http://127.0.0.1/ramdisk.iso", fails: "did not call within", flags: []string{"--deadline", string(states.InspectWait) + "=10s"}},
 }
+
+// always is for faults that no second try gets past.
+const always = 1 << 20
 
 // slow is the driver_info that makes the steps of fake-hardware take a while, so that
 // they wait and are re-attached to.

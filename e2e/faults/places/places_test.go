@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/e2e/fleet"
 	"github.com/ironyard/ironyard/e2e/fleet/audit"
 	"github.com/ironyard/ironyard/e2e/fleet/journal"
 	"github.com/ironyard/ironyard/protocol/failpoint"
@@ -84,7 +85,7 @@ func TestOnceOnlyMethod(t *testing.T) {
 		t.Run(c.point, func(t *testing.T) {
 			t.Parallel()
 			name := fmt.Sprintf("victim-%d", i)
-			id := r.enrol(t, lane(i), []request{manage})
+			id, _ := r.enrolled(t, lane(i), flow{way: []request{manage}})
 			victim := r.start(t, name, lane(i), c.point+"@adjust/vendor.log_passthrough=kill")
 			r.until(t, 10*time.Second, "the method is called", func() (bool, string) {
 				text, status, err := r.do("POST", "/v1/nodes/"+id+"/vendor_passthru/log_passthrough", "{}")
@@ -179,13 +180,14 @@ func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 // witnessed runs a flow in a group and returns what its rackd logged.
 func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byte {
 	t.Helper()
-	id := r.enrol(t, group, f.way)
-	c := r.start(t, "witness-"+f.name, group, points)
+	id, m := r.begins(t, group, f)
+	c := r.start(t, "witness-"+strings.ReplaceAll(f.name, " ", "-"), group, points, f.flags...)
 	r.request(t, id, f.ask)
 	n := r.rest(t, id)
-	if n.ProvisionState != f.end || n.LastError != nil {
+	if !f.ended(n) {
 		t.Fatalf("%s, undisturbed: %s", f.name, n)
 	}
+	f.leaves(t, m)
 	c.cmd.Process.Kill()
 	c.cmd.Wait()
 	text, err := os.ReadFile(c.log)
@@ -195,15 +197,43 @@ func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byt
 	return text
 }
 
+// begins brings a node and its machine to where the flow begins.
+func (r *rig) begins(t *testing.T, group string, f flow) (string, *fleet.Member) {
+	t.Helper()
+	id, m := r.enrolled(t, group, f)
+	if f.breaks != nil {
+		f.breaks(m.Faults)
+	}
+	return id, m
+}
+
+// leaves checks how a flow that fails leaves its machine: off, with no boot into the ramdisk ahead of it, and its drive empty.
+func (f flow) leaves(t *testing.T, m *fleet.Member) {
+	t.Helper()
+	if f.fails == "" {
+		return
+	}
+	if m.Machine.On() {
+		t.Errorf("%s left machine %s on", f.name, m.Name)
+	}
+	if device, once := m.Machine.BootOverride(); once {
+		t.Errorf("%s left machine %s with %s as the device of its next boot", f.name, m.Name, device)
+	}
+	if image := m.BMC.Inserted(); image != "" {
+		t.Errorf("%s left machine %s with %s in its drive", f.name, m.Name, image)
+	}
+}
+
 // kill runs the flow with an owner that dies at the place.
 func (r *rig) kill(t *testing.T, group, name string, p place) {
-	id := r.enrol(t, group, p.flow.way)
-	c := r.start(t, name, group, p.point+"@"+p.detail+"=kill")
+	id, m := r.begins(t, group, p.flow)
+	c := r.start(t, name, group, p.point+"@"+p.detail+"=kill", p.flow.flags...)
 	r.request(t, id, p.flow.ask)
 	n := r.rest(t, id)
-	if n.ProvisionState != p.flow.end || n.LastError != nil || n.Maintenance {
+	if !p.flow.ended(n) {
 		t.Errorf("ended otherwise than without the kill: %s", n)
 	}
+	p.flow.leaves(t, m)
 	if !c.killed() {
 		t.Errorf("%s did not die there: %s", name, c.cmd.ProcessState)
 	}

@@ -115,7 +115,7 @@ type conductor struct {
 
 // start starts a rackd and waits until central knows it, and the spare one if there is one: that would
 // take the work of its lane until then.
-func (r *rig) start(t *testing.T, name, group, points string) *conductor {
+func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *conductor {
 	t.Helper()
 	c := &conductor{name: name, log: filepath.Join(r.dir, name+".log")}
 	key := func(g string) string {
@@ -153,7 +153,7 @@ func (r *rig) start(t *testing.T, name, group, points string) *conductor {
 			args = append(args, "--deadline", string(state)+"=1m")
 		}
 	}
-	c.cmd = exec.Command(r.rackd, args...)
+	c.cmd = exec.Command(r.rackd, append(args, flags...)...)
 	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -284,15 +284,8 @@ func (r *rig) post(t *testing.T, path string, body map[string]any, into any) {
 	}
 }
 
-// enrol creates a node in a group, and brings it to where a flow begins.
-func (r *rig) enrol(t *testing.T, group string, way []request) string {
-	t.Helper()
-	id, _ := r.enrolled(t, group, way)
-	return id
-}
-
-// enrolled is enrol for who wants to know the machine, nil where there are none.
-func (r *rig) enrolled(t *testing.T, group string, way []request) (string, *fleet.Member) {
+// enrolled creates a node in a group, and brings it to where the flow begins. Without machines it returns none.
+func (r *rig) enrolled(t *testing.T, group string, f flow) (string, *fleet.Member) {
 	t.Helper()
 	var machine *fleet.Member
 	body := map[string]any{"driver": "fake-hardware", "driver_info": slow}
@@ -302,6 +295,10 @@ func (r *rig) enrolled(t *testing.T, group string, way []request) (string, *flee
 		e := r.machines.Enrolment(machine)
 		body, macs = map[string]any{"driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "name": e.Name,
 			"inspect_interface": e.Interfaces["inspect"]}, e.MACs
+		if f.medium != "" {
+			body["boot_interface"] = "redfish-virtual-media"
+			e.DriverInfo["deploy_iso"] = f.medium
+		}
 	}
 	body["conductor_group"], body["automated_clean"] = group, true
 	body["instance_info"] = map[string]any{"image_source": r.image.URL, "image_checksum": r.image.SHA256, "image_disk_format": "raw"}
@@ -310,7 +307,7 @@ func (r *rig) enrolled(t *testing.T, group string, way []request) (string, *flee
 	for _, mac := range macs {
 		r.post(t, "/v1/ports", map[string]any{"node_uuid": n.UUID, "address": mac}, &struct{}{})
 	}
-	for _, q := range way {
+	for _, q := range f.way {
 		r.request(t, n.UUID, q)
 		if end := r.rest(t, n.UUID); end.ProvisionState != q.rest {
 			t.Fatalf("on the way, after %s: %s", q.body, end)

@@ -19,6 +19,7 @@ var ErrWrite = errors.New("I/O error on the disk (injected)")
 type Faults struct {
 	isolated atomic.Bool
 	writes   atomic.Int64
+	erasures atomic.Int64
 }
 
 // Isolate cuts the machine, but not its BMC, off the network, or joins it again.
@@ -35,14 +36,22 @@ func (f *Faults) Network() error {
 // FailWrites makes the next n image writes fail halfway.
 func (f *Faults) FailWrites(n int) { f.writes.Store(int64(n)) }
 
+// FailErasures makes the next n erasures fail at their end.
+func (f *Faults) FailErasures(n int) { f.erasures.Store(int64(n)) }
+
 // Write returns ErrWrite as often as FailWrites said.
-func (f *Faults) Write() error {
+func (f *Faults) Write() error { return next(&f.writes) }
+
+// Erase returns ErrWrite as often as FailErasures said.
+func (f *Faults) Erase() error { return next(&f.erasures) }
+
+func next(left *atomic.Int64) error {
 	for {
-		n := f.writes.Load()
+		n := left.Load()
 		if n <= 0 {
 			return nil
 		}
-		if f.writes.CompareAndSwap(n, n-1) {
+		if left.CompareAndSwap(n, n-1) {
 			return ErrWrite
 		}
 	}

@@ -161,7 +161,12 @@ func (r *run) step(c command.Call, kind string, do func(name string, args json.R
 }
 
 func (r *run) erase(ctx context.Context, by disk.By) error {
-	return r.Disk.Erase(ctx, by, func() error { return r.Pace.Sleep(ctx, r.Pace.Step) })
+	return r.Disk.Erase(ctx, by, func() error {
+		if err := r.Pace.Sleep(ctx, r.Pace.Step); err != nil {
+			return err
+		}
+		return r.Faults.Erase()
+	})
 }
 
 func (r *run) installBoot(ctx context.Context, _ disk.By, _ command.Call) (any, error) {
