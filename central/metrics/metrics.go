@@ -99,7 +99,7 @@ func New(statements func() uint64) *Metrics {
 	m.BusOverflows = counter("bus_overflows_total", "Times a subscription on a site's bus began to lose messages, because they were not taken fast enough; they come again, later. Without a site: the bus that all share.", "site")
 	m.BusRefused = counter("bus_refused_total", "Documents of a site's bus that were not taken. Lies 1: they say what their subject or key does not allow, look for the alarm in the log; 0: they cannot be read.", "site", "bucket", "lies")
 	m.StrangersRefused = counter("strangers_refused_total",
-		"Requests of callers who are not known that were beyond a part of their budget (slots, bytes), and refusals of theirs that left no line in the log or the audit (lines).", "part")
+		"Requests of callers who are not known that a part of their budget kept out (slots, bytes). Part lines: refusals that left no line in the log or the audit.", "part")
 	m.StrangersTaken = gauge("strangers_taken", "What callers who are not known take of their budget at this moment. Part: slots, bytes.", "part")
 	m.MemberMisuse = counter("member_misuse_total", "Renewals refused because they showed a certificate that its member has left behind: a stolen folder, or one that was restored from a copy.", "role")
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ironyard_central_sql_statements_total",

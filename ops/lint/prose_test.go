@@ -173,7 +173,8 @@ func goProse(path string, source []byte) (texts, wide []string, err error) {
 }
 
 // sayers are the functions whose texts operators and callers read.
-var sayers = []string{"Errorf", "New", "Refuse", "Info", "Warn", "Error"}
+var sayers = []string{"Errorf", "New", "Refuse", "refuse", "Invalid", "invalid", "Detailed", "detailed", "conflict", "failed", "fail", "bad", "busy", "misshapen",
+	"Unreadable", "inWords", "invalidRAID", "Info", "Warn", "Error", "counter", "gauge", "histogram"}
 
 // messages are the texts of a call to one of sayers.
 func messages(call *ast.CallExpr) (texts []string) {
