@@ -56,8 +56,7 @@ type Member struct {
 	AgentURL string `json:"agent_url,omitempty"`
 	BootURL  string `json:"boot_url,omitempty"`
 	Version  string `json:"version"`
-	// Documents is the newest form of node documents that it reads (node.Format); 0: JSON, as
-	// they were before they had forms.
+	// Documents is the newest form of node documents that it reads (node.Format).
 	Documents int `json:"documents,omitempty"`
 	// Keys are the ids of the generations that it has of each group's key, by group in lower case, the
 	// one that it seals with first (seal.Keyring.IDs); nil: it does not say.

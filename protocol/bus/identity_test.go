@@ -19,7 +19,7 @@ func text(t *testing.T, v any) []byte {
 	return body
 }
 
-func packed(t *testing.T, d node.Document) []byte {
+func document(t *testing.T, d node.Document) []byte {
 	t.Helper()
 	body, err := d.Append(nil)
 	if err != nil {
@@ -52,14 +52,14 @@ func TestReadersBelieveThePlace(t *testing.T) {
 		body                []byte
 		taken               bool
 	}{
-		{"NODES", "the truth", "g.n", packed(t, node.Document{Group: "G"}), true},
-		{"NODES", "a name with a dot", "a=2Eb.n", packed(t, node.Document{Group: "a.b"}), true},
-		{"NODES", "no group", "=.n", packed(t, node.Document{}), true},
-		{"NODES", "another group", "g.n", packed(t, node.Document{Group: "other"}), false},
-		{"NODES", "another group as JSON", "g.n", text(t, node.Document{UUID: "n", Group: "other"}), false},
-		{"NODES", "another node as JSON", "g.n", text(t, node.Document{UUID: "m", Group: "g"}), false},
-		{"NODES", "a longer key", "g.x.n", packed(t, node.Document{Group: "g"}), false},
-		{"NODES", "a shorter key", "n", packed(t, node.Document{}), false},
+		{"NODES", "the truth", "g.n", document(t, node.Document{UUID: "n", Group: "G"}), true},
+		{"NODES", "a name with a dot", "a=2Eb.n", document(t, node.Document{UUID: "n", Group: "a.b"}), true},
+		{"NODES", "no group", "=.n", document(t, node.Document{UUID: "n"}), true},
+		{"NODES", "another group", "g.n", document(t, node.Document{UUID: "n", Group: "other"}), false},
+		{"NODES", "another node", "g.n", document(t, node.Document{UUID: "m", Group: "g"}), false},
+		{"NODES", "no node", "g.n", document(t, node.Document{Group: "g"}), false},
+		{"NODES", "a longer key", "g.x.n", document(t, node.Document{UUID: "n", Group: "g"}), false},
+		{"NODES", "a shorter key", "n", document(t, node.Document{UUID: "n"}), false},
 		{"WORK", "the truth", "g.n", text(t, work.Document{Node: "n", Group: "g"}), true},
 		{"WORK", "another node", "g.n", text(t, work.Document{Node: "m", Group: "g"}), false},
 		{"WORK", "another group", "g.n", text(t, work.Document{Node: "n", Group: "other"}), false},

@@ -2,8 +2,8 @@
 // under <group>.<uuid> in the NODES bucket and held in memory by every rackd of
 // the node's conductor group.
 //
-// It may import protocol/provision, protocol/packed, protocol/seal and protocol/smbios only. Only central writes the document,
-// in a form of its own that takes a quarter to a third of JSON (pack.go).
+// It may import protocol/provision, protocol/seal and protocol/smbios only. Only central writes the document. It is JSON: people
+// read it on the bus, and programs of other versions skip the fields that they do not know (document.go).
 // Secrets inside DriverInfo and InstanceInfo are sealed for the group (protocol/seal), and the whole
 // document bears a code made with the group's key (AppendSigned).
 package node

@@ -249,87 +249,43 @@ func (c *Conductor) takeDirty() map[string]bool {
 
 // reconcile makes what runs for a node fit what the bus says.
 func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string) {
-	w := c.cfg.Documents.Work(id)
-	if w == nil || !w.Doc.Open() && w.Lost {
-		if r := c.runner(id); r != nil {
+	r, s := c.runner(id), c.look(id)
+	if s.work != nil && r == nil && s.work.Doc.Open() {
+		c.tellLeases(s.node, &s.work.Doc)
+	}
+	d := decide(s)
+	if d.do != doNothing && d.do != doGoOn {
+		c.log.Debug("rackd has decided over the work of a node", "node", id, "does", d.do, "because", d.reason)
+	}
+	if d.again > 0 {
+		time.AfterFunc(d.again, func() { c.NodeChanged(id) })
+	}
+	switch d.do {
+	case doForget:
+		if r != nil {
 			r.stop()
 		}
-		if w == nil {
-			c.mu.Lock()
-			delete(c.reported, id)
-			delete(c.takes, id)
-			c.mu.Unlock()
-		}
-		return
-	}
-	n := c.cfg.Documents.Node(id)
-	named := c.owns(id)
-	r := c.runner(id)
-	if r == nil && w.Doc.Open() {
-		c.tellLeases(n, &w.Doc)
-	}
-	switch {
-	case r == nil && w.Remembered && w.Doc.Owner == "" && (!named || !w.Doc.Open()) && c.cfg.Members.Check() == nil:
-		// An end too is written before it is reported: what is only remembered may be
-		// what another rackd, which does not remember it, is about to do again.
-		c.remind(ctx, g, *w)
-	case !w.Doc.Open():
-		// A runner of this work has ended it and is about to say so; one that had lost
-		// it cannot write any more.
-		if r != nil && r.id != w.Doc.ID {
-			r.stop()
-		} else if r == nil && named && !w.Remembered {
-			c.reportEnded(ctx, g, w.Doc)
-		}
-	case r != nil && (w.Lost || r.id != w.Doc.ID || w.Doc.Epoch > r.Epoch() || c.cfg.Members.Check() != nil || r.lease != c.cfg.Members.ID()):
-		// Lost by the bus, superseded, taken by another, remembered where the bus has an older
-		// copy, or owned under a lease that is over. When the runner is out, this is looked at again.
+		c.mu.Lock()
+		delete(c.reported, id)
+		delete(c.takes, id)
+		c.mu.Unlock()
+	case doStop:
 		r.stop()
-	case r != nil:
-		driver, group, known := c.cfg.Documents.Kind(id)
-		r.leave.Store(!named && known && c.cfg.Members.Owner(id, driver, group) != "")
+	case doRemind:
+		c.remind(ctx, g, *s.work)
+	case doReport:
+		c.reportEnded(ctx, g, s.work.Doc)
+	case doGoOn, doHandOn:
+		r.leave.Store(d.do == doHandOn)
 		r.nudge()
-	case n == nil || n.Generation < w.Doc.Generation:
-		// The node document that belongs to this work is still on its way.
-	case c.mayTake(n, w, named):
-		if pause := c.pauseBefore(n.UUID, w.Doc.ID); pause > 0 {
-			time.AfterFunc(pause, func() { c.NodeChanged(n.UUID) })
+	case doTake:
+		if pause := c.pauseBefore(id, s.work.Doc.ID); pause > 0 {
+			time.AfterFunc(pause, func() { c.NodeChanged(id) })
 			return
 		}
-		c.start(ctx, g, n, *w)
+		c.start(ctx, g, s.node, *s.work)
 	}
 }
-
-// mayTake reports whether this rackd is to go on with open work: its own, or what
-// the ring gives it and no living rackd holds.
-func (c *Conductor) mayTake(n *node.Document, w *view.Work, named bool) bool {
-	switch owner := w.Doc.Owner; {
-	case c.cfg.Members.Check() != nil:
-		return false
-	case w.Lost:
-		// Only an owner whose lease has never ended is sure to remember the work's last
-		// document. What others remember may be older than what was done.
-		return owner == c.cfg.Name && w.Doc.Lease == c.cfg.Members.ID()
-	case owner == c.cfg.Name && !c.cfg.Members.Elsewhere(w.Doc.Lease):
-		return true // from before a restart, or from a moment without a lease
-	case !named:
-		return false
-	case owner == "" && w.Doc.Fresh() && w.Doc.Lost && (time.Since(w.Seen) < remindWithin || c.cfg.Members.Incomplete(n.Group, awaitWithin, remindWithin)):
-		time.AfterFunc(remindWithin, func() { c.NodeChanged(n.UUID) })
-		return false
-	case owner == "":
-		return true
-	default:
-		return c.cfg.Members.Ended(owner, w.Doc.Lease, n.Group, w.Seen)
-	}
-}
-
-// remindWithin is how long a rackd waits with work that central had to make anew, for
-// one that remembers where it stood to say so.
-const remindWithin = 2 * time.Second
-
-// awaitWithin is how long it waits for one that was there and is not: it may be cut off, and the only one who remembers.
-const awaitWithin = 20 * time.Second
 
 // remind writes where a piece of work stood into the document that central made anew:
 // this rackd remembers it, and the one that the ring names may not.

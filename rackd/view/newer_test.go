@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestDocumentsOfANewerForm(t *testing.T) {
 		t.Fatalf("node %v of form %d", v.Node("n1"), v.Need("n1").Form)
 	}
 	for _, id := range []string{"n1", "n2"} { // n2 was never known
-		if _, err := s.Nodes.Put(t.Context(), bus.NodeKey("g", id), []byte{node.Format + 1, 7, 7}); err != nil {
+		if _, err := s.Nodes.Put(t.Context(), bus.NodeKey("g", id), fmt.Appendf(nil, `{"form":%d,"machine":{}}`, node.Format+1)); err != nil {
 			t.Fatal(err)
 		}
 	}

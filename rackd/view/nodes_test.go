@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -231,12 +230,9 @@ func TestForgedNodeDocumentsAreNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asJSON, err := json.Marshal(edited)
-	if err != nil {
-		t.Fatal(err)
-	}
-	was := on(t, genuine).body
-	code := was[len(was)-19:]
+	was, field := string(on(t, genuine).body), `"node":`
+	signed, node, _ := strings.Cut(was, field) // its code stands before it
+	_, theirs, _ := strings.Cut(string(plain), field)
 	own, err := seal.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
@@ -245,20 +241,21 @@ func TestForgedNodeDocumentsAreNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, body := range map[string][]byte{
-		"without a code":          plain,
-		"JSON":                    asJSON,
-		"the code of another":     append(slices.Clone(plain), code...),
-		"made with another key":   ofThief,
-		"of another node":         on(t, other).body,
-		"a field behind the code": append(slices.Clone(was), plain[1:]...),
-		"a field before the code": append(append(slices.Clone(was[:len(was)-19]), plain[1:]...), code...),
+	for name, body := range map[string]string{
+		"without a code":           string(plain),
+		"the code of another":      signed + field + theirs,
+		"made with another key":    string(ofThief),
+		"of another node":          string(on(t, other).body),
+		"the field twice":          signed + field + strings.TrimSuffix(node, "}") + `,` + field + theirs,
+		"and in capital letters":   signed + field + strings.TrimSuffix(node, "}") + `,"NODE":` + theirs,
+		"a field more in the node": signed + field + strings.TrimSuffix(node, "}}") + `,"driver_info":{"redfish_address":"https://thief"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			clear(count)
-			v := New(nil, keys{}, groups{"g"}, count, func(string) {}, slog.New(slog.DiscardHandler))
+			site := &bus.Site{Refused: func(bucket string, _ bool) { count[bucket]++ }}
+			v := New(site, keys{}, groups{"g"}, count, func(string) {}, slog.New(slog.DiscardHandler))
 			v.put(t, genuine)
-			v.applyNode(nodeEntry{key: bus.NodeKey("g", genuine.UUID), body: body})
+			v.applyNode(nodeEntry{key: bus.NodeKey("g", genuine.UUID), body: []byte(body)})
 			if n := v.Node(genuine.UUID); n == nil || n.DriverString("redfish_address") != genuine.DriverString("redfish_address") || n.Revision != genuine.Revision {
 				t.Errorf("the view shows %+v", n)
 			}

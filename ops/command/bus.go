@@ -1,0 +1,90 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ironyard/ironyard/ops/busview"
+	"github.com/ironyard/ironyard/protocol/secretfile"
+)
+
+type busCommand struct {
+	Show busShow `cmd:"" help:"Print a document of the bus, or list those of a place. It changes nothing, and secrets stay sealed."`
+}
+
+type busShow struct {
+	Place string `arg:"" help:"NODES (what racks are told of nodes), WORK (what they do), ALIVE (rackds), GROUPS (conductor groups), EVENTS (what waits for central) or CONFIGDRIVES."`
+	Key   string `arg:"" optional:"" help:"Key of a document, a node's UUID, or an event's number. Default: list all."`
+
+	Bus       string `help:"URL of the site's NATS server, or of the hub's." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222"`
+	Site      string `help:"Site, if the server is the hub's."`
+	Creds     string `help:"NATS credentials file." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_CREDS"`
+	TokenFile string `help:"File with a NATS token." type:"existingfile" placeholder:"FILE" env:"CENTRAL_BUS_TOKEN_FILE"`
+	JSON      bool   `help:"Print the list as JSON." name:"json"`
+}
+
+// showWithin bounds the whole command: a bus that is away is told of, not waited for.
+const showWithin = time.Minute
+
+func (c busShow) Run(ctx context.Context, log *slog.Logger) error {
+	opts := []nats.Option{nats.Name("ironyard bus show"), nats.Timeout(5 * time.Second)}
+	if c.Creds != "" {
+		opts = append(opts, nats.UserCredentials(c.Creds))
+	}
+	if c.TokenFile != "" {
+		token, err := secretfile.Read(c.TokenFile, log)
+		if err != nil {
+			return fmt.Errorf("--token-file: %w", err)
+		}
+		opts = append(opts, nats.Token(strings.TrimSpace(string(token))))
+	}
+	nc, err := nats.Connect(c.Bus, opts...)
+	if err != nil {
+		return fmt.Errorf("connect to the bus: %w", err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, showWithin)
+	defer cancel()
+	place, err := busview.Open(nc, c.Site, c.Place)
+	if err != nil {
+		return err
+	}
+	if c.Key == "" {
+		return c.list(ctx, place)
+	}
+	document, err := place.Show(ctx, c.Key)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, document, "", "  "); err != nil {
+		return err
+	}
+	fmt.Println(text.String())
+	return nil
+}
+
+func (c busShow) list(ctx context.Context, place *busview.Place) error {
+	entries, err := place.List(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(os.Stdout, append([]busview.Entry{}, entries...))
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "KEY\tREVISION\tBYTES\tWRITTEN\tSUBJECT")
+	for _, e := range entries {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", e.Key, e.Revision, e.Size, e.Written.UTC().Format(time.RFC3339), e.About)
+	}
+	return w.Flush()
+}
