@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/agent/commandapi"
-	"github.com/ironyard/ironyard/e2e/fleet/journal"
-	simulated "github.com/ironyard/ironyard/e2e/fleet/machine"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
+	simulated "github.com/ironyard/ironyard/ops/virtual/fleet/machine"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
-	"github.com/ironyard/ironyard/e2e/fleet/journal"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 )
 
 // forge sends a DHCP message in the name of a machine from the stranger's host, and

@@ -14,8 +14,8 @@ import (
 
 	"github.com/ironyard/ironyard/e2e/faults/network"
 	"github.com/ironyard/ironyard/e2e/faults/process"
-	"github.com/ironyard/ironyard/e2e/fleet/control"
-	"github.com/ironyard/ironyard/e2e/fleet/journal"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/control"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 )
 
 // machine is a simulated machine on a host of its own, with the address that rackd's

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/agent/commandapi"
-	"github.com/ironyard/ironyard/e2e/fleet/control"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/control"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 

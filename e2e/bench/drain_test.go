@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
-	"github.com/ironyard/ironyard/e2e/wan"
+	"github.com/ironyard/ironyard/ops/virtual/wan"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"

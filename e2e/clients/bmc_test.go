@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/ironyard/ironyard/e2e/vbmc"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 )
 
 // plugged is a machine that stays as it is.

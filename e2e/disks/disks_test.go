@@ -19,7 +19,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ironyard/ironyard/e2e/agentvm"
+	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
-	"github.com/ironyard/ironyard/e2e/vbmc"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/provision"
 )

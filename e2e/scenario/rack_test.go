@@ -19,8 +19,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ironyard/ironyard/e2e/machine"
-	"github.com/ironyard/ironyard/e2e/testimage"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"

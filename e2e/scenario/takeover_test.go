@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/e2e/vbmc"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
-	"github.com/ironyard/ironyard/e2e/lab"
-	"github.com/ironyard/ironyard/e2e/machine"
-	"github.com/ironyard/ironyard/e2e/testimage"
+	"github.com/ironyard/ironyard/ops/virtual/lab"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/demo"
 	"github.com/ironyard/ironyard/ops/operator"

@@ -2,7 +2,7 @@
 // one with a BIOS, go from powered off to running a system that was just written to
 // their disks.
 //
-// It may import ops, e2e and protocol. It prints for people; what it does is what
+// It may import ops and protocol. It prints for people; what it does is what
 // any operator would do through the API.
 package demo
 

@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"central":    {"protocol"},
 	"rackd":      {"protocol"},
 	"agent":      {"protocol"},
-	"ops":        {"protocol", "central", "rackd", "agent", "e2e"},
+	"ops":        {"protocol", "central", "rackd", "agent"},
 	"e2e":        {"protocol", "central", "rackd", "agent", "ops"},
 	"dashboards": {},
 }

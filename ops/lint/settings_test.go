@@ -33,7 +33,7 @@ var settings = map[string]map[string]string{
 		"--power-recovery": "machines whose host was paused are well again within the test",
 	},
 	"e2e/faults/places": {"--deadline": "what waits for a machine that a person has switched off ends within the test", "--power-sync": "nothing but the flow writes", "--dhcp": "the machines are processes on loopback"},
-	"e2e/fleet": {"--dhcp": "the machines are processes on loopback", "--heartbeat-timeout": "flows at any heartbeat are what a test is about",
+	"ops/virtual/fleet": {"--dhcp": "the machines are processes on loopback", "--heartbeat-timeout": "flows at any heartbeat are what a test is about",
 		"--deadline": "a machine that boots nothing fails within the test"},
 	"e2e/scenario": {
 		"--heartbeat-timeout": "a deploy at a heartbeat of 300 s, Ironic's default, is what a test is about",

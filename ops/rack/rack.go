@@ -1,5 +1,5 @@
 // Package rack runs a whole virtual rack with the product on it: machines, network
-// and BMCs (e2e/lab), central and bus in this process (ops/stack), rackds of one
+// and BMCs (ops/virtual/lab), central and bus in this process (ops/stack), rackds of one
 // conductor group as processes inside the rack's network, which may be killed.
 //
 // It may import all of the project. The demo, `ironyard lab` and the end-to-end
@@ -21,10 +21,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ironyard/ironyard/e2e/lab"
-	"github.com/ironyard/ironyard/e2e/machine"
-	"github.com/ironyard/ironyard/e2e/netns"
-	"github.com/ironyard/ironyard/e2e/vbmc"
+	"github.com/ironyard/ironyard/ops/virtual/lab"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/netns"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/stack"
 )

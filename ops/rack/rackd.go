@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ironyard/ironyard/e2e/netns"
+	"github.com/ironyard/ironyard/ops/virtual/netns"
 	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 

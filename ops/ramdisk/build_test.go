@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/e2e/agentvm"
+	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/ramdisk"
 )

@@ -5,6 +5,6 @@
 // The operator itself is a module that is not to be had where these tests run; what
 // it asks and how it reads the answers was taken from its documented behaviour and
 // public source. The requests go through gophercloud, as the operator's do. The
-// package may import ops and e2e/vbmc. Invariant: a host is driven by what the API
+// package may import ops and ops/virtual/vbmc. Invariant: a host is driven by what the API
 // answers alone, and a pass of its reconciliation keeps nothing but the node's UUID.
 package metal3

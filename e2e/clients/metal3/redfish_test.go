@@ -11,7 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
-	"github.com/ironyard/ironyard/e2e/vbmc"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 )
 
 // computer is a machine that does what its BMC says at once.

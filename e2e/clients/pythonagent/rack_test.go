@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/e2e/machine"
-	"github.com/ironyard/ironyard/e2e/testimage"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/ironyard/ironyard/e2e/faults/process"
 	"github.com/ironyard/ironyard/e2e/faults/topology"
 	"github.com/ironyard/ironyard/e2e/faults/wallclock"
-	"github.com/ironyard/ironyard/e2e/fleet/control"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/control"
 	"github.com/ironyard/ironyard/protocol/bus"
 )
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/e2e/fleet"
-	"github.com/ironyard/ironyard/e2e/fleet/audit"
-	"github.com/ironyard/ironyard/e2e/fleet/journal"
-	"github.com/ironyard/ironyard/e2e/fleet/machine"
+	"github.com/ironyard/ironyard/ops/virtual/fleet"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/audit"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/machine"
 	states "github.com/ironyard/ironyard/protocol/provision"
 )
 

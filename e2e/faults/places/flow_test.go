@@ -3,7 +3,7 @@ package places
 import (
 	"strings"
 
-	"github.com/ironyard/ironyard/e2e/fleet/fault"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/fault"
 	states "github.com/ironyard/ironyard/protocol/provision"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/e2e/fleet"
-	"github.com/ironyard/ironyard/e2e/fleet/pace"
+	"github.com/ironyard/ironyard/ops/virtual/fleet"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/pace"
 	"github.com/ironyard/ironyard/ops/operator"
 )
 

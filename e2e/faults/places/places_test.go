@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/e2e/fleet"
-	"github.com/ironyard/ironyard/e2e/fleet/audit"
-	"github.com/ironyard/ironyard/e2e/fleet/journal"
+	"github.com/ironyard/ironyard/ops/virtual/fleet"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/audit"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	_ "github.com/ironyard/ironyard/rackd/conductor" // its points
 )

@@ -20,7 +20,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/central/sites"
-	"github.com/ironyard/ironyard/e2e/fleet"
+	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	"github.com/ironyard/ironyard/ops/embeddedbus"
 	"github.com/ironyard/ironyard/ops/operator"
 	states "github.com/ironyard/ironyard/protocol/provision"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/e2e/faults/network"
 	"github.com/ironyard/ironyard/e2e/faults/process"
-	"github.com/ironyard/ironyard/e2e/fleet/control"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/control"
 )
 
 // Ports of a site's rackds and machines.

@@ -20,7 +20,7 @@ func Build(ctx context.Context, dir string) (Programs, error) {
 	p := Programs{Central: filepath.Join(dir, "central"), Rackd: filepath.Join(dir, "rackd"), NATS: filepath.Join(dir, "nats-server"),
 		Fleet: filepath.Join(dir, "ironyard-fleet")}
 	for file, pkg := range map[string]string{p.Central: "github.com/ironyard/ironyard/central", p.Rackd: "github.com/ironyard/ironyard/rackd",
-		p.NATS: "github.com/nats-io/nats-server/v2", p.Fleet: "github.com/ironyard/ironyard/e2e/fleet/ironyard-fleet"} {
+		p.NATS: "github.com/nats-io/nats-server/v2", p.Fleet: "github.com/ironyard/ironyard/ops/virtual/fleet/ironyard-fleet"} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-o", file, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/ironyard/ironyard/e2e/faults/operators"
 	"github.com/ironyard/ironyard/e2e/faults/witness"
-	"github.com/ironyard/ironyard/e2e/fleet/audit"
-	"github.com/ironyard/ironyard/e2e/fleet/control"
-	"github.com/ironyard/ironyard/e2e/fleet/journal"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/audit"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/control"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/e2e/faults/operators"
-	"github.com/ironyard/ironyard/e2e/fleet/control"
-	"github.com/ironyard/ironyard/e2e/fleet/disk"
-	"github.com/ironyard/ironyard/e2e/fleet/machine"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/control"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/machine"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )

@@ -1,0 +1,165 @@
+// Package agentvm boots the agent's ramdisk in a virtual machine and speaks to the agent as rackd
+// does. So tests see what the agent does on a real kernel with its drivers.
+//
+// It owns the QEMU process and the door that the agent calls; it may import ops/ramdisk and
+// protocol/agentapi. Invariants: QEMU ends with the test, and the machine reaches no network but the
+// door on this host's loopback.
+package agentvm
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/ops/virtual/machine/qmp"
+	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// MAC is the address of the machine's card.
+const MAC = "52:54:00:12:34:56"
+
+// Hardware is how the machine boots, and what it consists of.
+type Hardware struct {
+	Mode   string   // bios or uefi
+	NIC    string   // QEMU's name of the network card
+	Drives []string // QEMU's arguments for what holds data
+}
+
+// VM is a machine with the agent in it.
+type VM struct {
+	*Door
+	*Agent
+	// First is the agent's first heartbeat, Ended is closed when QEMU has ended.
+	First agentapi.Heartbeat
+	Ended <-chan struct{}
+	Began time.Time
+	Port  int    // of the agent, on this host
+	Files string // the URL of the door's files, as the machine sees it
+
+	qmp string
+}
+
+// KernelCache is the folder that keeps kernel packages, as the Makefile names it.
+func KernelCache() string {
+	dir := os.Getenv("IRONYARD_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			user = os.TempDir()
+		}
+		dir = filepath.Join(user, "ironyard")
+	}
+	return filepath.Join(dir, "kernel")
+}
+
+// Build builds the ramdisk with a kernel (ops/debkernel).
+func Build(t *testing.T, kernel string) ramdisk.Result {
+	t.Helper()
+	built, err := ramdisk.Build(t.Context(), ramdisk.Options{KernelPackage: kernel, OutDir: t.TempDir(), CacheDir: KernelCache()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+// Boot starts the machine and waits for the agent's first heartbeat. files are what the door serves.
+func Boot(ctx context.Context, t *testing.T, built ramdisk.Result, h Hardware, files map[string][]byte) *VM {
+	t.Helper()
+	door := &Door{t: t, files: files, news: make(chan struct{})}
+	server := httptest.NewTLSServer(door)
+	t.Cleanup(server.Close)
+	port := server.Listener.Addr().(*net.TCPAddr).Port
+	pin := sha256.Sum256(server.Certificate().Raw)
+	line := fmt.Sprintf("console=ttyS0 loglevel=5 panic=10 %s=https://10.0.2.2:%d %s=%x BOOTIF=01-%s", agentapi.ParamAPIURL, port, agentapi.ParamAPIFingerprint, pin, strings.ReplaceAll(MAC, ":", "-"))
+	vm := &VM{Door: door, Began: time.Now(), Port: freePort(t), Files: fmt.Sprintf("https://10.0.2.2:%d/", port)}
+	vm.start(t, built, h, line)
+	vm.First = door.Await(ctx, "anything", func(agentapi.Heartbeat) bool { return true })
+	vm.Agent = newAgent(t, door, vm.First, vm.Port)
+	return vm
+}
+
+func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string) {
+	t.Helper()
+	serial := filepath.Join(t.TempDir(), "serial")
+	folder, err := os.MkdirTemp("", "qmp") // a socket's name must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	vm.qmp = filepath.Join(folder, "s")
+	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "1", "-m", "512",
+		"-kernel", built.Kernel, "-initrd", built.Initramfs, "-append", line, "-serial", "file:" + serial, "-qmp", "unix:" + vm.qmp + ",server=on,wait=off",
+		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:9999", vm.Port), "-device", h.NIC + ",netdev=n,romfile=,mac=" + MAC}
+	if args = append(args, h.Drives...); h.Mode == "uefi" {
+		vars, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
+		if err != nil {
+			t.Fatalf("firmware (Debian package ovmf): %v", err)
+		}
+		mine := filepath.Join(t.TempDir(), "vars")
+		if err := os.WriteFile(mine, vars, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd", "-drive", "if=pflash,unit=1,format=raw,file="+mine)
+	}
+	cmd := exec.Command("qemu-system-x86_64", args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("qemu (Debian package qemu-system-x86): %v", err)
+	}
+	ended := make(chan struct{})
+	vm.Ended = ended
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // killed at the end of a failed test
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		console, _ := os.ReadFile(serial)
+		if t.Failed() || testing.Verbose() {
+			t.Logf("qemu: %s\nconsole:\n%s", complaint.String(), console)
+		}
+	})
+}
+
+// Add puts devices into the running machine, one after the other: QEMU's arguments of device_add.
+func (vm *VM) Add(ctx context.Context, t *testing.T, devices ...map[string]any) {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", vm.qmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := qmp.New(ctx, conn, func(qmp.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, d := range devices {
+		if err := c.Execute(ctx, "device_add", d, nil); err != nil {
+			t.Fatalf("device_add %v: %v", d, err)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,140 @@
+package lab
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+)
+
+const descriptionFile = "lab.json"
+
+// firstBMCPort is the port of the first machine's BMC on the bridge's address.
+const firstBMCPort = 8001
+
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// Lab is a rack as lab.json holds it. The file has the BMCs' passwords, which
+// protect nothing but this rack; it is readable by its owner only.
+type Lab struct {
+	Name string `json:"name"`
+	Dir  string `json:"dir"`
+	// Bridge is the rack's network and the address of its bridge in it.
+	Bridge   netip.Prefix `json:"bridge"`
+	Machines []Machine    `json:"machines"`
+}
+
+// Machine is a machine and how to reach its BMC.
+type Machine struct {
+	machine.Config
+	BMCAddress  string `json:"bmc_address"`
+	BMCUser     string `json:"bmc_user"`
+	BMCPassword string `json:"bmc_password"`
+}
+
+// BMCURL is the root of the machine's BMC, reachable inside the lab's namespace.
+func (m Machine) BMCURL() string { return "https://" + m.BMCAddress }
+
+// Option changes a new lab.
+type Option func(*Lab)
+
+// WithBridge sets the rack's network; the default is 10.77.0.1/24.
+func WithBridge(p netip.Prefix) Option { return func(l *Lab) { l.Bridge = p } }
+
+// WithMachines replaces the default machines, uefi-0 and bios-0. Folder, tap and
+// what is left empty of MAC, UUID and serial are filled in.
+func WithMachines(machines ...machine.Config) Option {
+	return func(l *Lab) {
+		l.Machines = nil
+		for _, m := range machines {
+			l.Machines = append(l.Machines, Machine{Config: m})
+		}
+	}
+}
+
+// New describes a lab in memory; Up makes it.
+func New(name, dir string, options ...Option) (*Lab, error) {
+	if !validName.MatchString(name) {
+		return nil, fmt.Errorf("lab %q: a name has up to 32 lower-case letters, digits and '-'", name)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("lab %s: %w", name, err)
+	}
+	l := &Lab{Name: name, Dir: dir, Bridge: netip.MustParsePrefix("10.77.0.1/24")}
+	WithMachines(machine.Config{Name: "uefi-0", Firmware: machine.UEFI}, machine.Config{Name: "bios-0", Firmware: machine.BIOS})(l)
+	for _, o := range options {
+		o(l)
+	}
+	seen := map[string]bool{}
+	for i := range l.Machines {
+		m := &l.Machines[i]
+		if seen[m.Name] {
+			return nil, fmt.Errorf("lab %s: two machines are called %s", name, m.Name)
+		}
+		seen[m.Name] = true
+		l.complete(i, m)
+	}
+	return l, nil
+}
+
+// complete fills in what the caller left open, the same for the same lab each time
+// but for the password.
+func (l *Lab) complete(i int, m *Machine) {
+	m.Dir = filepath.Join(l.Dir, "machines", m.Name)
+	m.Tap = fmt.Sprintf("tap%d", i)
+	id := uuid.NewSHA1(uuid.NameSpaceDNS, []byte(m.Name+"."+l.Name+".lab.ironyard"))
+	if m.UUID == "" {
+		m.UUID = id.String()
+	}
+	if m.MAC == "" {
+		m.MAC = net.HardwareAddr{0x52, 0x54, 0x00, id[0], id[1], byte(i)}.String()
+	}
+	if m.Serial == "" {
+		m.Serial = "IY-" + l.Name + "-" + m.Name
+	}
+	if m.Manufacturer == "" {
+		m.Manufacturer, m.Product = "Ironyard", "Virtual Rack"
+	}
+	if m.MemoryMiB == 0 {
+		m.MemoryMiB = 1024
+	}
+	m.BMCAddress = netip.AddrPortFrom(l.Bridge.Addr(), uint16(firstBMCPort+i)).String()
+	m.BMCUser, m.BMCPassword = "admin", rand.Text()
+}
+
+// Load reads the lab in dir; its error is os.ErrNotExist if there is none.
+func Load(dir string) (*Lab, error) {
+	data, err := os.ReadFile(filepath.Join(dir, descriptionFile))
+	if err != nil {
+		return nil, fmt.Errorf("loading lab: %w", err)
+	}
+	var l Lab
+	if err := json.Unmarshal(data, &l); err != nil {
+		return nil, fmt.Errorf("loading lab from %s: %w", filepath.Join(dir, descriptionFile), err)
+	}
+	return &l, nil
+}
+
+func (l *Lab) save() error {
+	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(l.Dir, descriptionFile)
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
