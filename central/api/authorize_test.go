@@ -86,8 +86,8 @@ func (b *bench) wantAs(status int, who, method, path, body string) answer {
 // there is not.
 var values = map[string]string{"{node}": nodeID, "{port}": ownPort, "{portgroup}": ownGroup}
 
-func (route *Route) sample() (path, body string) {
-	parts := strings.Split(route.Path, "/")
+func (r *Route) sample() (path, body string) {
+	parts := strings.Split(r.Path, "/")
 	for i, part := range parts {
 		if strings.HasPrefix(part, "{") {
 			parts[i] = values[part]
@@ -97,15 +97,15 @@ func (route *Route) sample() (path, body string) {
 		}
 	}
 	path = "/v1/" + strings.Join(parts, "/")
-	if route.Path == "nodes/validate" {
+	if r.Path == "nodes/validate" {
 		path += "?node=" + nodeID
 	}
 	switch {
-	case route.Method == http.MethodPatch:
+	case r.Method == http.MethodPatch:
 		body = `[{"op":"replace","path":"/extra","value":{}}]`
-	case route.Method == http.MethodPost && partsOfNodes[route.Path]:
+	case r.Method == http.MethodPost && partsOfNodes[r.Path]:
 		body = `{"node_uuid":"` + nodeID + `"}`
-	case route.Method == http.MethodPost || route.Method == http.MethodPut:
+	case r.Method == http.MethodPost || r.Method == http.MethodPut:
 		body = `{}`
 	}
 	return path, body

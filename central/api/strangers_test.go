@@ -191,6 +191,7 @@ func TestBodiesHaveTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer r.Body.Close()
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			t.Fatal(err)
 		}

@@ -240,6 +240,7 @@ func (s *crowdOfStrangers) heard(in *bufio.Reader) bool {
 	if err != nil {
 		return false
 	}
+	defer r.Body.Close()
 	_, err = io.Copy(io.Discard, r.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()

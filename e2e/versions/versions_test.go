@@ -33,8 +33,7 @@ var later = []edit{
 	{"protocol/node/document.go", "func (d *Document) AppendSigned(b []byte, key *seal.Key) ([]byte, error) {\n", "func (d *Document) AppendSigned(b []byte, key *seal.Key) ([]byte, error) {\n\td.Colour = \"green\"\n"},
 	{"protocol/work/work.go", "type Document struct {\n", "type Document struct {\n\tColour string `json:\"colour,omitempty\"`\n"},
 	{"protocol/work/work.go", "type Checkpoint struct {\n", "type Checkpoint struct {\n\tColour string `json:\"colour,omitempty\"`\n"},
-	{"protocol/work/code.go", "func (d *Document) Sign(key *seal.Key) {", "func (d *Document) Sign(key *seal.Key) { d.Colour = \"red\";"},
-	{"protocol/work/codec.go", "func (d *Document) Body() ([]byte, error) {\n", "func (d *Document) Body() ([]byte, error) {\n\tif d.Owner != \"\" {\n\t\td.Checkpoint.Colour = \"blue\"\n\t}\n"},
+	{"protocol/work/codec.go", "func (d *Document) Body() ([]byte, error) {\n", "func (d *Document) Body() ([]byte, error) {\n\tif d.Checkpoint.Colour = \"blue\"; d.Owner == \"\" { // central writes it\n\t\td.Colour, d.Checkpoint.Colour = \"red\", \"\"\n\t}\n"},
 }
 
 // build builds central and rackd, with edits, and returns their folder.

@@ -23,8 +23,8 @@ import (
 // revision (0: it never held anything), and returns the new one. Of an error Conflict says that the key
 // was not, jetstream.ErrNoStreamResponse that nothing was written; after any other it may have been.
 // Updates that come at the same time may share one write of the server to its disk.
-func (b *Site) Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
-	r := b.UpdateAll(ctx, kv, []Write{{key, value, revision}})[0]
+func (s *Site) Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
+	r := s.UpdateAll(ctx, kv, []Write{{key, value, revision}})[0]
 	return r.Revision, r.Err
 }
 
@@ -42,46 +42,46 @@ type Written struct {
 }
 
 // UpdateAll writes many keys, each as Update does, whatever becomes of the others.
-func (b *Site) UpdateAll(ctx context.Context, kv jetstream.KeyValue, writes []Write) []Written {
+func (s *Site) UpdateAll(ctx context.Context, kv jetstream.KeyValue, writes []Write) []Written {
 	list := make([]*nats.Msg, len(writes))
 	for i, w := range writes {
-		list[i] = b.message(kv, w)
+		list[i] = s.message(kv, w)
 	}
-	return b.write(ctx, kv, list...)
+	return s.write(ctx, kv, list...)
 }
 
 // Purge puts a marker in place of key, as Update does; also of one that never held anything.
-func (b *Site) Purge(ctx context.Context, kv jetstream.KeyValue, key string, revision uint64) error {
-	m := b.message(kv, Write{Key: key, Revision: revision})
+func (s *Site) Purge(ctx context.Context, kv jetstream.KeyValue, key string, revision uint64) error {
+	m := s.message(kv, Write{Key: key, Revision: revision})
 	m.Header.Set("KV-Operation", "PURGE")
 	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-	return b.write(ctx, kv, m)[0].Err
+	return s.write(ctx, kv, m)[0].Err
 }
 
-func (b *Site) message(kv jetstream.KeyValue, w Write) *nats.Msg {
+func (s *Site) message(kv jetstream.KeyValue, w Write) *nats.Msg {
 	prefix := "" // leads to the buckets of the site's domain
-	if b.Name != "" {
-		prefix = "$JS." + b.Name + ".API."
+	if s.Name != "" {
+		prefix = "$JS." + s.Name + ".API."
 	}
 	return &nats.Msg{Subject: prefix + "$KV." + kv.Bucket() + "." + w.Key, Data: w.Value, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.Revision, 10)}}}
 }
 
-func (b *Site) write(ctx context.Context, kv jetstream.KeyValue, list ...*nats.Msg) []Written {
+func (s *Site) write(ctx context.Context, kv jetstream.KeyValue, list ...*nats.Msg) []Written {
 	if kv.Bucket() == NodesBucket {
-		return b.nodes.append(ctx, list...)
+		return s.nodes.append(ctx, list...)
 	}
-	return b.work.append(ctx, list...)
+	return s.work.append(ctx, list...)
 }
 
 // Publish puts an event into EVENTS, as Update does; the bus drops it when it has one
 // with that id already. An empty id: it never does.
-func (b *Site) Publish(ctx context.Context, subject, id string, body []byte) error {
+func (s *Site) Publish(ctx context.Context, subject, id string, body []byte) error {
 	m := &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}}
 	if id != "" {
 		m.Header.Set(jetstream.MsgIDHeader, id)
 	}
-	return b.event.append(ctx, m)[0].Err
+	return s.event.append(ctx, m)[0].Err
 }
 
 // appender appends messages to one stream for many callers at once. A message on its

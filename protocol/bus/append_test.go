@@ -261,9 +261,9 @@ func TestGoneWhileWaiting(t *testing.T) {
 	}
 }
 
-func (b *Site) stream(t *testing.T) jetstream.Stream {
+func (s *Site) stream(t *testing.T) jetstream.Stream {
 	t.Helper()
-	stream, err := b.JS.Stream(t.Context(), "KV_"+WorkBucket)
+	stream, err := s.JS.Stream(t.Context(), "KV_"+WorkBucket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,10 +208,10 @@ func Open(ctx context.Context, nc *nats.Conn, site string, s Settings) (*Site, e
 
 // usualReplicas is the most that any of the buckets and the stream has, 1 when there is none:
 // what was lost alone comes back like the others.
-func (b *Site) usualReplicas(ctx context.Context) (int, error) {
+func (s *Site) usualReplicas(ctx context.Context) (int, error) {
 	most := 1
 	for _, name := range []string{"KV_" + NodesBucket, "KV_" + WorkBucket, "KV_" + AliveBucket, "KV_" + GroupsBucket, "OBJ_" + ConfigDrives, EventsStream} {
-		stream, err := b.JS.Stream(ctx, name)
+		stream, err := s.JS.Stream(ctx, name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 		case err != nil:
@@ -235,67 +235,67 @@ func open(nc *nats.Conn, site string) (js jetstream.JetStream, err error) {
 	return js, nil
 }
 
-func (b *Site) open(ctx context.Context, s Settings) (err error) {
-	if b.Nodes, err = b.bucket(ctx, NodesBucket, 0, s); err != nil {
+func (s *Site) open(ctx context.Context, set Settings) (err error) {
+	if s.Nodes, err = s.bucket(ctx, NodesBucket, 0, set); err != nil {
 		return err
 	}
-	if b.Work, err = b.bucket(ctx, WorkBucket, 0, s); err != nil {
+	if s.Work, err = s.bucket(ctx, WorkBucket, 0, set); err != nil {
 		return err
 	}
-	if b.Alive, err = b.bucket(ctx, AliveBucket, time.Minute, s); err != nil {
+	if s.Alive, err = s.bucket(ctx, AliveBucket, time.Minute, set); err != nil {
 		return err
 	}
-	if b.Groups, err = b.bucket(ctx, GroupsBucket, 0, s); err != nil {
+	if s.Groups, err = s.bucket(ctx, GroupsBucket, 0, set); err != nil {
 		return err
 	}
-	drives := jetstream.ObjectStoreConfig{Bucket: ConfigDrives, Replicas: s.Replicas, TTL: DrivesMaxAge}
-	b.Drives, err = ensure(ctx, s, func(ctx context.Context) (jetstream.ObjectStore, error) { return b.JS.ObjectStore(ctx, ConfigDrives) }, jetstream.ErrBucketNotFound,
+	drives := jetstream.ObjectStoreConfig{Bucket: ConfigDrives, Replicas: set.Replicas, TTL: DrivesMaxAge}
+	s.Drives, err = ensure(ctx, set, func(ctx context.Context) (jetstream.ObjectStore, error) { return s.JS.ObjectStore(ctx, ConfigDrives) }, jetstream.ErrBucketNotFound,
 		func(ctx context.Context, replicas int) (jetstream.ObjectStore, error) {
 			drives.Replicas = replicas
-			return within(ctx, b.JS, "OBJ_"+ConfigDrives, s.DrivesBytes, func(limit int64) (jetstream.ObjectStore, error) {
+			return within(ctx, s.JS, "OBJ_"+ConfigDrives, set.DrivesBytes, func(limit int64) (jetstream.ObjectStore, error) {
 				drives.MaxBytes = limit
-				return b.JS.CreateOrUpdateObjectStore(ctx, drives)
+				return s.JS.CreateOrUpdateObjectStore(ctx, drives)
 			})
 		})
 	if err != nil {
-		return fmt.Errorf("open object store %s: %w", ConfigDrives, err)
+		return fmt.Errorf("open object store %set: %w", ConfigDrives, err)
 	}
 	// Like a bucket, a stream that is made anew goes on above all numbers that were:
 	// central knows by its number which event it has applied.
 	events := jetstream.StreamConfig{Name: EventsStream, Subjects: []string{AllEvents}, Storage: jetstream.FileStorage,
-		Retention: jetstream.LimitsPolicy, MaxAge: s.EventsMaxAge, Discard: jetstream.DiscardNew, Duplicates: 10 * time.Minute, AllowAtomicPublish: true}
-	b.Events, err = ensure(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
+		Retention: jetstream.LimitsPolicy, MaxAge: set.EventsMaxAge, Discard: jetstream.DiscardNew, Duplicates: 10 * time.Minute, AllowAtomicPublish: true}
+	s.Events, err = ensure(ctx, set, func(ctx context.Context) (jetstream.Stream, error) { return s.JS.Stream(ctx, EventsStream) }, jetstream.ErrStreamNotFound,
 		func(ctx context.Context, replicas int) (jetstream.Stream, error) {
 			events.Replicas = replicas
-			stream, err := b.JS.Stream(ctx, EventsStream)
+			stream, err := s.JS.Stream(ctx, EventsStream)
 			switch {
 			case err == nil:
 				events.FirstSeq = stream.CachedInfo().Config.FirstSeq
-				return within(ctx, b.JS, EventsStream, s.EventsBytes, func(limit int64) (jetstream.Stream, error) {
+				return within(ctx, s.JS, EventsStream, set.EventsBytes, func(limit int64) (jetstream.Stream, error) {
 					events.MaxBytes = limit
-					return b.JS.UpdateStream(ctx, events)
+					return s.JS.UpdateStream(ctx, events)
 				})
 			case !errors.Is(err, jetstream.ErrStreamNotFound):
 				return nil, err
 			}
 			events.FirstSeq = firstRevision(time.Now())
-			stream, err = within(ctx, b.JS, EventsStream, s.EventsBytes, func(limit int64) (jetstream.Stream, error) {
+			stream, err = within(ctx, s.JS, EventsStream, set.EventsBytes, func(limit int64) (jetstream.Stream, error) {
 				events.MaxBytes = limit
-				return b.JS.CreateStream(ctx, events)
+				return s.JS.CreateStream(ctx, events)
 			})
 			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
-				return b.JS.Stream(ctx, EventsStream)
+				return s.JS.Stream(ctx, EventsStream)
 			}
 			return stream, err
 		})
 	if err != nil {
-		return fmt.Errorf("open stream %s: %w", EventsStream, err)
+		return fmt.Errorf("open stream %set: %w", EventsStream, err)
 	}
-	b.event.plain.Store(!b.Events.CachedInfo().Config.AllowAtomicPublish)
-	for name, a := range map[string]*appender{NodesBucket: &b.nodes, WorkBucket: &b.work} {
-		stream, err := persist(ctx, s, func(ctx context.Context) (jetstream.Stream, error) { return b.JS.Stream(ctx, "KV_"+name) })
+	s.event.plain.Store(!s.Events.CachedInfo().Config.AllowAtomicPublish)
+	for name, a := range map[string]*appender{NodesBucket: &s.nodes, WorkBucket: &s.work} {
+		stream, err := persist(ctx, set, func(ctx context.Context) (jetstream.Stream, error) { return s.JS.Stream(ctx, "KV_"+name) })
 		if err != nil {
-			return fmt.Errorf("look at bucket %s: %w", name, err)
+			return fmt.Errorf("look at bucket %set: %w", name, err)
 		}
 		a.plain.Store(!stream.CachedInfo().Config.AllowAtomicPublish)
 	}
@@ -305,13 +305,13 @@ func (b *Site) open(ctx context.Context, s Settings) (err error) {
 // bucket opens a bucket. One that is made, perhaps in place of one that was lost,
 // begins with a revision that is above all that were: whoever has read a key of the
 // lost bucket finds that it has changed, and not, by accident, that it is as it was.
-func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s Settings) (jetstream.KeyValue, error) {
+func (s *Site) bucket(ctx context.Context, name string, markers time.Duration, set Settings) (jetstream.KeyValue, error) {
 	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Storage: jetstream.FileStorage, LimitMarkerTTL: markers, MaxValueSize: maxStored}
-	existing := func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, name) }
-	kv, err := ensure(ctx, s, existing, jetstream.ErrBucketNotFound,
+	existing := func(ctx context.Context) (jetstream.KeyValue, error) { return s.JS.KeyValue(ctx, name) }
+	kv, err := ensure(ctx, set, existing, jetstream.ErrBucketNotFound,
 		func(ctx context.Context, replicas int) (jetstream.KeyValue, error) {
 			cfg.Replicas = replicas
-			stream, err := b.JS.Stream(ctx, "KV_"+name)
+			stream, err := s.JS.Stream(ctx, "KV_"+name)
 			switch {
 			case err == nil:
 				// The first revision stays as it is, or a server that has not made the stream
@@ -322,9 +322,9 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 				}
 				want := streamOf(cfg, time.Now())
 				want.FirstSeq = now.FirstSeq
-				_, err = b.JS.UpdateStream(ctx, want)
+				_, err = s.JS.UpdateStream(ctx, want)
 			case errors.Is(err, jetstream.ErrStreamNotFound):
-				if _, err = b.JS.CreateStream(ctx, streamOf(cfg, time.Now())); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				if _, err = s.JS.CreateStream(ctx, streamOf(cfg, time.Now())); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 					err = nil // somebody was faster
 				}
 			}
@@ -334,7 +334,7 @@ func (b *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 			return existing(ctx)
 		})
 	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", name, err)
+		return nil, fmt.Errorf("open bucket %set: %w", name, err)
 	}
 	return kv, nil
 }

@@ -56,28 +56,28 @@ const (
 
 // ramdisk is this rackd's files, and an agent that knows the others too, so that it
 // finds one of them when this one has gone.
-func (k *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdisk {
-	r := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: k.httpBase(), TFTP: k.tftpBase()},
+func (r *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdisk {
+	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: r.httpBase(), TFTP: r.tftpBase()},
 		Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
-	r.Doors, r.Fingerprint, r.Params = []string{k.agentBase()}, fingerprint, k.KernelParams
+	found.Doors, found.Fingerprint, found.Params = []string{r.agentBase()}, fingerprint, r.KernelParams
 	for _, m := range others {
 		boot, err := url.Parse(m.BootURL)
 		if err != nil || boot.Hostname() == "" {
 			continue // a rackd of another make; machines do without it
 		}
-		if len(r.Doors) < maxDoors && len(m.AgentURL) <= maxDoor {
-			r.Doors = append(r.Doors, m.AgentURL)
+		if len(found.Doors) < maxDoors && len(m.AgentURL) <= maxDoor {
+			found.Doors = append(found.Doors, m.AgentURL)
 		}
-		if len(r.Others) == maxOthers {
+		if len(found.Others) == maxOthers {
 			continue
 		}
 		// A rackd serves TFTP at the address of its boot web, on TFTP's own port.
-		r.Others = append(r.Others, ipxescript.Server{HTTP: m.BootURL, TFTP: "tftp://" + host(boot.Hostname())})
+		found.Others = append(found.Others, ipxescript.Server{HTTP: m.BootURL, TFTP: "tftp://" + host(boot.Hostname())})
 	}
-	if len(k.AgentAPIURLs) > 0 {
-		r.Doors, r.Inspection = k.AgentAPIURLs, true
+	if len(r.AgentAPIURLs) > 0 {
+		found.Doors, found.Inspection = r.AgentAPIURLs, true
 	}
-	return r // all doors show the group's agents one certificate, so one fingerprint does
+	return found // all doors show the group's agents one certificate, so one fingerprint does
 }
 
 // host is a host name as URLs write it.

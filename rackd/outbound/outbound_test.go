@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -88,7 +89,7 @@ func TestClient(t *testing.T) {
 		"told so":    Client(Fetching{Refused: networks("127.0.0.0/8", "::1/128")}),
 	} {
 		for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]"} {
-			if _, err := c.Get("http://" + host + ":" + port); !refused(err) || !strings.Contains(err.Error(), "-fetch-from") {
+			if err := get(c, "http://"+host+":"+port); !refused(err) || !strings.Contains(err.Error(), "-fetch-from") {
 				t.Errorf("%s, %q: %v", name, host, err)
 			}
 		}
@@ -97,7 +98,7 @@ func TestClient(t *testing.T) {
 		t.Error("a server was asked that nothing is fetched from")
 	}
 	allowed := Client(Fetching{Allowed: networks("127.0.0.1/32")})
-	if res, err := allowed.Get(srv.URL); err != nil || res.StatusCode != http.StatusOK || !asked {
+	if err := get(allowed, srv.URL); err != nil || !asked {
 		t.Errorf("named by the operator: %v", err)
 	}
 	asked = false
@@ -108,9 +109,22 @@ func TestClient(t *testing.T) {
 	}
 	other.Start()
 	defer other.Close()
-	if _, err := Client(Fetching{Allowed: networks("127.0.0.2/32")}).Get(other.URL); !refused(err) || asked {
+	if err := get(Client(Fetching{Allowed: networks("127.0.0.2/32")}), other.URL); !refused(err) || asked {
 		t.Errorf("a redirect was followed: %v", err)
 	}
+}
+
+// get returns why a URL was not fetched.
+func get(c *http.Client, url string) error {
+	res, err := c.Get(url)
+	if err != nil {
+		return err
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", res.StatusCode)
+	}
+	return nil
 }
 
 func TestDialer(t *testing.T) {

@@ -243,7 +243,8 @@ func TestPowerCutTearsTheWrite(t *testing.T) {
 	if what, _ := m.Disk.Holds(); what != disk.Torn || !slices.Contains(m.kinds(), journal.WriteTorn) || slices.Contains(m.kinds(), journal.CommandEnded) {
 		t.Errorf("the disk holds %s; journal %v", what, m.kinds())
 	}
-	if _, err := m.client.Get(m.url + agentapi.StatusPath); err == nil {
+	if res, err := m.client.Get(m.url + agentapi.StatusPath); err == nil {
+		res.Body.Close()
 		t.Error("the agent of a machine without power answers")
 	}
 }
