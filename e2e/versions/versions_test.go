@@ -91,7 +91,7 @@ type colours struct {
 	} `json:"checkpoint"`
 }
 
-// Programs of two versions work with one another, in either order, and a work that goes from a rackd of one to a rackd of the
+// Programs of two versions work with one another, in either order. A work that goes from a rackd of one version to a rackd of the
 // other keeps what either has written.
 func TestEitherOrder(t *testing.T) {
 	if os.Getenv("IRONYARD_E2E") == "" {

@@ -106,7 +106,8 @@ func run(ctx context.Context, f flags, log *slog.Logger, out io.Writer) error {
 		return fmt.Errorf("listen for the control API: %w", err)
 	}
 	// A request that waits for a record ends with the fleet.
-	srv := &http.Server{Handler: control.Handler(machines), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	srv := &http.Server{Handler: control.Handler(machines), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, func() { srv.Close() })()
 	g.Go(func() error {

@@ -110,7 +110,7 @@ func (r *run) serve(ctx context.Context, rackd session.Rackd, id session.Identit
 	api := &commandapi.Server{Runner: runner, Token: id.Token, Version: version, StartedAt: time.Now().UTC(), Log: r.Log, Limit: maxRequest}
 	server := &http.Server{
 		Handler: r.noted(api.Handler()), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}},
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(r.Log.Handler(), slog.LevelDebug),
 	}
 	ctx, cut := context.WithCancel(ctx)
