@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
-	"github.com/ironyard/ironyard/ops/virtual/wan"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/wan"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"

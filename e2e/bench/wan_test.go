@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/ironyard/ironyard/ops/virtual/wan"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/wan"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 

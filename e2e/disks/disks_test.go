@@ -19,8 +19,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 	"github.com/ironyard/ironyard/ops/debkernel"
+	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )

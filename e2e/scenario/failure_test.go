@@ -10,8 +10,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
-	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 

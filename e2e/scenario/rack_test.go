@@ -19,12 +19,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ironyard/ironyard/ops/virtual/machine"
-	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/work"
 )

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
-	"github.com/ironyard/ironyard/ops/virtual/lab"
-	"github.com/ironyard/ironyard/ops/virtual/machine"
-	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/demo"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
+	"github.com/ironyard/ironyard/ops/virtual/lab"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/testimage"
 )
 
 // rackFlags are common to the commands that run a virtual rack.

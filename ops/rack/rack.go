@@ -21,12 +21,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/stack"
 	"github.com/ironyard/ironyard/ops/virtual/lab"
 	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/ops/virtual/netns"
 	"github.com/ironyard/ironyard/ops/virtual/vbmc"
-	"github.com/ironyard/ironyard/ops/operator"
-	"github.com/ironyard/ironyard/ops/stack"
 )
 
 // Options of a rack.

@@ -23,9 +23,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ironyard/ironyard/agent/esp/esptest"
-	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 )
 
 func TestSameBytesEachTime(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/ops/virtual/machine"
-	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/testimage"
 )
 
 // Of the machines. The ramdisk takes most of the memory; on a smaller disk the agent writes

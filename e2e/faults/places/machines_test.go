@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/pace"
-	"github.com/ironyard/ironyard/ops/operator"
 )
 
 // address is where the rackd of a group serves machines; no two rackds of a group

@@ -20,9 +20,9 @@ import (
 
 	"github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/central/sites"
-	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	"github.com/ironyard/ironyard/ops/embeddedbus"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	states "github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 )

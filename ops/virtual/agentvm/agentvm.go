@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ironyard/ironyard/ops/virtual/machine/qmp"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/ops/virtual/machine/qmp"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/machine"
-	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 

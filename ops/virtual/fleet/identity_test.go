@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
-	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 

@@ -22,10 +22,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ironyard/ironyard/ops/virtual/fleet"
-	"github.com/ironyard/ironyard/ops/virtual/fleet/audit"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/stack"
+	"github.com/ironyard/ironyard/ops/virtual/fleet"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/audit"
 )
 
 // rig is a control plane in this process, two rackds as processes of their own, and

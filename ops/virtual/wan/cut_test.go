@@ -14,8 +14,8 @@ import (
 
 	"github.com/ironyard/ironyard/central/sites/sitetest"
 	"github.com/ironyard/ironyard/central/store"
-	"github.com/ironyard/ironyard/ops/virtual/wan"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/wan"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )

@@ -16,10 +16,10 @@
 package control
 
 import (
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/machine"
-	"github.com/ironyard/ironyard/ops/operator"
 )
 
 // Machine is a machine at this moment.
