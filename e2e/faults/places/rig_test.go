@@ -106,7 +106,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// turns is longer than a rackd puts off to build its ring anew (rackd/lease, turnsEvery).
+// turns is longer than a rackd puts off building its ring (rackd/lease, turnsEvery).
 const turns = 250 * time.Millisecond
 
 // conductor is a rackd process.
