@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +36,19 @@ func TestRequestWhileTheSiteForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { site.WAN.Join() })
-	cut := time.Now()
-	if err := l.see.Await(ctx, func() bool { return len(written()) > 0 }); err != nil {
-		t.Fatalf("no image was written: %v", err)
+	cut, before := time.Now(), written() // of these central may have heard
+	later := func() (ids []string) {
+		for _, id := range written() {
+			if !slices.Contains(before, id) {
+				ids = append(ids, id)
+			}
+		}
+		return ids
 	}
-	forgotten := written()
+	if err := l.see.Await(ctx, func() bool { return len(later()) > 1 }); err != nil {
+		t.Fatalf("no two images were written after the cut: %v", err)
+	}
+	forgotten := later()
 	if err := site.JetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
 		return js.DeleteStream(ctx, "KV_"+bus.WorkBucket)
 	}); err != nil {
@@ -50,9 +59,12 @@ func TestRequestWhileTheSiteForgets(t *testing.T) {
 		switch r := l.ops.Power(ctx, id, string(provision.DeployWait), "rebooting"); {
 		case r.Accepted():
 			asked++
-		case !strings.Contains(r.Fault, "deploying"): // central has heard that it waits no more
+		case !strings.Contains(r.Fault, "is locked by"): // its image was written at the very cut, and central has heard
 			t.Errorf("restart of node %s: %d: %s", id, r.Status, r.Fault)
 		}
+	}
+	if asked == 0 {
+		t.Fatalf("no restart was accepted of %d machines that central believes to wait", len(forgotten))
 	}
 	t.Logf("the bus forgot where %d deploys stood whose images were written; %d restarts were accepted meanwhile", len(forgotten), asked)
 	time.Sleep(time.Until(cut.Add(cutFor))) // it is the length of the cut that matters

@@ -183,7 +183,7 @@ func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byt
 	id, m := r.begins(t, group, f)
 	c := r.start(t, "witness-"+strings.ReplaceAll(f.name, " ", "-"), group, points, f.flags...)
 	r.request(t, id, f.ask)
-	n := r.rest(t, id)
+	n := r.ends(t, id)
 	if !f.ended(n) {
 		t.Fatalf("%s, undisturbed: %s", f.name, n)
 	}
@@ -229,7 +229,7 @@ func (r *rig) kill(t *testing.T, group, name string, p place) {
 	id, m := r.begins(t, group, p.flow)
 	c := r.start(t, name, group, p.point+"@"+p.detail+"=kill", p.flow.flags...)
 	r.request(t, id, p.flow.ask)
-	n := r.rest(t, id)
+	n := r.ends(t, id)
 	if !p.flow.ended(n) {
 		t.Errorf("ended otherwise than without the kill: %s", n)
 	}

@@ -106,6 +106,9 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// turns is longer than a rackd puts off building its ring (rackd/lease, turnsEvery).
+const turns = 250 * time.Millisecond
+
 // conductor is a rackd process.
 type conductor struct {
 	name string
@@ -192,6 +195,7 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 			}
 			return bytes.Contains(said, []byte(`"rackd joined" rackd=`+name+" ")), "it has not said so"
 		})
+		time.Sleep(turns) // where many come and go, the ring turns a little later than that is said
 	}
 	return c
 }
