@@ -15,10 +15,11 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo test build lint unit race e2e attack hardware tempest python-agent chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
+.PHONY: help demo check test build lint unit race e2e attack hardware tempest python-agent chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
+	@echo "make check   lint and unit: before each commit, five minutes"
 	@echo "make test    lint, unit, race, grammar, fuzz seeds and the virtual rack (root; Debian)"
 	@echo "make build   the four programs, into bin/"
 	@echo "make unit    go test ./...: minutes less than make test"
@@ -28,7 +29,7 @@ help:
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
-	@echo "make lint    gofmt, vet, staticcheck, the import table"
+	@echo "make lint    gofmt, vet, staticcheck, unread errors, open bodies, dead code, the import table"
 	@echo "make bench   what is claimed about speed, measured: some 20 minutes (docs/benchmarks.md)"
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
 	@echo "make docs    the generated pages"
@@ -47,6 +48,8 @@ demo: packages-rack build
 test: packages-test lint unit race grammar e2e
 	@if [ -z "$$COCKROACH_URL$$COCKROACH_BINARY" ]; then echo "not run: the store's suite on a real CockroachDB (set COCKROACH_URL or COCKROACH_BINARY)"; fi
 	@echo "make test: all parts passed"
+
+check: lint unit
 
 lint:
 	@out=$$(gofmt -l central rackd agent protocol ops e2e dashboards); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
