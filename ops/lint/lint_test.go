@@ -94,20 +94,6 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// The conductor sees the contract of drivers, never a driver.
-func TestConductorImportsNoDriver(t *testing.T) {
-	for _, p := range packages(t) {
-		if !strings.HasPrefix(p.ImportPath, module+"rackd/conductor") {
-			continue
-		}
-		for _, imp := range p.Imports {
-			if strings.HasPrefix(imp, module+"rackd/driver/") || imp == module+"rackd/drivers" {
-				t.Errorf("%s imports %s", p.ImportPath, imp)
-			}
-		}
-	}
-}
-
 func TestEveryPackageHasADoc(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.GoFiles) == 0 {
