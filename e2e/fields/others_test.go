@@ -6,7 +6,7 @@ func put(path, body, words string) refusal {
 }
 
 // vendor is the row of the body of a vendor method, which is the method's own.
-var vendor = by("central/api.vendorCall", "rackd/conductor.callVendor").as("Data").with("What a method takes it says itself; one that there is not is refused.")
+var vendor = by("central/api.vendorCall", "rackd/answer.callVendor").as("Data").with("What a method takes it says itself; one that there is not is refused.")
 
 var actions = joined(each(vendor, "PATCH drivers/{driver}/vendor_passthru *", "PATCH drivers/{driver}/vendor_passthru/{method} *", "POST drivers/{driver}/vendor_passthru *",
 	"POST drivers/{driver}/vendor_passthru/{method} *", "PUT drivers/{driver}/vendor_passthru *", "PUT drivers/{driver}/vendor_passthru/{method} *"),

@@ -156,7 +156,7 @@ func (c *Conductor) vendorAdjustment(d *work.Document, call *work.VendorCall, n 
 	if err := json.Unmarshal([]byte(plain), &args); err != nil {
 		return adjustment{}, fmt.Errorf("node %s: arguments of %s: %w", n.Label(), call.Method, err)
 	}
-	m, err := vendorMethod(n, hw, call.Method, call.HTTPMethod, args)
+	m, err := hw.VendorMethod(n, call.Method, call.HTTPMethod, args)
 	if err != nil {
 		return adjustment{}, err
 	}

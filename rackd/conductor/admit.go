@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // Leases is what this rackd's DHCP knows. Safe for concurrent use.
@@ -91,7 +92,7 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Cal
 	given := slices.Contains(known, from.From)
 	refuse := func(why, todo string) (work.Boot, error) {
 		c.refused(call, why, "node", n.UUID, "from", from.From, "given", known, "todo", todo)
-		return boot, ErrNoNode
+		return boot, refusal.ErrNoNode
 	}
 	switch {
 	case key == nil:
@@ -132,26 +133,26 @@ const (
 // callable refuses an agent that this rackd could not call, or not be sure whom it calls.
 func (c *Conductor) callable(n *node.Document, r *runner, hb ask.Heartbeat) error {
 	if hb.AgentVerifyCA == "" {
-		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", ErrBadCallback)
+		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", refusal.ErrBadCallback)
 	}
 	u, err := url.Parse(hb.CallbackURL)
 	if err != nil || u.Scheme != "https" || u.User != nil || len(hb.CallbackURL) > maxCallback {
-		return fmt.Errorf("%w: %.100q must be https, without a user, and of at most %d bytes", ErrBadCallback, hb.CallbackURL, maxCallback)
+		return fmt.Errorf("%w: %.100q must be https, without a user, and of at most %d bytes", refusal.ErrBadCallback, hb.CallbackURL, maxCallback)
 	}
 	at, err := netip.ParseAddr(u.Hostname())
 	if err != nil {
-		return fmt.Errorf("%w: %q: its host must be an IP address", ErrBadCallback, hb.CallbackURL)
+		return fmt.Errorf("%w: %q: its host must be an IP address", refusal.ErrBadCallback, hb.CallbackURL)
 	}
 	if len(hb.AgentVerifyCA) > maxCertificate || len(hb.AgentVersion) > maxVersion || len(hb.Heartbeat.BootID) > maxVersion {
-		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", ErrBadCallback)
+		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", refusal.ErrBadCallback)
 	}
 	known := c.addresses(n, c.bootOf(n.UUID))
 	switch {
 	case len(known) == 0 || hb.Central:
 	case hb.From.IsValid() && !slices.Contains(known, hb.From):
-		return fmt.Errorf("%w: the call comes from %s, and the machine was given %v", ErrBadCallback, hb.From, known)
+		return fmt.Errorf("%w: the call comes from %s, and the machine was given %v", refusal.ErrBadCallback, hb.From, known)
 	case !slices.Contains(known, at.Unmap()):
-		return fmt.Errorf("%w: %q: the machine was given %v", ErrBadCallback, hb.CallbackURL, known)
+		return fmt.Errorf("%w: %q: the machine was given %v", refusal.ErrBadCallback, hb.CallbackURL, known)
 	}
 	return nil
 }

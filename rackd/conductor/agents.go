@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,21 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
-)
-
-// Errors of the agents' calls.
-var (
-	// ErrNoNode: nobody here may know the agent. One answer for an unknown machine,
-	// for one in another state and for a caller that shows nothing, so that probing learns nothing.
-	ErrNoNode = errors.New("no node with work for an agent has this address")
-	// ErrBadToken: the heartbeat's token is not the one the lookup gave.
-	ErrBadToken = errors.New("wrong agent token")
-	// ErrBadCallback: the heartbeat's callback URL is not acceptable.
-	ErrBadCallback = errors.New("unacceptable callback URL")
-	// ErrNotOwner: another rackd runs the node's work.
-	ErrNotOwner = errors.New("another rackd serves this node")
-	// ErrInDoubt: another agent of the node has called before, and is being asked whether it is still there.
-	ErrInDoubt = errors.New("another agent of this node has called before; this rackd asks it whether it is still there: try again")
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // LookupAgent tells an agent which node it is on, and its token. It does so for the machine that
@@ -43,15 +28,15 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 			n = m
 		default:
 			c.refused(lookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
-			return agentapi.LookupReply{}, ErrNoNode
+			return agentapi.LookupReply{}, refusal.ErrNoNode
 		}
 	}
 	if n == nil {
-		return agentapi.LookupReply{}, ErrNoNode
+		return agentapi.LookupReply{}, refusal.ErrNoNode
 	}
 	state, open := c.state(n)
 	if !open || !state.In(provision.LookupAllowed) {
-		return agentapi.LookupReply{}, ErrNoNode
+		return agentapi.LookupReply{}, refusal.ErrNoNode
 	}
 	r := c.runner(n.UUID)
 	if r == nil {
@@ -80,7 +65,7 @@ func (r *runner) greet(boot work.Boot, q ask.Lookup, given bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.count.Number != boot.Number {
-		return ErrNoNode // the machine has been booted again meanwhile
+		return refusal.ErrNoNode // the machine has been booted again meanwhile
 	}
 	if err := r.prove(q.System, q.From.String()); err != nil {
 		return err
@@ -109,14 +94,14 @@ func (r *runner) greet(boot work.Boot, q ask.Lookup, given bool) error {
 func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 	n := c.cfg.Documents.Node(id)
 	if n == nil {
-		return ErrNoNode
+		return refusal.ErrNoNode
 	}
 	r := c.runner(id)
 	if r == nil {
 		if _, open := c.state(n); open {
 			return c.notOwner(n)
 		}
-		return ErrNoNode
+		return refusal.ErrNoNode
 	}
 	if err := c.CheckToken(id, hb.AgentToken); err != nil {
 		c.refused(beatCall, "token", "node", id, "from", hb.From)
@@ -172,12 +157,12 @@ func (r *runner) pin(hb *agentapi.Heartbeat) {
 func (c *Conductor) Inspected(id string, i ask.Inspected) error {
 	n := c.cfg.Documents.Node(id)
 	if n == nil {
-		return ErrNoNode
+		return refusal.ErrNoNode
 	}
 	r := c.runner(id)
 	switch state, open := c.state(n); {
 	case !open || state != provision.Inspecting && state != provision.InspectWait:
-		return ErrNoNode
+		return refusal.ErrNoNode
 	case r == nil:
 		return c.notOwner(n)
 	}
@@ -203,29 +188,16 @@ func (r *runner) sent() *agentapi.Inventory {
 func (c *Conductor) CheckToken(id, token string) error {
 	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
 	if n == nil || w == nil || !w.Doc.Open() {
-		return ErrBadToken
+		return refusal.ErrBadToken
 	}
 	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), c.bootOf(n.UUID).Number, token) {
-		return ErrBadToken
+		return refusal.ErrBadToken
 	}
 	return nil
 }
 
-// NotOwnerError says which rackd runs a node's work, empty while nobody does. Group is
-// the node's.
-type NotOwnerError struct{ Node, Group, Owner string }
-
-func (e *NotOwnerError) Error() string {
-	if e.Owner == "" {
-		return fmt.Sprintf("node %s: no rackd has taken its work yet; try again", e.Node)
-	}
-	return fmt.Sprintf("node %s: %v: %s", e.Node, ErrNotOwner, e.Owner)
-}
-
-func (e *NotOwnerError) Unwrap() error { return ErrNotOwner }
-
 func (c *Conductor) notOwner(n *node.Document) error {
-	e := &NotOwnerError{Node: n.UUID, Group: n.Group}
+	e := &refusal.NotOwnerError{Node: n.UUID, Group: n.Group}
 	if w := c.cfg.Documents.Work(n.UUID); w != nil {
 		e.Owner = w.Doc.Owner
 	}

@@ -65,7 +65,7 @@ func (c *Conductor) childTask(t *driver.Task, a driver.AskedStep, id string, h *
 	if known == nil {
 		return nil, none, fmt.Errorf("node %s: its child node %s is in a conductor group that rackd %s does not serve: give both nodes the same group", t.Node.Label(), id, c.cfg.Name)
 	}
-	n, err := c.open(known)
+	n, err := c.Open(known)
 	if err != nil {
 		return nil, none, fmt.Errorf("child node %s: %w", known.Label(), err)
 	}

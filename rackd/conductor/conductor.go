@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -129,9 +128,6 @@ type Config struct {
 	// BuildDrive makes what agents take of a config drive as the API took it; uuid
 	// and name complete its metadata.
 	BuildDrive func(ctx context.Context, input, uuid, name string) (string, error)
-	// BootScript writes the boot script of a node, which asks from a MAC address or, with
-	// none, by its UUID. nil: this rackd serves no machines.
-	BootScript func(uuid, mac string, from netip.Addr) (string, error)
 	Metrics    Metrics
 	Log        *slog.Logger
 	// Deadlines override those of the state machine; 0 or missing: its own.
@@ -415,8 +411,8 @@ func (c *Conductor) deadline(s provision.State) time.Duration {
 	return info.Deadline
 }
 
-// open returns a copy of n with its secrets opened.
-func (c *Conductor) open(n *node.Document) (*node.Document, error) {
+// Open returns a copy of n with its secrets opened.
+func (c *Conductor) Open(n *node.Document) (*node.Document, error) {
 	copied := *n
 	key := c.cfg.Keys.Of(n.Group)
 	if key == nil {

@@ -92,13 +92,13 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 	if c.lastTold(n.UUID).boot == seenOf(o) {
 		return nil
 	}
-	err := c.tellHardware(ctx, n, &o)
+	err := c.TellHardware(ctx, n, &o)
 	c.noteHardware(n.UUID, &o, err)
 	return err
 }
 
-// tellHardware publishes an observation that belongs to no work.
-func (c *Conductor) tellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {
+// TellHardware publishes an observation that belongs to no work.
+func (c *Conductor) TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {
 	return c.tellIdle(ctx, c.hardwareEvent(n, o))
 }
 

@@ -10,10 +10,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
-
-// ErrUnproven: this rackd asks the node's BMC which machine it is the BMC of.
-var ErrUnproven = errors.New("this rackd asks the node's BMC which machine this is: try again")
 
 // How a BMC is asked which machine it is the BMC of. One that does not tell stops nothing.
 const (
@@ -100,7 +98,7 @@ func (r *runner) askBMC(ctx context.Context, tries int) {
 func (r *runner) identity(ctx context.Context) (smbios.System, error) {
 	ctx, cancel := context.WithTimeout(ctx, identityWithin)
 	defer cancel()
-	n, err := r.c.open(r.node)
+	n, err := r.c.Open(r.node)
 	if err != nil {
 		return smbios.System{}, err
 	}
@@ -118,13 +116,13 @@ func (r *runner) prove(said smbios.System, from string) error {
 	if err := r.contradiction(said); err != nil {
 		r.doom(err)
 		r.c.refused(lookupCall, "another machine", "node", r.node.UUID, "from", from, "uuid", said.UUID, "serial", said.Serial)
-		return ErrNoNode
+		return refusal.ErrNoNode
 	}
 	if !said.Says() || r.count.BMC.Says() || r.answeredBMC || r.asked == r.count.Number && !r.askingBMC {
 		return nil
 	}
 	r.wonder()
-	return ErrUnproven
+	return refusal.ErrUnproven
 }
 
 // wonder asks the BMC, beside the flow, which machine it belongs to, unless that is known or being

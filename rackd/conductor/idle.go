@@ -22,7 +22,7 @@ func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
 	if n == nil {
 		return nil, nil, nil
 	}
-	n, err := c.open(n)
+	n, err := c.Open(n)
 	if err != nil {
 		return nil, nil, err
 	}

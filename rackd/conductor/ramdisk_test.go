@@ -10,6 +10,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/refusal"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -41,7 +42,7 @@ func TestInventoryReachesTheInspectionAsSent(t *testing.T) {
 	} {
 		for _, state := range []provision.State{provision.Inspecting, provision.InspectWait} {
 			conductor, r := inspecting(state)
-			if reply := conductor.Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: nodeA, Args: []byte(shown + c.args[1:])}); reply.Error != nil {
+			if reply := answersOf(conductor).Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: nodeA, Args: []byte(shown + c.args[1:])}); reply.Error != nil {
 				t.Fatalf("%s, in state %q: %+v", name, state, reply.Error)
 			}
 			got := r.sent()
@@ -65,13 +66,13 @@ func TestInventoryThatNobodyTakes(t *testing.T) {
 		state            provision.State
 		status           int
 	}{
-		"a node that is unknown":       {"nobody", `{}`, ErrNoNode.Error(), provision.InspectWait, http.StatusNotFound},
-		"a node that is not inspected": {nodeA, `{}`, ErrNoNode.Error(), provision.CleanWait, http.StatusNotFound},
+		"a node that is unknown":       {"nobody", `{}`, refusal.ErrNoNode.Error(), provision.InspectWait, http.StatusNotFound},
+		"a node that is not inspected": {nodeA, `{}`, refusal.ErrNoNode.Error(), provision.CleanWait, http.StatusNotFound},
 		"no JSON":                      {nodeA, `{`, "unexpected end", provision.InspectWait, http.StatusBadRequest},
 		"as sent, but no inventory":    {nodeA, `{"sent":{"interfaces":"none"}}`, "inventory of node " + nodeA, provision.InspectWait, http.StatusBadRequest},
 	} {
 		c, r := inspecting(q.state)
-		err := c.Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: q.node, Args: []byte(q.args)}).Error
+		err := answersOf(c).Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: q.node, Args: []byte(q.args)}).Error
 		if err == nil || err.Status != q.status || !strings.Contains(err.Message, q.says) {
 			t.Errorf("%s: %+v, want status %d and %q", name, err, q.status, q.says)
 		}

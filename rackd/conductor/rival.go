@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // How an agent that has called is asked whether it is still there, when another wants its place.
@@ -28,11 +29,11 @@ func (r *runner) challenge(hb *agentapi.Heartbeat, from string) error {
 		what = beatCall
 	}
 	if r.asking || r.ctx == nil {
-		return ErrInDoubt
+		return refusal.ErrInDoubt
 	}
 	if hb == nil && !r.there.IsZero() && time.Since(r.there) < rivalAgain {
 		r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
-		return ErrNoNode
+		return refusal.ErrNoNode
 	}
 	r.asking = true
 	pinned, number := *r.agent, r.count.Number
@@ -62,7 +63,7 @@ func (r *runner) challenge(hb *agentapi.Heartbeat, from string) error {
 		}
 		r.nudge()
 	})
-	return ErrInDoubt
+	return refusal.ErrInDoubt
 }
 
 // lives asks an agent whether it is still there; certain is false when the runner ended before.

@@ -221,7 +221,7 @@ func (r *runner) run(ctx context.Context) {
 
 // prepare resolves the node's hardware and lists the work's steps.
 func (r *runner) prepare() ([]flowStep, error) {
-	n, err := r.c.open(r.node)
+	n, err := r.c.Open(r.node)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w; check that central and this rackd have the same key for conductor group %q", r.node.Label(), err, r.node.Group)
 	}

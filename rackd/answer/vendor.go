@@ -1,4 +1,4 @@
-package conductor
+package answer
 
 import (
 	"context"
@@ -27,56 +27,21 @@ func describeVendor(hw *driver.Hardware) map[string]ask.VendorMethod {
 	return out
 }
 
-// allowed refuses an HTTP method that m does not have.
-func allowed(m driver.Method, httpMethod string) error {
-	if !slices.Contains(m.HTTPMethods, httpMethod) {
-		return driver.Refuse("The method %s does not support HTTP %s", m.Name, httpMethod)
-	}
-	return nil
-}
-
-// vendorMethod finds a method of the node's vendor interface and checks the call.
-func vendorMethod(n *node.Document, hw *driver.Hardware, name, httpMethod string, args map[string]any) (driver.VendorMethod, error) {
-	v := hw.Vendor()
-	if v == nil {
-		return driver.VendorMethod{}, driver.Unsupported(n, "vendor", "vendor")
-	}
-	methods := v.VendorMethods()
-	i := slices.IndexFunc(methods, func(m driver.VendorMethod) bool { return m.Name == name })
-	if i < 0 {
-		if len(methods) == 0 {
-			return driver.VendorMethod{}, driver.Unsupported(n, "vendor", "vendor")
-		}
-		return driver.VendorMethod{}, driver.Refuse("No handler for method %s", name)
-	}
-	m := methods[i]
-	if err := allowed(m.Method, httpMethod); err != nil {
-		return m, err
-	}
-	if err := v.Validate(n); err != nil {
-		return m, err
-	}
-	if m.Check == nil {
-		return m, nil
-	}
-	return m, m.Check(n, args)
-}
-
-// callVendor calls a method. One that nobody waits for becomes work, unless it may go
+// callVendor calls a method. An asynchronous method becomes work, unless it may go
 // beside work: then it is done at once.
-func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Document, hw *driver.Hardware) (any, error) {
+func (d *Desk) callVendor(ctx context.Context, q ask.Request, n *node.Document, hw *driver.Hardware) (any, error) {
 	call, err := arguments[ask.VendorCall](q)
 	if err != nil {
 		return nil, err
 	}
-	m, err := vendorMethod(n, hw, call.Method, call.HTTPMethod, call.Data)
+	m, err := hw.VendorMethod(n, call.Method, call.HTTPMethod, call.Data)
 	if err != nil {
 		return nil, err
 	}
 	reply := ask.VendorReply{Async: m.Async, Exclusive: !m.Shared, Attach: m.Attach}
-	var f driver.Fence = idleFence{c: c, n: n, shared: m.Shared}
+	var f driver.Fence = idleFence{d: d, n: n, shared: m.Shared}
 	if !m.Shared {
-		beside, done, err := c.beside(n)
+		beside, done, err := d.beside(n)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +52,7 @@ func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Docum
 		reply.Work = true
 		return reply, nil
 	}
-	if err := c.begins(f, n); err != nil {
+	if err := d.begins(f, n); err != nil {
 		return nil, err
 	}
 	result, err := m.Call(ctx, f, n, call.Data)
@@ -97,7 +62,7 @@ func (c *Conductor) callVendor(ctx context.Context, q ask.Request, n *node.Docum
 	if err != nil {
 		return nil, err
 	}
-	if err := c.remember(ctx, n, hw); err != nil {
+	if err := d.remember(ctx, n, hw); err != nil {
 		return nil, err
 	}
 	return replied(reply, result)
@@ -114,9 +79,9 @@ func replied(r ask.VendorReply, result any) (ask.VendorReply, error) {
 }
 
 // answerDriver answers what is asked about a hardware type.
-func (c *Conductor) answerDriver(ctx context.Context, q ask.Request) (any, error) {
+func (d *Desk) answerDriver(ctx context.Context, q ask.Request) (any, error) {
 	if q.Method == ask.RAIDProperties {
-		impl, err := c.cfg.Hardware.Best(q.Driver, "raid")
+		impl, err := d.cfg.Hardware.Best(q.Driver, "raid")
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +91,7 @@ func (c *Conductor) answerDriver(ctx context.Context, q ask.Request) (any, error
 		}
 		return raid.LogicalDiskProperties(), nil
 	}
-	impl, err := c.cfg.Hardware.Best(q.Driver, "vendor")
+	impl, err := d.cfg.Hardware.Best(q.Driver, "vendor")
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +115,7 @@ func (c *Conductor) answerDriver(ctx context.Context, q ask.Request) (any, error
 		return nil, driver.Refuse("No handler for method %s", call.Method)
 	}
 	m := methods[i]
-	if err := allowed(m.Method, call.HTTPMethod); err != nil {
+	if err := m.Allows(call.HTTPMethod); err != nil {
 		return nil, err
 	}
 	result, err := m.Call(ctx, call.Data)

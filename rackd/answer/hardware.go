@@ -1,54 +1,37 @@
-package conductor
+package answer
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/ironyard/ironyard/protocol/ask"
-	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// arguments reads a question's arguments.
-func arguments[T any](q ask.Request) (args T, err error) {
-	if err = json.Unmarshal(q.Args, &args); err != nil {
-		err = fmt.Errorf("arguments of %s: %w: %w", q.Method, err, driver.ErrInvalid)
-	}
-	return args, err
-}
-
-// writes runs a write to a machine that has no work, or whose work waits, and reports
-// what its drivers are to keep.
-func (c *Conductor) writes(ctx context.Context, n *node.Document, hw *driver.Hardware, do func(driver.Fence) error) (any, error) {
-	f, done, err := c.beside(n)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if err := c.begins(f, n); err != nil {
-		return nil, err
-	}
-	if err := do(f); err != nil {
-		return nil, err
-	}
-	return struct{}{}, c.remember(ctx, n, hw)
-}
-
-func (c *Conductor) remember(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
-	var o hardware.Observation
-	if hw.Remember(n, &o); o.Kept == nil {
-		return nil
-	}
-	return c.tellHardware(ctx, n, &o)
-}
-
 // answerHardware answers what is asked of a node's machine.
-func (c *Conductor) answerHardware(ctx context.Context, q ask.Request, n *node.Document, hw *driver.Hardware) (any, error) {
+func (d *Desk) answerHardware(ctx context.Context, q ask.Request, n *node.Document, hw *driver.Hardware) (any, error) {
 	switch q.Method {
+	case ask.Validate:
+		return d.judge(q, n, hw)
+	case ask.SupportedBootDevices:
+		return hw.Management().SupportedBootDevices(ctx, n)
+	case ask.GetBootDevice:
+		return hw.Management().BootDevice(ctx, n)
+	case ask.SetBootDevice:
+		var dev ask.BootDevice
+		if err := json.Unmarshal(q.Args, &dev); err != nil {
+			return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
+		}
+		return d.writes(ctx, n, hw, func(f driver.Fence) error {
+			return hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(dev.Device), dev.Persistent != nil && *dev.Persistent)
+		})
+	case ask.InjectNMI:
+		return d.writes(ctx, n, hw, func(f driver.Fence) error { return hw.Management().InjectNMI(ctx, f, n) })
 	case ask.Console:
 		console := hw.Console()
 		if console == nil {
@@ -73,10 +56,9 @@ func (c *Conductor) answerHardware(ctx context.Context, q ask.Request, n *node.D
 		if err != nil {
 			return nil, err
 		}
-		_, err = c.adjustment(nil, &ch, n, hw)
-		return struct{}{}, err
+		return struct{}{}, d.cfg.Conductor.CheckChange(&ch, n, hw)
 	case ask.Indicators, ask.GetIndicator, ask.SetIndicator:
-		return c.answerIndicator(ctx, q, n, hw)
+		return d.answerIndicator(ctx, q, n, hw)
 	case ask.VirtualMedia:
 		media, can := hw.Management().(driver.VirtualMedia)
 		if !can {
@@ -86,14 +68,14 @@ func (c *Conductor) answerHardware(ctx context.Context, q ask.Request, n *node.D
 	case ask.VendorMethods:
 		return describeVendor(hw), nil
 	case ask.CallVendor:
-		return c.callVendor(ctx, q, n, hw)
+		return d.callVendor(ctx, q, n, hw)
 	case ask.GetBootScript:
-		return c.bootScript(q, n)
+		return d.bootScript(q, n)
 	}
 	return nil, fmt.Errorf("question %q: is this rackd older than central? %w", q.Method, driver.ErrUnsupported)
 }
 
-func (c *Conductor) answerIndicator(ctx context.Context, q ask.Request, n *node.Document, hw *driver.Hardware) (any, error) {
+func (d *Desk) answerIndicator(ctx context.Context, q ask.Request, n *node.Document, hw *driver.Hardware) (any, error) {
 	lights, can := hw.Management().(driver.Indicators)
 	if !can {
 		return nil, driver.Unsupported(n, "management", "get_supported_indicators")
@@ -106,7 +88,7 @@ func (c *Conductor) answerIndicator(ctx context.Context, q ask.Request, n *node.
 		return nil, err
 	}
 	if q.Method == ask.SetIndicator {
-		return c.writes(ctx, n, hw, func(f driver.Fence) error {
+		return d.writes(ctx, n, hw, func(f driver.Fence) error {
 			return lights.SetIndicator(ctx, f, n, i.Component, i.Name, i.State)
 		})
 	}
@@ -114,16 +96,20 @@ func (c *Conductor) answerIndicator(ctx context.Context, q ask.Request, n *node.
 	return i, err
 }
 
+// BootScript writes the boot script of a node, which asks from a MAC address or, with
+// none, by its UUID.
+type BootScript func(uuid, mac string, from netip.Addr) (string, error)
+
 // errNoScripts: this rackd has no listeners for machines.
 var errNoScripts = errors.New("this rackd serves no machines: it has no boot scripts")
 
-func (c *Conductor) bootScript(q ask.Request, n *node.Document) (any, error) {
+func (d *Desk) bootScript(q ask.Request, n *node.Document) (any, error) {
 	args, err := arguments[ask.BootScript](q)
 	switch {
 	case err != nil:
 		return nil, err
-	case c.cfg.BootScript == nil:
+	case d.cfg.BootScript == nil:
 		return nil, fmt.Errorf("node %s: %w: %w", n.Label(), errNoScripts, driver.ErrUnsupported)
 	}
-	return c.cfg.BootScript(n.UUID, args.Address, args.From)
+	return d.cfg.BootScript(n.UUID, args.Address, args.From)
 }

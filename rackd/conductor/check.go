@@ -1,0 +1,51 @@
+package conductor
+
+import (
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Aside returns the fence for a write beside the node's work, and what is to be called after the write. ok is false
+// unless the work runs here and does nothing but wait, for the machine or for an operator.
+func (c *Conductor) Aside(node string) (f driver.Fence, done func(), ok bool) {
+	r := c.runner(node)
+	if r == nil || !r.turn.TryLock() {
+		return nil, nil, false
+	}
+	if in, _ := provision.Describe(r.doc.State); r.parked && (in.Kind == provision.Waiting || in.Kind == provision.Held) {
+		return besideFence{r}, r.turn.Unlock, true
+	}
+	r.turn.Unlock()
+	return nil, nil, false
+}
+
+// CheckFlow says what speaks against the steps of a flow that central is about to accept. Steps that only the
+// ramdisk's agent may have are not looked at.
+func (c *Conductor) CheckFlow(f ask.Flow, n *node.Document, hw *driver.Hardware) error {
+	d := &work.Document{Node: n.UUID, Verb: f.Verb, Args: work.Args{Steps: f.Steps, DisableRamdisk: f.DisableRamdisk}}
+	t := &driver.Task{Node: n, Hardware: hw, Facts: map[string]string{}}
+	steps, err := c.flow(d, t)
+	if err != nil {
+		return err
+	}
+	return bootable(t, steps)
+}
+
+// CheckChange says what speaks against a change of the machine. It asks the machine nothing.
+func (c *Conductor) CheckChange(ch *work.Change, n *node.Document, hw *driver.Hardware) error {
+	_, err := c.adjustment(nil, ch, n, hw)
+	return err
+}
+
+// bootable refuses a flow that boots the ramdisk on a node whose boot interface cannot.
+func bootable(t *driver.Task, steps []flowStep) error {
+	for _, s := range steps {
+		if s.Boots {
+			return validFields(t, "boot")
+		}
+	}
+	return nil
+}
