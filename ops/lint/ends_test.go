@@ -16,7 +16,7 @@ import (
 var settles = []string{"Ack", "DoubleAck", "Nak", "NakWithDelay", "Term", "TermWithReason"}
 
 // pauses are the calls after which a loop tries again.
-var pauses = []string{"pause", "wait", "time.After", "time.NewTimer", "time.Sleep"}
+var pauses = []string{"pause", "driver.Pause", "wait", "time.After", "time.NewTimer", "time.Sleep"}
 
 // giveUps are words of log lines that say that something is given up.
 var giveUps = []string{"dropped", "is lost", "are lost", "ignored", "left out", "set aside", "not removed", "not powered off", "is too large"}
@@ -149,8 +149,8 @@ var ends = map[string]end{
 	"rackd/conductor/awaited.go goesOn tries again":           {"limit of the node's state, from when the step first waited", "log, at the begin, each trouble.Remind and at the end; last_error"},
 	"rackd/conductor/conductor.go reportEnded tries again":    {"none: each minute until central has heard; after a failure at the next look at the node", "log, at the begin, each trouble.Remind and at the end"},
 	"rackd/conductor/errand.go runErrandStep tries again":     {"the step's retries; each run ends by the bounds of its BMC calls and by the step's own limit, no deadline covers them", "last_error"},
-	"rackd/conductor/idle.go tellIdle tries again":            {"none: again with the next read of the machine", "log, at the begin, each trouble.Remind and at the end"},
 	"rackd/conductor/identity.go askBMC tries again":          {"identityTries, identityWithin", "log"},
+	"rackd/conductor/idle.go tellIdle tries again":            {"none: again with the next read of the machine", "log, at the begin, each trouble.Remind and at the end"},
 	"rackd/conductor/power.go awaitPower tries again":         {"limit", "last_error"},
 	"rackd/conductor/report.go end gives up":                  {"what the agent has sent and is too large for the bus, once for each", "the node's history, last_error where the work failed, log"},
 	"rackd/conductor/report.go insist tries again":            {"the work's context; ErrTooLarge fails the work", "log, at the begin, each trouble.Remind and at the end, last_error"},

@@ -156,24 +156,13 @@ func (d *Desk) heardOf(ctx context.Context, q ask.Request) (*node.Document, erro
 		if n != nil && n.Revision >= q.NodeRevision {
 			return n, nil
 		}
-		if time.Now().After(end) || pause(ctx, hearEvery) != nil {
+		if time.Now().After(end) || driver.Pause(ctx, hearEvery) != nil {
 			what := "node " + q.Node
 			if n != nil {
 				what = "the newest change of " + what
 			}
 			return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("rackd %s has not yet heard of %s; try again", d.cfg.Name, what)}
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }
 

@@ -126,7 +126,7 @@ func (c *Conductor) mediaAdjustment(d *work.Document, m *work.Media, media drive
 			if len(m.Types) != 1 {
 				return hardware.Observation{}, fmt.Errorf("node %s: an image goes into one virtual drive, but the request names %d: %w", n.Label(), len(m.Types), driver.ErrInvalid)
 			}
-			image, err := c.unseal(d, seal.Label{Kind: seal.MediaImage, Of: n.UUID, Work: d.ID}, m.Image)
+			image, err := c.secrets.Unseal(d, seal.Label{Kind: seal.MediaImage, Of: n.UUID, Work: d.ID}, m.Image)
 			if err != nil {
 				return hardware.Observation{}, fmt.Errorf("node %s: the image's URL: %w", n.Label(), err)
 			}
@@ -148,7 +148,7 @@ func (c *Conductor) vendorAdjustment(d *work.Document, call *work.VendorCall, n 
 	if d == nil {
 		return adjustment{}, fmt.Errorf("node %s: the arguments of %s belong to a work that this rackd does not have", n.Label(), call.Method)
 	}
-	plain, err := c.unseal(d, seal.Label{Kind: seal.VendorData, Of: n.UUID, Work: d.ID}, call.Data)
+	plain, err := c.secrets.Unseal(d, seal.Label{Kind: seal.VendorData, Of: n.UUID, Work: d.ID}, call.Data)
 	if err != nil {
 		return adjustment{}, fmt.Errorf("node %s: arguments of %s: %w", n.Label(), call.Method, err)
 	}

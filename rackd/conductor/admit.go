@@ -27,14 +27,6 @@ type Leases interface {
 	Hears() bool
 }
 
-// The calls of machines that are refused, for metrics and log.
-const (
-	lookupCall    = "lookup"
-	beatCall      = "heartbeat"
-	inspectedCall = "inspection"
-	agentCall     = "agent"
-)
-
 // Refused calls cost this many log lines and no more: strangers may call as often as they like.
 const (
 	refusalsAtFirst = 20

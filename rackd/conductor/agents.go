@@ -27,7 +27,7 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 		case n == nil && q.Node == "":
 			n = m
 		default:
-			c.refused(lookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
+			c.refused(refusal.LookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
 			return agentapi.LookupReply{}, refusal.ErrNoNode
 		}
 	}
@@ -42,7 +42,7 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 	if r == nil {
 		return agentapi.LookupReply{}, c.notOwner(n)
 	}
-	boot, err := c.admit(lookupCall, n, r, q.Caller)
+	boot, err := c.admit(refusal.LookupCall, n, r, q.Caller)
 	if err != nil {
 		return agentapi.LookupReply{}, err
 	}
@@ -104,17 +104,17 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		return refusal.ErrNoNode
 	}
 	if err := c.CheckToken(id, hb.AgentToken); err != nil {
-		c.refused(beatCall, "token", "node", id, "from", hb.From)
+		c.refused(refusal.HeartbeatCall, "token", "node", id, "from", hb.From)
 		return err
 	}
 	if hb.Status != "" || hb.StatusMessage != "" {
 		err := fmt.Errorf("node %s: an installer reports %.20q (%s), but no deploy interface here waits for installers. agent_status belongs to Ironic's deploy interface anaconda, which is not supported. An agent in a ramdisk must not send it: %w",
 			n.Label(), hb.Status, work.Text(hb.StatusMessage), driver.ErrInvalid)
-		c.refused(beatCall, "installer", "node", id, "from", hb.From, "error", err)
+		c.refused(refusal.HeartbeatCall, "installer", "node", id, "from", hb.From, "error", err)
 		return err
 	}
 	if err := c.callable(n, r, hb); err != nil {
-		c.refused(beatCall, "callback", "node", id, "from", hb.From, "callback", hb.CallbackURL, "error", err)
+		c.refused(refusal.HeartbeatCall, "callback", "node", id, "from", hb.From, "callback", hb.CallbackURL, "error", err)
 		return err
 	}
 	r.mu.Lock()
@@ -166,7 +166,7 @@ func (c *Conductor) Inspected(id string, i ask.Inspected) error {
 	case r == nil:
 		return c.notOwner(n)
 	}
-	if _, err := c.admit(inspectedCall, n, r, i.Caller); err != nil {
+	if _, err := c.admit(refusal.InspectionCall, n, r, i.Caller); err != nil {
 		return err
 	}
 	r.mu.Lock()

@@ -20,7 +20,6 @@ package conductor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -35,6 +34,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/trouble"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/secrets"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -143,12 +143,13 @@ type Config struct {
 
 // Conductor is safe for concurrent use.
 type Conductor struct {
-	cfg  Config
-	log  *slog.Logger
-	work chan struct{}   // nudges the loop
-	loud *rate.Sometimes // of what is logged of calls that are refused
-	asks *looks          // at the bus, for machines that ask what to boot
-	away trouble.Spells  // of what the bus does not take, of all works together: it is away for all of them
+	cfg     Config
+	log     *slog.Logger
+	secrets *secrets.Opener
+	work    chan struct{}   // nudges the loop
+	loud    *rate.Sometimes // of what is logged of calls that are refused
+	asks    *looks          // at the bus, for machines that ask what to boot
+	away    trouble.Spells  // of what the bus does not take, of all works together: it is away for all of them
 
 	mu       sync.Mutex
 	dirty    map[string]bool
@@ -166,7 +167,7 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	return &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{},
+	return &Conductor{cfg: cfg, log: cfg.Log, secrets: &secrets.Opener{Documents: cfg.Documents, Keys: cfg.Keys, Metrics: cfg.Metrics, Log: cfg.Log}, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{},
 		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
 }
 
@@ -412,18 +413,4 @@ func (c *Conductor) deadline(s provision.State) time.Duration {
 }
 
 // Open returns a copy of n with its secrets opened.
-func (c *Conductor) Open(n *node.Document) (*node.Document, error) {
-	copied := *n
-	key := c.cfg.Keys.Of(n.Group)
-	if key == nil {
-		return &copied, fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
-	}
-	var err error
-	if copied.DriverInfo, err = key.OpenFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, n.DriverInfo); err != nil {
-		return &copied, fmt.Errorf("driver_info: %w", err)
-	}
-	if copied.InstanceInfo, err = key.OpenFields(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, n.InstanceInfo); err != nil {
-		return &copied, fmt.Errorf("instance_info: %w", err)
-	}
-	return &copied, nil
-}
+func (c *Conductor) Open(n *node.Document) (*node.Document, error) { return c.secrets.Open(n) }

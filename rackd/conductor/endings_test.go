@@ -98,7 +98,7 @@ func (s *stage) CleanUpInstance(_ context.Context, t *driver.Task) error {
 
 func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
 	if s.stuck > 0 {
-		if err := pause(ctx, s.stuck); err != nil {
+		if err := driver.Pause(ctx, s.stuck); err != nil {
 			return err
 		}
 		return errors.New("the BMC refuses it")

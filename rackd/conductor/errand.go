@@ -112,7 +112,7 @@ func (r *runner) runErrandStep(ctx context.Context, s flowStep) error {
 			return err
 		}
 		r.log.Warn("step failed, trying again", "step", s.id(), "left", left, "error", err)
-		if err := pause(ctx, s.Pause); err != nil {
+		if err := driver.Pause(ctx, s.Pause); err != nil {
 			return err
 		}
 	}

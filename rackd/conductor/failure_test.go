@@ -75,7 +75,7 @@ func TestTouchOutlivesItsRackd(t *testing.T) {
 	}{"a step that sends nothing": {true, provision.Active}, "any other": {false, provision.DeployFail}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				step := fails("deploy", "fetch_image", func(ctx context.Context, _ *driver.Task) error { return pause(ctx, time.Minute) })
+				step := fails("deploy", "fetch_image", func(ctx context.Context, _ *driver.Task) error { return driver.Pause(ctx, time.Minute) })
 				step.Apart = c.apart
 				m := &machine{power: driver.PowerOn, deploy: []driver.Step{step}}
 				s := newShelf()

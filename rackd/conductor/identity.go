@@ -89,7 +89,7 @@ func (r *runner) askBMC(ctx context.Context, tries int) {
 			return
 		}
 		r.log.Warn("the BMC does not tell which machine it belongs to", "error", err)
-		if try == tries || pause(ctx, rivalPause) != nil {
+		if try == tries || driver.Pause(ctx, rivalPause) != nil {
 			return
 		}
 	}
@@ -115,7 +115,7 @@ func (r *runner) identity(ctx context.Context) (smbios.System, error) {
 func (r *runner) prove(said smbios.System, from string) error {
 	if err := r.contradiction(said); err != nil {
 		r.doom(err)
-		r.c.refused(lookupCall, "another machine", "node", r.node.UUID, "from", from, "uuid", said.UUID, "serial", said.Serial)
+		r.c.refused(refusal.LookupCall, "another machine", "node", r.node.UUID, "from", from, "uuid", said.UUID, "serial", said.Serial)
 		return refusal.ErrNoNode
 	}
 	if !said.Says() || r.count.BMC.Says() || r.answeredBMC || r.asked == r.count.Number && !r.askingBMC {

@@ -132,7 +132,7 @@ func tryAgain(ctx context.Context, do func(context.Context) error) (err error) {
 				return err
 			}
 		}
-		if pause(ctx, leavePause) != nil {
+		if driver.Pause(ctx, leavePause) != nil {
 			return err
 		}
 	}

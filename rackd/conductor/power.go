@@ -126,7 +126,7 @@ func (c *Conductor) awaitPower(ctx context.Context, t *driver.Task, ask, want dr
 		case time.Now().After(until):
 			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit.Round(time.Second), ask, err)
 		}
-		if err := pause(ctx, powerPoll); err != nil {
+		if err := driver.Pause(ctx, powerPoll); err != nil {
 			return driver.Done(), err
 		}
 	}

@@ -77,7 +77,7 @@ func (r *runner) save(ctx context.Context) error {
 			return fmt.Errorf("the work's checkpoint cannot be written: %w", err)
 		}
 		r.c.away.Tried(r.c.log, writing, err, "node", r.doc.Node, "work", r.doc.ID)
-		if err := pause(ctx, time.Second); err != nil {
+		if err := driver.Pause(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (r *runner) refreshPast(ctx context.Context) error {
 		if w := r.c.cfg.Documents.Work(r.node.UUID); err != nil || w == nil || w.Lost || w.Revision != r.revision || time.Now().After(end) {
 			return err
 		}
-		if err := pause(ctx, lagEvery); err != nil {
+		if err := driver.Pause(ctx, lagEvery); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (r *runner) refresh(ctx context.Context) error {
 	defer cancel()
 	err := r.c.cfg.Documents.RefreshWork(attempt, r.doc.Group, r.doc.Node)
 	if err != nil {
-		pause(ctx, time.Second) // an ended context ends the runner anyway
+		driver.Pause(ctx, time.Second) // an ended context ends the runner anyway
 	}
 	return err
 }
@@ -147,7 +147,7 @@ func (c *Conductor) insist(ctx context.Context, e work.Event) error {
 		if err == nil {
 			return nil
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := driver.Pause(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -513,15 +513,4 @@ func (r *runner) Inventory(inv agentapi.Inventory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inventory = &inv
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
@@ -24,9 +25,9 @@ const (
 // the machine has started again by itself, and the other takes its place. If it is,
 // two machines run as one node: the work fails, or, for a mere lookup, the history says so. r.mu is held.
 func (r *runner) challenge(hb *agentapi.Heartbeat, from string) error {
-	what := lookupCall
+	what := refusal.LookupCall
 	if hb != nil {
-		what = beatCall
+		what = refusal.HeartbeatCall
 	}
 	if r.asking || r.ctx == nil {
 		return refusal.ErrInDoubt
@@ -78,7 +79,7 @@ func (r *runner) lives(a work.Agent) (alive, certain bool) {
 		if alive || try == rivalTries {
 			return alive, true
 		}
-		if pause(r.ctx, rivalPause) != nil {
+		if driver.Pause(r.ctx, rivalPause) != nil {
 			return false, false
 		}
 	}

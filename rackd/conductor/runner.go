@@ -98,7 +98,7 @@ func newRunner(c *Conductor, n *node.Document, w view.Work, cancel context.Cance
 	r.count, r.boot = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
 	r.busy = w.Doc.Checkpoint.BMC
 	r.marked, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
-	if w.Doc.Checkpoint.Agent != nil && c.pinned(n, &w.Doc) {
+	if w.Doc.Checkpoint.Agent != nil && c.secrets.Pinned(n, &w.Doc) {
 		a := *w.Doc.Checkpoint.Agent
 		r.agent = &a
 		if a.LastSeen.After(r.clock) {
@@ -500,7 +500,7 @@ func (r *runner) configDrive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again: the bus may be away
 	}
-	input, err := r.c.unseal(&r.doc, seal.Label{Kind: seal.SentDrive, Of: r.node.UUID, Work: r.root}, sealed)
+	input, err := r.c.secrets.Unseal(&r.doc, seal.Label{Kind: seal.SentDrive, Of: r.node.UUID, Work: r.root}, sealed)
 	if err != nil {
 		return "", fmt.Errorf("config drive: %w", err)
 	}

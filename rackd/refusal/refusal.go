@@ -43,3 +43,10 @@ func (e *NotOwnerError) Error() string {
 
 // Unwrap makes the error an ErrNotOwner.
 func (e *NotOwnerError) Unwrap() error { return ErrNotOwner }
+
+// The calls that a rackd may refuse, as its metrics and its log name them.
+const (
+	LookupCall     = "lookup"
+	HeartbeatCall  = "heartbeat"
+	InspectionCall = "inspection"
+)
