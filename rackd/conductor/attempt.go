@@ -5,30 +5,26 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
-
-// mayPass reports whether a step that failed with err may succeed when it is run again.
-func mayPass(err error) bool {
-	return errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)
-}
 
 // attempt runs s once; it may not outlast the state's deadline. In maintenance the time stands still, and a step
 // that is under way does not notice when that begins. So where the deadline ends s in maintenance, s is run again
 // with the state's time, unless it must not be repeated.
-func (r *runner) attempt(ctx context.Context, s flowStep) (driver.Outcome, error) {
+func (r *runner) attempt(ctx context.Context, s flow.Step) (driver.Outcome, error) {
 	for {
 		out, late, err := r.once(ctx, s)
 		if !late || s.Kind == driver.Neither || !r.parks() {
 			return out, err
 		}
 		r.grant(r.limit())
-		r.log.Info("the step continues after its time limit, because the node is in maintenance", "step", s.id(), "error", err)
+		r.log.Info("the step continues after its time limit, because the node is in maintenance", "step", s.ID(), "error", err)
 	}
 }
 
 // once runs s until the deadline; late: that ended it.
-func (r *runner) once(ctx context.Context, s flowStep) (out driver.Outcome, late bool, err error) {
+func (r *runner) once(ctx context.Context, s flow.Step) (out driver.Outcome, late bool, err error) {
 	if err := errors.Join(r.Check(), r.fate()); err != nil {
 		return driver.Outcome{}, false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/trouble"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -22,9 +23,9 @@ type awaited struct {
 
 // goesOn reports whether the step that ended with err is run again because of what it waits for. The agent's
 // answers do not move the end of that wait, or it would have none.
-func (a *awaited) goesOn(r *runner, s flowStep, err error) bool {
+func (a *awaited) goesOn(r *runner, s flow.Step, err error) bool {
 	if !errors.Is(err, driver.ErrAwaited) {
-		a.spell.Over(r.log, "step", s.id())
+		a.spell.Over(r.log, "step", s.ID())
 		a.looked, a.waited, a.err = time.Time{}, 0, nil
 		return false
 	}
@@ -32,7 +33,7 @@ func (a *awaited) goesOn(r *runner, s flowStep, err error) bool {
 		a.waited += time.Since(a.looked)
 	}
 	a.looked, a.err = time.Now(), err
-	a.spell.Failed(r.log, "getting what a step waits for", err, "step", s.id())
+	a.spell.Failed(r.log, "getting what a step waits for", err, "step", s.ID())
 	return a.waited < r.limit()
 }
 

@@ -138,7 +138,7 @@ func TestWaitIsNotMadeLongerByAClock(t *testing.T) {
 		synctest.Wait()
 		kill()
 		s.setBack(10*time.Minute, func(cp *work.Checkpoint, then time.Time) {
-			cp.Handle, _ = json.Marshal(waiting{Until: then})
+			cp.Handle, _ = json.Marshal(map[string]any{"until": then}) // as the step keeps it
 		})
 		_, _, kill = conductorOn(t, s, "a", owned("a"), m, nil)
 		defer kill()
@@ -148,69 +148,4 @@ func TestWaitIsNotMadeLongerByAClock(t *testing.T) {
 			t.Errorf("still in state %q, step %q", d.State, d.Checkpoint.Step)
 		}
 	})
-}
-
-// handleOnly records a step's handle and nothing else.
-type handleOnly struct {
-	driver.Recorder
-	raw json.RawMessage
-}
-
-func (r *handleOnly) Handle() json.RawMessage { return r.raw }
-func (r *handleOnly) SaveHandle(_ context.Context, h any) (err error) {
-	r.raw, err = json.Marshal(h)
-	return err
-}
-
-// The rackd that began a wait measures it by its monotonic clock: with the wall clock set
-// forward or back by hours, which makes the handle's time one of long ago or far ahead, it
-// takes what it takes. A successor believes the handle, and never waits longer in all.
-func TestWaitIsNotMovedByTheWallClock(t *testing.T) {
-	for name, c := range map[string]struct {
-		off    time.Duration
-		taken  time.Duration // with a successor, from its start on
-		heired bool
-	}{
-		"set forward":            {off: -3 * time.Hour, taken: 6 * time.Second},
-		"set back":               {off: 3 * time.Hour, taken: 6 * time.Second},
-		"a successor, in time":   {heired: true, taken: 6 * time.Second},
-		"a successor, clock far": {heired: true, off: 3 * time.Hour, taken: 7 * time.Second},
-		"a successor, too late":  {heired: true, off: -3 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := &handleOnly{}
-				task := &driver.Task{Node: &node.Document{UUID: nodeA}, Record: r, Args: map[string]any{"seconds": 7.0}}
-				w := new(wait)
-				if out, err := w.run(t.Context(), task); err != nil || out != driver.Wait(7*time.Second) {
-					t.Fatalf("begun: %+v, %v", out, err)
-				}
-				time.Sleep(time.Second)
-				var h waiting
-				if err := json.Unmarshal(r.raw, &h); err != nil {
-					t.Fatal(err)
-				}
-				h.Until = h.Until.Add(c.off)
-				r.raw, _ = json.Marshal(h)
-				if c.heired {
-					w = new(wait)
-				}
-				begin := time.Now()
-				for {
-					out, err := w.run(t.Context(), task)
-					if err != nil {
-						t.Fatal(err)
-					}
-					left, waits := out.Waiting()
-					if !waits {
-						break
-					}
-					time.Sleep(left)
-				}
-				if took := time.Since(begin); took != c.taken {
-					t.Errorf("took %s more, want %s", took, c.taken)
-				}
-			})
-		})
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -359,7 +360,7 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	if e.abort > 0 {
 		time.Sleep(e.abort)
 		if failed, _ := provision.Next(s.Work(nodeA).Doc.State, provision.EventFail); e.later {
-			s.goOn(nodeA, waitsIn[e.verb], true)
+			s.goOn(nodeA, flow.WaitsIn[e.verb], true)
 		} else {
 			s.abort(nodeA, failed.To)
 		}

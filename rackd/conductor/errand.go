@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -78,7 +79,7 @@ func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
 func (r *runner) runErrand(ctx context.Context, verb work.Verb, doubt string) error {
 	d := r.doc
 	d.Verb = verb
-	steps, err := r.c.flow(&d, r.task)
+	steps, err := r.c.flows.Steps(&d, r.task)
 	if err != nil {
 		return err
 	}
@@ -92,26 +93,26 @@ func (r *runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 	}
 	for _, s := range steps {
 		if doubt != "" && s.Kind == driver.Neither {
-			return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then send the request again", r.node.Label(), s.id(), doubt)
+			return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then send the request again", r.node.Label(), s.ID(), doubt)
 		}
 		if err := r.runErrandStep(ctx, s); err != nil {
-			return fmt.Errorf("step %s: %w", s.id(), err)
+			return fmt.Errorf("step %s: %w", s.ID(), err)
 		}
 	}
 	return nil
 }
 
 // runErrandStep runs s, again where that may help. Steps of errands end by themselves.
-func (r *runner) runErrandStep(ctx context.Context, s flowStep) error {
+func (r *runner) runErrandStep(ctx context.Context, s flow.Step) error {
 	for left := s.Retries; ; left-- {
 		if err := r.Check(); err != nil {
 			return err
 		}
 		_, err := s.Run(ctx, r.task)
-		if err == nil || left <= 0 || !mayPass(err) {
+		if err == nil || left <= 0 || !flow.MayPass(err) {
 			return err
 		}
-		r.log.Warn("step failed, trying again", "step", s.id(), "left", left, "error", err)
+		r.log.Warn("step failed, trying again", "step", s.ID(), "left", left, "error", err)
 		if err := driver.Pause(ctx, s.Pause); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/plan"
 )
@@ -15,7 +16,7 @@ import (
 // anything. So a rackd that dies, or has lost the node, leaves the rest to the next owner.
 func (r *runner) fail(ctx context.Context, cause error) {
 	cause = r.keepsPower(cause)
-	l := &work.Leaving{Error: work.Text(cause.Error()), State: r.doc.State, Target: r.doc.Target, Aborted: errors.Is(cause, errAborted)}
+	l := &work.Leaving{Error: work.Text(cause.Error()), State: r.doc.State, Target: r.doc.Target, Aborted: errors.Is(cause, flow.ErrAborted)}
 	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", l.Error)
 	to, back := r.spared()
 	t, ok := provision.Next(r.doc.State, provision.EventFail)
@@ -26,7 +27,7 @@ func (r *runner) fail(ctx context.Context, cause error) {
 		r.log.Warn("the abort has failed: the machine stays as it is")
 	case r.doc.Verb == work.Abort: // a step failed that must not be cut short, or the way back into the instance
 		l.Aborted = l.State != provision.ServiceFail
-		l.Error = work.Text(joined(provision.Aborted(l.State, r.doc.Args.AbortedStep), l.Error))
+		l.Error = work.Text(flow.Joined(provision.Aborted(l.State, r.doc.Args.AbortedStep), l.Error))
 	case ok && !r.doc.Verb.Rests():
 		l.State, l.Target, l.Fault = t.To, provision.TargetOf(t.To, provision.EventFail, l.Target), r.fault(t.To, cause)
 	}
@@ -54,7 +55,7 @@ func (r *runner) goOnLeaving(ctx context.Context, unready error) {
 	} else if err := r.errand(ctx); err != nil {
 		r.log.Info("failure left to the work's next owner", "error", err)
 		return
-	} else if handsOff = r.proveBMC(ctx); lostFor(ctx, handsOff) != nil {
+	} else if handsOff = r.proveBMC(ctx); flow.LostFor(ctx, handsOff) != nil {
 		return
 	}
 	l := *r.doc.Checkpoint.Leaving // shared with the view
@@ -79,7 +80,7 @@ func (r *runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 	case r.task == nil || handsOff != nil:
 		what := "The machine was not taken out of the ramdisk, for this rackd cannot or must not touch it: it may be on, and have the ramdisk's medium in its drive"
 		if handsOff != nil {
-			what = joined(what, handsOff.Error())
+			what = flow.Joined(what, handsOff.Error())
 		}
 		r.undone(l, what)
 		return nil
@@ -97,7 +98,7 @@ func (r *runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 	undone := ""
 	if endsService && r.hasBooted() {
 		err := r.runsInstance(ctx)
-		if lost := lostFor(ctx, err); lost != nil {
+		if lost := flow.LostFor(ctx, err); lost != nil {
 			return lost
 		}
 		if err != nil {
@@ -106,13 +107,13 @@ func (r *runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 		}
 	}
 	if !endsService || !r.hasBooted() {
-		more, err := r.c.left(ctx, r.task, r.partingOf(l), at)
+		more, err := r.c.flows.Leave(ctx, r.task, r.partingOf(l), at)
 		if err != nil {
 			return err
 		}
-		undone = joined(undone, more)
-		if r.busyWith() != nil && bootsFromMedium(r.task) {
-			undone = joined(undone, "The medium of its ramdisk was left in its drive, for the BMC may use it")
+		undone = flow.Joined(undone, more)
+		if r.busyWith() != nil && flow.BootsFromMedium(r.task) {
+			undone = flow.Joined(undone, "The medium of its ramdisk was left in its drive, for the BMC may use it")
 		}
 	}
 	r.undone(l, undone)
@@ -133,7 +134,7 @@ func (r *runner) undone(l *work.Leaving, what string) {
 	}
 	r.log.Warn("the machine is not left as it should be after the failure", "why", what)
 	r.Phase("not cleaned up", what)
-	l.Error = work.Text(joined(l.Error, what))
+	l.Error = work.Text(flow.Joined(l.Error, what))
 }
 
 // spared returns the state of a node whose instance runs on: the flow was to take its place
@@ -147,7 +148,7 @@ func (r *runner) spared() (provision.State, bool) {
 func (r *runner) fault(to provision.State, cause error) string {
 	const cleaning, service = "clean failure", "service failure"
 	switch {
-	case errors.Is(cause, errAborted):
+	case errors.Is(cause, flow.ErrAborted):
 		return "" // as was asked for
 	case to == provision.ServiceFail && r.findsOut(cause):
 		return service

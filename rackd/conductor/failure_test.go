@@ -9,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -155,7 +156,7 @@ func TestAFailureThatIsFencedIsLeftToTheNextOwner(t *testing.T) {
 				}
 				lapse()
 				if verb == work.Service {
-					return errAborted
+					return flow.ErrAborted
 				}
 				return nil
 			})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 )
 
 // held reports whether a state waits for an operator, for however long.
@@ -27,14 +28,9 @@ func (r *runner) limit() time.Duration {
 		return 0
 	case r.doc.Verb == work.Abort:
 		// A step that must not be cut short has the time that it had before.
-		return max(restingDeadline, r.c.deadline(waitsIn[r.doc.Flow()]))
+		return max(restingDeadline, r.c.deadline(flow.WaitsIn[r.doc.Flow()]))
 	case r.doc.Verb == work.Power:
-		return max(restingDeadline, softTimeout(&r.doc.Args)+5*time.Minute)
+		return max(restingDeadline, flow.SoftTimeout(&r.doc.Args)+5*time.Minute)
 	}
 	return restingDeadline
 }
-
-// waitsIn are the states in which flows wait.
-var waitsIn = map[work.Verb]provision.State{work.Provide: provision.CleanWait, work.Clean: provision.CleanWait, work.Delete: provision.CleanWait,
-	work.Deploy: provision.DeployWait, work.Rebuild: provision.DeployWait, work.Service: provision.ServiceWait,
-	work.Inspect: provision.InspectWait, work.Rescue: provision.RescueWait}

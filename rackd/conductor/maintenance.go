@@ -8,6 +8,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 )
 
 // parks reports whether the flow begins no step now, and its time stands still. Of a node that is not known here any
@@ -53,7 +54,7 @@ func (r *runner) grant(d time.Duration) {
 
 // handsOff waits before step i, which has not begun, while the node is in maintenance. The state is the waiting
 // one where there is such, so that an abort and requests for power are accepted.
-func (r *runner) handsOff(ctx context.Context, steps []flowStep, i int) error {
+func (r *runner) handsOff(ctx context.Context, steps []flow.Step, i int) error {
 	if err := r.keepTime(ctx); err != nil || !r.doc.Checkpoint.Parked.Is() {
 		return err
 	}
@@ -85,24 +86,24 @@ func (r *runner) handsOff(ctx context.Context, steps []flowStep, i int) error {
 }
 
 // stopBefore writes and tells that the flow stands before s, once.
-func (r *runner) stopBefore(ctx context.Context, s flowStep) error {
+func (r *runner) stopBefore(ctx context.Context, s flow.Step) error {
 	cp := &r.doc.Checkpoint
-	if cp.Parked.Before == s.id() {
+	if cp.Parked.Before == s.ID() {
 		return nil
 	}
 	if cp.Step != "" { // its end was to be told by the checkpoint that s begins
 		cp.Phase, cp.Progress = work.Ended, nil
 	}
-	cp.Parked.Before = s.id()
+	cp.Parked.Before = s.ID()
 	if err := r.save(ctx); err != nil {
 		return err
 	}
 	if err := r.move(ctx, provision.EventWait, ""); err != nil {
 		return err
 	}
-	r.log.Info("the flow is parked: the node is in maintenance", "before", s.id())
+	r.log.Info("the flow is parked: the node is in maintenance", "before", s.ID())
 	e := r.event(work.PhaseEntered)
-	e.Phase, e.Detail = "parked", fmt.Sprintf("the node is in maintenance: step %s begins when the maintenance has ended", s.id())
+	e.Phase, e.Detail = "parked", fmt.Sprintf("the node is in maintenance: step %s begins when the maintenance has ended", s.ID())
 	return r.publish(ctx, e)
 }
 

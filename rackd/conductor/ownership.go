@@ -8,6 +8,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 )
 
 // The places where a rackd may die in the middle of work, in the order in which a
@@ -24,8 +25,6 @@ var (
 
 	pointFailing = failpoint.New("conductor.failing") // before it is written that the work fails
 	pointFailed  = failpoint.New("conductor.failed")  // after it: the machine is left as the failure asks for
-	pointOff     = failpoint.New("conductor.off")     // the machine is off, or could not be switched off
-	pointCleaned = failpoint.New("conductor.cleaned") // the boot into the ramdisk is taken back
 	pointLeft    = failpoint.New("conductor.left")    // nothing is left to do to the machine
 
 	pointFinish = failpoint.New("conductor.finish") // before the result is written
@@ -33,7 +32,7 @@ var (
 )
 
 // at is where a point is hit.
-func (r *runner) at(s flowStep) string { return string(r.doc.Verb) + "/" + s.id() }
+func (r *runner) at(s flow.Step) string { return string(r.doc.Verb) + "/" + s.ID() }
 
 // errReleased ends a runner that has given its work away.
 var errReleased = errors.New("the work was given to another rackd")
@@ -84,8 +83,8 @@ func (r *runner) take(ctx context.Context) error {
 
 // tellTaken says where the work stands that was taken from another, empty for none, and which
 // of its steps runs: events of the one before may be lost. Without steps none is named.
-func (r *runner) tellTaken(ctx context.Context, from string, steps []flowStep) error {
-	if cp := &r.doc.Checkpoint; cp.Over == nil && cp.Index < len(steps) && steps[cp.Index].id() == cp.Step {
+func (r *runner) tellTaken(ctx context.Context, from string, steps []flow.Step) error {
+	if cp := &r.doc.Checkpoint; cp.Over == nil && cp.Index < len(steps) && steps[cp.Index].ID() == cp.Step {
 		r.show(steps, cp.Index)
 		r.shown.none = cp.Phase == work.Ended
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -129,29 +130,7 @@ func (r *runner) wroteIt() bool {
 }
 
 // publish sends an event of the work.
-func (r *runner) publish(ctx context.Context, e work.Event) error { return r.c.insist(ctx, e) }
-
-// insist sends an event, trying until the context ends: events are few, the next step must
-// not overtake them, and no step fails because the bus is away. One that is too large for the
-// bus is an error at once.
-func (c *Conductor) insist(ctx context.Context, e work.Event) error {
-	e.Cut()
-	for {
-		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := c.cfg.Documents.Publish(attempt, e)
-		cancel()
-		if errors.Is(err, bus.ErrTooLarge) {
-			return err
-		}
-		c.away.Tried(c.log, "publishing events", err, "node", e.Node, "kind", string(e.Kind), "event", e.ID)
-		if err == nil {
-			return nil
-		}
-		if err := driver.Pause(ctx, time.Second); err != nil {
-			return err
-		}
-	}
-}
+func (r *runner) publish(ctx context.Context, e work.Event) error { return events{r.c}.Insist(ctx, e) }
 
 // event returns the next event of this epoch, which is to be published. The number is
 // saved with the next checkpoint; a successor counts anew under its own epoch.
@@ -212,22 +191,22 @@ func (r *runner) move(ctx context.Context, ev provision.Event, lastError string)
 }
 
 // leaveStep writes that s has ended and makes the transition that it leads to.
-func (r *runner) leaveStep(ctx context.Context, s flowStep) error {
-	if s.then == "" {
+func (r *runner) leaveStep(ctx context.Context, s flow.Step) error {
+	if s.Then == "" {
 		return r.save(ctx)
 	}
-	t, ok := provision.Next(r.doc.State, s.then)
+	t, ok := provision.Next(r.doc.State, s.Then)
 	if !ok {
-		return fmt.Errorf("node %s: no transition %q from state %q", r.node.Label(), s.then, r.doc.State)
+		return fmt.Errorf("node %s: no transition %q from state %q", r.node.Label(), s.Then, r.doc.State)
 	}
-	r.doc.Target = provision.TargetOf(t.To, s.then, r.doc.Target)
+	r.doc.Target = provision.TargetOf(t.To, s.Then, r.doc.Target)
 	r.doc.State = t.To
 	r.setDeadline()
 	if err := r.save(ctx); err != nil {
 		return err
 	}
 	e := r.stateEvent("")
-	e.ClearInstance = s.clearInstance
+	e.ClearInstance = s.ClearInstance
 	return r.publish(ctx, e)
 }
 
@@ -355,9 +334,9 @@ func (r *runner) finish(ctx context.Context) error {
 	res := work.Result{OK: true}
 	if r.doc.Verb == work.Abort {
 		res.Error = provision.Aborted(aborted, r.doc.Args.AbortedStep)
-		if undone := r.doc.Checkpoint.Facts[factUndone]; undone != "" {
+		if undone := r.doc.Checkpoint.Facts[flow.FactUndone]; undone != "" {
 			r.Phase("not cleaned up", undone)
-			res.Error = work.Text(joined(res.Error, undone))
+			res.Error = work.Text(flow.Joined(res.Error, undone))
 		}
 	}
 	return r.end(ctx, res)

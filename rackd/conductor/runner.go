@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -187,7 +188,7 @@ func (r *runner) run(ctx context.Context) {
 		return
 	}
 	if err == nil && r.doc.Checkpoint.Step == "" && r.doc.Checkpoint.Over == nil {
-		err = bootable(r.task, steps)
+		err = flow.Bootable(r.task, steps)
 	}
 	if err == nil {
 		err = r.errand(ctx)
@@ -220,7 +221,7 @@ func (r *runner) run(ctx context.Context) {
 }
 
 // prepare resolves the node's hardware and lists the work's steps.
-func (r *runner) prepare() ([]flowStep, error) {
+func (r *runner) prepare() ([]flow.Step, error) {
 	n, err := r.c.Open(r.node)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w; check that central and this rackd have the same key for conductor group %q", r.node.Label(), err, r.node.Group)
@@ -234,18 +235,18 @@ func (r *runner) prepare() ([]flowStep, error) {
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.c.cfg.Images, Record: r,
 		Agent: listened{r.c.cfg.NewAgent(n.UUID, tokens, r.agentState), r}, ConfigDrive: r.configDrive, Inspected: r.sent, Facts: r.doc.Checkpoint.Facts,
 		Attended: r.parks}
-	steps, err := r.c.fixed(&r.doc, r.task)
+	steps, err := r.c.flows.Fixed(&r.doc, r.task)
 	r.inheritTouch(steps)
 	return steps, err
 }
 
-func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
+func (r *runner) runSteps(ctx context.Context, steps []flow.Step) error {
 	i := r.doc.Checkpoint.Index
-	if name := r.doc.Checkpoint.Step; name != "" && (i >= len(steps) || steps[i].id() != name) {
+	if name := r.doc.Checkpoint.Step; name != "" && (i >= len(steps) || steps[i].ID() != name) {
 		return fmt.Errorf("node %s: step %d of %s was %q when the work began and is a different one now: send the request again", r.node.Label(), i, r.doc.Verb, name)
 	}
 	var err error
-	var ended *flowStep // the step before, whose end the next checkpoint tells
+	var ended *flow.Step // the step before, whose end the next checkpoint tells
 	for ; i < len(steps); i++ {
 		s := steps[i]
 		r.show(steps, i)
@@ -254,34 +255,34 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 		}
 		cp := &r.doc.Checkpoint
 		r.inBand = s.InBand
-		if cp.Step != s.id() && !s.pure {
+		if cp.Step != s.ID() && !s.Pure {
 			if err := r.handsOff(ctx, steps, i); err != nil {
 				return err
 			}
 		}
 		switch {
-		case cp.Step != s.id() && s.Kind == driver.Neither && r.doc.Lost:
+		case cp.Step != s.ID() && s.Kind == driver.Neither && r.doc.Lost:
 			return fmt.Errorf("node %s: the bus had lost the checkpoint of this %s, so step %s may have run; it can be neither repeated nor re-attached, so the %[2]s fails here: check the machine, then send the request again",
-				r.node.Label(), r.doc.Verb, s.id())
-		case cp.Step != s.id():
+				r.node.Label(), r.doc.Verb, s.ID())
+		case cp.Step != s.ID():
 			pointBegin.Hit(r.at(s))
 			r.Idle()
-			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Progress, cp.Entered = s.id(), i, work.Begun, nil, nil, time.Now().UTC()
+			cp.Step, cp.Index, cp.Phase, cp.Handle, cp.Progress, cp.Entered = s.ID(), i, work.Begun, nil, nil, time.Now().UTC()
 			r.setDeadline()
-			if s.pure {
+			if s.Pure {
 				break
 			}
 			if err := r.save(ctx); err != nil {
 				return err
 			}
 		case cp.Phase == work.Ended:
-			if r.doc.Args.AbortAfter && !s.own { // who ended it died before it could say so
-				return fmt.Errorf("%w after step %s", errAborted, s.id())
+			if r.doc.Args.AbortAfter && !s.Own { // who ended it died before it could say so
+				return fmt.Errorf("%w after step %s", flow.ErrAborted, s.ID())
 			}
 			continue
 		case s.Kind == driver.Neither:
 			return fmt.Errorf("node %s: step %s was running when its rackd was lost, or when another request came; it can be neither repeated nor re-attached, so the %s fails here: check the machine, then send the request again",
-				r.node.Label(), s.id(), r.doc.Verb)
+				r.node.Label(), s.ID(), r.doc.Verb)
 		}
 		if ended != nil {
 			pointEnded.Hit(r.at(*ended))
@@ -301,7 +302,7 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			return nil
 		}
 		if s.Discovers {
-			if steps, err = r.c.grow(&r.doc, r.task, i); err != nil {
+			if steps, err = r.c.flows.Grow(&r.doc, r.task, i); err != nil {
 				return err
 			}
 		}
@@ -309,8 +310,8 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 			return err
 		}
 		pointEnded.Hit(r.at(s))
-		if r.doc.Args.AbortAfter && !s.own {
-			return fmt.Errorf("%w after step %s", errAborted, s.id())
+		if r.doc.Args.AbortAfter && !s.Own {
+			return fmt.Errorf("%w after step %s", flow.ErrAborted, s.ID())
 		}
 		if r.leave.Load() && i+1 < len(steps) {
 			return r.release(ctx)
@@ -321,27 +322,27 @@ func (r *runner) runSteps(ctx context.Context, steps []flowStep) error {
 
 // follows reports whether the step after i begins as soon as that one has ended: then
 // one checkpoint says both.
-func (r *runner) follows(steps []flowStep, i int) bool {
+func (r *runner) follows(steps []flow.Step, i int) bool {
 	s := steps[i]
-	if s.then != "" || s.Discovers || i+1 == len(steps) || r.doc.Args.AbortAfter || r.leave.Load() {
+	if s.Then != "" || s.Discovers || i+1 == len(steps) || r.doc.Args.AbortAfter || r.leave.Load() {
 		return false
 	}
 	next := steps[i+1]
-	return !next.pure && !(next.Kind == driver.Neither && r.doc.Lost)
+	return !next.Pure && !(next.Kind == driver.Neither && r.doc.Lost)
 }
 
 // concludes reports whether the work ends well as soon as step i has ended: then the
 // result says both. A step that cannot be repeated has its end written at once.
-func (r *runner) concludes(steps []flowStep, i int) bool {
+func (r *runner) concludes(steps []flow.Step, i int) bool {
 	s := steps[i]
-	return i+1 == len(steps) && s.then == "" && !s.Discovers && !r.doc.Args.AbortAfter && s.Kind != driver.Neither
+	return i+1 == len(steps) && s.Then == "" && !s.Discovers && !r.doc.Args.AbortAfter && s.Kind != driver.Neither
 }
 
 // runStep runs s until it is done, waiting in between as it asks.
-func (r *runner) runStep(ctx context.Context, s flowStep) error {
+func (r *runner) runStep(ctx context.Context, s flow.Step) error {
 	var err error
 	if r.task.Args, err = r.openArgs(ctx, s); err != nil {
-		return fmt.Errorf("step %s: its arguments: %w", s.id(), err)
+		return fmt.Errorf("step %s: its arguments: %w", s.ID(), err)
 	}
 	r.task.Entered = r.doc.Checkpoint.Entered
 	retries, wait := s.Retries, awaited{}
@@ -352,13 +353,13 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		r.mu.Unlock()
 		out, err := r.attempt(ctx, s)
 		pointRan.Hit(r.at(s))
-		r.c.cfg.Metrics.StepRan(s.id(), time.Since(began), err)
+		r.c.cfg.Metrics.StepRan(s.ID(), time.Since(began), err)
 		save := r.flush
 		if _, waiting := out.Waiting(); err == nil && !waiting && !out.Held() {
 			save = r.takeIn // the checkpoint that it has ended comes next
 		}
 		if lost := errors.Join(save(ctx), r.Check()); errors.Is(lost, bus.ErrTooLarge) && err != nil {
-			return fmt.Errorf("step %s: %w; in addition: %w", s.id(), err, lost)
+			return fmt.Errorf("step %s: %w; in addition: %w", s.ID(), err, lost)
 		} else if lost != nil {
 			return lost
 		}
@@ -366,12 +367,12 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 		switch {
 		case wait.goesOn(r, s, err):
 			poll = awaitEvery
-		case err != nil && retries > 0 && mayPass(err):
+		case err != nil && retries > 0 && flow.MayPass(err):
 			retries--
-			r.log.Warn("step failed, trying again", "step", s.id(), "left", retries, "error", err)
+			r.log.Warn("step failed, trying again", "step", s.ID(), "left", retries, "error", err)
 			poll = s.Pause
 		case err != nil:
-			return fmt.Errorf("step %s: %w", s.id(), err)
+			return fmt.Errorf("step %s: %w", s.ID(), err)
 		case out.Held():
 			if err := r.move(ctx, provision.EventHold, ""); err != nil {
 				return err
@@ -390,7 +391,7 @@ func (r *runner) runStep(ctx context.Context, s flowStep) error {
 }
 
 // sleep waits for a heartbeat, for poll, or for the deadline, which is an error.
-func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) error {
+func (r *runner) sleep(ctx context.Context, s flow.Step, poll time.Duration) error {
 	var timer <-chan time.Time
 	if poll > 0 {
 		t := time.NewTimer(poll)
@@ -406,7 +407,7 @@ func (r *runner) sleep(ctx context.Context, s flowStep, poll time.Duration) erro
 			left = tellEvery // a hold has no end of its own, and neither has a flow in maintenance
 		}
 		if left <= 0 {
-			return fmt.Errorf("step %s: %w", s.id(), r.late(s))
+			return fmt.Errorf("step %s: %w", s.ID(), r.late(s))
 		}
 		switch r.park(ctx, timer, left) {
 		case byEnd:
@@ -459,7 +460,7 @@ func (r *runner) park(ctx context.Context, poll <-chan time.Time, limit time.Dur
 	}
 }
 
-func (r *runner) late(s flowStep) error {
+func (r *runner) late(s flow.Step) error {
 	limit := r.limit().Round(time.Second)
 	if r.doc.Checkpoint.Agent == nil && r.task != nil && r.task.Facts[driver.FactBoot] == driver.BootRamdisk {
 		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). Look at the machine's console: does the machine get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State)
@@ -468,14 +469,14 @@ func (r *runner) late(s flowStep) error {
 	agent, answered := r.agent, r.answered
 	r.mu.Unlock()
 	if agent == nil || agent.URL == "" {
-		return fmt.Errorf("timed out: step %s was not done within %s (state %q)", s.id(), limit, r.doc.State)
+		return fmt.Errorf("timed out: step %s was not done within %s (state %q)", s.ID(), limit, r.doc.State)
 	}
 	last := "has not answered this rackd"
 	if !answered.IsZero() {
 		last = fmt.Sprintf("last answered this rackd, or made progress, %s ago", time.Since(answered).Round(time.Second))
 	}
 	return fmt.Errorf("timed out: step %s: the agent at %s %s. The deadline of %s (state %q) counts from its last answer, not from its last heartbeat, which came %s ago. Check that this rackd reaches that address. If it does, the command hangs: look at the machine's console",
-		s.id(), agent.URL, last, limit, r.doc.State, time.Since(agent.LastSeen).Round(time.Second))
+		s.ID(), agent.URL, last, limit, r.doc.State, time.Since(agent.LastSeen).Round(time.Second))
 }
 
 // agentState is the newest that is known of the agent.

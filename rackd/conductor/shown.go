@@ -8,12 +8,13 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // shown is what the node's fields tell of the running flow.
 type shown struct {
-	steps []flowStep
+	steps []flow.Step
 	at    int
 	none  bool            // the step has not begun, or has ended: the flow stands between two
 	info  json.RawMessage // once it has been asked for
@@ -24,7 +25,7 @@ func (s *shown) stepInfo() json.RawMessage {
 	if s.none {
 		return nil
 	}
-	if s.info == nil && s.at < len(s.steps) && !s.steps[s.at].own {
+	if s.info == nil && s.at < len(s.steps) && !s.steps[s.at].Own {
 		s.info, _ = json.Marshal(infoOf(s.steps[s.at].Step)) // its arguments came as JSON
 	}
 	return s.info
@@ -58,7 +59,7 @@ func infoOf(s driver.Step) stepInfo {
 }
 
 // show notes which step begins.
-func (r *runner) show(steps []flowStep, at int) {
+func (r *runner) show(steps []flow.Step, at int) {
 	r.shown = shown{steps: steps, at: at}
 }
 
@@ -81,7 +82,7 @@ func (r *runner) listed() map[string]json.RawMessage {
 		if i == r.shown.at {
 			at = len(steps)
 		}
-		if !s.own {
+		if !s.Own {
 			steps = append(steps, infoOf(s.Step))
 		}
 	}

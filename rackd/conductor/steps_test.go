@@ -342,13 +342,3 @@ func TestAChildsPowerLeavesTheParentsAgent(t *testing.T) {
 		}
 	})
 }
-
-// A wait that is longer than a step may wait is refused, and not cut.
-func TestLongestWait(t *testing.T) {
-	for given, want := range map[float64]time.Duration{0: 0, 1.5: 1500 * time.Millisecond, 1800: longestWait, 1800.5: -1, 1e11: -1, 1e300: -1, -1: -1} {
-		got, _, err := secondsOf(&node.Document{}, map[string]any{"seconds": given})
-		if (err != nil) != (want < 0) || err == nil && got != want {
-			t.Errorf("%v seconds: %v, %v, want %v", given, got, err, want)
-		}
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -58,7 +59,7 @@ func (r *runner) hasReadied() bool {
 
 // inheritTouch takes over what the owners before may have sent. A step that was running may
 // have sent something that no checkpoint tells of yet, and so may all of a document that was lost.
-func (r *runner) inheritTouch(steps []flowStep) {
+func (r *runner) inheritTouch(steps []flow.Step) {
 	cp := &r.doc.Checkpoint
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +68,7 @@ func (r *runner) inheritTouch(steps []flowStep) {
 		return
 	}
 	running := steps[cp.Index]
-	r.touched = r.touched || !running.own && !running.pure && !running.Apart
+	r.touched = r.touched || !running.Own && !running.Pure && !running.Apart
 	if running.Boots {
 		r.task.Facts[driver.FactReadied] = "yes"
 	}

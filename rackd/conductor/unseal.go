@@ -8,13 +8,14 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // openArgs returns the arguments of a step as they were given. It waits for the document that takes the place of this
 // work's, if there is one: central writes the node's before, and the way to the site may break in between. The wait is the
 // step's, so that its deadline ends it.
-func (r *runner) openArgs(ctx context.Context, s flowStep) (map[string]any, error) {
+func (r *runner) openArgs(ctx context.Context, s flow.Step) (map[string]any, error) {
 	if !seal.SealedArgs(s.Args) {
 		return s.Args, nil
 	}

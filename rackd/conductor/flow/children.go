@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type family struct {
 
 // onChildren runs a step on child nodes. Their own work must be over; nobody begins
 // any while the parent's step changes them, because each write looks.
-func (c *Conductor) onChildren(a driver.AskedStep) func(context.Context, *driver.Task) (driver.Outcome, error) {
+func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.Task) (driver.Outcome, error) {
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 		var h family
 		if raw := t.Record.Handle(); raw != nil {
@@ -37,8 +37,8 @@ func (c *Conductor) onChildren(a driver.AskedStep) func(context.Context, *driver
 			}
 			out, err := s.Run(ctx, child)
 			if o := child.Record.(*childRecord).observed; !o.Empty() {
-				err := c.insist(ctx, c.hardwareEvent(child.Node, &o))
-				if c.noteHardware(child.Node.UUID, &o, err); err != nil {
+				err := c.cfg.Events.Insist(ctx, HardwareEvent(c.cfg.Name, child.Node, &o))
+				if c.cfg.Events.NoteHardware(child.Node.UUID, &o, err); err != nil {
 					return driver.Outcome{}, err
 				}
 			}
@@ -59,13 +59,13 @@ func (c *Conductor) onChildren(a driver.AskedStep) func(context.Context, *driver
 }
 
 // childTask is the task of a's step on one child.
-func (c *Conductor) childTask(t *driver.Task, a driver.AskedStep, id string, h *family) (*driver.Task, driver.Step, error) {
+func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *family) (*driver.Task, driver.Step, error) {
 	var none driver.Step
 	known := c.cfg.Documents.Node(id)
 	if known == nil {
 		return nil, none, fmt.Errorf("node %s: its child node %s is in a conductor group that rackd %s does not serve: give both nodes the same group", t.Node.Label(), id, c.cfg.Name)
 	}
-	n, err := c.Open(known)
+	n, err := c.cfg.Secrets.Open(known)
 	if err != nil {
 		return nil, none, fmt.Errorf("child node %s: %w", known.Label(), err)
 	}
@@ -93,7 +93,7 @@ func (c *Conductor) childTask(t *driver.Task, a driver.AskedStep, id string, h *
 // childFence is the parent's fence, and the child has no work of its own.
 type childFence struct {
 	driver.Fence
-	c *Conductor
+	c *Catalog
 	n *node.Document
 }
 

@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // ownStep returns the step behind a name that every node has, whatever its hardware:
 // power changes, a pause, a hold, and steps that run on child nodes. They run with the
 // ramdisk unless the request forbids that: a hold is there for a look at it.
-func (c *Conductor) ownStep(a driver.AskedStep) (driver.Step, bool) {
+func (c *Catalog) ownStep(a driver.AskedStep) (driver.Step, bool) {
 	s := driver.Step{Interface: a.Interface, Name: a.Step, Kind: driver.Reattachable, Retries: 2, Pause: 2 * time.Second}
 	if a.OnChildren {
 		s.Run = c.onChildren(a)
@@ -51,7 +51,7 @@ type powering struct {
 
 // powerStep brings the machine to one power state after the other. Where the ramdisk
 // runs, and is to run again, it then waits for its agent.
-func (c *Conductor) powerStep(goals ...driver.PowerState) func(context.Context, *driver.Task) (driver.Outcome, error) {
+func (c *Catalog) powerStep(goals ...driver.PowerState) func(context.Context, *driver.Task) (driver.Outcome, error) {
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 		var h powering
 		if raw := t.Record.Handle(); raw != nil {
@@ -73,7 +73,7 @@ func (c *Conductor) powerStep(goals ...driver.PowerState) func(context.Context, 
 
 // powerGoal reaches one goal. A machine that must not be switched off is reset where
 // a reboot is asked for.
-func (c *Conductor) powerGoal(ctx context.Context, t *driver.Task, h *powering, goal driver.PowerState, reboot bool) error {
+func (c *Catalog) powerGoal(ctx context.Context, t *driver.Task, h *powering, goal driver.PowerState, reboot bool) error {
 	if goal == driver.PowerOff {
 		if !t.Node.DisablePowerOff {
 			_, err := c.reach(ctx, t, goal, goal, powerChangeTimeout)
@@ -134,7 +134,7 @@ func resetGoal(ctx context.Context, t *driver.Task, h *powering) error {
 	if inRamdisk && errors.Is(err, errInDoubt) {
 		return fmt.Errorf("%w: %w", driver.ErrUnreachable, err)
 	}
-	if h.Asked, h.Reset = err == nil || !mayPass(err), err == nil; err != nil && h.Asked {
+	if h.Asked, h.Reset = err == nil || !MayPass(err), err == nil; err != nil && h.Asked {
 		return err
 	}
 	return errors.Join(err, t.Record.SaveHandle(ctx, *h))

@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"context"
@@ -14,17 +14,14 @@ import (
 // observeWithin bounds what is read of a machine beyond what a flow needs.
 const observeWithin = 2 * time.Minute
 
-// seeWithin bounds what is read of an idle machine.
-const seeWithin = time.Minute
-
 // observeHardware reads what central shows of the machine. Nothing depends on it, so
 // what cannot be read is left as it was.
-func (c *Conductor) observeHardware() driver.Step {
+func (c *Catalog) observeHardware() driver.Step {
 	return driver.Step{Interface: "conductor", Name: "observe_hardware", Kind: driver.Repeatable,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			ctx, cancel := context.WithTimeout(ctx, observeWithin)
 			defer cancel()
-			o := c.readBoot(ctx, t.Hardware, t.Node)
+			o := c.ReadBoot(ctx, t.Hardware, t.Node)
 			o.BIOS = ifRead(c, t.Node, "BIOS settings", func() ([]hardware.Setting, error) {
 				if b := t.Hardware.BIOS(); b != nil {
 					return b.Settings(ctx, t.Node)
@@ -42,8 +39,8 @@ func (c *Conductor) observeHardware() driver.Step {
 		}}
 }
 
-// readBoot reads boot mode, secure boot and health.
-func (c *Conductor) readBoot(ctx context.Context, hw *driver.Hardware, n *node.Document) (o hardware.Observation) {
+// ReadBoot reads boot mode, secure boot and health.
+func (c *Catalog) ReadBoot(ctx context.Context, hw *driver.Hardware, n *node.Document) (o hardware.Observation) {
 	m := hw.Management()
 	if all, can := m.(driver.Observer); can {
 		return ifRead(c, n, "boot mode, secure boot and health", func() (hardware.Observation, error) { return all.Observe(ctx, n) })
@@ -69,39 +66,18 @@ func (c *Conductor) readBoot(ctx context.Context, hw *driver.Hardware, n *node.D
 
 // ifRead returns what read reads, the zero value when it fails. Machines that cannot
 // tell are no news.
-func ifRead[T any](c *Conductor, n *node.Document, what string, read func() (T, error)) (none T) {
+func ifRead[T any](c *Catalog, n *node.Document, what string, read func() (T, error)) (none T) {
 	v, err := read()
 	switch {
 	case err == nil:
 		return v
 	case !errors.Is(err, driver.ErrUnsupported):
-		c.log.Warn("not read from the machine", "node", n.UUID, "what", what, "error", err)
+		c.cfg.Log.Warn("not read from the machine", "node", n.UUID, "what", what, "error", err)
 	}
 	return none
 }
 
-// SawHardware reads boot mode, secure boot and health of an idle machine and reports
-// them, unless this rackd reported the same before.
-func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
-	reading, cancel := context.WithTimeout(ctx, seeWithin)
-	o := c.readBoot(reading, hw, n)
-	cancel()
-	if o.Empty() {
-		return nil
-	}
-	if c.lastTold(n.UUID).boot == seenOf(o) {
-		return nil
-	}
-	err := c.TellHardware(ctx, n, &o)
-	c.noteHardware(n.UUID, &o, err)
-	return err
-}
-
-// TellHardware publishes an observation that belongs to no work.
-func (c *Conductor) TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {
-	return c.tellIdle(ctx, c.hardwareEvent(n, o))
-}
-
-func (c *Conductor) hardwareEvent(n *node.Document, o *hardware.Observation) work.Event {
-	return work.Event{Kind: work.HardwareObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: time.Now().UTC(), Hardware: o}
+// HardwareEvent reports what a rackd saw of a node's machine.
+func HardwareEvent(rackd string, n *node.Document, o *hardware.Observation) work.Event {
+	return work.Event{Kind: work.HardwareObserved, Node: n.UUID, Group: n.Group, Rackd: rackd, Time: time.Now().UTC(), Hardware: o}
 }

@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 
 // reset is the step that reboots a machine whose power must not be switched off. It is on again within some time. A reset
 // leaves no trace to read back, so one that may have happened is not asked for again.
-func (c *Conductor) reset(ask driver.PowerState, within time.Duration) driver.Step {
+func (c *Catalog) reset(ask driver.PowerState, within time.Duration) driver.Step {
 	return driver.Step{Interface: "power", Name: "reset", Kind: driver.Neither, Retries: 2, Pause: 2 * time.Second,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if err := resetOnce(ctx, t, ask); err != nil {
 				return driver.Outcome{}, err
 			}
 			out, err := c.reach(ctx, t, driver.PowerOn, driver.PowerOn, within)
-			if mayPass(err) { // the step would be run again, and reset the machine once more
+			if MayPass(err) { // the step would be run again, and reset the machine once more
 				return c.awaitPower(ctx, t, ask, driver.PowerOn, time.Now().Add(within))
 			}
 			return out, err

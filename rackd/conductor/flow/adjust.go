@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // adjustFlow changes one thing about the machine and reports how it is then. What the
 // change needs is validated again: the node may have changed since it was accepted.
-func adjustFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+func adjustFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 	if d.Args.Change == nil {
 		return nil, fmt.Errorf("node %s: the request does not say what to change", t.Node.Label())
 	}
@@ -36,7 +36,7 @@ func adjustFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, err
 	if a.once {
 		step.Kind = driver.Neither
 	}
-	return []flowStep{{Step: step, own: true}}, nil
+	return []Step{{Step: step, Own: true}}, nil
 }
 
 // adjustment is a change as the node's hardware can make it.
@@ -48,7 +48,7 @@ type adjustment struct {
 
 // adjustment returns how ch is made, or why it cannot be; nothing is asked of the
 // machine. d is the work that makes it, nil for none yet.
-func (c *Conductor) adjustment(d *work.Document, ch *work.Change, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+func (c *Catalog) adjustment(d *work.Document, ch *work.Change, n *node.Document, hw *driver.Hardware) (adjustment, error) {
 	switch {
 	case ch.BootMode != "":
 		return setBootMode(c, hw, ch.BootMode), hw.Management().Validate(n)
@@ -76,13 +76,13 @@ func (c *Conductor) adjustment(d *work.Document, ch *work.Change, n *node.Docume
 	return adjustment{}, fmt.Errorf("node %s: this rackd does not know the change that is asked for: is it older than central?", n.Label())
 }
 
-func setBootMode(c *Conductor, hw *driver.Hardware, mode string) adjustment {
+func setBootMode(c *Catalog, hw *driver.Hardware, mode string) adjustment {
 	return adjustment{kind: "management", name: "set_boot_mode",
 		make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
 			if err := hw.Management().SetBootMode(ctx, f, n, mode); err != nil {
 				return hardware.Observation{}, err
 			}
-			return c.readBoot(ctx, hw, n), nil
+			return c.ReadBoot(ctx, hw, n), nil
 		}}
 }
 
@@ -111,7 +111,7 @@ func setConsole(k driver.Console, on bool) adjustment {
 
 // mediaAdjustment puts an image into a drive, in place of what is there, or empties
 // drives: both may be done twice.
-func (c *Conductor) mediaAdjustment(d *work.Document, m *work.Media, media driver.VirtualMedia) adjustment {
+func (c *Catalog) mediaAdjustment(d *work.Document, m *work.Media, media driver.VirtualMedia) adjustment {
 	if m.Image == "" {
 		return adjustment{kind: "management", name: "detach_virtual_media",
 			make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
@@ -126,7 +126,7 @@ func (c *Conductor) mediaAdjustment(d *work.Document, m *work.Media, media drive
 			if len(m.Types) != 1 {
 				return hardware.Observation{}, fmt.Errorf("node %s: an image goes into one virtual drive, but the request names %d: %w", n.Label(), len(m.Types), driver.ErrInvalid)
 			}
-			image, err := c.secrets.Unseal(d, seal.Label{Kind: seal.MediaImage, Of: n.UUID, Work: d.ID}, m.Image)
+			image, err := c.cfg.Secrets.Unseal(d, seal.Label{Kind: seal.MediaImage, Of: n.UUID, Work: d.ID}, m.Image)
 			if err != nil {
 				return hardware.Observation{}, fmt.Errorf("node %s: the image's URL: %w", n.Label(), err)
 			}
@@ -144,11 +144,11 @@ func drivesOf(types []string) string {
 	return "virtual drive " + strings.Join(types, ", ")
 }
 
-func (c *Conductor) vendorAdjustment(d *work.Document, call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
+func (c *Catalog) vendorAdjustment(d *work.Document, call *work.VendorCall, n *node.Document, hw *driver.Hardware) (adjustment, error) {
 	if d == nil {
 		return adjustment{}, fmt.Errorf("node %s: the arguments of %s belong to a work that this rackd does not have", n.Label(), call.Method)
 	}
-	plain, err := c.secrets.Unseal(d, seal.Label{Kind: seal.VendorData, Of: n.UUID, Work: d.ID}, call.Data)
+	plain, err := c.cfg.Secrets.Unseal(d, seal.Label{Kind: seal.VendorData, Of: n.UUID, Work: d.ID}, call.Data)
 	if err != nil {
 		return adjustment{}, fmt.Errorf("node %s: arguments of %s: %w", n.Label(), call.Method, err)
 	}
@@ -164,7 +164,7 @@ func (c *Conductor) vendorAdjustment(d *work.Document, call *work.VendorCall, n 
 		make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
 			result, err := m.Call(ctx, f, n, args)
 			if err == nil && result != nil {
-				c.log.Info("vendor method done", "node", n.UUID, "method", m.Name, "result", result)
+				c.cfg.Log.Info("vendor method done", "node", n.UUID, "method", m.Name, "result", result)
 			}
 			return hardware.Observation{}, err
 		}}, nil

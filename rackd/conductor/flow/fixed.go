@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"slices"
@@ -8,16 +8,16 @@ import (
 	"github.com/ironyard/ironyard/rackd/plan"
 )
 
-// fixed returns the steps of d's work: those of the list in its checkpoint. The first owner
+// Fixed returns the steps of d's work: those of the list in its checkpoint. The first owner
 // makes the list; the checkpoint of the first step that touches anything carries it.
-func (c *Conductor) fixed(d *work.Document, t *driver.Task) ([]flowStep, error) {
+func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
 	if d.Verb == work.Abort && d.Args.Aborts != "" && !d.Checkpoint.Aborting {
 		return c.cutShort(d, t)
 	}
 	if d.Checkpoint.Plan != nil {
 		return c.listed(d, t)
 	}
-	steps, err := c.flow(d, t)
+	steps, err := c.Steps(d, t)
 	if err == nil {
 		d.Checkpoint.Plan = listOf(steps)
 	}
@@ -25,7 +25,7 @@ func (c *Conductor) fixed(d *work.Document, t *driver.Task) ([]flowStep, error) 
 }
 
 // listed finds the steps of the list in d's checkpoint.
-func (c *Conductor) listed(d *work.Document, t *driver.Task) ([]flowStep, error) {
+func (c *Catalog) listed(d *work.Document, t *driver.Task) ([]Step, error) {
 	f, err := flowOf(d.Verb, t)
 	if err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ func (c *Conductor) listed(d *work.Document, t *driver.Task) ([]flowStep, error)
 		frame = append(frame, more...)
 	}
 	named := c.plan(d, t)
-	var steps []flowStep
+	var steps []Step
 	for _, p := range d.Checkpoint.Plan {
-		at := slices.IndexFunc(frame, func(s flowStep) bool { return p.Asked == 0 && s.Interface == p.Interface && s.Name == p.Step })
+		at := slices.IndexFunc(frame, func(s Step) bool { return p.Asked == 0 && s.Interface == p.Interface && s.Name == p.Step })
 		if at >= 0 {
 			steps = append(steps, frame[at])
 			continue
@@ -56,15 +56,15 @@ func (c *Conductor) listed(d *work.Document, t *driver.Task) ([]flowStep, error)
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, flowStep{Step: s})
+		steps = append(steps, Step{Step: s})
 	}
 	return numbered(steps), nil
 }
 
-// grow takes the agent's steps, which the step at index at has asked for, into the list. The
+// Grow takes the agent's steps, which the step at index at has asked for, into the list. The
 // checkpoint that says so is the one that the step has ended.
-func (c *Conductor) grow(d *work.Document, t *driver.Task, at int) ([]flowStep, error) {
-	steps, err := c.flow(d, t)
+func (c *Catalog) Grow(d *work.Document, t *driver.Task, at int) ([]Step, error) {
+	steps, err := c.Steps(d, t)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (c *Conductor) grow(d *work.Document, t *driver.Task, at int) ([]flowStep, 
 	return c.listed(d, t)
 }
 
-func listOf(steps []flowStep) []work.Planned {
+func listOf(steps []Step) []work.Planned {
 	list := make([]work.Planned, len(steps))
 	for i, s := range steps {
 		list[i] = plan.Of(s.Step)

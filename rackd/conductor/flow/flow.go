@@ -1,7 +1,8 @@
-package conductor
+package flow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,22 +13,23 @@ import (
 	"github.com/ironyard/ironyard/rackd/plan"
 )
 
-// flowStep is a step and the transition its end causes.
-type flowStep struct {
+// Step is a step of a flow and the transition that its end causes.
+type Step struct {
 	driver.Step
-	then          provision.Event // empty: the state stays
-	clearInstance bool
-	// pure: it looks at documents only and changes nothing, so it begins without a
-	// checkpoint.
-	pure bool
-	// own steps of the conductor are no steps to who looks at the node.
-	own bool
+	// Then is the event of the state machine with which the step ends. Empty: the state stays.
+	Then provision.Event
+	// ClearInstance says that the end of the step takes the instance off the node.
+	ClearInstance bool
+	// Pure steps look at documents only and change nothing, so they begin without a checkpoint.
+	Pure bool
+	// Own steps are the conductor's: the API does not show them.
+	Own bool
 	// again tells apart steps of one name.
 	again int
 }
 
-// id names the step in checkpoints, history and failpoints.
-func (s flowStep) id() string {
+// ID names the step in checkpoints, history and failpoints.
+func (s Step) ID() string {
 	if s.again > 0 {
 		return fmt.Sprintf("%s.%s (%d)", s.Interface, s.Name, s.again+1)
 	}
@@ -38,9 +40,9 @@ func (s flowStep) id() string {
 type flow struct {
 	// frame are the steps that do not depend on flags: the conductor's own, and those that
 	// interfaces contribute without a name.
-	frame func(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error)
+	frame func(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error)
 	// named are the steps with names, which come behind the frame; nil: there are none.
-	named func(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error)
+	named func(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step, error)
 	// in is the flow in which they have their names.
 	in driver.Flows
 }
@@ -73,8 +75,8 @@ func flowOf(v work.Verb, t *driver.Task) (flow, error) {
 	return f, nil
 }
 
-// flow makes the list of the steps of d's work.
-func (c *Conductor) flow(d *work.Document, t *driver.Task) ([]flowStep, error) {
+// Steps makes the list of the steps of d's work.
+func (c *Catalog) Steps(d *work.Document, t *driver.Task) ([]Step, error) {
 	f, err := flowOf(d.Verb, t)
 	if err != nil {
 		return nil, err
@@ -89,29 +91,29 @@ func (c *Conductor) flow(d *work.Document, t *driver.Task) ([]flowStep, error) {
 }
 
 // numbered tells apart steps of one name.
-func numbered(steps []flowStep) []flowStep {
+func numbered(steps []Step) []Step {
 	seen := map[string]int{}
 	for i := range steps {
 		steps[i].again = 0
-		id := steps[i].id()
+		id := steps[i].ID()
 		steps[i].again = seen[id]
 		seen[id]++
 	}
 	return steps
 }
 
-func plain(steps []driver.Step) []flowStep {
-	out := make([]flowStep, len(steps))
+func plain(steps []driver.Step) []Step {
+	out := make([]Step, len(steps))
 	for i, s := range steps {
-		out[i] = flowStep{Step: s}
+		out[i] = Step{Step: s}
 	}
 	return out
 }
 
 // validateStep checks the fields of the kinds of interface that a flow uses. What is kept for clients and has no effect is a line
 // of the node's history.
-func validateStep(kinds ...string) flowStep {
-	return flowStep{own: true, pure: true, Step: driver.Step{Interface: "conductor", Name: "validate", Kind: driver.Repeatable,
+func validateStep(kinds ...string) Step {
+	return Step{Own: true, Pure: true, Step: driver.Step{Interface: "conductor", Name: "validate", Kind: driver.Repeatable,
 		Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
 			if err := validFields(t, kinds...); err != nil {
 				return driver.Outcome{}, err
@@ -141,14 +143,14 @@ func validFields(t *driver.Task, kinds ...string) error {
 }
 
 // validated is the frame of a flow that looks at the fields of the kinds and nothing else.
-func validated(kinds ...string) func(*Conductor, *work.Document, *driver.Task) ([]flowStep, error) {
-	return func(*Conductor, *work.Document, *driver.Task) ([]flowStep, error) {
-		return []flowStep{validateStep(kinds...)}, nil
+func validated(kinds ...string) func(*Catalog, *work.Document, *driver.Task) ([]Step, error) {
+	return func(*Catalog, *work.Document, *driver.Task) ([]Step, error) {
+		return []Step{validateStep(kinds...)}, nil
 	}
 }
 
 // plan is what the named steps of d's flow are made of.
-func (c *Conductor) plan(d *work.Document, t *driver.Task) *plan.Request {
+func (c *Catalog) plan(d *work.Document, t *driver.Task) *plan.Request {
 	p := &plan.Request{Hardware: t.Hardware, Node: t.Node, Facts: t.Facts, NoRamdisk: d.Args.DisableRamdisk, Own: c.ownStep}
 	for i, s := range d.Args.Steps {
 		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, OnChildren: s.OnChildren, Children: s.Children, Place: i + 1})
@@ -156,18 +158,18 @@ func (c *Conductor) plan(d *work.Document, t *driver.Task) *plan.Request {
 	return p
 }
 
-func adopted(c *Conductor, _ *work.Document, _ *driver.Task) ([]flowStep, error) {
-	return []flowStep{validateStep("power", "management"), {Step: c.verifyPower(), own: true}, {Step: c.observeHardware(), own: true}}, nil
+func adopted(c *Catalog, _ *work.Document, _ *driver.Task) ([]Step, error) {
+	return []Step{validateStep("power", "management"), {Step: c.verifyPower(), Own: true}, {Step: c.observeHardware(), Own: true}}, nil
 }
 
-func verifySteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+func verifySteps(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step, error) {
 	p := c.plan(d, t)
 	p.Priorities = c.cfg.VerifyPriorities
 	return p.Verify(), nil
 }
 
 // cleaningSteps are those of automated cleaning, empty when the node or the rack does without.
-func cleaningSteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+func cleaningSteps(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step, error) {
 	wanted := c.cfg.AutomatedClean
 	if t.Node.AutomatedClean != nil {
 		wanted = *t.Node.AutomatedClean
@@ -181,8 +183,8 @@ func cleaningSteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Ste
 }
 
 // listedSteps are those that a request lists, in its order.
-func listedSteps(f driver.Flows) func(*Conductor, *work.Document, *driver.Task) ([]driver.Step, error) {
-	return func(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+func listedSteps(f driver.Flows) func(*Catalog, *work.Document, *driver.Task) ([]driver.Step, error) {
+	return func(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step, error) {
 		if err := waits(t, d.Args.Steps); err != nil {
 			return nil, err
 		}
@@ -190,24 +192,24 @@ func listedSteps(f driver.Flows) func(*Conductor, *work.Document, *driver.Task) 
 	}
 }
 
-func deploySteps(c *Conductor, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+func deploySteps(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step, error) {
 	if err := waits(t, d.Args.Steps); err != nil {
 		return nil, err
 	}
 	return c.plan(d, t).Deploy()
 }
 
-func inspectFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, error) {
+func inspectFlow(_ *Catalog, _ *work.Document, t *driver.Task) ([]Step, error) {
 	i := t.Hardware.Inspect()
 	if i == nil {
 		return nil, fmt.Errorf("node %s: hardware type %s has no inspect interface", t.Node.Label(), t.Hardware.Type)
 	}
-	return append([]flowStep{validateStep("power", "management", "inspect")}, abortable(i.InspectSteps(t.Node))...), nil
+	return append([]Step{validateStep("power", "management", "inspect")}, abortable(i.InspectSteps(t.Node))...), nil
 }
 
 // abortable are the steps of a flow that leaves no disk and no firmware half written: as in
 // Ironic, an abort ends it wherever it waits.
-func abortable(steps []driver.Step) []flowStep {
+func abortable(steps []driver.Step) []Step {
 	out := plain(steps)
 	for i := range out {
 		out[i].Abortable = true
@@ -217,9 +219,9 @@ func abortable(steps []driver.Step) []flowStep {
 
 // deleteFlow takes the instance off before the node is cleaned, whatever the node says of its
 // fields: an operator must be able to get rid of a broken instance.
-func deleteFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, error) {
+func deleteFlow(_ *Catalog, _ *work.Document, t *driver.Task) ([]Step, error) {
 	steps := plain(t.Hardware.Deploy().TearDownSteps(t.Node))
-	return append(steps, flowStep{then: provision.EventClean, clearInstance: true, own: true,
+	return append(steps, Step{Then: provision.EventClean, ClearInstance: true, Own: true,
 		Step: driver.Step{Interface: "conductor", Name: "torn_down", Kind: driver.Repeatable,
 			Run: func(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Done(), nil }}}), nil
 }
@@ -232,18 +234,28 @@ func rescuer(t *driver.Task) (driver.Rescuer, error) {
 	return r, nil
 }
 
-func rescueFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, error) {
+func rescueFlow(_ *Catalog, _ *work.Document, t *driver.Task) ([]Step, error) {
 	r, err := rescuer(t)
 	if err != nil {
 		return nil, err
 	}
-	return append([]flowStep{validateStep("power", "management", "rescue")}, abortable(r.RescueSteps(t.Node))...), nil
+	return append([]Step{validateStep("power", "management", "rescue")}, abortable(r.RescueSteps(t.Node))...), nil
 }
 
-func unrescueFlow(_ *Conductor, _ *work.Document, t *driver.Task) ([]flowStep, error) {
+func unrescueFlow(_ *Catalog, _ *work.Document, t *driver.Task) ([]Step, error) {
 	r, err := rescuer(t)
 	if err != nil {
 		return nil, err
 	}
-	return append([]flowStep{validateStep("power", "management", "rescue")}, plain(r.UnrescueSteps(t.Node))...), nil
+	return append([]Step{validateStep("power", "management", "rescue")}, plain(r.UnrescueSteps(t.Node))...), nil
 }
+
+// MayPass reports whether a step that failed with err may succeed when it is run again.
+func MayPass(err error) bool {
+	return errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)
+}
+
+// WaitsIn are the states in which flows wait.
+var WaitsIn = map[work.Verb]provision.State{work.Provide: provision.CleanWait, work.Clean: provision.CleanWait, work.Delete: provision.CleanWait,
+	work.Deploy: provision.DeployWait, work.Rebuild: provision.DeployWait, work.Service: provision.ServiceWait,
+	work.Inspect: provision.InspectWait, work.Rescue: provision.RescueWait}

@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"context"
@@ -18,8 +18,8 @@ const (
 	powerPoll          = time.Second
 )
 
-// softTimeout is how long a machine may take to switch itself off.
-func softTimeout(a *work.Args) time.Duration {
+// SoftTimeout is how long a machine may take to switch itself off.
+func SoftTimeout(a *work.Args) time.Duration {
 	return timeout(a, softOffTimeout)
 }
 
@@ -35,7 +35,7 @@ func timeout(a *work.Args, usual time.Duration) time.Duration {
 }
 
 // verifyPower reads the machine's power and identity: the credentials work.
-func (c *Conductor) verifyPower() driver.Step {
+func (c *Catalog) verifyPower() driver.Step {
 	return driver.Step{Interface: "power", Name: "verify", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			state, err := t.Hardware.Power().PowerState(ctx, t.Node)
@@ -57,27 +57,27 @@ func (c *Conductor) verifyPower() driver.Step {
 }
 
 // reportPower publishes a power state that was read from the machine.
-func (c *Conductor) reportPower(ctx context.Context, node, group string, s driver.PowerState) error {
+func (c *Catalog) reportPower(ctx context.Context, node, group string, s driver.PowerState) error {
 	e := work.Event{Kind: work.PowerObserved, Node: node, Group: group, Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)}
-	err := c.insist(ctx, e)
-	c.notePower(e, err)
+	err := c.cfg.Events.Insist(ctx, e)
+	c.cfg.Events.NotePower(e, err)
 	return err
 }
 
 // powerFlow brings the machine to the power state of the request. A reboot is two
 // goals, so that a successor knows whether the machine has been off.
-func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, error) {
+func powerFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 	target := driver.PowerState(d.Args.PowerTarget)
-	soft, hard := softTimeout(&d.Args), hardTimeout(&d.Args)
-	goal := func(name string, ask, want driver.PowerState, limit time.Duration) flowStep {
-		return flowStep{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
+	soft, hard := SoftTimeout(&d.Args), hardTimeout(&d.Args)
+	goal := func(name string, ask, want driver.PowerState, limit time.Duration) Step {
+		return Step{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 				return c.reach(ctx, t, ask, want, limit)
 			}}}
 	}
-	steps := []flowStep{validateStep("power")}
+	steps := []Step{validateStep("power")}
 	if t.Node.DisablePowerOff && (target == driver.Rebooting || target == driver.SoftReboot) {
-		return append(steps, flowStep{Step: c.reset(target, hard)}), nil
+		return append(steps, Step{Step: c.reset(target, hard)}), nil
 	}
 	switch target {
 	case driver.PowerOn:
@@ -100,7 +100,7 @@ func powerFlow(c *Conductor, d *work.Document, t *driver.Task) ([]flowStep, erro
 
 // reach asks for a power state unless the machine is in it, and waits until it is. A
 // successor does the same: asking again for what was asked for changes nothing.
-func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.PowerState, limit time.Duration) (driver.Outcome, error) {
+func (c *Catalog) reach(ctx context.Context, t *driver.Task, ask, want driver.PowerState, limit time.Duration) (driver.Outcome, error) {
 	p, until := t.Hardware.Power(), time.Now().Add(limit)
 	state, err := p.PowerState(ctx, t.Node)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Conductor) reach(ctx context.Context, t *driver.Task, ask, want driver.
 
 // awaitPower waits until the machine is in a power state that was asked for. A BMC may be silent meanwhile; none of its
 // errors has the step run again.
-func (c *Conductor) awaitPower(ctx context.Context, t *driver.Task, ask, want driver.PowerState, until time.Time) (driver.Outcome, error) {
+func (c *Catalog) awaitPower(ctx context.Context, t *driver.Task, ask, want driver.PowerState, until time.Time) (driver.Outcome, error) {
 	limit := time.Until(until)
 	for {
 		state, err := t.Hardware.Power().PowerState(ctx, t.Node)

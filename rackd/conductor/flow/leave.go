@@ -1,4 +1,4 @@
-package conductor
+package flow
 
 import (
 	"context"
@@ -7,46 +7,33 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// parting is what the end of a flow still does to its machine. It is done in the order of the fields: the medium goes
+// Parting is what the end of a flow still does to its machine. It is done in the order of the fields: the medium goes
 // once nothing can run from it.
-type parting struct {
-	off     bool // switch the machine off
-	cleanUp bool // take back the boot into the ramdisk, and its medium
-	reset   bool // of a machine that must not be switched off: end whatever its agent does
+type Parting struct {
+	// Off: switch the machine off.
+	Off bool
+	// CleanUp: take back the boot into the ramdisk, and its medium.
+	CleanUp bool
+	// Reset: reset a machine that must not be switched off, which ends whatever its agent does.
+	Reset bool
 }
 
-// bootsFromMedium reports whether the machine may read from the ramdisk's medium as long as it runs.
-func bootsFromMedium(t *driver.Task) bool {
+// BootsFromMedium reports whether the machine may read from the ramdisk's medium as long as it runs.
+func BootsFromMedium(t *driver.Task) bool {
 	_, does := t.Hardware.Boot().(driver.MediumBooter)
 	return does
 }
 
-// partingOf is how the failure l leaves the machine of r's flow (docs/flows.md). Power is left alone where this flow has not booted
-// the machine, and while its BMC is at work.
-func (r *runner) partingOf(l *work.Leaving) (p parting) {
-	if r.task == nil {
-		return p
-	}
-	p.cleanUp = r.hasBooted() || r.hasReadied()
-	if !r.hasBooted() || r.busyWith() != nil {
-		p.cleanUp = p.cleanUp && (r.busyWith() == nil || !bootsFromMedium(r.task))
-		return p
-	}
-	switch l.State {
-	case provision.DeployFail, // a half-written disk must not boot
-		provision.CleanFail, provision.InspectFail, provision.RescueFail:
-		p.off = !r.node.DisablePowerOff
-		p.reset = r.node.DisablePowerOff && l.Aborted
-	case provision.ServiceFail: // an operator is to look at it, in the ramdisk where that needs no medium
-		p.off = bootsFromMedium(r.task) && !r.node.DisablePowerOff
-	}
-	return p
-}
+// The places where a rackd may die while it leaves a machine; the detail is VERB/INTERFACE.STEP.
+var (
+	pointOff     = failpoint.New("conductor.off")     // the machine is off, or could not be switched off
+	pointCleaned = failpoint.New("conductor.cleaned") // the boot into the ramdisk is taken back
+)
 
 // How long the end of a flow tries to switch its machine off, and then to take the ramdisk's boot back.
 const (
@@ -56,13 +43,13 @@ const (
 	offWithin   = 30 * time.Second
 )
 
-// left does p to t's machine, and returns for people what could not be done. A BMC that refuses or is silent keeps no
+// Leave does p to t's machine, and returns for people what could not be done. A BMC that refuses or is silent keeps no
 // flow from its end, so that the only errors are the fence's and that of the context. at names the place for failpoints.
-func (c *Conductor) left(ctx context.Context, t *driver.Task, p parting, at string) (undone string, err error) {
-	medium := bootsFromMedium(t)
-	if p.off {
+func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at string) (undone string, err error) {
+	medium := BootsFromMedium(t)
+	if p.Off {
 		failed := tryAgain(ctx, func(ctx context.Context) error { return c.switchOff(ctx, t) })
-		if err := lostFor(ctx, failed); err != nil {
+		if err := LostFor(ctx, failed); err != nil {
 			return "", err
 		}
 		pointOff.Hit(at)
@@ -73,9 +60,9 @@ func (c *Conductor) left(ctx context.Context, t *driver.Task, p parting, at stri
 			}
 		}
 	}
-	if p.cleanUp {
+	if p.CleanUp {
 		failed := tryAgain(ctx, func(ctx context.Context) error { return t.Hardware.Boot().CleanUpRamdisk(ctx, t) })
-		if err := lostFor(ctx, failed); err != nil {
+		if err := LostFor(ctx, failed); err != nil {
 			return "", err
 		}
 		pointCleaned.Hit(at)
@@ -84,25 +71,25 @@ func (c *Conductor) left(ctx context.Context, t *driver.Task, p parting, at stri
 			if medium {
 				what = "The medium of the ramdisk could not be taken out of the machine's drive: detach it"
 			}
-			return joined(undone, fmt.Sprintf("%s: %v", what, failed)), nil
+			return Joined(undone, fmt.Sprintf("%s: %v", what, failed)), nil
 		}
 	}
-	if p.reset { // once more does no harm: what it boots then is not the ramdisk
+	if p.Reset { // once more does no harm: what it boots then is not the ramdisk
 		failed := tryAgain(ctx, func(ctx context.Context) error {
 			return t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
 		})
-		if err := lostFor(ctx, failed); err != nil {
+		if err := LostFor(ctx, failed); err != nil {
 			return "", err
 		}
 		if failed != nil {
-			undone = joined(undone, fmt.Sprintf("The machine could not be reset, and may run the ramdisk: %v", failed))
+			undone = Joined(undone, fmt.Sprintf("The machine could not be reset, and may run the ramdisk: %v", failed))
 		}
 	}
 	return undone, nil
 }
 
 // switchOff returns once the machine is off.
-func (c *Conductor) switchOff(ctx context.Context, t *driver.Task) error {
+func (c *Catalog) switchOff(ctx context.Context, t *driver.Task) error {
 	until := time.Now().Add(offWithin)
 	_, err := c.reach(ctx, t, driver.PowerOff, driver.PowerOff, offWithin)
 	if errors.Is(err, driver.ErrUnknown) {
@@ -111,8 +98,8 @@ func (c *Conductor) switchOff(ctx context.Context, t *driver.Task) error {
 	return err
 }
 
-// lostFor returns the error with which another owner has to go on, nil for none.
-func lostFor(ctx context.Context, err error) error {
+// LostFor returns the error with which another owner has to go on, nil for none.
+func LostFor(ctx context.Context, err error) error {
 	if errors.Is(err, driver.ErrFenced) {
 		return err
 	}
@@ -139,8 +126,8 @@ func tryAgain(ctx context.Context, do func(context.Context) error) (err error) {
 	return err
 }
 
-// joined are two sentences, either of which may be empty.
-func joined(a, b string) string {
+// Joined are two sentences, either of which may be empty.
+func Joined(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
 	}
@@ -148,18 +135,18 @@ func joined(a, b string) string {
 }
 
 // abortStep is the last step of an abort: it leaves the machine. What it could not do is told with the abort's end.
-func (c *Conductor) abortStep(d *work.Document, name string, p parting) []flowStep {
+func (c *Catalog) abortStep(d *work.Document, name string, p Parting) []Step {
 	s := driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable}
-	at := string(d.Verb) + "/" + flowStep{Step: s}.id()
+	at := string(d.Verb) + "/" + Step{Step: s}.ID()
 	s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-		undone, err := c.left(ctx, t, p, at)
+		undone, err := c.Leave(ctx, t, p, at)
 		if undone != "" {
-			t.Facts[factUndone] = undone
+			t.Facts[FactUndone] = undone
 		}
 		return driver.Done(), err
 	}
-	return []flowStep{{Step: s}}
+	return []Step{{Step: s}}
 }
 
-// factUndone is what an abort could not do to its machine, for people.
-const factUndone = "left_undone"
+// FactUndone is what an abort could not do to its machine, for people.
+const FactUndone = "left_undone"

@@ -22,30 +22,12 @@ func (c *Conductor) Aside(node string) (f driver.Fence, done func(), ok bool) {
 	return nil, nil, false
 }
 
-// CheckFlow says what speaks against the steps of a flow that central is about to accept. Steps that only the
-// ramdisk's agent may have are not looked at.
+// CheckFlow says what speaks against the steps of a flow that central is about to accept.
 func (c *Conductor) CheckFlow(f ask.Flow, n *node.Document, hw *driver.Hardware) error {
-	d := &work.Document{Node: n.UUID, Verb: f.Verb, Args: work.Args{Steps: f.Steps, DisableRamdisk: f.DisableRamdisk}}
-	t := &driver.Task{Node: n, Hardware: hw, Facts: map[string]string{}}
-	steps, err := c.flow(d, t)
-	if err != nil {
-		return err
-	}
-	return bootable(t, steps)
+	return c.flows.CheckFlow(f, n, hw)
 }
 
 // CheckChange says what speaks against a change of the machine. It asks the machine nothing.
 func (c *Conductor) CheckChange(ch *work.Change, n *node.Document, hw *driver.Hardware) error {
-	_, err := c.adjustment(nil, ch, n, hw)
-	return err
-}
-
-// bootable refuses a flow that boots the ramdisk on a node whose boot interface cannot.
-func bootable(t *driver.Task, steps []flowStep) error {
-	for _, s := range steps {
-		if s.Boots {
-			return validFields(t, "boot")
-		}
-	}
-	return nil
+	return c.flows.CheckChange(ch, n, hw)
 }
