@@ -35,7 +35,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes instance_name": kept("A name for people; lists of nodes can be filtered by it."),
 	"nodes instance_uuid": by("central/allocation.suits", "central/api.checkDelete"),
 	"nodes lessee":        by("central/api.nodeTarget", "central/api.hearsOf"),
-	"nodes maintenance":   by("central/dispatch.Actionable", "rackd/conductor.parks"),
+	"nodes maintenance":   by("central/dispatch.Actionable", "rackd/conductor/runner.parks"),
 	"nodes name":          by("central/api.checkName"),
 	"nodes network_data": kept("No rack writes it to a machine; the node's history says so when it is set.").
 		saying(saying{`[{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`, "network", "no rack acts on it: network_data"}).
@@ -47,7 +47,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 		set: `[{"op":"replace","path":"/protected","value":true}]`, method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"deleted"}`, status: 403, words: "is protected and cannot be undeployed, rebuilt or deleted"}),
 	"nodes protected_reason": kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/protected_reason","value":"x"}]`, status: 400, words: "protected_reason field can only be set when protected is True"}),
 	"nodes resource_class":   by("central/allocation.suits"),
-	"nodes retired":          by("central/allocation.suits", "central/dispatch.forbidden", "rackd/conductor.finish"),
+	"nodes retired":          by("central/allocation.suits", "central/dispatch.forbidden", "rackd/conductor/runner.finish"),
 	"nodes retired_reason":   kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/retired_reason","value":"x"}]`, status: 400, words: "retired_reason field can only be set when retired is True"}),
 	"nodes shard":            by("central/api.nodeQuery"),
 	"nodes uuid":             by("central/api.createNode"),

@@ -147,9 +147,9 @@ func beat(path string) table {
 		refusing(refusal{method: "POST", path: "/v1/heartbeat/{n}", body: `{"callback_url":"http://127.0.0.1:1","agent_token":"t","agent_status":"dancing"}`, status: 400, words: "Agent status is invalid"})
 	return table{
 		path + " callback_url":         by("rackd/conductor.Heartbeat"),
-		path + " agent_version":        by("rackd/conductor.Heartbeat"),
+		path + " agent_version":        by("rackd/conductor.callable", "rackd/conductor/runner.pin"),
 		path + " agent_token":          by("rackd/conductor.Heartbeat"),
-		path + " agent_verify_ca":      by("rackd/conductor.Heartbeat"),
+		path + " agent_verify_ca":      by("rackd/conductor.callable", "rackd/conductor/runner.pin"),
 		path + " agent_status":         installer,
 		path + " agent_status_message": installer,
 	}

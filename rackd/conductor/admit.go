@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/runner"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/refusal"
 )
@@ -50,9 +51,7 @@ func quietly() *rate.Sometimes {
 // this rackd knows.
 func (c *Conductor) bootOf(id string) work.Boot {
 	if r := c.runner(id); r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.count
+		return r.Boot()
 	}
 	if w := c.cfg.Documents.Work(id); w != nil {
 		return w.Doc.Checkpoint.Boot
@@ -77,7 +76,7 @@ func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
 // admit returns the boot that a call comes from: it shows the boot's id, and comes from an address
 // that the machine was given, where that is known. Where a boot carries no id the address alone
 // speaks for the call, or the operator. Else it is ErrNoNode; nothing changes.
-func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Caller) (work.Boot, error) {
+func (c *Conductor) admit(call string, n *node.Document, r *runner.Runner, from ask.Caller) (work.Boot, error) {
 	boot := c.bootOf(n.UUID)
 	known := c.addresses(n, boot)
 	key := c.cfg.Keys.Of(n.Group)
@@ -89,11 +88,11 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Cal
 	switch {
 	case key == nil:
 		return refuse("no key", "give this rackd the key of conductor group "+n.Group)
-	case boot.Number > 0 && r.bootFact() != driver.BootRamdisk:
+	case boot.Number > 0 && r.BootFact() != driver.BootRamdisk:
 		return refuse("no boot", "the node's work no longer needs a ramdisk: if this is the node's machine, find out why it still runs one")
 	case !given && len(known) > 0 && from.From.IsValid() && !from.Central:
 		return refuse("address", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
-	case from.BootID != "" && key.BootIDFits(n.UUID, r.root, boot.Number, from.BootID):
+	case from.BootID != "" && key.BootIDFits(n.UUID, r.Root(), boot.Number, from.BootID):
 		return boot, nil
 	case from.BootID != "":
 		return refuse("another boot", "if this is the node's machine: start it again")
@@ -123,7 +122,7 @@ const (
 )
 
 // callable refuses an agent that this rackd could not call, or not be sure whom it calls.
-func (c *Conductor) callable(n *node.Document, r *runner, hb ask.Heartbeat) error {
+func (c *Conductor) callable(n *node.Document, r *runner.Runner, hb ask.Heartbeat) error {
 	if hb.AgentVerifyCA == "" {
 		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", refusal.ErrBadCallback)
 	}

@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,46 +46,15 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 		return agentapi.LookupReply{}, err
 	}
 	given := !q.Central && slices.Contains(c.addresses(n, boot), q.From)
-	if err := r.greet(boot, q, given); err != nil {
+	if err := r.Greet(boot, q, given); err != nil {
 		return agentapi.LookupReply{}, err
 	}
-	r.nudge()
+	r.Nudge()
 	return agentapi.LookupReply{
 		Node: agentapi.Shown(n.UUID, n.Properties, n.InstanceInfo),
 		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentTokenRequired: true,
-			AgentToken: c.cfg.Keys.Of(n.Group).Token(n.UUID, r.root, boot.Number)},
+			AgentToken: c.cfg.Keys.Of(n.Group).Token(n.UUID, r.Root(), boot.Number)},
 	}, nil
-}
-
-// greet takes note of an agent that looks up its node, and refuses it where it runs on another
-// machine than the node's (prove), or while another agent is known. given: it calls from an address that
-// the machine is known to have been given, perhaps by this rackd alone, so that the next owner has to be told.
-func (r *runner) greet(boot work.Boot, q ask.Lookup, given bool) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.count.Number != boot.Number {
-		return refusal.ErrNoNode // the machine has been booted again meanwhile
-	}
-	if err := r.prove(q.System, q.From.String()); err != nil {
-		return err
-	}
-	if r.agent != nil && r.agent.URL != "" {
-		return r.challenge(nil, q.From.String())
-	}
-	if r.count.System.UUID == "" {
-		r.count.System.UUID = q.System.UUID
-	}
-	if r.count.System.Serial == "" {
-		r.count.System.Serial = q.System.Serial
-	}
-	if r.agent == nil {
-		r.agent = &work.Agent{}
-	}
-	r.agent.TokenGiven = true
-	if given {
-		r.count, _ = r.count.WithAddress(q.From)
-	}
-	return nil
 }
 
 // Heartbeat takes in an agent's call. It costs central nothing: the runner of the
@@ -117,40 +85,7 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		c.refused(refusal.HeartbeatCall, "callback", "node", id, "from", hb.From, "callback", hb.CallbackURL, "error", err)
 		return err
 	}
-	r.mu.Lock()
-	if r.agent == nil {
-		r.agent = &work.Agent{TokenGiven: true}
-	}
-	a := *r.agent
-	fresh := a.URL == ""
-	if !fresh && (a.URL != hb.CallbackURL || a.VerifyCA != hb.AgentVerifyCA || a.BootID != hb.Heartbeat.BootID) {
-		err := r.challenge(&hb.Heartbeat, hb.From.String())
-		r.mu.Unlock()
-		return err
-	}
-	r.pin(&hb.Heartbeat)
-	r.mu.Unlock()
-	if fresh {
-		r.log.Info("agent calls", "agent", hb.CallbackURL, "version", hb.AgentVersion)
-	}
-	r.nudge()
-	return nil
-}
-
-// pin takes hb for that of the boot's agent. r.mu is held.
-func (r *runner) pin(hb *agentapi.Heartbeat) {
-	next := work.Agent{TokenGiven: true}
-	if r.agent != nil {
-		next = *r.agent
-	}
-	next.URL, next.VerifyCA, next.Version, next.BootID, next.LastSeen = hb.CallbackURL, hb.AgentVerifyCA, hb.AgentVersion, hb.BootID, r.tick()
-	r.agent, r.beat = &next, true
-	if hb.Command != nil && hb.Command.Progress != nil {
-		r.progress = hb.Command.Progress
-		if hb.Command.Status == agentapi.CommandRunning && r.moved(hb.Command.ID, hb.Command.Progress) {
-			r.answers()
-		}
-	}
+	return r.Beat(hb)
 }
 
 // Inspected takes in an inventory that a ramdisk sends of its own accord.
@@ -169,22 +104,12 @@ func (c *Conductor) Inspected(id string, i ask.Inspected) error {
 	if _, err := c.admit(refusal.InspectionCall, n, r, i.Caller); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	r.inspected, r.beat = &i.Inventory, true
-	r.mu.Unlock()
-	r.nudge()
+	r.TakeInventory(&i.Inventory)
 	return nil
 }
 
-// sent is the inventory that the ramdisk has sent of its own accord.
-func (r *runner) sent() *agentapi.Inventory {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.inspected
-}
-
 // CheckToken returns nil when token is that of the newest boot that the node's work in flight
-// has caused, whoever runs it.
+// has caused, here or at another rackd.
 func (c *Conductor) CheckToken(id, token string) error {
 	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
 	if n == nil || w == nil || !w.Doc.Open() {
@@ -221,71 +146,6 @@ func (c *Conductor) state(n *node.Document) (s provision.State, open bool) {
 
 // mayBeBeside reports whether a request that was accepted in a state may be one beside a flow.
 func mayBeBeside(s provision.State) bool {
-	return s != provision.Deleting && (provision.Transient(s) || held(s))
-}
-
-// listened is an agent whose answers count as signs of life: it may know only rackds that are
-// dead by now, and send no heartbeats.
-type listened struct {
-	driver.Agent
-	r *runner
-}
-
-// Start implements driver.Agent.
-func (a listened) Start(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
-	c, err := a.Agent.Start(ctx, f, id, name, params)
-	a.fares(c, err)
-	return c, err
-}
-
-// Call implements driver.Agent.
-func (a listened) Call(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
-	c, err := a.Agent.Call(ctx, f, id, name, params)
-	a.fares(c, err)
-	return c, err
-}
-
-// Command implements driver.Agent.
-func (a listened) Command(ctx context.Context, id string) (agentapi.Command, bool, error) {
-	c, ok, err := a.Agent.Command(ctx, id)
-	a.fares(c, err)
-	return c, ok, err
-}
-
-// Commands implements driver.Agent.
-func (a listened) Commands(ctx context.Context) ([]agentapi.Command, error) {
-	list, err := a.Agent.Commands(ctx)
-	if err == nil {
-		a.r.mu.Lock()
-		a.r.answers()
-		a.r.mu.Unlock()
-	}
-	return list, err
-}
-
-// fares takes in an answer of the agent about a command.
-func (a listened) fares(c agentapi.Command, err error) {
-	if err != nil {
-		return
-	}
-	a.r.mu.Lock()
-	defer a.r.mu.Unlock()
-	if c.Status != agentapi.CommandRunning || c.Progress == nil || a.r.moved(c.ID, c.Progress) {
-		a.r.answers()
-	}
-}
-
-// answers notes that the agent has answered, or that its command has gone on: that is what moves a
-// deadline. A heartbeat alone does not, for an agent that calls and cannot be called, or whose
-// command hangs, would hold its node for ever. r.mu is held.
-func (r *runner) answers() { r.heard, r.answered = true, time.Now() }
-
-// moved reports whether a command that tells its progress has gone on since it was last
-// looked at. r.mu is held.
-func (r *runner) moved(id string, p *agentapi.Progress) bool {
-	if r.far.id == id && r.far.done == p.DoneBytes {
-		return false
-	}
-	r.far.id, r.far.done = id, p.DoneBytes
-	return true
+	info, _ := provision.Describe(s)
+	return s != provision.Deleting && (provision.Transient(s) || info.Kind == provision.Held)
 }

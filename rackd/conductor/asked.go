@@ -3,7 +3,6 @@ package conductor
 import (
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
-	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -12,14 +11,10 @@ import (
 // unless the work runs here and does nothing but wait, for the machine or for an operator.
 func (c *Conductor) Aside(node string) (f driver.Fence, done func(), ok bool) {
 	r := c.runner(node)
-	if r == nil || !r.turn.TryLock() {
+	if r == nil {
 		return nil, nil, false
 	}
-	if in, _ := provision.Describe(r.doc.State); r.parked && (in.Kind == provision.Waiting || in.Kind == provision.Held) {
-		return besideFence{r}, r.turn.Unlock, true
-	}
-	r.turn.Unlock()
-	return nil, nil, false
+	return r.Aside()
 }
 
 // CheckFlow says what speaks against the steps of a flow that central is about to accept.

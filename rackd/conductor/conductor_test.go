@@ -109,8 +109,8 @@ func lookupOf(c *Conductor) ask.Lookup {
 func tryBeat(c *Conductor) error {
 	time.Sleep(time.Second) // of the bubble's clock: the agent boots
 	hb := agentapi.Heartbeat{CallbackURL: "https://10.0.0.1:9999", AgentVerifyCA: "PEM", BootID: "1"}
-	if r := c.runner(nodeA); r != nil && r.agentState() != nil && r.agentState().URL != "" {
-		hb.AgentToken = testKey.Token(nodeA, r.root, c.bootOf(nodeA).Number)
+	if r := c.runner(nodeA); r != nil && r.Agent() != nil && r.Agent().URL != "" {
+		hb.AgentToken = testKey.Token(nodeA, r.Root(), c.bootOf(nodeA).Number)
 	} else if reply, err := c.LookupAgent(lookupOf(c)); err != nil {
 		return err
 	} else {
@@ -165,7 +165,7 @@ func TestInstallersAreRefused(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
-		token := testKey.Token(nodeA, c.runner(nodeA).root, c.bootOf(nodeA).Number)
+		token := testKey.Token(nodeA, c.runner(nodeA).Root(), c.bootOf(nodeA).Number)
 		for _, hb := range []agentapi.Heartbeat{{Status: "start"}, {Status: "end"}, {Status: "error", StatusMessage: "no disk"}, {StatusMessage: "hello"},
 			{Status: "end", CallbackURL: "https://10.0.0.1:9999", AgentVerifyCA: "PEM", BootID: "1"}} {
 			hb.AgentToken = "guess"

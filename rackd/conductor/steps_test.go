@@ -75,14 +75,14 @@ func TestListedStepsGetTheirArguments(t *testing.T) {
 		if d.Open() || !d.Result.OK || d.State != provision.Manageable || d.Result.At.Sub(began) != 8*time.Second {
 			t.Errorf("ended in %q after %s: %+v", d.State, d.Result.At.Sub(began), d.Result)
 		}
-		var info stepInfo
+		var info shownStep
 		var last work.Event
 		for _, e := range s.events {
 			if e.State == provision.CleanWait && info.Step == "" {
 				if err := json.Unmarshal(e.StepInfo, &info); err != nil {
 					t.Fatal(err)
 				}
-				var list []stepInfo
+				var list []shownStep
 				if err := json.Unmarshal(e.Internal["clean_steps"], &list); err != nil || len(list) != 5 || list[0].Args["how"] != " fast" ||
 					string(e.Internal["clean_step_index"]) != "1" {
 					t.Errorf("the steps are told as %s, %v", e.Internal, err)
@@ -97,6 +97,15 @@ func TestListedStepsGetTheirArguments(t *testing.T) {
 			t.Errorf("when all is over driver_internal_info is told %s", last.Internal)
 		}
 	})
+}
+
+// shownStep is a step as the API shows it.
+type shownStep struct {
+	Interface       string         `json:"interface"`
+	Step            string         `json:"step"`
+	Args            map[string]any `json:"args"`
+	Abortable       bool           `json:"abortable"`
+	RequiresRamdisk bool           `json:"requires_ramdisk"`
 }
 
 func TestHoldUntilLetGo(t *testing.T) {

@@ -106,7 +106,7 @@ func TestStrangerIsToldNothingAndChangesNothing(t *testing.T) {
 		attack := func(when string) {
 			t.Helper()
 			before := x.doc().Checkpoint
-			known := x.runner(nodeA).agentState()
+			known := x.runner(nodeA).Agent()
 			for range 20 {
 				x.Seen(ask.Sign{Address: macA, Phase: "script", Detail: "ramdisk, state wait call-back, by HTTP"})
 				x.Seen(ask.Sign{Address: macA, Phase: "ramdisk", Detail: "by TFTP"})
@@ -134,7 +134,7 @@ func TestStrangerIsToldNothingAndChangesNothing(t *testing.T) {
 				synctest.Wait()
 			}
 			after := x.doc().Checkpoint
-			if now := x.runner(nodeA).agentState(); after.Boot.Number != before.Boot.Number || !reflect.DeepEqual(now, known) {
+			if now := x.runner(nodeA).Agent(); after.Boot.Number != before.Boot.Number || !reflect.DeepEqual(now, known) {
 				t.Errorf("%s: boot %d became %d, agent %+v became %+v", when, before.Boot.Number, after.Boot.Number, known, now)
 			}
 		}
@@ -274,7 +274,7 @@ func TestMachineThatRestartsByItself(t *testing.T) {
 		time.Sleep(rivalPause + time.Second)
 		synctest.Wait()
 		token := x.agent(x.Conductor)
-		if a := x.runner(nodeA).agentState(); a == nil || a.URL != "https://10.0.0.1:9999" || token == "" {
+		if a := x.runner(nodeA).Agent(); a == nil || a.URL != "https://10.0.0.1:9999" || token == "" {
 			t.Errorf("agent %+v, token %q", a, token)
 		}
 		// The agent's process alone starts again, with a new certificate, and calls at once.
@@ -283,7 +283,7 @@ func TestMachineThatRestartsByItself(t *testing.T) {
 		}
 		time.Sleep(rivalPause + time.Second)
 		synctest.Wait()
-		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); err != nil || x.runner(nodeA).agentState().VerifyCA != "NEW PEM" {
+		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); err != nil || x.runner(nodeA).Agent().VerifyCA != "NEW PEM" {
 			t.Errorf("after the one of before did not answer: %v", err)
 		}
 		if d := x.doc(); !d.Open() {
@@ -388,7 +388,7 @@ func TestAgentsThatAreNotCalled(t *testing.T) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
 			}
 		}
-		if a := x.runner(nodeA).agentState(); a.URL != "" {
+		if a := x.runner(nodeA).Agent(); a.URL != "" {
 			t.Errorf("pinned: %+v", a)
 		}
 	})
@@ -472,7 +472,7 @@ func TestNoAgentComesAfterTheRamdisk(t *testing.T) {
 		if reply, err := c.LookupAgent(q); !errors.Is(err, refusal.ErrNoNode) || reply.Config.AgentToken != "" {
 			t.Errorf("a lookup after the ramdisk: %+v, %v", reply, err)
 		}
-		if a := c.runner(nodeA).agentState(); a == nil || a.URL != "https://10.0.0.1:9999" {
+		if a := c.runner(nodeA).Agent(); a == nil || a.URL != "https://10.0.0.1:9999" {
 			t.Errorf("the agent is %+v", a)
 		}
 		if err := c.Heartbeat(nodeA, call(token, hers.String(), "PEM", "1")); err != nil {

@@ -401,6 +401,15 @@ func (noAgent) Commands(context.Context) ([]agentapi.Command, error) {
 	return nil, driver.ErrUnreachable
 }
 
+// Times and tries of the runner, which tests wait for.
+const (
+	graceAfterTake = time.Minute
+	identityTries  = 2
+	identityWithin = 30 * time.Second
+	rivalPause     = 2 * time.Second
+	saveEvery      = 2 * time.Second
+)
+
 const nodeA = "11111111-1111-4111-8111-111111111111"
 
 var testKey, _ = seal.NewKey(make([]byte, 32))

@@ -17,8 +17,8 @@ type family struct {
 	Handle json.RawMessage `json:"handle,omitempty"` // of the step on the next one
 }
 
-// onChildren runs a step on child nodes. Their own work must be over; nobody begins
-// any while the parent's step changes them, because each write looks.
+// onChildren runs a step on child nodes. Their own work must be over. None
+// begins while the parent's step changes them, because each write looks.
 func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.Task) (driver.Outcome, error) {
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 		var h family

@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // attempt runs s once; it may not outlast the state's deadline. In maintenance the time stands still, and a step
 // that is under way does not notice when that begins. So where the deadline ends s in maintenance, s is run again
 // with the state's time, unless it must not be repeated.
-func (r *runner) attempt(ctx context.Context, s flow.Step) (driver.Outcome, error) {
+func (r *Runner) attempt(ctx context.Context, s flow.Step) (driver.Outcome, error) {
 	for {
 		out, late, err := r.once(ctx, s)
 		if !late || s.Kind == driver.Neither || !r.parks() {
@@ -24,14 +24,14 @@ func (r *runner) attempt(ctx context.Context, s flow.Step) (driver.Outcome, erro
 }
 
 // once runs s until the deadline; late: that ended it.
-func (r *runner) once(ctx context.Context, s flow.Step) (out driver.Outcome, late bool, err error) {
+func (r *Runner) once(ctx context.Context, s flow.Step) (out driver.Outcome, late bool, err error) {
 	if err := errors.Join(r.Check(), r.fate()); err != nil {
 		return driver.Outcome{}, false, err
 	}
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	r.mu.Lock()
-	r.cut = cut
+	r.cutShort = cut
 	r.mu.Unlock()
 	if d := r.doc.Checkpoint.Deadline; !d.IsZero() {
 		if p := r.doc.Checkpoint.Parked; p.Is() {

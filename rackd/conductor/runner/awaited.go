@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type awaited struct {
 
 // goesOn reports whether the step that ended with err is run again because of what it waits for. The agent's
 // answers do not move the end of that wait, or it would have none.
-func (a *awaited) goesOn(r *runner, s flow.Step, err error) bool {
+func (a *awaited) goesOn(r *Runner, s flow.Step, err error) bool {
 	if !errors.Is(err, driver.ErrAwaited) {
 		a.spell.Over(r.log, "step", s.ID())
 		a.looked, a.waited, a.err = time.Time{}, 0, nil

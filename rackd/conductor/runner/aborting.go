@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // abortsNow reports whether a flow that is to end after its step ends before step s goes on:
 // s has not begun, or may be cut short.
-func (r *runner) abortsNow(s flow.Step) error {
+func (r *Runner) abortsNow(s flow.Step) error {
 	begun := r.doc.Checkpoint.Step == s.ID()
 	switch {
 	case !r.doc.Args.AbortAfter || r.doc.Verb == work.Abort:
@@ -25,7 +25,7 @@ func (r *runner) abortsNow(s flow.Step) error {
 
 // runsInstance brings a machine whose service was aborted back into its instance, as an
 // abort that takes effect at once does.
-func (r *runner) runsInstance(ctx context.Context) error {
+func (r *Runner) runsInstance(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, restingDeadline)
 	defer cancel()
 	for _, s := range flow.DownFromService(r.task) {
@@ -38,7 +38,7 @@ func (r *runner) runsInstance(ctx context.Context) error {
 
 // tooLate returns how a flow had ended before the request that goes on with it came. What
 // an abort has come too late for is said: the node was shown as aborted meanwhile.
-func (r *runner) tooLate(over work.Result) work.Result {
+func (r *Runner) tooLate(over work.Result) work.Result {
 	if r.doc.Verb == work.Abort && over.Error == "" {
 		over.Error = fmt.Sprintf("The abort came too late: the %s had ended.", r.doc.Flow())
 	}

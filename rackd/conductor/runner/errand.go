@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // errand does what the request asks of the machine before the flow that waited goes on
 // where it stands. Whatever becomes of it is told, and the flow goes on: an
 // error of errand's own means that the node is lost.
-func (r *runner) errand(ctx context.Context) error {
+func (r *Runner) errand(ctx context.Context) error {
 	verb, progress := r.doc.Errand(), &r.doc.Checkpoint.Errand
 	if verb == "" {
 		return nil
@@ -41,13 +41,13 @@ func (r *runner) errand(ctx context.Context) error {
 	if err := r.publish(ctx, e); err != nil {
 		return err
 	}
-	r.c.forgetPower(e)
+	r.deps.Conductor.ForgetPower(e)
 	progress.Told = true
 	return r.save(ctx)
 }
 
 // doErrand does it, and saves what became of it.
-func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
+func (r *Runner) doErrand(ctx context.Context, verb work.Verb) error {
 	progress := &r.doc.Checkpoint.Errand
 	var doubt string // why it may have been done already, empty for no doubt
 	switch {
@@ -76,10 +76,10 @@ func (r *runner) doErrand(ctx context.Context, verb work.Verb) error {
 
 // runErrand runs the steps of the errand. In doubt whether they have run before, what can
 // not be repeated is not.
-func (r *runner) runErrand(ctx context.Context, verb work.Verb, doubt string) error {
+func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) error {
 	d := r.doc
 	d.Verb = verb
-	steps, err := r.c.flows.Steps(&d, r.task)
+	steps, err := r.deps.Flows.Steps(&d, r.task)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (r *runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 }
 
 // runErrandStep runs s, again where that may help. Steps of errands end by themselves.
-func (r *runner) runErrandStep(ctx context.Context, s flow.Step) error {
+func (r *Runner) runErrandStep(ctx context.Context, s flow.Step) error {
 	for left := s.Retries; ; left-- {
 		if err := r.Check(); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (r *runner) runErrandStep(ctx context.Context, s flow.Step) error {
 
 // ramdiskAgain prepares a machine whose flow runs in the ramdisk for another boot of it: it
 // was asked for one boot, which is behind it, and the agent of before is gone with its power.
-func (r *runner) ramdiskAgain(ctx context.Context, target driver.PowerState) error {
+func (r *Runner) ramdiskAgain(ctx context.Context, target driver.PowerState) error {
 	if r.task.Facts[driver.FactBoot] != driver.BootRamdisk || r.doc.Checkpoint.Over != nil || r.doc.Checkpoint.Leaving != nil {
 		return nil
 	}

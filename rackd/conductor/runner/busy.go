@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 const stalled = 2 * time.Hour
 
 // Busy implements driver.Recorder: an answer of the BMC that it still works moves the deadline.
-func (r *runner) Busy(far string) {
+func (r *Runner) Busy(far string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, far := time.Now(), work.Text(far)
@@ -25,25 +25,25 @@ func (r *runner) Busy(far string) {
 	case now.Sub(r.busy.Since) > stalled:
 		return
 	}
-	r.heard = true
+	r.replied = true
 }
 
 // Idle implements driver.Recorder.
-func (r *runner) Idle() {
+func (r *Runner) Idle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.busy = nil
 }
 
 // busyWith returns what the BMC may be at work on, nil for nothing.
-func (r *runner) busyWith() *work.Busy {
+func (r *Runner) busyWith() *work.Busy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.busy
 }
 
 // keepsPower says, of a failure, that the machine keeps its power because its BMC may be at work.
-func (r *runner) keepsPower(cause error) error {
+func (r *Runner) keepsPower(cause error) error {
 	b := r.busyWith()
 	if b == nil {
 		return cause
@@ -53,7 +53,7 @@ func (r *runner) keepsPower(cause error) error {
 }
 
 // mayPower refuses a request for power while the BMC is at work.
-func (r *runner) mayPower() error {
+func (r *Runner) mayPower() error {
 	if b := r.busyWith(); b != nil {
 		return fmt.Errorf("node %s: its BMC is at work (%s), and a change of power may destroy what it writes: send the request again when step %s has ended: %w",
 			r.node.Label(), b.Far, r.doc.Checkpoint.Step, driver.ErrInvalid)

@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -8,7 +8,7 @@ import (
 
 // partingOf is how the failure l leaves the machine of r's flow (docs/flows.md). Power is left alone where this flow has not booted
 // the machine, and while its BMC is at work.
-func (r *runner) partingOf(l *work.Leaving) (p flow.Parting) {
+func (r *Runner) partingOf(l *work.Leaving) (p flow.Parting) {
 	if r.task == nil {
 		return p
 	}

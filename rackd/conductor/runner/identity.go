@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -25,18 +25,18 @@ type account struct {
 	from string
 }
 
-func (r *runner) inventorySays() account {
+func (r *Runner) inventorySays() account {
 	return account{r.node.Machine, "the node's last inspection"}
 }
 
 // contradiction compares what an agent says of its machine (zero: nothing) with what the flow's first
 // agent, the BMC and the last inspection say, and these with each other. An inspection is how an
 // operator has another machine accepted, so what the one before it found does not count. r.mu is held.
-func (r *runner) contradiction(said smbios.System) error {
-	if first := r.count.System; first.Differs(said) {
+func (r *Runner) contradiction(said smbios.System) error {
+	if first := r.boots.System; first.Differs(said) {
 		return r.anotherMachine(account{said, "the agent that calls"}, account{first, "the agent that called first in this work"})
 	}
-	all := []account{{said, "the agent that calls"}, {r.count.BMC, "the node's BMC"}}
+	all := []account{{said, "the agent that calls"}, {r.boots.BMC, "the node's BMC"}}
 	if r.doc.Verb != work.Inspect {
 		all = append(all, r.inventorySays())
 	}
@@ -50,7 +50,7 @@ func (r *runner) contradiction(said smbios.System) error {
 	return nil
 }
 
-func (r *runner) anotherMachine(a, b account) error {
+func (r *Runner) anotherMachine(a, b account) error {
 	return fmt.Errorf("node %s: this is another machine than the node's: %s says %v, %s says %v. If a board was replaced, inspect the node: an inspection accepts the new one. Otherwise check whether a cable or a MAC address has moved, and whether driver_info names the BMC of this machine. If the BMC reports a wrong identity, set redfish_identity=ignore in driver_info",
 		r.node.Label(), a.from, a.System, b.from, b.System)
 }
@@ -60,12 +60,12 @@ var identityFlows = []work.Verb{work.Deploy, work.Rebuild, work.Clean, work.Prov
 
 // proveBMC fails work whose BMC is that of another machine than the last inspection found, before its
 // first step. What the BMC says is kept in the checkpoint: it is asked once in a flow.
-func (r *runner) proveBMC(ctx context.Context) error {
+func (r *Runner) proveBMC(ctx context.Context) error {
 	if !slices.Contains(identityFlows, r.doc.Verb) || !r.node.Machine.Says() {
 		return nil
 	}
 	r.mu.Lock()
-	known := r.count.BMC.Says()
+	known := r.boots.BMC.Says()
 	r.mu.Unlock()
 	if !known {
 		r.askBMC(ctx, 1)
@@ -76,12 +76,12 @@ func (r *runner) proveBMC(ctx context.Context) error {
 }
 
 // askBMC reads which machine the BMC is the BMC of. An error is the BMC's silence, which is no contradiction.
-func (r *runner) askBMC(ctx context.Context, tries int) {
+func (r *Runner) askBMC(ctx context.Context, tries int) {
 	for try := 1; ; try++ {
 		told, err := r.identity(ctx)
 		if err == nil || errors.Is(err, driver.ErrUnsupported) {
 			r.mu.Lock()
-			r.count.BMC, r.answeredBMC = told.Telling(), true
+			r.boots.BMC, r.answeredBMC = told.Telling(), true
 			r.mu.Unlock()
 			return
 		}
@@ -95,14 +95,14 @@ func (r *runner) askBMC(ctx context.Context, tries int) {
 	}
 }
 
-func (r *runner) identity(ctx context.Context) (smbios.System, error) {
+func (r *Runner) identity(ctx context.Context) (smbios.System, error) {
 	ctx, cancel := context.WithTimeout(ctx, identityWithin)
 	defer cancel()
-	n, err := r.c.Open(r.node)
+	n, err := r.deps.Secrets.Open(r.node)
 	if err != nil {
 		return smbios.System{}, err
 	}
-	hw, err := r.c.cfg.Hardware.Resolve(n)
+	hw, err := r.deps.Hardware.Resolve(n)
 	if err != nil {
 		return smbios.System{}, err
 	}
@@ -112,13 +112,13 @@ func (r *runner) identity(ctx context.Context) (smbios.System, error) {
 
 // prove refuses an agent on another machine than the node's, and fails the work. While the BMC is still
 // being asked it is ErrUnproven. r.mu is held.
-func (r *runner) prove(said smbios.System, from string) error {
+func (r *Runner) prove(said smbios.System, from string) error {
 	if err := r.contradiction(said); err != nil {
 		r.doom(err)
-		r.c.refused(refusal.LookupCall, "another machine", "node", r.node.UUID, "from", from, "uuid", said.UUID, "serial", said.Serial)
+		r.deps.Conductor.Refused(refusal.LookupCall, "another machine", "node", r.node.UUID, "from", from, "uuid", said.UUID, "serial", said.Serial)
 		return refusal.ErrNoNode
 	}
-	if !said.Says() || r.count.BMC.Says() || r.answeredBMC || r.asked == r.count.Number && !r.askingBMC {
+	if !said.Says() || r.boots.BMC.Says() || r.answeredBMC || r.askedInBoot == r.boots.Number && !r.askingBMC {
 		return nil
 	}
 	r.wonder()
@@ -127,16 +127,16 @@ func (r *runner) prove(said smbios.System, from string) error {
 
 // wonder asks the BMC, beside the flow, which machine it belongs to, unless that is known or being
 // asked. r.mu is held.
-func (r *runner) wonder() {
-	if r.ctx == nil || r.askingBMC || r.count.BMC.Says() || r.answeredBMC {
+func (r *Runner) wonder() {
+	if r.ctx == nil || r.askingBMC || r.boots.BMC.Says() || r.answeredBMC {
 		return
 	}
-	r.askingBMC, r.asked = true, r.count.Number
-	r.asks.Go(func() {
+	r.askingBMC, r.askedInBoot = true, r.boots.Number
+	r.besides.Go(func() {
 		r.askBMC(r.ctx, identityTries)
 		r.mu.Lock()
 		r.askingBMC = false
 		r.mu.Unlock()
-		r.nudge()
+		r.Nudge()
 	})
 }

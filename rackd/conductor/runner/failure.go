@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // fail ends the work badly: it leaves the machine as docs/flows.md says, and says why. What it is to do is written before it does
 // anything. So a rackd that dies, or has lost the node, leaves the rest to the next owner.
-func (r *runner) fail(ctx context.Context, cause error) {
+func (r *Runner) fail(ctx context.Context, cause error) {
 	cause = r.keepsPower(cause)
 	l := &work.Leaving{Error: work.Text(cause.Error()), State: r.doc.State, Target: r.doc.Target, Aborted: errors.Is(cause, flow.ErrAborted)}
 	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", l.Error)
@@ -35,7 +35,7 @@ func (r *runner) fail(ctx context.Context, cause error) {
 }
 
 // part ends the work with the failure l, or goes on with that. The machine is left alone where handsOff says why.
-func (r *runner) part(ctx context.Context, l *work.Leaving, handsOff error) {
+func (r *Runner) part(ctx context.Context, l *work.Leaving, handsOff error) {
 	err := r.leaveMachine(ctx, l, handsOff)
 	if err != nil {
 		r.log.Info("failure left to the work's next owner", "error", err)
@@ -48,7 +48,7 @@ func (r *runner) part(ctx context.Context, l *work.Leaving, handsOff error) {
 }
 
 // goOnLeaving does the rest of a failure that an owner before has begun. unready is why this one cannot run the flow's steps.
-func (r *runner) goOnLeaving(ctx context.Context, unready error) {
+func (r *Runner) goOnLeaving(ctx context.Context, unready error) {
 	var handsOff error
 	if r.task == nil {
 		handsOff = unready
@@ -63,7 +63,7 @@ func (r *runner) goOnLeaving(ctx context.Context, unready error) {
 }
 
 // leaveMachine does to the machine what l asks for, and adds to l what could not be done. Its error means that the node is lost.
-func (r *runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff error) error {
+func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff error) error {
 	facts, began := r.doc.Checkpoint.Facts, r.doc.Checkpoint.Leaving != nil
 	endsService := l.Aborted && l.State == provision.ServiceFail // the instance is to run again
 	switch {
@@ -107,7 +107,7 @@ func (r *runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 		}
 	}
 	if !endsService || !r.hasBooted() {
-		more, err := r.c.flows.Leave(ctx, r.task, r.partingOf(l), at)
+		more, err := r.deps.Flows.Leave(ctx, r.task, r.partingOf(l), at)
 		if err != nil {
 			return err
 		}
@@ -125,10 +125,10 @@ func (r *runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 }
 
 // unmade reports whether an abort ends before it has made the list of what it does: it does not know what runs.
-func (r *runner) unmade() bool { return r.doc.Args.Aborts != "" && !r.doc.Checkpoint.Aborting }
+func (r *Runner) unmade() bool { return r.doc.Args.Aborts != "" && !r.doc.Checkpoint.Aborting }
 
 // undone tells, with the failure and in the node's history, what was not done to the machine.
-func (r *runner) undone(l *work.Leaving, what string) {
+func (r *Runner) undone(l *work.Leaving, what string) {
 	if what == "" {
 		return
 	}
@@ -139,20 +139,20 @@ func (r *runner) undone(l *work.Leaving, what string) {
 
 // spared returns the state of a node whose instance runs on: the flow was to take its place
 // and has sent nothing to the machine.
-func (r *runner) spared() (provision.State, bool) {
+func (r *Runner) spared() (provision.State, bool) {
 	rebuilds := r.doc.Flow() == work.Rebuild && r.doc.Args.From == provision.Active
 	return provision.Active, rebuilds && !r.hasTouched()
 }
 
 // fault is the reason for which an operator has to look at a node, empty for none.
-func (r *runner) fault(to provision.State, cause error) string {
+func (r *Runner) fault(to provision.State, cause error) string {
 	const cleaning, service = "clean failure", "service failure"
 	switch {
 	case errors.Is(cause, flow.ErrAborted):
 		return "" // as was asked for
 	case to == provision.ServiceFail && r.findsOut(cause):
 		return service
-	case r.shown.stepInfo() == nil:
+	case r.display.stepInfo() == nil:
 		return "" // none of the flow's steps has begun, so that the machine is as it was
 	case to == provision.CleanFail:
 		return cleaning
@@ -164,7 +164,7 @@ func (r *runner) fault(to provision.State, cause error) string {
 
 // findsOut reports whether cause is what Ironic finds out only when it runs the steps of a service: it
 // looks at them before where a ramdisk is booted for them, whose agent may have some of them.
-func (r *runner) findsOut(cause error) bool {
+func (r *Runner) findsOut(cause error) bool {
 	var wrong *plan.StepError
 	if r.task == nil || !errors.As(cause, &wrong) {
 		return false

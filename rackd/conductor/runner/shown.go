@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"encoding/json"
@@ -59,8 +59,8 @@ func infoOf(s driver.Step) stepInfo {
 }
 
 // show notes which step begins.
-func (r *runner) show(steps []flow.Step, at int) {
-	r.shown = shown{steps: steps, at: at}
+func (r *Runner) show(steps []flow.Step, at int) {
+	r.display = shown{steps: steps, at: at}
 }
 
 // factListed says that driver_internal_info shows the steps of the flow.
@@ -72,14 +72,14 @@ var lists = map[work.Verb]string{work.Clean: "clean_step", work.Provide: "clean_
 
 // listed are the flow's steps, and which of them runs, for driver_internal_info. Only
 // flows that wait are told of: the others are over before anybody looks.
-func (r *runner) listed() map[string]json.RawMessage {
+func (r *Runner) listed() map[string]json.RawMessage {
 	key := lists[r.doc.Verb]
 	if !r.tells() {
 		return nil
 	}
 	steps, at := []stepInfo{}, -1
-	for i, s := range r.shown.steps {
-		if i == r.shown.at {
+	for i, s := range r.display.steps {
+		if i == r.display.at {
 			at = len(steps)
 		}
 		if !s.Own {
@@ -95,9 +95,9 @@ func (r *runner) listed() map[string]json.RawMessage {
 
 // tells reports whether the flow's steps are to be shown, and notes it for who ends the
 // work: the checkpoint that says so is written before anybody is told.
-func (r *runner) tells() bool {
+func (r *Runner) tells() bool {
 	info, _ := provision.Describe(r.doc.State)
-	if lists[r.doc.Verb] == "" || info.Kind != provision.Waiting && info.Kind != provision.Held || len(r.shown.steps) == 0 {
+	if lists[r.doc.Verb] == "" || info.Kind != provision.Waiting && info.Kind != provision.Held || len(r.display.steps) == 0 {
 		return false
 	}
 	r.doc.Checkpoint.Facts[factListed] = "yes"

@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 
 // parks reports whether the flow begins no step now, and its time stands still. Of a node that is not known here any
 // more, which was deleted, nothing is heard either: then it is as before.
-func (r *runner) parks() bool {
+func (r *Runner) parks() bool {
 	if !work.Parks(r.doc.Verb, &r.doc.Args) && !(r.inBand && work.ParksInBand(r.doc.Verb)) {
 		return false
 	}
-	n := r.c.cfg.Documents.Node(r.node.UUID)
+	n := r.deps.Documents.Node(r.node.UUID)
 	if n == nil {
 		return r.doc.Checkpoint.Parked.Is()
 	}
@@ -25,7 +25,7 @@ func (r *runner) parks() bool {
 }
 
 // keepTime lets the flow's time stand still when its node goes into maintenance, and go on when that ends.
-func (r *runner) keepTime(ctx context.Context) error {
+func (r *Runner) keepTime(ctx context.Context) error {
 	cp, parks := &r.doc.Checkpoint, r.parks()
 	if parks == cp.Parked.Is() {
 		return nil
@@ -45,7 +45,7 @@ func (r *runner) keepTime(ctx context.Context) error {
 }
 
 // grant gives the state d from now on.
-func (r *runner) grant(d time.Duration) {
+func (r *Runner) grant(d time.Duration) {
 	cp := &r.doc.Checkpoint
 	if cp.Deadline = time.Now().Add(d); cp.Parked.Is() {
 		cp.Parked.Left = d
@@ -54,12 +54,12 @@ func (r *runner) grant(d time.Duration) {
 
 // handsOff waits before step i, which has not begun, while the node is in maintenance. The state is the waiting
 // one where there is such, so that an abort and requests for power are accepted.
-func (r *runner) handsOff(ctx context.Context, steps []flow.Step, i int) error {
+func (r *Runner) handsOff(ctx context.Context, steps []flow.Step, i int) error {
 	if err := r.keepTime(ctx); err != nil || !r.doc.Checkpoint.Parked.Is() {
 		return err
 	}
 	defer r.show(steps, i)
-	r.shown.none = true
+	r.display.none = true
 	for r.parks() {
 		if err := r.stopBefore(ctx, steps[i]); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (r *runner) handsOff(ctx context.Context, steps []flow.Step, i int) error {
 }
 
 // stopBefore writes and tells that the flow stands before s, once.
-func (r *runner) stopBefore(ctx context.Context, s flow.Step) error {
+func (r *Runner) stopBefore(ctx context.Context, s flow.Step) error {
 	cp := &r.doc.Checkpoint
 	if cp.Parked.Before == s.ID() {
 		return nil
@@ -108,7 +108,7 @@ func (r *runner) stopBefore(ctx context.Context, s flow.Step) error {
 }
 
 // goOnFrom lets a flow go on that stood between two steps.
-func (r *runner) goOnFrom(ctx context.Context) error {
+func (r *Runner) goOnFrom(ctx context.Context) error {
 	p := r.doc.Checkpoint.Parked
 	if err := r.keepTime(ctx); err != nil {
 		return err

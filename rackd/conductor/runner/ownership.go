@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -32,13 +32,13 @@ var (
 )
 
 // at is where a point is hit.
-func (r *runner) at(s flow.Step) string { return string(r.doc.Verb) + "/" + s.ID() }
+func (r *Runner) at(s flow.Step) string { return string(r.doc.Verb) + "/" + s.ID() }
 
 // errReleased ends a runner that has given its work away.
 var errReleased = errors.New("the work was given to another rackd")
 
-// release gives the work away, between two steps: whoever the ring names takes it.
-func (r *runner) release(ctx context.Context) error {
+// release gives the work away, between two steps: the rackd that the ring names takes it.
+func (r *Runner) release(ctx context.Context) error {
 	r.doc.Owner, r.doc.Lease = "", ""
 	if err := r.save(ctx); err != nil {
 		return err
@@ -48,15 +48,15 @@ func (r *runner) release(ctx context.Context) error {
 }
 
 // graceAfterTake is the least time that a new owner gives a waiting state: while
-// nobody owned the node, its agent could not say that it lives.
+// the node had no owner, its agent could not say that it lives.
 const graceAfterTake = time.Minute
 
 // take makes this rackd the owner, under a new epoch.
-func (r *runner) take(ctx context.Context) error {
+func (r *Runner) take(ctx context.Context) error {
 	from := r.doc.Owner
-	r.doc.Owner, r.doc.Lease = r.c.cfg.Name, r.lease
-	if r.doc.Epoch++; r.found.Lost {
-		// Whoever saw it under an epoch that was lost has lost the node.
+	r.doc.Owner, r.doc.Lease = r.deps.Name, r.lease
+	if r.doc.Epoch++; r.taken.Lost {
+		// A rackd that saw it under an epoch that was lost has lost the node.
 		r.doc.Epoch += work.LostEpochs
 		r.doc.Lost = true
 	}
@@ -76,19 +76,19 @@ func (r *runner) take(ctx context.Context) error {
 		return err
 	}
 	pointTaken.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
-	r.c.cfg.Metrics.WorkTaken(r.doc.Verb)
+	r.deps.Metrics.WorkTaken(r.doc.Verb)
 	r.log.Info("work taken", "from", from, "epoch", r.doc.Epoch, "step", r.doc.Checkpoint.Step, "state", string(r.doc.State))
 	return nil
 }
 
 // tellTaken says where the work stands that was taken from another, empty for none, and which
 // of its steps runs: events of the one before may be lost. Without steps none is named.
-func (r *runner) tellTaken(ctx context.Context, from string, steps []flow.Step) error {
+func (r *Runner) tellTaken(ctx context.Context, from string, steps []flow.Step) error {
 	if cp := &r.doc.Checkpoint; cp.Over == nil && cp.Index < len(steps) && steps[cp.Index].ID() == cp.Step {
 		r.show(steps, cp.Index)
-		r.shown.none = cp.Phase == work.Ended
+		r.display.none = cp.Phase == work.Ended
 	}
-	r.told = time.Now()
+	r.lastReport = time.Now()
 	if err := r.publish(ctx, r.stateEvent("")); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (r *runner) tellTaken(ctx context.Context, from string, steps []flow.Step) 
 // inheritTimes turns the times of a document, by its last owner's clock, into times
 // that this process can measure from: a clock that is off, here or there, neither
 // ends a wait early nor makes it endless.
-func (r *runner) inheritTimes() {
+func (r *Runner) inheritTimes() {
 	cp, now := &r.doc.Checkpoint, time.Now()
 	limit := r.limit()
 	if cp.Entered.After(now) {
@@ -119,9 +119,9 @@ func (r *runner) inheritTimes() {
 }
 
 // reportTakeover puts into the node's history whose work this rackd goes on with.
-func (r *runner) reportTakeover(ctx context.Context, from string) error {
-	if r.found.Doc.Seq == 0 {
-		return nil // nobody has begun this work
+func (r *Runner) reportTakeover(ctx context.Context, from string) error {
+	if r.taken.Doc.Seq == 0 {
+		return nil // no rackd has begun this work
 	}
 	step := r.doc.Checkpoint.Step
 	if step == "" {
@@ -129,17 +129,17 @@ func (r *runner) reportTakeover(ctx context.Context, from string) error {
 	}
 	e := r.event(work.PhaseEntered)
 	switch {
-	case from == r.c.cfg.Name:
+	case from == r.deps.Name:
 		e.Phase, e.Detail = "resumed", fmt.Sprintf("%s goes on with it after a restart, at step %s", from, step)
 	case from == "":
-		e.Phase, e.Detail = "handed over", fmt.Sprintf("to %s, at step %s", r.c.cfg.Name, step)
+		e.Phase, e.Detail = "handed over", fmt.Sprintf("to %s, at step %s", r.deps.Name, step)
 	default:
-		e.Phase, e.Detail = "takeover", fmt.Sprintf("from %s, which is dead, to %s, at step %s", from, r.c.cfg.Name, step)
-		if seen, ok := r.c.cfg.Members.LastSeen(from); ok {
+		e.Phase, e.Detail = "takeover", fmt.Sprintf("from %s, which is dead, to %s, at step %s", from, r.deps.Name, step)
+		if seen, ok := r.deps.Members.LastSeen(from); ok {
 			took := time.Since(seen)
 			e.Seconds = took.Seconds()
 			e.Detail += fmt.Sprintf(", %.1f s after its last sign of life", took.Seconds())
-			r.c.cfg.Metrics.TakenOver(took)
+			r.deps.Metrics.TakenOver(took)
 		}
 	}
 	return r.publish(ctx, e)
@@ -149,10 +149,10 @@ func (r *runner) reportTakeover(ctx context.Context, from string) error {
 // changed: an event may have been lost with the bus.
 const tellEvery = 5 * time.Minute
 
-func (r *runner) tellAgain(ctx context.Context) error {
-	if time.Since(r.told) < tellEvery {
+func (r *Runner) tellAgain(ctx context.Context) error {
+	if time.Since(r.lastReport) < tellEvery {
 		return nil
 	}
-	r.told = time.Now()
+	r.lastReport = time.Now()
 	return r.publish(ctx, r.stateEvent(""))
 }

@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"time"
@@ -19,8 +19,8 @@ const restingDeadline = 15 * time.Minute
 
 // limit is how long the work's state, or its step in a state that rests, may last; 0: for as
 // long as an operator likes.
-func (r *runner) limit() time.Duration {
-	if d := r.c.deadline(r.doc.State); d > 0 {
+func (r *Runner) limit() time.Duration {
+	if d := r.deadline(r.doc.State); d > 0 {
 		return d
 	}
 	switch {
@@ -28,9 +28,27 @@ func (r *runner) limit() time.Duration {
 		return 0
 	case r.doc.Verb == work.Abort:
 		// A step that must not be cut short has the time that it had before.
-		return max(restingDeadline, r.c.deadline(flow.WaitsIn[r.doc.Flow()]))
+		return max(restingDeadline, r.deadline(flow.WaitsIn[r.doc.Flow()]))
 	case r.doc.Verb == work.Power:
 		return max(restingDeadline, flow.SoftTimeout(&r.doc.Args)+5*time.Minute)
 	}
 	return restingDeadline
+}
+
+// deadline returns how long a node may stay in s.
+func (r *Runner) deadline(s provision.State) time.Duration {
+	if d := r.deps.Deadlines[s]; d > 0 {
+		return d
+	}
+	info, _ := provision.Describe(s)
+	return info.Deadline
+}
+
+// setDeadline lets the state's time begin. The deadline keeps its monotonic reading, which
+// UTC would take away: in this process a step of the wall clock must not move it.
+func (r *Runner) setDeadline() {
+	r.doc.Checkpoint.Deadline = time.Time{}
+	if d := r.limit(); d > 0 {
+		r.grant(d)
+	}
 }

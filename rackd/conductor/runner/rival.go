@@ -1,4 +1,4 @@
-package conductor
+package runner
 
 import (
 	"context"
@@ -24,54 +24,54 @@ const (
 // called that is pinned. That one is asked, beside the flow, whether it is still there. If not,
 // the machine has started again by itself, and the other takes its place. If it is,
 // two machines run as one node: the work fails, or, for a mere lookup, the history says so. r.mu is held.
-func (r *runner) challenge(hb *agentapi.Heartbeat, from string) error {
+func (r *Runner) challenge(hb *agentapi.Heartbeat, from string) error {
 	what := refusal.LookupCall
 	if hb != nil {
 		what = refusal.HeartbeatCall
 	}
-	if r.asking || r.ctx == nil {
+	if r.askingAgent || r.ctx == nil {
 		return refusal.ErrInDoubt
 	}
-	if hb == nil && !r.there.IsZero() && time.Since(r.there) < rivalAgain {
-		r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
+	if hb == nil && !r.livedAt.IsZero() && time.Since(r.livedAt) < rivalAgain {
+		r.deps.Conductor.Refused(what, "two agents", "node", r.node.UUID, "from", from)
 		return refusal.ErrNoNode
 	}
-	r.asking = true
-	pinned, number := *r.agent, r.count.Number
-	r.asks.Go(func() {
+	r.askingAgent = true
+	pinned, number := *r.agent, r.boots.Number
+	r.besides.Go(func() {
 		alive, certain := r.lives(pinned)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.asking = false
+		r.askingAgent = false
 		switch {
-		case !certain || r.count.Number != number || r.agent == nil || r.agent.URL != pinned.URL || r.agent.VerifyCA != pinned.VerifyCA:
+		case !certain || r.boots.Number != number || r.agent == nil || r.agent.URL != pinned.URL || r.agent.VerifyCA != pinned.VerifyCA:
 			return // all that has been decided otherwise
 		case alive && hb != nil:
-			r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
+			r.deps.Conductor.Refused(what, "two agents", "node", r.node.UUID, "from", from)
 			r.doom(fmt.Errorf("node %s: two agents run at the same time with the token of this boot: one answers at %s, the other called from %s with %s. Look for another machine with the same MAC address, and for strangers on the provisioning network. It is not known what the two did to the disks",
 				r.node.Label(), pinned.URL, from, hb.CallbackURL))
 		case alive:
-			r.there = time.Now()
-			r.c.refused(what, "two agents", "node", r.node.UUID, "from", from)
+			r.livedAt = time.Now()
+			r.deps.Conductor.Refused(what, "two agents", "node", r.node.UUID, "from", from)
 			r.phase("second agent", fmt.Sprintf("a lookup from %s was refused: the agent of this boot still answers at %s", from, pinned.URL))
 		default:
 			r.log.Info("the previous agent does not answer: the machine has restarted by itself", "agent", pinned.URL, "from", from)
 			r.agent = nil
-			clear(r.seen)
+			clear(r.bootPhases)
 			if hb != nil {
 				r.pin(hb)
 			}
 		}
-		r.nudge()
+		r.Nudge()
 	})
 	return refusal.ErrInDoubt
 }
 
 // lives asks an agent whether it is still there; certain is false when the runner ended before.
-func (r *runner) lives(a work.Agent) (alive, certain bool) {
+func (r *Runner) lives(a work.Agent) (alive, certain bool) {
 	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(r.ctx, rivalTimeout)
-		alive = r.c.cfg.AgentLives(ctx, a)
+		alive = r.deps.AgentLives(ctx, a)
 		cancel()
 		if r.ctx.Err() != nil {
 			return false, false
@@ -86,18 +86,18 @@ func (r *runner) lives(a work.Agent) (alive, certain bool) {
 }
 
 // doom fails the work for a reason that lies outside its steps. r.mu is held.
-func (r *runner) doom(err error) {
+func (r *Runner) doom(err error) {
 	if r.doomed == nil {
 		r.doomed = err
 	}
-	if r.cut != nil {
-		r.cut(err)
+	if r.cutShort != nil {
+		r.cutShort(err)
 	}
-	r.nudge()
+	r.Nudge()
 }
 
 // fate is why the work is to fail, nil for nothing.
-func (r *runner) fate() error {
+func (r *Runner) fate() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.doomed
