@@ -63,12 +63,18 @@ type Agents interface {
 
 // Config of a Desk.
 type Config struct {
-	Name      string // this rackd's
+	// Name is that of this rackd.
+	Name string
+	// Documents is the rack's memory.
 	Documents Documents
-	Members   Members
-	Hardware  *driver.Registry
+	// Members says whether this rackd has its lease.
+	Members Members
+	// Hardware resolves the interfaces of a node.
+	Hardware *driver.Registry
+	// Conductor runs the works of the rackd's nodes.
 	Conductor Conductor
-	Agents    Agents
+	// Agents takes in the calls of agents and the signs of machines.
+	Agents Agents
 	// BootScript writes the boot script of a node. nil: this rackd serves no machines.
 	BootScript BootScript
 }

@@ -23,7 +23,7 @@ const (
 	doTake    action = "take it and do the work" // begin, or go on where the work stopped
 )
 
-// decision is what is to be done, with the reason for people. again, if not 0, is when to decide once more without an event.
+// decision is what is to be done, with the reason for people. again, if not 0, is when to decide once more, without an event.
 type decision struct {
 	do     action
 	reason string
@@ -132,7 +132,7 @@ func (s sight) overOpen() decision {
 	case !s.named:
 		return decision{do: doNothing, reason: "the ring gives the node to no rackd"}
 	case d.Owner == "" && s.early:
-		return decision{do: doWait, reason: "central has made the work once more, and a rackd may remember where it stood", again: remindWithin}
+		return decision{do: doWait, reason: "central has made the work anew, and a rackd may remember where it stood", again: remindWithin}
 	case d.Owner == "":
 		return decision{do: doTake, reason: "the ring gives the node to this rackd, and the work has no owner"}
 	case s.ended:
@@ -141,8 +141,8 @@ func (s sight) overOpen() decision {
 	return decision{do: doWait, reason: "its owner, rackd " + d.Owner + ", lives or may live"}
 }
 
-// remindWithin is how long a rackd waits with work that central had to make once more: a rackd that remembers where the
-// work stood may say so meanwhile.
+// remindWithin is how long a rackd waits with work that central had to make again. A rackd that remembers where it stood says so
+// within that time.
 const remindWithin = 2 * time.Second
 
 // awaitWithin is how long it waits for one that was there and is not: it may be cut off, and the only one who remembers.

@@ -45,16 +45,21 @@ type Events interface {
 // Config of a Catalog.
 type Config struct {
 	// Name is that of this rackd.
-	Name      string
+	Name string
+	// Documents is the rack's memory, for steps on child nodes.
 	Documents Documents
-	Hardware  *driver.Registry
-	Secrets   Secrets
-	Events    Events
+	// Hardware resolves the interfaces of child nodes.
+	Hardware *driver.Registry
+	// Secrets opens what central sealed.
+	Secrets Secrets
+	// Events tells central what steps see of machines.
+	Events Events
 	// AutomatedClean is for nodes that do not say.
 	AutomatedClean bool
 	// CleanPriorities and VerifyPriorities take the place of the steps' own, by "interface.step".
 	CleanPriorities, VerifyPriorities map[string]int
-	Log                               *slog.Logger
+	// Log is the rackd's.
+	Log *slog.Logger
 }
 
 // Catalog makes the flows of one rackd. It is safe for concurrent use.

@@ -31,11 +31,15 @@ import (
 
 // Documents is the rack's memory and its way to the bus (rackd/view).
 type Documents interface {
+	// Node returns the newest document of a node; nil: it is not known here.
 	Node(id string) *node.Document
+	// Work returns the newest work of a node; nil: the bus has none.
 	Work(id string) *view.Work
+	// UpdateWork replaces the revision of a work's document and returns the next one, or view.ErrConflict.
 	UpdateWork(ctx context.Context, doc work.Document, revision uint64) (uint64, error)
 	// RefreshWork reads a node's work document from the bus.
 	RefreshWork(ctx context.Context, group, id string) error
+	// ConfigDrive reads a sealed config drive from the bus.
 	ConfigDrive(ctx context.Context, name string) (string, error)
 }
 
@@ -91,12 +95,17 @@ type Conductor interface {
 // Deps is what the runners of one rackd have in common.
 type Deps struct {
 	// Name is that of this rackd.
-	Name      string
+	Name string
+	// Documents is the rack's memory.
 	Documents Documents
-	Members   Members
+	// Members says whether this rackd still has its lease.
+	Members Members
+	// Conductor publishes events, and knows what other works and requests have told.
 	Conductor Conductor
-	Hardware  *driver.Registry
-	Images    driver.Images
+	// Hardware resolves the interfaces of a node.
+	Hardware *driver.Registry
+	// Images are those that agents write.
+	Images driver.Images
 	// Keys sign what a checkpoint says of an agent, and derive the tokens of agents.
 	Keys Keys
 	// Secrets opens what central sealed.
@@ -111,8 +120,10 @@ type Deps struct {
 	// BuildDrive makes what agents take of a config drive as the API took it; uuid
 	// and name complete its metadata.
 	BuildDrive func(ctx context.Context, input, uuid, name string) (string, error)
-	Metrics    Metrics
-	Log        *slog.Logger
+	// Metrics counts what runners do.
+	Metrics Metrics
+	// Log is the rackd's.
+	Log *slog.Logger
 	// Away tells in few log lines that the bus does not take checkpoints, of all works together.
 	Away *trouble.Spells
 	// Deadlines override those of the state machine; 0 or missing: its own.

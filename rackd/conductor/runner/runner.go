@@ -194,6 +194,7 @@ func (r *Runner) Boot() work.Boot {
 // HandOn says whether the ring names another rackd. If it does, the runner gives the work away between two steps.
 func (r *Runner) HandOn(away bool) { r.leave.Store(away) }
 
+// lose notes why the work is no longer this runner's. The first reason stays.
 func (r *Runner) lose(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

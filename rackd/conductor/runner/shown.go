@@ -14,10 +14,10 @@ import (
 
 // shown is what the node's fields tell of the running flow.
 type shown struct {
-	steps []flow.Step
-	at    int
+	steps []flow.Step     // of the flow
+	at    int             // the index of the step that runs
 	none  bool            // the step has not begun, or has ended: the flow stands between two
-	info  json.RawMessage // once it has been asked for
+	info  json.RawMessage // the step as the API shows it, once it has been asked for
 }
 
 // stepInfo is the step that runs as the API shows it, none for one of the conductor's own.

@@ -36,10 +36,10 @@ type Metrics interface {
 
 // Opener opens secrets. Its fields do not change; it is safe for concurrent use.
 type Opener struct {
-	Documents Documents
-	Keys      Keys
-	Metrics   Metrics
-	Log       *slog.Logger
+	Documents Documents    // to compare a work's document with its node's
+	Keys      Keys         // of the groups
+	Metrics   Metrics      // of forged documents
+	Log       *slog.Logger // of forged documents, with what to look at
 }
 
 // errUnsigned means that a work document is not one that central made.
