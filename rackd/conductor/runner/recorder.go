@@ -14,10 +14,10 @@ import (
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
-// Handle implements driver.Recorder.
+// Handle implements driver.Recorder. Only the step that runs may call it.
 func (r *Runner) Handle() json.RawMessage { return r.doc.Checkpoint.Handle }
 
-// SaveHandle implements driver.Recorder.
+// SaveHandle implements driver.Recorder. Only the step that runs may call it.
 func (r *Runner) SaveHandle(ctx context.Context, handle any) error {
 	body, err := json.Marshal(handle)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
-// Runner carries one piece of work to its end. Its exported methods are safe for concurrent use, except Run and those of
-// driver.Recorder that say otherwise.
+// Runner carries one piece of work to its end. Its exported methods are safe for concurrent use, except Run, Handle and
+// SaveHandle: those belong to the goroutine of the flow.
 type Runner struct {
 	// These do not change.
 
