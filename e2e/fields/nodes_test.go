@@ -18,7 +18,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes network_interface": by("central/api.changeVIFs", "central/api.updatePort").as("network").
 		with("`flat` keeps VIFs, `noop` keeps none. No rack configures a switch for either."),
 	"nodes storage_interface": by("rackd/driver.Resolve").as("Interfaces").with("`noop` is the only one: volumes are kept for clients."),
-	"nodes automated_clean":   by("rackd/conductor.cleaningSteps"),
+	"nodes automated_clean":   by("rackd/conductor/flow.cleaningSteps"),
 	"nodes boot_mode":         kept("What the machine was last seen to boot by. The first look at its BMC replaces what a request says; PUT states/boot_mode changes the machine."),
 	"nodes secure_boot":       kept("As boot_mode: what was seen last. PUT states/secure_boot changes the machine."),
 	"nodes console_enabled": row{note: "False changes nothing."}.refusing(refusal{method: "POST", path: "/v1/nodes",
@@ -26,7 +26,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes chassis_uuid":    by("central/api.checkPlace", "central/api.nodesOfChassis"),
 	"nodes conductor_group": by("central/dispatch.Owner", "central/relay.document"),
 	"nodes description":     kept("A text for people; lists of nodes can be filtered by it."),
-	"nodes disable_power_off": by("central/dispatch.Power", "rackd/conductor.powerFlow", "rackd/driver/bringup.Off").refusing(refusal{
+	"nodes disable_power_off": by("central/dispatch.Power", "rackd/conductor/flow.powerFlow", "rackd/driver/bringup.Off").refusing(refusal{
 		set: `[{"op":"add","path":"/disable_power_off","value":true}]`, method: "PUT", path: "/v1/nodes/{n}/states/power", body: `{"target":"power off"}`, status: 409, words: "Failed to set node power state to power off"}),
 	"nodes driver":        by("rackd/driver.Resolve", "central/dispatch.Owner").refusing(refusal{method: "POST", path: "/v1/nodes", body: `{"driver":"ipmi"}`, status: 400, words: "No valid host was found"}),
 	"nodes driver_info":   by("rackd/driver.unreadDriverInfo").with("Key by key below."),
@@ -35,7 +35,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes instance_name": kept("A name for people; lists of nodes can be filtered by it."),
 	"nodes instance_uuid": by("central/allocation.suits", "central/api.checkDelete"),
 	"nodes lessee":        by("central/api.nodeTarget", "central/api.hearsOf"),
-	"nodes maintenance":   by("central/dispatch.Actionable", "rackd/conductor.parks"),
+	"nodes maintenance":   by("central/dispatch.Actionable", "rackd/conductor/runner.parks"),
 	"nodes name":          by("central/api.checkName"),
 	"nodes network_data": kept("No rack writes it to a machine; the node's history says so when it is set.").
 		saying(saying{`[{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`, "network", "no rack acts on it: network_data"}).
@@ -47,7 +47,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 		set: `[{"op":"replace","path":"/protected","value":true}]`, method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"deleted"}`, status: 403, words: "is protected and cannot be undeployed, rebuilt or deleted"}),
 	"nodes protected_reason": kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/protected_reason","value":"x"}]`, status: 400, words: "protected_reason field can only be set when protected is True"}),
 	"nodes resource_class":   by("central/allocation.suits"),
-	"nodes retired":          by("central/allocation.suits", "central/dispatch.forbidden", "rackd/conductor.finish"),
+	"nodes retired":          by("central/allocation.suits", "central/dispatch.forbidden", "rackd/conductor/runner.finish"),
 	"nodes retired_reason":   kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/retired_reason","value":"x"}]`, status: 400, words: "retired_reason field can only be set when retired is True"}),
 	"nodes shard":            by("central/api.nodeQuery"),
 	"nodes uuid":             by("central/api.createNode"),

@@ -6,7 +6,7 @@ func put(path, body, words string) refusal {
 }
 
 // vendor is the row of the body of a vendor method, which is the method's own.
-var vendor = by("central/api.vendorCall", "rackd/conductor.callVendor").as("Data").with("What a method takes it says itself; one that there is not is refused.")
+var vendor = by("central/api.vendorCall", "rackd/answer.callVendor").as("Data").with("What a method takes it says itself; one that there is not is refused.")
 
 var actions = joined(each(vendor, "PATCH drivers/{driver}/vendor_passthru *", "PATCH drivers/{driver}/vendor_passthru/{method} *", "POST drivers/{driver}/vendor_passthru *",
 	"POST drivers/{driver}/vendor_passthru/{method} *", "PUT drivers/{driver}/vendor_passthru *", "PUT drivers/{driver}/vendor_passthru/{method} *"),
@@ -18,11 +18,11 @@ var actions = joined(each(vendor, "PATCH drivers/{driver}/vendor_passthru *", "P
 		"PUT nodes/{node}/management/boot_device boot_device":      by("rackd/driver/redfish.SetBootDevice").refusing(put("management/boot_device", `{"boot_device":"tape"}`, "tape")),
 		"PUT nodes/{node}/management/boot_device persistent":       by("rackd/driver/redfish.SetBootDevice"),
 		"PUT nodes/{node}/management/indicators/{indicator} state": by("central/api.setIndicator", "rackd/driver/redfish.SetIndicator").refusing(put("management/indicators/led@system", `{"state":"purple"}`, "purple")),
-		"PUT nodes/{node}/states/boot_mode target":                 by("rackd/conductor.setBootMode").as("mode").refusing(put("states/boot_mode", `{"target":"cp/m"}`, "cp/m")),
-		"PUT nodes/{node}/states/secure_boot target":               by("rackd/conductor.setSecureBoot").as("on"),
-		"PUT nodes/{node}/states/console enabled":                  by("central/api.setConsole", "rackd/conductor.setConsole").as("SetConsole"),
-		"PUT nodes/{node}/states/power target":                     by("rackd/conductor.powerFlow").refusing(put("states/power", `{"target":"half"}`, "half")),
-		"PUT nodes/{node}/states/power timeout":                    by("rackd/conductor.hardTimeout", "rackd/conductor.softTimeout").with("At most a day: 86,400 seconds.").refusing(put("states/power", `{"target":"power on","timeout":86401}`, "timeout is 86400 seconds at most")),
+		"PUT nodes/{node}/states/boot_mode target":                 by("rackd/conductor/flow.setBootMode").as("mode").refusing(put("states/boot_mode", `{"target":"cp/m"}`, "cp/m")),
+		"PUT nodes/{node}/states/secure_boot target":               by("rackd/conductor/flow.setSecureBoot").as("on"),
+		"PUT nodes/{node}/states/console enabled":                  by("central/api.setConsole", "rackd/conductor/flow.setConsole").as("SetConsole"),
+		"PUT nodes/{node}/states/power target":                     by("rackd/conductor/flow.powerFlow").refusing(put("states/power", `{"target":"half"}`, "half")),
+		"PUT nodes/{node}/states/power timeout":                    by("rackd/conductor/flow.hardTimeout", "rackd/conductor/flow.SoftTimeout").with("At most a day: 86,400 seconds.").refusing(put("states/power", `{"target":"power on","timeout":86401}`, "timeout is 86400 seconds at most")),
 		"PUT nodes/{node}/traits traits":                           by("central/allocation.suits", "central/dispatch.instanceTraits").refusing(put("traits", `{"traits":["lower"]}`, "lower")),
 		"POST nodes/{node}/vmedia device_type":                     by("rackd/driver/redfish.AttachMedia").as("mediaType").refusing(refusal{method: "POST", path: "/v1/nodes/{n}/vmedia", body: `{"device_type":"tape","image_url":"http://127.0.0.1:1/i"}`, status: 400, words: "'tape' is not one of"}),
 		"POST nodes/{node}/vmedia image_url":                       by("rackd/driver/redfish.AttachMedia").as("url").refusing(refusal{method: "POST", path: "/v1/nodes/{n}/vmedia", body: `{"device_type":"cdrom","image_url":"file:///i"}`, status: 400, words: "Unsupported or missing URL scheme"}),
@@ -147,9 +147,9 @@ func beat(path string) table {
 		refusing(refusal{method: "POST", path: "/v1/heartbeat/{n}", body: `{"callback_url":"http://127.0.0.1:1","agent_token":"t","agent_status":"dancing"}`, status: 400, words: "Agent status is invalid"})
 	return table{
 		path + " callback_url":         by("rackd/conductor.Heartbeat"),
-		path + " agent_version":        by("rackd/conductor.Heartbeat"),
+		path + " agent_version":        by("rackd/conductor.callable", "rackd/conductor/runner.pin"),
 		path + " agent_token":          by("rackd/conductor.Heartbeat"),
-		path + " agent_verify_ca":      by("rackd/conductor.Heartbeat"),
+		path + " agent_verify_ca":      by("rackd/conductor.callable", "rackd/conductor/runner.pin"),
 		path + " agent_status":         installer,
 		path + " agent_status_message": installer,
 	}

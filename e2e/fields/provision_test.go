@@ -76,10 +76,10 @@ const step, at = "PUT nodes/{node}/states/provision ", "[]."
 var provisioning = joined(verbRows(), stepRows("clean_steps"), stepRows("service_steps"), table{
 	step + "target":          by("protocol/provision.LookupVerb").as("Verbs").refusing(asked(provision.Available, `{"target":"dance"}`, `The requested action \"dance\" can not be performed`)),
 	step + "configdrive":     by("central/dispatch.withDrive", "rackd/driver/direct.offer").refusing(asked(provision.Available, `{"target":"active","configdrive":"ftp://h/d"}`, "Invalid configdrive")),
-	step + "clean_steps":     by("rackd/conductor.listedSteps").as("Steps").refusing(asked(provision.Manageable, `{"target":"clean"}`, "is required")),
-	step + "service_steps":   by("rackd/conductor.listedSteps").as("Steps").refusing(asked(provision.Active, `{"target":"service"}`, "is required")),
-	step + "deploy_steps":    by("rackd/conductor.plan").as("Steps"),
-	step + "disable_ramdisk": by("rackd/conductor.plan").refusing(asked(provision.Manageable, `{"target":"clean","disable_ramdisk":true,"clean_steps":[{"interface":"deploy","step":"erase_devices"}]}`, "requires booting a ramdisk")),
+	step + "clean_steps":     by("rackd/conductor/flow.listedSteps").as("Steps").refusing(asked(provision.Manageable, `{"target":"clean"}`, "is required")),
+	step + "service_steps":   by("rackd/conductor/flow.listedSteps").as("Steps").refusing(asked(provision.Active, `{"target":"service"}`, "is required")),
+	step + "deploy_steps":    by("rackd/conductor/flow.plan").as("Steps"),
+	step + "disable_ramdisk": by("rackd/conductor/flow.plan").refusing(asked(provision.Manageable, `{"target":"clean","disable_ramdisk":true,"clean_steps":[{"interface":"deploy","step":"erase_devices"}]}`, "requires booting a ramdisk")),
 	step + "rescue_password": by("central/dispatch.accept").refusing(asked(provision.Active, `{"target":"rescue"}`, `A non-empty \"rescue_password\" is required`)),
 	step + "runbook":         by("central/api.useRunbook").as("Steps").refusing(asked(provision.Manageable, `{"target":"clean","runbook":"CUSTOM_FIELDS","clean_steps":[{"interface":"power","step":"reboot"}]}`, "runbook cannot be used with clean_steps")),
 

@@ -9,7 +9,7 @@ import (
 
 // row is what becomes of a field.
 type row struct {
-	by   []string // functions that act on it, "rackd/conductor.cleaningSteps"
+	by   []string // functions that act on it, "rackd/conductor/flow.cleaningSteps"
 	name string   // by which they know it, where that is not the field's
 	kept string   // why it is kept for clients; empty: it is not only that
 	note string   // what else there is to say

@@ -131,7 +131,7 @@ var waiting = map[string]string{
 	"rackd/command/command.go connect nats.go.Connect":                     dialled,
 	"rackd/command/command.go run (*errgroup.Group).Wait":                  members,
 	"rackd/conductor/conductor.go Run (*errgroup.Group).Wait":              members,
-	"rackd/conductor/runner.go run (*sync.WaitGroup).Wait":                 "rivalTimeout, of the questions whether an agent lives; the run's end ends their context",
+	"rackd/conductor/runner/runner.go Run (*sync.WaitGroup).Wait":          "rivalTimeout, of the questions whether an agent lives; the run's end ends their context",
 	"rackd/configdrive/fetch.go fetch (*http.Client).Do":                   "fetchTimeout, of the request's context",
 	"rackd/daemon/answers.go answerQuestions (*errgroup.Group).Wait":       "ask.Timeout, of each question",
 	"rackd/daemon/answers.go hear (*nats.go.Conn).Subscribe":               pending,

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -91,7 +92,7 @@ func TestAnAbortLeavesAStepItsTime(t *testing.T) {
 					synctest.Wait()
 					began := time.Now()
 					if c.later {
-						s.goOn(nodeA, waitsIn[verb], true)
+						s.goOn(nodeA, flow.WaitsIn[verb], true)
 					} else {
 						s.abort(nodeA, failed.To)
 					}

@@ -1,21 +1,17 @@
 package conductor
 
 import (
-	"context"
-	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
-	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // fakeHardware makes the shelf's node one of fake hardware.
@@ -95,103 +91,6 @@ func sealedFor(t *testing.T, kind seal.Kind, id, text string) string {
 	return testKey.Seal(seal.Label{Kind: kind, Of: nodeA, Work: id}, text)
 }
 
-// What fake hardware was told at one rackd holds at another, through the node's document.
-func TestKeptComesBackThroughTheDocument(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		owner := owned("a")
-		a, _, killA := conductorOn(t, s, "a", owner, &machine{}, fakeHardware(t, s))
-		defer killA()
-		b, _, killB := conductorOn(t, s, "b", owner, &machine{}, fakeHardware(t, s))
-		defer killB()
-		put := func(c *Conductor, m ask.Method, args any) ask.Reply {
-			raw, err := json.Marshal(args)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c.Answer(context.Background(), ask.Request{Method: m, Node: nodeA, Args: raw})
-		}
-		if r := put(a, ask.SetIndicator, ask.Indicator{Component: "system", Name: "led", State: "blinking"}); r.Error != nil {
-			t.Fatal(r.Error)
-		}
-		seen := s.observed()
-		if len(seen) != 1 || seen[0].Work != "" {
-			t.Fatalf("reported %+v", seen)
-		}
-		next := *s.Node(nodeA)
-		next.Kept = seen[0].Hardware.Kept // as central's relay does
-		s.put(&next)
-		if r := put(b, ask.GetIndicator, ask.Indicator{Component: "system", Name: "led"}); r.Error != nil || !strings.Contains(string(r.Body), `"state":"blinking"`) {
-			t.Errorf("at the other rackd: %s, %v", r.Body, r.Error)
-		}
-	})
-}
-
-func TestVendorCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		s.alive.Store("z") // who has the other work, which is not taken from him
-		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, fakeHardware(t, s))
-		defer kill()
-		call := func(method, verb string, data map[string]any) ask.Reply {
-			raw, err := json.Marshal(ask.VendorCall{Method: method, HTTPMethod: verb, Data: data})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c.Answer(context.Background(), ask.Request{Method: ask.CallVendor, Node: nodeA, Args: raw})
-		}
-		bar := map[string]any{"bar": "meow"}
-		if r := call("third_method_sync", "POST", bar); r.Error != nil || !strings.Contains(string(r.Body), `"return":true`) {
-			t.Errorf("sync: %s, %v", r.Body, r.Error)
-		}
-		if r := call("second_method", "POST", bar); r.Error != nil || !strings.Contains(string(r.Body), `"work":true`) {
-			t.Errorf("async: %s, %v", r.Body, r.Error)
-		}
-		for _, bad := range []ask.Reply{call("second_method", "POST", nil), call("second_method", "GET", bar), call("no_method", "POST", bar)} {
-			if bad.Error == nil || bad.Error.Status != 400 {
-				t.Errorf("answered %s, %v, want 400", bad.Body, bad.Error)
-			}
-		}
-		s.mu.Lock()
-		s.works[nodeA] = busy(s)
-		s.mu.Unlock()
-		if r := call("third_method_sync", "POST", bar); r.Error == nil || r.Error.Status != 409 {
-			t.Errorf("beside work: %s, %v, want 409", r.Body, r.Error)
-		}
-		if r := call("fourth_method_shared_lock", "POST", bar); r.Error != nil || slices.Contains([]string{"", "null"}, string(r.Body)) {
-			t.Errorf("a method that may go beside work: %s, %v", r.Body, r.Error)
-		}
-	})
-}
-
-// A method of which nobody knows whether it was done is answered with 504.
-func TestVendorCallInDoubt(t *testing.T) {
-	for name, c := range map[string]struct {
-		cause  error
-		status int
-	}{"the write's outcome is unknown": {driver.ErrUnknown, 504}, "the BMC cannot be reached": {driver.ErrUnreachable, 503}, "it is refused": {driver.ErrDenied, 500}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShelf()
-				method := driver.VendorMethod{Method: driver.Method{Name: "poke", HTTPMethods: []string{"POST"}},
-					Call: func(context.Context, driver.Fence, *node.Document, map[string]any) (any, error) { return nil, c.cause }}
-				hw, _ := withVendor(t, s, vendor{&machine{}, method}, "work-1", provision.Active)
-				a, _, kill := conductorOn(t, s, "a", owned("a"), nil, hw)
-				defer kill()
-				r := a.Answer(t.Context(), ask.Request{Method: ask.CallVendor, Node: nodeA, Args: json.RawMessage(`{"method":"poke","http_method":"POST"}`)})
-				if r.Error == nil || r.Error.Status != c.status || strings.Contains(r.Error.Message, "look at the machine") != (c.status == 504) {
-					t.Errorf("answered %s, %+v", r.Body, r.Error)
-				}
-			})
-		})
-	}
-}
-
-// busy is open work of another rackd.
-func busy(s *shelf) *view.Work {
-	return &view.Work{Doc: work.Document{ID: "other", Node: nodeA, Verb: work.Deploy, Owner: "z", Epoch: 1}, Revision: s.rev}
-}
-
 // What work has told of a machine is not told again when the machine is idle, and what it
 // has become since is, also when it was so before the work.
 func TestIdleMachineAfterWork(t *testing.T) {
@@ -218,7 +117,7 @@ func TestIdleMachineAfterWork(t *testing.T) {
 			synctest.Wait()
 		}
 		behindUs := func() {
-			if err := hw.Management().SetBootMode(t.Context(), idleFence{c: c, n: n}, n, "uefi"); err != nil {
+			if err := hw.Management().SetBootMode(t.Context(), &drivertest.Fence{}, n, "uefi"); err != nil {
 				t.Fatal(err)
 			}
 		}

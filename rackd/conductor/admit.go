@@ -14,7 +14,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/runner"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // Leases is what this rackd's DHCP knows. Safe for concurrent use.
@@ -25,14 +27,6 @@ type Leases interface {
 	// their addresses are known.
 	Hears() bool
 }
-
-// The calls of machines that are refused, for metrics and log.
-const (
-	lookupCall    = "lookup"
-	beatCall      = "heartbeat"
-	inspectedCall = "inspection"
-	agentCall     = "agent"
-)
 
 // Refused calls cost this many log lines and no more: strangers may call as often as they like.
 const (
@@ -57,9 +51,7 @@ func quietly() *rate.Sometimes {
 // this rackd knows.
 func (c *Conductor) bootOf(id string) work.Boot {
 	if r := c.runner(id); r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.count
+		return r.Boot()
 	}
 	if w := c.cfg.Documents.Work(id); w != nil {
 		return w.Doc.Checkpoint.Boot
@@ -84,23 +76,23 @@ func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
 // admit returns the boot that a call comes from: it shows the boot's id, and comes from an address
 // that the machine was given, where that is known. Where a boot carries no id the address alone
 // speaks for the call, or the operator. Else it is ErrNoNode; nothing changes.
-func (c *Conductor) admit(call string, n *node.Document, r *runner, from ask.Caller) (work.Boot, error) {
+func (c *Conductor) admit(call string, n *node.Document, r *runner.Runner, from ask.Caller) (work.Boot, error) {
 	boot := c.bootOf(n.UUID)
 	known := c.addresses(n, boot)
 	key := c.cfg.Keys.Of(n.Group)
 	given := slices.Contains(known, from.From)
 	refuse := func(why, todo string) (work.Boot, error) {
 		c.refused(call, why, "node", n.UUID, "from", from.From, "given", known, "todo", todo)
-		return boot, ErrNoNode
+		return boot, refusal.ErrNoNode
 	}
 	switch {
 	case key == nil:
 		return refuse("no key", "give this rackd the key of conductor group "+n.Group)
-	case boot.Number > 0 && r.bootFact() != driver.BootRamdisk:
+	case boot.Number > 0 && r.BootFact() != driver.BootRamdisk:
 		return refuse("no boot", "the node's work no longer needs a ramdisk: if this is the node's machine, find out why it still runs one")
 	case !given && len(known) > 0 && from.From.IsValid() && !from.Central:
 		return refuse("address", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
-	case from.BootID != "" && key.BootIDFits(n.UUID, r.root, boot.Number, from.BootID):
+	case from.BootID != "" && key.BootIDFits(n.UUID, r.Root(), boot.Number, from.BootID):
 		return boot, nil
 	case from.BootID != "":
 		return refuse("another boot", "if this is the node's machine: start it again")
@@ -130,28 +122,28 @@ const (
 )
 
 // callable refuses an agent that this rackd could not call, or not be sure whom it calls.
-func (c *Conductor) callable(n *node.Document, r *runner, hb ask.Heartbeat) error {
+func (c *Conductor) callable(n *node.Document, r *runner.Runner, hb ask.Heartbeat) error {
 	if hb.AgentVerifyCA == "" {
-		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", ErrBadCallback)
+		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", refusal.ErrBadCallback)
 	}
 	u, err := url.Parse(hb.CallbackURL)
 	if err != nil || u.Scheme != "https" || u.User != nil || len(hb.CallbackURL) > maxCallback {
-		return fmt.Errorf("%w: %.100q must be https, without a user, and of at most %d bytes", ErrBadCallback, hb.CallbackURL, maxCallback)
+		return fmt.Errorf("%w: %.100q must be https, without a user, and of at most %d bytes", refusal.ErrBadCallback, hb.CallbackURL, maxCallback)
 	}
 	at, err := netip.ParseAddr(u.Hostname())
 	if err != nil {
-		return fmt.Errorf("%w: %q: its host must be an IP address", ErrBadCallback, hb.CallbackURL)
+		return fmt.Errorf("%w: %q: its host must be an IP address", refusal.ErrBadCallback, hb.CallbackURL)
 	}
 	if len(hb.AgentVerifyCA) > maxCertificate || len(hb.AgentVersion) > maxVersion || len(hb.Heartbeat.BootID) > maxVersion {
-		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", ErrBadCallback)
+		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", refusal.ErrBadCallback)
 	}
 	known := c.addresses(n, c.bootOf(n.UUID))
 	switch {
 	case len(known) == 0 || hb.Central:
 	case hb.From.IsValid() && !slices.Contains(known, hb.From):
-		return fmt.Errorf("%w: the call comes from %s, and the machine was given %v", ErrBadCallback, hb.From, known)
+		return fmt.Errorf("%w: the call comes from %s, and the machine was given %v", refusal.ErrBadCallback, hb.From, known)
 	case !slices.Contains(known, at.Unmap()):
-		return fmt.Errorf("%w: %q: the machine was given %v", ErrBadCallback, hb.CallbackURL, known)
+		return fmt.Errorf("%w: %q: the machine was given %v", refusal.ErrBadCallback, hb.CallbackURL, known)
 	}
 	return nil
 }

@@ -3,13 +3,10 @@ package conductor
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -80,49 +77,6 @@ func TestAgentsAreHeardWhenAClockIsSetBack(t *testing.T) {
 	})
 }
 
-// Within a process, too, no time is given twice or goes back.
-func TestTicksGoForward(t *testing.T) {
-	r := &runner{clock: time.Now().Add(time.Hour).UTC()}
-	last := r.clock
-	for range 3 {
-		if next := r.Now(); !next.After(last) || next.Sub(last) > time.Second {
-			t.Errorf("after %s came %s", last, next)
-		} else {
-			last = next
-		}
-	}
-	if r.marked != last {
-		t.Errorf("marked %s, want %s", r.marked, last)
-	}
-	r = &runner{}
-	if now := r.Now(); time.Since(now).Abs() > time.Minute {
-		t.Errorf("%s is not the time", now)
-	}
-}
-
-// What this process measures it measures by the monotonic clock, whether it has set the
-// deadline or taken it over.
-func TestDeadlinesAreNotMovedByTheWallClock(t *testing.T) {
-	c := New(Config{Deadlines: map[provision.State]time.Duration{provision.DeployWait: time.Minute}, Members: &members{}, Log: slog.New(slog.DiscardHandler)})
-	r := newRunner(c, &node.Document{UUID: nodeA}, view.Work{Doc: work.Document{State: provision.DeployWait}}, nil)
-	check := func(what string) {
-		t.Helper()
-		if d := r.doc.Checkpoint.Deadline; !strings.Contains(d.String(), " m=") || time.Until(d) > time.Minute {
-			t.Errorf("%s: deadline %s has no monotonic reading or is too late", what, d)
-		}
-	}
-	r.setDeadline()
-	check("set")
-	r.doc.Checkpoint.Deadline = r.doc.Checkpoint.Deadline.UTC() // as it is read from a document
-	r.inheritTimes()
-	check("taken over")
-	r.beat = true
-	if _, err := r.absorb(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	check("moved by a heartbeat")
-}
-
 // A wait for some seconds takes those seconds, not what another clock makes of them.
 func TestWaitIsNotMadeLongerByAClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +92,7 @@ func TestWaitIsNotMadeLongerByAClock(t *testing.T) {
 		synctest.Wait()
 		kill()
 		s.setBack(10*time.Minute, func(cp *work.Checkpoint, then time.Time) {
-			cp.Handle, _ = json.Marshal(waiting{Until: then})
+			cp.Handle, _ = json.Marshal(map[string]any{"until": then}) // as the step keeps it
 		})
 		_, _, kill = conductorOn(t, s, "a", owned("a"), m, nil)
 		defer kill()
@@ -148,69 +102,4 @@ func TestWaitIsNotMadeLongerByAClock(t *testing.T) {
 			t.Errorf("still in state %q, step %q", d.State, d.Checkpoint.Step)
 		}
 	})
-}
-
-// handleOnly records a step's handle and nothing else.
-type handleOnly struct {
-	driver.Recorder
-	raw json.RawMessage
-}
-
-func (r *handleOnly) Handle() json.RawMessage { return r.raw }
-func (r *handleOnly) SaveHandle(_ context.Context, h any) (err error) {
-	r.raw, err = json.Marshal(h)
-	return err
-}
-
-// The rackd that began a wait measures it by its monotonic clock: with the wall clock set
-// forward or back by hours, which makes the handle's time one of long ago or far ahead, it
-// takes what it takes. A successor believes the handle, and never waits longer in all.
-func TestWaitIsNotMovedByTheWallClock(t *testing.T) {
-	for name, c := range map[string]struct {
-		off    time.Duration
-		taken  time.Duration // with a successor, from its start on
-		heired bool
-	}{
-		"set forward":            {off: -3 * time.Hour, taken: 6 * time.Second},
-		"set back":               {off: 3 * time.Hour, taken: 6 * time.Second},
-		"a successor, in time":   {heired: true, taken: 6 * time.Second},
-		"a successor, clock far": {heired: true, off: 3 * time.Hour, taken: 7 * time.Second},
-		"a successor, too late":  {heired: true, off: -3 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := &handleOnly{}
-				task := &driver.Task{Node: &node.Document{UUID: nodeA}, Record: r, Args: map[string]any{"seconds": 7.0}}
-				w := new(wait)
-				if out, err := w.run(t.Context(), task); err != nil || out != driver.Wait(7*time.Second) {
-					t.Fatalf("begun: %+v, %v", out, err)
-				}
-				time.Sleep(time.Second)
-				var h waiting
-				if err := json.Unmarshal(r.raw, &h); err != nil {
-					t.Fatal(err)
-				}
-				h.Until = h.Until.Add(c.off)
-				r.raw, _ = json.Marshal(h)
-				if c.heired {
-					w = new(wait)
-				}
-				begin := time.Now()
-				for {
-					out, err := w.run(t.Context(), task)
-					if err != nil {
-						t.Fatal(err)
-					}
-					left, waits := out.Waiting()
-					if !waits {
-						break
-					}
-					time.Sleep(left)
-				}
-				if took := time.Since(begin); took != c.taken {
-					t.Errorf("took %s more, want %s", took, c.taken)
-				}
-			})
-		})
-	}
 }

@@ -1,28 +1,21 @@
-// Package conductor runs the work of a rackd's nodes: it takes the work documents
-// that the ring gives it, runs their steps with a checkpoint before each, enforces
-// the deadlines of waiting states, and reports each change as an event.
+// Package conductor decides over the work of a rackd's nodes: it takes the work documents that the ring gives it, starts a
+// runner for each (rackd/conductor/runner), and stops runners whose work has moved on. It also answers agents and machines.
 //
-// It may import protocol, rackd/driver, rackd/plan and rackd/view; it declares what else it
-// needs. Invariants:
-//   - A side effect needs the lease and the work's epoch: fence checks both, right
-//     before each BMC write and each agent command.
+// It may import protocol, rackd/driver, rackd/refusal, rackd/view and the packages below it; it declares what else it needs.
+// Invariants:
 //   - There is no takeover path. Start, join and inheritance all end in reconcile,
 //     which re-reads the view and acts; it takes no event payload.
-//   - Work is taken from nobody who lives: dead is whose very lease has ended under
-//     which it took the work. An owner that the ring no longer names gives its work away
-//     at the next boundary between steps.
-//   - What the bus has lost is written anew by an owner whose lease has not ended since,
+//   - A rackd never takes work from a living owner. An owner is dead only when the lease under which it took the work has
+//     ended. An owner that the ring no longer names gives its work away at the next boundary between steps.
+//   - What the bus has lost is written once more by an owner whose lease has not ended since,
 //     else by central. A step marked as neither does not begin in such work.
-//   - A flow whose node is in maintenance begins no step, and its time stands still (maintenance.go).
 //   - One runner, one goroutine, for each piece of open work this rackd owns.
 package conductor
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -36,35 +29,28 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/trouble"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
+	"github.com/ironyard/ironyard/rackd/conductor/runner"
+	"github.com/ironyard/ironyard/rackd/conductor/secrets"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // Documents is the rack's memory and its way to the bus (rackd/view).
 type Documents interface {
+	runner.Documents
 	// Node returns a document that has to be unpacked unless the node has work; Kind does
 	// not.
 	Node(id string) *node.Document
 	Kind(id string) (driver, group string, known bool)
 	NodeByMAC(mac string) *node.Document
-	Work(id string) *view.Work
 	Nodes() []string
-	UpdateWork(ctx context.Context, doc work.Document, revision uint64) (uint64, error)
-	// RefreshWork reads a node's work document from the bus.
-	RefreshWork(ctx context.Context, group, id string) error
 	Publish(ctx context.Context, e work.Event) error
-	ConfigDrive(ctx context.Context, name string) (string, error)
 }
 
 // Membership says what this rackd owns (rackd/lease).
 type Membership interface {
-	// Check returns nil while the lease is held by this machine's clocks.
-	Check() error
-	// Confirm returns nil once the bus has renewed the lease, by a renewal that began after
-	// the call. It waits while the bus is silent, until Check fails.
-	Confirm() error
-	// ID is the id of the lease; it changes when the lease has ended and another begins.
-	ID() string
+	runner.Members
 	// Age is how long ago the lease was confirmed, negative for never.
 	Age() time.Duration
 	// Owner returns the name of the rackd that owns a node.
@@ -78,8 +64,6 @@ type Membership interface {
 	// Incomplete reports whether a rackd that may serve a group, and has not withdrawn, has been away for less than
 	// away, or back for less than back.
 	Incomplete(group string, away, back time.Duration) bool
-	// LastSeen is when the last sign of life of a rackd came.
-	LastSeen(name string) (time.Time, bool)
 }
 
 // Keys are those of the conductor groups that this rackd may serve (seal.Keyring).
@@ -90,17 +74,10 @@ type Keys interface {
 
 // Metrics counts what the conductor does. All methods are safe for concurrent use.
 type Metrics interface {
-	WorkTaken(verb work.Verb)
-	WorkEnded(verb work.Verb, ok bool, took time.Duration)
-	StepRan(name string, took time.Duration, err error)
-	Fenced()
+	runner.Metrics
 	// Forged: a document of that bucket was not made by central.
 	Forged(bucket string)
 	OwnedWork(n int)
-	// TakenOver: work went on that another rackd, now dead, had begun; took is the time
-	// from that rackd's last sign of life.
-	TakenOver(took time.Duration)
-	Released()
 	// AgentRefused: a call as an agent's, or of an agent, was refused.
 	AgentRefused(call, why string)
 }
@@ -124,14 +101,11 @@ type Config struct {
 	Leases Leases
 	// TellOwner tells another rackd what a machine was seen to do, without waiting for it; nil: there is no way.
 	TellOwner func(owner, group string, s ask.Sign)
-	// TrustFirstLookup: an agent whose boot carries no id, and whose address nobody knows, is taken for the node's.
+	// TrustFirstLookup: an agent whose boot carries no id, and whose address is not known, is taken for the node's.
 	TrustFirstLookup bool
 	// BuildDrive makes what agents take of a config drive as the API took it; uuid
 	// and name complete its metadata.
 	BuildDrive func(ctx context.Context, input, uuid, name string) (string, error)
-	// BootScript writes the boot script of a node, which asks from a MAC address or, with
-	// none, by its UUID. nil: this rackd serves no machines.
-	BootScript func(uuid, mac string, from netip.Addr) (string, error)
 	Metrics    Metrics
 	Log        *slog.Logger
 	// Deadlines override those of the state machine; 0 or missing: its own.
@@ -147,22 +121,39 @@ type Config struct {
 
 // Conductor is safe for concurrent use.
 type Conductor struct {
-	cfg  Config
-	log  *slog.Logger
-	work chan struct{}   // nudges the loop
-	loud *rate.Sometimes // of what is logged of calls that are refused
-	asks *looks          // at the bus, for machines that ask what to boot
-	away trouble.Spells  // of what the bus does not take, of all works together: it is away for all of them
+	cfg Config
+	log *slog.Logger
+	// secrets opens what central sealed, flows makes the steps of works.
+	secrets *secrets.Opener
+	flows   *flow.Catalog
+	// deps is what the runners have in common.
+	deps *runner.Deps
+	// work has one place: a message in it nudges the loop.
+	work chan struct{}
+	// loud bounds the log lines of calls that are refused.
+	loud *rate.Sometimes
+	// asks are the looks at the bus for machines that ask what to boot.
+	asks *looks
+	// away tells of what the bus does not take, of all works together: it is away for all of them.
+	away trouble.Spells
+	// made is when the conductor was made, with its monotonic reading.
+	made time.Time
 
-	mu       sync.Mutex
+	// mu guards what follows.
+	mu sync.Mutex
+	// dirty are the nodes to look at; allDirty: all of them.
 	dirty    map[string]bool
 	allDirty bool
-	newRing  bool
-	runners  map[string]*runner
-	reported map[string]report // by node
-	told     map[string]told   // by node, of those of ours
-	takes    map[string]takes  // by node
-	made     time.Time         // with its monotonic reading
+	// newRing says that the members have changed since the loop last looked.
+	newRing bool
+	// runners are those that run, by node.
+	runners map[string]*runner.Runner
+	// reported are the ends of works that this rackd has reported, by node.
+	reported map[string]report
+	// told is what this rackd told last of the machines of its own nodes, by node.
+	told map[string]told
+	// takes are how often this rackd has taken a node's work, by node.
+	takes map[string]takes
 }
 
 // New returns a conductor that is idle until Run.
@@ -170,8 +161,14 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	return &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{},
-		runners: map[string]*runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
+	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
+	c.secrets = &secrets.Opener{Documents: cfg.Documents, Keys: cfg.Keys, Metrics: cfg.Metrics, Log: cfg.Log}
+	c.flows = flow.NewCatalog(flow.Config{Name: cfg.Name, Documents: cfg.Documents, Hardware: cfg.Hardware, Secrets: c.secrets, Events: service{c},
+		AutomatedClean: cfg.AutomatedClean, CleanPriorities: cfg.CleanPriorities, VerifyPriorities: cfg.VerifyPriorities, Log: cfg.Log})
+	c.deps = &runner.Deps{Name: cfg.Name, Documents: cfg.Documents, Members: cfg.Members, Conductor: service{c}, Hardware: cfg.Hardware, Images: cfg.Images, Keys: cfg.Keys,
+		Secrets: c.secrets, Flows: c.flows, NewAgent: cfg.NewAgent, AgentLives: cfg.AgentLives, BuildDrive: cfg.BuildDrive, Metrics: cfg.Metrics, Log: cfg.Log, Away: &c.away,
+		Deadlines: cfg.Deadlines}
+	return c
 }
 
 // NodeChanged tells that a node's documents changed.
@@ -263,21 +260,21 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	switch d.do {
 	case doForget:
 		if r != nil {
-			r.stop()
+			r.Stop()
 		}
 		c.mu.Lock()
 		delete(c.reported, id)
 		delete(c.takes, id)
 		c.mu.Unlock()
 	case doStop:
-		r.stop()
+		r.Stop()
 	case doRemind:
 		c.remind(ctx, g, *s.work)
 	case doReport:
 		c.reportEnded(ctx, g, s.work.Doc)
 	case doGoOn, doHandOn:
-		r.leave.Store(d.do == doHandOn)
-		r.nudge()
+		r.HandOn(d.do == doHandOn)
+		r.Nudge()
 	case doTake:
 		if pause := c.pauseBefore(id, s.work.Doc.ID); pause > 0 {
 			time.AfterFunc(pause, func() { c.NodeChanged(id) })
@@ -287,7 +284,7 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	}
 }
 
-// remind writes where a piece of work stood into the document that central made anew:
+// remind writes where a piece of work stood into the document that central made once more:
 // this rackd remembers it, and the one that the ring names may not.
 func (c *Conductor) remind(ctx context.Context, g *errgroup.Group, w view.Work) {
 	g.Go(func() error {
@@ -296,7 +293,7 @@ func (c *Conductor) remind(ctx context.Context, g *errgroup.Group, w view.Work) 
 		switch _, err := c.cfg.Documents.UpdateWork(ctx, w.Doc, w.Revision); {
 		case err == nil:
 			c.log.Info("the bus had lost the checkpoint of a work; rackd has written it again from memory", "node", w.Doc.Node, "work", w.Doc.ID, "step", w.Doc.Checkpoint.Step)
-		case !errors.Is(err, view.ErrConflict): // else somebody was faster
+		case !errors.Is(err, view.ErrConflict): // else another rackd was faster
 			c.log.Warn("the checkpoint of a lost work could not be written again", "node", w.Doc.Node, "work", w.Doc.ID, "error", err)
 		}
 		return nil
@@ -311,7 +308,7 @@ func (c *Conductor) owns(id string) bool {
 
 func (c *Conductor) start(ctx context.Context, g *errgroup.Group, n *node.Document, w view.Work) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := newRunner(c, n, w, cancel)
+	r := runner.New(c.deps, n, w, cancel)
 	c.mu.Lock()
 	c.runners[n.UUID] = r
 	c.mu.Unlock()
@@ -323,13 +320,13 @@ func (c *Conductor) start(ctx context.Context, g *errgroup.Group, n *node.Docume
 			c.mu.Unlock()
 			c.NodeChanged(n.UUID) // look again: there may be newer work
 		}()
-		r.run(ctx)
+		r.Run(ctx)
 		return nil
 	})
 }
 
 // runner returns the runner of a node's work, nil when none runs here.
-func (c *Conductor) runner(id string) *runner {
+func (c *Conductor) runner(id string) *runner.Runner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.runners[id]
@@ -348,7 +345,7 @@ const reportAgain = time.Minute
 // reportEnded publishes how a piece of work ended: the rackd that ended it may have
 // died before it could.
 func (c *Conductor) reportEnded(ctx context.Context, g *errgroup.Group, d work.Document) {
-	e := endedEvent(c.cfg.Name, d)
+	e := runner.EndedEvent(c.cfg.Name, d)
 	e.Before = slices.Clone(e.Before) // the view's
 	e.Cut()
 	c.mu.Lock()
@@ -406,28 +403,5 @@ func (c *Conductor) Share() Share {
 	return s
 }
 
-// deadline returns how long a node may stay in s.
-func (c *Conductor) deadline(s provision.State) time.Duration {
-	if d := c.cfg.Deadlines[s]; d > 0 {
-		return d
-	}
-	info, _ := provision.Describe(s)
-	return info.Deadline
-}
-
-// open returns a copy of n with its secrets opened.
-func (c *Conductor) open(n *node.Document) (*node.Document, error) {
-	copied := *n
-	key := c.cfg.Keys.Of(n.Group)
-	if key == nil {
-		return &copied, fmt.Errorf("this rackd has no key of conductor group %q", n.Group)
-	}
-	var err error
-	if copied.DriverInfo, err = key.OpenFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, n.DriverInfo); err != nil {
-		return &copied, fmt.Errorf("driver_info: %w", err)
-	}
-	if copied.InstanceInfo, err = key.OpenFields(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, n.InstanceInfo); err != nil {
-		return &copied, fmt.Errorf("instance_info: %w", err)
-	}
-	return &copied, nil
-}
+// Open returns a copy of n with its secrets opened.
+func (c *Conductor) Open(n *node.Document) (*node.Document, error) { return c.secrets.Open(n) }

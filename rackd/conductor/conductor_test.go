@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 func did(name string, log *[]string) driver.Step {
@@ -108,8 +109,8 @@ func lookupOf(c *Conductor) ask.Lookup {
 func tryBeat(c *Conductor) error {
 	time.Sleep(time.Second) // of the bubble's clock: the agent boots
 	hb := agentapi.Heartbeat{CallbackURL: "https://10.0.0.1:9999", AgentVerifyCA: "PEM", BootID: "1"}
-	if r := c.runner(nodeA); r != nil && r.agentState() != nil && r.agentState().URL != "" {
-		hb.AgentToken = testKey.Token(nodeA, r.root, c.bootOf(nodeA).Number)
+	if r := c.runner(nodeA); r != nil && r.Agent() != nil && r.Agent().URL != "" {
+		hb.AgentToken = testKey.Token(nodeA, r.Root(), c.bootOf(nodeA).Number)
 	} else if reply, err := c.LookupAgent(lookupOf(c)); err != nil {
 		return err
 	} else {
@@ -126,8 +127,8 @@ func TestWaitsForTheAgentAndGoesOn(t *testing.T) {
 		oneNode(s)
 		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
 		defer kill()
-		if _, err := c.LookupAgent(lookupOf(c)); !errors.Is(err, ErrNoNode) {
-			t.Errorf("lookup on an available node: %v, want ErrNoNode", err)
+		if _, err := c.LookupAgent(lookupOf(c)); !errors.Is(err, refusal.ErrNoNode) {
+			t.Errorf("lookup on an available node: %v, want refusal.ErrNoNode", err)
 		}
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
@@ -140,7 +141,7 @@ func TestWaitsForTheAgentAndGoesOn(t *testing.T) {
 		if e := s.events[len(s.events)-1]; e.State != provision.DeployWait || e.Power != string(driver.PowerOn) {
 			t.Errorf("the wait is told as %+v, want with the power on", e)
 		}
-		if err := c.Heartbeat(nodeA, ask.Heartbeat{Heartbeat: agentapi.Heartbeat{CallbackURL: "https://x", AgentVerifyCA: "c", AgentToken: "guess"}}); !errors.Is(err, ErrBadToken) {
+		if err := c.Heartbeat(nodeA, ask.Heartbeat{Heartbeat: agentapi.Heartbeat{CallbackURL: "https://x", AgentVerifyCA: "c", AgentToken: "guess"}}); !errors.Is(err, refusal.ErrBadToken) {
 			t.Errorf("heartbeat with a wrong token: %v", err)
 		}
 		time.Sleep(10 * time.Second)
@@ -164,11 +165,11 @@ func TestInstallersAreRefused(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
-		token := testKey.Token(nodeA, c.runner(nodeA).root, c.bootOf(nodeA).Number)
+		token := testKey.Token(nodeA, c.runner(nodeA).Root(), c.bootOf(nodeA).Number)
 		for _, hb := range []agentapi.Heartbeat{{Status: "start"}, {Status: "end"}, {Status: "error", StatusMessage: "no disk"}, {StatusMessage: "hello"},
 			{Status: "end", CallbackURL: "https://10.0.0.1:9999", AgentVerifyCA: "PEM", BootID: "1"}} {
 			hb.AgentToken = "guess"
-			if err := c.Heartbeat(nodeA, ask.Heartbeat{Heartbeat: hb}); !errors.Is(err, ErrBadToken) {
+			if err := c.Heartbeat(nodeA, ask.Heartbeat{Heartbeat: hb}); !errors.Is(err, refusal.ErrBadToken) {
 				t.Errorf("%+v of a stranger: %v", hb, err)
 			}
 			hb.AgentToken = token
@@ -214,7 +215,7 @@ func TestTokenIsGivenUntilItIsShown(t *testing.T) {
 		if err := c.Heartbeat(nodeA, ask.Heartbeat{Heartbeat: hb}); err != nil {
 			t.Fatal(err)
 		}
-		if third, err := c.LookupAgent(lookupOf(c)); !errors.Is(err, ErrInDoubt) || third.Config.AgentToken != "" {
+		if third, err := c.LookupAgent(lookupOf(c)); !errors.Is(err, refusal.ErrInDoubt) || third.Config.AgentToken != "" {
 			t.Errorf("the token is given away after an agent has shown it: %v", err)
 		}
 	})
@@ -297,7 +298,7 @@ func TestZombieWritesNothing(t *testing.T) {
 		synctest.Wait()
 		held.held.Store(false)
 		// Who is refused has come when the zombie had already noticed.
-		if err := tryBeat(a); err != nil && !errors.Is(err, ErrNotOwner) {
+		if err := tryBeat(a); err != nil && !errors.Is(err, refusal.ErrNotOwner) {
 			t.Fatal(err)
 		}
 		synctest.Wait()

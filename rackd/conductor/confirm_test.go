@@ -30,13 +30,13 @@ func TestAPausedMachineWritesNothing(t *testing.T) {
 			s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 			time.Sleep(time.Second)
 			m.paused.Store(true)
-			if a := c.Answer(t.Context(), setBoot); a.Error == nil || a.Error.Status != 409 {
+			if a := answersOf(c).Answer(t.Context(), setBoot); a.Error == nil || a.Error.Status != 409 {
 				t.Errorf("answered %+v", a)
 			}
 		},
 		"a request of an idle node": func(t *testing.T, s *shelf, c *Conductor, m *members) {
 			m.paused.Store(true)
-			if a := c.Answer(t.Context(), setBoot); a.Error == nil || a.Error.Status != 409 {
+			if a := answersOf(c).Answer(t.Context(), setBoot); a.Error == nil || a.Error.Status != 409 {
 				t.Errorf("answered %+v", a)
 			}
 		},
@@ -70,27 +70,4 @@ func TestAPausedMachineWritesNothing(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Work comes while a request waits for the bus: the node is locked, as it would have been a moment later, and nothing
-// was sent.
-func TestWorkThatComesBeforeTheFirstWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &machine{power: driver.PowerOff}
-		s := newShelf()
-		s.alive.Store("z")
-		oneNode(s)
-		c, ms, kill := conductorOn(t, s, "a", owned("a"), m, nil)
-		defer kill()
-		come := func() {
-			s.mu.Lock()
-			s.works[nodeA] = busy(s)
-			s.mu.Unlock()
-		}
-		ms.confirming.Store(&come)
-		a := c.Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: json.RawMessage(`{"boot_device":"disk"}`)})
-		if a.Error == nil || a.Error.Status != 409 || !a.Error.Locked || len(m.writes) != 0 {
-			t.Errorf("answered %+v after %v", a.Error, m.writes)
-		}
-	})
 }

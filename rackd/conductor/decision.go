@@ -152,7 +152,7 @@ const awaitWithin = 20 * time.Second
 func (c *Conductor) look(id string) (s sight) {
 	s = sight{work: c.cfg.Documents.Work(id), node: c.cfg.Documents.Node(id), name: c.cfg.Name}
 	if r := c.runner(id); r != nil {
-		s.runner = &runs{id: r.id, lease: r.lease, epoch: r.Epoch()}
+		s.runner = &runs{id: r.ID(), lease: r.Lease(), epoch: r.Epoch()}
 	}
 	members := c.cfg.Members
 	s.leased, s.lease = members.Check() == nil, members.ID()

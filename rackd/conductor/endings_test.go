@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -98,7 +99,7 @@ func (s *stage) CleanUpInstance(_ context.Context, t *driver.Task) error {
 
 func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
 	if s.stuck > 0 {
-		if err := pause(ctx, s.stuck); err != nil {
+		if err := driver.Pause(ctx, s.stuck); err != nil {
 			return err
 		}
 		return errors.New("the BMC refuses it")
@@ -359,7 +360,7 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	if e.abort > 0 {
 		time.Sleep(e.abort)
 		if failed, _ := provision.Next(s.Work(nodeA).Doc.State, provision.EventFail); e.later {
-			s.goOn(nodeA, waitsIn[e.verb], true)
+			s.goOn(nodeA, flow.WaitsIn[e.verb], true)
 		} else {
 			s.abort(nodeA, failed.To)
 		}

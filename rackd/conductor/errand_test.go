@@ -102,7 +102,7 @@ func TestErrandsBesideAHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := c.Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: raw}); r.Error != nil {
+		if r := answersOf(c).Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: raw}); r.Error != nil {
 			t.Errorf("boot device beside a hold: %v", r.Error)
 		}
 		s.goOn(nodeA, provision.CleanWait, false)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -75,7 +76,7 @@ func TestTouchOutlivesItsRackd(t *testing.T) {
 	}{"a step that sends nothing": {true, provision.Active}, "any other": {false, provision.DeployFail}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				step := fails("deploy", "fetch_image", func(ctx context.Context, _ *driver.Task) error { return pause(ctx, time.Minute) })
+				step := fails("deploy", "fetch_image", func(ctx context.Context, _ *driver.Task) error { return driver.Pause(ctx, time.Minute) })
 				step.Apart = c.apart
 				m := &machine{power: driver.PowerOn, deploy: []driver.Step{step}}
 				s := newShelf()
@@ -155,7 +156,7 @@ func TestAFailureThatIsFencedIsLeftToTheNextOwner(t *testing.T) {
 				}
 				lapse()
 				if verb == work.Service {
-					return errAborted
+					return flow.ErrAborted
 				}
 				return nil
 			})

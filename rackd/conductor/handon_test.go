@@ -3,10 +3,8 @@ package conductor
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -37,47 +35,18 @@ func TestWhatIsHandedOnIsOfTheSubjectsGroup(t *testing.T) {
 			{Method: ask.AgentHeartbeat, Node: nodeA, Group: "rack-b", Args: []byte(`{}`)},
 			{Method: ask.MachineSeen, Group: "rack-b", Args: sign},
 		} {
-			if r := c.Answer(t.Context(), q); r.Error == nil || r.Error.Status != http.StatusNotFound {
+			if r := answersOf(c).Answer(t.Context(), q); r.Error == nil || r.Error.Status != http.StatusNotFound {
 				t.Errorf("%s of group %q about node %q: %s, %v, want 404", q.Method, q.Group, q.Node, r.Body, r.Error)
 			}
 		}
 		// What the agent asked is looked up under the node that was handed on.
-		r := c.Answer(t.Context(), ask.Request{Method: ask.AgentLookup, Node: nodeA, Args: other})
+		r := answersOf(c).Answer(t.Context(), ask.Request{Method: ask.AgentLookup, Node: nodeA, Args: other})
 		var reply agentapi.LookupReply
 		if r.Error != nil || json.Unmarshal(r.Body, &reply) != nil || reply.Node.UUID != nodeA || reply.Config.AgentToken == agentapi.Masked {
 			t.Errorf("lookup of the own group: %s, %v", r.Body, r.Error)
 		}
-		if r := c.Answer(t.Context(), ask.Request{Method: ask.MachineSeen, Args: sign}); r.Error != nil {
+		if r := answersOf(c).Answer(t.Context(), ask.Request{Method: ask.MachineSeen, Args: sign}); r.Error != nil {
 			t.Errorf("a sign of the own group: %v", r.Error)
-		}
-	})
-}
-
-// A question about a node waits a little for the change that its asker knows of.
-func TestQuestionAboutTheNewestChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		oneNode(s)
-		changed := s.nodes[nodeA].Revision + 1
-		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, nil)
-		defer kill()
-		q := ask.Request{Method: ask.Validate, Node: nodeA, NodeRevision: changed}
-		if reply := c.Answer(t.Context(), q); reply.Error == nil || reply.Error.Status != http.StatusServiceUnavailable || !strings.Contains(reply.Error.Message, "newest change of node "+nodeA) {
-			t.Errorf("a rackd that has not heard: %+v", reply)
-		}
-		time.AfterFunc(time.Second, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			n := *s.nodes[nodeA]
-			n.Revision = changed
-			s.nodes[nodeA] = &n
-		})
-		began := time.Now()
-		if reply := c.Answer(t.Context(), q); reply.Error != nil || time.Since(began) > 1100*time.Millisecond {
-			t.Errorf("after the change came: %+v, %v", reply, time.Since(began))
-		}
-		if reply := c.Answer(t.Context(), ask.Request{Method: ask.Validate, Node: "nobody"}); reply.Error == nil || !strings.Contains(reply.Error.Message, "heard of node nobody") {
-			t.Errorf("an unknown node: %+v", reply)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 const (
@@ -103,11 +104,11 @@ func TestSuccessorKnowsTheMachine(t *testing.T) {
 		synctest.Wait()
 		q := lookupOf(c)
 		q.System = smbios.System{UUID: boardOne}
-		if _, err := c.LookupAgent(q); !errors.Is(err, ErrUnproven) {
+		if _, err := c.LookupAgent(q); !errors.Is(err, refusal.ErrUnproven) {
 			t.Errorf("while the BMC is asked: %v", err)
 		}
 		synctest.Wait()
-		if _, err := c.LookupAgent(q); !errors.Is(err, ErrNoNode) {
+		if _, err := c.LookupAgent(q); !errors.Is(err, refusal.ErrNoNode) {
 			t.Errorf("another machine: %v", err)
 		}
 		synctest.Wait()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -22,7 +24,7 @@ func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
 	if n == nil {
 		return nil, nil, nil
 	}
-	n, err := c.open(n)
+	n, err := c.Open(n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -55,4 +57,29 @@ func (c *Conductor) tellIdle(ctx context.Context, e work.Event) error {
 	err := c.cfg.Documents.Publish(ctx, e)
 	c.away.Tried(c.log, "reporting what idle machines do", err, "node", e.Node, "kind", string(e.Kind))
 	return err
+}
+
+// seeWithin bounds what is read of an idle machine.
+const seeWithin = time.Minute
+
+// SawHardware reads boot mode, secure boot and health of an idle machine and reports
+// them, unless this rackd reported the same before.
+func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
+	reading, cancel := context.WithTimeout(ctx, seeWithin)
+	o := c.flows.ReadBoot(reading, hw, n)
+	cancel()
+	if o.Empty() {
+		return nil
+	}
+	if c.lastTold(n.UUID).boot == seenOf(o) {
+		return nil
+	}
+	err := c.TellHardware(ctx, n, &o)
+	c.noteHardware(n.UUID, &o, err)
+	return err
+}
+
+// TellHardware publishes an observation that belongs to no work.
+func (c *Conductor) TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {
+	return c.tellIdle(ctx, flow.HardwareEvent(c.cfg.Name, n, o))
 }

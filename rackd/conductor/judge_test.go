@@ -41,7 +41,7 @@ func TestStepsAreJudgedBeforeTheyAreAccepted(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				reply := c1.Answer(t.Context(), ask.Request{Method: ask.Validate, Node: nodeA, Args: args})
+				reply := answersOf(c1).Answer(t.Context(), ask.Request{Method: ask.Validate, Node: nodeA, Args: args})
 				var found map[string]ask.Validation
 				if err := json.Unmarshal(reply.Body, &found); err != nil {
 					t.Fatalf("%v, %+v", err, reply.Error)

@@ -68,7 +68,7 @@ func TestLaggingReplicaLosesNoWork(t *testing.T) {
 		defer kill()
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		for s.Work(nodeA).Doc.State != provision.DeployWait {
-			if err := pause(t.Context(), saveEvery); err != nil {
+			if err := driver.Pause(t.Context(), saveEvery); err != nil {
 				t.Fatal(err)
 			}
 		}

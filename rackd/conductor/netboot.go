@@ -67,7 +67,7 @@ func (c *Conductor) bootOrder(n *node.Document) (BootOrder, bool) {
 const lookWithin = 2 * time.Second
 
 // Asked is the order for a machine that asks what to do and will do it. The bus is asked before one is
-// told that there is nothing for it: somebody has started it, and the work that did so may not
+// told that there is nothing for it: it was started, and the work that did so may not
 // have come here yet.
 func (c *Conductor) Asked(o BootOrder) BootOrder {
 	if o.Local || o.Later || c.cfg.Members.Check() != nil || o.Ramdisk && c.runner(o.Node.UUID) != nil {
@@ -109,7 +109,7 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 		}
 		o.Kernel.ID, o.Initramfs.ID = facts[driver.FactKernel], facts[driver.FactRamdisk]
 		if r := c.runner(n.UUID); r != nil {
-			fact = r.bootFact()
+			fact = r.BootFact()
 		}
 	}
 	if age := c.cfg.Members.Age(); c.cfg.Members.Check() != nil && age < trustAgain {
@@ -134,7 +134,7 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 
 // kernelParams are the parameters that the instance or else the node asks for. The word
 // %default% stands for the rackd's, which are there in any case: a ramdisk without them
-// finds nobody to call.
+// has no rackd to call.
 func kernelParams(n *node.Document) []string {
 	const field = "kernel_append_params"
 	text, _ := n.InstanceInfo[field].(string)
@@ -159,15 +159,7 @@ func (c *Conductor) Seen(s ask.Sign) (elsewhere, group string) {
 		return "", ""
 	}
 	if r := c.runner(n.UUID); r != nil {
-		r.mu.Lock()
-		if s.Leased.IsValid() {
-			r.count, _ = r.count.WithAddress(s.Leased)
-		}
-		if s.Phase != "" {
-			r.phase(s.Phase, s.Detail)
-		}
-		r.mu.Unlock()
-		r.nudge()
+		r.Saw(s)
 		return "", ""
 	}
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && w.Doc.Open() && w.Doc.Owner != c.cfg.Name {

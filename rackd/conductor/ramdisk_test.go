@@ -10,12 +10,14 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/runner"
+	"github.com/ironyard/ironyard/rackd/refusal"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // inspecting returns a conductor that is not started and its runner of an inspection,
 // which is in a state.
-func inspecting(state provision.State) (*Conductor, *runner) {
+func inspecting(state provision.State) (*Conductor, *runner.Runner) {
 	s := newShelf()
 	oneNode(s)
 	w := view.Work{Doc: work.Document{ID: "w", Node: nodeA, Verb: work.Inspect, Entry: provision.Inspecting, State: state, Owner: "a"}, Revision: 1}
@@ -23,7 +25,7 @@ func inspecting(state provision.State) (*Conductor, *runner) {
 	ms := &members{owner: owned("a"), alive: &s.alive}
 	ms.held.Store(true)
 	c := New(Config{Name: "a", Documents: eyes{s, "a"}, Members: ms, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{}, Log: slog.New(slog.DiscardHandler)})
-	r := newRunner(c, s.nodes[nodeA], w, func() {})
+	r := runner.New(c.deps, s.nodes[nodeA], w, func() {})
 	c.runners[nodeA] = r
 	return c, r
 }
@@ -41,18 +43,15 @@ func TestInventoryReachesTheInspectionAsSent(t *testing.T) {
 	} {
 		for _, state := range []provision.State{provision.Inspecting, provision.InspectWait} {
 			conductor, r := inspecting(state)
-			if reply := conductor.Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: nodeA, Args: []byte(shown + c.args[1:])}); reply.Error != nil {
+			if reply := answersOf(conductor).Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: nodeA, Args: []byte(shown + c.args[1:])}); reply.Error != nil {
 				t.Fatalf("%s, in state %q: %+v", name, state, reply.Error)
 			}
-			got := r.sent()
+			got := r.Sent()
 			if got == nil || len(got.Interfaces) != 1 || got.Interfaces[0].Name != "eno1" || got.Memory.PhysicalMB != 2048 || got.Hostname != "" {
 				t.Fatalf("%s, in state %q: the inspection has %+v", name, state, got)
 			}
 			if string(got.Sent) != c.sent || string(got.PluginData) != c.beside {
 				t.Errorf("%s: as sent %q and beside it %q, want %q and %q", name, got.Sent, got.PluginData, c.sent, c.beside)
-			}
-			if !r.beat || len(r.woken) != 1 {
-				t.Errorf("%s: the runner is not woken", name)
 			}
 		}
 	}
@@ -65,17 +64,17 @@ func TestInventoryThatNobodyTakes(t *testing.T) {
 		state            provision.State
 		status           int
 	}{
-		"a node that is unknown":       {"nobody", `{}`, ErrNoNode.Error(), provision.InspectWait, http.StatusNotFound},
-		"a node that is not inspected": {nodeA, `{}`, ErrNoNode.Error(), provision.CleanWait, http.StatusNotFound},
+		"a node that is unknown":       {"nobody", `{}`, refusal.ErrNoNode.Error(), provision.InspectWait, http.StatusNotFound},
+		"a node that is not inspected": {nodeA, `{}`, refusal.ErrNoNode.Error(), provision.CleanWait, http.StatusNotFound},
 		"no JSON":                      {nodeA, `{`, "unexpected end", provision.InspectWait, http.StatusBadRequest},
 		"as sent, but no inventory":    {nodeA, `{"sent":{"interfaces":"none"}}`, "inventory of node " + nodeA, provision.InspectWait, http.StatusBadRequest},
 	} {
 		c, r := inspecting(q.state)
-		err := c.Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: q.node, Args: []byte(q.args)}).Error
+		err := answersOf(c).Answer(t.Context(), ask.Request{Method: ask.RamdiskInspected, Node: q.node, Args: []byte(q.args)}).Error
 		if err == nil || err.Status != q.status || !strings.Contains(err.Message, q.says) {
 			t.Errorf("%s: %+v, want status %d and %q", name, err, q.status, q.says)
 		}
-		if got := r.sent(); got != nil || r.beat {
+		if got := r.Sent(); got != nil {
 			t.Errorf("%s: the inspection was given %+v", name, got)
 		}
 	}

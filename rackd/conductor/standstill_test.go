@@ -61,7 +61,7 @@ func TestMaintenanceStopsTheClockOfAnAttempt(t *testing.T) {
 			oneNode(s)
 			m := &machine{deploy: []driver.Step{{Interface: "deploy", Name: "fetch", Priority: 50, Kind: c.kind,
 				Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-					return driver.Done(), pause(ctx, time.Until(t.Entered.Add(c.takes)))
+					return driver.Done(), driver.Pause(ctx, time.Until(t.Entered.Add(c.takes)))
 				}}}}
 			_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
 			defer kill()

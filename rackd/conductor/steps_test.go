@@ -75,14 +75,14 @@ func TestListedStepsGetTheirArguments(t *testing.T) {
 		if d.Open() || !d.Result.OK || d.State != provision.Manageable || d.Result.At.Sub(began) != 8*time.Second {
 			t.Errorf("ended in %q after %s: %+v", d.State, d.Result.At.Sub(began), d.Result)
 		}
-		var info stepInfo
+		var info shownStep
 		var last work.Event
 		for _, e := range s.events {
 			if e.State == provision.CleanWait && info.Step == "" {
 				if err := json.Unmarshal(e.StepInfo, &info); err != nil {
 					t.Fatal(err)
 				}
-				var list []stepInfo
+				var list []shownStep
 				if err := json.Unmarshal(e.Internal["clean_steps"], &list); err != nil || len(list) != 5 || list[0].Args["how"] != " fast" ||
 					string(e.Internal["clean_step_index"]) != "1" {
 					t.Errorf("the steps are told as %s, %v", e.Internal, err)
@@ -97,6 +97,15 @@ func TestListedStepsGetTheirArguments(t *testing.T) {
 			t.Errorf("when all is over driver_internal_info is told %s", last.Internal)
 		}
 	})
+}
+
+// shownStep is a step as the API shows it.
+type shownStep struct {
+	Interface       string         `json:"interface"`
+	Step            string         `json:"step"`
+	Args            map[string]any `json:"args"`
+	Abortable       bool           `json:"abortable"`
+	RequiresRamdisk bool           `json:"requires_ramdisk"`
 }
 
 func TestHoldUntilLetGo(t *testing.T) {
@@ -341,14 +350,4 @@ func TestAChildsPowerLeavesTheParentsAgent(t *testing.T) {
 			t.Error("the parent's agent was forgotten when its child was switched on")
 		}
 	})
-}
-
-// A wait that is longer than a step may wait is refused, and not cut.
-func TestLongestWait(t *testing.T) {
-	for given, want := range map[float64]time.Duration{0: 0, 1.5: 1500 * time.Millisecond, 1800: longestWait, 1800.5: -1, 1e11: -1, 1e300: -1, -1: -1} {
-		got, _, err := secondsOf(&node.Document{}, map[string]any{"seconds": given})
-		if (err != nil) != (want < 0) || err == nil && got != want {
-			t.Errorf("%v seconds: %v, %v, want %v", given, got, err, want)
-		}
-	}
 }

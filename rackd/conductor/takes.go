@@ -1,6 +1,8 @@
 package conductor
 
-import "time"
+import (
+	"time"
+)
 
 // takes are how often this rackd has taken one piece of work, and when it did last.
 type takes struct {

@@ -55,7 +55,7 @@ func (c *Conductor) lastTold(node string) told {
 	return c.told[node]
 }
 
-// note changes what is known to have been told of a node's machine. Of a node that is not ours nothing is: whoever
+// note changes what is known to have been told of a node's machine. Of a node that is not ours nothing is: the rackd that
 // has it tells of it too.
 func (c *Conductor) note(node string, change func(*told)) {
 	ours := c.owns(node) // asked without the lock: documents tell of changes under theirs
@@ -80,7 +80,7 @@ func (c *Conductor) notePower(e work.Event, err error) {
 }
 
 // forgetPower forgets which power state was told last when e tells one that central may drop: then
-// whoever looks next must be heard.
+// the rackd that looks next must be heard.
 func (c *Conductor) forgetPower(e work.Event) {
 	if e.Power != "" {
 		c.note(e.Node, func(t *told) { t.power = "" })

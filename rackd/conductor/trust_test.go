@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 const macA = "52:54:00:00:00:01"
@@ -105,7 +106,7 @@ func TestStrangerIsToldNothingAndChangesNothing(t *testing.T) {
 		attack := func(when string) {
 			t.Helper()
 			before := x.doc().Checkpoint
-			known := x.runner(nodeA).agentState()
+			known := x.runner(nodeA).Agent()
 			for range 20 {
 				x.Seen(ask.Sign{Address: macA, Phase: "script", Detail: "ramdisk, state wait call-back, by HTTP"})
 				x.Seen(ask.Sign{Address: macA, Phase: "ramdisk", Detail: "by TFTP"})
@@ -117,23 +118,23 @@ func TestStrangerIsToldNothingAndChangesNothing(t *testing.T) {
 					"another work":    {Node: nodeA, Caller: ask.Caller{BootID: testKey.BootID(nodeA, "other", before.Boot.Number)}},
 					"by central":      {Node: nodeA, Caller: ask.Caller{From: stranger, Central: true}},
 				} {
-					if reply, err := x.LookupAgent(q); err == nil || err.Error() != ErrNoNode.Error() || reply.Config.AgentToken != "" {
+					if reply, err := x.LookupAgent(q); err == nil || err.Error() != refusal.ErrNoNode.Error() || reply.Config.AgentToken != "" {
 						t.Errorf("%s: lookup with %s: %+v, %v", when, name, reply, err)
 					}
 				}
 				for _, token := range []string{"", agentapi.Masked, "guess", testKey.Token(nodeA, x.doc().Root(), before.Boot.Number-1), testKey.Token(nodeA, x.doc().Root(), 0)} {
-					if err := x.Heartbeat(nodeA, call(token, stranger.String(), "EVIL", "evil")); !errors.Is(err, ErrBadToken) {
+					if err := x.Heartbeat(nodeA, call(token, stranger.String(), "EVIL", "evil")); !errors.Is(err, refusal.ErrBadToken) {
 						t.Errorf("%s: heartbeat with token %q: %v", when, token, err)
 					}
 				}
-				if err := x.Inspected(nodeA, ask.Inspected{}); !errors.Is(err, ErrNoNode) {
+				if err := x.Inspected(nodeA, ask.Inspected{}); !errors.Is(err, refusal.ErrNoNode) {
 					t.Errorf("%s: an inventory: %v", when, err)
 				}
 				time.Sleep(100 * time.Millisecond)
 				synctest.Wait()
 			}
 			after := x.doc().Checkpoint
-			if now := x.runner(nodeA).agentState(); after.Boot.Number != before.Boot.Number || !reflect.DeepEqual(now, known) {
+			if now := x.runner(nodeA).Agent(); after.Boot.Number != before.Boot.Number || !reflect.DeepEqual(now, known) {
 				t.Errorf("%s: boot %d became %d, agent %+v became %+v", when, before.Boot.Number, after.Boot.Number, known, now)
 			}
 		}
@@ -195,7 +196,7 @@ func TestAddressOfTheCaller(t *testing.T) {
 				if c.id {
 					q.BootID = lookupOf(x.Conductor).BootID
 				}
-				if _, err := x.LookupAgent(q); (err == nil) != c.yes || err != nil && !errors.Is(err, ErrNoNode) {
+				if _, err := x.LookupAgent(q); (err == nil) != c.yes || err != nil && !errors.Is(err, refusal.ErrNoNode) {
 					t.Errorf("%v", err)
 				}
 			})
@@ -234,7 +235,7 @@ func TestTakeoverInTheMiddleOfABoot(t *testing.T) {
 		b.RingChanged()
 		synctest.Wait()
 		script.From = stranger
-		if _, err := b.LookupAgent(script); !errors.Is(err, ErrNoNode) {
+		if _, err := b.LookupAgent(script); !errors.Is(err, refusal.ErrNoNode) {
 			t.Errorf("the new owner does not know the machine's address: %v", err)
 		}
 		script.From = hers
@@ -267,22 +268,22 @@ func TestMachineThatRestartsByItself(t *testing.T) {
 		x := newTrial(t, nil)
 		defer x.stop()
 		x.agent(x.Conductor)
-		if _, err := x.LookupAgent(lookupOf(x.Conductor)); !errors.Is(err, ErrInDoubt) {
+		if _, err := x.LookupAgent(lookupOf(x.Conductor)); !errors.Is(err, refusal.ErrInDoubt) {
 			t.Fatalf("while the agent of before is asked: %v", err)
 		}
 		time.Sleep(rivalPause + time.Second)
 		synctest.Wait()
 		token := x.agent(x.Conductor)
-		if a := x.runner(nodeA).agentState(); a == nil || a.URL != "https://10.0.0.1:9999" || token == "" {
+		if a := x.runner(nodeA).Agent(); a == nil || a.URL != "https://10.0.0.1:9999" || token == "" {
 			t.Errorf("agent %+v, token %q", a, token)
 		}
 		// The agent's process alone starts again, with a new certificate, and calls at once.
-		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); !errors.Is(err, ErrInDoubt) {
+		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); !errors.Is(err, refusal.ErrInDoubt) {
 			t.Errorf("another certificate: %v", err)
 		}
 		time.Sleep(rivalPause + time.Second)
 		synctest.Wait()
-		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); err != nil || x.runner(nodeA).agentState().VerifyCA != "NEW PEM" {
+		if err := x.Heartbeat(nodeA, call(token, hers.String(), "NEW PEM", "1")); err != nil || x.runner(nodeA).Agent().VerifyCA != "NEW PEM" {
 			t.Errorf("after the one of before did not answer: %v", err)
 		}
 		if d := x.doc(); !d.Open() {
@@ -301,7 +302,7 @@ func TestTwoAgentsOfOneBoot(t *testing.T) {
 		x.lives.Store(true)
 		for range 5 {
 			reply, err := x.LookupAgent(lookupOf(x.Conductor))
-			if !errors.Is(err, ErrInDoubt) && !errors.Is(err, ErrNoNode) || reply.Config.AgentToken != "" {
+			if !errors.Is(err, refusal.ErrInDoubt) && !errors.Is(err, refusal.ErrNoNode) || reply.Config.AgentToken != "" {
 				t.Errorf("a lookup beside a living agent: %+v, %v", reply, err)
 			}
 			time.Sleep(time.Second)
@@ -318,7 +319,7 @@ func TestTwoAgentsOfOneBoot(t *testing.T) {
 		if d := x.doc(); !d.Open() || told != 1 {
 			t.Fatalf("told %d times; %+v", told, d.Result)
 		}
-		if err := x.Heartbeat(nodeA, call(token, stranger.String(), "EVIL", "evil")); !errors.Is(err, ErrInDoubt) {
+		if err := x.Heartbeat(nodeA, call(token, stranger.String(), "EVIL", "evil")); !errors.Is(err, refusal.ErrInDoubt) {
 			t.Errorf("a second agent's heartbeat: %v", err)
 		}
 		time.Sleep(time.Second)
@@ -346,7 +347,7 @@ func TestAnotherMachineInTheSameFlow(t *testing.T) {
 			t.Fatal(err)
 		}
 		q.System.Serial = "B2"
-		if _, err := x.LookupAgent(q); !errors.Is(err, ErrNoNode) {
+		if _, err := x.LookupAgent(q); !errors.Is(err, refusal.ErrNoNode) {
 			t.Errorf("another machine: %v", err)
 		}
 		synctest.Wait()
@@ -383,11 +384,11 @@ func TestAgentsThatAreNotCalled(t *testing.T) {
 			"a long identity": {"https://10.0.0.1:9999", strings.Repeat("P", 20<<10), hers, "too long"},
 		} {
 			hb := ask.Heartbeat{Heartbeat: agentapi.Heartbeat{CallbackURL: c.url, AgentVerifyCA: c.ca, AgentToken: reply.Config.AgentToken}, Caller: ask.Caller{From: c.from}}
-			if err := x.Heartbeat(nodeA, hb); !errors.Is(err, ErrBadCallback) || !strings.Contains(err.Error(), c.want) {
+			if err := x.Heartbeat(nodeA, hb); !errors.Is(err, refusal.ErrBadCallback) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
 			}
 		}
-		if a := x.runner(nodeA).agentState(); a.URL != "" {
+		if a := x.runner(nodeA).Agent(); a.URL != "" {
 			t.Errorf("pinned: %+v", a)
 		}
 	})
@@ -422,10 +423,10 @@ func TestBootIsCountedBeforeItIsCaused(t *testing.T) {
 		if d := x.doc(); d.Checkpoint.Step != "power.reboot" {
 			t.Fatalf("step %q: %+v", d.Checkpoint.Step, d.Result)
 		}
-		if err := c.Heartbeat(nodeA, call(first, hers.String(), "PEM", "1")); !errors.Is(err, ErrBadToken) {
+		if err := c.Heartbeat(nodeA, call(first, hers.String(), "PEM", "1")); !errors.Is(err, refusal.ErrBadToken) {
 			t.Errorf("the agent of the boot before: %v", err)
 		}
-		if _, err := c.LookupAgent(ask.Lookup{Node: nodeA, Caller: ask.Caller{BootID: id}}); !errors.Is(err, ErrNoNode) {
+		if _, err := c.LookupAgent(ask.Lookup{Node: nodeA, Caller: ask.Caller{BootID: id}}); !errors.Is(err, refusal.ErrNoNode) {
 			t.Errorf("the id of the boot before: %v", err)
 		}
 		second := x.agent(c)
@@ -437,7 +438,7 @@ func TestBootIsCountedBeforeItIsCaused(t *testing.T) {
 		s.errand(nodeA, work.Args{PowerTarget: string(driver.Rebooting)})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if err := c.Heartbeat(nodeA, call(second, hers.String(), "PEM", "1")); !errors.Is(err, ErrBadToken) {
+		if err := c.Heartbeat(nodeA, call(second, hers.String(), "PEM", "1")); !errors.Is(err, refusal.ErrBadToken) {
 			t.Errorf("the agent of before a reboot that was asked for: %v", err)
 		}
 		if want := []uint64{1, 2, 3}; !slices.Equal(started, want) || x.doc().Checkpoint.Boot.Number != 3 {
@@ -468,10 +469,10 @@ func TestNoAgentComesAfterTheRamdisk(t *testing.T) {
 		if d := x.doc(); d.Checkpoint.Step != "deploy.down" {
 			t.Fatalf("step %q: %+v", d.Checkpoint.Step, d.Result)
 		}
-		if reply, err := c.LookupAgent(q); !errors.Is(err, ErrNoNode) || reply.Config.AgentToken != "" {
+		if reply, err := c.LookupAgent(q); !errors.Is(err, refusal.ErrNoNode) || reply.Config.AgentToken != "" {
 			t.Errorf("a lookup after the ramdisk: %+v, %v", reply, err)
 		}
-		if a := c.runner(nodeA).agentState(); a == nil || a.URL != "https://10.0.0.1:9999" {
+		if a := c.runner(nodeA).Agent(); a == nil || a.URL != "https://10.0.0.1:9999" {
 			t.Errorf("the agent is %+v", a)
 		}
 		if err := c.Heartbeat(nodeA, call(token, hers.String(), "PEM", "1")); err != nil {
@@ -510,7 +511,7 @@ func TestTakeoverByARackdWithAnOlderLease(t *testing.T) {
 			t.Errorf("the agent's heartbeat after a takeover: %v", err)
 		}
 		hb.From = stranger
-		if err := b.Heartbeat(nodeA, hb); !errors.Is(err, ErrBadCallback) {
+		if err := b.Heartbeat(nodeA, hb); !errors.Is(err, refusal.ErrBadCallback) {
 			t.Errorf("from another address: %v", err)
 		}
 	})
@@ -559,7 +560,7 @@ func TestAddressThatAnotherRackdGaveIsToldAgain(t *testing.T) {
 			t.Errorf("the next owner would know %v", d.Checkpoint.Boot.Addresses)
 		}
 		script.From = stranger
-		if _, err := b.LookupAgent(script); !errors.Is(err, ErrNoNode) {
+		if _, err := b.LookupAgent(script); !errors.Is(err, refusal.ErrNoNode) {
 			t.Errorf("a stranger is told %v", err)
 		}
 	})

@@ -26,7 +26,7 @@ func TestWhatNoInterfaceReadsIsSaid(t *testing.T) {
 			"deploy":     "kept, and no interface of this node reads it: instance_info image_https_proxy",
 		}
 		var found map[string]ask.Validation
-		if err := json.Unmarshal(c.Answer(t.Context(), ask.Request{Method: ask.Validate, Node: nodeA}).Body, &found); err != nil {
+		if err := json.Unmarshal(answersOf(c).Answer(t.Context(), ask.Request{Method: ask.Validate, Node: nodeA}).Body, &found); err != nil {
 			t.Fatal(err)
 		}
 		for _, kind := range []string{"power", "management", "boot", "deploy"} {

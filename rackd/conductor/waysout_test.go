@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -87,7 +88,7 @@ func (e ending) comes() bool {
 		return false
 	case e.uncut != "" && (e.verb == work.Inspect || e.verb == work.Rescue):
 		return false // an abort ends these wherever they wait
-	case e.later && waitsIn[e.verb] != provision.CleanWait && waitsIn[e.verb] != provision.DeployWait && waitsIn[e.verb] != provision.ServiceWait:
+	case e.later && flow.WaitsIn[e.verb] != provision.CleanWait && flow.WaitsIn[e.verb] != provision.DeployWait && flow.WaitsIn[e.verb] != provision.ServiceWait:
 		return false // central shows these at once
 	}
 	return true

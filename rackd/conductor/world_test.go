@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/answer"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -400,6 +401,15 @@ func (noAgent) Commands(context.Context) ([]agentapi.Command, error) {
 	return nil, driver.ErrUnreachable
 }
 
+// Times and tries of the runner, which tests wait for.
+const (
+	graceAfterTake = time.Minute
+	identityTries  = 2
+	identityWithin = 30 * time.Second
+	rivalPause     = 2 * time.Second
+	saveEvery      = 2 * time.Second
+)
+
 const nodeA = "11111111-1111-4111-8111-111111111111"
 
 var testKey, _ = seal.NewKey(make([]byte, 32))
@@ -431,6 +441,11 @@ func conductorOn(t *testing.T, s *shelf, name string, owner *atomic.Value, m *ma
 	done := make(chan struct{})
 	go func() { defer close(done); c.Run(ctx) }()
 	return c, ms, func() { cancel(); <-done }
+}
+
+// answersOf returns what answers central's questions at the rackd of c.
+func answersOf(c *Conductor) *answer.Desk {
+	return answer.New(answer.Config{Name: c.cfg.Name, Documents: c.cfg.Documents, Members: c.cfg.Members, Hardware: c.cfg.Hardware, Conductor: c, Agents: c})
 }
 
 func oneNode(s *shelf) {

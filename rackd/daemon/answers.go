@@ -21,7 +21,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/trouble"
 )
 
-// answerer answers questions (rackd/conductor).
+// answerer answers questions (rackd/answer).
 type answerer interface {
 	Answer(ctx context.Context, q ask.Request) ask.Reply
 }

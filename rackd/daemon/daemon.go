@@ -27,6 +27,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/release"
 	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
+	"github.com/ironyard/ironyard/rackd/answer"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/drivers"
@@ -51,6 +52,7 @@ type rackd struct {
 	lease     *lease.Lease
 	view      *view.View
 	conductor *conductor.Conductor
+	answers   *answer.Desk // of questions of central
 	hardware  *drivers.Set
 	fetching  *http.Client // of what requests name
 	cache     *imagecache.Cache
@@ -185,12 +187,16 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
 		cc.Images = r.stock
-		cc.BootScript = r.bootScript
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
+	ac := answer.Config{Name: c.Name, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Conductor: r.conductor, Agents: r.conductor}
+	if r.cache != nil {
+		ac.BootScript = r.bootScript
+	}
+	r.answers = answer.New(ac)
 	if c.PowerSync > 0 {
 		r.power = powersync.New(powersync.Config{Name: c.Name, Nodes: r.conductor, Every: c.PowerSync, Recovery: c.PowerRecovery,
 			Failures: c.PowerFailures, Metrics: m, Log: c.Log})
@@ -233,7 +239,7 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 		}
 	})
 	g.Go(func() error {
-		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.conductor, r.cfg.Log)
+		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.answers, r.cfg.Log)
 	})
 	if r.cfg.RenewKeys != nil {
 		g.Go(func() error { return r.keepKeys(ctx) })

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // directory shows netboot the conductor's boot orders.
@@ -141,11 +142,11 @@ func agentStatus(err error) int {
 		return owner.Status
 	}
 	switch {
-	case errors.Is(err, conductor.ErrNoNode):
+	case errors.Is(err, refusal.ErrNoNode):
 		return http.StatusNotFound
-	case errors.Is(err, conductor.ErrBadToken):
+	case errors.Is(err, refusal.ErrBadToken):
 		return http.StatusUnauthorized
-	case errors.Is(err, conductor.ErrNotOwner), errors.Is(err, conductor.ErrInDoubt), errors.Is(err, conductor.ErrUnproven):
+	case errors.Is(err, refusal.ErrNotOwner), errors.Is(err, refusal.ErrInDoubt), errors.Is(err, refusal.ErrUnproven):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusBadRequest

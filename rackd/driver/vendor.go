@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ironyard/ironyard/protocol/node"
 )
@@ -44,4 +45,39 @@ type VendorMethod struct {
 type DriverMethod struct {
 	Method
 	Call func(ctx context.Context, args map[string]any) (any, error)
+}
+
+// Allows refuses an HTTP method that m does not have.
+func (m Method) Allows(httpMethod string) error {
+	if !slices.Contains(m.HTTPMethods, httpMethod) {
+		return Refuse("The method %s does not support HTTP %s", m.Name, httpMethod)
+	}
+	return nil
+}
+
+// VendorMethod finds a method of the node's vendor interface and checks a call of it.
+func (h *Hardware) VendorMethod(n *node.Document, name, httpMethod string, args map[string]any) (VendorMethod, error) {
+	v := h.Vendor()
+	if v == nil {
+		return VendorMethod{}, Unsupported(n, "vendor", "vendor")
+	}
+	methods := v.VendorMethods()
+	i := slices.IndexFunc(methods, func(m VendorMethod) bool { return m.Name == name })
+	if i < 0 {
+		if len(methods) == 0 {
+			return VendorMethod{}, Unsupported(n, "vendor", "vendor")
+		}
+		return VendorMethod{}, Refuse("No handler for method %s", name)
+	}
+	m := methods[i]
+	if err := m.Allows(httpMethod); err != nil {
+		return m, err
+	}
+	if err := v.Validate(n); err != nil {
+		return m, err
+	}
+	if m.Check == nil {
+		return m, nil
+	}
+	return m, m.Check(n, args)
 }

@@ -1,7 +1,7 @@
 // Package forward lets an agent or a machine talk to any rackd of its conductor
 // group: what concerns a node whose work another rackd runs is handed on to that one.
 //
-// It may import protocol and rackd/conductor. Invariants: what was handed on is not
+// It may import protocol and rackd/refusal. Invariants: what was handed on is not
 // handed on again; a rackd that does not answer costs the caller no more than
 // ask.HandOnTimeout and a 503, and agents try again.
 package forward
@@ -18,7 +18,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
-	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // Local is this rackd's conductor.
@@ -51,7 +51,7 @@ type Desk struct {
 // LookupAgent answers an agent that asks which node it is on.
 func (d *Desk) LookupAgent(ctx context.Context, q ask.Lookup) (agentapi.LookupReply, error) {
 	reply, err := d.Local.LookupAgent(q)
-	if other, ok := errors.AsType[*conductor.NotOwnerError](err); ok {
+	if other, ok := errors.AsType[*refusal.NotOwnerError](err); ok {
 		err = d.handOn(ctx, ask.AgentLookup, other, q, &reply)
 	}
 	return reply, err
@@ -61,7 +61,7 @@ func (d *Desk) LookupAgent(ctx context.Context, q ask.Lookup) (agentapi.LookupRe
 func (d *Desk) Heartbeat(ctx context.Context, node string, hb ask.Heartbeat) error {
 	// What is wrong here is wrong there: nobody is made to carry it.
 	err := d.Local.Heartbeat(node, hb)
-	if other, ok := errors.AsType[*conductor.NotOwnerError](err); ok {
+	if other, ok := errors.AsType[*refusal.NotOwnerError](err); ok {
 		if err := d.Local.CheckToken(node, hb.AgentToken); err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func question(method ask.Method, node string, args any) ([]byte, error) {
 
 // handOn asks the rackd that runs the node's work. Its refusal is returned as an
 // *ask.Error, with the status for the agent; silence as the NotOwnerError.
-func (d *Desk) handOn(ctx context.Context, method ask.Method, to *conductor.NotOwnerError, args, into any) (err error) {
+func (d *Desk) handOn(ctx context.Context, method ask.Method, to *refusal.NotOwnerError, args, into any) (err error) {
 	defer func() { d.Metrics.HandedOn(method, err == nil) }()
 	m, ok := d.Members.Member(to.Owner)
 	if !ok {

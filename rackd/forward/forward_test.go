@@ -16,25 +16,25 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
-	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // elsewhere is a conductor all of whose nodes have their work at another rackd.
 type elsewhere struct{ owner string }
 
 func (e elsewhere) LookupAgent(ask.Lookup) (agentapi.LookupReply, error) {
-	return agentapi.LookupReply{}, &conductor.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
+	return agentapi.LookupReply{}, &refusal.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
 }
 
 func (e elsewhere) Heartbeat(string, ask.Heartbeat) error {
-	return &conductor.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
+	return &refusal.NotOwnerError{Node: "n", Group: "n.1", Owner: e.owner}
 }
 
 func (elsewhere) CheckToken(_, token string) error {
 	if token == "good" {
 		return nil
 	}
-	return conductor.ErrBadToken
+	return refusal.ErrBadToken
 }
 func (e elsewhere) Seen(ask.Sign) (string, string) { return e.owner, "n.1" }
 
@@ -109,18 +109,18 @@ func TestHandsOn(t *testing.T) {
 		t.Error(err)
 	}
 	<-got
-	var refusal *ask.Error
-	if err := desk("b").Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "good"}}); !errors.As(err, &refusal) || refusal.Status != http.StatusBadRequest {
+	var refused *ask.Error
+	if err := desk("b").Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "good"}}); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
 		t.Errorf("the owner's refusal came as %v", err)
 	}
 	<-got
-	if err := desk("b").Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "bad"}}); !errors.Is(err, conductor.ErrBadToken) || len(got) != 0 {
+	if err := desk("b").Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "bad"}}); !errors.Is(err, refusal.ErrBadToken) || len(got) != 0 {
 		t.Errorf("a wrong token: %v, and the owner was bothered %d times", err, len(got))
 	}
 	for _, owner := range []string{"", "dead", "silent"} {
 		began := time.Now()
 		err := desk(owner).Heartbeat(ctx, "n", ask.Heartbeat{Heartbeat: agentapi.Heartbeat{AgentToken: "good"}})
-		if !errors.Is(err, conductor.ErrNotOwner) || time.Since(began) > ask.HandOnTimeout+time.Second {
+		if !errors.Is(err, refusal.ErrNotOwner) || time.Since(began) > ask.HandOnTimeout+time.Second {
 			t.Errorf("owner %q: %v after %v", owner, err, time.Since(began))
 		}
 	}

@@ -1,0 +1,86 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// ErrAborted ends work that an operator wanted to end.
+var ErrAborted = errors.New("aborted by request")
+
+// abortFlow lists what an abort does once no step of the flow runs. A machine that the flow has
+// not booted keeps its power. A serviced machine runs its instance again; any other is off.
+func abortFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
+	booted := t.Facts[driver.FactBooted] != "" || d.Args.Aborts == "" && d.Args.AbortedBoot == driver.BootRamdisk
+	switch {
+	case !booted && t.Facts[driver.FactReadied] != "":
+		return c.abortStep(d, "boot_not_taken", Parting{CleanUp: true}), nil
+	case !booted:
+		return nil, nil
+	case d.Entry == provision.ServiceFail:
+		return plain(DownFromService(t)), nil
+	}
+	return c.abortStep(d, "power_off", Parting{Off: !t.Node.DisablePowerOff, CleanUp: true, Reset: t.Node.DisablePowerOff}), nil
+}
+
+// DownFromService are the steps that bring a machine whose service ends back into its instance.
+func DownFromService(t *driver.Task) []driver.Step {
+	b, ok := t.Hardware.Deploy().(driver.InBand)
+	if !ok {
+		return nil
+	}
+	return b.Down(t.Node, driver.InService)
+}
+
+// cutShort makes the list of an abort from the checkpoint of the flow that it ends. A step that
+// runs and must not be cut short is its first: it is run to its end.
+func (c *Catalog) cutShort(d *work.Document, t *driver.Task) ([]Step, error) {
+	cp := &d.Checkpoint
+	running, runs, err := c.runningStep(d, t)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: this rackd cannot tell which step runs, so it does not cut the step short: %w", t.Node.Label(), err)
+	}
+	if cp.Leaving != nil { // the flow had failed, and this does what was left to do
+		cp.Leaving, runs = nil, false
+	}
+	if runs && running.Boots { // how far it is no checkpoint tells
+		t.Facts[driver.FactReadied] = "yes"
+	}
+	tail, err := abortFlow(c, d, t)
+	if err != nil {
+		return nil, err
+	}
+	steps := tail
+	cp.Touched = cp.Touched || runs && !running.Own && !running.Apart
+	if runs && !running.Own && (!running.Abortable || cp.BMC != nil) {
+		steps = numbered(append([]Step{running}, tail...))
+		cp.Step = steps[0].ID()
+	} else {
+		steps = numbered(steps)
+		cp.Step, cp.Phase, cp.Handle, cp.Progress = "", "", nil, nil
+	}
+	cp.Index, cp.Plan, cp.Aborting = 0, listOf(steps), true
+	return steps, nil
+}
+
+// runningStep returns the step that has begun and not ended, of the flow that d aborts.
+func (c *Catalog) runningStep(d *work.Document, t *driver.Task) (s Step, runs bool, err error) {
+	cp := &d.Checkpoint
+	if cp.Step == "" || cp.Phase == work.Ended {
+		return s, false, nil
+	}
+	aborted := *d
+	aborted.Verb = d.Args.Aborts
+	steps, err := c.Fixed(&aborted, t)
+	if err != nil {
+		return s, false, err
+	}
+	if cp.Index >= len(steps) || steps[cp.Index].ID() != cp.Step {
+		return s, false, fmt.Errorf("step %d of %s was %q when the work began and is a different one now", cp.Index, d.Args.Aborts, cp.Step)
+	}
+	return steps[cp.Index], true, nil
+}

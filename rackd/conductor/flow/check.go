@@ -1,0 +1,36 @@
+package flow
+
+import (
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// CheckFlow says what speaks against the steps of a flow that central is about to accept. Steps that only the
+// ramdisk's agent may have are not looked at.
+func (c *Catalog) CheckFlow(f ask.Flow, n *node.Document, hw *driver.Hardware) error {
+	d := &work.Document{Node: n.UUID, Verb: f.Verb, Args: work.Args{Steps: f.Steps, DisableRamdisk: f.DisableRamdisk}}
+	t := &driver.Task{Node: n, Hardware: hw, Facts: map[string]string{}}
+	steps, err := c.Steps(d, t)
+	if err != nil {
+		return err
+	}
+	return Bootable(t, steps)
+}
+
+// CheckChange says what speaks against a change of the machine. It asks the machine nothing.
+func (c *Catalog) CheckChange(ch *work.Change, n *node.Document, hw *driver.Hardware) error {
+	_, err := c.adjustment(nil, ch, n, hw)
+	return err
+}
+
+// Bootable refuses a flow that boots the ramdisk on a node whose boot interface cannot.
+func Bootable(t *driver.Task, steps []Step) error {
+	for _, s := range steps {
+		if s.Boots {
+			return validFields(t, "boot")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/plan"
+)
+
+// family is the handle of a step that runs on child nodes, one after the other.
+type family struct {
+	Done   int             `json:"done"`             // children behind it
+	Handle json.RawMessage `json:"handle,omitempty"` // of the step on the next one
+}
+
+// onChildren runs a step on child nodes. Their own work must be over. None
+// begins while the parent's step changes them, because each write looks.
+func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.Task) (driver.Outcome, error) {
+	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		var h family
+		if raw := t.Record.Handle(); raw != nil {
+			if err := json.Unmarshal(raw, &h); err != nil {
+				return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a step on child nodes cannot be read: %w", t.Node.Label(), raw, err)
+			}
+		}
+		for h.Done < len(a.Children) {
+			child, s, err := c.childTask(t, a, a.Children[h.Done], &h)
+			if err != nil {
+				return driver.Outcome{}, err
+			}
+			if err := child.Fence.Check(); err != nil {
+				return driver.Outcome{}, err
+			}
+			out, err := s.Run(ctx, child)
+			if o := child.Record.(*childRecord).observed; !o.Empty() {
+				err := c.cfg.Events.Insist(ctx, HardwareEvent(c.cfg.Name, child.Node, &o))
+				if c.cfg.Events.NoteHardware(child.Node.UUID, &o, err); err != nil {
+					return driver.Outcome{}, err
+				}
+			}
+			if err != nil {
+				return driver.Outcome{}, fmt.Errorf("step %s.%s on child node %s: %w", a.Interface, a.Step, child.Node.Label(), err)
+			}
+			if _, waits := out.Waiting(); waits {
+				return out, nil
+			}
+			t.Record.Phase("child node", fmt.Sprintf("%s.%s on %s", a.Interface, a.Step, child.Node.Label()))
+			h.Done, h.Handle = h.Done+1, nil
+			if err := t.Record.SaveHandle(ctx, h); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
+		return driver.Done(), nil
+	}
+}
+
+// childTask is the task of a's step on one child.
+func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *family) (*driver.Task, driver.Step, error) {
+	var none driver.Step
+	known := c.cfg.Documents.Node(id)
+	if known == nil {
+		return nil, none, fmt.Errorf("node %s: its child node %s is in a conductor group that rackd %s does not serve: give both nodes the same group", t.Node.Label(), id, c.cfg.Name)
+	}
+	n, err := c.cfg.Secrets.Open(known)
+	if err != nil {
+		return nil, none, fmt.Errorf("child node %s: %w", known.Label(), err)
+	}
+	hw, err := c.cfg.Hardware.Resolve(n)
+	if err != nil {
+		return nil, none, err
+	}
+	alone := a
+	alone.OnChildren = false
+	s, ok := c.ownStep(alone)
+	if ok && (a.Step == "hold" || a.Step == "wait") {
+		return nil, none, fmt.Errorf("node %s: step %s is not for child nodes: %w", t.Node.Label(), a.Step, driver.ErrInvalid)
+	}
+	if !ok {
+		if s, ok = plan.Named(hw, n, a.Interface, a.Step); !ok {
+			return nil, none, fmt.Errorf("child node %s does not support step %s.%s: %w", n.Label(), a.Interface, a.Step, driver.ErrInvalid)
+		}
+	}
+	child := *t
+	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, t.Args
+	child.Fence, child.Record = childFence{t.Fence, c, n}, &childRecord{Recorder: t.Record, h: h}
+	return &child, s, nil
+}
+
+// childFence is the parent's fence, and the child has no work of its own.
+type childFence struct {
+	driver.Fence
+	c *Catalog
+	n *node.Document
+}
+
+func (f childFence) Check() error {
+	if err := f.Fence.Check(); err != nil {
+		return err
+	}
+	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
+		return fmt.Errorf("child node %s is locked: it is doing %q, work %s; ask again when that is over", f.n.Label(), w.Doc.Verb, w.Doc.ID)
+	}
+	return nil
+}
+
+// childRecord keeps a child's handle within that of its parent's step, and what was read
+// from the child's machine apart from what was read from the parent's.
+type childRecord struct {
+	driver.Recorder
+	h        *family
+	observed hardware.Observation
+}
+
+// AgentGone implements driver.Recorder. The agent that is known is the parent's, which runs on.
+func (*childRecord) AgentGone() {}
+
+// Observe implements driver.Recorder.
+func (r *childRecord) Observe(o hardware.Observation) { r.observed.Merge(o) }
+
+// Handle implements driver.Recorder.
+func (r *childRecord) Handle() json.RawMessage { return r.h.Handle }
+
+// SaveHandle implements driver.Recorder.
+func (r *childRecord) SaveHandle(ctx context.Context, handle any) error {
+	raw, err := json.Marshal(handle)
+	if err != nil {
+		return err
+	}
+	r.h.Handle = raw
+	return r.Recorder.SaveHandle(ctx, r.h)
+}

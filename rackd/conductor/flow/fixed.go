@@ -1,0 +1,90 @@
+package flow
+
+import (
+	"slices"
+
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/plan"
+)
+
+// Fixed returns the steps of d's work: those of the list in its checkpoint. The first owner
+// makes the list; the checkpoint of the first step that touches anything carries it.
+func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
+	if d.Verb == work.Abort && d.Args.Aborts != "" && !d.Checkpoint.Aborting {
+		return c.cutShort(d, t)
+	}
+	if d.Checkpoint.Plan != nil {
+		return c.listed(d, t)
+	}
+	steps, err := c.Steps(d, t)
+	if err == nil {
+		d.Checkpoint.Plan = listOf(steps)
+	}
+	return steps, err
+}
+
+// listed finds the steps of the list in d's checkpoint.
+func (c *Catalog) listed(d *work.Document, t *driver.Task) ([]Step, error) {
+	f, err := flowOf(d.Verb, t)
+	if err != nil {
+		return nil, err
+	}
+	frame, err := f.frame(c, d, t)
+	if err != nil {
+		return nil, err
+	}
+	if d.Flow() != d.Verb { // an abort, whose list may begin with a step of what it aborts
+		if f, err = flowOf(d.Flow(), t); err != nil {
+			return nil, err
+		}
+		more, err := f.frame(c, d, t)
+		if err != nil {
+			return nil, err
+		}
+		frame = append(frame, more...)
+	}
+	named := c.plan(d, t)
+	var steps []Step
+	for _, p := range d.Checkpoint.Plan {
+		at := slices.IndexFunc(frame, func(s Step) bool { return p.Asked == 0 && s.Interface == p.Interface && s.Name == p.Step })
+		if at >= 0 {
+			steps = append(steps, frame[at])
+			continue
+		}
+		s, err := named.Fixed(f.in, p)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, Step{Step: s})
+	}
+	return numbered(steps), nil
+}
+
+// Grow takes the agent's steps, which the step at index at has asked for, into the list. The
+// checkpoint that says so is the one that the step has ended.
+func (c *Catalog) Grow(d *work.Document, t *driver.Task, at int) ([]Step, error) {
+	steps, err := c.Steps(d, t)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]driver.Step, len(steps))
+	for i, s := range steps {
+		all[i] = s.Step
+	}
+	// A deploy's list has its other steps from the beginning.
+	grown, err := plan.Grow(d.Checkpoint.Plan, at, all, flows[d.Verb].in != driver.InDeploy)
+	if err != nil {
+		return nil, err
+	}
+	d.Checkpoint.Plan = grown
+	return c.listed(d, t)
+}
+
+func listOf(steps []Step) []work.Planned {
+	list := make([]work.Planned, len(steps))
+	for i, s := range steps {
+		list[i] = plan.Of(s.Step)
+	}
+	return list
+}

@@ -1,0 +1,152 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Parting is what the end of a flow still does to its machine. It is done in the order of the fields: the medium goes
+// once nothing can run from it.
+type Parting struct {
+	// Off: switch the machine off.
+	Off bool
+	// CleanUp: take back the boot into the ramdisk, and its medium.
+	CleanUp bool
+	// Reset: reset a machine that must not be switched off, which ends whatever its agent does.
+	Reset bool
+}
+
+// BootsFromMedium reports whether the machine may read from the ramdisk's medium as long as it runs.
+func BootsFromMedium(t *driver.Task) bool {
+	_, does := t.Hardware.Boot().(driver.MediumBooter)
+	return does
+}
+
+// The places where a rackd may die while it leaves a machine; the detail is VERB/INTERFACE.STEP.
+var (
+	pointOff     = failpoint.New("conductor.off")     // the machine is off, or could not be switched off
+	pointCleaned = failpoint.New("conductor.cleaned") // the boot into the ramdisk is taken back
+)
+
+// How long the end of a flow tries to switch its machine off, and then to take the ramdisk's boot back.
+const (
+	leaveWithin = 40 * time.Second
+	leaveTries  = 5
+	leavePause  = 2 * time.Second
+	offWithin   = 30 * time.Second
+)
+
+// Leave does p to t's machine, and returns for people what could not be done. A BMC that refuses or is silent keeps no
+// flow from its end, so that the only errors are the fence's and that of the context. at names the place for failpoints.
+func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at string) (undone string, err error) {
+	medium := BootsFromMedium(t)
+	if p.Off {
+		failed := tryAgain(ctx, func(ctx context.Context) error { return c.switchOff(ctx, t) })
+		if err := LostFor(ctx, failed); err != nil {
+			return "", err
+		}
+		pointOff.Hit(at)
+		if failed != nil {
+			undone = fmt.Sprintf("The machine could not be switched off: %v", failed)
+			if medium {
+				return undone + ". The medium of its ramdisk was left in its drive, for the machine may run from it: switch the machine off, then detach the medium", nil
+			}
+		}
+	}
+	if p.CleanUp {
+		failed := tryAgain(ctx, func(ctx context.Context) error { return t.Hardware.Boot().CleanUpRamdisk(ctx, t) })
+		if err := LostFor(ctx, failed); err != nil {
+			return "", err
+		}
+		pointCleaned.Hit(at)
+		if failed != nil {
+			what := "The machine's boot into the ramdisk could not be taken back"
+			if medium {
+				what = "The medium of the ramdisk could not be taken out of the machine's drive: detach it"
+			}
+			return Joined(undone, fmt.Sprintf("%s: %v", what, failed)), nil
+		}
+	}
+	if p.Reset { // once more does no harm: what it boots then is not the ramdisk
+		failed := tryAgain(ctx, func(ctx context.Context) error {
+			return t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
+		})
+		if err := LostFor(ctx, failed); err != nil {
+			return "", err
+		}
+		if failed != nil {
+			undone = Joined(undone, fmt.Sprintf("The machine could not be reset, and may run the ramdisk: %v", failed))
+		}
+	}
+	return undone, nil
+}
+
+// switchOff returns once the machine is off.
+func (c *Catalog) switchOff(ctx context.Context, t *driver.Task) error {
+	until := time.Now().Add(offWithin)
+	_, err := c.reach(ctx, t, driver.PowerOff, driver.PowerOff, offWithin)
+	if errors.Is(err, driver.ErrUnknown) {
+		_, err = c.awaitPower(ctx, t, driver.PowerOff, driver.PowerOff, until)
+	}
+	return err
+}
+
+// LostFor returns the error with which another owner has to go on, nil for none.
+func LostFor(ctx context.Context, err error) error {
+	if errors.Is(err, driver.ErrFenced) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// tryAgain does something to a BMC that may be silent or busy, within leaveWithin. Each try has to read before it writes.
+func tryAgain(ctx context.Context, do func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	for range leaveTries {
+		if err = do(ctx); err == nil {
+			return nil
+		}
+		for _, final := range []error{driver.ErrFenced, driver.ErrDenied, driver.ErrInvalid, driver.ErrUnsupported} {
+			if errors.Is(err, final) {
+				return err
+			}
+		}
+		if driver.Pause(ctx, leavePause) != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Joined are two sentences, either of which may be empty.
+func Joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return strings.TrimSuffix(a, ".") + ". " + b
+}
+
+// abortStep is the last step of an abort: it leaves the machine. What it could not do is told with the abort's end.
+func (c *Catalog) abortStep(d *work.Document, name string, p Parting) []Step {
+	s := driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable}
+	at := string(d.Verb) + "/" + Step{Step: s}.ID()
+	s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		undone, err := c.Leave(ctx, t, p, at)
+		if undone != "" {
+			t.Facts[FactUndone] = undone
+		}
+		return driver.Done(), err
+	}
+	return []Step{{Step: s}}
+}
+
+// FactUndone is what an abort could not do to its machine, for people.
+const FactUndone = "left_undone"

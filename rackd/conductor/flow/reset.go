@@ -1,0 +1,42 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// reset is the step that reboots a machine whose power must not be switched off. It is on again within some time. A reset
+// leaves no trace to read back, so one that may have happened is not asked for again.
+func (c *Catalog) reset(ask driver.PowerState, within time.Duration) driver.Step {
+	return driver.Step{Interface: "power", Name: "reset", Kind: driver.Neither, Retries: 2, Pause: 2 * time.Second,
+		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			if err := resetOnce(ctx, t, ask); err != nil {
+				return driver.Outcome{}, err
+			}
+			out, err := c.reach(ctx, t, driver.PowerOn, driver.PowerOn, within)
+			if MayPass(err) { // the step would be run again, and reset the machine once more
+				return c.awaitPower(ctx, t, ask, driver.PowerOn, time.Now().Add(within))
+			}
+			return out, err
+		}}
+}
+
+// errInDoubt is the error of a reset that is not known to have happened or not.
+var errInDoubt = errors.New("may have happened")
+
+// resetOnce asks for a reset. Only an error that says that nothing was sent may be followed
+// by another attempt.
+func resetOnce(ctx context.Context, t *driver.Task, ask driver.PowerState) error {
+	err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, ask)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, driver.ErrUnknown) && !errors.Is(err, driver.ErrFenced):
+		return fmt.Errorf("node %s: %q was asked for and %w (%v): look at the machine, and ask again if it has not", t.Node.Label(), ask, errInDoubt, err)
+	}
+	return fmt.Errorf("ask for %q: %w", ask, err)
+}

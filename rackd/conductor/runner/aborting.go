@@ -1,0 +1,46 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
+)
+
+// abortsNow reports whether a flow that is to end after its step ends before step s goes on:
+// s has not begun, or may be cut short.
+func (r *Runner) abortsNow(s flow.Step) error {
+	begun := r.doc.Checkpoint.Step == s.ID()
+	switch {
+	case !r.doc.Args.AbortAfter || r.doc.Verb == work.Abort:
+		return nil
+	case !begun:
+		return fmt.Errorf("%w before step %s", flow.ErrAborted, s.ID())
+	case r.doc.Checkpoint.Phase != work.Ended && s.Abortable && r.busyWith() == nil:
+		return fmt.Errorf("%w during step %s", flow.ErrAborted, s.ID())
+	}
+	return nil
+}
+
+// runsInstance brings a machine whose service was aborted back into its instance, as an
+// abort that takes effect at once does.
+func (r *Runner) runsInstance(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restingDeadline)
+	defer cancel()
+	for _, s := range flow.DownFromService(r.task) {
+		if err := r.runErrandStep(ctx, flow.Step{Step: s}); err != nil {
+			return fmt.Errorf("step %s.%s: %w", s.Interface, s.Name, err)
+		}
+	}
+	return nil
+}
+
+// tooLate returns how a flow had ended before the request that goes on with it came. What
+// an abort has come too late for is said: the node was shown as aborted meanwhile.
+func (r *Runner) tooLate(over work.Result) work.Result {
+	if r.doc.Verb == work.Abort && over.Error == "" {
+		over.Error = fmt.Sprintf("The abort came too late: the %s had ended.", r.doc.Flow())
+	}
+	return over
+}

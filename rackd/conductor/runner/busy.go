@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// stalled is how long a BMC may say that it works, without getting on, before that is no sign of
+// life any more. Ironic gives a firmware update as long.
+const stalled = 2 * time.Hour
+
+// Busy implements driver.Recorder: an answer of the BMC that it still works moves the deadline.
+func (r *Runner) Busy(far string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, far := time.Now(), work.Text(far)
+	switch {
+	case r.busy == nil || r.busy.Far != far:
+		r.busy = &work.Busy{Far: far, Since: now}
+	case r.busy.Since.After(now): // by the clock of the owner before
+		r.busy = &work.Busy{Far: far, Since: now}
+	case now.Sub(r.busy.Since) > stalled:
+		return
+	}
+	r.replied = true
+}
+
+// Idle implements driver.Recorder.
+func (r *Runner) Idle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = nil
+}
+
+// busyWith returns what the BMC may be at work on, nil for nothing.
+func (r *Runner) busyWith() *work.Busy {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.busy
+}
+
+// keepsPower says, of a failure, that the machine keeps its power because its BMC may be at work.
+func (r *Runner) keepsPower(cause error) error {
+	b := r.busyWith()
+	if b == nil {
+		return cause
+	}
+	return fmt.Errorf("%w. The machine keeps its power, because its BMC may still be at work (%s, unchanged for %s): look at the BMC's tasks before you switch it",
+		cause, b.Far, time.Since(b.Since).Round(time.Second))
+}
+
+// mayPower refuses a request for power while the BMC is at work.
+func (r *Runner) mayPower() error {
+	if b := r.busyWith(); b != nil {
+		return fmt.Errorf("node %s: its BMC is at work (%s), and a change of power may destroy what it writes: send the request again when step %s has ended: %w",
+			r.node.Label(), b.Far, r.doc.Checkpoint.Step, driver.ErrInvalid)
+	}
+	return nil
+}
