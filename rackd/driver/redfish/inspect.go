@@ -30,7 +30,7 @@ func (i Inspection) InspectSteps(*node.Document) []driver.Step {
 func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	var found map[string]any
 	size := int64(0)
-	err := i.pool.with(ctx, nil, t.Node, "inspect the machine", func(b *bmc, a account, c *gofish.APIClient) error {
+	err := i.pool.with(ctx, nil, t.Node, "inspect the machine", func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err
