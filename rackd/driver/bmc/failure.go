@@ -81,7 +81,7 @@ func (a Attempt) Explain(err error) error {
 	at := fmt.Sprintf("node %s: %s: BMC %s", a.Node.Label(), a.Doing, a.BMC)
 	var later string
 	if held, ok := errors.AsType[*heldBack](err); ok {
-		later = fmt.Sprintf("; rackd tries these again at the first request after %s, and others at once", held.until.UTC().Format(time.TimeOnly+" MST"))
+		later = fmt.Sprintf("; rackd does not try these credentials again before %s, unless driver_info changes", held.until.UTC().Format(time.TimeOnly+" MST"))
 	}
 	for _, known := range []error{driver.ErrUnsupported, driver.ErrInvalid, driver.ErrUnknown, driver.ErrUnreachable, driver.ErrDenied} {
 		if errors.Is(err, known) {

@@ -49,7 +49,9 @@ type order struct {
 
 func switchTo(target, final driver.PowerState) order {
 	return order{"SetPower " + string(target),
-		func(ctx context.Context, f driver.Fence, m *Machine) error { return m.Power.SetPower(ctx, f, m.Node, target) },
+		func(ctx context.Context, f driver.Fence, m *Machine) error {
+			return m.Power.SetPower(ctx, f, m.Node, target)
+		},
 		func(ctx context.Context, m *Machine) (bool, error) {
 			s, err := m.Power.PowerState(ctx, m.Node)
 			return s == final, err
@@ -279,8 +281,10 @@ func checkBootDevice(t *testing.T, m *Machine) {
 
 func checkUnknownWords(t *testing.T, m *Machine) {
 	for what, do := range map[string]func(f driver.Fence) error{
-		"power target":  func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, "power sideways") },
-		"boot device":   func(f driver.Fence) error { return m.Management.SetBootDevice(within(t), f, m.Node, "punched tape", false) },
+		"power target": func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, "power sideways") },
+		"boot device": func(f driver.Fence) error {
+			return m.Management.SetBootDevice(within(t), f, m.Node, "punched tape", false)
+		},
 		"boot mode":     func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "openfirmware") },
 		"no boot mode":  func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "") },
 		"reported word": func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, driver.PowerError) },
