@@ -77,7 +77,8 @@ func TestAdjust(t *testing.T) {
 				s.request(nodeA, work.Adjust, provision.Active, work.Args{Change: &c.change})
 				synctest.Wait()
 				d := s.Work(nodeA).Doc
-				if d.Open() || d.State != provision.Active || d.Result.OK != (c.fails == "") || !strings.Contains(d.Result.Error, c.fails) {
+				if d.Open() || d.State != provision.Active || d.Result.OK != (c.fails == "") || !strings.Contains(d.Result.Error, c.fails) ||
+					strings.Count(d.Result.Error, "node ") > 1 {
 					t.Fatalf("work ended as %+v in state %q", d.Result, d.State)
 				}
 				seen := s.observed()
