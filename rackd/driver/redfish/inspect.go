@@ -14,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -21,6 +22,9 @@ import (
 // machine's power stays as it is, and no ramdisk boots. What the BMC leaves out is left out of
 // the inventory; central says what must not be missing.
 type Inspection struct{ *Driver }
+
+// Source implements driver.Sourced.
+func (Inspection) Source() work.Source { return work.FromBMC }
 
 // InspectSteps is one step, which only reads.
 func (i Inspection) InspectSteps(*node.Document) []driver.Step {

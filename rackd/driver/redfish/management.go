@@ -70,6 +70,9 @@ func (d *Driver) read(ctx context.Context, n *node.Document, doing string, look 
 	})
 }
 
+// LocatesBMC implements driver.Located.
+func (*Driver) LocatesBMC() {}
+
 // SupportedBootDevices lists the devices the BMC can be told to boot from.
 func (d *Driver) SupportedBootDevices(ctx context.Context, n *node.Document) (list []driver.BootDevice, err error) {
 	err = d.read(ctx, n, "list the boot devices", func(s *redfish.ComputerSystem) error {
