@@ -193,6 +193,22 @@ func busy(s *shelf) *view.Work {
 	return &view.Work{Doc: work.Document{ID: "other", Node: nodeA, Verb: work.Deploy, Owner: "z", Epoch: 1}, Revision: s.rev}
 }
 
+// The end of an inspection says who told what was found.
+func TestEndOfAnInspectionNamesItsSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		_, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, fakeHardware(t, s))
+		defer kill()
+		s.request(nodeA, work.Inspect, provision.Inspecting, work.Args{})
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e := s.events[len(s.events)-1]; e.Kind != work.WorkEnded || e.Error != "" || e.Source != work.MadeUp {
+			t.Errorf("the last event is %+v, want the end of an inspection of what is made up", e)
+		}
+	})
+}
+
 // What work has told of a machine is not told again when the machine is idle, and what it
 // has become since is, also when it was so before the work.
 func TestIdleMachineAfterWork(t *testing.T) {
