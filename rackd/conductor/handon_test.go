@@ -81,3 +81,6 @@ func TestQuestionAboutTheNewestChange(t *testing.T) {
 		}
 	})
 }
+
+// LocatesBMC implements driver.Located.
+func (*machine) LocatesBMC() {}

@@ -371,9 +371,6 @@ func (m *machine) Identity(context.Context, *node.Document) (driver.Identity, er
 	return m.identity, m.silent
 }
 func (*machine) InjectNMI(context.Context, driver.Fence, *node.Document) error { return nil }
-
-// LocatesBMC implements driver.Located.
-func (*machine) LocatesBMC() {}
 func (m *machine) Via() driver.Transport                                       { return cmp.Or(m.via, driver.ViaHTTP) }
 func (*machine) PrepareRamdisk(context.Context, *driver.Task) error            { return nil }
 func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error            { return nil }
