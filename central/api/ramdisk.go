@@ -104,7 +104,7 @@ func (s *Server) token(r *Request, n *store.Node) (reply agentapi.LookupReply, e
 	reply.Config.HeartbeatTimeout = ramdiskTimeout
 	defer func() {
 		if r.Version < tokenSince { // the rackd is asked all the same: it knows whether the caller is the machine
-			reply.Config = agentapi.LookupConfig{HeartbeatTimeout: ramdiskTimeout}
+			reply.Config = agentapi.LookupConfig{HeartbeatTimeout: ramdiskTimeout, SkipBMCDetect: reply.Config.SkipBMCDetect}
 		}
 	}()
 	err = s.askHolder(r, n, ask.RamdiskLookup, ask.Lookup{Node: n.UUID, Caller: r.from(), System: r.system()}, &reply)

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"slices"
-
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/store"
@@ -33,11 +31,11 @@ func (s *Server) appendLookup(b []byte, r *Request, n *store.Node, c agentapi.Lo
 	}
 	b = wire.AppendLinks(wire.AppendName(b, "links"), r.Base, "nodes/"+n.UUID)
 	b = append(b, `},"config":`...)
-	return append(wire.AppendValue(b, agentConfig(n, c)), '}')
+	return append(wire.AppendValue(b, agentConfig(c)), '}')
 }
 
-// agentConfig are Ironic's defaults, where neither rackd nor node say otherwise.
-func agentConfig(n *store.Node, c agentapi.LookupConfig) map[string]any {
+// agentConfig are Ironic's defaults, where no rackd says otherwise.
+func agentConfig(c agentapi.LookupConfig) map[string]any {
 	return map[string]any{
 		"heartbeat_timeout":    c.HeartbeatTimeout,
 		"agent_token":          orNull(c.AgentToken),
@@ -48,11 +46,10 @@ func agentConfig(n *store.Node, c agentapi.LookupConfig) map[string]any {
 		"agent_containers": map[string]any{"allow_arbitrary_containers": false, "allowed_containers": []string{},
 			"container_steps_file": "/etc/ironic-python-agent.d/mysteps.yaml", "runner": "podman", "pull_options": []string{},
 			"run_options": []string{"--rm", "--network=host"}},
-		"agent_md5_checksum_enable":     false,
-		"disable_deep_image_inspection": false,
-		"permitted_image_formats":       []string{"raw", "gpt", "qcow2", "iso"},
-		// The BMC's address of such nodes is known.
-		"agent_skip_bmc_detect":          slices.Contains([]string{"redfish", "idrac-redfish"}, n.Interfaces["management"]),
+		"agent_md5_checksum_enable":      false,
+		"disable_deep_image_inspection":  false,
+		"permitted_image_formats":        []string{"raw", "gpt", "qcow2", "iso"},
+		"agent_skip_bmc_detect":          c.SkipBMCDetect,
 		"enable_bios_bootloader_install": false,
 		"tls_min_version":                "1.2",
 		"tls_cipher_suites":              nil,

@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Discovery says what becomes of machines that nobody has enrolled and that send inspection
@@ -182,7 +183,7 @@ func (s *Server) processDiscovered(ctx context.Context, tx *store.Tx, f *report,
 	if err != nil {
 		return err
 	}
-	d.calls, err = s.Inspection.Process(ctx, tx, inspection.Found{Node: id, Rules: rules, ByRamdisk: true, Key: s.Key, Log: s.Log})
+	d.calls, err = s.Inspection.Process(ctx, tx, inspection.Found{Node: id, Rules: rules, Source: work.FromRamdisk, Key: s.Key, Log: s.Log})
 	if refused, ok := errors.AsType[*inspection.Failure](err); ok {
 		d.refused, err = refused, nil
 	}

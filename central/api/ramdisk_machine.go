@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -101,8 +102,12 @@ func (s *Server) byBMC(ctx context.Context, known *store.Node, bmcs []string) (*
 	return nil, notFound()
 }
 
-// bmcFields are the fields of driver_info that say where a BMC is.
-var bmcFields = []string{"redfish_address", "ipmi_address"}
+// saysWhere reports whether a field of driver_info says where a BMC is. Drivers name it by their word: redfish_address
+// (seal.DecidesPlace, and rackd/drivers holds them to it). Addresses with more words, as ipmi_target_address, lie behind a BMC.
+func saysWhere(field string) bool {
+	word, rest, _ := strings.Cut(field, "_")
+	return word != "" && rest == "address"
+}
 
 // bmcAddresses are the IP addresses of the BMC of a machine. A ramdisk that finds none
 // may say 0.0.0.0.
@@ -118,8 +123,11 @@ func bmcAddresses(inv agentapi.Inventory) (list []string) {
 // hasBMC reports whether driver_info says that n's BMC has one of the addresses, which are as
 // bmcAddresses returns them. Names are not resolved: central need not know what racks call their BMCs.
 func hasBMC(n *store.Node, addresses []string) bool {
-	for _, field := range bmcFields {
-		text, _ := n.DriverInfo[field].(string)
+	for field, value := range n.DriverInfo {
+		text, _ := value.(string)
+		if !saysWhere(field) {
+			continue
+		}
 		if u, err := url.Parse(text); err == nil && u.Host != "" {
 			text = u.Hostname()
 		}

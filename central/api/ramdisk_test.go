@@ -290,6 +290,7 @@ func TestWhoseInspectionItIs(t *testing.T) {
 	second("n4", "", `"ipmi_address":"192.0.2.4"`)
 	second("n5", "", `"redfish_address":"192.0.2.4"`)
 	second("n6", "", `"redfish_address":"bmc.example"`)
+	n7 := second("n7", "", `"other_address":"192.0.2.7","ipmi_target_address":"192.0.2.8","other_username":"192.0.2.8","_address":"192.0.2.8"`)
 	const mac1, mac2, stranger = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:77"
 	for name, c := range map[string]struct{ query, mac, bmc, want string }{
 		"its addresses":              {"", mac1, "", nodeID},
@@ -303,6 +304,8 @@ func TestWhoseInspectionItIs(t *testing.T) {
 		"its address, no node's BMC": {"", mac1, "192.0.2.9", nodeID},
 		"its address, another's BMC": {"", mac1, "192.0.2.3", ""},
 		"the BMC of two":             {"", stranger, "192.0.2.4", ""},
+		"the BMC of any driver":      {"", stranger, "192.0.2.7", n7},
+		"what lies behind a BMC":     {"", stranger, "192.0.2.8", ""},
 		"nobody's BMC":               {"", stranger, "192.0.2.9", ""},
 	} {
 		k.asked = nil

@@ -25,7 +25,7 @@ func (g *Ingest) judge(ctx context.Context, tx *store.Tx, nodes map[string]*stor
 	}
 	var calls []inspection.Call
 	for id, e := range fx.inspected {
-		made, err := g.cfg.Inspection.Process(ctx, tx, inspection.Found{Node: id, Rules: rules, Key: g.cfg.Key, Log: g.cfg.Log})
+		made, err := g.cfg.Inspection.Process(ctx, tx, inspection.Found{Node: id, Rules: rules, Source: e.Source, Key: g.cfg.Key, Log: g.cfg.Log})
 		if failure, ok := errors.AsType[*inspection.Failure](err); ok {
 			disappoint(nodes[id], e, failure, fx)
 		} else if err != nil {

@@ -72,6 +72,36 @@ func (f *fixture) end(w *work.Event, inventory *agentapi.Inventory) {
 	f.drained()
 }
 
+// The rackd says who told what was found. One from before that is believed to have asked whom its interfaces ask.
+func TestSourceOfAnInspection(t *testing.T) {
+	f := newFixture(t)
+	f.follow()
+	for name, c := range map[string]struct {
+		says       work.Source
+		interfaces map[string]string
+		size       bool // local_gb is set, as by a BMC
+		state      provision.State
+	}{
+		"by the BMC":                  {work.FromBMC, map[string]string{"inspect": "another-bmc"}, true, provision.Manageable},
+		"by the ramdisk":              {work.FromRamdisk, map[string]string{"inspect": "redfish"}, false, provision.InspectFail},
+		"by an older rackd, the BMC":  {"", map[string]string{"inspect": "redfish"}, true, provision.Manageable},
+		"by an older rackd, an agent": {"", map[string]string{"inspect": "agent"}, false, provision.InspectFail},
+	} {
+		n := storetest.NewNode(name)
+		n.AcceptedState, n.Interfaces = provision.Manageable, c.interfaces
+		storetest.Insert(f, f.store, n)
+		e := about(f.inspectAgain(n.UUID), work.WorkEnded, 1)
+		e.Source = c.says
+		found := machine()
+		found.CPU.Architecture, found.Memory.PhysicalMB = "", 1024 // few BMCs tell the architecture, and each ramdisk does
+		f.end(&e, found)
+		got := f.node(n.UUID)
+		if _, sized := got.Properties["local_gb"]; sized != c.size || got.ProvisionState != c.state {
+			t.Errorf("%s: state %q, error %q, properties %v", name, got.ProvisionState, got.LastError, got.Properties)
+		}
+	}
+}
+
 func machine() *agentapi.Inventory {
 	return &agentapi.Inventory{CPU: agentapi.CPU{Count: 8, Architecture: "x86_64"}, Boot: agentapi.Boot{PXEInterface: "52:54:00:aa:bb:01"},
 		Interfaces: []agentapi.NIC{{Name: "eth0", MACAddress: "52:54:00:aa:bb:01"}, {Name: "eth1", MACAddress: "52:54:00:aa:bb:02"}}}

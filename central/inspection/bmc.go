@@ -2,13 +2,19 @@ package inspection
 
 import (
 	"strings"
+
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
+// assumed are the sources of inspections by inspect interface, for rackds that do not say: those from before
+// work.Event had a Source. All others asked a ramdisk.
+var assumed = map[string]work.Source{"redfish": work.FromBMC, "fake": work.MadeUp}
+
 // outOfBand reports whether the node's BMC has told what was found: no ramdisk has run.
-func (s *Subject) outOfBand() bool { return !s.ByRamdisk && s.Node.Interfaces["inspect"] == "redfish" }
+func (s *Subject) outOfBand() bool { return s.Source == work.FromBMC }
 
 // toldByBMC sets the properties that an inspection by the BMC sets whichever hooks are chosen:
-// the size of memory and of the disk, and, where nobody has said another, the boot mode. It
+// the size of memory and of the disk, and, where an operator has said no other, the boot mode. It
 // fails where the size of the memory is told neither by the BMC nor by an operator.
 func toldByBMC(s *Subject) error {
 	if err := memory(nil, s); err != nil {

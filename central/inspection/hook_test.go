@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 func processor(t testing.TB, set Settings) *Processor {
@@ -290,7 +291,7 @@ func TestCalls(t *testing.T) {
 func TestToldByBMC(t *testing.T) {
 	told := func(change func(*Subject)) (*Subject, error) {
 		s := newSubject(t)
-		s.Node.Interfaces = map[string]string{"inspect": "redfish"}
+		s.Source = work.FromBMC
 		s.Node.Properties = map[string]any{"capabilities": "a:b"}
 		s.Plugin = map[string]any{"local_gb": 99.0}
 		delete(s.part("boot"), "pxe_interface")

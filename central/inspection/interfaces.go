@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // nic is a network interface that was found, with a usable name and MAC address.
@@ -86,7 +87,7 @@ func (p *Processor) wanted(s *Subject, all []nic) []nic {
 // the others what it found.
 func validateInterfaces(p *Processor, s *Subject) error {
 	all := s.nics()
-	if len(all) == 0 && !s.ByRamdisk && s.Node.Interfaces["inspect"] == "fake" {
+	if len(all) == 0 && s.Source == work.MadeUp {
 		return nil // a machine that is made up has the interfaces that its ports give it
 	}
 	if len(all) == 0 {

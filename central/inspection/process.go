@@ -10,14 +10,15 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Found is a node whose inventory, as tx holds it, is to be processed.
 type Found struct {
 	Node  string // UUID
 	Rules []Rule // as Rules returns them
-	// ByRamdisk: a ramdisk has told it, whatever the node's inspect interface would do.
-	ByRamdisk bool
+	// Source says who has told it.
+	Source work.Source
 	// Key seals the secrets that rules set; nil: they may set none.
 	Key *seal.Key
 	Log *slog.Logger
@@ -102,7 +103,10 @@ func (f *Found) subject(ctx context.Context, tx *store.Tx) (*Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Subject{Node: n, Ports: ports, ByRamdisk: f.ByRamdisk, Plugin: map[string]any{}, Serials: found.Serials, Log: f.Log, Inventory: map[string]any{}}
+	s := &Subject{Node: n, Ports: ports, Source: f.Source, Plugin: map[string]any{}, Serials: found.Serials, Log: f.Log, Inventory: map[string]any{}}
+	if s.Source == "" {
+		s.Source = assumed[n.Interfaces["inspect"]]
+	}
 	if f.Key != nil {
 		s.Seal = func(kind seal.Kind, fields map[string]any) map[string]any {
 			return f.Key.SealFields(seal.Label{Kind: kind, Of: f.Node}, fields)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Subject is a node that was inspected and what was found. It belongs to one goroutine.
@@ -19,8 +20,8 @@ type Subject struct {
 	Plugin    map[string]any
 	// Serials are those of the disks that the last inspection that was not refused found; nil: not known.
 	Serials []string
-	// ByRamdisk: a ramdisk has told it all, whatever the node's inspect interface would do.
-	ByRamdisk bool
+	// Source says who has told it all.
+	Source work.Source
 	// Seal seals the secrets among fields of the node.
 	Seal func(kind seal.Kind, fields map[string]any) map[string]any
 	Log  *slog.Logger

@@ -136,7 +136,6 @@ func listed(o object) string {
 // computed are the functions that read keys which they compute, and where those keys stand.
 var computed = map[string]string{
 	"protocol/node.DriverString": "", "protocol/node.InstanceString": "", // for their callers
-	"central/api.hasBMC":                  "central/api.bmcFields",
 	"central/api.checkProperties":         "central/api.countedProperties",
 	"rackd/driver/direct.unmet":           "rackd/driver/direct.refusedFields",
 	"rackd/driver/networkboot.fetchFiles": "", // those of validateFiles

@@ -160,7 +160,6 @@ var ends = map[string]end{
 	"rackd/conductor/service.go Insist tries again":                {"the work's context; ErrTooLarge fails the work", "log, at the begin, each trouble.Remind and at the end, last_error"},
 	"rackd/daemon/answers.go hear gives up":                        {"each question once", "log, 503 of the request after ask.Timeout"},
 	"rackd/daemon/daemon.go build tries again":                     {"none: again while rackd starts", "log, /healthz"},
-	"rackd/driver/redfish/transport.go RoundTrip tries again":      {"readTries reads, readPause between them, Options.ReadTimeout each", "last_error"},
 	"rackd/imagemirror/imagemirror.go look tries again":            {"none: again after a pause that stays the same, while the image is wanted", "log"},
 	"rackd/lease/confirm.go Confirm tries again":                   {"until Lease.Check fails, bus.LeaseTTL at most after the last renewal", "the write is refused as fenced: log, metric; the work goes on when a lease is held"},
 	"rackd/lease/renew.go renew tries again":                       {"none: again each bus.LeaseRenew while rackd runs; a lease that ends stops what rackd does at machines", "lease age in the metrics, /healthz, log, at the begin, each trouble.Remind and at the end"},
@@ -169,6 +168,7 @@ var ends = map[string]end{
 	"rackd/netboot/dhcp/scout.go ask gives up":                     {"the probe's own time; the addresses count as free for ten minutes", "log"},
 	"rackd/netboot/dhcp/scout.go scout tries again":                {"none: it probes while rackd runs", "log"},
 	"rackd/netboot/dhcp/serve.go serve tries again":                {"none: again after a pause while rackd runs", "log"},
+	"rackd/driver/bmc/http.go RoundTrip tries again":               {"readTries reads, readPause between them, HTTPOptions.AnswerTimeout each", "last_error"},
 }
 
 // What is acknowledged, given up or tried again has a bound, and an operator sees it. A new place

@@ -73,6 +73,8 @@ type LookupConfig struct {
 	HeartbeatTimeout   int    `json:"heartbeat_timeout"` // seconds
 	AgentToken         string `json:"agent_token"`
 	AgentTokenRequired bool   `json:"agent_token_required"`
+	// SkipBMCDetect: the agent need not look for its BMC's address, which the node has.
+	SkipBMCDetect bool `json:"agent_skip_bmc_detect,omitempty"`
 }
 
 // Heartbeat is the body of POST /v1/heartbeat/{uuid}.

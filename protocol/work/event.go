@@ -82,6 +82,9 @@ type Event struct {
 	// ClearInstance: the instance is gone; forget its fields.
 	ClearInstance bool `json:"clear_instance,omitempty"`
 
+	// Source is of the end of an inspection that went well.
+	Source Source `json:"source,omitempty"`
+
 	Inventory *agentapi.Inventory   `json:"inventory,omitempty"`
 	Hardware  *hardware.Observation `json:"hardware,omitempty"`
 	// Internal is merged into driver_internal_info; null removes a key.

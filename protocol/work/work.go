@@ -371,6 +371,8 @@ type Result struct {
 	ClearInstance  bool   `json:"clear_instance,omitempty"`
 	// Power is the state in which the work has left the machine; empty: not known.
 	Power string `json:"power,omitempty"`
+	// Source is of an inspection.
+	Source Source `json:"source,omitempty"`
 
 	Unknown Unknown `json:"-"`
 }

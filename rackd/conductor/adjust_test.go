@@ -73,7 +73,8 @@ func TestAdjust(t *testing.T) {
 				s.request(nodeA, work.Adjust, provision.Active, work.Args{Change: &c.change})
 				synctest.Wait()
 				d := s.Work(nodeA).Doc
-				if d.Open() || d.State != provision.Active || d.Result.OK != (c.fails == "") || !strings.Contains(d.Result.Error, c.fails) {
+				if d.Open() || d.State != provision.Active || d.Result.OK != (c.fails == "") || !strings.Contains(d.Result.Error, c.fails) ||
+					strings.Count(d.Result.Error, "node ") > 1 {
 					t.Fatalf("work ended as %+v in state %q", d.Result, d.State)
 				}
 				seen := s.observed()
@@ -89,6 +90,22 @@ func TestAdjust(t *testing.T) {
 func sealedFor(t *testing.T, kind seal.Kind, id, text string) string {
 	t.Helper()
 	return testKey.Seal(seal.Label{Kind: kind, Of: nodeA, Work: id}, text)
+}
+
+// The end of an inspection says who told what was found.
+func TestEndOfAnInspectionNamesItsSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		_, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, fakeHardware(t, s))
+		defer kill()
+		s.request(nodeA, work.Inspect, provision.Inspecting, work.Args{})
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e := s.events[len(s.events)-1]; e.Kind != work.WorkEnded || e.Error != "" || e.Source != work.MadeUp {
+			t.Errorf("the last event is %+v, want the end of an inspection of what is made up", e)
+		}
+	})
 }
 
 // What work has told of a machine is not told again when the machine is idle, and what it

@@ -50,9 +50,13 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 		return agentapi.LookupReply{}, err
 	}
 	r.Nudge()
+	located := false
+	if hw, err := c.cfg.Hardware.Resolve(n); err == nil {
+		_, located = hw.Management().(driver.Located)
+	}
 	return agentapi.LookupReply{
 		Node: agentapi.Shown(n.UUID, n.Properties, n.InstanceInfo),
-		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentTokenRequired: true,
+		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentTokenRequired: true, SkipBMCDetect: located,
 			AgentToken: c.cfg.Keys.Of(n.Group).Token(n.UUID, r.Root(), boot.Number)},
 	}, nil
 }

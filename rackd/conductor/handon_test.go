@@ -42,7 +42,7 @@ func TestWhatIsHandedOnIsOfTheSubjectsGroup(t *testing.T) {
 		// What the agent asked is looked up under the node that was handed on.
 		r := answersOf(c).Answer(t.Context(), ask.Request{Method: ask.AgentLookup, Node: nodeA, Args: other})
 		var reply agentapi.LookupReply
-		if r.Error != nil || json.Unmarshal(r.Body, &reply) != nil || reply.Node.UUID != nodeA || reply.Config.AgentToken == agentapi.Masked {
+		if r.Error != nil || json.Unmarshal(r.Body, &reply) != nil || reply.Node.UUID != nodeA || reply.Config.AgentToken == agentapi.Masked || !reply.Config.SkipBMCDetect {
 			t.Errorf("lookup of the own group: %s, %v", r.Body, r.Error)
 		}
 		if r := answersOf(c).Answer(t.Context(), ask.Request{Method: ask.MachineSeen, Args: sign}); r.Error != nil {
@@ -50,3 +50,6 @@ func TestWhatIsHandedOnIsOfTheSubjectsGroup(t *testing.T) {
 		}
 	})
 }
+
+// LocatesBMC implements driver.Located.
+func (*machine) LocatesBMC() {}

@@ -128,7 +128,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 func (r *rackd) prepare() (err error) {
 	c := r.cfg
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCs: c.BMCs,
-		CAFolder: namedfile.Folder(c.CAFolder), Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Log: c.Log})
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,10 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// What management interfaces may be able to do besides.
+// What interfaces may be able to do besides, most of them those of management.
 
 // SecureBooter switches secure boot.
 type SecureBooter interface {
@@ -55,6 +56,27 @@ type VirtualMedia interface {
 type MediumBooter interface {
 	// BootsFromMedium does nothing; it tells these interfaces from the others.
 	BootsFromMedium()
+}
+
+// Sourced is implemented by inspect interfaces that boot no ramdisk.
+type Sourced interface {
+	// Source says who tells what is found. Central asks no BMC for what only a ramdisk can tell.
+	Source() work.Source
+}
+
+// Source says who tells what an inspection of the node finds.
+func (h *Hardware) Source() work.Source {
+	if s, ok := h.impls["inspect"].Impl.(Sourced); ok {
+		return s.Source()
+	}
+	return work.FromRamdisk
+}
+
+// Located is implemented by management interfaces that reach a BMC at an address which they are told, and by no other way:
+// an agent need not look for the address.
+type Located interface {
+	// LocatesBMC does nothing; it tells these interfaces from the others.
+	LocatesBMC()
 }
 
 // Keeper is implemented by management interfaces that keep something of a node between

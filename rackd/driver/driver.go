@@ -13,6 +13,9 @@
 //     it, Fence.Check is called; its error is returned unchanged.
 //   - A write whose outcome is not known returns an error that wraps ErrUnknown;
 //     the caller reads back before it does anything else.
+//   - A write reads first, and what is already so is not written. A reboot of a machine that is off switches it on.
+//   - drivertest.Conformance holds power and management interfaces to these rules; rackd/driver/bmc keeps most of them
+//     for drivers of BMCs.
 //   - The node document is read-only and its secrets are open: never log it.
 package driver
 

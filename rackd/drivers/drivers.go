@@ -35,6 +35,8 @@ type Options struct {
 	BMCTimeout time.Duration
 	// MaxBMCs bounds the BMCs with an open session.
 	MaxBMCs int
+	// Recovery is power sync's first pause after refused credentials; 0: 300 s.
+	Recovery time.Duration
 	// BMCs are the networks that BMCs are in.
 	BMCs outbound.BMCs
 	// CAFolder holds the authorities that driver_info may name.
@@ -65,7 +67,7 @@ func (s *Set) Close(ctx context.Context) (err error) {
 // Open returns the enabled hardware types. The caller closes the set.
 func Open(o Options) (*Set, error) {
 	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs,
-		Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
 		fakeType(o),

@@ -7,6 +7,8 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // all is the options that enable each hardware type.
@@ -65,6 +67,53 @@ func TestEnabled(t *testing.T) {
 	}
 	if _, err := Open(Options{Enabled: []string{"ipmi"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {
 		t.Errorf("%v, want an error that lists the types there are", err)
+	}
+}
+
+// Central knows no driver by its name: each implementation says what central has to know of it.
+func TestWhatCentralKnowsOfADriver(t *testing.T) {
+	s, err := Open(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	with := func(hardwareType string, interfaces map[string]string) *driver.Hardware {
+		hw, err := s.Resolve(&node.Document{UUID: "u", Driver: hardwareType, Interfaces: interfaces})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hw
+	}
+	for _, c := range []struct {
+		driver, inspect string
+		want            work.Source
+	}{
+		{"redfish", "redfish", work.FromBMC}, {"redfish", "agent", work.FromRamdisk},
+		{"fake-hardware", "fake", work.MadeUp}, {"fake-hardware", "agent", work.FromRamdisk},
+	} {
+		if got := with(c.driver, map[string]string{"inspect": c.inspect}).Source(); got != c.want {
+			t.Errorf("%s, inspect interface %s: what is found is told by %q, want %q", c.driver, c.inspect, got, c.want)
+		}
+	}
+	for name, kinds := range s.Describe() {
+		for _, impl := range kinds["power"] {
+			power := with(name, map[string]string{"power": impl}).Power()
+			if _, logsIn := power.(driver.Accounted); !logsIn {
+				continue
+			}
+			found := 0
+			for field := range power.Properties() {
+				if word, rest, _ := strings.Cut(field, "_"); word != "" && rest == "address" {
+					found++
+				}
+			}
+			if found != 1 {
+				t.Errorf("%s, power interface %s: %d fields say where the BMC is, want one that is called as redfish_address is: central looks for it", name, impl, found)
+			}
+		}
+	}
+	if _, located := with("redfish", nil).Management().(driver.Located); !located {
+		t.Error("agents of redfish machines look for the BMC's address, which the node has")
 	}
 }
 

@@ -116,7 +116,7 @@ func (c *Catalog) mediaAdjustment(d *work.Document, m *work.Media, media driver.
 		return adjustment{kind: "management", name: "detach_virtual_media",
 			make: func(ctx context.Context, f driver.Fence, n *node.Document) (hardware.Observation, error) {
 				if err := media.DetachMedia(ctx, f, n, m.Types); err != nil {
-					return hardware.Observation{}, fmt.Errorf("could not detach %s from node %s: %w", drivesOf(m.Types), n.Label(), err)
+					return hardware.Observation{}, fmt.Errorf("could not detach %s from node %s: %w", drivesOf(m.Types), n.Label(), driver.Unnamed(n, err))
 				}
 				return hardware.Observation{}, nil
 			}}
@@ -131,7 +131,7 @@ func (c *Catalog) mediaAdjustment(d *work.Document, m *work.Media, media driver.
 				return hardware.Observation{}, fmt.Errorf("node %s: the image's URL: %w", n.Label(), err)
 			}
 			if err := media.AttachMedia(ctx, f, n, m.Types[0], image); err != nil {
-				return hardware.Observation{}, fmt.Errorf("could not attach %s to node %s: %w", drivesOf(m.Types), n.Label(), err)
+				return hardware.Observation{}, fmt.Errorf("could not attach %s to node %s: %w", drivesOf(m.Types), n.Label(), driver.Unnamed(n, err))
 			}
 			return hardware.Observation{}, nil
 		}}

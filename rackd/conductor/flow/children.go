@@ -43,7 +43,7 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 				}
 			}
 			if err != nil {
-				return driver.Outcome{}, fmt.Errorf("step %s.%s on child node %s: %w", a.Interface, a.Step, child.Node.Label(), err)
+				return driver.Outcome{}, fmt.Errorf("step %s.%s on child node %s: %w", a.Interface, a.Step, child.Node.Label(), driver.Unnamed(child.Node, err))
 			}
 			if _, waits := out.Waiting(); waits {
 				return out, nil

@@ -136,7 +136,7 @@ func validFields(t *driver.Task, kinds ...string) error {
 			continue
 		}
 		if err := t.Hardware.Validate(kind, t.Node); err != nil {
-			return fmt.Errorf("node %s: the %s interface %q refuses the node's fields: %w", t.Node.Label(), kind, impls[kind].Name, err)
+			return fmt.Errorf("node %s: the %s interface %q refuses the node's fields: %w", t.Node.Label(), kind, impls[kind].Name, driver.Unnamed(t.Node, err))
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func (c *Catalog) awaitPower(ctx context.Context, t *driver.Task, ask, want driv
 		case err == nil && state == want:
 			return driver.Done(), c.reportPower(ctx, t.Node.UUID, t.Node.Group, state)
 		case time.Now().After(until):
-			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit.Round(time.Second), ask, err)
+			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit.Round(time.Second), ask, driver.Unnamed(t.Node, err))
 		}
 		if err := driver.Pause(ctx, powerPoll); err != nil {
 			return driver.Done(), err

@@ -42,6 +42,9 @@ func (r *Runner) finish(ctx context.Context) error {
 func (r *Runner) end(ctx context.Context, res work.Result) error {
 	res.Power = string(r.observePower(ctx))
 	res.At = time.Now().UTC()
+	if r.doc.Verb == work.Inspect && res.OK && r.task != nil {
+		res.Source = r.task.Hardware.Source()
+	}
 	res.ClearInstance = r.doc.Verb == work.Delete && r.doc.State != provision.Error
 	r.doc.Result = &res
 	r.doc.Checkpoint.Progress, r.doc.Checkpoint.Handle = nil, nil
@@ -104,7 +107,7 @@ func EndedEvent(rackd string, d work.Document) work.Event {
 	return work.Event{ID: work.EventID(d.ID, d.Epoch, d.Seq), Kind: work.WorkEnded, Node: d.Node, Group: d.Group,
 		Rackd: rackd, Time: d.Result.At, Work: d.ID, Verb: d.Verb, Generation: d.Generation, Epoch: d.Epoch, Seq: d.Seq,
 		State: d.State, Target: d.Target, Error: d.Result.Error, Step: d.Checkpoint.Step, Power: d.Result.Power, Before: d.Checkpoint.Untold,
-		Internal: internal(d), SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance}
+		Internal: internal(d), SetMaintenance: d.Result.SetMaintenance, Fault: d.Result.Fault, ClearInstance: d.Result.ClearInstance, Source: d.Result.Source}
 }
 
 // observePower reads how the work leaves the machine when it waits or ends, empty for not

@@ -69,7 +69,7 @@ func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.Power
 			return err
 		}
 	}
-	return fmt.Errorf("node %s: asked %d times for %q, and the machine has not reached that state: %w", t.Node.Label(), askAgain, target, unknown)
+	return fmt.Errorf("node %s: asked %d times for %q, and the machine has not reached that state: %w", t.Node.Label(), askAgain, target, driver.Unnamed(t.Node, unknown))
 }
 
 // Await waits until the BMC reports target, at most for d.
@@ -95,7 +95,7 @@ func (s Settings) await(ctx context.Context, t *driver.Task, target driver.Power
 			return fmt.Errorf("node %s: waiting for %q: %w", t.Node.Label(), target, context.Cause(ctx))
 		case <-deadline.C:
 			if err != nil {
-				return fmt.Errorf("node %s: asked for %q, but its state cannot be read: %w", t.Node.Label(), target, err)
+				return fmt.Errorf("node %s: asked for %q, but its state cannot be read: %w", t.Node.Label(), target, driver.Unnamed(t.Node, err))
 			}
 			return fmt.Errorf("node %s: asked for %q and the BMC accepted it, but after %s it still reports %q: look at the machine and its BMC's log",
 				t.Node.Label(), target, d.Round(time.Second), state)

@@ -1,5 +1,6 @@
 // Package drivertest is what tests of drivers stand on: in-memory doubles of
-// everything that a task lends to a step.
+// everything that a task lends to a step, and the checks that hold power and
+// management interfaces to the contract (Conformance).
 //
 // It may import rackd/driver and protocol; only tests import it.
 package drivertest

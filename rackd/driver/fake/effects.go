@@ -13,6 +13,11 @@ func (b base) change(ctx context.Context, f driver.Fence, n *node.Document, meth
 	return b.write(ctx, f, n, method, func(m *machine) { m.state.change(do) })
 }
 
+// changeUnless is change, and does nothing to a machine that is already so.
+func (b base) changeUnless(ctx context.Context, f driver.Fence, n *node.Document, method string, already func(*machine) bool, do func(*state)) error {
+	return b.writeUnless(ctx, f, n, method, already, func(m *machine) { m.state.change(do) })
+}
+
 // observe reports what a step has changed, together with the machine's state.
 func (b base) observe(t *driver.Task, o hardware.Observation) {
 	o.Kept = management{b}.Kept(t.Node)

@@ -43,6 +43,8 @@ type Fleet struct {
 type machine struct {
 	power driver.PowerState
 	nmis  int
+	// orders counts the writes that reached the machine.
+	orders int
 	state
 	read string // the state in the node's document that was looked at last
 }
@@ -151,21 +153,31 @@ func (b base) use(ctx context.Context, n *node.Document, method string, do func(
 
 // delayed waits as long as a method is told to take, and returns the failure that it is told to have.
 func delayed(ctx context.Context, n *node.Document, method string) error {
-	if d, set, err := delayOf(n, "fake_"+method+"_delay"); err != nil {
+	d, _, err := delayOf(n, "fake_"+method+"_delay")
+	if err != nil {
 		return err
-	} else if set {
+	}
+	if d > 0 {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
-			return fmt.Errorf("node %s: fake %s: %w", n.Label(), method, ctx.Err())
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("node %s: fake %s: %w: %w", n.Label(), method, err, driver.ErrUnreachable)
 	}
 	return failure(n, method)
 }
 
 // write is use behind the fence.
 func (b base) write(ctx context.Context, f driver.Fence, n *node.Document, method string, do func(*machine)) error {
-	if err := delayed(ctx, n, method); err != nil {
+	return b.writeUnless(ctx, f, n, method, func(*machine) bool { return false }, do)
+}
+
+// writeUnless is write, and does nothing to a machine that is already so.
+func (b base) writeUnless(ctx context.Context, f driver.Fence, n *node.Document, method string, already func(*machine) bool, do func(*machine)) error {
+	var so bool
+	if err := b.use(ctx, n, method, func(m *machine) { so = already(m) }); err != nil || so {
 		return err
 	}
 	if err := f.Check(); err != nil {
@@ -173,7 +185,9 @@ func (b base) write(ctx context.Context, f driver.Fence, n *node.Document, metho
 	}
 	b.fleet.mu.Lock()
 	defer b.fleet.mu.Unlock()
-	do(b.fleet.machine(n))
+	m := b.fleet.machine(n)
+	m.orders++
+	do(m)
 	return nil
 }
 
@@ -216,15 +230,19 @@ func (p power) PowerState(ctx context.Context, n *node.Document) (s driver.Power
 
 func (p power) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
 	var final driver.PowerState
+	reboot := false
 	switch target {
-	case driver.PowerOn, driver.Rebooting, driver.SoftReboot:
+	case driver.Rebooting, driver.SoftReboot:
+		final, reboot = driver.PowerOn, true
+	case driver.PowerOn:
 		final = driver.PowerOn
 	case driver.PowerOff, driver.SoftPowerOff:
 		final = driver.PowerOff
 	default:
 		return fmt.Errorf("node %s: power target %q: %w", n.Label(), target, driver.ErrUnsupported)
 	}
-	return p.write(ctx, f, n, "set_power", func(m *machine) {
+	already := func(m *machine) bool { return m.power == final && !reboot }
+	return p.writeUnless(ctx, f, n, "set_power", already, func(m *machine) {
 		if m.power == driver.PowerOff && final == driver.PowerOn && m.Once {
 			// The one-shot device is used up by this boot.
 			m.change(func(s *state) { s.Device, s.Once = "", false })

@@ -7,10 +7,14 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 type inspect struct{ base }
+
+// Source implements driver.Sourced.
+func (inspect) Source() work.Source { return work.MadeUp }
 
 func (i inspect) InspectSteps(*node.Document) []driver.Step {
 	s := i.step("inspect", 0, func(_ context.Context, t *driver.Task) error {

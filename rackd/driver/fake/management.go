@@ -34,7 +34,8 @@ func (m management) SetBootDevice(ctx context.Context, f driver.Fence, n *node.D
 	if !slices.Contains(bootDevices, d) {
 		return fmt.Errorf("node %s: a fake machine has no boot device %q: %w", n.Label(), d, driver.ErrInvalid)
 	}
-	return m.change(ctx, f, n, "set_boot_device", func(s *state) { s.Device, s.Once = d, !persistent })
+	already := func(k *machine) bool { return cmp.Or(k.Device, driver.BootDisk) == d && k.Once == !persistent }
+	return m.changeUnless(ctx, f, n, "set_boot_device", already, func(s *state) { s.Device, s.Once = d, !persistent })
 }
 
 func (m management) BootMode(ctx context.Context, n *node.Document) (mode string, err error) {
@@ -43,7 +44,11 @@ func (m management) BootMode(ctx context.Context, n *node.Document) (mode string
 }
 
 func (m management) SetBootMode(ctx context.Context, f driver.Fence, n *node.Document, mode string) error {
-	return m.change(ctx, f, n, "set_boot_mode", func(s *state) { s.Mode = mode })
+	if mode != "uefi" && mode != "bios" {
+		return fmt.Errorf("node %s: boot mode %q: give uefi or bios: %w", n.Label(), mode, driver.ErrInvalid)
+	}
+	already := func(k *machine) bool { return cmp.Or(k.Mode, n.BootMode()) == mode }
+	return m.changeUnless(ctx, f, n, "set_boot_mode", already, func(s *state) { s.Mode = mode })
 }
 
 func (m management) SecureBoot(ctx context.Context, n *node.Document) (on bool, err error) {
@@ -52,7 +57,8 @@ func (m management) SecureBoot(ctx context.Context, n *node.Document) (on bool, 
 }
 
 func (m management) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.Document, on bool) error {
-	return m.change(ctx, f, n, "set_secure_boot", func(s *state) { s.SecureBoot = on })
+	already := func(k *machine) bool { return k.SecureBoot == on }
+	return m.changeUnless(ctx, f, n, "set_secure_boot", already, func(s *state) { s.SecureBoot = on })
 }
 
 // Identity tells UUID and serial number where driver_info has them: programs that play the machine's ramdisk tell their own.

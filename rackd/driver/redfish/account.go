@@ -3,7 +3,6 @@ package redfish
 import (
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -42,7 +42,7 @@ type account struct {
 func parse(n *node.Document) (account, error) {
 	a := account{
 		user: n.DriverString(fieldUser), password: n.DriverString(fieldPassword),
-		verifyCA: n.DriverString(fieldVerifyCA), auth: n.DriverString(fieldAuth), system: n.DriverString(fieldSystem),
+		verifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)), auth: n.DriverString(fieldAuth), system: n.DriverString(fieldSystem),
 	}
 	var wrong []string
 	var err error
@@ -53,13 +53,6 @@ func parse(n *node.Document) (account, error) {
 	}
 	if (a.user == "") != (a.password == "") {
 		wrong = append(wrong, "give both "+fieldUser+" and "+fieldPassword+", or neither")
-	}
-	// The words that Ironic takes for a Boolean.
-	switch strings.ToLower(strings.TrimSpace(a.verifyCA)) {
-	case "", "true", "t", "1", "yes", "y", "on":
-		a.verifyCA = "true"
-	case "false", "f", "0", "no", "n", "off":
-		a.verifyCA = "false"
 	}
 	switch a.auth {
 	case "":
@@ -127,9 +120,6 @@ func (a account) placed(networks outbound.BMCs) error {
 	return nil
 }
 
-// key names the BMC and user: all nodes behind one chassis manager share a session.
-func (a account) key() string { return a.endpoint + "|" + a.user }
-
 // sum changes when anything that a session depends on does.
 func (a account) sum() [32]byte {
 	return sha256.Sum256([]byte(strings.Join([]string{a.endpoint, a.user, a.password, a.verifyCA, a.auth}, "\x00")))
@@ -137,24 +127,5 @@ func (a account) sum() [32]byte {
 
 // tls is how the BMC's certificate is checked; files may be named that are in folder.
 func (a account) tls(folder namedfile.Folder) (*tls.Config, error) {
-	switch {
-	case a.verifyCA == "true":
-		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
-	case a.verifyCA == "false":
-		// The operator said so, on this node; many BMCs ship with nothing better.
-		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
-	}
-	pem := []byte(a.verifyCA)
-	if !strings.Contains(a.verifyCA, "-----BEGIN") {
-		var err error
-		if pem, err = folder.Read(a.verifyCA); err != nil {
-			return nil, fmt.Errorf("invalid value %q set in driver_info/%s: the value should be a Boolean, PEM, or the name of a PEM file: %w: %w",
-				a.verifyCA, fieldVerifyCA, err, driver.ErrInvalid)
-		}
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate: %w", fieldVerifyCA, driver.ErrInvalid)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
+	return bmc.TLS(a.verifyCA, fieldVerifyCA, folder)
 }

@@ -55,6 +55,9 @@ func (e *emulator) node(over map[string]any) *node.Document {
 
 func (e *emulator) set(do func()) { e.mu.Lock(); defer e.mu.Unlock(); do() }
 
+// live is how many sessions are open.
+func (e *emulator) live() (n int) { e.set(func() { n = len(e.sessions) }); return n }
+
 func (e *emulator) written() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -21,6 +22,9 @@ import (
 // machine's power stays as it is, and no ramdisk boots. What the BMC leaves out is left out of
 // the inventory; central says what must not be missing.
 type Inspection struct{ *Driver }
+
+// Source implements driver.Sourced.
+func (Inspection) Source() work.Source { return work.FromBMC }
 
 // InspectSteps is one step, which only reads.
 func (i Inspection) InspectSteps(*node.Document) []driver.Step {
@@ -30,7 +34,7 @@ func (i Inspection) InspectSteps(*node.Document) []driver.Step {
 func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	var found map[string]any
 	size := int64(0)
-	err := i.pool.with(ctx, nil, t.Node, "inspect the machine", func(b *bmc, a account, c *gofish.APIClient) error {
+	err := i.pool.with(ctx, nil, t.Node, "inspect the machine", func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err

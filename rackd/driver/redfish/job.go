@@ -100,7 +100,7 @@ func order(c *gofish.APIClient, method, path string, body any) (job string, err 
 
 // job asks for the task of an order; one that has failed is an error. A task that runs is a sign of life.
 func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string, o *ordered) (is progress, err error) {
-	err = d.pool.with(ctx, nil, t.Node, doing, func(_ *bmc, a account, c *gofish.APIClient) error {
+	err = d.pool.with(ctx, nil, t.Node, doing, func(_ *session, a account, c *gofish.APIClient) error {
 		var task struct {
 			TaskState, TaskStatus string
 			PercentComplete       *float64

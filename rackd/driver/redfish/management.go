@@ -61,7 +61,7 @@ func supported(s *redfish.ComputerSystem) (list []driver.BootDevice) {
 
 // read runs look on the node's system.
 func (d *Driver) read(ctx context.Context, n *node.Document, doing string, look func(*redfish.ComputerSystem) error) error {
-	return d.pool.with(ctx, nil, n, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	return d.pool.with(ctx, nil, n, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err
@@ -69,6 +69,9 @@ func (d *Driver) read(ctx context.Context, n *node.Document, doing string, look 
 		return look(s)
 	})
 }
+
+// LocatesBMC implements driver.Located.
+func (*Driver) LocatesBMC() {}
 
 // SupportedBootDevices lists the devices the BMC can be told to boot from.
 func (d *Driver) SupportedBootDevices(ctx context.Context, n *node.Document) (list []driver.BootDevice, err error) {
@@ -113,7 +116,7 @@ func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Docu
 		want.BootSourceOverrideEnabled = redfish.ContinuousBootSourceOverrideEnabled
 	}
 	doing := fmt.Sprintf("set the boot device to %s", device)
-	return d.pool.with(ctx, f, n, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	return d.pool.with(ctx, f, n, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err
@@ -153,7 +156,7 @@ func (d *Driver) SetBootMode(ctx context.Context, f driver.Fence, n *node.Docume
 	if !ok {
 		return fmt.Errorf("node %s: boot mode %q: give uefi or bios: %w", n.Label(), mode, driver.ErrInvalid)
 	}
-	return d.pool.with(ctx, f, n, "set the boot mode to "+mode, func(b *bmc, a account, c *gofish.APIClient) error {
+	return d.pool.with(ctx, f, n, "set the boot mode to "+mode, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err

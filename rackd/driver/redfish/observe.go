@@ -91,7 +91,7 @@ func (d *Driver) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.Docu
 
 // change runs do on the node's system behind the fence.
 func (d *Driver) change(ctx context.Context, f driver.Fence, n *node.Document, doing string, do func(*redfish.ComputerSystem, *gofish.APIClient) error) error {
-	return d.pool.with(ctx, f, n, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	return d.pool.with(ctx, f, n, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err

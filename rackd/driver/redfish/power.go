@@ -29,7 +29,7 @@ func (d *Driver) PowerTargets() []driver.PowerState {
 // PowerState reads the power state. A machine on its way between states counts
 // as still in the one it leaves.
 func (d *Driver) PowerState(ctx context.Context, n *node.Document) (state driver.PowerState, err error) {
-	err = d.pool.with(ctx, nil, n, "read the power state", func(b *bmc, a account, c *gofish.APIClient) error {
+	err = d.pool.with(ctx, nil, n, "read the power state", func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ func powerOf(s *redfish.ComputerSystem) (driver.PowerState, error) {
 // SetPower resets the machine in the way that leads to target, if it is not there.
 func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
 	doing := fmt.Sprintf("set the power to %q", target)
-	return d.pool.with(ctx, f, n, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	return d.pool.with(ctx, f, n, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func resetSystem(s *redfish.ComputerSystem, r redfish.ResetType) error {
 
 // InjectNMI sends a non-maskable interrupt.
 func (d *Driver) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document) error {
-	return d.pool.with(ctx, f, n, "inject an NMI", func(b *bmc, a account, c *gofish.APIClient) error {
+	return d.pool.with(ctx, f, n, "inject an NMI", func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err

@@ -1,13 +1,11 @@
 // Package redfish is the power and management interfaces of machines whose BMC
 // speaks Redfish, on top of gofish.
 //
-// It may import rackd/driver, rackd/driver/bringup, rackd/driver/namedfile, rackd/outbound, protocol and gofish. Invariants:
-//   - One conversation per BMC at a time and at most one session on each: sessions
-//     are scarce. A session that the BMC has forgotten is opened again once.
-//   - Each write to a machine asks the fence right before the request leaves and
-//     carries the work and its epoch in headers.
-//   - A write that left and got no answer wraps driver.ErrUnknown.
-//   - Passwords appear in no error and no log; answers are bounded.
+// It may import rackd/driver, rackd/driver/bmc, rackd/driver/bringup, rackd/driver/namedfile, rackd/outbound, protocol and
+// gofish. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
+//   - A session that the BMC has forgotten is opened again once.
+//   - Each write to a machine carries the work and its epoch in headers.
+//   - Each call reads before it writes, and writes nothing that is already so.
 //
 // Everything exported is safe for concurrent use.
 package redfish
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -33,6 +32,8 @@ type Options struct {
 	// MaxBMCs bounds the BMCs with an open session; default 1000. The one not used
 	// for longest is logged out for a new one.
 	MaxBMCs int
+	// Recovery is power sync's first pause after refused credentials; default 300 s (bmc.PoolOptions).
+	Recovery time.Duration
 	// CAFolder holds the PEM files that redfish_verify_ca may name.
 	CAFolder namedfile.Folder
 	// Networks are those that BMCs are in.
@@ -51,17 +52,14 @@ func New(o Options) *Driver {
 	if o.ReadTimeout <= 0 {
 		o.ReadTimeout = 60 * time.Second
 	}
-	if o.MaxBMCs <= 0 {
-		o.MaxBMCs = 1000
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{pool: newPool(o)}
+	return &Driver{&pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Log: o.Log})}}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.
-func (d *Driver) Close(ctx context.Context) error { return d.pool.close(ctx) }
+func (d *Driver) Close(ctx context.Context) error { return d.pool.Close(ctx) }
 
 // Properties names the fields that are read, in driver_info.
 func (d *Driver) Properties() map[string]string {

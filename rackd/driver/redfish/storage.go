@@ -43,7 +43,7 @@ type volume struct {
 func (v volume) raw() bool { return v.VolumeType == "RawDevice" && v.RAIDType == "" }
 
 // controllers reads the system's storage controllers with their drives and volumes.
-func controllers(b *bmc, a account, c *gofish.APIClient) (list []controller, err error) {
+func controllers(b *session, a account, c *gofish.APIClient) (list []controller, err error) {
 	s, err := b.system(c, a)
 	if err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func (h *updating) patience(u update) int {
 // is an update that was made. A BIOS that does not show it has the machine restarted, once.
 func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *updating, u update) (progress, error) {
 	var now string
-	err := f.pool.with(ctx, nil, t.Node, doing, func(b *bmc, a account, c *gofish.APIClient) (err error) {
+	err := f.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) (err error) {
 		now, err = f.version(b, a, c, u.Component)
 		return err
 	})
@@ -179,7 +179,7 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 	var code int
 	var there string // what shows that an order which the BMC seemed to refuse was taken
 	asked := false
-	err := f.pool.with(ctx, t.Fence, t.Node, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	err := f.pool.with(ctx, t.Fence, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		target, err := simpleUpdate(c)
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h *updating, u update) (is progress, err error) {
 	var fresh []string
 	var now string
-	err = f.pool.with(ctx, nil, t.Node, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	err = f.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		fresh = h.fresh(c)
 		now, err = f.version(b, a, c, u.Component)
 		return err
@@ -254,7 +254,7 @@ func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h 
 }
 
 // version reads a component's, empty for one that the BMC does not tell.
-func (f Firmware) version(b *bmc, a account, c *gofish.APIClient, component string) (string, error) {
+func (f Firmware) version(b *session, a account, c *gofish.APIClient, component string) (string, error) {
 	s, err := b.system(c, a)
 	if err != nil {
 		return "", err

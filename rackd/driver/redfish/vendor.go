@@ -137,7 +137,7 @@ func (v Vendor) subscribe(ctx context.Context, f driver.Fence, n *node.Document,
 	payload := map[string]any{"Protocol": "Redfish", "Context": "", "EventTypes": []any{"Alert"}}
 	maps.Copy(payload, args)
 	var made map[string]any
-	err := v.pool.with(ctx, f, n, "subscribe to events", func(_ *bmc, _ account, c *gofish.APIClient) error {
+	err := v.pool.with(ctx, f, n, "subscribe to events", func(_ *session, _ account, c *gofish.APIClient) error {
 		path, err := subscriptionsOf(c)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (v Vendor) subscribe(ctx context.Context, f driver.Fence, n *node.Document,
 }
 
 func (v Vendor) unsubscribe(ctx context.Context, f driver.Fence, n *node.Document, args map[string]any) (any, error) {
-	return nil, v.pool.with(ctx, f, n, "end a subscription", func(_ *bmc, _ account, c *gofish.APIClient) error {
+	return nil, v.pool.with(ctx, f, n, "end a subscription", func(_ *session, _ account, c *gofish.APIClient) error {
 		path, err := subscriptionsOf(c)
 		if err != nil {
 			return err
@@ -181,7 +181,7 @@ func (v Vendor) subscriptions(ctx context.Context, _ driver.Fence, n *node.Docum
 
 func (v Vendor) show(ctx context.Context, n *node.Document, below string) (any, error) {
 	var found map[string]any
-	err := v.pool.with(ctx, nil, n, "read subscriptions", func(_ *bmc, _ account, c *gofish.APIClient) error {
+	err := v.pool.with(ctx, nil, n, "read subscriptions", func(_ *session, _ account, c *gofish.APIClient) error {
 		path, err := subscriptionsOf(c)
 		if err == nil {
 			found, err = get(c, path+below)

@@ -79,7 +79,7 @@ func (r RAID) bring(ctx context.Context, t *driver.Task, disks []any, empty bool
 func (r RAID) tell(ctx context.Context, t *driver.Task, disks []any, h *building) error {
 	const doing = "read the volumes back"
 	var shown map[string]any
-	err := r.pool.with(ctx, nil, t.Node, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	err := r.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		all, err := controllers(b, a, c)
 		if err == nil {
 			shown, err = readBack(all, disks, h.Made)
@@ -236,7 +236,7 @@ func (r RAID) give(ctx context.Context, t *driver.Task, doing string, h *buildin
 	next func(*gofish.APIClient, []controller) (func() (job string, err error), error)) (waits bool, err error) {
 	code, asked := 0, false
 	h.vain = nil
-	err = r.pool.with(ctx, t.Fence, t.Node, doing, func(b *bmc, a account, c *gofish.APIClient) error {
+	err = r.pool.with(ctx, t.Fence, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		all, err := controllers(b, a, c)
 		if err != nil {
 			return err

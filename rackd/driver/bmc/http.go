@@ -1,8 +1,9 @@
-package redfish
+package bmc
 
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -27,9 +28,8 @@ const (
 	readPause = time.Second
 )
 
-// call is what one call into the driver lends to the requests made for it.
-// gofish keeps a context per client, not per request, so the transport puts in
-// the caller's.
+// call is what one call into a driver lends to the requests made for it. Libraries
+// keep a context per client, not per request, so the transport puts in the caller's.
 type call struct {
 	ctx context.Context
 	// fence guards writes to the machine; nil while logging in or out.
@@ -38,40 +38,57 @@ type call struct {
 	login bool
 }
 
-// transport sends the requests of one BMC's client. The current call is set by
-// whoever holds the BMC's turn.
-type transport struct {
+// HTTPOptions are what a transport is told. All must be set but TLS and Networks.
+type HTTPOptions struct {
+	// Host is the only one that requests go to, as in a URL.
+	Host string
+	TLS  *tls.Config
+	// ConnectTimeout bounds a connection with its TLS handshake, AnswerTimeout the wait for an answer.
+	ConnectTimeout, AnswerTimeout time.Duration
+	// Networks are those that BMCs are in.
+	Networks outbound.BMCs
+}
+
+// HTTP sends the requests of one BMC's client: to this BMC only, each write behind the fence, each within its time. It is an
+// http.RoundTripper. The holder of the BMC's turn says by Begin and BeginLogin on whose behalf.
+type HTTP struct {
 	base    *http.Transport
 	host    string
 	timeout time.Duration
 	current atomic.Pointer[call]
 }
 
-func newTransport(a account, host string, o Options) (*transport, error) {
-	config, err := a.tls(o.CAFolder)
-	if err != nil {
-		return nil, err
-	}
-	return &transport{
-		host:    host,
-		timeout: o.ConnectTimeout + o.ReadTimeout,
+// NewHTTP returns a transport without any connection.
+func NewHTTP(o HTTPOptions) *HTTP {
+	return &HTTP{
+		host:    o.Host,
+		timeout: o.ConnectTimeout + o.AnswerTimeout,
 		base: &http.Transport{
 			DialContext:           outbound.Dialer(o.ConnectTimeout, o.Networks.Check).DialContext,
-			TLSClientConfig:       config,
+			TLSClientConfig:       o.TLS,
 			TLSHandshakeTimeout:   o.ConnectTimeout,
-			ResponseHeaderTimeout: o.ReadTimeout,
+			ResponseHeaderTimeout: o.AnswerTimeout,
 			MaxConnsPerHost:       2,
 			// Short, because each call reads before it writes: the write then uses a
 			// connection that was alive a moment ago.
 			IdleConnTimeout:        10 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
-	}, nil
+	}
 }
+
+// Begin makes the requests that follow part of a call. f is nil for calls that only read.
+func (t *HTTP) Begin(ctx context.Context, f driver.Fence) { t.current.Store(&call{ctx: ctx, fence: f}) }
+
+// BeginLogin lets the requests that follow write to the BMC's session service: they log in or out.
+func (t *HTTP) BeginLogin(ctx context.Context) { t.current.Store(&call{ctx: ctx, login: true}) }
+
+// Forget closes the connections.
+func (t *HTTP) Forget() { t.base.CloseIdleConnections() }
 
 // RoundTrip implements http.RoundTripper. A read that the BMC fails to answer is
 // asked again: BMCs say 500 for a moment when they are busy or have just started.
-func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *HTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.current.Load()
 	if c == nil {
 		return nil, errors.New("a request outside of any call")
@@ -97,7 +114,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send sends the request once.
-func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response, error) {
+func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, t.timeout)
 	defer cancel()
 	var sent atomic.Bool
@@ -109,7 +126,7 @@ func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response
 	req.Close = false // gofish asks for a new connection, and a TLS handshake, each time
 	if write && !c.login {
 		if c.fence == nil {
-			return nil, errors.New("a write without a fence")
+			return nil, errNoFence
 		}
 		if err := c.fence.Check(); err != nil {
 			return nil, err
@@ -129,7 +146,7 @@ func (t *transport) send(c *call, req *http.Request, write bool) (*http.Response
 		return nil, fenced
 	}
 	if err != nil {
-		return nil, &lost{err: err, unknown: write && !c.login && sent.Load()}
+		return nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load()}
 	}
 	return resp, nil
 }
@@ -148,21 +165,26 @@ func buffer(resp *http.Response) error {
 	return nil
 }
 
-// lost is a request without an answer.
-type lost struct {
-	err error
-	// unknown: it was a write to the machine, and it left.
-	unknown bool
-}
-
-func (l *lost) Error() string { return l.err.Error() }
-func (l *lost) Unwrap() error { return l.err }
-
-// sameHost lets a read follow a redirect on its host, as servers do that want a
-// trailing slash, and nothing else.
-func sameHost(req *http.Request, via []*http.Request) error {
+// SameHost is an http.Client's CheckRedirect: a read follows a redirect on its host, as of servers
+// that want a slash at the end, and nothing else.
+func SameHost(req *http.Request, via []*http.Request) error {
 	if len(via) > 3 || via[0].Method != http.MethodGet || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return http.ErrUseLastResponse
 	}
 	return nil
+}
+
+// StatusFailure sorts an answer by its HTTP status. write says that the request was a write, said what the BMC's error says.
+func StatusFailure(status int, write bool, said string, cause error) *Failure {
+	f := &Failure{Said: fmt.Sprintf("HTTP %d: %s", status, said), Cause: cause}
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		f.Class = Denied
+	case write && (status == http.StatusBadGateway || status == http.StatusGatewayTimeout):
+		f.Class = Unknown
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests,
+		status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
+		f.Class = Busy
+	}
+	return f
 }

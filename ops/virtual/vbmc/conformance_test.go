@@ -1,0 +1,95 @@
+package vbmc
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	redfishdriver "github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/outbound"
+)
+
+// The driver redfish keeps the contract of drivers on the virtual BMC, too.
+func TestRedfishDriverConforms(t *testing.T) {
+	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+		computer := &fake{}
+		var lose atomic.Bool
+		// The BMC answers for one password, and after a change of it for another.
+		bmcOf := func(password string) *BMC {
+			var b *BMC
+			var err error
+			b, err = New(Config{Username: "admin", Password: password, UEFI: true, Name: "uefi-0", UUID: "4c4c4544-0000-2010-8020-80c04f000001",
+				Begin: func(w Write) func(int) {
+					end := b.Journal.begin(w)
+					return func(status int) {
+						end(status)
+						if !strings.HasPrefix(w.Path, sessionsPath) && lose.CompareAndSwap(true, false) {
+							panic(http.ErrAbortHandler) // it is done, and the answer is lost
+						}
+					}
+				}}, computer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		before, after := bmcOf("s3cret-pass"), bmcOf("an0ther-pass")
+		var now atomic.Pointer[BMC]
+		now.Store(before)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() {
+			served <- ServeMany(ctx, l, slog.New(slog.DiscardHandler), func(net.Addr) *BMC { return now.Load() })
+		}()
+		d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+		t.Cleanup(func() {
+			before.Faults.Hang(false)
+			if err := d.Close(t.Context()); err != nil && t.Context().Err() == nil {
+				t.Error(err)
+			}
+			cancel()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+		nodeWith := func(password string) *node.Document {
+			return &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{
+				"redfish_address": "https://" + l.Addr().String(), "redfish_username": "admin", "redfish_password": password, "redfish_verify_ca": false}}
+		}
+		return &drivertest.Machine{
+			Power: d, Management: d, Node: nodeWith("s3cret-pass"), Secret: "s3cret-pass",
+			Writes: func() (n int) {
+				for _, w := range append(before.Journal.Writes(), after.Journal.Writes()...) {
+					if !strings.HasPrefix(w.Path, sessionsPath) {
+						n++
+					}
+				}
+				return n
+			},
+			Lose:    func() { lose.Store(true) },
+			Silence: func() { before.Faults.Refuse(true) },
+			Hang:    func() { before.Faults.Hang(true) },
+			Deny:    func() { now.Store(after) },
+			Logins: func() (n int) {
+				for _, w := range append(before.Journal.Matching(sessionsPath), after.Journal.Matching(sessionsPath)...) {
+					if w.Status == http.StatusUnauthorized {
+						n++
+					}
+				}
+				return n
+			},
+			Corrected: func() *node.Document { return nodeWith("an0ther-pass") },
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// farewell bounds a log-out: a BMC that is gone must not hold up its successor.
+const farewell = 10 * time.Second
+
+// Account is a BMC together with what a session on it depends on.
+type Account struct {
+	// Address is the BMC's. Calls to one address take turns, whichever nodes they are for.
+	Address string
+	// Sum changes with the address, the credentials and whatever else a session depends on. It tells none of them.
+	Sum [32]byte
+}
+
+// Session is an open conversation with a BMC. The pool calls one method at a time.
+type Session interface {
+	// Close logs out, as far as ctx allows, and lets go of what the session holds here.
+	Close(ctx context.Context)
+	// Drop lets go of it without a word to the BMC, which knows the session no longer.
+	Drop()
+}
+
+// PoolOptions are what a pool is told; zero values mean the defaults.
+type PoolOptions struct {
+	// Driver is the name of the driver, for errors.
+	Driver string
+	// MaxBMCs bounds the BMCs with an open session; default 1000.
+	MaxBMCs int
+	// Recovery is power sync's first pause after refused credentials, which grows; default 300 s. The pauses of the
+	// pool follow it.
+	Recovery time.Duration
+	Log      *slog.Logger
+}
+
+// Pool holds the sessions on the BMCs that a driver talked to lately.
+type Pool[S Session] struct {
+	opts     PoolOptions
+	courtesy courtesy
+	ctx      context.Context // ends when Close gives up waiting
+	cancel   context.CancelFunc
+	leaving  sync.WaitGroup // log-outs under way
+
+	mu     sync.Mutex
+	closed bool
+	places map[string]*place[S] // by address
+}
+
+// place is one BMC. The call that has taken its turn owns sum, session and open.
+type place[S Session] struct {
+	turn    chan struct{} // capacity 1: full while a call is under way
+	sum     [32]byte      // of the account that session was opened with
+	session S
+	open    bool
+
+	// Owned by the pool.
+	used  time.Time
+	users int
+}
+
+// NewPool returns a pool without any session.
+func NewPool[S Session](o PoolOptions) *Pool[S] {
+	if o.MaxBMCs <= 0 {
+		o.MaxBMCs = 1000
+	}
+	if o.Recovery <= 0 {
+		o.Recovery = 300 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Pool[S]{opts: o, courtesy: courtesy{recovery: o.Recovery}, ctx: ctx, cancel: cancel, places: map[string]*place[S]{}}
+}
+
+// Use runs do with the BMC's session once it is the caller's turn. It opens one by login where there is none,
+// or one of another account.
+//
+// login and do mark what they return: by RefusedLogin if the BMC refused the credentials, by Forgotten if it no
+// longer knows the session. The pool then logs in and runs do once more. Its first request was refused, so it had no
+// effect; a do that writes must read first.
+func (p *Pool[S]) Use(ctx context.Context, a Account, login func(context.Context) (S, error), do func(S) error) error {
+	b, err := p.acquire(a.Address)
+	if err != nil {
+		return err
+	}
+	defer p.release(b)
+	if err := b.take(ctx); err != nil {
+		return err
+	}
+	defer b.give()
+	if err := p.enter(ctx, b, a, login); err != nil {
+		return err
+	}
+	err = do(b.session)
+	if isForgotten(err) {
+		p.opts.Log.Info("the BMC has forgotten the session; logging in again", "bmc", a.Address)
+		b.drop()
+		if err := p.enter(ctx, b, a, login); err != nil {
+			return err
+		}
+		err = do(b.session)
+	}
+	switch {
+	case err == nil:
+		p.courtesy.accepted(a.Sum)
+	case isRefusedLogin(err):
+		b.drop()
+		p.courtesy.refused(a.Sum, err)
+	}
+	return err
+}
+
+// enter opens a session, unless one of the account is open. Refused credentials cost the session of another account nothing.
+func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(context.Context) (S, error)) error {
+	if b.open && b.sum == a.Sum {
+		return nil
+	}
+	if err := p.courtesy.check(a.Sum); err != nil {
+		return err
+	}
+	b.logout(ctx)
+	s, err := login(ctx)
+	if err != nil {
+		if isRefusedLogin(err) {
+			p.courtesy.refused(a.Sum, err)
+		}
+		return err
+	}
+	b.session, b.sum, b.open = s, a.Sum, true
+	return nil
+}
+
+// take waits for the BMC's turn.
+func (b *place[S]) take(ctx context.Context) error {
+	select {
+	case b.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for other calls to this BMC (%w): %w", context.Cause(ctx), driver.ErrUnreachable)
+	}
+}
+
+func (b *place[S]) give() { <-b.turn }
+
+// logout ends the session, as far as ctx allows and no longer than farewell.
+func (b *place[S]) logout(ctx context.Context) {
+	if !b.open {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	b.session.Close(ctx)
+	b.forget()
+}
+
+// drop forgets the session without a word to the BMC.
+func (b *place[S]) drop() {
+	b.session.Drop()
+	b.forget()
+}
+
+func (b *place[S]) forget() {
+	var none S
+	b.session, b.open = none, false
+}
+
+func (p *Pool[S]) acquire(address string) (*place[S], error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("the %s driver is closed", p.opts.Driver)
+	}
+	b := p.places[address]
+	if b == nil {
+		if len(p.places) >= p.opts.MaxBMCs {
+			p.evict()
+		}
+		b = &place[S]{turn: make(chan struct{}, 1)}
+		p.places[address] = b
+	}
+	b.users++
+	b.used = time.Now()
+	return b, nil
+}
+
+func (p *Pool[S]) release(b *place[S]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.users--
+	b.used = time.Now()
+}
+
+// evict makes room: the idle BMC that was used longest ago leaves. When all are
+// busy the pool grows past its bound until they are not.
+func (p *Pool[S]) evict() {
+	var oldest *place[S]
+	var at string
+	for address, b := range p.places {
+		if b.users == 0 && (oldest == nil || b.used.Before(oldest.used)) {
+			oldest, at = b, address
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	delete(p.places, at)
+	p.leave(oldest)
+}
+
+// leave logs out in the background; Close waits for it.
+func (p *Pool[S]) leave(b *place[S]) {
+	p.leaving.Go(func() {
+		if b.take(p.ctx) == nil {
+			b.logout(p.ctx)
+			b.give()
+		}
+	})
+}
+
+// Close logs out of every BMC. Those that take longer than ctx are left to their
+// own session timeout. No call may follow.
+func (p *Pool[S]) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	for _, b := range p.places {
+		p.leave(b)
+	}
+	p.places = map[string]*place[S]{}
+	p.mu.Unlock()
+	stop := context.AfterFunc(ctx, p.cancel)
+	defer stop()
+	p.leaving.Wait()
+	p.cancel()
+	if err := ctx.Err(); err != nil {
+		return errors.Join(fmt.Errorf("%s: some sessions could not be closed in time; the BMCs end them by themselves", p.opts.Driver), err)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// far counts what BMCs see of a pool.
+type far struct {
+	opened, closed, dropped atomic.Int64
+	refuse                  atomic.Bool
+	stuck                   time.Duration // that a log-out takes
+}
+
+type talk struct{ f *far }
+
+func (s *talk) Close(ctx context.Context) {
+	select {
+	case <-time.After(s.f.stuck):
+	case <-ctx.Done():
+	}
+	s.f.closed.Add(1)
+}
+func (s *talk) Drop() { s.f.dropped.Add(1) }
+
+func (f *far) login(context.Context) (*talk, error) {
+	f.opened.Add(1)
+	if f.refuse.Load() {
+		return nil, RefusedLogin(errors.New("wrong password"))
+	}
+	return &talk{f}, nil
+}
+
+func nothing(*talk) error { return nil }
+
+func accountOf(address string, sum byte) Account { return Account{address, [32]byte{sum}} }
+
+func TestCallsToOneAddressTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{})
+		var busy, most atomic.Int64
+		began := time.Now()
+		var all sync.WaitGroup
+		for _, address := range []string{"a", "a", "a", "b"} {
+			all.Go(func() {
+				err := p.Use(t.Context(), accountOf(address, 1), f.login, func(*talk) error {
+					if address == "a" {
+						most.Store(max(most.Load(), busy.Add(1)))
+						defer busy.Add(-1)
+					}
+					time.Sleep(time.Second)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); most.Load() != 1 || took != 3*time.Second || f.opened.Load() != 2 {
+			t.Errorf("%d calls at once, %s, %d sessions; want 1, 3s and 2", most.Load(), took, f.opened.Load())
+		}
+		if err := p.Close(t.Context()); err != nil || f.closed.Load() != 2 {
+			t.Errorf("Close: %v, %d sessions were closed", err, f.closed.Load())
+		}
+		if err := p.Use(t.Context(), accountOf("a", 1), f.login, nothing); err == nil {
+			t.Error("a closed pool serves")
+		}
+	})
+}
+
+func TestWaitForATurnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{})
+		go func() { // holds the turn
+			_ = p.Use(t.Context(), accountOf("a", 1), f.login, func(*talk) error { time.Sleep(time.Hour); return nil })
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := p.Use(ctx, accountOf("a", 1), f.login, nothing); !errors.Is(err, driver.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want ErrUnreachable for want of time", err)
+		}
+		// Close waits no longer than it is told.
+		bounded, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		began := time.Now()
+		if err := p.Close(bounded); err == nil || time.Since(began) != time.Minute {
+			t.Errorf("Close: %v after %s", err, time.Since(began))
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestSessionEndsBeforeOneOfAnotherAccountBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{stuck: time.Hour}, NewPool[*talk](PoolOptions{})
+		began := time.Now()
+		for _, sum := range []byte{1, 1, 2} {
+			if err := p.Use(t.Context(), accountOf("a", sum), f.login, func(*talk) error {
+				if f.opened.Load()-f.closed.Load() != 1 {
+					t.Errorf("%d sessions were opened, %d closed", f.opened.Load(), f.closed.Load())
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); f.opened.Load() != 2 || took != farewell {
+			t.Errorf("%d sessions in %s, want 2 and a log-out of %s", f.opened.Load(), took, farewell)
+		}
+	})
+}
+
+func TestIdleBMCUsedLongestAgoLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{MaxBMCs: 2})
+		use := func(address string) {
+			time.Sleep(time.Second)
+			if err := p.Use(t.Context(), accountOf(address, 1), f.login, nothing); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for _, address := range []string{"a", "b", "a", "c"} {
+			use(address)
+		}
+		if f.closed.Load() != 1 {
+			t.Fatalf("%d sessions were closed, want that of b", f.closed.Load())
+		}
+		use("a")
+		if f.opened.Load() != 3 {
+			t.Errorf("%d sessions were opened, want 3: a stays", f.opened.Load())
+		}
+	})
+}
+
+func TestForgottenSessionIsOpenedAgainOnce(t *testing.T) {
+	f, p := &far{}, NewPool[*talk](PoolOptions{})
+	tries, gone := 0, errors.New("no such session")
+	forget := func(*talk) error {
+		if tries++; tries%2 == 1 {
+			return Forgotten(gone)
+		}
+		return nil
+	}
+	if err := p.Use(t.Context(), accountOf("a", 1), f.login, forget); err != nil || tries != 2 || f.opened.Load() != 2 || f.dropped.Load() != 1 {
+		t.Errorf("%v: %d tries, %d sessions, %d dropped", err, tries, f.opened.Load(), f.dropped.Load())
+	}
+	tries = 0
+	err := p.Use(t.Context(), accountOf("a", 1), f.login, func(*talk) error { tries++; return Forgotten(gone) })
+	if !errors.Is(err, gone) || tries != 2 {
+		t.Errorf("%v after %d tries, want the BMC's refusal after 2", err, tries)
+	}
+}
+
+func TestRefusedLoginIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{})
+		use := func(sum byte) error { return p.Use(t.Context(), accountOf("a", sum), f.login, nothing) }
+		if err := use(2); err != nil {
+			t.Fatal(err)
+		}
+		f.refuse.Store(true)
+		var logins []time.Duration
+		began := time.Now()
+		for time.Since(began) < 3*time.Hour {
+			before := f.opened.Load()
+			if err := use(1); err == nil || !strings.Contains(err.Error(), "wrong password") {
+				t.Fatalf("%v, want the BMC's refusal", err)
+			}
+			if f.opened.Load() > before {
+				logins = append(logins, time.Since(began))
+			}
+			time.Sleep(10 * time.Second)
+		}
+		minutes := []time.Duration{0, 1, 5, 13, 29, 61, 109, 157}
+		if len(logins) != len(minutes) {
+			t.Fatalf("logins after %v, want after %v minutes", logins, minutes)
+		}
+		for i, m := range minutes {
+			if d := logins[i] - m*time.Minute; d < 0 || d > 2*time.Minute {
+				t.Errorf("login %d after %s, want after %d minutes", i, logins[i], m)
+			}
+		}
+		// Other credentials are tried at once, and the same ones start afresh once they are taken.
+		f.refuse.Store(false)
+		if err := use(3); err != nil {
+			t.Errorf("other credentials: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if err := use(1); err != nil {
+			t.Errorf("after the pause: %v", err)
+		}
+		if len(p.courtesy.refusal) != 0 {
+			t.Errorf("it remembers %d refusals of credentials that work", len(p.courtesy.refusal))
+		}
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A node with a wrong password does not end the session that its chassis' other nodes use, but once for each of its logins.
+func TestHeldBackLoginLeavesTheSessionOfOthers(t *testing.T) {
+	f, p := &far{}, NewPool[*talk](PoolOptions{})
+	f.refuse.Store(true)
+	if err := p.Use(t.Context(), accountOf("a", 1), f.login, nothing); err == nil {
+		t.Fatal("a refused login has no error")
+	}
+	f.refuse.Store(false)
+	for range 3 {
+		if err := p.Use(t.Context(), accountOf("a", 2), f.login, nothing); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Use(t.Context(), accountOf("a", 1), f.login, nothing); err == nil {
+			t.Fatal("refused credentials were tried again")
+		}
+	}
+	if f.opened.Load() != 2 || f.closed.Load() != 0 {
+		t.Errorf("%d logins, %d log-outs; want 2 and none", f.opened.Load(), f.closed.Load())
+	}
+}
+
+// Each pause is over before power sync reads again: it waits recovery<<(n-1), less a tenth, after n failures.
+func TestPausesAreShorterThanThoseOfPowerSync(t *testing.T) {
+	for _, recovery := range []time.Duration{2 * time.Second, 300 * time.Second, time.Hour} {
+		for n := 1; n < 20; n++ {
+			sync := min(recovery<<min(n-1, 10), time.Hour) * 9 / 10
+			if got := pauseAfter(n, recovery); got <= 0 || got >= sync {
+				t.Errorf("recovery %s: the pause after %d logins is %s, that of power sync %s", recovery, n, got, sync)
+			}
+		}
+	}
+}

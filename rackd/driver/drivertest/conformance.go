@@ -1,0 +1,452 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Machine is one machine with a BMC that a test controls, and the driver that talks to it. The machine is off,
+// and boots from pxe and disk. What its kind of hardware cannot do is nil: the checks that need it are left out.
+type Machine struct {
+	Power      driver.Power
+	Management driver.Management
+	Node       *node.Document
+	// Secret is the password in Node. It must stand in no error.
+	Secret string
+	// Writes is how many orders have reached the machine: no logins, and no reads.
+	Writes func() int
+	// Lose has the BMC carry out the next order and lose the answer.
+	Lose func()
+	// Silence has the BMC answer nothing more: nothing listens.
+	Silence func()
+	// Hang has the BMC take requests and answer none, until the test ends.
+	Hang func()
+	// WhileRead runs do once, while the BMC answers the next read of the machine.
+	WhileRead func(do func())
+	// Deny has the BMC refuse the node's credentials, and those who are logged in. Logins is how many logins it has
+	// refused. Corrected is the node with credentials that the BMC then takes.
+	Deny      func()
+	Logins    func() int
+	Corrected func() *node.Document
+}
+
+// order is a method that writes.
+type order struct {
+	name string
+	give func(context.Context, driver.Fence, *Machine) error
+	// done reads whether its effect is there; nil: it cannot be read.
+	done func(context.Context, *Machine) (bool, error)
+}
+
+func switchTo(target, final driver.PowerState) order {
+	return order{"SetPower " + string(target),
+		func(ctx context.Context, f driver.Fence, m *Machine) error {
+			return m.Power.SetPower(ctx, f, m.Node, target)
+		},
+		func(ctx context.Context, m *Machine) (bool, error) {
+			s, err := m.Power.PowerState(ctx, m.Node)
+			return s == final, err
+		}}
+}
+
+func bootFrom(device driver.BootDevice, persistent bool) order {
+	return order{fmt.Sprintf("SetBootDevice %s, persistent %t", device, persistent),
+		func(ctx context.Context, f driver.Fence, m *Machine) error {
+			return m.Management.SetBootDevice(ctx, f, m.Node, device, persistent)
+		},
+		func(ctx context.Context, m *Machine) (bool, error) {
+			is, err := m.Management.BootDevice(ctx, m.Node)
+			return is.Device == string(device) && is.Persistent != nil && *is.Persistent == persistent, err
+		}}
+}
+
+// orders change a machine that is as Machine says.
+var orders = []order{switchTo(driver.PowerOn, driver.PowerOn), switchTo(driver.Rebooting, driver.PowerOn), bootFrom(driver.BootPXE, false)}
+
+// Conformance holds power and management interfaces to the contract (rackd/driver). start makes a machine with a driver that
+// has talked to no BMC yet, and clears them away at the end of the check.
+func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
+	for _, c := range []struct {
+		name  string
+		check func(*testing.T, *Machine)
+	}{
+		{"fields are described and checked without the BMC", checkFields},
+		{"each power target is reached", checkTargets},
+		{"a reboot of a machine that is off switches it on", checkRebootOfOff},
+		{"what is already so is not written", checkPresentState},
+		{"a boot device is read back", checkBootDevice},
+		{"what a machine does not know is refused", checkUnknownWords},
+		{"the contexts of reads and writes are honoured", checkContexts},
+		{"a BMC that hangs holds up no caller", checkHang},
+		{"a silent BMC is unreachable", checkSilence},
+		{"a refused login is not tried again", checkDenied},
+		{"calls to one BMC at once share a login", checkAtOnce},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.check(t, start(t)) })
+	}
+	for _, o := range orders {
+		t.Run(o.name+" asks the fence", func(t *testing.T) { checkFence(t, start, o) })
+		t.Run(o.name+" asks the fence after its reads", func(t *testing.T) { checkLateFence(t, start(t), o) })
+		if o.done != nil {
+			t.Run(o.name+" with a lost answer is unknown", func(t *testing.T) { checkLost(t, start(t), o) })
+		}
+	}
+}
+
+// soon bounds a call that is expected to succeed, and promptly one whose context has ended.
+const (
+	soon     = 30 * time.Second
+	promptly = 5 * time.Second
+)
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// failing checks an error of each kind of call: of what class it is, and that it tells no secret.
+func failing(t *testing.T, m *Machine, what string, err, want error) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Errorf("%s: no error, want %v", what, want)
+	case want != nil && !errors.Is(err, want):
+		t.Errorf("%s: %v; want %v", what, err, want)
+	}
+	told(t, m, what, err)
+}
+
+// told checks the text of an error, if there is one.
+func told(t *testing.T, m *Machine, what string, err error) {
+	t.Helper()
+	if err == nil || errors.Is(err, driver.ErrFenced) {
+		return
+	}
+	text := err.Error()
+	if m.Secret != "" && strings.Contains(text, m.Secret) {
+		t.Errorf("%s: the error holds the password: %s", what, text)
+	}
+	if n := strings.Count(text, m.Node.UUID); n != 1 {
+		t.Errorf("%s: the error names the node %d times, want once: %s", what, n, text)
+	}
+	if strings.ContainsAny(text, "\r\n\x1b") || len(text) > 2000 {
+		t.Errorf("%s: the error is not one line of text: %q", what, text)
+	}
+}
+
+// must ends the check if a call failed.
+func must(t *testing.T, m *Machine, what string, err error) {
+	t.Helper()
+	if err != nil {
+		told(t, m, what, err)
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// settled waits until an order's effect is there.
+func settled(t *testing.T, m *Machine, o order) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		done, err := o.done(ctx, m)
+		must(t, m, "reading after "+o.name, err)
+		if done {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: its effect cannot be read", o.name)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// give gives an order and waits for its effect.
+func give(t *testing.T, m *Machine, o order) {
+	t.Helper()
+	must(t, m, o.name, o.give(within(t), &Fence{}, m))
+	settled(t, m, o)
+}
+
+// writes runs do and checks how many orders it makes.
+func writes(t *testing.T, m *Machine, what string, want int, do func()) {
+	t.Helper()
+	before := m.Writes()
+	do()
+	if got := m.Writes() - before; got != want {
+		t.Errorf("%s: %d writes reached the machine, want %d", what, got, want)
+	}
+}
+
+func checkFields(t *testing.T, m *Machine) {
+	for _, i := range []driver.Interface{m.Power, m.Management} {
+		must(t, m, "Validate", i.Validate(m.Node))
+		if len(i.Properties()) == 0 {
+			t.Error("no field of driver_info is described")
+		}
+		for field, text := range i.Properties() {
+			if text == "" {
+				t.Errorf("field %s is not described", field)
+			}
+			if len(m.Node.DriverInfo) > 0 && m.Secret != "" {
+				bare := *m.Node
+				bare.DriverInfo = nil
+				failing(t, m, "Validate without driver_info", i.Validate(&bare), driver.ErrInvalid)
+			}
+		}
+	}
+	if m.Logins != nil && m.Logins() > 0 {
+		t.Error("Validate asked the BMC")
+	}
+}
+
+func checkTargets(t *testing.T, m *Machine) {
+	final := map[driver.PowerState]driver.PowerState{driver.PowerOn: driver.PowerOn, driver.Rebooting: driver.PowerOn, driver.SoftReboot: driver.PowerOn,
+		driver.PowerOff: driver.PowerOff, driver.SoftPowerOff: driver.PowerOff}
+	targets := m.Power.PowerTargets()
+	for _, needed := range []driver.PowerState{driver.PowerOn, driver.PowerOff} {
+		if !slices.Contains(targets, needed) {
+			t.Errorf("%q is not among the targets %v", needed, targets)
+		}
+	}
+	for _, target := range targets {
+		give(t, m, switchTo(driver.PowerOn, driver.PowerOn))
+		if final[target] == "" {
+			t.Errorf("%q is no power target", target)
+			continue
+		}
+		give(t, m, switchTo(target, final[target]))
+	}
+}
+
+func checkRebootOfOff(t *testing.T, m *Machine) {
+	for _, target := range []driver.PowerState{driver.Rebooting, driver.SoftReboot} {
+		if !slices.Contains(m.Power.PowerTargets(), target) {
+			continue
+		}
+		give(t, m, switchTo(driver.PowerOff, driver.PowerOff))
+		writes(t, m, string(target), 1, func() { give(t, m, switchTo(target, driver.PowerOn)) })
+	}
+}
+
+func checkPresentState(t *testing.T, m *Machine) {
+	still := func(o order) {
+		t.Helper()
+		writes(t, m, o.name+" again", 0, func() { give(t, m, o) })
+	}
+	still(switchTo(driver.PowerOff, driver.PowerOff))
+	if slices.Contains(m.Power.PowerTargets(), driver.SoftPowerOff) {
+		still(switchTo(driver.SoftPowerOff, driver.PowerOff))
+	}
+	give(t, m, switchTo(driver.PowerOn, driver.PowerOn))
+	still(switchTo(driver.PowerOn, driver.PowerOn))
+	for _, o := range []order{bootFrom(driver.BootPXE, true), bootFrom(driver.BootDisk, false)} {
+		give(t, m, o)
+		still(o)
+	}
+	mode, err := m.Management.BootMode(within(t), m.Node)
+	if errors.Is(err, driver.ErrUnsupported) {
+		return
+	}
+	must(t, m, "BootMode", err)
+	writes(t, m, "SetBootMode "+mode, 0, func() {
+		must(t, m, "SetBootMode "+mode, m.Management.SetBootMode(within(t), &Fence{}, m.Node, mode))
+	})
+}
+
+func checkBootDevice(t *testing.T, m *Machine) {
+	list, err := m.Management.SupportedBootDevices(within(t), m.Node)
+	must(t, m, "SupportedBootDevices", err)
+	for _, device := range []driver.BootDevice{driver.BootPXE, driver.BootDisk} {
+		if !slices.Contains(list, device) {
+			t.Errorf("%s is not among the boot devices %v", device, list)
+		}
+	}
+	for _, device := range list {
+		for _, persistent := range []bool{false, true} {
+			give(t, m, bootFrom(device, persistent))
+		}
+	}
+}
+
+func checkUnknownWords(t *testing.T, m *Machine) {
+	for what, do := range map[string]func(f driver.Fence) error{
+		"power target": func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, "power sideways") },
+		"boot device": func(f driver.Fence) error {
+			return m.Management.SetBootDevice(within(t), f, m.Node, "punched tape", false)
+		},
+		"boot mode":     func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "openfirmware") },
+		"no boot mode":  func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "") },
+		"reported word": func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, driver.PowerError) },
+	} {
+		writes(t, m, what, 0, func() {
+			err := do(&Fence{})
+			failing(t, m, what, err, nil)
+			if !errors.Is(err, driver.ErrUnsupported) && !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%s: %v; want ErrUnsupported or ErrInvalid", what, err)
+			}
+		})
+	}
+}
+
+// calls are one read and one write of each interface.
+func calls(m *Machine) map[string]func(context.Context) error {
+	all := map[string]func(context.Context) error{
+		"PowerState": func(ctx context.Context) error { _, err := m.Power.PowerState(ctx, m.Node); return err },
+		"BootDevice": func(ctx context.Context) error { _, err := m.Management.BootDevice(ctx, m.Node); return err },
+	}
+	for _, o := range orders {
+		all[o.name] = func(ctx context.Context) error { return o.give(ctx, &Fence{}, m) }
+	}
+	return all
+}
+
+func checkContexts(t *testing.T, m *Machine) {
+	for name, call := range calls(m) {
+		writes(t, m, name, 0, func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			err := call(ctx)
+			failing(t, m, name, err, nil)
+			if errors.Is(err, driver.ErrUnknown) {
+				t.Errorf("%s: %v: nothing was written", name, err)
+			}
+		})
+	}
+}
+
+func checkHang(t *testing.T, m *Machine) {
+	if m.Hang == nil {
+		t.Skip("this kind of hardware does not hang")
+	}
+	m.Hang()
+	for name, call := range calls(m) {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		began := time.Now()
+		err := call(ctx)
+		cancel()
+		if took := time.Since(began); took > promptly {
+			t.Errorf("%s took %s, and its context had ended after 200 ms", name, took)
+		}
+		failing(t, m, name, err, driver.ErrUnreachable)
+	}
+}
+
+func checkSilence(t *testing.T, m *Machine) {
+	if m.Silence == nil {
+		t.Skip("this kind of hardware is always reachable")
+	}
+	m.Silence()
+	for name, call := range calls(m) {
+		err := call(within(t))
+		failing(t, m, name, err, driver.ErrUnreachable)
+		if errors.Is(err, driver.ErrUnknown) {
+			t.Errorf("%s: %v: nothing was written", name, err)
+		}
+	}
+}
+
+func checkDenied(t *testing.T, m *Machine) {
+	if m.Deny == nil {
+		t.Skip("this kind of hardware has no credentials")
+	}
+	_, err := m.Power.PowerState(within(t), m.Node)
+	must(t, m, "PowerState", err)
+	m.Deny()
+	for range 3 {
+		for name, call := range calls(m) {
+			failing(t, m, name, call(within(t)), driver.ErrDenied)
+		}
+	}
+	// The session that was open may be refused, and then the credentials.
+	if n := m.Logins(); n > 1 {
+		t.Errorf("the credentials were tried %d times, want once: BMCs lock accounts", n)
+	}
+	m.Node = m.Corrected()
+	_, err = m.Power.PowerState(within(t), m.Node)
+	must(t, m, "PowerState with other credentials", err)
+}
+
+func checkAtOnce(t *testing.T, m *Machine) {
+	if m.Deny == nil {
+		t.Skip("this kind of hardware has no credentials")
+	}
+	m.Deny()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			_, err := m.Power.PowerState(within(t), m.Node)
+			failing(t, m, "PowerState", err, driver.ErrDenied)
+		})
+	}
+	all.Wait()
+	if n := m.Logins(); n > 1 {
+		t.Errorf("the credentials were tried %d times, want once", n)
+	}
+}
+
+// mostChecks bounds how often an order may ask the fence.
+const mostChecks = 20
+
+// checkFence takes the node away after each number of checks. A refused order writes nothing, and returns the fence's own error.
+func checkFence(t *testing.T, start func(t *testing.T) *Machine, o order) {
+	for passed := range mostChecks {
+		m, f := start(t), &Fence{}
+		f.LoseAfter(passed)
+		err := o.give(within(t), f, m)
+		if err == nil {
+			if passed == 0 {
+				t.Errorf("it did not ask the fence")
+			}
+			return
+		}
+		if !errors.Is(err, driver.ErrFenced) || err.Error() != f.Check().Error() {
+			t.Errorf("after %d checks: %v; want the fence's own error", passed, err)
+		}
+		if n := m.Writes(); n != 0 {
+			t.Errorf("after %d checks: %d writes reached the machine of another rackd", passed, n)
+		}
+	}
+	t.Errorf("it asks the fence more than %d times", mostChecks)
+}
+
+func checkLateFence(t *testing.T, m *Machine, o order) {
+	if m.WhileRead == nil {
+		t.Skip("this kind of hardware is not read before it is written to")
+	}
+	f := &Fence{}
+	m.WhileRead(f.Lose)
+	if err := o.give(within(t), f, m); !errors.Is(err, driver.ErrFenced) {
+		t.Errorf("%v; want ErrFenced", err)
+	}
+	if n := m.Writes(); n != 0 {
+		t.Errorf("%d writes reached the machine of another rackd", n)
+	}
+}
+
+// checkLost loses the answer of an order. Its caller reads back, or repeats it: neither writes a second time.
+func checkLost(t *testing.T, m *Machine, o order) {
+	if m.Lose == nil {
+		t.Skip("this kind of hardware loses no answer")
+	}
+	m.Lose()
+	failing(t, m, o.name, o.give(within(t), &Fence{}, m), driver.ErrUnknown)
+	settled(t, m, o)
+	if n := m.Writes(); n != 1 {
+		t.Errorf("%d writes reached the machine, want 1", n)
+	}
+	if strings.HasSuffix(o.name, string(driver.Rebooting)) {
+		return // a second reboot is another one
+	}
+	writes(t, m, o.name+" again", 0, func() { give(t, m, o) })
+}

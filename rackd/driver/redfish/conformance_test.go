@@ -1,0 +1,108 @@
+package redfish
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+)
+
+// The driver keeps the contract, however it logs in.
+func TestConformance(t *testing.T) {
+	for _, auth := range []string{"session", "basic", "auto"} {
+		t.Run(auth, func(t *testing.T) {
+			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine { return machineOf(t, auth) })
+		})
+	}
+}
+
+// trouble is what the emulator does besides answering.
+type trouble struct {
+	mu         sync.Mutex
+	lose, deny bool
+	hang       chan struct{}
+	whileRead  func()
+	refused    int
+}
+
+func machineOf(t *testing.T, auth string) *drivertest.Machine {
+	e, k := newEmulator(t), &trouble{}
+	d := newDriver(t, Options{ReadTimeout: time.Minute})
+	e.boot["BootSourceOverrideMode"] = "UEFI"
+	inner := http.HandlerFunc(e.ServeHTTP)
+	e.hook = func(w http.ResponseWriter, r *http.Request) bool { return k.serve(w, r, inner) }
+	t.Cleanup(func() { k.set(func() { k.release() }) })
+	n := e.node(map[string]any{fieldAuth: auth})
+	return &drivertest.Machine{
+		Power: d, Management: d, Node: n, Secret: "s3cret-pass",
+		Writes:    func() int { return len(e.written()) },
+		Lose:      func() { k.set(func() { k.lose = true }) },
+		Silence:   e.Server.Close,
+		Hang:      func() { k.set(func() { k.hang = make(chan struct{}) }) },
+		WhileRead: func(do func()) { k.set(func() { k.whileRead = do }) },
+		Deny: func() {
+			k.set(func() { k.deny = true })
+			e.set(func() { e.password = "an0ther-pass"; clear(e.sessions) })
+		},
+		Logins: func() (n int) { k.set(func() { n = k.refused }); return n },
+		Corrected: func() *node.Document {
+			return e.node(map[string]any{fieldAuth: auth, fieldPassword: "an0ther-pass"})
+		},
+	}
+}
+
+func (k *trouble) set(do func()) { k.mu.Lock(); defer k.mu.Unlock(); do() }
+
+// release lets requests end that hang. The caller holds mu.
+func (k *trouble) release() {
+	if k.hang != nil {
+		close(k.hang)
+		k.hang = nil
+	}
+}
+
+// serve is a hook of the emulator.
+func (k *trouble) serve(w http.ResponseWriter, r *http.Request, inner http.Handler) bool {
+	login := r.URL.Path == "/redfish/v1/SessionService/Sessions" && r.Method == http.MethodPost
+	order := !login && (r.Method == http.MethodPost || r.Method == http.MethodPatch)
+	k.mu.Lock()
+	hang, lose := k.hang, order && k.lose
+	do := k.whileRead
+	if r.URL.Path != systemAt || r.Method != http.MethodGet {
+		do = nil
+	}
+	if do != nil {
+		k.whileRead = nil
+	}
+	if lose {
+		k.lose = false
+	}
+	if _, pass, basic := r.BasicAuth(); k.deny && (login || basic && pass == "s3cret-pass") {
+		k.refused++
+	}
+	k.mu.Unlock()
+	switch {
+	case hang != nil:
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+		panic(http.ErrAbortHandler)
+	case lose:
+		k.carryOut(r, inner)
+		panic(http.ErrAbortHandler)
+	case do != nil:
+		do()
+	}
+	return false
+}
+
+// carryOut lets the emulator do what a request asks for, and drops the answer.
+func (k *trouble) carryOut(r *http.Request, inner http.Handler) {
+	inner.ServeHTTP(discard{http.Header{}}, r)
+}

@@ -1,0 +1,132 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+)
+
+// session is a client that is logged in to one BMC. The holder of the BMC's turn uses it.
+type session struct {
+	wire   *bmc.HTTP
+	client *gofish.APIClient
+	token  bool   // client uses a session, not a password with each request
+	only   string // path of the BMC's only system, once known
+}
+
+// connect logs in.
+func connect(ctx context.Context, a account, o Options) (*session, error) {
+	config, err := a.tls(o.CAFolder)
+	if err != nil {
+		return nil, err
+	}
+	wire := bmc.NewHTTP(bmc.HTTPOptions{Host: a.endpoint[strings.Index(a.endpoint, "://")+3:], TLS: config,
+		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: o.ReadTimeout, Networks: o.Networks})
+	wire.BeginLogin(ctx)
+	as := gofish.ClientConfig{
+		Endpoint: a.endpoint, Username: a.user, Password: a.password, BasicAuth: a.auth == "basic",
+		HTTPClient: &http.Client{Transport: wire, CheckRedirect: bmc.SameHost},
+	}
+	// gofish's own context outlives the call; the transport uses the call's.
+	client, err := gofish.ConnectContext(context.WithoutCancel(ctx), as)
+	if err != nil && a.auth == "auto" && noSessions(err) {
+		as.BasicAuth = true
+		client, err = gofish.ConnectContext(context.WithoutCancel(ctx), as)
+	}
+	if err != nil {
+		wire.Forget()
+		if code := status(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
+			return nil, bmc.RefusedLogin(err)
+		}
+		return nil, err
+	}
+	s := &session{wire: wire, client: client, token: a.user != "" && !as.BasicAuth}
+	o.Log.Debug("connected to the BMC", "bmc", a.endpoint, "user", a.user, "session", s.token)
+	return s, nil
+}
+
+// noSessions: the BMC answered, and it opens no session, or no further one.
+func noSessions(err error) bool {
+	switch status(err) {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusInternalServerError,
+		http.StatusNotImplemented, http.StatusServiceUnavailable:
+		return true
+	}
+	// gofish's own words for a service root that links no session service.
+	return strings.Contains(err.Error(), "no target provided")
+}
+
+// Close implements bmc.Session.
+func (b *session) Close(ctx context.Context) {
+	if s, err := b.client.GetSession(); err == nil && s.ID != "" {
+		b.wire.BeginLogin(ctx)
+		b.client.Logout()
+	}
+	b.Drop()
+}
+
+// Drop implements bmc.Session.
+func (b *session) Drop() { b.wire.Forget() }
+
+// system reads the account's system.
+func (b *session) system(c *gofish.APIClient, a account) (*redfish.ComputerSystem, error) {
+	path := a.system
+	if path == "" {
+		path = b.only
+	}
+	if path == "" {
+		paths, err := systemPaths(c)
+		if err != nil {
+			return nil, err
+		}
+		if len(paths) != 1 {
+			return nil, fmt.Errorf("it has %d systems (%s): name one in driver_info %s: %w",
+				len(paths), strings.Join(paths[:min(len(paths), 8)], ", "), fieldSystem, driver.ErrInvalid)
+		}
+		path, b.only = paths[0], paths[0]
+	}
+	s, err := redfish.GetComputerSystem(c, path)
+	if status(err) == http.StatusNotFound {
+		if a.system == "" {
+			b.only = ""
+		}
+		return nil, fmt.Errorf("it has no system %s: check driver_info %s: %w", path, fieldSystem, driver.ErrInvalid)
+	}
+	if err == nil && s == nil {
+		return nil, errors.New("it answered with an empty system")
+	}
+	return s, err
+}
+
+// systemPaths reads where the BMC's systems are. gofish would read every system,
+// and its error would no longer tell a refusal from silence.
+func systemPaths(c *gofish.APIClient) (paths []string, err error) {
+	resp, err := c.Get("/redfish/v1/Systems")
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var collection struct {
+		Members []struct {
+			Path string `json:"@odata.id"`
+		}
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&collection); err != nil {
+		return nil, fmt.Errorf("its list of systems cannot be read: %w", err)
+	}
+	for _, m := range collection.Members {
+		if strings.HasPrefix(m.Path, "/") {
+			paths = append(paths, m.Path)
+		}
+	}
+	return paths, nil
+}
