@@ -16,6 +16,8 @@ const quitTimeout = 5 * time.Second
 var (
 	// ErrOff is returned by operations that need the machine on.
 	ErrOff = errors.New("the machine is off")
+	// ErrOn is returned by operations that need the machine off.
+	ErrOn = errors.New("the machine is on")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the machine's controller is closed")
 )
@@ -223,6 +225,11 @@ func (m *Machine) start(ctx context.Context) error {
 	first := m.cfg.DefaultBoot
 	if m.state.Override != "" {
 		first = m.state.Override
+	}
+	if m.cfg.BootByVariables {
+		if err := m.override(ctx); err != nil {
+			return fmt.Errorf("boot device %s: %w", m.state.Override, err)
+		}
 	}
 	p, err := spawn(ctx, m.cfg, first)
 	if err != nil {
