@@ -109,6 +109,33 @@ func TestOverrideByVariables(t *testing.T) {
 	act(diskDescription + " ")
 }
 
+// Firmware that was stopped while it compacted its variables has to run before they
+// can be changed. So an override does not keep the machine from starting: it waits.
+func TestOverrideWaitsForFirmware(t *testing.T) {
+	m := open(t, Config{Name: "u", Dir: t.TempDir(), Firmware: UEFI, MemoryMiB: 256, DiskMiB: 16, BootByVariables: true, DieWithParent: true})
+	f, err := os.OpenFile(filepath.Join(m.Config().Dir, varsFile), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const journal = 0x41000 + 32              // the queue of writes of OVMF's 4 MiB layout
+	_, err = f.WriteAt([]byte{0xfe}, journal) // allocated, not complete
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SetBootNext(m.DiskOption()); !errors.Is(err, uefivars.ErrInterrupted) {
+		t.Errorf("next boot: %v, want ErrInterrupted", err)
+	}
+	if err := m.SetBootOverride(Disk, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if device, once := m.BootOverride(); device != Disk || !once {
+		t.Errorf("the override is %q, once %t", device, once)
+	}
+}
+
 func TestVariablesRefused(t *testing.T) {
 	bios := open(t, testConfig(t, nil))
 	if _, err := bios.Variables(); !errors.Is(err, ErrNoVariables) {
