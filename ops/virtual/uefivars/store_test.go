@@ -2,6 +2,7 @@ package uefivars
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -191,20 +192,32 @@ func TestCutOffWrites(t *testing.T) {
 	}
 }
 
+// compactionJournal is what OVMF (Debian's ovmf 2022.11) left in its journal after it
+// had compacted a store that was full: one write, complete.
+const compactionJournal = "f8ffffff76ea5cfe724fe849986f2cd899dffe5dffffffff01000000000000000000000000000000" +
+	"f9ffffffffffffff00000000000000004800000000000000b8ff03000000000000e0fbffffffffff"
+
 func TestInterruptedReclaim(t *testing.T) {
+	journal, err := hex.DecodeString(compactionJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := newStore(t)
 	set(t, s, "A", "one")
 	queue := s.image[2*blockSize+32:]
-	queue[0] = 0xfe // allocated, not complete
-	clear(queue[24:40])
-	queue[24] = 1
-	if err := s.Set(Variable{Vendor: vendor, Name: "A", Attributes: bootAttributes, Data: []byte("x")}); !errors.Is(err, ErrInterrupted) {
-		t.Errorf("set: %v", err)
+	for _, at := range []int{0, len(journal)} { // a first compaction, a second
+		copy(queue[at:], journal)
+		for state, want := range map[byte]error{0xfe: ErrInterrupted, 0xfc: ErrInterrupted, 0xf8: nil} {
+			queue[at] = state
+			if err := s.Set(Variable{Vendor: vendor, Name: "A", Attributes: bootAttributes, Data: []byte{state}}); !errors.Is(err, want) {
+				t.Errorf("set in state %02xh: %v, want %v", state, err, want)
+			}
+			if err := s.Delete(vendor, "B"); !errors.Is(err, want) {
+				t.Errorf("delete in state %02xh: %v, want %v", state, err, want)
+			}
+		}
+		queue[at] = 0xf8
 	}
-	if err := s.Delete(vendor, "A"); !errors.Is(err, ErrInterrupted) {
-		t.Errorf("delete: %v", err)
-	}
-	queue[0] = 0xf8
 	set(t, s, "A", "two")
 }
 
