@@ -337,6 +337,11 @@ func target(t *testing.T, ns *netns.Namespace, name, disk string) {
 	t.Cleanup(func() {
 		_ = tgtd.Process.Kill()
 		_ = tgtd.Wait()
+		for _, suffix := range []string{"", ".lock"} {
+			if err := os.Remove("/var/run/tgtd/socket." + control + suffix); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 	for _, args := range []string{
 		"--op show --mode sys",
