@@ -54,9 +54,6 @@ func IPv4() Node { return Node{messaging, ipv4, make([]byte, 23)} }
 // URI is what the firmware fetches by HTTP through the node before.
 func URI(text string) Node { return Node{messaging, uri, []byte(text)} }
 
-// File is a file on the file system of the node before; its parts are divided by \.
-func File(path string) Node { return Node{media, file, utf16z(path)} }
-
 // Is tells whether both are the same node.
 func (n Node) Is(other Node) bool {
 	return n.Type == other.Type && n.SubType == other.SubType && string(n.Data) == string(other.Data)
