@@ -60,9 +60,16 @@ type Serving struct {
 	BMCs     map[string]*vbmc.BMC
 }
 
+// BMC attaches a further BMC to a machine, of another protocol than Redfish. It opens
+// its sockets in the lab's namespace, and returns what serves until ctx ends; nil is
+// none for this machine. The machine is the one that the Redfish BMC controls: either
+// sees what the other did. An error of serve ends the lab's Serve.
+type BMC func(m Machine, computer *machine.Machine, ns *netns.Namespace) (serve func(ctx context.Context) error, err error)
+
 // Serve controls the machines and runs their BMCs until ctx ends; the machines run
-// on after that. Once all BMCs listen it calls ready, which may be nil.
-func (l *Lab) Serve(ctx context.Context, log *slog.Logger, ready func(*Serving)) error {
+// on after that. Each machine has a Redfish BMC and those of further. Once all BMCs
+// listen it calls ready, which may be nil.
+func (l *Lab) Serve(ctx context.Context, log *slog.Logger, ready func(*Serving), further ...BMC) error {
 	unlock, err := l.lock()
 	if err != nil {
 		return fmt.Errorf("serving lab %s: %w", l.Name, err)
@@ -88,6 +95,15 @@ func (l *Lab) Serve(ctx context.Context, log *slog.Logger, ready func(*Serving))
 				return fmt.Errorf("BMC of %s: %w", m.Name, err)
 			}
 			running.Go(func() error { return b.Serve(ctx, listener) })
+			for _, attach := range further {
+				serve, err := attach(m, s.Machines[m.Name], ns)
+				if err != nil {
+					return fmt.Errorf("a further BMC of %s: %w", m.Name, err)
+				}
+				if serve != nil {
+					running.Go(func() error { return serve(ctx) })
+				}
+			}
 		}
 		return nil
 	}()

@@ -17,6 +17,7 @@ import (
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/ops/virtual/machine"
+	"github.com/ironyard/ironyard/ops/virtual/netns"
 )
 
 // One life of a lab: up, a machine turned on by Redfish inside the namespace, left
@@ -42,7 +43,7 @@ func TestLife(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, served := make(chan *Serving, 1), make(chan error, 1)
-	go func() { served <- l.Serve(ctx, nil, func(s *Serving) { ready <- s }) }()
+	go func() { served <- l.Serve(ctx, nil, func(s *Serving) { ready <- s }, statusByUDP) }()
 	select {
 	case <-ready:
 	case err := <-served:
@@ -54,6 +55,9 @@ func TestLife(t *testing.T) {
 	}
 	bios := l.Machines[1]
 	turnOn(t, l, bios)
+	if got := askByUDP(t, l); got != "bios-0 true" {
+		t.Errorf("the second BMC of the machine that the first turned on says %q", got)
+	}
 	limit, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
 	if _, err := machine.OpenSerial(bios.Dir, 0).Wait(limit, regexp.MustCompile("iPXE|SeaBIOS")); err != nil {
@@ -82,6 +86,58 @@ func TestLife(t *testing.T) {
 	if s, err := again.Status(); err != nil || s.Up || s.Machines[1].Power != "off" {
 		t.Errorf("status after down %+v, %v", s, err)
 	}
+}
+
+// statusByUDP is a BMC of another protocol: it answers any datagram by the name of its
+// machine and whether it is on.
+func statusByUDP(m Machine, computer *machine.Machine, ns *netns.Namespace) (func(context.Context) error, error) {
+	if m.Firmware != machine.BIOS {
+		return nil, nil
+	}
+	conn, err := ns.ListenPacket("udp4", "10.77.0.1:623")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, func() { conn.Close() })()
+		for buffer := make([]byte, 16); ; {
+			_, from, err := conn.ReadFrom(buffer)
+			if err == nil {
+				_, err = conn.WriteTo(fmt.Appendf(nil, "%s %t", m.Name, computer.On()), from)
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}, nil
+}
+
+func askByUDP(t *testing.T, l *Lab) string {
+	t.Helper()
+	ns, err := l.Namespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := ns.Dial("udp4", "10.77.0.1:623")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answer := make([]byte, 64)
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	n, err := conn.Read(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer[:n])
 }
 
 func turnOn(t *testing.T, l *Lab, m Machine) {

@@ -8,7 +8,14 @@ import (
 const (
 	qemuBinary = "qemu-system-x86_64"
 	ovmfCode   = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+	ovmfSecure = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
 	ovmfVars   = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+)
+
+// Places of the devices on the PCI bus where boot options name them.
+const (
+	diskSlot = 2
+	cardSlot = 3
 )
 
 // File names in the machine's folder. QEMU runs there and gets them relative,
@@ -27,16 +34,17 @@ const (
 // arguments is QEMU's command line for a start with the given first boot device.
 // qmpFD is the number that QEMU knows its listening QMP socket by.
 func (c Config) arguments(first string, qmpFD int) []string {
-	netIndex, diskIndex := 1, 0
-	if first == Network {
-		netIndex, diskIndex = 0, 1
+	chipset := "q35,graphics=off"
+	if c.SecureBoot {
+		chipset += ",smm=on" // its variables are written in system management mode only
 	}
+	card, disk := c.placed(first)
 	args := []string{
 		"-name", c.Name,
 		"-nodefaults", "-no-user-config",
 		"-accel", "tcg,thread=multi",
 		// graphics=off makes SeaBIOS and option ROMs speak on the serial line.
-		"-machine", "q35,graphics=off", "-cpu", "max", "-smp", "1",
+		"-machine", chipset, "-cpu", "max", "-smp", "1",
 		"-m", strconv.Itoa(c.MemoryMiB),
 		"-display", "none",
 		"-action", "reboot=shutdown,shutdown=poweroff",
@@ -47,14 +55,19 @@ func (c Config) arguments(first string, qmpFD int) []string {
 		"-device", "virtio-rng-pci",
 		"-smbios", fmt.Sprintf("type=1,manufacturer=%s,product=%s,serial=%s", c.Manufacturer, c.Product, c.Serial),
 		"-drive", "if=none,id=disk,file=" + diskFile + ",format=" + string(c.DiskFormat) + ",discard=unmap,detect-zeroes=unmap,cache=" + c.cacheMode(),
-		"-device", fmt.Sprintf("virtio-blk-pci,drive=disk,serial=%s,bootindex=%d", c.DiskSerial, diskIndex),
+		"-device", fmt.Sprintf("virtio-blk-pci,drive=disk,serial=%s,%s", c.DiskSerial, disk),
 	}
 	if c.UUID != "" {
 		args = append(args, "-uuid", c.UUID) // SMBIOS takes it from here
 	}
 	if c.Firmware == UEFI {
+		code := ovmfCode
+		if c.SecureBoot {
+			code = ovmfSecure
+			args = append(args, "-global", "driver=cfi.pflash01,property=secure,value=on")
+		}
 		args = append(args,
-			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+ovmfCode,
+			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+code,
 			"-drive", "if=pflash,unit=1,format=raw,file="+varsFile)
 	}
 	if c.Tap != "" {
@@ -66,9 +79,22 @@ func (c Config) arguments(first string, qmpFD int) []string {
 		}
 		args = append(args,
 			"-netdev", "tap,id=net,ifname="+c.Tap+",script=no,downscript=no",
-			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,mac=%s%s,bootindex=%d", c.MAC, rom, netIndex))
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,mac=%s%s,%s", c.MAC, rom, card))
 	}
 	return args
+}
+
+// placed are the properties by which the firmware finds card and disk. QEMU's
+// bootindex makes OVMF write BootOrder at each start: it is left out where the
+// variables decide. Their options name devices by place.
+func (c Config) placed(first string) (card, disk string) {
+	switch {
+	case c.BootByVariables:
+		return fmt.Sprintf("addr=%#x", cardSlot), fmt.Sprintf("addr=%#x", diskSlot)
+	case first == Network:
+		return "bootindex=0", "bootindex=1"
+	}
+	return "bootindex=1", "bootindex=0"
 }
 
 // cacheMode leaves flushes out for raw disks: what the guest wrote is in the

@@ -57,6 +57,17 @@ type Config struct {
 	// DefaultBoot is tried first when nothing overrides it; empty means Disk. The
 	// other device is tried next.
 	DefaultBoot string `json:"default_boot"`
+	// BootByVariables leaves the order to the UEFI variables, as on a real board:
+	// BootOrder, BootNext and what the guest writes there. DefaultBoot is the order
+	// of a new machine only. Else QEMU's order holds at each start, and OVMF
+	// writes BootOrder by it.
+	BootByVariables bool `json:"boot_by_variables,omitempty"`
+	// SecureBoot is for firmware that can enforce secure boot; its variables say
+	// whether it does.
+	SecureBoot bool `json:"secure_boot,omitempty"`
+	// VariablesFrom is the variable store that a new machine gets a copy of; empty
+	// is OVMF's empty one.
+	VariablesFrom string `json:"variables_from,omitempty"`
 	// What DMI says about the machine.
 	UUID         string `json:"uuid"`
 	Manufacturer string `json:"manufacturer"`
@@ -90,6 +101,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Dir = dir
 	if c.Firmware != UEFI && c.Firmware != BIOS {
 		return c, fmt.Errorf("machine %s: firmware %q is neither uefi nor bios", c.Name, c.Firmware)
+	}
+	if c.Firmware != UEFI && (c.BootByVariables || c.SecureBoot || c.VariablesFrom != "") {
+		return c, fmt.Errorf("machine %s: only UEFI firmware has variables and secure boot", c.Name)
 	}
 	if c.Tap != "" {
 		if _, err := net.ParseMAC(c.MAC); err != nil {
@@ -126,6 +140,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.DefaultBoot != Disk && c.DefaultBoot != Network {
 		return c, fmt.Errorf("machine %s: default boot device %q is neither disk nor network", c.Name, c.DefaultBoot)
+	}
+	if c.Firmware == UEFI && c.VariablesFrom == "" {
+		c.VariablesFrom = ovmfVars
 	}
 	if c.Manufacturer == "" {
 		c.Manufacturer, c.Product = "Ironyard", "Virtual Rack"

@@ -18,7 +18,7 @@ func (m *Machine) prepare() error {
 		return err
 	}
 	if m.cfg.Firmware == UEFI {
-		if err := copyOnce(ovmfVars, filepath.Join(m.cfg.Dir, varsFile)); err != nil {
+		if err := m.makeVariables(); err != nil {
 			return fmt.Errorf("UEFI variables (package ovmf): %w", err)
 		}
 	}

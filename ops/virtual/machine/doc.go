@@ -2,11 +2,12 @@
 // firmware (OVMF or SeaBIOS), a network card, a disk and a serial console.
 //
 // It owns the machine's folder: disk, firmware variables, serial log, power and
-// boot state. It may import nothing of the project beside its own client for QMP.
+// boot state. It may import ops/virtual/uefivars, and its own client for QMP.
 //
 // A machine outlives the program that controls it. QEMU runs on when the
 // controller closes or dies, and Open finds it again by its QMP socket. Invariants:
 //
+//   - UEFI variables are changed only while no QEMU runs;
 //   - at most one QEMU runs per folder, held by a lock that QEMU itself carries;
 //   - every start of the firmware is a fresh QEMU process with the boot order of that
 //     moment, also after the guest's own reboot, because QEMU fixes the order when it

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/ironyard/ironyard/ops/virtual/uefivars"
 )
 
 // quitTimeout is how long QEMU may take to obey before it is killed.
@@ -16,6 +18,8 @@ const quitTimeout = 5 * time.Second
 var (
 	// ErrOff is returned by operations that need the machine on.
 	ErrOff = errors.New("the machine is off")
+	// ErrOn is returned by operations that need the machine off.
+	ErrOn = errors.New("the machine is on")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the machine's controller is closed")
 )
@@ -224,6 +228,18 @@ func (m *Machine) start(ctx context.Context) error {
 	if m.state.Override != "" {
 		first = m.state.Override
 	}
+	once := m.state.Once
+	if m.cfg.BootByVariables {
+		err := m.override(ctx)
+		switch {
+		case errors.Is(err, uefivars.ErrInterrupted):
+			// The firmware can end that only if it is started.
+			m.cfg.Log.Warn("the boot override waits for the next start", "error", err)
+			once = false
+		case err != nil:
+			return fmt.Errorf("boot device %s: %w", m.state.Override, err)
+		}
+	}
 	p, err := spawn(ctx, m.cfg, first)
 	if err != nil {
 		return err
@@ -231,7 +247,7 @@ func (m *Machine) start(ctx context.Context) error {
 	m.watch(p)
 	m.restart = false
 	m.state.On, m.state.PID = true, p.cmd.Process.Pid
-	if m.state.Once {
+	if once {
 		m.state.Override, m.state.Once = "", false
 	}
 	m.cfg.Log.Info("machine started", "boot", first)

@@ -1,0 +1,192 @@
+package machine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/ops/virtual/uefivars"
+)
+
+const testMAC = "52:54:00:99:00:01"
+
+// wanted returns the descriptions of the boot order, and that of the next boot.
+func wanted(t *testing.T, m *Machine) (order []string, next string) {
+	t.Helper()
+	s, err := m.Variables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := s.BootOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers, err := s.BootOrder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range numbers {
+		order = append(order, options[n].Description)
+	}
+	if n, ok, err := s.BootNext(); err != nil {
+		t.Fatal(err)
+	} else if ok {
+		next = options[n].Description + " " + options[n].Path.URI()
+	}
+	return order, next
+}
+
+func TestVariablesOfAMachineThatIsOff(t *testing.T) {
+	m := open(t, Config{Name: "u", Dir: t.TempDir(), Firmware: UEFI, Tap: "tap0", MAC: testMAC, DiskMiB: 16, DefaultBoot: Network, BootByVariables: true})
+	if order, next := wanted(t, m); !slices.Equal(order, []string{networkDescription, diskDescription}) || next != "" {
+		t.Errorf("a new machine's order is %q, next %q", order, next)
+	}
+	if err := m.SetBootOverride(Disk, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, uri := range []string{"http://10.0.0.1/a", "http://10.0.0.1/b"} {
+		if err := m.SetBootNext(m.HTTPOption(uri)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if device, _ := m.BootOverride(); device != "" {
+		t.Errorf("the override %s goes before what was asked for after it", device)
+	}
+	if err := m.SetBootOrder(m.DiskOption()); err != nil {
+		t.Fatal(err)
+	}
+	if order, next := wanted(t, m); !slices.Equal(order, []string{diskDescription, networkDescription}) || next != httpDescription+" http://10.0.0.1/b" {
+		t.Errorf("order %q, next %q", order, next)
+	}
+	s, err := m.Variables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if options, err := s.BootOptions(); err != nil || len(options) != 3 {
+		t.Errorf("options %v, %v; the first URI's should be gone", options, err)
+	}
+	if err := m.SetISCSI("iqn.2026-11.org.example:a", nil); !errors.Is(err, uefivars.ErrNoAttempts) {
+		t.Errorf("iSCSI attempts before the first start: %v", err)
+	}
+	if err := m.SetSecureBoot(true); !errors.Is(err, ErrNoSecureBoot) {
+		t.Errorf("secure boot: %v", err)
+	}
+	failed := errors.New("failed")
+	err = m.EditVariables(func(s *uefivars.Store) error { return errors.Join(s.ClearBootNext(), failed) })
+	if _, next := wanted(t, m); !errors.Is(err, failed) || next == "" {
+		t.Errorf("an edit that failed (%v) was kept: next boot %q", err, next)
+	}
+}
+
+// The override becomes the next boot. One for good does not take the place of a next
+// boot that was asked for by itself; one for one boot does.
+func TestOverrideByVariables(t *testing.T) {
+	m := open(t, Config{Name: "u", Dir: t.TempDir(), Firmware: UEFI, Tap: "tap0", MAC: testMAC, DiskMiB: 16, BootByVariables: true})
+	act := func(want string) {
+		t.Helper()
+		if err := m.override(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, next := wanted(t, m); next != want {
+			t.Errorf("next boot %q, want %q", next, want)
+		}
+	}
+	act("")
+	if err := m.SetBootOverride(Network, false); err != nil {
+		t.Fatal(err)
+	}
+	act(networkDescription + " ")
+	if err := m.SetBootNext(m.HTTPOption("http://10.0.0.1/a")); err != nil {
+		t.Fatal(err)
+	}
+	act(httpDescription + " http://10.0.0.1/a")
+	if err := m.SetBootOverride(Disk, true); err != nil {
+		t.Fatal(err)
+	}
+	act(diskDescription + " ")
+}
+
+// Firmware that was stopped while it compacted its variables has to run before they
+// can be changed. So an override does not keep the machine from starting: it waits.
+func TestOverrideWaitsForFirmware(t *testing.T) {
+	m := open(t, Config{Name: "u", Dir: t.TempDir(), Firmware: UEFI, MemoryMiB: 256, DiskMiB: 16, BootByVariables: true, DieWithParent: true})
+	f, err := os.OpenFile(filepath.Join(m.Config().Dir, varsFile), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const journal = 0x41000 + 32              // the queue of writes of OVMF's 4 MiB layout
+	_, err = f.WriteAt([]byte{0xfe}, journal) // allocated, not complete
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SetBootNext(m.DiskOption()); !errors.Is(err, uefivars.ErrInterrupted) {
+		t.Errorf("next boot: %v, want ErrInterrupted", err)
+	}
+	if err := m.SetBootOverride(Disk, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if device, once := m.BootOverride(); device != Disk || !once {
+		t.Errorf("the override is %q, once %t", device, once)
+	}
+}
+
+func TestVariablesRefused(t *testing.T) {
+	bios := open(t, testConfig(t, nil))
+	if _, err := bios.Variables(); !errors.Is(err, ErrNoVariables) {
+		t.Errorf("variables of BIOS: %v", err)
+	}
+	m := open(t, Config{Name: "u", Dir: t.TempDir(), Firmware: UEFI, DiskMiB: 16})
+	if err := m.SetBootNext(m.DiskOption()); !errors.Is(err, ErrOrderByQEMU) {
+		t.Errorf("next boot beside QEMU's order: %v", err)
+	}
+	if err := m.EditVariables(func(*uefivars.Store) error { return nil }); err != nil {
+		t.Errorf("other variables: %v", err)
+	}
+	path := filepath.Join(m.Config().Dir, varsFile)
+	if err := os.Truncate(path, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Variables(); !errors.Is(err, uefivars.ErrLayout) {
+		t.Errorf("a file cut off: %v", err)
+	}
+	for what, cfg := range map[string]Config{
+		"BIOS by variables":     {Firmware: BIOS, BootByVariables: true},
+		"BIOS with secure boot": {Firmware: BIOS, SecureBoot: true},
+		"BIOS with a store":     {Firmware: BIOS, VariablesFrom: "x"},
+		"no such store":         {Firmware: UEFI, VariablesFrom: "/nonexistent"},
+	} {
+		cfg.Name, cfg.Dir, cfg.DiskMiB = "u", t.TempDir(), 16
+		if m, err := Open(t.Context(), cfg); err == nil {
+			m.Close()
+			t.Errorf("%s: accepted", what)
+		}
+	}
+}
+
+// Where QEMU's order holds, its command line is what it was before.
+func TestBootIndexes(t *testing.T) {
+	for _, c := range []struct {
+		firmware    Firmware
+		byVariables bool
+		first       string
+		want        string
+	}{
+		{UEFI, false, Disk, "serial=,bootindex=0|mac=" + testMAC + ",romfile=,bootindex=1"},
+		{UEFI, false, Network, "serial=,bootindex=1|mac=" + testMAC + ",romfile=,bootindex=0"},
+		{BIOS, false, Network, "serial=,bootindex=1|mac=" + testMAC + ",bootindex=0"},
+		{UEFI, true, Network, "serial=,addr=0x2|mac=" + testMAC + ",romfile=,addr=0x3"},
+	} {
+		args := strings.Join(Config{Firmware: c.firmware, MAC: testMAC, Tap: "tap0", BootByVariables: c.byVariables}.arguments(c.first, 3), " ")
+		for _, want := range strings.Split(c.want, "|") {
+			if !strings.Contains(args, want) {
+				t.Errorf("%s, by variables %t, first %s: no %s in %s", c.firmware, c.byVariables, c.first, want, args)
+			}
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package uefivars
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Node is a step of a device path (UEFI 2.10, section 10.3).
+type Node struct {
+	Type, SubType byte
+	Data          []byte
+}
+
+// DevicePath names a device, from the root of the machine on. The node that ends a
+// path is not part of it.
+type DevicePath []Node
+
+// Types and subtypes of nodes (UEFI 2.10, sections 10.3.2 to 10.3.5).
+const (
+	hardware, pci                    = 1, 1
+	acpi, acpiDevice                 = 2, 1
+	messaging, mac, ipv4, uri        = 3, 11, 12, 24
+	ipv6                             = 13
+	media, hardDrive, file           = 4, 1, 4
+	endOfPath, endOfWholePath        = 0x7f, 0xff
+	pciRootID                 uint32 = 0x0a0341d0 // PNP0A03, compressed
+)
+
+// ethernet is the interface type of a MAC node (RFC 3232).
+const ethernet = 1
+
+// PCIRoot is the host bridge with a unique id; QEMU's is 0.
+func PCIRoot(uid uint32) Node {
+	return Node{acpi, acpiDevice, le.AppendUint32(le.AppendUint32(nil, pciRootID), uid)}
+}
+
+// PCI is a device on the bus of the node before.
+func PCI(device, function uint8) Node { return Node{hardware, pci, []byte{function, device}} }
+
+// MAC is the network card with an Ethernet address.
+func MAC(address net.HardwareAddr) Node {
+	data := make([]byte, 33)
+	copy(data, address)
+	data[32] = ethernet
+	return Node{messaging, mac, data}
+}
+
+// IPv4 is the IPv4 stack of the node before, with addresses by DHCP.
+func IPv4() Node { return Node{messaging, ipv4, make([]byte, 23)} }
+
+// URI is what the firmware fetches by HTTP through the node before.
+func URI(text string) Node { return Node{messaging, uri, []byte(text)} }
+
+// Is tells whether both are the same node.
+func (n Node) Is(other Node) bool {
+	return n.Type == other.Type && n.SubType == other.SubType && string(n.Data) == string(other.Data)
+}
+
+// URI returns what the path's last URI node names; it is empty without one.
+func (p DevicePath) URI() string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i].Type == messaging && p[i].SubType == uri {
+			return string(p[i].Data)
+		}
+	}
+	return ""
+}
+
+// Equal tells whether both paths have the same nodes.
+func (p DevicePath) Equal(other DevicePath) bool {
+	if len(p) != len(other) {
+		return false
+	}
+	for i := range p {
+		if !p[i].Is(other[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// String is the path as the firmware prints it (UEFI 2.10, section 10.6). Nodes that
+// this package does not know are Path(type,subtype,bytes).
+func (p DevicePath) String() string {
+	var parts []string
+	for _, n := range p {
+		parts = append(parts, n.String())
+	}
+	return strings.Join(parts, "/")
+}
+
+// String is the node as in DevicePath.String.
+func (n Node) String() string {
+	switch kind := [2]byte{n.Type, n.SubType}; {
+	case kind == [2]byte{acpi, acpiDevice} && len(n.Data) == 8 && le.Uint32(n.Data) == pciRootID:
+		return fmt.Sprintf("PciRoot(0x%X)", le.Uint32(n.Data[4:]))
+	case kind == [2]byte{hardware, pci} && len(n.Data) == 2:
+		return fmt.Sprintf("Pci(0x%X,0x%X)", n.Data[1], n.Data[0])
+	case kind == [2]byte{messaging, mac} && len(n.Data) == 33 && n.Data[32] == ethernet:
+		return fmt.Sprintf("MAC(%X,0x%X)", n.Data[:6], n.Data[32])
+	case kind == [2]byte{messaging, ipv4} && len(n.Data) == 23:
+		return fmt.Sprintf("IPv4(%s)", netip.AddrFrom4([4]byte(n.Data[4:8])))
+	case kind == [2]byte{messaging, ipv6} && len(n.Data) >= 32:
+		return fmt.Sprintf("IPv6(%s)", netip.AddrFrom16([16]byte(n.Data[16:32])))
+	case kind == [2]byte{messaging, uri}:
+		return fmt.Sprintf("Uri(%s)", n.Data)
+	case kind == [2]byte{media, hardDrive} && len(n.Data) == 38 && n.Data[37] == 2:
+		return fmt.Sprintf("HD(%d,GPT,%s)", le.Uint32(n.Data), guidAt(n.Data[20:]))
+	case kind == [2]byte{media, file}:
+		return textZ(n.Data)
+	}
+	return fmt.Sprintf("Path(%d,%d,%X)", n.Type, n.SubType, n.Data)
+}
+
+func (p DevicePath) encode() []byte {
+	var raw []byte
+	for _, n := range append(p[:len(p):len(p)], Node{Type: endOfPath, SubType: endOfWholePath}) {
+		raw = append(raw, n.Type, n.SubType)
+		raw = le.AppendUint16(raw, uint16(4+len(n.Data)))
+		raw = append(raw, n.Data...)
+	}
+	return raw
+}
+
+// parsePath reads a path to its end and returns what follows.
+func parsePath(raw []byte) (path DevicePath, rest []byte, err error) {
+	for len(raw) >= 4 {
+		length := int(le.Uint16(raw[2:]))
+		if length < 4 || length > len(raw) {
+			return nil, nil, fmt.Errorf("a node of a device path has %d bytes of %d", length, len(raw))
+		}
+		n := Node{raw[0], raw[1], append([]byte(nil), raw[4:length]...)}
+		raw = raw[length:]
+		if n.Type == endOfPath && n.SubType == endOfWholePath {
+			return path, raw, nil
+		}
+		path = append(path, n)
+	}
+	return nil, nil, errors.New("a device path has no end")
+}
