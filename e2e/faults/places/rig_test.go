@@ -174,18 +174,10 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 		}
 	})
 	r.until(t, 30*time.Second, "central knows "+name, func() (bool, string) {
-		var list struct {
-			Conductors []struct{ Hostname string }
-		}
-		if err := r.get("/v1/conductors", &list); err != nil {
+		if err := r.get("/v1/conductors/"+name, &struct{}{}); err != nil {
 			return false, err.Error()
 		}
-		for _, m := range list.Conductors {
-			if m.Hostname == name {
-				return true, ""
-			}
-		}
-		return false, fmt.Sprint(list)
+		return true, ""
 	})
 	if group != spare {
 		r.until(t, 30*time.Second, "the spare rackd knows "+name, func() (bool, string) {
