@@ -105,15 +105,11 @@ func (d *Desk) Answer(ctx context.Context, q ask.Request) ask.Reply {
 }
 
 func statusOf(err error) int {
-	switch {
-	case errors.Is(err, refusal.ErrNoNode):
-		return http.StatusNotFound
-	case errors.Is(err, refusal.ErrBadToken):
-		return http.StatusUnauthorized
-	case errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrUnsupported), errors.Is(err, refusal.ErrBadCallback):
+	switch status := refusal.Status(err); {
+	case status != 0:
+		return status
+	case errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrUnsupported):
 		return http.StatusBadRequest
-	case errors.Is(err, refusal.ErrNotOwner), errors.Is(err, refusal.ErrInDoubt):
-		return http.StatusServiceUnavailable
 	case errors.Is(err, driver.ErrFenced):
 		return http.StatusConflict
 	case errors.Is(err, driver.ErrUnreachable), errors.Is(err, driver.ErrUnknown), errors.Is(err, context.DeadlineExceeded):

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,15 +142,7 @@ func agentStatus(err error) int {
 	if owner, ok := errors.AsType[*ask.Error](err); ok {
 		return owner.Status
 	}
-	switch {
-	case errors.Is(err, refusal.ErrNoNode):
-		return http.StatusNotFound
-	case errors.Is(err, refusal.ErrBadToken):
-		return http.StatusUnauthorized
-	case errors.Is(err, refusal.ErrNotOwner), errors.Is(err, refusal.ErrInDoubt), errors.Is(err, refusal.ErrUnproven):
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusBadRequest
+	return cmp.Or(refusal.Status(err), http.StatusBadRequest)
 }
 
 // drives builds config drives, with what client fetches.

@@ -9,6 +9,7 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"net/http"
 )
 
 var (
@@ -43,6 +44,21 @@ func (e *NotOwnerError) Error() string {
 
 // Unwrap makes the error an ErrNotOwner.
 func (e *NotOwnerError) Unwrap() error { return ErrNotOwner }
+
+// Status is the HTTP status of a refusal; 0: err is none.
+func Status(err error) int {
+	switch {
+	case errors.Is(err, ErrNoNode):
+		return http.StatusNotFound
+	case errors.Is(err, ErrBadToken):
+		return http.StatusUnauthorized
+	case errors.Is(err, ErrBadCallback):
+		return http.StatusBadRequest
+	case errors.Is(err, ErrNotOwner), errors.Is(err, ErrInDoubt), errors.Is(err, ErrUnproven):
+		return http.StatusServiceUnavailable
+	}
+	return 0
+}
 
 // The calls that a rackd may refuse, as its metrics and its log name them.
 const (
