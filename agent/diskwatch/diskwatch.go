@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Quiet is how long the list must have been the same.
+	// Quiet is how long the list must have been the same, by the kernel's word where it gives it.
 	Quiet = 5 * time.Second
 	// Bound is how long a machine is given to show its disks, from when the agent began.
 	Bound = 90 * time.Second
@@ -33,6 +33,8 @@ const (
 type Machine interface {
 	// Disks lists the disks there are.
 	Disks() []agentapi.Disk
+	// Appeared is how long ago the newest of some disks came, if the machine knows.
+	Appeared(disks []agentapi.Disk) (ago time.Duration, known bool)
 	// Pending names the controllers that have shown no disk and may need long for their first.
 	Pending() []string
 	// Unfit names the disks that are not listed because the kernel does not write to them, or because
@@ -80,7 +82,12 @@ func (w *Watch) look() ([]agentapi.Disk, time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.since.IsZero() || !slices.Equal(names, w.seen) {
+	switch {
+	case w.since.IsZero():
+		// The list may have been the same for long when the agent begins.
+		ago, _ := w.machine.Appeared(disks)
+		w.seen, w.since = names, time.Now().Add(-ago)
+	case !slices.Equal(names, w.seen):
 		w.changes = slices.Concat(without(w.seen, names, "gone: "), without(names, w.seen, "new: "))
 		w.seen, w.since = names, time.Now()
 	}
@@ -136,9 +143,17 @@ func (w *Watch) Settled(ctx context.Context, complete bool, check func([]agentap
 		select {
 		case <-ctx.Done():
 			return disks, errors.Join(s.missing, context.Cause(ctx))
-		case <-time.After(every):
+		case <-time.After(s.pause()):
 		}
 	}
+}
+
+// pause is how long to wait for the next look.
+func (s state) pause() time.Duration {
+	if left := Quiet - s.quiet; left > 0 {
+		return min(every, left)
+	}
+	return every
 }
 
 func (s state) why() string {

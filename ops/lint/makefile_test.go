@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,4 +63,42 @@ func packagesThatWait(t *testing.T) (list []string) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// What the race detector leaves out, by its build constraint, is run by make test without it.
+func TestMakefileRunsWhatIsUnraced(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := func(name string) string {
+		_, line, ok := strings.Cut(string(makefile), "\n"+name+" := ")
+		if !ok {
+			t.Fatalf("the Makefile has no list %s", name)
+		}
+		line, _, _ = strings.Cut(line, "\n")
+		return line
+	}
+	runs := regexp.MustCompile("^" + module + "(" + listed("UNRACED") + "|" + listed("PARTLY") + ")$")
+	unraced := 0
+	for _, p := range packages(t) {
+		files, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.HasPrefix(text, []byte("//go:build !"+"race\n")) {
+				if unraced++; !runs.MatchString(p.ImportPath) {
+					t.Errorf("%s is left out under the race detector, and make unraced does not run it", name)
+				}
+			}
+		}
+	}
+	if unraced == 0 {
+		t.Error("no test is left out under the race detector: remove PARTLY from the Makefile")
+	}
 }

@@ -72,10 +72,18 @@ func program(text string, code ...byte) []byte {
 func needsFirmware(t *testing.T) {
 	t.Helper()
 	if os.Getenv("IRONYARD_E2E") == "" {
-		t.Skip("boots UEFI firmware several times; set IRONYARD_E2E=1")
+		t.Skip("NOT RUN: boots UEFI firmware several times; set IRONYARD_E2E=1")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("a network namespace needs root")
+		t.Skip("NOT RUN: a network namespace needs root")
+	}
+}
+
+// needsTime keeps what boots firmware several times more out of make test.
+func needsTime(t *testing.T) {
+	t.Helper()
+	if os.Getenv("IRONYARD_HARDWARE") != "1" {
+		t.Skip("NOT RUN: takes long: run `make hardware`, or set IRONYARD_HARDWARE=1")
 	}
 }
 
@@ -274,6 +282,7 @@ func checkWritten(t *testing.T, m *Machine) {
 
 // With a platform key the firmware refuses an unsigned program, until secure boot is off.
 func TestFirmwareEnforcesKeys(t *testing.T) {
+	needsTime(t)
 	needsFirmware(t)
 	dir := t.TempDir()
 	bootDisk(t, filepath.Join(dir, diskFile), program("UNSIGNED", powerOffLong...))
@@ -366,6 +375,7 @@ func target(t *testing.T, ns *netns.Namespace, name, disk string) {
 // The firmware's initiator logs in by the attempts that management set: the first
 // target is dead, the second is good, from an address of the machine's own. Its disk boots.
 func TestFirmwareLogsInToISCSI(t *testing.T) {
+	needsTime(t)
 	needsFirmware(t)
 	n := serve(t, nil)
 	remote := filepath.Join(t.TempDir(), "remote")
