@@ -102,7 +102,7 @@ func (f *fixture) raw(node string, body []byte) {
 
 func (f *fixture) drained() {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(f.Context(), 3*time.Minute) // some tests have a thousand large events, under the race detector
 	defer cancel()
 	if err := f.ingest.Drained(ctx); err != nil {
 		f.Fatal(err)

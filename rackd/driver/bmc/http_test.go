@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,9 +17,19 @@ import (
 )
 
 func TestHTTPKeepsToItsBMCAndTheFence(t *testing.T) {
+	var mu sync.Mutex
 	var asked []string
+	told := func() []string { // and forgets it
+		mu.Lock()
+		defer mu.Unlock()
+		was := asked
+		asked = nil
+		return was
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get(work.IDHeader))
+		mu.Unlock()
 		switch r.URL.Path {
 		case "/large":
 			_, _ = w.Write(make([]byte, maxAnswer+1))
@@ -60,7 +71,7 @@ func TestHTTPKeepsToItsBMCAndTheFence(t *testing.T) {
 			t.Errorf("%s: %v: nothing was written", what, err)
 		}
 	}
-	asked = nil
+	told()
 	if send("GET", "http://127.0.0.2:9/") == nil || send("POST", server.URL) == nil {
 		t.Error("another host was asked, or a write sent without a fence")
 	}
@@ -68,13 +79,14 @@ func TestHTTPKeepsToItsBMCAndTheFence(t *testing.T) {
 	if err := send("POST", server.URL); !errors.Is(err, driver.ErrFenced) {
 		t.Errorf("%v, want ErrFenced", err)
 	}
-	if asked != nil {
+	if asked := told(); asked != nil {
 		t.Errorf("the BMC was asked: %v", asked)
 	}
 	wire.Begin(t.Context(), &drivertest.Fence{})
 	err := send("POST", server.URL+"/lost")
-	if gone, ok := errors.AsType[*Lost](err); !ok || !gone.Unknown || len(asked) != 1 || asked[0] != "POST /lost work-1" {
-		t.Errorf("%v, the BMC was asked %v; want one write with an outcome that is not known", err, asked)
+	asking := told()
+	if gone, ok := errors.AsType[*Lost](err); !ok || !gone.Unknown || len(asking) != 1 || asking[0] != "POST /lost work-1" {
+		t.Errorf("%v, the BMC was asked %v; want one write with an outcome that is not known", err, asking)
 	}
 	wire.BeginLogin(t.Context())
 	if err := send("POST", server.URL+"/login"); err != nil {
