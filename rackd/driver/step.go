@@ -176,6 +176,10 @@ const (
 	// inserted. Whoever ends the flow takes it back, also where the machine was never started.
 	FactReadied = "readied"
 
+	// FactRestarted says that an operator's request has restarted the machine, or switched it off, while it was to boot its
+	// instance next: the ramdisk is over, and its agent does not call again.
+	FactRestarted = "restarted_into_instance"
+
 	// FactBoot says what the machine gets when it boots from the network.
 	FactBoot     = work.FactBoot
 	BootRamdisk  = work.BootRamdisk

@@ -90,6 +90,12 @@ func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 		if err := r.ramdiskAgain(ctx, driver.PowerState(d.Args.PowerTarget)); err != nil {
 			return err
 		}
+		if r.task.Facts[driver.FactBoot] == driver.BootInstance && driver.PowerState(d.Args.PowerTarget) != driver.PowerOn {
+			r.task.Facts[driver.FactRestarted] = d.Args.PowerTarget
+			if err := r.save(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	for _, s := range steps {
 		if doubt != "" && s.Kind == driver.Neither {

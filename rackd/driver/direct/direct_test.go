@@ -207,6 +207,21 @@ func TestAgentThatCannotSyncKeepsItsPower(t *testing.T) {
 	}
 }
 
+// An operator has restarted the machine after its image was written and read back: no agent is there to say farewell to.
+func TestTearDownOfARestartedMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		r.SetPowerState(driver.PowerOn)
+		r.Task(networkboot.IPXE()).Facts[driver.FactRestarted] = "rebooting"
+		if _, err := run(t, r, "tear_down_agent"); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Writes("agent")) != 0 || len(r.Writes("power")) != 1 {
+			t.Errorf("writes %q, want that the power is cut", r.Log)
+		}
+	})
+}
+
 // cleaned is what a conductor runs for a cleaning: the ramdisk up, what pick makes of
 // the agent's steps, and down.
 func cleaned(t *testing.T, r *drivertest.Rig, f driver.Flows, pick func([]driver.Step) []driver.Step) {

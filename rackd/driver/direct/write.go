@@ -150,6 +150,14 @@ func (i Interface) tearDownAgent(ctx context.Context, t *driver.Task) (driver.Ou
 	if err := reload(t, &h); err != nil {
 		return driver.Outcome{}, err
 	}
+	if t.Facts[driver.FactRestarted] != "" {
+		// What was written was flushed and read back before, and the agent is gone with the ramdisk.
+		t.Record.Phase("tear down", "there is no agent to say farewell to: a request has restarted the machine, or switched it off")
+		if t.Node.DisablePowerOff {
+			return driver.Done(), nil
+		}
+		return driver.Done(), i.set.Bringup.Reach(ctx, t, driver.PowerOff)
+	}
 	if !h.Synced {
 		if _, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/sync", agentapi.CmdSync, struct{}{}); err != nil {
 			return driver.Outcome{}, fmt.Errorf("node %s: write out the disk's caches: %w", t.Node.Label(), err)
