@@ -207,17 +207,25 @@ func TestAgentThatCannotSyncKeepsItsPower(t *testing.T) {
 	}
 }
 
-// An operator has restarted the machine after its image was written and read back: no agent is there to say farewell to.
+// An operator has restarted the machine after its image was written and read back: no agent is there to say farewell to. An
+// agent that did not read back may have lost some of the image: without its farewell the deploy does not go on.
 func TestTearDownOfARestartedMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig()
-		r.SetPowerState(driver.PowerOn)
-		r.Task(networkboot.IPXE()).Facts[driver.FactRestarted] = "rebooting"
-		if _, err := run(t, r, "tear_down_agent"); err != nil {
-			t.Fatal(err)
-		}
-		if len(r.Writes("agent")) != 0 || len(r.Writes("power")) != 1 {
-			t.Errorf("writes %q, want that the power is cut", r.Log)
+		for _, readBack := range []bool{true, false} {
+			r := newRig()
+			r.SetPowerState(driver.PowerOn)
+			facts := r.Task(networkboot.IPXE()).Facts
+			if facts[driver.FactRestarted] = "rebooting"; readBack {
+				facts[factReadBack] = "true"
+			}
+			r.Answer = func(string) (any, string) { return nil, "gone" }
+			_, err := run(t, r, "tear_down_agent")
+			if readBack && (err != nil || len(r.Writes("agent")) != 0 || len(r.Writes("power")) != 1) {
+				t.Errorf("%v, writes %q, want that the power is cut", err, r.Log)
+			}
+			if !readBack && (err == nil || len(r.Writes("power")) != 0) {
+				t.Errorf("not read back: %v, writes %q", err, r.Log)
+			}
 		}
 	})
 }

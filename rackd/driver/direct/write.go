@@ -61,6 +61,9 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 		return driver.Outcome{}, fmt.Errorf("node %s: the agent wrote the image, but its result cannot be read: %w", t.Node.Label(), err)
 	}
 	t.Facts[factRootDevice], t.Facts[factRootUUID] = written.RootDevice, written.RootUUID
+	if written.Written.DoneBytes > 0 { // ironic-python-agent does not say, and may hold some of the image in memory
+		t.Facts[factReadBack] = "true"
+	}
 	t.Record.Phase("write", fmt.Sprintf("%.0f MB at %.0f MB/s to %s", float64(written.Written.DoneBytes)/1e6, written.Written.MBPerSec, written.RootDevice))
 	return driver.Done(), nil
 }
@@ -137,6 +140,9 @@ func reload(t *driver.Task, h any) error {
 	return nil
 }
 
+// factReadBack says that the agent has flushed the image to the disk and read it back.
+const factReadBack = "image_read_back"
+
 // farewell is the handle of tear_down_agent.
 type farewell struct {
 	// Synced: the agent has written out everything; from then on the machine may
@@ -150,7 +156,7 @@ func (i Interface) tearDownAgent(ctx context.Context, t *driver.Task) (driver.Ou
 	if err := reload(t, &h); err != nil {
 		return driver.Outcome{}, err
 	}
-	if t.Facts[driver.FactRestarted] != "" {
+	if t.Facts[driver.FactRestarted] != "" && t.Facts[factReadBack] != "" {
 		// What was written was flushed and read back before, and the agent is gone with the ramdisk.
 		t.Record.Phase("tear down", "there is no agent to say farewell to: a request has restarted the machine, or switched it off")
 		if t.Node.DisablePowerOff {
