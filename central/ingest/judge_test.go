@@ -72,7 +72,7 @@ func (f *fixture) end(w *work.Event, inventory *agentapi.Inventory) {
 	f.drained()
 }
 
-// The rackd says who told what was found. One from before that is believed to have asked whom its interfaces ask.
+// The rackd names the source of an inspection. For a rackd that does not name it yet, central takes the source from the node's interfaces.
 func TestSourceOfAnInspection(t *testing.T) {
 	f := newFixture(t)
 	f.follow()
