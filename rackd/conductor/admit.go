@@ -111,7 +111,7 @@ func (c *Conductor) withoutID(n *node.Document, boot work.Boot) bool {
 		return true
 	}
 	hw, err := c.cfg.Hardware.Resolve(n)
-	return err == nil && hw.Boot().Via() == driver.ViaNone
+	return err == nil && !hw.Boot().RamdiskOrder(n, nil).Boots()
 }
 
 // Bounds of what a heartbeat says, which is kept in the checkpoint.

@@ -135,7 +135,7 @@ func TestWaitsForTheAgentAndGoesOn(t *testing.T) {
 		if d := s.Work(nodeA).Doc; d.State != provision.DeployWait {
 			t.Fatalf("state %q, want wait call-back", d.State)
 		}
-		if o, ok := c.BootByMAC("52:54:00:00:00:01"); !ok || !o.Ramdisk {
+		if o, ok := c.BootByMAC("52:54:00:00:00:01"); !ok || !o.Order.Boots() {
 			t.Errorf("boot order %+v, want the ramdisk", o)
 		}
 		if e := s.events[len(s.events)-1]; e.State != provision.DeployWait || e.Power != string(driver.PowerOn) {

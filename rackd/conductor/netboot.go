@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -20,30 +20,26 @@ import (
 type BootOrder struct {
 	Node  *node.Document
 	State provision.State
-	// Ramdisk: boot the ramdisk, by Via. Local: boot from the disk. Neither: Reason
-	// says to the person at the console why there is nothing to boot.
-	Ramdisk, Local bool
-	// Later: ask again, because this rackd may not know the newest; Reason says why.
-	Later  bool
-	Via    driver.Transport
-	Reason string
-	// Kernel and Initramfs are the node's own; zero: those of the rackd.
-	Kernel, Initramfs BootFile
-	// KernelParams are the node's own, which come before those of the rackd.
-	KernelParams []string
+	Order bootorder.Order
 	// BootID is the id of the boot, for the agent to show.
 	BootID string
 	// Addresses are those that the machine is known to have been given. Hears: one that
 	// boots speaks DHCP with this rackd, which therefore knows.
 	Addresses []netip.Addr
 	Hears     bool
+	// needs is what the machine is to run, as far as is known here.
+	needs need
 }
 
-// BootFile is a file that a node brings itself.
-type BootFile struct {
-	URL string // as in driver_info
-	ID  string // in the rack's cache; empty: not there
-}
+// need is what a machine is to run.
+type need int
+
+// What machines are to run: nothing that is known, the ramdisk, their instance.
+const (
+	needsNothing need = iota
+	needsRamdisk
+	needsInstance
+)
 
 // BootByMAC and BootByUUID answer for netboot, from memory; ok is false for a machine that is
 // not of this group.
@@ -70,7 +66,7 @@ const lookWithin = 2 * time.Second
 // told that there is nothing for it: it was started, and the work that did so may not
 // have come here yet.
 func (c *Conductor) Asked(o BootOrder) BootOrder {
-	if o.Local || o.Later || c.cfg.Members.Check() != nil || o.Ramdisk && c.runner(o.Node.UUID) != nil {
+	if o.needs == needsInstance || o.Order.Again || c.cfg.Members.Check() != nil || o.needs == needsRamdisk && c.runner(o.Node.UUID) != nil {
 		return o
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
@@ -79,69 +75,64 @@ func (c *Conductor) Asked(o BootOrder) BootOrder {
 	switch err := c.asks.at(ctx, o.Node.UUID, read); {
 	case err == nil:
 		o = c.orderFor(o.Node)
-	case o.Ramdisk: // by another rackd's work: its boot, as far as it is known here
+	case o.needs == needsRamdisk: // by another rackd's work: its boot, as far as it is known here
 	case !errors.Is(err, view.ErrNoWork):
 		c.loud.Do(func() {
 			c.log.Warn("machine told to ask again, because the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
 		})
-		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", o.Node.Label())
+		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", o.Node.Label())))
 	}
 	return o
+}
+
+// withhold gives the machine another order, which travels as the one before.
+func (o *BootOrder) withhold(instead bootorder.Order) {
+	instead.OverTFTP = o.Order.OverTFTP
+	o.Order, o.needs = instead, needsNothing
 }
 
 // orderFor is what this rackd knows of a node.
 func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	state, open := c.state(n)
-	o := BootOrder{Node: n, State: state, Via: driver.ViaHTTP}
-	if hw, err := c.cfg.Hardware.Resolve(n); err == nil {
-		o.Via = hw.Boot().Via()
-	}
-	o.KernelParams = kernelParams(n)
-	o.Kernel.URL, o.Initramfs.URL = n.DriverString("deploy_kernel"), n.DriverString("deploy_ramdisk")
 	boot := c.bootOf(n.UUID)
-	o.Addresses, o.Hears = c.addresses(n, boot), c.cfg.Leases != nil && c.cfg.Leases.Hears()
+	o := BootOrder{Node: n, State: state, Addresses: c.addresses(n, boot), Hears: c.cfg.Leases != nil && c.cfg.Leases.Hears()}
+	var facts map[string]string
 	fact := ""
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && open {
-		facts := w.Doc.Checkpoint.Facts
+		facts = w.Doc.Checkpoint.Facts
 		fact = facts[driver.FactBoot]
 		if key := c.cfg.Keys.Of(n.Group); key != nil {
 			o.BootID = key.BootID(n.UUID, w.Doc.Root(), boot.Number)
 		}
-		o.Kernel.ID, o.Initramfs.ID = facts[driver.FactKernel], facts[driver.FactRamdisk]
 		if r := c.runner(n.UUID); r != nil {
 			fact = r.BootFact()
 		}
 	}
+	hw, err := c.cfg.Hardware.Resolve(n)
+	if err != nil { // its disk is there whatever drivers this rackd has
+		o.Order = bootorder.LocalDisk()
+	} else {
+		o.Order = hw.Boot().InstanceOrder(n, facts)
+	}
 	if age := c.cfg.Members.Age(); c.cfg.Members.Check() != nil && age < trustAgain {
-		o.Later, o.Reason = true, fmt.Sprintf("Node %s asked a rackd that has lost its site's bus.", n.Label())
+		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has lost its site's bus.", n.Label())))
 		return o
 	}
 	switch {
+	case open && fact == driver.BootRamdisk && err != nil:
+		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has not its drivers: %v.", n.Label(), err)))
 	case open && fact == driver.BootRamdisk:
-		o.Ramdisk = true
+		o.Order, o.needs = hw.Boot().RamdiskOrder(n, facts), needsRamdisk
 	case open && fact == driver.BootInstance, state == provision.Active, state == provision.Rescue:
-		o.Local = true
+		o.needs = needsInstance
 	case open:
 		// The owner may have written more than has come here. A machine that started again would
 		// lose a boot device that was set for one boot, and never call.
-		o.Later = true
-		o.Reason = fmt.Sprintf("Node %s is in state %q, which does not boot from the network now.", n.Label(), state)
+		o.withhold(bootorder.Later(fmt.Sprintf("Node %s is in state %q, which does not boot from the network now.", n.Label(), state)))
 	default:
-		o.Reason = fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)
+		o.withhold(bootorder.Refuse(fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)))
 	}
 	return o
-}
-
-// kernelParams are the parameters that the instance or else the node asks for. The word
-// %default% stands for the rackd's, which are there in any case: a ramdisk without them
-// has no rackd to call.
-func kernelParams(n *node.Document) []string {
-	const field = "kernel_append_params"
-	text, _ := n.InstanceInfo[field].(string)
-	if text == "" {
-		text = n.DriverString(field)
-	}
-	return slices.DeleteFunc(strings.Fields(text), func(p string) bool { return p == "%default%" })
 }
 
 // trustAgain is how long a rackd without a lease sends machines elsewhere. After that

@@ -2,15 +2,14 @@ package conductor
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -38,7 +37,7 @@ func TestAnyRackdBootsTheMachine(t *testing.T) {
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
 		o, ok := b.BootByMAC("52:54:00:00:00:01")
-		if want := (BootFile{URL: "http://x/k", ID: "sha256-k"}); !ok || !o.Ramdisk || o.Kernel != want || o.Initramfs != (BootFile{URL: "tftp://x/r"}) {
+		if want := (bootorder.File{URL: "http://x/k", ID: "sha256-k"}); !ok || !o.Order.Boots() || o.Order.Load.Kernel != want {
 			t.Errorf("order %+v", o)
 		}
 	})
@@ -57,12 +56,12 @@ func TestMachineAsksAgainWhileItsNodeHasWork(t *testing.T) {
 		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
 		defer kill()
 		const mac = "52:54:00:00:00:01"
-		if o, ok := c.BootByMAC(mac); !ok || o.Later || !strings.Contains(o.Reason, "nothing to boot") {
+		if o, ok := c.BootByMAC(mac); !ok || o.Order.Again || !strings.Contains(o.Order.Reason, "nothing to boot") {
 			t.Errorf("without work: %+v", o)
 		}
 		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
 		synctest.Wait()
-		if o, ok := c.BootByMAC(mac); !ok || !o.Later || o.Ramdisk || o.Local || !strings.Contains(o.Reason, "does not boot from the network now") {
+		if o, ok := c.BootByMAC(mac); !ok || !o.Order.Again || !strings.Contains(o.Order.Reason, "does not boot from the network now") {
 			t.Errorf("with work: %+v", o)
 		}
 	})
@@ -78,11 +77,13 @@ func TestBusIsAskedBeforeAMachineIsRefused(t *testing.T) {
 		change func(s *shelf, m *members)
 		want   func(o BootOrder) bool
 	}{
-		"there is none":        {func(*shelf, *members) {}, func(o BootOrder) bool { return !o.Later && strings.Contains(o.Reason, "nothing to boot") }},
-		"there is some":        {func(s *shelf, _ *members) { s.unseen = &view.Work{Doc: begun, Revision: 7} }, func(o BootOrder) bool { return o.Ramdisk && o.State == provision.Deploying }},
-		"the bus does not say": {func(s *shelf, _ *members) { s.cut = true }, func(o BootOrder) bool { return o.Later && strings.Contains(o.Reason, "cannot read its site's bus") }},
+		"there is none": {func(*shelf, *members) {}, func(o BootOrder) bool { return !o.Order.Again && strings.Contains(o.Order.Reason, "nothing to boot") }},
+		"there is some": {func(s *shelf, _ *members) { s.unseen = &view.Work{Doc: begun, Revision: 7} }, func(o BootOrder) bool { return o.Order.Boots() && o.State == provision.Deploying }},
+		"the bus does not say": {func(s *shelf, _ *members) { s.cut = true }, func(o BootOrder) bool {
+			return o.Order.Again && strings.Contains(o.Order.Reason, "cannot read its site's bus")
+		}},
 		"the bus has been away for long": {func(s *shelf, m *members) { s.cut = true; m.held.Store(false); m.age.Store(int64(time.Hour)) },
-			func(o BootOrder) bool { return !o.Later && strings.Contains(o.Reason, "nothing to boot") }},
+			func(o BootOrder) bool { return !o.Order.Again && strings.Contains(o.Order.Reason, "nothing to boot") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,23 +103,5 @@ func TestBusIsAskedBeforeAMachineIsRefused(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// What an instance asks for goes before what its node does; the rackd's own parameters are
-// there without being asked for.
-func TestKernelParams(t *testing.T) {
-	const field = "kernel_append_params"
-	for _, c := range []struct {
-		driver, instance map[string]any
-		want             []string
-	}{
-		{nil, nil, nil},
-		{map[string]any{field: "%default% ipa-insecure=1  quiet"}, nil, []string{"ipa-insecure=1", "quiet"}},
-		{map[string]any{field: "a"}, map[string]any{field: "b"}, []string{"b"}},
-	} {
-		if got := kernelParams(&node.Document{DriverInfo: c.driver, InstanceInfo: c.instance}); !slices.Equal(got, c.want) {
-			t.Errorf("driver_info %v, instance_info %v: %q, want %q", c.driver, c.instance, got, c.want)
-		}
 	}
 }

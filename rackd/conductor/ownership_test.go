@@ -429,16 +429,16 @@ func TestBootOrderWithoutALease(t *testing.T) {
 		s.nodes[nodeA].State = provision.Active
 		c, ms, kill := conductorOn(t, s, "a", owned("a"), &machine{}, nil)
 		defer kill()
-		if o, ok := c.BootByUUID(nodeA); !ok || !o.Local || o.Later {
+		if o, ok := c.BootByUUID(nodeA); !ok || !o.Order.Disk {
 			t.Errorf("with a lease: %+v", o)
 		}
 		ms.held.Store(false)
 		ms.age.Store(int64(time.Minute))
-		if o, ok := c.BootByUUID(nodeA); !ok || o.Local || !o.Later {
+		if o, ok := c.BootByUUID(nodeA); !ok || !o.Order.Again {
 			t.Errorf("without a lease: %+v", o)
 		}
 		ms.age.Store(int64(trustAgain))
-		if o, ok := c.BootByUUID(nodeA); !ok || !o.Local || o.Later {
+		if o, ok := c.BootByUUID(nodeA); !ok || !o.Order.Disk {
 			t.Errorf("after %v without a lease: %+v", trustAgain, o)
 		}
 	})

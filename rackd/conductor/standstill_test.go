@@ -195,8 +195,8 @@ func TestARamdiskBootsWhileAWorkIsOnItsWay(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			o, ok := c.BootByMAC(n.Ports[0].Address)
-			if o = c.Asked(o); !ok || o.Ramdisk != boots {
-				t.Errorf("accepted as %q: the machine is told %t %t %q", accepted, o.Ramdisk, o.Local, o.Reason)
+			if o = c.Asked(o); !ok || o.Order.Boots() != boots {
+				t.Errorf("accepted as %q: the machine is told %+v", accepted, o.Order)
 			}
 			if _, err := c.LookupAgent(lookupOf(c)); (err == nil) != boots {
 				t.Errorf("accepted as %q: the lookup is answered with %v", accepted, err)

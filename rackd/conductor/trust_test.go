@@ -182,10 +182,7 @@ func TestAddressOfTheCaller(t *testing.T) {
 				l := &rackLeases{hears: true, at: map[string]netip.Addr{}}
 				x := newTrial(t, func(cfg *Config) { cfg.Leases, cfg.TrustFirstLookup = l, c.trust })
 				defer x.stop()
-				x.m.via = driver.ViaHTTP
-				if c.media {
-					x.m.via = driver.ViaNone
-				}
+				x.m.media = c.media
 				if c.leased {
 					l.at[macA] = hers
 				}
@@ -210,13 +207,12 @@ func TestALeaseFromBeforeIsKnownToRackdsWithoutDHCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: hers}} })
 		defer x.stop()
-		x.m.via = driver.ViaHTTP
 		b, stopB := x.on("b", nil) // with --dhcp off
 		defer stopB()
 		synctest.Wait()
 		o, ok := b.BootByMAC(macA)
-		if !ok || !o.Ramdisk || o.BootID == "" || !slices.Equal(o.Addresses, []netip.Addr{hers}) {
-			t.Errorf("it knows %t, ramdisk %t, id %q, addresses %v; want %v", ok, o.Ramdisk, o.BootID, o.Addresses, hers)
+		if !ok || !o.Order.Boots() || o.BootID == "" || !slices.Equal(o.Addresses, []netip.Addr{hers}) {
+			t.Errorf("it knows %t, order %v, id %q, addresses %v; want %v", ok, o.Order, o.BootID, o.Addresses, hers)
 		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/answer"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -293,9 +294,9 @@ type machine struct {
 	teardown []driver.Step
 	invalid  error
 	identity driver.Identity
-	silent   error            // instead of the identity
-	asked    int              // how often for it
-	via      driver.Transport // empty: by HTTP
+	silent   error // instead of the identity
+	asked    int   // how often for it
+	media    bool  // its ramdisk comes from a medium and not by the network
 	onPower  func(target driver.PowerState)
 	onRead   func()       // of the power
 	readErr  func() error // what a read of the power answers, if set
@@ -372,7 +373,6 @@ func (m *machine) Identity(context.Context, *node.Document) (driver.Identity, er
 	return m.identity, m.silent
 }
 func (*machine) InjectNMI(context.Context, driver.Fence, *node.Document) error { return nil }
-func (m *machine) Via() driver.Transport                                       { return cmp.Or(m.via, driver.ViaHTTP) }
 func (*machine) PrepareRamdisk(context.Context, *driver.Task) error            { return nil }
 func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error            { return nil }
 func (*machine) PrepareInstance(context.Context, *driver.Task) error           { return nil }
@@ -457,4 +457,15 @@ func owned(by string) *atomic.Value {
 	v := &atomic.Value{}
 	v.Store(by)
 	return v
+}
+
+func (m *machine) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
+	if m.media {
+		return bootorder.Refuse("it boots from a medium")
+	}
+	return bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: n.DriverString("deploy_kernel"), ID: facts[driver.FactKernel]}})
+}
+
+func (m *machine) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
+	return bootorder.LocalDisk()
 }

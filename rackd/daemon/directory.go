@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/agentclient"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -42,28 +43,20 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 	if d.asked {
 		o = d.c.Asked(o)
 	}
-	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Reason: o.Reason,
-		BootMode: o.Node.BootMode(), OverTFTP: o.Via == driver.ViaTFTP, KernelParams: o.KernelParams,
-		BootID: o.BootID, Addresses: o.Addresses, Hears: o.Hears,
-		Kernel: d.file(o.Kernel), Initramfs: d.file(o.Initramfs)}
-	switch {
-	case o.Later:
-		m.Order = netboot.Later
-	case o.Ramdisk && o.Via != driver.ViaNone:
-		m.Order = netboot.Ramdisk
-	case o.Local:
-		m.Order = netboot.LocalDisk
+	if l := o.Order.Load; l != nil {
+		o.Order.Load = &bootorder.Load{Kernel: d.file(l.Kernel), Initramfs: d.file(l.Initramfs), Params: l.Params}
 	}
-	return m, true
+	return netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Order: o.Order,
+		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: o.Hears}, true
 }
 
-// file returns where a machine loads a file from: this rackd's cache, or, when that
+// file says where a machine loads a file from: this rackd's cache, or, when that
 // does not have it (yet), where it comes from.
-func (d directory) file(f conductor.BootFile) string {
+func (d directory) file(f bootorder.File) bootorder.File {
 	if at := d.cached(f.ID); f.URL != "" && at != "" {
-		return at
+		f.URL = at
 	}
-	return f.URL
+	return f
 }
 
 // images hands an agent the URLs of an image in the cache.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/driver"
-	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
 func TestOwnKernelComesFromTheCacheWhereItIsThere(t *testing.T) {
@@ -20,17 +20,18 @@ func TestOwnKernelComesFromTheCacheWhereItIsThere(t *testing.T) {
 		return "http://rack/images/" + id
 	}}
 	for name, c := range map[string]struct {
-		kernel, ramdisk conductor.BootFile
+		kernel, ramdisk bootorder.File
 		want            [2]string
 	}{
 		"the rackd's own":  {want: [2]string{"", ""}},
-		"cached":           {conductor.BootFile{URL: "http://x/k", ID: "sha256-k"}, conductor.BootFile{URL: "http://x/r", ID: "sha256-k"}, [2]string{"http://rack/images/sha256-k", "http://rack/images/sha256-k"}},
-		"not yet here":     {conductor.BootFile{URL: "http://x/k", ID: "sha256-n"}, conductor.BootFile{URL: "http://x/r"}, [2]string{"http://x/k", "http://x/r"}},
-		"no longer wanted": {conductor.BootFile{ID: "sha256-k"}, conductor.BootFile{ID: "sha256-k"}, [2]string{"", ""}},
+		"cached":           {bootorder.File{URL: "http://x/k", ID: "sha256-k"}, bootorder.File{URL: "http://x/r", ID: "sha256-k"}, [2]string{"http://rack/images/sha256-k", "http://rack/images/sha256-k"}},
+		"not yet here":     {bootorder.File{URL: "http://x/k", ID: "sha256-n"}, bootorder.File{URL: "http://x/r"}, [2]string{"http://x/k", "http://x/r"}},
+		"no longer wanted": {bootorder.File{ID: "sha256-k"}, bootorder.File{ID: "sha256-k"}, [2]string{"", ""}},
 	} {
-		m, ok := d.machine(conductor.BootOrder{Node: &node.Document{}, Ramdisk: true, Via: driver.ViaHTTP, KernelParams: []string{"quiet"}, Kernel: c.kernel, Initramfs: c.ramdisk}, true)
-		if !ok || m.Order != netboot.Ramdisk || [2]string{m.Kernel, m.Initramfs} != c.want || len(m.KernelParams) != 1 {
-			t.Errorf("%s: kernel %q, ramdisk %q, want %q", name, m.Kernel, m.Initramfs, c.want)
+		m, ok := d.machine(conductor.BootOrder{Node: &node.Document{}, Order: bootorder.Ramdisk(bootorder.Load{Params: []string{"quiet"}, Kernel: c.kernel, Initramfs: c.ramdisk})}, true)
+		l := m.Order.Load
+		if !ok || l == nil || [2]string{l.Kernel.URL, l.Initramfs.URL} != c.want || len(l.Params) != 1 {
+			t.Errorf("%s: loads %+v, want %q", name, l, c.want)
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 )
 
 // Sentinel errors of implementations; wrap them with what was tried and what came back.
@@ -168,8 +169,11 @@ type Management interface {
 // node: the conductor's netboot reads the task's facts.
 type Boot interface {
 	Interface
-	// Via says how kernel and ramdisk reach the machine.
-	Via() Transport
+	// RamdiskOrder is what the node's machine is told when it asks the network what to boot, while a flow needs
+	// its ramdisk; InstanceOrder while it has its instance. Both only look at the node and the work's facts,
+	// which may be nil; they are made for each request.
+	RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order
+	InstanceOrder(n *node.Document, facts map[string]string) bootorder.Order
 	PrepareRamdisk(ctx context.Context, t *Task) error
 	// CleanUpRamdisk takes back what PrepareRamdisk did in this flow, and nothing that others did. Each flow that may
 	// have prepared a boot ends with it; it may be called where nothing was prepared, and again.
@@ -177,16 +181,6 @@ type Boot interface {
 	PrepareInstance(ctx context.Context, t *Task) error
 	CleanUpInstance(ctx context.Context, t *Task) error
 }
-
-// Transport of a ramdisk.
-type Transport string
-
-// The transports.
-const (
-	ViaHTTP Transport = "http" // iPXE over HTTP
-	ViaTFTP Transport = "tftp" // iPXE over TFTP
-	ViaNone Transport = "none" // nothing is served by rackd
-)
 
 // Deploy puts an instance on a machine and takes it off.
 type Deploy interface {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
@@ -198,7 +199,7 @@ func TestScriptWhereNoAddressIsKnown(t *testing.T) {
 		t.Errorf("with DHCP off:\n%s", got)
 	}
 	a = newAddressed(t, dhcp.Serve)
-	a.machine.Order, a.machine.State = netboot.LocalDisk, "active"
+	a.machine.Order, a.machine.State = bootorder.LocalDisk(), "active"
 	if got := a.get(stranger, "mac="+mac); !strings.Contains(got, "exit 1\n") || strings.Contains(got, a.machine.Name+" ") || strings.Contains(got, a.machine.UUID) {
 		t.Errorf("a machine that boots its disk:\n%s", got)
 	}

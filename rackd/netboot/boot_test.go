@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -18,7 +19,7 @@ const (
 	uefiCard = "virtio-net-pci,netdev=n,mac=" + mac + ",romfile=,bootindex=0"
 )
 
-var ramdiskMachine = netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", Order: netboot.Ramdisk}
+var ramdiskMachine = netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", Order: bootorder.Ramdisk(bootorder.Load{})}
 
 // TestFirmwareBoots boots machines with real firmware from these servers, until
 // they have loaded kernel and ramdisk. It takes a few minutes and wants root and
@@ -72,7 +73,7 @@ func biosHTTP(t *testing.T) {
 
 func biosTFTP(t *testing.T) {
 	m := ramdiskMachine
-	m.OverTFTP = true
+	m.Order.OverTFTP = true
 	w := newWorld(t, m, "/usr/lib/ipxe/ipxe.lkrn")
 	w.boot("-device", biosCard)
 	w.phases("dhcp", "script: ramdisk, state wait call-back, by TFTP", "kernel: by TFTP", "ramdisk: by TFTP")
@@ -84,14 +85,14 @@ func biosTFTP(t *testing.T) {
 }
 
 func biosRefused(t *testing.T) {
-	w := newWorld(t, netboot.Machine{UUID: "u", State: "available", Reason: "Node m1 is in state \"available\"; deploy it first."}, "/usr/lib/ipxe/ipxe.lkrn")
+	w := newWorld(t, netboot.Machine{UUID: "u", State: "available", Order: bootorder.Refuse("Node m1 is in state \"available\"; deploy it first.")}, "/usr/lib/ipxe/ipxe.lkrn")
 	w.boot("-device", biosCard)
 	w.says("Reason: Node m1 is in state \"available\"; deploy it first.")
 }
 
 func biosDisk(t *testing.T) {
 	m := ramdiskMachine
-	m.Order, m.BootMode = netboot.LocalDisk, "bios"
+	m.Order, m.BootMode = bootorder.LocalDisk(), "bios"
 	w := newWorld(t, m, "/usr/lib/ipxe/ipxe.lkrn")
 	w.boot("-device", biosCard, "-drive", "if=none,id=d,format=raw,file="+bootSector(t), "-device", "virtio-blk-pci,drive=d,bootindex=1")
 	w.phases("script: local-disk")
@@ -143,7 +144,7 @@ func uefiHTTP(t *testing.T) {
 // banner comes from.
 func uefiDisk(t *testing.T) {
 	m := ramdiskMachine
-	m.Order, m.BootMode = netboot.LocalDisk, "uefi"
+	m.Order, m.BootMode = bootorder.LocalDisk(), "uefi"
 	w := newWorld(t, m, "/usr/lib/ipxe/ipxe.efi")
 	disk := filepath.Join(t.TempDir(), "esp")
 	for _, args := range [][]string{{"truncate", "-s", "16M", disk}, {"mkfs.vfat", "-n", "ESP", disk},

@@ -1,7 +1,7 @@
 // Package netboot is what rackd's DHCP, TFTP and boot web server have in common:
 // the question "what is this machine to do?", the answer, and what is counted.
 //
-// It may import protocol only; the packages below it may import protocol and each
+// It may import protocol and rackd/bootorder; the packages below it may import those and each
 // other. Nothing is written per node: every answer is made from the node's state at
 // the moment of the request, so any rackd of a group can boot any of its nodes.
 //
@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 )
 
 // Directory says who a machine is and what it is to do. That of DHCP answers from memory; that of scripts may
@@ -29,50 +30,13 @@ type Directory interface {
 	ByUUID(uuid string) (m Machine, ok bool)
 }
 
-// Order is what a machine that asks is to do.
-type Order int
-
-// The orders.
-const (
-	// Refuse: print Reason on the console.
-	Refuse Order = iota
-	// Ramdisk: boot the agent.
-	Ramdisk
-	// LocalDisk: boot what is installed.
-	LocalDisk
-	// Later: print Reason, and ask again, another rackd first; this one may not know the newest.
-	Later
-)
-
-// String names the order in logs and metrics.
-func (o Order) String() string {
-	switch o {
-	case Ramdisk:
-		return "ramdisk"
-	case LocalDisk:
-		return "local-disk"
-	case Later:
-		return "later"
-	}
-	return "refuse"
-}
-
 // Machine is a machine at this moment.
 type Machine struct {
 	UUID, Name string
 	Group      string // conductor group
 	State      provision.State
-	Order      Order
-	Reason     string // for Refuse
+	Order      bootorder.Order
 	BootMode   string // uefi or bios
-	// OverTFTP: script, kernel and ramdisk come by TFTP (boot interface pxe) and
-	// not by HTTP, for networks that filter HTTP.
-	OverTFTP bool
-	// Kernel and Initramfs, when set, are http, https or tftp URLs that replace the
-	// rack's own.
-	Kernel, Initramfs string
-	// KernelParams come before the rack's own, which win.
-	KernelParams []string
 	// BootID is the id of the boot, which goes into the URL that the agent calls. It shows
 	// that a caller was given the machine's script.
 	BootID string

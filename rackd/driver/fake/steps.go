@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -73,7 +74,13 @@ func (b base) powered(target driver.PowerState) func(context.Context, *driver.Ta
 
 type boot struct{ base }
 
-func (boot) Via() driver.Transport { return driver.ViaNone }
+func (boot) RamdiskOrder(n *node.Document, _ map[string]string) bootorder.Order {
+	return bootorder.Refuse(fmt.Sprintf("Node %s has a fake boot interface, which boots nothing.", n.Label()))
+}
+
+func (boot) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
+	return bootorder.LocalDisk()
+}
 
 func (b boot) fact(ctx context.Context, t *driver.Task, method, value string) error {
 	return b.use(ctx, t.Node, method, func(*machine) {

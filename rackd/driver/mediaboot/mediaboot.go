@@ -14,6 +14,7 @@ import (
 	"net/url"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -65,8 +66,15 @@ func check(n *node.Document, field, text string) error {
 	return nil
 }
 
-// Via says that rackd serves nothing.
-func (Interface) Via() driver.Transport { return driver.ViaNone }
+// RamdiskOrder says that there is nothing for the machine on the network.
+func (Interface) RamdiskOrder(n *node.Document, _ map[string]string) bootorder.Order {
+	return bootorder.Refuse(fmt.Sprintf("Node %s boots its ramdisk from a virtual medium, and not from the network: see which boot device its BMC has set.", n.Label()))
+}
+
+// InstanceOrder sends a machine that asks the network to its disk.
+func (Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
+	return bootorder.LocalDisk()
+}
 
 // BootsImages: an instance may be an image.
 func (Interface) BootsImages() {}

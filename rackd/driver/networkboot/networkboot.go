@@ -12,17 +12,18 @@ import (
 	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // Interface boots over the network. Immutable, safe for concurrent use.
-type Interface struct{ via driver.Transport }
+type Interface struct{ overTFTP bool }
 
 // IPXE loads kernel and ramdisk by HTTP.
-func IPXE() Interface { return Interface{driver.ViaHTTP} }
+func IPXE() Interface { return Interface{} }
 
 // PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
-func PXE() Interface { return Interface{driver.ViaTFTP} }
+func PXE() Interface { return Interface{overTFTP: true} }
 
 // Fields of driver_info, with Ironic's names.
 const (
@@ -66,8 +67,23 @@ func (Interface) Validate(n *node.Document) error {
 		n.Label(), len(n.Ports), driver.ErrInvalid)
 }
 
-// Via says how kernel and ramdisk travel.
-func (i Interface) Via() driver.Transport { return i.via }
+// RamdiskOrder loads the node's own kernel and ramdisk, or the rack's.
+func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
+	o := bootorder.Ramdisk(bootorder.Load{
+		Kernel:    bootorder.File{URL: n.DriverString(kernelField), ID: facts[driver.FactKernel]},
+		Initramfs: bootorder.File{URL: n.DriverString(ramdiskField), ID: facts[driver.FactRamdisk]},
+		Params:    params(n),
+	})
+	o.OverTFTP = i.overTFTP
+	return o
+}
+
+// InstanceOrder sends the machine to its disk.
+func (i Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
+	o := bootorder.LocalDisk()
+	o.OverTFTP = i.overTFTP
+	return o
+}
 
 // PrepareRamdisk makes the next boot one into the ramdisk.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {

@@ -2,11 +2,13 @@ package networkboot
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
@@ -86,9 +88,6 @@ func TestValidateNeedsABootPort(t *testing.T) {
 	if err := IPXE().Validate(n); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("bad field: %v", err)
 	}
-	if IPXE().Via() != driver.ViaHTTP || PXE().Via() != driver.ViaTFTP {
-		t.Error("transports")
-	}
 }
 
 // A tenant's parameters do not say whom the agent calls.
@@ -167,6 +166,42 @@ func TestValidateOwnKernelAndRamdisk(t *testing.T) {
 		err := IPXE().Validate(withFiles(c.kernel, c.ramdisk).Node)
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%q and %q: %v", c.kernel, c.ramdisk, err)
+		}
+	}
+}
+
+// What an instance asks for goes before what its node does; the rackd's own parameters are
+// there without being asked for.
+func TestParams(t *testing.T) {
+	for _, c := range []struct {
+		driver, instance map[string]any
+		want             []string
+	}{
+		{nil, nil, nil},
+		{map[string]any{paramsField: "%default% ipa-insecure=1  quiet"}, nil, []string{"ipa-insecure=1", "quiet"}},
+		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, []string{"b"}},
+	} {
+		if got := params(&node.Document{DriverInfo: c.driver, InstanceInfo: c.instance}); !slices.Equal(got, c.want) {
+			t.Errorf("driver_info %v, instance_info %v: %q, want %q", c.driver, c.instance, got, c.want)
+		}
+	}
+}
+
+// A machine's own files are named as the facts of its work have them, and travel as its boot interface says.
+func TestOrders(t *testing.T) {
+	n := &node.Document{DriverInfo: map[string]any{kernelField: "http://x/k", ramdiskField: "tftp://x/r", paramsField: "quiet"}}
+	facts := map[string]string{driver.FactKernel: "sha256-k"}
+	for _, c := range []struct {
+		boot     Interface
+		overTFTP bool
+	}{{IPXE(), false}, {PXE(), true}} {
+		o := c.boot.RamdiskOrder(n, facts)
+		want := bootorder.Load{Kernel: bootorder.File{URL: "http://x/k", ID: "sha256-k"}, Initramfs: bootorder.File{URL: "tftp://x/r"}, Params: []string{"quiet"}}
+		if !o.Boots() || !reflect.DeepEqual(*o.Load, want) || o.OverTFTP != c.overTFTP {
+			t.Errorf("ramdisk: %+v, %+v", o, o.Load)
+		}
+		if o := c.boot.InstanceOrder(n, facts); !o.Disk || o.OverTFTP != c.overTFTP {
+			t.Errorf("instance: %+v", o)
 		}
 	}
 }

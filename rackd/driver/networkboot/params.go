@@ -2,6 +2,7 @@ package networkboot
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -28,4 +29,15 @@ func validateParams(n *node.Document) error {
 		}
 	}
 	return nil
+}
+
+// params are the parameters that the instance or else the node asks for. The word
+// %default% stands for the rackd's, which are there in any case: a ramdisk without them
+// has no rackd to call.
+func params(n *node.Document) []string {
+	text, _ := n.InstanceInfo[paramsField].(string)
+	if text == "" {
+		text = n.DriverString(paramsField)
+	}
+	return slices.DeleteFunc(strings.Fields(text), func(p string) bool { return p == "%default%" })
 }

@@ -1,7 +1,7 @@
 // Package bootscript answers a machine's request for its boot script: who it is,
 // what it is to do now, and a line in its journal. The boot web and TFTP both ask it.
 //
-// It may import rackd/netboot and rackd/netboot/ipxescript.
+// It may import rackd/bootorder, rackd/netboot and rackd/netboot/ipxescript.
 package bootscript
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
@@ -95,7 +96,7 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 		if !s.Discovery {
 			return "", ErrUnknown
 		}
-		m = netboot.Machine{State: "unknown", Order: netboot.Ramdisk, Group: s.Group}
+		m = netboot.Machine{State: "unknown", Order: bootorder.Ramdisk(bootorder.Load{}), Group: s.Group}
 		s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
 		return ipxescript.Write(m, mac, s.Ramdisk(m.Group)), nil
 	}
@@ -106,9 +107,9 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 			"todo", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
 		return ipxescript.WriteForeign(), nil
 	case netboot.Unheard:
-		switch m.Order {
-		case netboot.LocalDisk, netboot.Refuse:
-			m.Name, m.UUID, m.Reason = "", "", "there is nothing to boot now"
+		switch {
+		case m.Order.Disk, m.Order.Refuses():
+			m.Name, m.UUID, m.Order.Reason = "", "", "there is nothing to boot now"
 		default:
 			s.Metrics.Script("unheard")
 			s.warn("boot script held back: this rackd has not heard which address the machine was given", "node", m.UUID, "mac", mac, "via", via, "from", from,
@@ -116,16 +117,16 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 			return ipxescript.WriteUnheard(m, mac, s.Ramdisk(m.Group)), nil
 		}
 	}
-	s.Metrics.Script(m.Order.String())
-	if m.Order == netboot.Refuse {
-		s.warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Reason)
+	s.Metrics.Script(m.Order.Name)
+	if m.Order.Refuses() {
+		s.warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
 	}
 	s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
 	return ipxescript.Write(m, mac, s.Ramdisk(m.Group)), nil
 }
 
 func said(m netboot.Machine, via string) string {
-	return fmt.Sprintf("%s, state %s, by %s", m.Order, m.State, strings.ToUpper(via))
+	return fmt.Sprintf("%s, state %s, by %s", m.Order.Name, m.State, strings.ToUpper(via))
 }
 
 // Scripts that are refused cost so many log lines and no more: strangers may ask as often as they like.

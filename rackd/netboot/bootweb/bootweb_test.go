@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
@@ -53,7 +54,7 @@ func newRack(t testing.TB, change func(*Config)) (*rack, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rack{machine: netboot.Machine{UUID: id, Name: "m1", State: "wait call-back", Group: "racks", Order: netboot.Ramdisk, BootMode: "uefi"}}
+	r := &rack{machine: netboot.Machine{UUID: id, Name: "m1", State: "wait call-back", Group: "racks", Order: bootorder.Ramdisk(bootorder.Load{}), BootMode: "uefi"}}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	c := Config{Journal: r, Files: files, Log: log, Scripts: &bootscript.Scripts{Directory: r, Journal: r, Log: log, Group: "strangers",
 		Ramdisk: func(group string) ipxescript.Ramdisk {
@@ -113,10 +114,10 @@ func TestScript(t *testing.T) {
 // The script follows the node's state from one request to the next.
 func TestScriptIsMadeForEachRequest(t *testing.T) {
 	r, h := newRack(t, nil)
-	for order, want := range map[netboot.Order]string{netboot.Ramdisk: "initrd", netboot.LocalDisk: "boots from its disk", netboot.Refuse: "Reason: because"} {
-		r.machine.Order, r.machine.Reason = order, "because"
+	for want, order := range map[string]bootorder.Order{"initrd": bootorder.Ramdisk(bootorder.Load{}), "boots from its disk": bootorder.LocalDisk(), "Reason: because": bootorder.Refuse("because")} {
+		r.machine.Order = order
 		if w := ask(h, "GET", "/boot/script?mac="+mac); !strings.Contains(w.Body.String(), want) {
-			t.Errorf("order %s: no %q in %q", order, want, w.Body)
+			t.Errorf("order %s: no %q in %q", order.Name, want, w.Body)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 	case clientIPXE:
 		mac := m.ClientHWAddr.String()
 		script := netboot.ScriptURL(s.cfg.HTTP, mac)
-		if machine.OverTFTP && s.cfg.TFTP != "" {
+		if machine.Order.OverTFTP && s.cfg.TFTP != "" {
 			script = netboot.TFTPScriptURL(s.cfg.TFTP, mac)
 		}
 		// no-pxedhcp (176): do not wait for a proxy. It travels inside option 175.

@@ -13,6 +13,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -21,7 +22,7 @@ const known = "52:54:00:00:00:01"
 type directory struct{}
 
 func (directory) ByMAC(mac string) (netboot.Machine, bool) {
-	return netboot.Machine{UUID: "u", OverTFTP: strings.HasSuffix(mac, "ff")}, strings.HasPrefix(mac, "52:54:00")
+	return netboot.Machine{UUID: "u", Order: bootorder.Order{OverTFTP: strings.HasSuffix(mac, "ff")}}, strings.HasPrefix(mac, "52:54:00")
 }
 func (directory) ByUUID(string) (netboot.Machine, bool)     { return netboot.Machine{}, false }
 func (directory) Seen(string, string, string)               {}

@@ -1,7 +1,7 @@
 // Package ipxescript writes the iPXE script of a machine: a pure function of what
 // the machine is to do.
 //
-// It may import rackd/netboot and protocol. Text that comes from operators (names,
+// It may import rackd/bootorder, rackd/netboot and protocol. Text that comes from operators (names,
 // reasons, kernel parameters) is reduced to printable ASCII without iPXE's special
 // characters, so it can neither end a line, nor expand a variable, nor join commands.
 //
@@ -53,22 +53,22 @@ const (
 func Write(m netboot.Machine, mac string, r Ramdisk) string {
 	var b strings.Builder
 	b.WriteString("#!ipxe\n")
-	switch m.Order {
-	case netboot.Ramdisk:
-		ramdisk(&b, m, mac, r)
-	case netboot.LocalDisk:
+	switch {
+	case m.Order.Load != nil:
+		load(&b, m, mac, r)
+	case m.Order.Disk:
 		local(&b, m)
-	case netboot.Later:
+	case m.Order.Again:
 		later(&b, m, mac, r)
 	default:
-		refusal(&b, m.Reason)
+		refusal(&b, m.Order.Reason)
 	}
 	return b.String()
 }
 
-func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
-	kernel, err := file(m, mac, r, m.Kernel, r.Kernel)
-	initramfs, err2 := file(m, mac, r, m.Initramfs, r.Initramfs)
+func load(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
+	kernel, err := file(m, mac, r, m.Order.Load.Kernel.URL, r.Kernel)
+	initramfs, err2 := file(m, mac, r, m.Order.Load.Initramfs.URL, r.Initramfs)
 	if err == nil {
 		err = err2
 	}
@@ -78,7 +78,7 @@ func ramdisk(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	}
 	words := strings.Join(params(m, mac, r), " ")
 	if len(words) > agentapi.MaxCommandLine {
-		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", label(m), len(words), agentapi.MaxCommandLine, lengthOf(m.KernelParams), lengthOf(r.Params)))
+		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", label(m), len(words), agentapi.MaxCommandLine, lengthOf(m.Order.Load.Params), lengthOf(r.Params)))
 		return
 	}
 	fmt.Fprintf(b, "echo Ironyard: %s boots the ramdisk, state %s\n", line(label(m)), line(string(m.State)))
@@ -100,7 +100,7 @@ func lengthOf(params []string) int { return len(strings.Join(params, " ")) }
 // later sends the machine, in a while, to another rackd of the group, and back here when
 // none answers.
 func later(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
-	fmt.Fprintf(b, "echo Ironyard: the boot waits.\necho Reason: %s\necho Asking again in %d s.\nsleep %d\n", line(m.Reason), RetrySeconds, RetrySeconds)
+	fmt.Fprintf(b, "echo Ironyard: the boot waits.\necho Reason: %s\necho Asking again in %d s.\nsleep %d\n", line(m.Order.Reason), RetrySeconds, RetrySeconds)
 	chain(b, m, mac, append(r.Others[:len(r.Others):len(r.Others)], r.Server))
 }
 
@@ -121,7 +121,7 @@ func file(m netboot.Machine, mac string, r Ramdisk, own, name string) (string, e
 		}
 		return word(u.String()), nil
 	}
-	if m.OverTFTP {
+	if m.Order.OverTFTP {
 		return r.TFTP + "/" + name, nil
 	}
 	u := r.HTTP + "/files/" + name
@@ -142,7 +142,7 @@ func params(m netboot.Machine, mac string, r Ramdisk) []string {
 			list = append(list, word(p))
 		}
 	}
-	for _, p := range m.KernelParams {
+	for _, p := range m.Order.Load.Params {
 		if p != "" && !agentapi.Reserved(p) {
 			list = append(list, word(p))
 		}
@@ -197,7 +197,7 @@ func scriptURL(m netboot.Machine, mac string, s Server) string {
 	switch {
 	case mac == "":
 		return word(s.HTTP + netboot.ScriptPath + "?uuid=" + url.QueryEscape(m.UUID))
-	case m.OverTFTP:
+	case m.Order.OverTFTP:
 		return word(netboot.TFTPScriptURL(s.TFTP, mac))
 	}
 	return word(netboot.ScriptURL(s.HTTP, mac))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -16,21 +17,21 @@ var files = Ramdisk{Server: Server{HTTP: "http://10.77.0.1:8080", TFTP: "tftp://
 func TestGolden(t *testing.T) {
 	base := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", BootMode: "uefi", BootID: "s3cret"}
 	for name, change := range map[string]func(*netboot.Machine){
-		"ramdisk-http": func(m *netboot.Machine) { m.Order = netboot.Ramdisk },
-		"ramdisk-tftp": func(m *netboot.Machine) { m.Order, m.OverTFTP = netboot.Ramdisk, true },
-		"later":        func(m *netboot.Machine) { m.Order, m.Reason = netboot.Later, "Node m1 asked too early." },
-		"local-uefi":   func(m *netboot.Machine) { m.Order = netboot.LocalDisk },
-		"local-bios":   func(m *netboot.Machine) { m.Order, m.BootMode = netboot.LocalDisk, "bios" },
+		"ramdisk-http": func(m *netboot.Machine) { m.Order = bootorder.Ramdisk(bootorder.Load{}) },
+		"ramdisk-tftp": func(m *netboot.Machine) { m.Order = bootorder.Order{Load: &bootorder.Load{}, OverTFTP: true} },
+		"later":        func(m *netboot.Machine) { m.Order = bootorder.Later("Node m1 asked too early.") },
+		"local-uefi":   func(m *netboot.Machine) { m.Order = bootorder.LocalDisk() },
+		"local-bios":   func(m *netboot.Machine) { m.Order, m.BootMode = bootorder.LocalDisk(), "bios" },
 		"ramdisk-own": func(m *netboot.Machine) {
-			m.Order, m.Name = netboot.Ramdisk, ""
-			m.Kernel, m.Initramfs = "https://files.example/vmlinuz?a=1&b=2", "tftp://10.0.0.9/initrd"
-			m.KernelParams = []string{"nomodeset", "quiet=${x} || shell", "ipa-api-url=https://evil.example", "ironyard-api-fingerprint=bad", "initrd=other", `x="`}
+			m.Name = ""
+			m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "https://files.example/vmlinuz?a=1&b=2"}, Initramfs: bootorder.File{URL: "tftp://10.0.0.9/initrd"}})
+			m.Order.Load.Params = []string{"nomodeset", "quiet=${x} || shell", "ipa-api-url=https://evil.example", "ironyard-api-fingerprint=bad", "initrd=other", `x="`}
 		},
 		"ramdisk-too-long": func(m *netboot.Machine) {
-			m.Order, m.KernelParams = netboot.Ramdisk, []string{strings.Repeat("x", 2000)}
+			m.Order = bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("x", 2000)}})
 		},
-		"ramdisk-bad-url": func(m *netboot.Machine) { m.Order, m.Kernel = netboot.Ramdisk, "file:///etc/shadow" },
-		"refuse":          func(m *netboot.Machine) { m.Reason = "Node m1 is in state \"available\": nothing to boot." },
+		"ramdisk-bad-url": func(m *netboot.Machine) { m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "file:///etc/shadow"}}) },
+		"refuse":          func(m *netboot.Machine) { m.Order = bootorder.Refuse("Node m1 is in state \"available\": nothing to boot.") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := base
@@ -57,7 +58,7 @@ func TestGolden(t *testing.T) {
 func TestOthersAreAskedWhenTheServerHasGone(t *testing.T) {
 	r := files
 	r.Others = []Server{{"http://10.77.0.2:8080", "tftp://10.77.0.2"}, {"http://10.77.0.3:8080", "tftp://10.77.0.3"}}
-	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: netboot.Ramdisk}
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{})}
 	for _, c := range []struct {
 		mac, path string
 		tftp      bool
@@ -66,7 +67,7 @@ func TestOthersAreAskedWhenTheServerHasGone(t *testing.T) {
 		{"52:54:00:00:00:01", "/boot/script/52-54-00-00-00-01", true},
 		{"", "/boot/script?uuid=11111111-1111-4111-8111-111111111111", false},
 	} {
-		m.OverTFTP = c.tftp
+		m.Order.OverTFTP = c.tftp
 		want := "sleep 5\n"
 		for _, s := range []Server{r.Server, r.Others[0], r.Others[1]} {
 			base := s.HTTP
@@ -82,7 +83,7 @@ func TestOthersAreAskedWhenTheServerHasGone(t *testing.T) {
 }
 
 func TestByUUIDTheInterfaceIsLeftToIPXE(t *testing.T) {
-	got := Write(netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: netboot.Ramdisk}, "", files)
+	got := Write(netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{})}, "", files)
 	for _, want := range []string{"BOOTIF=01-${netX/mac:hexhyp}", "/boot/script?uuid=11111111-1111-4111-8111-111111111111", "/files/kernel initrd=ramdisk"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -92,7 +93,7 @@ func TestByUUIDTheInterfaceIsLeftToIPXE(t *testing.T) {
 
 // What is said to a caller that is not known to be the machine names no node, no state and no boot.
 func TestStrangersAreToldNothingOfTheNode(t *testing.T) {
-	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", Order: netboot.Ramdisk, BootID: "s3cret"}
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Name: "m1", State: "wait call-back", Order: bootorder.Ramdisk(bootorder.Load{}), BootID: "s3cret"}
 	for name, got := range map[string]string{"unheard": WriteUnheard(m, "52:54:00:00:00:01", files), "foreign": WriteForeign(), "elsewhere": WriteElsewhere("", "52:54:00:00:00:01", files)} {
 		for _, secret := range []string{m.UUID, m.Name, string(m.State), m.BootID, "kernel"} {
 			if strings.Contains(got, secret) {
@@ -111,11 +112,11 @@ func TestStrangersAreToldNothingOfTheNode(t *testing.T) {
 // Whom the agent calls and believes comes last on the line, where it wins, and no node's
 // parameter of that name is on it.
 func TestOwnWordsWin(t *testing.T) {
-	m := netboot.Machine{UUID: "u", Order: netboot.Ramdisk, State: "inspect wait", BootID: "s3cret"}
+	m := netboot.Machine{UUID: "u", Order: bootorder.Ramdisk(bootorder.Load{}), State: "inspect wait", BootID: "s3cret"}
 	for _, name := range []string{"ipa-api-url", "IPA-API-URL", "ipa_api_url", `"ipa-api-url`, "ironyard-api-fingerprint", "ironyard-node", "BOOTIF", "initrd", "ipa-guard-special-filesystems", "ipa-insecure", "ipa-inspection-callback-url"} {
-		m.KernelParams = append(m.KernelParams, name+"=evil", name)
+		m.Order.Load.Params = append(m.Order.Load.Params, name+"=evil", name)
 	}
-	m.KernelParams = append(m.KernelParams, "console=ttyS1")
+	m.Order.Load.Params = append(m.Order.Load.Params, "console=ttyS1")
 	r := files
 	r.Inspection = true
 	got := Write(m, "52:54:00:00:00:01", r)
@@ -137,15 +138,18 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 	f.Add("-n", "--help", "#", "http://h/\nshell")
 	f.Add("", "&&&", "&|&|", "http://h/&&")
 	f.Fuzz(func(t *testing.T, name, reason, param, kernel string) {
-		for order := netboot.Refuse; order <= netboot.Later; order++ {
-			m := netboot.Machine{UUID: "u", Name: name, Reason: reason, Order: order, KernelParams: []string{param}, Kernel: kernel}
-			got := Write(m, "52:54:00:00:00:01", files)
-			plain := netboot.Machine{UUID: "u", Name: "n", Reason: "r", Order: order, KernelParams: []string{"p"}, Kernel: "http://h/k"}
-			if strings.Contains(got, "nothing to boot") {
-				plain.Order = netboot.Refuse
+		orders := func(reason, param, kernel string) []bootorder.Order {
+			load := bootorder.Load{Params: []string{param}, Kernel: bootorder.File{URL: kernel}}
+			return []bootorder.Order{bootorder.Refuse(reason), bootorder.Ramdisk(load), bootorder.LocalDisk(), bootorder.Later(reason)}
+		}
+		for i, order := range orders(reason, param, kernel) {
+			got := Write(netboot.Machine{UUID: "u", Name: name, Order: order}, "52:54:00:00:00:01", files)
+			plain := netboot.Machine{UUID: "u", Name: "n", Order: orders("r", "p", "http://h/k")[i]}
+			if agentapi.Reserved(param) && order.Boots() {
+				plain.Order.Load.Params = nil
 			}
-			if agentapi.Reserved(param) {
-				plain.KernelParams = nil
+			if strings.Contains(got, "nothing to boot") {
+				plain.Order = bootorder.Refuse("r")
 			}
 			want := strings.Split(Write(plain, "52:54:00:00:00:01", files), "\n")
 			lines := strings.Split(got, "\n")

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -23,7 +24,7 @@ type hosts struct{}
 
 func (hosts) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
 func (hosts) ByMAC(string) (netboot.Machine, bool) {
-	return netboot.Machine{Order: netboot.Ramdisk}, true
+	return netboot.Machine{Order: bootorder.Ramdisk(bootorder.Load{})}, true
 }
 
 // A Linux kernel solicits a router when its link comes up. It takes the server's answer and gets no route by it, where

@@ -132,10 +132,10 @@ func (s *Server) listen(ctx context.Context, heard chan<- message) error {
 	}
 }
 
-// boots reports whether a message is of a machine that boots the ramdisk.
+// boots reports whether a message is of a machine that loads something over the network.
 func (s *Server) boots(m message) bool {
 	machine, ok := s.directory.ByMAC(m.from.String())
-	return ok && machine.Order == netboot.Ramdisk
+	return ok && machine.Order.Boots()
 }
 
 // router notes that a router is there.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mdlayher/ndp"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -57,9 +58,9 @@ func (rack) ByUUID(string) (netboot.Machine, bool) { return netboot.Machine{}, f
 func (rack) ByMAC(mac string) (netboot.Machine, bool) {
 	switch mac {
 	case booting.String():
-		return netboot.Machine{Order: netboot.Ramdisk}, true
+		return netboot.Machine{Order: bootorder.Ramdisk(bootorder.Load{})}, true
 	case running.String():
-		return netboot.Machine{Order: netboot.LocalDisk}, true
+		return netboot.Machine{Order: bootorder.LocalDisk()}, true
 	}
 	return netboot.Machine{}, false
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pin/tftp/v3"
 	"go.uber.org/goleak"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
@@ -33,7 +34,7 @@ type rack struct {
 }
 
 func (*rack) ByMAC(m string) (netboot.Machine, bool) {
-	return netboot.Machine{UUID: "u", Order: netboot.Ramdisk, OverTFTP: true}, m == mac
+	return netboot.Machine{UUID: "u", Order: bootorder.Order{Load: &bootorder.Load{}, OverTFTP: true}}, m == mac
 }
 func (*rack) ByUUID(string) (netboot.Machine, bool)                   { return netboot.Machine{}, false }
 func (r *rack) Leased(mac string, _ netip.Addr, phase, detail string) { r.Seen(mac, phase, detail) }

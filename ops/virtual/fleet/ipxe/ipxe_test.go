@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/agent/cmdline"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/fault"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/pace"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
@@ -27,12 +28,12 @@ func TestParse(t *testing.T) {
 		machine netboot.Machine
 		want    Script
 	}{
-		{"ramdisk", netboot.Machine{UUID: "u-1", Name: "m", Order: netboot.Ramdisk}, Script{Order: Ramdisk, Pause: ipxescript.RetrySeconds * time.Second,
+		{"ramdisk", netboot.Machine{UUID: "u-1", Name: "m", Order: bootorder.Ramdisk(bootorder.Load{})}, Script{Order: Ramdisk, Pause: ipxescript.RetrySeconds * time.Second,
 			Kernel: "http://10.0.0.1:8080/files/kernel?mac=52%3A54%3A00%3A00%3A00%3A01", Initrd: "http://10.0.0.1:8080/files/ramdisk?mac=52%3A54%3A00%3A00%3A00%3A01"}},
-		{"UEFI disk", netboot.Machine{UUID: "u-1", Order: netboot.LocalDisk, BootMode: "uefi"}, Script{Order: LocalDisk}},
-		{"BIOS disk", netboot.Machine{UUID: "u-1", Order: netboot.LocalDisk, BootMode: "bios"}, Script{Order: LocalDisk}},
-		{"later", netboot.Machine{UUID: "u-1", Order: netboot.Later}, Script{Order: Later, Pause: ipxescript.RetrySeconds * time.Second}},
-		{"nothing", netboot.Machine{UUID: "u-1", Reason: "Node is not deployed."}, Script{Order: Restart, Pause: ipxescript.RefusedSeconds * time.Second}},
+		{"UEFI disk", netboot.Machine{UUID: "u-1", Order: bootorder.LocalDisk(), BootMode: "uefi"}, Script{Order: LocalDisk}},
+		{"BIOS disk", netboot.Machine{UUID: "u-1", Order: bootorder.LocalDisk(), BootMode: "bios"}, Script{Order: LocalDisk}},
+		{"later", netboot.Machine{UUID: "u-1", Order: bootorder.Later("")}, Script{Order: Later, Pause: ipxescript.RetrySeconds * time.Second}},
+		{"nothing", netboot.Machine{UUID: "u-1", Order: bootorder.Refuse("Node is not deployed.")}, Script{Order: Restart, Pause: ipxescript.RefusedSeconds * time.Second}},
 	} {
 		got, err := Parse(ipxescript.Write(c.machine, mac, rack))
 		if err != nil {
@@ -92,7 +93,7 @@ func TestScriptIsTakenFromWhoeverAnswers(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(ipxescript.Write(netboot.Machine{UUID: "u", Order: netboot.Ramdisk}, mac, rack))
+	f.Add(ipxescript.Write(netboot.Machine{UUID: "u", Order: bootorder.Ramdisk(bootorder.Load{})}, mac, rack))
 	f.Add("#!ipxe\ninitrd ||\nsleep x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := Parse(text); err == nil && s.Order == "" {

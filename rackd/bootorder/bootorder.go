@@ -1,0 +1,55 @@
+// Package bootorder is what a machine is told when it asks the network what to boot. An order is a
+// value: the node's boot interface makes it, and the servers of scripts write it in the language of the
+// firmware that asks. Neither knows the other, so a new boot interface changes no server.
+//
+// It imports nothing of Ironyard.
+package bootorder
+
+// Order is what a machine is to do. Of Load, Disk and Again at most one is set; none of them means that there is
+// nothing to boot.
+type Order struct {
+	// Name is the order in logs and metrics, such as "ramdisk". There are few of them.
+	Name string
+	// Load: load these files, and start them.
+	Load *Load
+	// Disk: boot what is installed.
+	Disk bool
+	// Again: ask again in a while, another rackd first, because this one may not know the newest.
+	Again bool
+	// Reason is shown at the console when there is nothing to boot, or nothing yet.
+	Reason string
+	// OverTFTP: script and files come by TFTP and not by HTTP, for networks that filter HTTP.
+	OverTFTP bool
+}
+
+// Load is a kernel and what it is started with.
+type Load struct {
+	// Kernel and Initramfs are the node's own files; without a URL, those of the rack.
+	Kernel, Initramfs File
+	// Params of the kernel come before the rack's own, which win.
+	Params []string
+}
+
+// File is a file that a node brings itself.
+type File struct {
+	URL string // http, https, file or tftp
+	ID  string // in the rack's cache; empty: not there
+}
+
+// Ramdisk boots the agent.
+func Ramdisk(l Load) Order { return Order{Name: "ramdisk", Load: &l} }
+
+// LocalDisk boots what is installed.
+func LocalDisk() Order { return Order{Name: "local-disk", Disk: true} }
+
+// Refuse says that there is nothing to boot, and why.
+func Refuse(reason string) Order { return Order{Name: "refuse", Reason: reason} }
+
+// Later lets the machine ask again, and says why.
+func Later(reason string) Order { return Order{Name: "later", Again: true, Reason: reason} }
+
+// Boots reports whether the machine loads something over the network.
+func (o Order) Boots() bool { return o.Load != nil }
+
+// Refuses reports whether there is nothing to boot.
+func (o Order) Refuses() bool { return o.Load == nil && !o.Disk && !o.Again }
