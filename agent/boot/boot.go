@@ -81,7 +81,7 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 		return end, err
 	}
 	defer client.Close()
-	machine := inventory.Machine{BootMAC: f.BootMAC, DiskFiles: f.Disk}
+	machine := inventory.Machine{BootMAC: f.BootMAC, DiskFiles: f.Disk, OwnModules: f.Ramdisk}
 	disks := diskwatch.New(machine, log)
 	client.SystemUUID, client.SystemSerial = machine.SystemUUID(), machine.System().SerialNumber
 	if f.Ramdisk {

@@ -37,6 +37,8 @@ type Machine interface {
 	Appeared(disks []agentapi.Disk) (ago time.Duration, known bool)
 	// Pending names the controllers that have shown no disk and may need long for their first.
 	Pending() []string
+	// Complete reports whether no disk can be missing, because each controller has shown what it has.
+	Complete() bool
 	// Unfit names the disks that are not listed because the kernel does not write to them, or because
 	// something on them is in use.
 	Unfit() []string
@@ -84,8 +86,11 @@ func (w *Watch) look() ([]agentapi.Disk, time.Time) {
 	defer w.mu.Unlock()
 	switch {
 	case w.since.IsZero():
-		// The list may have been the same for long when the agent begins.
+		// The list may have been the same for long when the agent begins, or no disk can be missing.
 		ago, _ := w.machine.Appeared(disks)
+		if w.machine.Complete() {
+			ago = max(ago, Quiet)
+		}
 		w.seen, w.since = names, time.Now().Add(-ago)
 	case !slices.Equal(names, w.seen):
 		w.changes = slices.Concat(without(w.seen, names, "gone: "), without(names, w.seen, "new: "))

@@ -17,8 +17,9 @@ type machine struct {
 	began   time.Time
 	at      map[string]int
 	flap    string
-	pending int // controllers show no disk until this second
-	was     int // for so many seconds the first disks have been there when the agent begins; 0: the machine does not know
+	pending int  // controllers show no disk until this second
+	shown   bool // each controller has shown what it has
+	was     int  // for so many seconds the first disks have been there when the agent begins; 0: the machine does not know
 }
 
 func (m machine) second() int { return int(time.Since(m.began) / time.Second) }
@@ -38,6 +39,8 @@ func (m machine) Disks() (out []agentapi.Disk) {
 func (m machine) Appeared([]agentapi.Disk) (time.Duration, bool) {
 	return time.Duration(m.was) * time.Second, m.was > 0
 }
+
+func (m machine) Complete() bool { return m.shown }
 
 func (machine) Unfit() []string { return []string{"/dev/sdz, which is read-only"} }
 
@@ -76,6 +79,8 @@ func TestWhenAListIsStable(t *testing.T) {
 		{name: "the command comes at once", m: machine{at: map[string]int{"sda": 0}}, want: 5, disks: 1},
 		{name: "it was there before the agent", m: machine{at: map[string]int{"sda": 0}, was: 3}, want: 2, disks: 1},
 		{name: "it was there long before the agent", m: machine{at: map[string]int{"sda": 0}, was: 60}, want: 0, disks: 1},
+		{name: "no disk can be missing", m: machine{at: map[string]int{"sda": 0}, shown: true}, want: 0, disks: 1},
+		{name: "none could, but one was plugged in", m: machine{at: map[string]int{"sda": 0, "sdb": 2}, shown: true}, call: 3, want: 8, disks: 2},
 		{name: "it was, and another comes", m: machine{at: map[string]int{"sda": 0, "sdb": 2}, was: 3}, call: 2, want: 7, disks: 2},
 		{name: "one came between the agent's start and the command", m: machine{at: map[string]int{"sda": 0, "sdb": 6}}, call: 7, want: 12, disks: 2},
 		{name: "one after the other", m: machine{at: map[string]int{"sda": 0, "sdb": 4, "sdc": 8}}, want: 13, disks: 3},

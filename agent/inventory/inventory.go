@@ -25,6 +25,8 @@ type Machine struct {
 	// DiskFiles, if any, stand in for the disks of the machine: paths of devices or
 	// of regular files.
 	DiskFiles []string
+	// OwnModules: the agent has loaded the kernel's modules itself, all of them, before the first look at the machine.
+	OwnModules bool
 }
 
 // Read takes the whole inventory.
