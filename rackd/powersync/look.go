@@ -43,6 +43,10 @@ func (s *Sync) look(ctx context.Context, id string) (due time.Time) {
 		s.end(account)
 		return usual
 	}
+	if resting, ok := errors.AsType[driver.Resting](err); ok {
+		s.end(account)
+		return resting.Until().Add(spread(look))
+	}
 	s.cfg.Metrics.PowerRead(resultOf(err))
 	if err != nil {
 		t := s.failure(id, account, err)

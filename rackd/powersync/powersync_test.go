@@ -316,6 +316,37 @@ func TestRefusedCredentialsAreTriedRarely(t *testing.T) {
 	})
 }
 
+// restarting is the error of a BMC that was told to restart.
+type restarting struct{ until time.Time }
+
+func (r restarting) Error() string    { return "told to restart" }
+func (r restarting) Until() time.Time { return r.until }
+func (restarting) Unwrap() error      { return driver.ErrUnreachable }
+
+// A BMC that restarts because it was told to has no fault, and is asked again when it may be.
+func TestARestartingBMCHasNoFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(1)
+		until := time.Now().Add(20 * time.Minute)
+		r.fail("n0", restarting{until})
+		s := New(Config{Nodes: r, Metrics: r, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(19 * time.Minute)
+		if n := r.count("n0"); n != 1 || len(r.faults()) != 0 {
+			t.Errorf("asked %d times, faults %v; want once, and none", n, r.faults())
+		}
+		r.fail("n0", nil)
+		time.Sleep(2 * time.Minute)
+		if n := r.count("n0"); n != 2 {
+			t.Errorf("asked %d times after its restart, want once", n-1)
+		}
+		cancel()
+		<-done
+	})
+}
+
 // An operator who ends the maintenance gets a new trial, not the old verdict.
 func TestOperatorEndsMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,7 @@ func (r *Runner) runErrandStep(ctx context.Context, s flow.Step) error {
 			return err
 		}
 		r.log.Warn("step failed, trying again", "step", s.ID(), "left", left, "error", err)
-		if err := driver.Pause(ctx, s.Pause); err != nil {
+		if err := driver.Pause(ctx, driver.PauseAfter(err, s.Pause)); err != nil {
 			return err
 		}
 	}

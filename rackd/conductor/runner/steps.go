@@ -143,7 +143,7 @@ func (r *Runner) runStep(ctx context.Context, s flow.Step) error {
 		case err != nil && retries > 0 && flow.MayPass(err):
 			retries--
 			r.log.Warn("step failed, trying again", "step", s.ID(), "left", retries, "error", err)
-			poll = s.Pause
+			poll = driver.PauseAfter(err, s.Pause)
 		case err != nil:
 			return fmt.Errorf("step %s: %w", s.ID(), err)
 		case out.Held():

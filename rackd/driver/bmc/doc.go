@@ -7,6 +7,7 @@
 // It may import rackd/driver, rackd/driver/namedfile, rackd/outbound and protocol. Invariants:
 //   - A BMC has at most one session, and one call at a time. Nodes that share a BMC share both.
 //   - Credentials that a BMC has refused are not tried again until they change, or until a pause that grows is over.
+//   - A BMC is asked some times a second at most, and not at all while it restarts because rackd told it to (Pool.Rest).
 //   - Each write asks the fence at the last moment before it leaves.
 //   - A write that left and got no answer is a driver.ErrUnknown.
 //   - An error names its node once, and holds no secret. What a BMC says in it is bounded, and on one line.

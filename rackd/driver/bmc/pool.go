@@ -8,11 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // farewell bounds a log-out: a BMC that is gone must not hold up its successor.
 const farewell = 10 * time.Second
+
+// A BMC is asked so often a second after a burst, whoever asks: most have a slow processor of their own.
+const (
+	pace  = 10
+	burst = 20
+)
 
 // Account is a BMC together with what a session on it depends on.
 type Account struct {
@@ -62,9 +70,13 @@ type place[S Session] struct {
 	session S
 	open    bool
 
+	pace *rate.Limiter
 	// Owned by the pool.
 	used  time.Time
 	users int
+	// rest is until when the BMC is left alone; woken: it has rested since its session was opened.
+	rest  time.Time
+	woken bool
 }
 
 // NewPool returns a pool without any session.
@@ -98,6 +110,12 @@ func (p *Pool[S]) Use(ctx context.Context, a Account, login func(context.Context
 		return err
 	}
 	defer b.give()
+	if err := p.rested(b); err != nil {
+		return err
+	}
+	if err := b.pace.Wait(ctx); err != nil {
+		return fmt.Errorf("waiting until this BMC may be asked again, %d times a second at most (%w): %w", pace, err, driver.ErrUnreachable)
+	}
 	if err := p.enter(ctx, b, a, login); err != nil {
 		return err
 	}
@@ -185,7 +203,7 @@ func (p *Pool[S]) acquire(address string) (*place[S], error) {
 		if len(p.places) >= p.opts.MaxBMCs {
 			p.evict()
 		}
-		b = &place[S]{turn: make(chan struct{}, 1)}
+		b = &place[S]{turn: make(chan struct{}, 1), pace: rate.NewLimiter(pace, burst)}
 		p.places[address] = b
 	}
 	b.users++
@@ -206,7 +224,7 @@ func (p *Pool[S]) evict() {
 	var oldest *place[S]
 	var at string
 	for address, b := range p.places {
-		if b.users == 0 && (oldest == nil || b.used.Before(oldest.used)) {
+		if b.users == 0 && !time.Now().Before(b.rest) && (oldest == nil || b.used.Before(oldest.used)) {
 			oldest, at = b, address
 		}
 	}

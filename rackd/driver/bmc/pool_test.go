@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -244,4 +245,61 @@ func TestPausesAreShorterThanThoseOfPowerSync(t *testing.T) {
 			}
 		}
 	}
+}
+
+// However many ask, a BMC answers a burst and then a few requests a second.
+func TestABMCIsNotAskedTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{})
+		defer func() { _ = p.Close(t.Context()) }()
+		began := time.Now()
+		var all sync.WaitGroup
+		for range burst + 3*pace {
+			all.Go(func() {
+				if err := p.Use(t.Context(), accountOf("a", 1), f.login, nothing); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("%d calls took %s, want 3s", burst+3*pace, took)
+		}
+		for range burst {
+			_ = p.Use(t.Context(), accountOf("b", 1), f.login, nothing)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := p.Use(ctx, accountOf("b", 1), f.login, nothing); !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "may be asked again") {
+			t.Errorf("a caller without time for its turn gets %v", err)
+		}
+	})
+}
+
+// Nothing is sent to a BMC that was told to restart, and its old session is not used again.
+func TestABMCThatRestartsIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{MaxBMCs: 1})
+		defer func() { _ = p.Close(t.Context()) }()
+		a := accountOf("a", 1)
+		if err := p.Use(t.Context(), a, f.login, func(*talk) error { p.Rest("a", time.Minute); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Use(t.Context(), accountOf("b", 1), f.login, nothing); err != nil { // for which "a" is not forgotten
+			t.Fatal(err)
+		}
+		err := p.Use(t.Context(), a, f.login, func(*talk) error { t.Error("it was asked while it restarts"); return nil })
+		r, resting := errors.AsType[driver.Resting](err)
+		if !resting || !errors.Is(err, driver.ErrUnreachable) || time.Until(r.Until()) != time.Minute {
+			t.Errorf("while it restarts: %v", err)
+		}
+		explained := Attempt{Node: &node.Document{UUID: "u"}, Doing: "read the power state", BMC: "a"}.Explain(err)
+		if r, resting := errors.AsType[driver.Resting](explained); !resting || r.Until().IsZero() || !strings.Contains(explained.Error(), "told to restart") {
+			t.Errorf("explained: %v", explained)
+		}
+		time.Sleep(time.Minute)
+		if err := p.Use(t.Context(), a, f.login, nothing); err != nil || f.opened.Load() != 3 || f.dropped.Load() != 1 {
+			t.Errorf("afterwards: %v, %d sessions opened, %d dropped; want 3 and 1", err, f.opened.Load(), f.dropped.Load())
+		}
+	})
 }
