@@ -87,6 +87,7 @@ type flags struct {
 	CleanPriority    map[string]int           `help:"Priority of a step in automated cleaning, instead of its own. deploy.erase_devices=0 leaves that step out." env:"RACKD_CLEAN_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	VerifyPriority   map[string]int           `help:"Priority of a step that runs when a node is verified, instead of its own." env:"RACKD_VERIFY_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	BMCTimeout       time.Duration            `help:"Time limit for connecting to a BMC, and for its answer. 0: 30s and 60s." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
+	BMCPace          int                      `help:"How many operations one BMC gets in a second at most, whichever nodes they are for." default:"10" env:"RACKD_BMC_PACE" group:"Work"`
 
 	BMCNetworks []netip.Prefix `help:"Networks of the BMCs. Rackd dials no other address for a BMC. Default: all except loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
 	CADir       string         `help:"Folder with the PEM files that driver_info may name, for instance in redfish_verify_ca. Rackd reads no other file for it." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
@@ -135,7 +136,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
-		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout,
+		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
 		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir}
 	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err
@@ -194,6 +195,8 @@ func (f flags) bounds() error {
 		return fmt.Errorf("--heartbeat-timeout %s: it must be 1s or more", f.HeartbeatTimeout)
 	case f.PowerFailures < 1:
 		return fmt.Errorf("--power-failures %d: it must be 1 or more", f.PowerFailures)
+	case f.BMCPace < 1:
+		return fmt.Errorf("--bmc-pace %d: it must be 1 or more", f.BMCPace)
 	case f.CacheGiB <= 0:
 		return fmt.Errorf("--cache-gib %g: it must be more than 0", f.CacheGiB)
 	}

@@ -98,6 +98,7 @@ func TestBounds(t *testing.T) {
 		{"--bmc-timeout", "--bmc-timeout=-1s"},
 		{"--heartbeat-timeout", "--heartbeat-timeout", "10ms"},
 		{"--power-failures", "--power-failures", "0"},
+		{"--bmc-pace", "--bmc-pace", "0"},
 		{"--cache-gib", "--cache-gib", "0"},
 		{"--prefix", "--prefix", "99"},
 		{"--http-port", "--http-port", "99999"},

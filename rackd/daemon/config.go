@@ -71,6 +71,8 @@ type Config struct {
 	CAFolder string
 	// BMCTimeout bounds one request to a BMC; 0: the driver's default.
 	BMCTimeout time.Duration
+	// BMCPace is how many operations a second one BMC gets; 0: the drivers' default.
+	BMCPace int
 }
 
 // Rack is the network of the rack's machines.

@@ -127,7 +127,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 // prepare makes what needs no bus.
 func (r *rackd) prepare() (err error) {
 	c := r.cfg
-	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCs: c.BMCs,
+	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs,
 		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Log: c.Log})
 	if err != nil {
 		return err

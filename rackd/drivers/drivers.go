@@ -35,6 +35,8 @@ type Options struct {
 	BMCTimeout time.Duration
 	// MaxBMCs bounds the BMCs with an open session.
 	MaxBMCs int
+	// BMCPace is how many operations a second one BMC gets; 0: bmc.DefaultPace.
+	BMCPace int
 	// Recovery is power sync's first pause after refused credentials; 0: 300 s.
 	Recovery time.Duration
 	// BMCs are the networks that BMCs are in.
@@ -67,7 +69,7 @@ func (s *Set) Close(ctx context.Context) (err error) {
 // Open returns the enabled hardware types. The caller closes the set.
 func Open(o Options) (*Set, error) {
 	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs,
-		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+		Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
 		fakeType(o),

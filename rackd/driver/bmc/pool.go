@@ -16,11 +16,8 @@ import (
 // farewell bounds a log-out: a BMC that is gone must not hold up its successor.
 const farewell = 10 * time.Second
 
-// A BMC is asked so often a second after a burst, whoever asks: most have a slow processor of their own.
-const (
-	pace  = 10
-	burst = 20
-)
+// DefaultPace is how many calls a second one BMC gets, whoever asks: most have a slow processor of their own.
+const DefaultPace = 10
 
 // Account is a BMC together with what a session on it depends on.
 type Account struct {
@@ -47,7 +44,9 @@ type PoolOptions struct {
 	// Recovery is power sync's first pause after refused credentials, which grows; default 300 s. The pauses of the
 	// pool follow it.
 	Recovery time.Duration
-	Log      *slog.Logger
+	// Pace is how many calls a second one BMC gets at most, after twice as many at once; default DefaultPace.
+	Pace int
+	Log  *slog.Logger
 }
 
 // Pool holds the sessions on the BMCs that a driver talked to lately.
@@ -87,6 +86,9 @@ func NewPool[S Session](o PoolOptions) *Pool[S] {
 	if o.Recovery <= 0 {
 		o.Recovery = 300 * time.Second
 	}
+	if o.Pace <= 0 {
+		o.Pace = DefaultPace
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -114,7 +116,7 @@ func (p *Pool[S]) Use(ctx context.Context, a Account, login func(context.Context
 		return err
 	}
 	if err := b.pace.Wait(ctx); err != nil {
-		return fmt.Errorf("waiting until this BMC may be asked again, %d times a second at most (%w): %w", pace, err, driver.ErrUnreachable)
+		return fmt.Errorf("waiting until this BMC may be asked again, %d times a second at most (%w): %w", p.opts.Pace, err, driver.ErrUnreachable)
 	}
 	if err := p.enter(ctx, b, a, login); err != nil {
 		return err
@@ -203,7 +205,7 @@ func (p *Pool[S]) acquire(address string) (*place[S], error) {
 		if len(p.places) >= p.opts.MaxBMCs {
 			p.evict()
 		}
-		b = &place[S]{turn: make(chan struct{}, 1), pace: rate.NewLimiter(pace, burst)}
+		b = &place[S]{turn: make(chan struct{}, 1), pace: rate.NewLimiter(rate.Limit(p.opts.Pace), 2*p.opts.Pace)}
 		p.places[address] = b
 	}
 	b.users++

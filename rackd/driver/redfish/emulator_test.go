@@ -149,6 +149,7 @@ func newDriver(t *testing.T, o Options) *Driver {
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 5 * time.Second
 	}
+	o.Pace = 10_000 // there is nothing slow behind an emulator
 	d := New(o)
 	t.Cleanup(func() { _ = d.Close(t.Context()) })
 	return d

@@ -34,6 +34,8 @@ type Options struct {
 	MaxBMCs int
 	// Recovery is power sync's first pause after refused credentials; default 300 s (bmc.PoolOptions).
 	Recovery time.Duration
+	// Pace is how many operations a second one BMC gets (bmc.PoolOptions).
+	Pace int
 	// CAFolder holds the PEM files that redfish_verify_ca may name.
 	CAFolder namedfile.Folder
 	// Networks are those that BMCs are in.
@@ -55,7 +57,7 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{&pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Log: o.Log})}}
+	return &Driver{&pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.
