@@ -30,8 +30,12 @@ func TestGolden(t *testing.T) {
 		"ramdisk-too-long": func(m *netboot.Machine) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("x", 2000)}})
 		},
-		"ramdisk-bad-url": func(m *netboot.Machine) { m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "file:///etc/shadow"}}) },
-		"refuse":          func(m *netboot.Machine) { m.Order = bootorder.Refuse("Node m1 is in state \"available\": nothing to boot.") },
+		"ramdisk-bad-url": func(m *netboot.Machine) {
+			m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "file:///etc/shadow"}})
+		},
+		"refuse": func(m *netboot.Machine) {
+			m.Order = bootorder.Refuse("Node m1 is in state \"available\": nothing to boot.")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := base
