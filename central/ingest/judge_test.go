@@ -82,10 +82,9 @@ func TestSourceOfAnInspection(t *testing.T) {
 		size       bool // local_gb is set, as by a BMC
 		state      provision.State
 	}{
-		"by the BMC":                  {work.FromBMC, map[string]string{"inspect": "another-bmc"}, true, provision.Manageable},
-		"by the ramdisk":              {work.FromRamdisk, map[string]string{"inspect": "redfish"}, false, provision.InspectFail},
-		"by an older rackd, the BMC":  {"", map[string]string{"inspect": "redfish"}, true, provision.Manageable},
-		"by an older rackd, an agent": {"", map[string]string{"inspect": "agent"}, false, provision.InspectFail},
+		"by the BMC":     {work.FromBMC, map[string]string{"inspect": "another-bmc"}, true, provision.Manageable},
+		"by the ramdisk": {work.FromRamdisk, map[string]string{"inspect": "redfish"}, false, provision.InspectFail},
+		"not said":       {"", map[string]string{"inspect": "redfish"}, false, provision.InspectFail},
 	} {
 		n := storetest.NewNode(name)
 		n.AcceptedState, n.Interfaces = provision.Manageable, c.interfaces

@@ -6,10 +6,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// assumed are the sources of inspections by inspect interface, for rackds that do not say: those from before
-// work.Event had a Source. All others asked a ramdisk.
-var assumed = map[string]work.Source{"redfish": work.FromBMC, "fake": work.MadeUp}
-
 // outOfBand reports whether the node's BMC has told what was found: no ramdisk has run.
 func (s *Subject) outOfBand() bool { return s.Source == work.FromBMC }
 

@@ -104,9 +104,6 @@ func (f *Found) subject(ctx context.Context, tx *store.Tx) (*Subject, error) {
 		return nil, err
 	}
 	s := &Subject{Node: n, Ports: ports, Source: f.Source, Plugin: map[string]any{}, Serials: found.Serials, Log: f.Log, Inventory: map[string]any{}}
-	if s.Source == "" {
-		s.Source = assumed[n.Interfaces["inspect"]]
-	}
 	if f.Key != nil {
 		s.Seal = func(kind seal.Kind, fields map[string]any) map[string]any {
 			return f.Key.SealFields(seal.Label{Kind: kind, Of: f.Node}, fields)
