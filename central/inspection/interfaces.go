@@ -90,6 +90,12 @@ func validateInterfaces(p *Processor, s *Subject) error {
 	if len(all) == 0 && s.Source == work.MadeUp {
 		return nil // a machine that is made up has the interfaces that its ports give it
 	}
+	if len(all) == 0 && s.outOfBand() {
+		// The BMC does not tell the addresses of its machine's interfaces, and the rest is worth keeping. Ports come from an
+		// operator or an agent.
+		s.Log.Warn("the BMC tells of no network interface with a MAC address: the node gets no ports", "node", s.Node.UUID)
+		return nil
+	}
 	if len(all) == 0 {
 		return failed("Inventory of node %s is not valid: no valid network interfaces", s.Node.UUID)
 	}
@@ -117,6 +123,9 @@ func validateInterfaces(p *Processor, s *Subject) error {
 // pxe_enabled is touched: a node whose ports all say no could never boot again.
 func ports(p *Processor, s *Subject) error {
 	all, known := s.nics(), s.pxeMAC() != ""
+	if len(all) == 0 && s.outOfBand() {
+		return nil // nothing is known of ports
+	}
 	valid := p.wanted(s, all)
 	if p.set.AddPorts != "disabled" {
 		for _, n := range valid {

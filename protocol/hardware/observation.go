@@ -16,6 +16,8 @@ type Observation struct {
 	Firmware []Component `json:"firmware,omitzero"`
 	// Kept is what the node's drivers keep between calls, see node.Document.
 	Kept json.RawMessage `json:"kept,omitempty"`
+	// Vendor is who made the machine, empty: not read. It is told as one of the node's properties.
+	Vendor string `json:"-"`
 }
 
 // Merge takes over what o has read, as the newer of the two.
@@ -36,6 +38,9 @@ func (was *Observation) Merge(o Observation) {
 	if o.Kept != nil {
 		was.Kept = o.Kept
 	}
+	if o.Vendor != "" {
+		was.Vendor = o.Vendor
+	}
 }
 
 func take[T any](into **T, v *T) {
@@ -47,7 +52,7 @@ func take[T any](into **T, v *T) {
 // Empty reports whether nothing was read.
 func (was *Observation) Empty() bool {
 	return was.BootMode == nil && was.SecureBoot == nil && was.Health == nil && was.ConsoleEnabled == nil &&
-		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil
+		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil && was.Vendor == ""
 }
 
 // Setting is a BIOS setting. All but name and value come from the BIOS's registry and

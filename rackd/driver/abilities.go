@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -22,6 +23,27 @@ type SecureBooter interface {
 type HealthReader interface {
 	// Health returns hardware.OK, Warning or Critical; empty: the BMC does not say.
 	Health(ctx context.Context, n *node.Document) (string, error)
+}
+
+// VendorDetector tells who made a machine.
+type VendorDetector interface {
+	// DetectVendor returns the vendor as its BMC has it, empty where it does not say.
+	DetectVendor(ctx context.Context, n *node.Document) (string, error)
+}
+
+// HTTPBooter has a machine's UEFI firmware load what it boots by HTTP.
+type HTTPBooter interface {
+	// SetHTTPBoot makes UEFI HTTP the boot device, as SetBootDevice does, with the URL to boot; empty: the one that DHCP
+	// tells. It reads the URL back: an error says that the firmware would boot another.
+	SetHTTPBoot(ctx context.Context, f Fence, n *node.Document, url string, persistent bool) error
+}
+
+// Clock is the clock of a BMC.
+type Clock interface {
+	// Clock reads it; ErrUnsupported where the BMC shows none.
+	Clock(ctx context.Context, n *node.Document) (time.Time, error)
+	// SetClock sets it and reads it back. offset is the local time's from UTC, as in "+02:00"; empty: it stays.
+	SetClock(ctx context.Context, f Fence, n *node.Document, at time.Time, offset string) error
 }
 
 // Observer reads boot mode, secure boot and health in one go, where each question costs.
@@ -85,6 +107,14 @@ type Located interface {
 type Keeper interface {
 	// Kept returns what to keep, nil when the document has it already.
 	Kept(n *node.Document) json.RawMessage
+}
+
+// Keep reports what the node's drivers are to keep, after a write of a step.
+func (t *Task) Keep() {
+	var o hardware.Observation
+	if t.Hardware.Remember(t.Node, &o); o.Kept != nil {
+		t.Record.Observe(o)
+	}
 }
 
 // Remember adds what the node's drivers keep to what is reported of the machine.

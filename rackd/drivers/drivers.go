@@ -107,11 +107,11 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "redfish", Impl: bmc}},
-		"management": {{Name: "redfish", Impl: bmc}},
+		"management": {{Name: "redfish", Impl: redfish.Management{Driver: bmc, Bringup: o.Bringup}}},
 		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.Interface{}}},
 		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
 		"inspect":    {{Name: "redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
-		"bios":       {no("bios")},
+		"bios":       {{Name: "redfish", Impl: redfish.BIOS{Driver: bmc, Bringup: o.Bringup}}, no("bios")},
 		"console":    {no("console")},
 		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}, no("firmware")},
 		"raid":       {{Name: "redfish", Impl: redfish.RAID{Driver: bmc, Bringup: o.Bringup}}, no("raid")},

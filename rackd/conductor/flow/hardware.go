@@ -34,9 +34,19 @@ func (c *Catalog) observeHardware() driver.Step {
 				}
 				return nil, driver.ErrUnsupported
 			})
+			o.Vendor = c.readVendor(ctx, t)
 			t.Record.Observe(o)
 			return driver.Done(), nil
 		}}
+}
+
+// readVendor reads who made the machine, where nobody has said so: that does not change, and an operator knows better.
+func (c *Catalog) readVendor(ctx context.Context, t *driver.Task) string {
+	detects, can := t.Hardware.Management().(driver.VendorDetector)
+	if known, _ := t.Node.Properties["vendor"].(string); !can || known != "" {
+		return ""
+	}
+	return ifRead(c, t.Node, "vendor", func() (string, error) { return detects.DetectVendor(ctx, t.Node) })
 }
 
 // ReadBoot reads boot mode, secure boot and health.

@@ -195,6 +195,9 @@ func (r *Runner) absorb(ctx context.Context) (due bool, err error) {
 	if !observed.Empty() {
 		e := r.event(work.HardwareObserved)
 		e.Hardware = &observed
+		if observed.Vendor != "" {
+			e.Properties = map[string]any{"vendor": observed.Vendor}
+		}
 		if err := r.publish(ctx, e); err != nil {
 			return false, fmt.Errorf("report the state of the hardware: %w", err)
 		}

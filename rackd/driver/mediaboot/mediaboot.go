@@ -178,5 +178,6 @@ func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent
 	case "Never":
 		persistent = false
 	}
+	defer t.Keep()
 	return driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 }

@@ -14,7 +14,11 @@ import (
 func explain(n *node.Document, a account, doing string, write bool, err error) error {
 	if code := status(err); code != 0 {
 		refused, _ := errors.AsType[*common.Error](err)
-		err = bmc.StatusFailure(code, write, message(refused), err)
+		failure := bmc.StatusFailure(code, write, message(refused), err)
+		if failure.Class == bmc.Refused && busy(refused) {
+			failure.Class = bmc.Busy
+		}
+		err = failure
 	}
 	return bmc.Attempt{
 		Node: n, Doing: doing, BMC: a.endpoint, User: a.user, Secrets: []string{a.password},

@@ -2,7 +2,9 @@ package redfish
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/common"
@@ -18,22 +20,71 @@ var lights = map[string]common.IndicatorLED{
 	"on": common.LitIndicatorLED, "off": common.OffIndicatorLED, "blinking": common.BlinkingIndicatorLED, "unknown": common.UnknownIndicatorLED,
 }
 
-// systemLED is the light that is read and set: that of the system.
-var systemLED = hardware.Indicator{Name: "led", Component: "system", States: []string{"on", "off", "blinking"}}
+// light is the system's light as its BMC shows it: IndicatorLED or, newer, LocationIndicatorActive, which knows on and off only.
+type light struct {
+	LED    *common.IndicatorLED `json:"IndicatorLED"`
+	Active *bool                `json:"LocationIndicatorActive"`
+}
+
+// lightOf reads the light. ok is false for a system without one.
+func lightOf(s *redfish.ComputerSystem) (l light, ok bool) {
+	if json.Unmarshal(s.RawData, &l) != nil {
+		return light{}, false
+	}
+	if l.LED != nil && *l.LED == "" {
+		l.LED = nil
+	}
+	return l, l.LED != nil || l.Active != nil
+}
+
+// state is the light's, in the words of the API.
+func (l light) state() string {
+	switch {
+	case l.LED == nil && *l.Active:
+		return "on"
+	case l.LED == nil:
+		return "off"
+	}
+	for word, led := range lights {
+		if led == *l.LED {
+			return word
+		}
+	}
+	return "unknown"
+}
+
+// states are those that it can be set to.
+func (l light) states() []string {
+	if l.LED == nil {
+		return []string{"on", "off"}
+	}
+	return []string{"on", "off", "blinking"}
+}
+
+// body asks for a state.
+func (l light) body(state string) map[string]any {
+	if l.LED == nil {
+		return map[string]any{"LocationIndicatorActive": state == "on"}
+	}
+	return map[string]any{"IndicatorLED": lights[state]}
+}
+
+// The light that is read and set is that of the system.
+const lightName, lightComponent = "led", "system"
 
 func checkLED(n *node.Document, component, name string) error {
-	if component == systemLED.Component && name == systemLED.Name {
+	if component == lightComponent && name == lightName {
 		return nil
 	}
 	return fmt.Errorf("node %s: there is no indicator %q of the %q, there is %s@%s: %w",
-		n.Label(), name, component, systemLED.Name, systemLED.Component, driver.ErrInvalid)
+		n.Label(), name, component, lightName, lightComponent, driver.ErrInvalid)
 }
 
 // Indicators lists the system's light, if the BMC reports one.
 func (d *Driver) Indicators(ctx context.Context, n *node.Document) (list []hardware.Indicator, err error) {
 	err = d.read(ctx, n, "list the indicators", func(s *redfish.ComputerSystem) error {
-		if s.IndicatorLED != "" {
-			list = []hardware.Indicator{systemLED}
+		if l, ok := lightOf(s); ok {
+			list = []hardware.Indicator{{Name: lightName, Component: lightComponent, States: l.states()}}
 		}
 		return nil
 	})
@@ -47,10 +98,8 @@ func (d *Driver) Indicator(ctx context.Context, n *node.Document, component, nam
 	}
 	err = d.read(ctx, n, "read the indicator", func(s *redfish.ComputerSystem) error {
 		state = "unknown"
-		for word, led := range lights {
-			if led == s.IndicatorLED {
-				state = word
-			}
+		if l, ok := lightOf(s); ok {
+			state = l.state()
 		}
 		return nil
 	})
@@ -62,18 +111,20 @@ func (d *Driver) SetIndicator(ctx context.Context, f driver.Fence, n *node.Docum
 	if err := checkLED(n, component, name); err != nil {
 		return err
 	}
-	want, known := lights[state]
-	if !known || state == "unknown" {
+	if _, known := lights[state]; !known || state == "unknown" {
 		return fmt.Errorf("node %s: an indicator cannot be set to %q: %w", n.Label(), state, driver.ErrInvalid)
 	}
-	return d.change(ctx, f, n, "set the indicator to "+state, func(s *redfish.ComputerSystem, _ *gofish.APIClient) error {
-		switch s.IndicatorLED {
-		case "":
+	return d.change(ctx, f, n, "set the indicator to "+state, func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+		l, ok := lightOf(s)
+		switch {
+		case !ok:
 			return fmt.Errorf("it reports no indicator: %w", driver.ErrUnsupported)
-		case want:
+		case !slices.Contains(l.states(), state):
+			return fmt.Errorf("its indicator can be %v, not %s: %w", l.states(), state, driver.ErrUnsupported)
+		case l.state() == state:
 			return nil
 		}
-		s.IndicatorLED = want
-		return s.Update()
+		_, err := patch(c, makerOf(c, s), s.ODataID, l.body(state))
+		return err
 	})
 }

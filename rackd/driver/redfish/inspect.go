@@ -3,10 +3,10 @@ package redfish
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/stmcginnis/gofish"
@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // Inspection is the inspect interface "redfish": the BMC says what the machine is made of. The
@@ -33,13 +34,16 @@ func (i Inspection) InspectSteps(*node.Document) []driver.Step {
 
 func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	var found map[string]any
+	var missing []string
 	size := int64(0)
 	err := i.pool.with(ctx, nil, t.Node, "inspect the machine", func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
 			return err
 		}
-		found, size, err = inventory(c, s)
+		v := &survey{c: c}
+		found, size, err = v.inventory(s)
+		missing = v.missing
 		return err
 	})
 	if err != nil {
@@ -59,7 +63,35 @@ func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome
 	nics, _ := found["interfaces"].([]any)
 	disks, _ := found["disks"].([]any)
 	t.Record.Phase("inventory", fmt.Sprintf("by Redfish: %d NICs, %d disks", len(nics), len(disks)))
+	if len(nics) == 0 {
+		missing = append(missing, "it tells the MAC address of no NIC: create ports, or inspect by the agent")
+	}
+	for at, what := range missing {
+		if at == mostMissing {
+			t.Record.Phase("inventory incomplete", fmt.Sprintf("and %d more", len(missing)-at))
+			break
+		}
+		t.Record.Phase("inventory incomplete", bmc.Clean(what))
+	}
 	return driver.Done(), nil
+}
+
+// mostMissing is how much of what is missing the history tells.
+const mostMissing = 10
+
+// survey is one reading of a machine. A link that leads nowhere costs what it leads to, and no more.
+type survey struct {
+	c       *gofish.APIClient
+	missing []string // what was left out, for people
+}
+
+// dangling notes a link that leads nowhere. It reports whether err is of one.
+func (v *survey) dangling(path string, err error) bool {
+	if code := status(err); code != http.StatusNotFound && code != http.StatusGone {
+		return false
+	}
+	v.missing = append(v.missing, "the BMC links to "+path+", and has no such resource")
+	return true
 }
 
 // architectures are the words of inventories for Redfish's instruction sets.
@@ -70,12 +102,13 @@ var architectures = map[string]string{"x86-64": "x86_64", "x86": "i686", "ARM-A6
 type parts struct {
 	EthernetInterfaces, Processors, Storage, SimpleStorage ref
 	MemorySummary                                          struct{ TotalSystemMemoryGiB float64 }
+	Links                                                  struct{ Chassis []ref }
 }
 
 // inventory reads what the machine is made of, in the words in which ramdisks tell it, and the
 // size of the disk that an image would be written to (GiB, less one for partition tables; 0:
 // none of 4 GiB or more).
-func inventory(c *gofish.APIClient, s *redfish.ComputerSystem) (found map[string]any, localGB int64, err error) {
+func (v *survey) inventory(s *redfish.ComputerSystem) (found map[string]any, localGB int64, err error) {
 	var p parts
 	if err := json.Unmarshal(s.RawData, &p); err != nil {
 		return nil, 0, fmt.Errorf("its system cannot be read: %w", err)
@@ -84,13 +117,13 @@ func inventory(c *gofish.APIClient, s *redfish.ComputerSystem) (found map[string
 	if gib := p.MemorySummary.TotalSystemMemoryGiB; gib > 0 {
 		found["memory"] = map[string]any{"physical_mb": int64(math.Round(gib * 1024))}
 	}
-	if found["cpu"], err = processors(c, p.Processors.Path); err != nil {
+	if found["cpu"], err = processors(v, p.Processors.Path); err != nil {
 		return nil, 0, err
 	}
-	if found["interfaces"], err = interfaces(c, p.EthernetInterfaces.Path); err != nil {
+	if found["interfaces"], err = v.interfaces(s, p); err != nil {
 		return nil, 0, err
 	}
-	disks, size, err := disksAndSize(c, p)
+	disks, size, err := v.disksAndSize(p)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -116,20 +149,29 @@ func inventory(c *gofish.APIClient, s *redfish.ComputerSystem) (found map[string
 
 // each reads the members of a collection one after the other; a path that is empty, or leads
 // nowhere, is that of a collection without members.
-func each[T any](c *gofish.APIClient, path string, take func(T)) error {
+func each[T any](v *survey, path string, take func(T)) error {
 	if path == "" {
 		return nil
 	}
-	list, err := members(c, path)
+	list, err := members(v.c, path)
 	if status(err) == http.StatusNotFound {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	return items(v, list, take)
+}
+
+// items reads what links lead to, one after the other.
+func items[T any](v *survey, list []ref, take func(T)) error {
 	for _, m := range list {
 		var item T
-		if err := fetch(c, m.Path, &item); err != nil {
+		err := fetch(v.c, m.Path, &item)
+		if v.dangling(m.Path, err) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		take(item)
@@ -138,13 +180,13 @@ func each[T any](c *gofish.APIClient, path string, take func(T)) error {
 }
 
 // processors counts the threads of all processors; the rest is told of the first.
-func processors(c *gofish.APIClient, path string) (map[string]any, error) {
+func processors(v *survey, path string) (map[string]any, error) {
 	type processor struct {
 		Model, InstructionSet     string
 		MaxSpeedMHz, TotalThreads int64
 	}
 	first, threads, cpu := true, int64(0), map[string]any{"architecture": ""}
-	err := each(c, path, func(p processor) {
+	err := each(v, path, func(p processor) {
 		if first {
 			first = false
 			cpu["architecture"] = architectures[p.InstructionSet]
@@ -161,26 +203,6 @@ func processors(c *gofish.APIClient, path string) (map[string]any, error) {
 	return cpu, err
 }
 
-func interfaces(c *gofish.APIClient, path string) ([]any, error) {
-	type nic struct {
-		ID         string `json:"Id"`
-		MACAddress string
-		SpeedMbps  int64
-	}
-	list := []any{}
-	err := each(c, path, func(n nic) {
-		if n.MACAddress == "" {
-			return
-		}
-		found := map[string]any{"name": n.ID, "mac_address": strings.ToLower(n.MACAddress)}
-		if n.SpeedMbps > 0 {
-			found["speed_mbps"] = n.SpeedMbps
-		}
-		list = append(list, found)
-	})
-	return list, err
-}
-
 // device is a drive as it is told of either kind of storage.
 type device struct {
 	Name, Manufacturer, Model, SerialNumber, MediaType string
@@ -190,37 +212,26 @@ type device struct {
 // disksAndSize reads the drives of the system's storage, or, where it has none, of its simple
 // storage. size is that of the smallest one of 4 GiB or more, in bytes, where volumes come
 // before the drives that they are made of.
-func disksAndSize(c *gofish.APIClient, p parts) (disks []any, size int64, err error) {
+func (v *survey) disksAndSize(p parts) (disks []any, size int64, err error) {
 	var volumes, drives, simple []int64
 	var failed error // of what is below a member
-	err = each(c, p.Storage.Path, func(k struct {
+	err = each(v, p.Storage.Path, func(k struct {
 		Drives  []ref
 		Volumes ref
 	}) {
-		for _, link := range k.Drives {
-			var d device
-			if e := fetch(c, link.Path, &d); e != nil {
-				failed = e
-				return
-			}
+		failed = errors.Join(failed, items(v, k.Drives, func(d device) {
 			found := map[string]any{"name": d.Name, "size": d.CapacityBytes, "vendor": d.Manufacturer, "model": d.Model, "serial": d.SerialNumber}
 			if d.MediaType != "" {
 				found["rotational"] = d.MediaType == "HDD"
 			}
 			disks, drives = append(disks, found), append(drives, d.CapacityBytes)
-		}
-		if e := each(c, k.Volumes.Path, func(v device) { volumes = append(volumes, v.CapacityBytes) }); e != nil {
-			failed = e
-		}
+		}), each(v, k.Volumes.Path, func(d device) { volumes = append(volumes, d.CapacityBytes) }))
 	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		return nil, 0, err
 	}
 	full := len(disks) > 0
-	err = each(c, p.SimpleStorage.Path, func(k struct{ Devices []device }) {
+	err = each(v, p.SimpleStorage.Path, func(k struct{ Devices []device }) {
 		for _, d := range k.Devices {
 			if !full {
 				disks = append(disks, map[string]any{"name": d.Name, "size": d.CapacityBytes})

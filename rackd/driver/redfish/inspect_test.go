@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -123,4 +124,51 @@ func TestInspectionOfLittle(t *testing.T) {
 		t.Errorf("a drive that cannot be read: error %v, inventory %v", err, rig.Inv)
 	}
 	var _ driver.Inspect = i
+}
+
+// A link that leads nowhere costs what it leads to, and a line of the history.
+func TestInspectionWithADanglingLink(t *testing.T) {
+	k := newServer()
+	delete(k.at, storageAt+"/A/D1")
+	e := newEmulator(t)
+	e.hook = k.serve
+	rig := drivertest.NewRig()
+	rig.Node.DriverInfo = e.node(nil).DriverInfo
+	i := Inspection{newDriver(t, Options{})}
+	if err := runStep(t, rig, stepNamed(t, i.InspectSteps(rig.Node), "inspect_hardware"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(rig.Phases, "\n"); !strings.Contains(said, "2 NICs, 1 disks") || !strings.Contains(said, "the BMC links to "+storageAt+"/A/D1, and has no such resource") {
+		t.Errorf("history %q", rig.Phases)
+	}
+}
+
+// NICs that the system does not list are those of the network adapters in its chassis. What lies in another machine's is not.
+func TestInspectionOfNetworkAdapters(t *testing.T) {
+	const c = "/redfish/v1/Chassis/"
+	k := newServer()
+	delete(k.at[systemAt], "EthernetInterfaces")
+	k.at[systemAt]["Links"] = map[string]any{"Chassis": []any{link(c + "Board")}}
+	of := func(system string) map[string]any { return map[string]any{"ComputerSystems": []any{link(system)}} }
+	within := func(links map[string]any, key string, value any) map[string]any { links[key] = value; return links }
+	maps.Copy(k.at, map[string]map[string]any{
+		c + "Board":                 {"Links": within(of(systemAt), "ContainedBy", link(c+"Tray"))},
+		c + "Tray":                  {"Links": within(of(systemAt), "Contains", []any{link(c + "Board"), link(c + "IO"), link(c + "Other"), link(c + "gone")})},
+		c + "IO":                    {"NetworkAdapters": link(c + "IO/NetworkAdapters"), "Links": of(systemAt + "/")},
+		c + "Other":                 {"NetworkAdapters": link(c + "Other/NetworkAdapters"), "Links": of("/redfish/v1/Systems/2")},
+		c + "IO/NetworkAdapters":    links(c+"IO/N1", c+"IO/N2"),
+		c + "IO/N1":                 {"Id": "N1", "NetworkDeviceFunctions": link(c + "IO/N1/F")},
+		c + "IO/N1/F":               links(c+"IO/N1/F/1", c+"IO/N1/F/2"),
+		c + "IO/N1/F/1":             {"Id": "1", "Ethernet": map[string]any{"MACAddress": "02:00:00:00:00:01", "PermanentMACAddress": "52:54:00:AA:BB:01"}},
+		c + "IO/N1/F/2":             {"Id": "2", "Ethernet": nil},
+		c + "IO/N2":                 {"Id": "N2", "Ports": link(c + "IO/N2/P")},
+		c + "IO/N2/P":               links(c + "IO/N2/P/1"),
+		c + "IO/N2/P/1":             {"Id": "1", "CurrentSpeedGbps": 400, "Ethernet": map[string]any{"AssociatedMACAddresses": []any{"52:54:00:aa:bb:02"}}},
+		c + "Other/NetworkAdapters": links(c + "IO/N1"),
+	})
+	got, _, err := inspectionOf(t, k)
+	want := []any{map[string]any{"name": "N1/1", "mac_address": "52:54:00:aa:bb:01"}, map[string]any{"name": "N2/1", "mac_address": "52:54:00:aa:bb:02", "speed_mbps": 400000.0}}
+	if err != nil || !reflect.DeepEqual(got["interfaces"], want) {
+		t.Errorf("interfaces %v, %v, want %v", got["interfaces"], err, want)
+	}
 }

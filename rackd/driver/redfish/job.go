@@ -81,21 +81,26 @@ func order(c *gofish.APIClient, method, path string, body any) (job string, err 
 		return "", err
 	}
 	defer resp.Body.Close()
+	return taskOf(resp), nil
+}
+
+// taskOf is the path of the task that an answer tells of, empty for none.
+func taskOf(resp *http.Response) string {
 	var task struct {
 		ref
 		TaskState string
 	}
 	if json.NewDecoder(resp.Body).Decode(&task) == nil && task.TaskState != "" && task.Path != "" {
-		return task.Path, nil
+		return task.Path
 	}
 	if resp.StatusCode != http.StatusAccepted {
-		return "", nil
+		return ""
 	}
 	// Some BMCs write the whole URL.
 	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
-		return u.Path, nil
+		return u.Path
 	}
-	return "", nil
+	return ""
 }
 
 // job asks for the task of an order; one that has failed is an error. A task that runs is a sign of life.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/redfish"
@@ -62,34 +61,41 @@ func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.M
 	return list, err
 }
 
-// AttachMedia inserts the image into the first drive of that type, in place of what is
-// in it. An image that is in it already is left there.
+// AttachMedia inserts the image into the first drive of that type, in place of what is in it, and reads back that the drive is full.
+// An image that is in it already is left there.
 func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType, url string) error {
-	return d.change(ctx, f, n, "attach virtual media", func(s *redfish.ComputerSystem, _ *gofish.APIClient) error {
+	return d.change(ctx, f, n, "attach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
 		found, err := drives(s)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(found, func(drive *redfish.VirtualMedia) bool { return serves(drive, mediaType) && drive.SupportsMediaInsert })
-		if i < 0 {
-			return fmt.Errorf("it has no virtual drive of type %s that takes images: %w", mediaType, driver.ErrUnsupported)
+		drive, err := pickDrive(c, found, mediaType)
+		if err != nil {
+			return err
 		}
-		drive := found[i]
+		before := ""
 		if drive.Inserted {
 			if drive.Image == url {
 				return nil
 			}
-			if err := drive.EjectMedia(); err != nil {
-				return fmt.Errorf("eject %s: %w", drive.Image, err)
+			if before = drive.Image; canEject(drive) {
+				if err := ejectFrom(c, makerOf(c, s), drive); err != nil {
+					return fmt.Errorf("eject %s: %w", drive.Image, err)
+				}
 			}
 		}
-		return drive.InsertMediaConfig(redfish.VirtualMediaConfig{Image: url, Inserted: true, WriteProtected: true})
+		if err := insertInto(c, makerOf(c, s), drive, url); err != nil {
+			return err
+		}
+		return awaitDrive(ctx, c, drive.ODataID, "to take the image", func(now *redfish.VirtualMedia) bool {
+			return now.Inserted && (now.Image != before || now.Image == url)
+		})
 	})
 }
 
 // DetachMedia ejects what is in the drives of those types.
 func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, types []string) error {
-	return d.change(ctx, f, n, "detach virtual media", func(s *redfish.ComputerSystem, _ *gofish.APIClient) error {
+	return d.change(ctx, f, n, "detach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
 		found, err := drives(s)
 		if err != nil {
 			return err
@@ -99,22 +105,16 @@ func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 			if !meant || !drive.Inserted {
 				continue
 			}
-			if !drive.SupportsMediaEject {
+			if !canEject(drive) {
 				return fmt.Errorf("its virtual drive %s does not eject: %w", drive.ID, driver.ErrUnsupported)
 			}
-			if err := drive.EjectMedia(); err != nil {
+			if err := ejectFrom(c, makerOf(c, s), drive); err != nil {
 				return fmt.Errorf("eject %s: %w", drive.Image, err)
 			}
 		}
 		return nil
 	})
 }
-
-// A BMC that has accepted to eject shows its drive empty within looksAtDrive looks, driveLook apart.
-const (
-	looksAtDrive = 8
-	driveLook    = time.Second
-)
 
 // EjectImage ejects those images from drives of that type that are meant, and reads back.
 func (d *Driver) EjectImage(ctx context.Context, f driver.Fence, n *node.Document, mediaType string, meant func(image string) bool) error {
@@ -132,34 +132,16 @@ func ejectImage(ctx context.Context, c *gofish.APIClient, s *redfish.ComputerSys
 		if !serves(drive, mediaType) || !drive.Inserted || !meant(drive.Image) {
 			continue
 		}
-		if !drive.SupportsMediaEject {
+		if !canEject(drive) {
 			return fmt.Errorf("its virtual drive %s does not eject: %w", drive.ID, driver.ErrUnsupported)
 		}
-		if err := drive.EjectMedia(); err != nil {
+		if err := ejectFrom(c, makerOf(c, s), drive); err != nil {
 			return fmt.Errorf("eject the image of virtual drive %s: %w", drive.ID, err)
 		}
-		if err := awaitEmpty(ctx, c, drive.ODataID, meant); err != nil {
+		empty := func(now *redfish.VirtualMedia) bool { return !now.Inserted || !meant(now.Image) }
+		if err := awaitDrive(ctx, c, drive.ODataID, "to eject the image", empty); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// awaitEmpty waits until a drive does not show the image any more that it was told to eject.
-func awaitEmpty(ctx context.Context, c *gofish.APIClient, path string, meant func(image string) bool) error {
-	for range looksAtDrive {
-		drive, err := redfish.GetVirtualMedia(c, path)
-		if err != nil {
-			return fmt.Errorf("read virtual drive %s back: %w", path, err)
-		}
-		if !drive.Inserted || !meant(drive.Image) {
-			return nil
-		}
-		select {
-		case <-time.After(driveLook):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return fmt.Errorf("it accepted to eject the image of virtual drive %s, and %s later the drive still holds it", path, looksAtDrive*driveLook)
 }

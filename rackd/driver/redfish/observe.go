@@ -79,13 +79,13 @@ func (d *Driver) SecureBoot(ctx context.Context, n *node.Document) (on bool, err
 // SetSecureBoot switches secure boot from the next boot on. What is already so is not
 // written.
 func (d *Driver) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.Document, on bool) error {
-	return d.change(ctx, f, n, fmt.Sprintf("set secure boot to %t", on), func(s *redfish.ComputerSystem, _ *gofish.APIClient) error {
+	return d.change(ctx, f, n, fmt.Sprintf("set secure boot to %t", on), func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
 		state, err := secureBoot(s)
 		if err != nil || state.SecureBootEnable == on {
 			return err
 		}
-		state.SecureBootEnable = on
-		return state.Update()
+		_, err = patch(c, makerOf(c, s), state.ODataID, map[string]any{"SecureBootEnable": on})
+		return err
 	})
 }
 

@@ -66,7 +66,12 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 		if err != nil {
 			return err
 		}
-		err = resetSystem(s, reset)
+		if goal == driver.PowerOn || goal == driver.Rebooting || goal == driver.SoftReboot {
+			if err := d.bootAgain(ctx, b, a, c, s, n); err != nil {
+				return err
+			}
+		}
+		err = resetSystem(c, s, reset)
 		if code := status(err); code < 400 || code == 401 || code == 403 || goal == driver.Rebooting || goal == driver.SoftReboot {
 			return err
 		}
@@ -110,10 +115,9 @@ func choose(s *redfish.ComputerSystem, goal driver.PowerState) (redfish.ResetTyp
 	return "", fmt.Errorf("it allows the resets %v, and none of them leads to %q: %w", s.SupportedResetTypes, goal, driver.ErrUnsupported)
 }
 
-// resetSystem sends a reset. The entity tag is left out: a state that changes in
-// between must not refuse the action.
-func resetSystem(s *redfish.ComputerSystem, r redfish.ResetType) error {
-	s.DisableEtagMatch(true)
+// resetSystem sends a reset.
+func resetSystem(c *gofish.APIClient, s *redfish.ComputerSystem, r redfish.ResetType) error {
+	s.DisableEtagMatch(makerOf(c, s).needs(noResetTag))
 	if err := s.Reset(r); err != nil {
 		return fmt.Errorf("reset %s: %w", r, err)
 	}
@@ -130,6 +134,6 @@ func (d *Driver) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document
 		if allowed := s.SupportedResetTypes; len(allowed) > 0 && !slices.Contains(allowed, redfish.NmiResetType) {
 			return fmt.Errorf("it allows the resets %v, not Nmi: %w", allowed, driver.ErrUnsupported)
 		}
-		return resetSystem(s, redfish.NmiResetType)
+		return resetSystem(c, s, redfish.NmiResetType)
 	})
 }

@@ -44,7 +44,10 @@ type Options struct {
 }
 
 // Driver implements driver.Power and driver.Management.
-type Driver struct{ pool *pool }
+type Driver struct {
+	pool  *pool
+	again agains
+}
 
 // New returns a driver without any session; Close logs out.
 func New(o Options) *Driver {
@@ -57,7 +60,7 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{&pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
+	return &Driver{pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.

@@ -74,6 +74,14 @@ func (b *session) Close(ctx context.Context) {
 	b.Drop()
 }
 
+// id names the session at the BMC, empty without one.
+func (b *session) id() string {
+	if s, err := b.client.GetSession(); err == nil {
+		return s.ID
+	}
+	return ""
+}
+
 // Drop implements bmc.Session.
 func (b *session) Drop() { b.wire.Forget() }
 

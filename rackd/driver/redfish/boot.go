@@ -1,0 +1,285 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// override is a boot override: as it is shown, or as it is to be. What is empty is not told.
+type override struct {
+	BootSourceOverrideTarget  redfish.BootSourceOverrideTarget  `json:",omitempty"`
+	BootSourceOverrideEnabled redfish.BootSourceOverrideEnabled `json:",omitempty"`
+	BootSourceOverrideMode    redfish.BootSourceOverrideMode    `json:",omitempty"`
+	// HTTPBootURI of null is none: the firmware takes what DHCP says.
+	HTTPBootURI *string `json:"HttpBootUri"`
+}
+
+// bootPlace is where a system shows its override and takes another. Some systems take parts of it at a settings
+// object, and show them there until they start.
+type bootPlace struct {
+	path, settings string
+	now            override
+	inSettings     map[string]json.RawMessage // Boot of the settings object
+}
+
+// SetBootDevice overrides the boot device for one boot or for good, in the boot mode of the node. What is already so is
+// not written. A BMC that knows no override for good gets one for the next boot, and once more before each start.
+func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Document, device driver.BootDevice, persistent bool) error {
+	return d.setBoot(ctx, f, n, device, "", persistent)
+}
+
+// SetHTTPBoot implements driver.HTTPBooter.
+func (d *Driver) SetHTTPBoot(ctx context.Context, f driver.Fence, n *node.Document, uri string, persistent bool) error {
+	if u, err := url.Parse(uri); uri != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return invalid(n, "boot by UEFI HTTP: this is not an http or https URL")
+	}
+	return d.setBoot(ctx, f, n, "uefihttp", uri, persistent)
+}
+
+func (d *Driver) setBoot(ctx context.Context, f driver.Fence, n *node.Document, device driver.BootDevice, uri string, persistent bool) error {
+	if bootTargets[string(device)] == nil {
+		return fmt.Errorf("node %s: Redfish knows no boot device %q: %w", n.Label(), device, driver.ErrUnsupported)
+	}
+	doing := fmt.Sprintf("set the boot device to %s", device)
+	return d.pool.with(ctx, f, n, doing, func(b *session, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
+		want, err := overrideFor(c, s, n, device, uri)
+		if err != nil {
+			return err
+		}
+		again := ""
+		if persistent && canContinue(s) {
+			want.BootSourceOverrideEnabled = redfish.ContinuousBootSourceOverrideEnabled
+		} else if persistent {
+			again = string(device)
+		}
+		err = writeBoot(ctx, b, a, c, s, want)
+		if persistent && again == "" && status(err) == http.StatusBadRequest {
+			want.BootSourceOverrideEnabled, again = redfish.OnceBootSourceOverrideEnabled, string(device)
+			err = writeBoot(ctx, b, a, c, s, want)
+		}
+		if err == nil {
+			d.again.set(n, again)
+		}
+		return err
+	})
+}
+
+// canContinue reports whether the BMC may know an override for good.
+func canContinue(s *redfish.ComputerSystem) bool {
+	list := allowed[redfish.BootSourceOverrideEnabled](s, "BootSourceOverrideEnabled")
+	return list == nil || slices.Contains(list, redfish.ContinuousBootSourceOverrideEnabled)
+}
+
+// overrideFor is the override for one boot from the device, in the node's boot mode.
+func overrideFor(c *gofish.APIClient, s *redfish.ComputerSystem, n *node.Document, device driver.BootDevice, uri string) (want override, err error) {
+	want.BootSourceOverrideEnabled = redfish.OnceBootSourceOverrideEnabled
+	want.BootSourceOverrideMode = modes[n.BootMode()]
+	if device == "uefihttp" {
+		want.BootSourceOverrideMode = redfish.UEFIBootSourceOverrideMode
+		want.HTTPBootURI = &uri
+	}
+	want.BootSourceOverrideTarget, err = targetFor(s, makerOf(c, s), device)
+	return want, err
+}
+
+// targetFor is what the BMC calls a boot device.
+func targetFor(s *redfish.ComputerSystem, m maker, device driver.BootDevice) (redfish.BootSourceOverrideTarget, error) {
+	names := bootTargets[string(device)]
+	known := allowed[redfish.BootSourceOverrideTarget](s, "BootSourceOverrideTarget")
+	if known == nil {
+		return names[0], nil
+	}
+	if slices.Contains(names, usbCDTarget) && slices.Contains(known, usbCDTarget) && m.needs(usbCD) {
+		return usbCDTarget, nil
+	}
+	for _, name := range names {
+		if slices.Contains(known, name) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("it boots from %v, not from %s: %w", known, names[0], driver.ErrUnsupported)
+}
+
+// bootOf reads where a system has its override, and the override.
+func bootOf(c *gofish.APIClient, s *redfish.ComputerSystem) (p bootPlace, err error) {
+	var system struct {
+		Boot     override
+		Settings struct{ SettingsObject ref } `json:"@Redfish.Settings"`
+	}
+	if err := json.Unmarshal(s.RawData, &system); err != nil {
+		return p, fmt.Errorf("its system cannot be read: %w", err)
+	}
+	p = bootPlace{path: s.ODataID, now: system.Boot}
+	if p.settings = system.Settings.SettingsObject.Path; p.settings == "" {
+		return p, nil
+	}
+	var settings struct{ Boot map[string]json.RawMessage }
+	err = fetch(c, p.settings, &settings)
+	if status(err) == http.StatusNotFound || len(settings.Boot) == 0 {
+		p.settings = ""
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	p.inSettings = settings.Boot
+	raw, err := json.Marshal(settings.Boot)
+	if err == nil {
+		err = json.Unmarshal(raw, &p.now)
+	}
+	return p, err
+}
+
+// differs says in which of what is wanted the override is another, empty: in nothing. A mode that the BMC does not
+// report is not compared.
+func (p bootPlace) differs(want override) string {
+	is := p.now
+	switch {
+	case want.BootSourceOverrideTarget != "" && is.BootSourceOverrideTarget != want.BootSourceOverrideTarget:
+		return fmt.Sprintf("the target %q", is.BootSourceOverrideTarget)
+	case want.BootSourceOverrideEnabled != "" && is.BootSourceOverrideEnabled != want.BootSourceOverrideEnabled:
+		return fmt.Sprintf("an override that is %q", is.BootSourceOverrideEnabled)
+	case is.BootSourceOverrideMode != "" && want.BootSourceOverrideMode != "" && is.BootSourceOverrideMode != want.BootSourceOverrideMode:
+		return fmt.Sprintf("the boot mode %q", is.BootSourceOverrideMode)
+	case want.BootSourceOverrideTarget == redfish.UefiHTTPBootSourceOverrideTarget && uriOf(is) != uriOf(want):
+		return "another HttpBootUri than it was given"
+	}
+	return ""
+}
+
+// uriOf is the URL that the firmware boots, empty for that which DHCP tells.
+func uriOf(o override) string {
+	if o.HTTPBootURI == nil {
+		return ""
+	}
+	return *o.HTTPBootURI
+}
+
+// body is what is sent for an override. Without whole the mode goes along only where it differs. A BMC that does not report the
+// mode does not take it either, unless it is one that wants all.
+func (p bootPlace) body(want override, whole bool) map[string]any {
+	body := map[string]any{}
+	if want.BootSourceOverrideTarget != "" {
+		body["BootSourceOverrideTarget"] = want.BootSourceOverrideTarget
+	}
+	if want.BootSourceOverrideEnabled != "" {
+		body["BootSourceOverrideEnabled"] = want.BootSourceOverrideEnabled
+	}
+	if is := p.now.BootSourceOverrideMode; whole || is != "" && is != want.BootSourceOverrideMode {
+		body["BootSourceOverrideMode"] = want.BootSourceOverrideMode
+	}
+	if uri := uriOf(want); uri != "" {
+		body["HttpBootUri"] = uri
+	} else if want.BootSourceOverrideTarget == redfish.UefiHTTPBootSourceOverrideTarget && uriOf(p.now) != "" {
+		body["HttpBootUri"] = nil // one that is left would be booted again
+	}
+	return body
+}
+
+// send writes the parts of an override to where the BMC takes them.
+func (p bootPlace) send(c *gofish.APIClient, m maker, body map[string]any) error {
+	now, later := map[string]any{}, map[string]any{}
+	for name, value := range body {
+		if _, there := p.inSettings[name]; there && p.settings != "" {
+			later[name] = value
+		} else {
+			now[name] = value
+		}
+	}
+	if len(later) > 0 {
+		if _, err := patch(c, m, p.settings, map[string]any{"Boot": later}); err != nil {
+			return err
+		}
+	}
+	if len(now) == 0 {
+		return nil
+	}
+	_, err := patch(c, m, p.path, map[string]any{"Boot": now})
+	return err
+}
+
+// A BMC that has accepted an override shows it within looksAtBoot looks, bootLook apart.
+const (
+	looksAtBoot = 4
+	bootLook    = time.Second
+)
+
+// writeBoot brings the override to what is wanted, and reads it back.
+func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, s *redfish.ComputerSystem, want override) error {
+	p, err := bootOf(c, s)
+	if err != nil {
+		return err
+	}
+	// A settings object may go on showing an override for one boot that the machine has used up.
+	usedUp := p.settings != "" && want.BootSourceOverrideEnabled == redfish.OnceBootSourceOverrideEnabled
+	if p.differs(want) == "" && !usedUp {
+		return nil
+	}
+	m := makerOf(c, s)
+	body := p.body(want, m.needs(wholeBoot))
+	err = p.send(c, m, body)
+	mode, withMode := body["BootSourceOverrideMode"]
+	if withMode && len(body) > 1 && status(err) == http.StatusBadRequest {
+		// Of one family of firmware some want the mode along, and others refuse it there.
+		delete(body, "BootSourceOverrideMode")
+		if err = p.send(c, m, body); err == nil && p.now.BootSourceOverrideMode != "" && p.now.BootSourceOverrideMode != want.BootSourceOverrideMode {
+			err = p.send(c, m, map[string]any{"BootSourceOverrideMode": mode})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for look := 1; ; look++ {
+		if s, err = b.system(c, a); err == nil {
+			p, err = bootOf(c, s)
+		}
+		if err != nil {
+			return fmt.Errorf("read the boot override back: %w", err)
+		}
+		differs := p.differs(want)
+		switch {
+		case differs == "":
+			return nil
+		case look == looksAtBoot:
+			return fmt.Errorf("it accepted the boot override %s, %s, and %s later shows %s",
+				want.BootSourceOverrideTarget, want.BootSourceOverrideEnabled, (looksAtBoot-1)*bootLook, differs)
+		}
+		if err := driver.Pause(ctx, bootLook); err != nil {
+			return err
+		}
+	}
+}
+
+// bootAgain gives a machine whose BMC knows no override for good the override for its next start. What fails stops no
+// start: the machine's own order of devices then decides.
+func (d *Driver) bootAgain(ctx context.Context, b *session, a account, c *gofish.APIClient, s *redfish.ComputerSystem, n *node.Document) error {
+	device := d.again.of(n).BootDevice
+	if device == "" {
+		return nil
+	}
+	want, err := overrideFor(c, s, n, driver.BootDevice(device), "")
+	if err == nil {
+		err = writeBoot(ctx, b, a, c, s, want)
+	}
+	if err == nil || errors.Is(err, driver.ErrFenced) {
+		return err
+	}
+	d.pool.opts.Log.Warn("the boot device was not set again: the machine's own order decides", "node", n.UUID, "device", device, "error", a.clean(err.Error()))
+	return nil
+}

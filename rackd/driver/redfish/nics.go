@@ -1,0 +1,129 @@
+package redfish
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/stmcginnis/gofish/redfish"
+)
+
+// interfaces reads the network interfaces with a MAC address: those of the system and, where it lists none, those of the network
+// adapters in its chassis.
+func (v *survey) interfaces(s *redfish.ComputerSystem, p parts) ([]any, error) {
+	type nic struct {
+		ID         string `json:"Id"`
+		MACAddress string
+		SpeedMbps  int64
+	}
+	list := []any{}
+	err := each(v, p.EthernetInterfaces.Path, func(n nic) {
+		if n.MACAddress != "" {
+			list = append(list, interfaceOf(n.ID, n.MACAddress, n.SpeedMbps))
+		}
+	})
+	if err != nil || len(list) > 0 {
+		return list, err
+	}
+	return v.adapters(s, p)
+}
+
+// interfaceOf is an interface as ramdisks tell it.
+func interfaceOf(name, mac string, speed int64) map[string]any {
+	found := map[string]any{"name": name, "mac_address": strings.ToLower(mac)}
+	if speed > 0 {
+		found["speed_mbps"] = speed
+	}
+	return found
+}
+
+// mostChassis bounds how many chassis are looked at: machines with GPUs show each of their modules as one.
+const mostChassis = 100
+
+// chassis is a chassis, as far as its network adapters are found by it.
+type chassis struct {
+	NetworkAdapters ref
+	Links           struct {
+		ComputerSystems, Contains []ref
+		ContainedBy               ref
+	}
+}
+
+// adapters reads the functions and ports of the network adapters in the system's chassis, in those that these lie in, and in those
+// that lie in them. A chassis that names other systems only is another machine's.
+func (v *survey) adapters(s *redfish.ComputerSystem, p parts) ([]any, error) {
+	list := []any{}
+	todo, seen := slices.Clone(p.Links.Chassis), map[string]bool{}
+	for len(todo) > 0 && len(seen) < mostChassis {
+		at := todo[0]
+		todo = todo[1:]
+		if seen[at.Path] || at.Path == "" {
+			continue
+		}
+		seen[at.Path] = true
+		var failed error
+		err := items(v, []ref{at}, func(k chassis) {
+			of := k.Links.ComputerSystems
+			if len(of) > 0 && !slices.ContainsFunc(of, func(r ref) bool { return samePath(r.Path, s.ODataID) }) {
+				return
+			}
+			todo = append(append(todo, k.Links.ContainedBy), k.Links.Contains...)
+			failed = each(v, k.NetworkAdapters.Path, func(a adapter) {
+				found, err := v.adapter(a)
+				list, failed = append(list, found...), errors.Join(failed, err)
+			})
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// samePath compares paths as BMCs do, which write one path in several ways.
+func samePath(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "/"), strings.TrimSuffix(b, "/"))
+}
+
+// adapter is a network adapter.
+type adapter struct {
+	ID                                          string `json:"Id"`
+	NetworkDeviceFunctions, Ports, NetworkPorts ref
+}
+
+// adapter reads the interfaces of a network adapter: its functions, or its ports where they have no address.
+func (v *survey) adapter(a adapter) (list []any, err error) {
+	take := func(id, mac string, speed int64) {
+		if mac != "" && !strings.HasPrefix(mac, "00:00:00:00:00:00") {
+			list = append(list, interfaceOf(a.ID+"/"+id, mac, speed))
+		}
+	}
+	err = each(v, a.NetworkDeviceFunctions.Path, func(f struct {
+		ID       string `json:"Id"`
+		Ethernet struct{ MACAddress, PermanentMACAddress string }
+	}) {
+		take(f.ID, cmp.Or(f.Ethernet.PermanentMACAddress, f.Ethernet.MACAddress), 0)
+	})
+	if err != nil || len(list) > 0 {
+		return list, err
+	}
+	type port struct {
+		ID                         string `json:"Id"`
+		CurrentSpeedGbps           float64
+		AssociatedNetworkAddresses []string
+		Ethernet                   struct{ AssociatedMACAddresses []string }
+	}
+	ports := func(p port) {
+		for _, mac := range append(p.Ethernet.AssociatedMACAddresses, p.AssociatedNetworkAddresses...) {
+			if strings.Count(mac, ":") == 5 {
+				take(p.ID, mac, int64(p.CurrentSpeedGbps*1000))
+				return
+			}
+		}
+	}
+	if err := each(v, cmp.Or(a.Ports.Path, a.NetworkPorts.Path), ports); err != nil {
+		return nil, err
+	}
+	return list, nil
+}

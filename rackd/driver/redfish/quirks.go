@@ -1,0 +1,125 @@
+package redfish
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/common"
+	"github.com/stmcginnis/gofish/redfish"
+)
+
+// need is something that a firmware wants in a way of its own.
+type need string
+
+// What firmwares need.
+const (
+	// wholeBoot: one PATCH has target, duration and mode of the boot override, also those that stay as they are.
+	wholeBoot need = "wholeBoot"
+	// anyTag: a PATCH has an If-Match, "*" where the BMC shows no entity tag.
+	anyTag need = "anyTag"
+	// usbCD: a virtual CD is booted as UsbCd where the BMC lists that target.
+	usbCD need = "usbCD"
+	// noResetTag: a reset has no If-Match, because the tag may be another at each read.
+	noResetTag need = "noResetTag"
+)
+
+// quirks is what firmwares need: the need, the firmware that is known for it, and parts of the vendor's name in lower
+// case (none: all BMCs are treated so). A model in but does not have it.
+var quirks = []struct {
+	need     need
+	firmware string
+	vendors  []string
+	but      []string
+}{
+	{wholeBoot, "Supermicro X11 to X14: an override without its mode falls back to Legacy, one without its duration is not taken", []string{"supermicro"}, nil},
+	{wholeBoot, "AMI MegaRAC SP-X: an override is refused, or taken in part, unless all three are there", []string{"american megatrends", "ami"}, nil},
+	{wholeBoot, "ASRockRack (AMI's firmware under another name)", []string{"asrockrack"}, nil},
+	{wholeBoot, "firmware that calls its vendor redfish_compatible", []string{"redfish_compatible"}, nil},
+	{anyTag, "AMI MegaRAC SP-X: a PATCH without If-Match is answered 428", []string{"american megatrends", "ami", "asrockrack"}, nil},
+	{anyTag, "Fujitsu iRMC S5 and S6: a PATCH without If-Match is answered 428", []string{"fujitsu", "fsas"}, nil},
+	{anyTag, "Dell iDRAC 9: a PATCH of a settings object that changed in between is to be refused", []string{"dell"}, nil},
+	{usbCD, "Supermicro X11 and X12: the virtual CD is a USB drive; Cd is a drive that does not exist", []string{"supermicro"}, []string{"ars-111gl-nhr"}},
+	{noResetTag, "firmware that counts each read of a system in its tag: a reset would be refused", nil, nil},
+}
+
+// What BMCs call a boot device: the standard's name first. Others are of firmware from before it was the standard's.
+var bootTargets = map[string][]redfish.BootSourceOverrideTarget{
+	"pxe":      {redfish.PxeBootSourceOverrideTarget},
+	"disk":     {redfish.HddBootSourceOverrideTarget},
+	"cdrom":    {redfish.CdBootSourceOverrideTarget, "CD/DVD", usbCDTarget}, // Supermicro X10 3.x: CD/DVD
+	"bios":     {redfish.BiosSetupBootSourceOverrideTarget},
+	"floppy":   {redfish.FloppyBootSourceOverrideTarget, "FloppyRemovableMedia"}, // Supermicro X10 3.x
+	"safe":     {redfish.DiagsBootSourceOverrideTarget},
+	"uefihttp": {redfish.UefiHTTPBootSourceOverrideTarget},
+}
+
+const usbCDTarget redfish.BootSourceOverrideTarget = "UsbCd"
+
+// insertParameters are what some BMCs want of an InsertMedia beside the image, and name in their refusal. All get the image
+// alone at first: Supermicro X11 and X12 refuse Inserted and WriteProtected, which default to true.
+var insertParameters = []struct{ name, value string }{
+	{"TransferProtocolType", "HTTP"}, // Lenovo XCC 2, Cisco, Nvidia; HTTPS for such a URL
+	{"TransferMethod", "Stream"},     // Supermicro H13
+	{"UserName", "none"},             // Nvidia DGX H100
+	{"Password", "none"},             // Nvidia DGX H100
+}
+
+// busyMessages are the ends of the ids of messages with which a BMC refuses what it will take a moment later.
+var busyMessages = []string{
+	"UnableToModifyDuringSystemPOST", // HPE iLO 5 and 6, while the machine starts
+	"ServiceTemporarilyUnavailable",  // the standard's
+	"ServiceInUnknownState",          // the standard's: it starts
+	"ResourceInStandby",              // the standard's
+}
+
+// maker is the vendor of a BMC and the model of its machine, in lower case.
+type maker struct{ vendor, model string }
+
+// makerOf is what the service root calls the vendor, else the system's manufacturer.
+func makerOf(c *gofish.APIClient, s *redfish.ComputerSystem) maker {
+	vendor := s.Manufacturer
+	if root := c.GetService(); root != nil && root.Vendor != "" {
+		vendor = root.Vendor
+	}
+	return maker{strings.ToLower(vendor), strings.ToLower(s.Model)}
+}
+
+// needs reports whether the firmware is known to need n.
+func (m maker) needs(n need) bool {
+	for _, q := range quirks {
+		if q.need != n || slices.Contains(q.but, m.model) {
+			continue
+		}
+		if q.vendors == nil || slices.ContainsFunc(q.vendors, m.is) {
+			return true
+		}
+	}
+	return false
+}
+
+// is reports whether the vendor's name has these words in it.
+func (m maker) is(name string) bool {
+	return strings.Contains(" "+m.vendor+" ", " "+name+" ") || len(name) > 4 && strings.Contains(m.vendor, name)
+}
+
+// busy reports whether the BMC refuses something that it will take a moment later.
+func busy(e *common.Error) bool {
+	ends := func(id string) bool {
+		return slices.ContainsFunc(busyMessages, func(end string) bool { return strings.HasSuffix(id, "."+end) })
+	}
+	return ends(e.Code) || slices.ContainsFunc(e.ExtendedInfos, func(i common.ErrExtendedInfo) bool { return ends(i.MessageID) })
+}
+
+// allowed is what an annotation of a system's Boot lists for a property; nil where it lists nothing. gofish does not
+// read them.
+func allowed[T ~string](s *redfish.ComputerSystem, property string) (list []T) {
+	var raw struct{ Boot map[string]json.RawMessage }
+	if json.Unmarshal(s.RawData, &raw) == nil {
+		if json.Unmarshal(raw.Boot[property+"@Redfish.AllowableValues"], &list) != nil {
+			return nil
+		}
+	}
+	return list
+}

@@ -1,0 +1,112 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/stmcginnis/gofish"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// resettingBMC is the handle of the step that restarts the BMC. It is saved before the order, which is given once.
+type resettingBMC struct {
+	Asked bool `json:"asked,omitempty"`
+	// Was is when the BMC was last reset, as it told before; Session is the session it knew.
+	Was     string `json:"was,omitempty"`
+	Session string `json:"session,omitempty"`
+	Looks   int    `json:"looks,omitempty"`
+	// Down: it did not answer after the order.
+	Down bool `json:"down,omitempty"`
+}
+
+// bmcRestarts is for how many looks a BMC may take to restart.
+const bmcRestarts = 60
+
+// resetBMC restarts the BMC. It is over when the BMC answers again, and shows that it has restarted: it was silent, tells of a
+// later reset, or has forgotten its session.
+func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	const doing = "reset the BMC"
+	var h resettingBMC
+	if raw := t.Record.Handle(); raw != nil {
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a reset of the BMC cannot be read: %w", t.Node.Label(), raw, err)
+		}
+	}
+	if !h.Asked {
+		err := m.pool.with(ctx, t.Fence, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
+			return orderResetBMC(ctx, t, &h, b, a, c)
+		})
+		switch {
+		case errors.Is(err, driver.ErrUnknown): // it may restart already
+		case err != nil && h.Asked && !errors.Is(err, driver.ErrFenced):
+			h.Asked = false // it was refused
+			return driver.Outcome{}, errors.Join(err, t.Record.SaveHandle(ctx, h))
+		case err != nil:
+			return driver.Outcome{}, err
+		}
+		t.Record.Busy("the BMC restarts")
+		return driver.Wait(jobPoll), nil
+	}
+	over := false
+	err := m.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
+		k, err := managerOf(c, s)
+		if err != nil {
+			return err
+		}
+		over = h.Down || k.LastResetTime != h.Was || h.Session != "" && h.Session != b.id()
+		return nil
+	})
+	h.Looks++
+	switch silent := errors.Is(err, driver.ErrUnreachable); {
+	case err == nil && over:
+		t.Record.Idle()
+		t.Record.Phase("BMC reset", "it answers again")
+		return driver.Done(), nil
+	case err != nil && !silent, h.Looks >= bmcRestarts && silent:
+		return driver.Outcome{}, err
+	case h.Looks >= bmcRestarts:
+		t.Record.Idle()
+		return driver.Outcome{}, fmt.Errorf("node %s: %s: it accepted the order, and has not been seen to restart within %s: look at its log", t.Node.Label(), doing, bmcRestarts*jobPoll)
+	case silent:
+		h.Down = true
+	}
+	return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
+}
+
+// orderResetBMC gives the order, and saves before that it does.
+func orderResetBMC(ctx context.Context, t *driver.Task, h *resettingBMC, b *session, a account, c *gofish.APIClient) error {
+	s, err := b.system(c, a)
+	if err != nil {
+		return err
+	}
+	k, err := managerOf(c, s)
+	if err != nil {
+		return err
+	}
+	reset := k.Actions.Reset
+	if reset.Target == "" {
+		return fmt.Errorf("it has no action that restarts it: %w", driver.ErrUnsupported)
+	}
+	body := map[string]any{}
+	for _, kind := range []string{"GracefulRestart", "ForceRestart"} {
+		if slices.Contains(reset.Allowed, kind) || reset.Allowed == nil && kind == "ForceRestart" {
+			body["ResetType"] = kind
+			break
+		}
+	}
+	h.Asked, h.Was, h.Session = true, k.LastResetTime, b.id()
+	if err := t.Record.SaveHandle(ctx, h); err != nil {
+		return err
+	}
+	_, err = order(c, http.MethodPost, reset.Target, body)
+	return err
+}
