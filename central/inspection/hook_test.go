@@ -82,6 +82,19 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// A BMC that tells the address of no interface has told of the rest: that is kept, and the ports are left as they are.
+func TestABMCWithoutInterfaces(t *testing.T) {
+	s := newSubject(t)
+	s.Source = work.FromBMC
+	s.Inventory["interfaces"] = []any{}
+	if err := processor(t, Settings{KeepPorts: "present"}).Run(s, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Ports) == 0 || len(s.Added)+len(s.Removed) > 0 || s.Node.Properties["cpu_arch"] != "x86_64" {
+		t.Errorf("ports %v, added %v, removed %v, properties %v", s.Ports, s.Added, s.Removed, s.Node.Properties)
+	}
+}
+
 // TestWhatWasFoundMayBeAnything holds that hooks fail an inspection, and do no more,
 // when what was found is not what it should be.
 func TestWhatWasFoundMayBeAnything(t *testing.T) {

@@ -122,7 +122,9 @@ func stepRows(list string) table {
 }
 
 var stepArguments = table{
-	"step bios.apply_configuration settings":                by("rackd/driver/fake.applyConfiguration").as("settings").with("Fake hardware only: no BIOS by Redfish."),
+	"step bios.apply_configuration settings":                by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration").as("settings"),
+	"step management.set_bmc_clock target_datetime":         by("rackd/driver/redfish.clockArgs"),
+	"step management.set_bmc_clock datetime_local_offset":   by("rackd/driver/redfish.clockArgs"),
 	"step firmware.update settings":                         by("rackd/driver/redfish.update").as("settings"),
 	"step raid.apply_configuration raid_config":             by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration"),
 	"step raid.apply_configuration create_root_volume":      by("rackd/driver/redfish.chosen"),

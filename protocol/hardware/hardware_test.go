@@ -78,6 +78,11 @@ func TestObservationMerges(t *testing.T) {
 	if was.BootMode == nil || *was.BootMode != "uefi" || was.SecureBoot == nil || !*was.SecureBoot || was.BIOS == nil || len(was.BIOS) != 0 || was.Firmware != nil {
 		t.Errorf("merged to %+v", was)
 	}
+	was.Merge(Observation{Vendor: "Contoso"})
+	was.Merge(Observation{})
+	if was.Vendor != "Contoso" || (&Observation{Vendor: "x"}).Empty() {
+		t.Errorf("the vendor is %q after merges", was.Vendor)
+	}
 	if was.Empty() || !new(Observation).Empty() {
 		t.Error("empty is not told from something")
 	}

@@ -68,7 +68,7 @@ func settingsIn(n *node.Document, arg any) (list []asked, err error) {
 		case string, bool, float64, int:
 		case json.Number:
 			if value, err = v.Float64(); err != nil {
-				return nil, invalid(n, "BIOS setting %s: %w", name, err)
+				return nil, invalid(n, "BIOS setting %s: %v", name, err)
 			}
 		default:
 			return nil, invalid(n, "BIOS setting %s: its value is neither a text nor a number nor true or false", name)

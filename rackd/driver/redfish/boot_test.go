@@ -54,8 +54,8 @@ func TestBootOverrideAsFirmwaresWantIt(t *testing.T) {
 		"a tag that is shown": {"Contoso", func(m *model) { m.tags = "wants" }, driver.BootPXE,
 			[]string{system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}} if "tag of /redfish/v1/Systems/1"`}},
 		"a tag that counts reads": {"Contoso", func(m *model) { m.tags = "counts" }, driver.BootPXE, []string{
-			system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}} if W/"6"`,
-			system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}} if "6"`,
+			system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}} if W/"3"`,
+			system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}} if "3"`,
 			system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}}`}},
 		"a settings object for a part of it": {"NVIDIA", func(m *model) {
 			m.at[systemAt]["@Redfish.Settings"] = map[string]any{"SettingsObject": link(systemAt + "/Settings")}

@@ -229,7 +229,7 @@ func TestClock(t *testing.T) {
 	}
 	m.set(func() {
 		m.after = func(m *model, _ *http.Request, _ map[string]any) {
-			m.at["/redfish/v1/Managers/1"]["DateTime"] = "2001-01-01T00:00:00Z"
+			m.at["/redfish/v1/Managers/1"]["DateTime"], m.ahead = "2001-01-01T00:00:00Z", nil
 		}
 	})
 	if err := runStep(t, r, stepNamed(t, steps, "verify_bmc_clock"), nil); err == nil || !strings.Contains(err.Error(), "a time server") {

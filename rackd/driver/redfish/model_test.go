@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
@@ -27,6 +28,8 @@ type model struct {
 	tags  string
 	reads int
 	allow string // of each resource, empty: not told
+	// ahead is by how much the BMC's clock is, once it was set.
+	ahead *time.Duration
 }
 
 func link(path string) map[string]any { return map[string]any{"@odata.id": path} }
@@ -73,6 +76,9 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) bool {
 			return false
 		}
 		m.reads++
+		if body["DateTime"] != nil && m.ahead != nil {
+			body["DateTime"] = time.Now().Add(*m.ahead).Format(time.RFC3339Nano)
+		}
 		if m.tags != "" {
 			w.Header().Set("ETag", m.tag(path))
 		}
@@ -103,6 +109,10 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	case r.Method == http.MethodPatch:
 		merge(m.at[path], body)
+		if at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(body["DateTime"])); err == nil {
+			ahead := time.Until(at)
+			m.ahead = &ahead
+		}
 	}
 	if m.after != nil {
 		m.after(m, r, body)

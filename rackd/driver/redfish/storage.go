@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -72,7 +73,9 @@ func controllers(b *session, a account, c *gofish.APIClient) (list []controller,
 		k := controller{ID: raw.ID, Name: raw.Name, at: raw.Volumes.Path}
 		for _, link := range raw.Drives {
 			d := drive{}
-			if err := fetch(c, link.Path, &d); err != nil {
+			if err := fetch(c, link.Path, &d); status(err) == http.StatusNotFound {
+				continue // some link to drives that they do not show
+			} else if err != nil {
 				return nil, err
 			}
 			d.Path = link.Path
