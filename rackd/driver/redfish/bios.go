@@ -211,13 +211,21 @@ func settingsOf(attributes map[string]any, known map[string]attribute) []hardwar
 		if a, ok := known[name]; ok {
 			a.explain(&s)
 		}
-		if value := attributes[name]; value != nil && (s.Type == nil || *s.Type != typePassword) {
+		if value := plain(attributes[name]); value != nil && (s.Type == nil || *s.Type != typePassword) {
 			text := textOf(value)
 			s.Value = &text
 		}
 		list = append(list, s)
 	}
 	return list
+}
+
+// plain is an attribute's value. HPE Cray's BMCs show an object with the value in it, and with what a registry would say.
+func plain(value any) any {
+	if object, is := value.(map[string]any); is && object["current_value"] != nil {
+		return object["current_value"]
+	}
+	return value
 }
 
 // explain adds what the registry says of a setting.

@@ -115,6 +115,9 @@ func (a attribute) takes(value, is any) (any, error) {
 	if a.ReadOnly != nil && *a.ReadOnly || a.Immutable != nil && *a.Immutable {
 		return nil, fmt.Errorf("it is read-only")
 	}
+	if _, object := is.(map[string]any); object {
+		return nil, fmt.Errorf("the BMC shows it in a form of its own, in which nothing can be written")
+	}
 	text := textOf(value)
 	if _, number := is.(float64); number {
 		kind = typeInteger // also an enumeration may have numbers

@@ -83,6 +83,23 @@ const mostMissing = 10
 type survey struct {
 	c       *gofish.APIClient
 	missing []string // what was left out, for people
+	// expand is the query with which the BMC tells a collection together with its members; empty: it does not.
+	expand string
+}
+
+// expansion is that query. It saves a question for each member, which counts where machines are asked every minute.
+func expansion(c *gofish.APIClient) string {
+	root := c.GetService()
+	if root == nil {
+		return ""
+	}
+	switch can := root.ProtocolFeaturesSupported.ExpandQuery; {
+	case can.NoLinks:
+		return "?$expand=."
+	case can.ExpandAll:
+		return "?$expand=*"
+	}
+	return ""
 }
 
 // dangling notes a link that leads nowhere. It reports whether err is of one.
@@ -153,14 +170,35 @@ func each[T any](v *survey, path string, take func(T)) error {
 	if path == "" {
 		return nil
 	}
-	list, err := members(v.c, path)
+	var all struct{ Members []json.RawMessage }
+	err := fetch(v.c, path+v.expand, &all)
+	if code := status(err); v.expand != "" && code >= 400 && code < 500 && code != http.StatusNotFound {
+		v.expand = "" // it says that it can, and cannot
+		err = fetch(v.c, path, &all)
+	}
 	if status(err) == http.StatusNotFound {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return items(v, list, take)
+	for _, raw := range all.Members {
+		var fields map[string]json.RawMessage
+		var at ref
+		var item T
+		if err := errors.Join(json.Unmarshal(raw, &fields), json.Unmarshal(raw, &at)); err != nil {
+			return fmt.Errorf("its answer at %s cannot be read: %w", path, err)
+		}
+		if len(fields) <= 1 { // a link
+			err = items(v, []ref{at}, take)
+		} else if err = json.Unmarshal(raw, &item); err == nil {
+			take(item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // items reads what links lead to, one after the other.

@@ -3,6 +3,8 @@ package redfish
 import (
 	"cmp"
 	"errors"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -19,7 +21,7 @@ func (v *survey) interfaces(s *redfish.ComputerSystem, p parts) ([]any, error) {
 	}
 	list := []any{}
 	err := each(v, p.EthernetInterfaces.Path, func(n nic) {
-		if n.MACAddress != "" {
+		if isMAC(n.MACAddress) {
 			list = append(list, interfaceOf(n.ID, n.MACAddress, n.SpeedMbps))
 		}
 	})
@@ -27,6 +29,12 @@ func (v *survey) interfaces(s *redfish.ComputerSystem, p parts) ([]any, error) {
 		return list, err
 	}
 	return v.adapters(s, p)
+}
+
+// isMAC tells a MAC address from what BMCs write where they know none: zeros, "not available".
+func isMAC(text string) bool {
+	mac, err := net.ParseMAC(text)
+	return err == nil && len(mac) == 6 && strings.Trim(text, "0:-") != ""
 }
 
 // interfaceOf is an interface as ramdisks tell it.
@@ -50,11 +58,30 @@ type chassis struct {
 	}
 }
 
+// chassisOf are the chassis that a system links to. Where it links to none, and the BMC has no other system, all are its.
+func (v *survey) chassisOf(p parts) ([]ref, error) {
+	if len(p.Links.Chassis) > 0 {
+		return slices.Clone(p.Links.Chassis), nil
+	}
+	if systems, err := systemPaths(v.c); err != nil || len(systems) > 1 {
+		return nil, err
+	}
+	all, err := members(v.c, "/redfish/v1/Chassis")
+	if status(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	return all, err
+}
+
 // adapters reads the functions and ports of the network adapters in the system's chassis, in those that these lie in, and in those
 // that lie in them. A chassis that names other systems only is another machine's.
 func (v *survey) adapters(s *redfish.ComputerSystem, p parts) ([]any, error) {
 	list := []any{}
-	todo, seen := slices.Clone(p.Links.Chassis), map[string]bool{}
+	todo, err := v.chassisOf(p)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
 	for len(todo) > 0 && len(seen) < mostChassis {
 		at := todo[0]
 		todo = todo[1:]
@@ -95,7 +122,7 @@ type adapter struct {
 // adapter reads the interfaces of a network adapter: its functions, or its ports where they have no address.
 func (v *survey) adapter(a adapter) (list []any, err error) {
 	take := func(id, mac string, speed int64) {
-		if mac != "" && !strings.HasPrefix(mac, "00:00:00:00:00:00") {
+		if isMAC(mac) {
 			list = append(list, interfaceOf(a.ID+"/"+id, mac, speed))
 		}
 	}
@@ -116,7 +143,7 @@ func (v *survey) adapter(a adapter) (list []any, err error) {
 	}
 	ports := func(p port) {
 		for _, mac := range append(p.Ethernet.AssociatedMACAddresses, p.AssociatedNetworkAddresses...) {
-			if strings.Count(mac, ":") == 5 {
+			if isMAC(mac) {
 				take(p.ID, mac, int64(p.CurrentSpeedGbps*1000))
 				return
 			}

@@ -79,6 +79,9 @@ func (g *sensing) add(kind, name string, of driver.Sensor, is health) {
 	if g.found[kind] == nil {
 		g.found[kind] = map[string]driver.Sensor{}
 	}
+	for i, same := 2, name; g.found[kind][name] != nil; i++ { // HPE calls drives by their model
+		name = fmt.Sprintf("%s (%d)", same, i)
+	}
 	if is.State != nil {
 		of["state"] = *is.State
 	}
@@ -91,7 +94,7 @@ func (g *sensing) add(kind, name string, of driver.Sensor, is health) {
 // Sensors implements driver.Sensors: fans, temperatures and power supplies of the system's chassis, and its drives.
 func (d *Driver) Sensors(ctx context.Context, n *node.Document) (found map[string]map[string]driver.Sensor, err error) {
 	err = d.change(ctx, nil, n, "read the sensors", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
-		g := &sensing{survey{c: c}, map[string]map[string]driver.Sensor{}}
+		g := &sensing{survey{c: c, expand: expansion(c)}, map[string]map[string]driver.Sensor{}}
 		if err := g.read(s); err != nil {
 			return err
 		}
@@ -108,18 +111,12 @@ func (g *sensing) read(s *redfish.ComputerSystem) error {
 	if err := json.Unmarshal(s.RawData, &p); err != nil {
 		return fmt.Errorf("its system cannot be read: %w", err)
 	}
-	of := p.Links.Chassis
-	if len(of) == 0 {
-		all, err := members(g.c, "/redfish/v1/Chassis")
-		if err != nil {
-			return err
-		}
-		if len(all) == 1 {
-			of = all
-		}
+	of, err := g.chassisOf(p)
+	if err != nil {
+		return err
 	}
 	var failed error
-	err := items(&g.survey, of, func(k sensingChassis) { failed = errors.Join(failed, g.chassis(k)) })
+	err = items(&g.survey, of, func(k sensingChassis) { failed = errors.Join(failed, g.chassis(k)) })
 	return errors.Join(err, failed, g.drives(p, path.Base(s.ODataID)))
 }
 
@@ -167,6 +164,9 @@ func (g *sensing) fan(k sensingChassis, f fan) {
 
 func (g *sensing) temperature(k sensingChassis, t temperature) {
 	id := first(t.MemberID, t.Name)
+	if id == "" && t.ReadingCelsius == nil {
+		return // HPE Cray lists places without a sensor
+	}
 	g.add(typeTemperature, id+"@"+k.ID, driver.Sensor{"identity": id, "reading_celsius": t.ReadingCelsius, "sensor_number": t.SensorNumber,
 		"min_reading_range_temp": t.MinReadingRangeTemp, "max_reading_range_temp": t.MaxReadingRangeTemp, "physical_context": t.PhysicalContext}, t.Status)
 }
