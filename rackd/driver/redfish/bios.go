@@ -127,24 +127,38 @@ func registryOf(c *gofish.APIClient, name string) (map[string]attribute, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range list {
-		if !isRegistry(path.Base(strings.TrimSuffix(m.Path, "/")), name) {
-			continue
-		}
-		found, err := registryFile(c, m.Path)
-		if status(err) == http.StatusNotFound {
-			continue
-		}
-		return found, err
+	at := registryAt(list, name)
+	if at == "" {
+		return nil, nil
 	}
-	return nil, nil
+	found, err := registryFile(c, at)
+	if status(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	return found, err
 }
 
-// isRegistry compares the names of a registry and of its file: some files' names are without the version.
-func isRegistry(file, name string) bool {
-	short, _, _ := strings.Cut(name, ".")
-	bare, _, _ := strings.Cut(file, ".")
-	return strings.EqualFold(file, name) || strings.EqualFold(bare, short)
+// registryAt is the path of a registry's file. Some files' names are without the version, and one BIOS has one registry, however
+// it is called.
+func registryAt(list []ref, name string) (at string) {
+	short, _, _ := strings.Cut(strings.ToLower(name), ".")
+	var others []string
+	for _, m := range list {
+		file := strings.ToLower(path.Base(strings.TrimSuffix(m.Path, "/")))
+		bare, _, _ := strings.Cut(file, ".")
+		switch {
+		case file == strings.ToLower(name):
+			return m.Path
+		case bare == short:
+			at = m.Path
+		case strings.HasPrefix(file, "biosattributeregistry"):
+			others = append(others, m.Path)
+		}
+	}
+	if at == "" && len(others) == 1 {
+		return others[0]
+	}
+	return at
 }
 
 // registryFile reads a registry by the file that says where it is, in a language that is known.

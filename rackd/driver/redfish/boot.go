@@ -68,10 +68,13 @@ func (d *Driver) setBoot(ctx context.Context, f driver.Fence, n *node.Document, 
 		} else if persistent {
 			again = string(device)
 		}
-		err = writeBoot(ctx, b, a, c, s, want)
+		shown, err := writeBoot(ctx, b, a, c, s, want)
 		if persistent && again == "" && status(err) == http.StatusBadRequest {
-			want.BootSourceOverrideEnabled, again = redfish.OnceBootSourceOverrideEnabled, string(device)
-			err = writeBoot(ctx, b, a, c, s, want)
+			want.BootSourceOverrideEnabled = redfish.OnceBootSourceOverrideEnabled
+			shown, err = writeBoot(ctx, b, a, c, s, want)
+		}
+		if persistent && shown == redfish.OnceBootSourceOverrideEnabled {
+			again = string(device)
 		}
 		if err == nil {
 			d.again.set(n, again)
@@ -220,16 +223,17 @@ const (
 	bootLook    = time.Second
 )
 
-// writeBoot brings the override to what is wanted, and reads it back.
-func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, s *redfish.ComputerSystem, want override) error {
+// writeBoot brings the override to what is wanted, and reads it back. It returns for how long the BMC then shows it: some take
+// an override for one boot for good, and some the other way round.
+func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, s *redfish.ComputerSystem, want override) (redfish.BootSourceOverrideEnabled, error) {
 	p, err := bootOf(c, s)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// A settings object may go on showing an override for one boot that the machine has used up.
 	usedUp := p.settings != "" && want.BootSourceOverrideEnabled == redfish.OnceBootSourceOverrideEnabled
 	if p.differs(want) == "" && !usedUp {
-		return nil
+		return p.now.BootSourceOverrideEnabled, nil
 	}
 	m := makerOf(c, s)
 	body := p.body(want, m.needs(wholeBoot))
@@ -243,25 +247,30 @@ func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, 
 		}
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	for look := 1; ; look++ {
 		if s, err = b.system(c, a); err == nil {
 			p, err = bootOf(c, s)
 		}
 		if err != nil {
-			return fmt.Errorf("read the boot override back: %w", err)
+			return "", fmt.Errorf("read the boot override back: %w", err)
 		}
+		is := p.now.BootSourceOverrideEnabled
 		differs := p.differs(want)
+		if on := []redfish.BootSourceOverrideEnabled{redfish.OnceBootSourceOverrideEnabled, redfish.ContinuousBootSourceOverrideEnabled}; slices.Contains(on, is) {
+			p.now.BootSourceOverrideEnabled = want.BootSourceOverrideEnabled
+			differs = p.differs(want)
+		}
 		switch {
 		case differs == "":
-			return nil
+			return is, nil
 		case look == looksAtBoot:
-			return fmt.Errorf("it accepted the boot override %s, %s, and %s later shows %s",
+			return "", fmt.Errorf("it accepted the boot override %s, %s, and %s later shows %s",
 				want.BootSourceOverrideTarget, want.BootSourceOverrideEnabled, (looksAtBoot-1)*bootLook, differs)
 		}
 		if err := driver.Pause(ctx, bootLook); err != nil {
-			return err
+			return "", err
 		}
 	}
 }
@@ -275,7 +284,7 @@ func (d *Driver) bootAgain(ctx context.Context, b *session, a account, c *gofish
 	}
 	want, err := overrideFor(c, s, n, driver.BootDevice(device), "")
 	if err == nil {
-		err = writeBoot(ctx, b, a, c, s, want)
+		_, err = writeBoot(ctx, b, a, c, s, want)
 	}
 	if err == nil || errors.Is(err, driver.ErrFenced) {
 		return err

@@ -118,7 +118,7 @@ var architectures = map[string]string{"x86-64": "x86_64", "x86": "i686", "ARM-A6
 // parts are the links of a system to what it is made of.
 type parts struct {
 	EthernetInterfaces, Processors, Storage, SimpleStorage ref
-	MemorySummary                                          struct{ TotalSystemMemoryGiB float64 }
+	MemorySummary                                          struct{ TotalSystemMemoryGiB quantity }
 	Links                                                  struct{ Chassis []ref }
 }
 
@@ -132,7 +132,7 @@ func (v *survey) inventory(s *redfish.ComputerSystem) (found map[string]any, loc
 	}
 	found = map[string]any{}
 	if gib := p.MemorySummary.TotalSystemMemoryGiB; gib > 0 {
-		found["memory"] = map[string]any{"physical_mb": int64(math.Round(gib * 1024))}
+		found["memory"] = map[string]any{"physical_mb": int64(math.Round(float64(gib) * 1024))}
 	}
 	if found["cpu"], err = processors(v, p.Processors.Path); err != nil {
 		return nil, 0, err
@@ -221,7 +221,7 @@ func items[T any](v *survey, list []ref, take func(T)) error {
 func processors(v *survey, path string) (map[string]any, error) {
 	type processor struct {
 		Model, InstructionSet     string
-		MaxSpeedMHz, TotalThreads int64
+		MaxSpeedMHz, TotalThreads quantity
 	}
 	first, threads, cpu := true, int64(0), map[string]any{"architecture": ""}
 	err := each(v, path, func(p processor) {
@@ -232,10 +232,10 @@ func processors(v *survey, path string) (map[string]any, error) {
 				cpu["model_name"] = p.Model
 			}
 			if p.MaxSpeedMHz > 0 {
-				cpu["frequency"] = p.MaxSpeedMHz
+				cpu["frequency"] = int64(p.MaxSpeedMHz)
 			}
 		}
-		threads += p.TotalThreads
+		threads += int64(p.TotalThreads)
 	})
 	cpu["count"] = threads
 	return cpu, err
@@ -244,7 +244,7 @@ func processors(v *survey, path string) (map[string]any, error) {
 // device is a drive as it is told of either kind of storage.
 type device struct {
 	Name, Manufacturer, Model, SerialNumber, MediaType string
-	CapacityBytes                                      int64
+	CapacityBytes                                      quantity
 }
 
 // disksAndSize reads the drives of the system's storage, or, where it has none, of its simple
@@ -258,12 +258,12 @@ func (v *survey) disksAndSize(p parts) (disks []any, size int64, err error) {
 		Volumes ref
 	}) {
 		failed = errors.Join(failed, items(v, k.Drives, func(d device) {
-			found := map[string]any{"name": d.Name, "size": d.CapacityBytes, "vendor": d.Manufacturer, "model": d.Model, "serial": d.SerialNumber}
+			found := map[string]any{"name": d.Name, "size": int64(d.CapacityBytes), "vendor": d.Manufacturer, "model": d.Model, "serial": d.SerialNumber}
 			if d.MediaType != "" {
 				found["rotational"] = d.MediaType == "HDD"
 			}
-			disks, drives = append(disks, found), append(drives, d.CapacityBytes)
-		}), each(v, k.Volumes.Path, func(d device) { volumes = append(volumes, d.CapacityBytes) }))
+			disks, drives = append(disks, found), append(drives, int64(d.CapacityBytes))
+		}), each(v, k.Volumes.Path, func(d device) { volumes = append(volumes, int64(d.CapacityBytes)) }))
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return nil, 0, err
@@ -272,9 +272,9 @@ func (v *survey) disksAndSize(p parts) (disks []any, size int64, err error) {
 	err = each(v, p.SimpleStorage.Path, func(k struct{ Devices []device }) {
 		for _, d := range k.Devices {
 			if !full {
-				disks = append(disks, map[string]any{"name": d.Name, "size": d.CapacityBytes})
+				disks = append(disks, map[string]any{"name": d.Name, "size": int64(d.CapacityBytes)})
 			}
-			simple = append(simple, d.CapacityBytes)
+			simple = append(simple, int64(d.CapacityBytes))
 		}
 	})
 	size = smallest(volumes)

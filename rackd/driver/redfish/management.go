@@ -121,7 +121,8 @@ func (d *Driver) SetBootMode(ctx context.Context, f driver.Fence, n *node.Docume
 		if makerOf(c, s).needs(wholeBoot) {
 			want.BootSourceOverrideTarget, want.BootSourceOverrideEnabled = p.now.BootSourceOverrideTarget, p.now.BootSourceOverrideEnabled
 		}
-		return writeBoot(ctx, b, a, c, s, want)
+		_, err = writeBoot(ctx, b, a, c, s, want)
+		return err
 	})
 }
 

@@ -17,12 +17,12 @@ func (v *survey) interfaces(s *redfish.ComputerSystem, p parts) ([]any, error) {
 	type nic struct {
 		ID         string `json:"Id"`
 		MACAddress string
-		SpeedMbps  int64
+		SpeedMbps  quantity
 	}
 	list := []any{}
 	err := each(v, p.EthernetInterfaces.Path, func(n nic) {
 		if isMAC(n.MACAddress) {
-			list = append(list, interfaceOf(n.ID, n.MACAddress, n.SpeedMbps))
+			list = append(list, interfaceOf(n.ID, n.MACAddress, int64(n.SpeedMbps)))
 		}
 	})
 	if err != nil || len(list) > 0 {
@@ -137,7 +137,7 @@ func (v *survey) adapter(a adapter) (list []any, err error) {
 	}
 	type port struct {
 		ID                         string `json:"Id"`
-		CurrentSpeedGbps           float64
+		CurrentSpeedGbps           quantity
 		AssociatedNetworkAddresses []string
 		Ethernet                   struct{ AssociatedMACAddresses []string }
 	}
