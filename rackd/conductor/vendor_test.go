@@ -19,7 +19,7 @@ func (detecting) DetectVendor(context.Context, *node.Document) (string, error) {
 	return "Contoso", nil
 }
 
-// When a node is managed, its BMC says who made the machine, unless somebody has said so before.
+// When a node is managed, its BMC says who made the machine, unless an operator has said so before.
 func TestManagedNodesGetTheirVendor(t *testing.T) {
 	for known, want := range map[string]any{"": "Contoso", "Fabrikam": nil} {
 		synctest.Test(t, func(t *testing.T) {

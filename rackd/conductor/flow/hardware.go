@@ -40,7 +40,7 @@ func (c *Catalog) observeHardware() driver.Step {
 		}}
 }
 
-// readVendor reads who made the machine, where nobody has said so: that does not change, and an operator knows better.
+// readVendor reads who made the machine, unless an operator has said so: that does not change.
 func (c *Catalog) readVendor(ctx context.Context, t *driver.Task) string {
 	detects, can := t.Hardware.Management().(driver.VendorDetector)
 	if known, _ := t.Node.Properties["vendor"].(string); !can || known != "" {

@@ -249,30 +249,36 @@ func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, 
 	if err != nil {
 		return "", err
 	}
-	for look := 1; ; look++ {
-		if s, err = b.system(c, a); err == nil {
-			p, err = bootOf(c, s)
+	return awaitBoot(ctx, b, a, c, want)
+}
+
+// awaitBoot waits until the BMC shows the override.
+func awaitBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, want override) (redfish.BootSourceOverrideEnabled, error) {
+	differs := ""
+	for look := range looksAtBoot {
+		if look > 0 {
+			if err := driver.Pause(ctx, bootLook); err != nil {
+				return "", err
+			}
 		}
+		s, err := b.system(c, a)
+		if err != nil {
+			return "", fmt.Errorf("read the boot override back: %w", err)
+		}
+		p, err := bootOf(c, s)
 		if err != nil {
 			return "", fmt.Errorf("read the boot override back: %w", err)
 		}
 		is := p.now.BootSourceOverrideEnabled
-		differs := p.differs(want)
-		if on := []redfish.BootSourceOverrideEnabled{redfish.OnceBootSourceOverrideEnabled, redfish.ContinuousBootSourceOverrideEnabled}; slices.Contains(on, is) {
-			p.now.BootSourceOverrideEnabled = want.BootSourceOverrideEnabled
-			differs = p.differs(want)
+		if is == redfish.OnceBootSourceOverrideEnabled || is == redfish.ContinuousBootSourceOverrideEnabled {
+			p.now.BootSourceOverrideEnabled = want.BootSourceOverrideEnabled // for how long is told, and no error
 		}
-		switch {
-		case differs == "":
+		if differs = p.differs(want); differs == "" {
 			return is, nil
-		case look == looksAtBoot:
-			return "", fmt.Errorf("it accepted the boot override %s, %s, and %s later shows %s",
-				want.BootSourceOverrideTarget, want.BootSourceOverrideEnabled, (looksAtBoot-1)*bootLook, differs)
-		}
-		if err := driver.Pause(ctx, bootLook); err != nil {
-			return "", err
 		}
 	}
+	return "", fmt.Errorf("it accepted the boot override %s, %s, and %s later shows %s",
+		want.BootSourceOverrideTarget, want.BootSourceOverrideEnabled, (looksAtBoot-1)*bootLook, differs)
 }
 
 // bootAgain gives a machine whose BMC knows no override for good the override for its next start. What fails stops no
