@@ -79,6 +79,11 @@ func (b BIOS) carryOut(ctx context.Context, t *driver.Task, o biosOrder) (driver
 		}
 	}
 	is, err := b.advance(ctx, t, &h, o)
+	for turn := 0; turn < 2 && err == nil && is == running && h.nextIsOurs(); turn++ {
+		if err = t.Record.SaveHandle(ctx, h); err == nil {
+			is, err = b.advance(ctx, t, &h, o)
+		}
+	}
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -98,6 +103,11 @@ func (b BIOS) carryOut(ctx context.Context, t *driver.Task, o biosOrder) (driver
 	}
 	t.Record.Observe(hardware.Observation{BIOS: list})
 	return driver.Done(), nil
+}
+
+// nextIsOurs: the BMC is not waited for. The order was taken and the machine is to be restarted for it.
+func (h *configuring) nextIsOurs() bool {
+	return h.Told && !h.Due || h.Due && !h.Up && h.Boot == nil
 }
 
 // advance brings the order, and the restart that it needs, forward by one look.

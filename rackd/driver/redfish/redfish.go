@@ -1,11 +1,12 @@
-// Package redfish is the power and management interfaces of machines whose BMC
-// speaks Redfish, on top of gofish.
+// Package redfish is the interfaces of machines whose BMC speaks Redfish: power, management, BIOS, firmware, RAID, inspection
+// and vendor methods, on top of gofish. What firmwares want in ways of their own is in quirks.go.
 //
 // It may import rackd/driver, rackd/driver/bmc, rackd/driver/bringup, rackd/driver/namedfile, rackd/outbound, protocol and
 // gofish. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
 //   - A session that the BMC has forgotten is opened again once.
 //   - Each write to a machine carries the work and its epoch in headers.
 //   - Each call reads before it writes, and writes nothing that is already so.
+//   - What a BMC has accepted counts once the BMC shows it.
 //
 // Everything exported is safe for concurrent use.
 package redfish
