@@ -218,10 +218,10 @@ func (p bootPlace) send(c *gofish.APIClient, m maker, body map[string]any) error
 }
 
 // A BMC that has accepted an override shows it within looksAtBoot looks, bootLook apart.
-const (
-	looksAtBoot = 4
-	bootLook    = time.Second
-)
+const looksAtBoot = 4
+
+// bootLook is a variable for tests alone.
+var bootLook = time.Second
 
 // writeBoot brings the override to what is wanted, and reads it back. It returns for how long the BMC then shows it: some take
 // an override for one boot for good, and some the other way round.

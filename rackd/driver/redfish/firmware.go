@@ -40,7 +40,7 @@ func versions(s *redfish.ComputerSystem) (list []hardware.Component, err error) 
 	if s.BIOSVersion != "" {
 		list = append(list, hardware.Component{Name: "bios", Current: s.BIOSVersion, Vendor: s.Manufacturer, Model: s.Model, Serial: s.SerialNumber})
 	}
-	managers, err := s.ManagedBy()
+	managers, err := managersOf(s)
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,16 @@ func (d *Driver) SetIndicator(ctx context.Context, f driver.Fence, n *node.Docum
 		case l.state() == state:
 			return nil
 		}
-		_, err := patch(c, makerOf(c, s), s.ODataID, l.body(state))
-		return err
+		if _, err := patch(c, makerOf(c, s), s.ODataID, l.body(state)); err != nil {
+			return err
+		}
+		return awaitSetting(ctx, "its indicator "+state, func() (bool, error) {
+			now, err := redfish.GetComputerSystem(c, s.ODataID)
+			if err != nil {
+				return false, err
+			}
+			l, ok := lightOf(now)
+			return ok && l.state() == state, nil
+		})
 	})
 }

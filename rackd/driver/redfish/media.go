@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,15 +25,16 @@ var mediaTypes = map[string][]redfish.VirtualMediaType{
 // older ones at its manager.
 func drives(s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
 	list, err := s.VirtualMedia()
-	if err != nil || len(list) > 0 {
+	if byPath(list); err != nil || len(list) > 0 {
 		return list, err
 	}
-	managers, err := s.ManagedBy()
+	managers, err := managersOf(s)
 	for _, m := range managers {
 		of, err := m.VirtualMedia()
 		if err != nil {
 			return nil, err
 		}
+		byPath(of)
 		list = append(list, of...)
 	}
 	if err == nil && len(list) == 0 {
@@ -61,26 +63,29 @@ func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.M
 	return list, err
 }
 
-// AttachMedia inserts the image into the first drive of that type, in place of what is in it, and reads back that the drive is full.
-// An image that is in it already is left there.
+// AttachMedia inserts the image into the first empty drive of that type, else into the first, in place of what is in it, and reads
+// back that the drive is full. An image that is in one of them already is left there.
 func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType, url string) error {
 	return d.change(ctx, f, n, "attach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
 		found, err := drives(s)
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(found, func(drive *redfish.VirtualMedia) bool {
+			return serves(drive, mediaType) && drive.Inserted && drive.Image == url
+		}) {
+			return nil
+		}
+		slices.SortStableFunc(found, func(a, b *redfish.VirtualMedia) int { return cmp.Compare(full(a), full(b)) })
 		drive, err := pickDrive(c, found, mediaType)
 		if err != nil {
 			return err
 		}
 		before := ""
 		if drive.Inserted {
-			if drive.Image == url {
-				return nil
-			}
 			if before = drive.Image; canEject(drive) {
 				if err := ejectFrom(c, makerOf(c, s), drive); err != nil {
-					return fmt.Errorf("eject %s: %w", drive.Image, err)
+					return fmt.Errorf("eject the image of virtual drive %s: %w", drive.ID, err)
 				}
 			}
 		}
@@ -93,7 +98,15 @@ func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 	})
 }
 
-// DetachMedia ejects what is in the drives of those types.
+// full is 1 for a drive that holds a medium.
+func full(drive *redfish.VirtualMedia) int {
+	if drive.Inserted {
+		return 1
+	}
+	return 0
+}
+
+// DetachMedia ejects what is in the drives of those types, and reads back that they are empty.
 func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, types []string) error {
 	return d.change(ctx, f, n, "detach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
 		found, err := drives(s)
@@ -109,7 +122,10 @@ func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 				return fmt.Errorf("its virtual drive %s does not eject: %w", drive.ID, driver.ErrUnsupported)
 			}
 			if err := ejectFrom(c, makerOf(c, s), drive); err != nil {
-				return fmt.Errorf("eject %s: %w", drive.Image, err)
+				return fmt.Errorf("eject the image of virtual drive %s: %w", drive.ID, err)
+			}
+			if err := awaitDrive(ctx, c, drive.ODataID, "to eject", func(now *redfish.VirtualMedia) bool { return !now.Inserted }); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -116,10 +116,10 @@ func ejectFrom(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia) error 
 }
 
 // A BMC that has accepted to fill or to empty a drive shows it so within looksAtDrive looks, driveLook apart.
-const (
-	looksAtDrive = 8
-	driveLook    = time.Second
-)
+const looksAtDrive = 8
+
+// driveLook is a variable for tests alone.
+var driveLook = time.Second
 
 // awaitDrive waits until a drive shows what it was told.
 func awaitDrive(ctx context.Context, c *gofish.APIClient, path, told string, is func(*redfish.VirtualMedia) bool) error {

@@ -84,8 +84,13 @@ func (d *Driver) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.Docu
 		if err != nil || state.SecureBootEnable == on {
 			return err
 		}
-		_, err = patch(c, makerOf(c, s), state.ODataID, map[string]any{"SecureBootEnable": on})
-		return err
+		if _, err := patch(c, makerOf(c, s), state.ODataID, map[string]any{"SecureBootEnable": on}); err != nil {
+			return err
+		}
+		return awaitSetting(ctx, fmt.Sprintf("secure boot %t", on), func() (bool, error) {
+			now, err := secureBoot(s)
+			return err == nil && now.SecureBootEnable == on, err
+		})
 	})
 }
 
@@ -98,4 +103,22 @@ func (d *Driver) change(ctx context.Context, f driver.Fence, n *node.Document, d
 		}
 		return do(s, c)
 	})
+}
+
+// awaitSetting waits until the BMC shows what it has accepted, for as long as a boot override is given.
+func awaitSetting(ctx context.Context, what string, shows func() (bool, error)) error {
+	for look := 1; ; look++ {
+		is, err := shows()
+		switch {
+		case err != nil:
+			return fmt.Errorf("read back whether it has %s: %w", what, err)
+		case is:
+			return nil
+		case look == looksAtBoot:
+			return fmt.Errorf("it accepted %s, and %s later it does not show it", what, (looksAtBoot-1)*bootLook)
+		}
+		if err := driver.Pause(ctx, bootLook); err != nil {
+			return err
+		}
+	}
 }

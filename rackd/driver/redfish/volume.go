@@ -2,6 +2,8 @@ package redfish
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"github.com/stmcginnis/gofish"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -31,6 +34,8 @@ type building struct {
 	restored
 
 	vain *vain // of the look just taken
+	// Wanted is the digest of the disks that the step began to make: a target that is changed meanwhile is another.
+	Wanted string `json:"wanted,omitempty"`
 }
 
 // next moves on from an order whose effect was seen.
@@ -59,6 +64,9 @@ func (r RAID) bring(ctx context.Context, t *driver.Task, disks []any, empty bool
 			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of the RAID configuration cannot be read: %w", t.Node.Label(), raw, err)
 		}
 	}
+	if err := h.keepTo(t.Node, disks); err != nil {
+		return driver.Outcome{}, err
+	}
 	h.Emptied = h.Emptied || !empty
 	for !h.Emptied || h.At < len(disks) {
 		waits, err := r.advance(ctx, t, disks, &h)
@@ -73,6 +81,22 @@ func (r RAID) bring(ctx context.Context, t *driver.Task, disks []any, empty bool
 		return driver.Outcome{}, err
 	}
 	return driver.Done(), r.tell(ctx, t, disks, &h)
+}
+
+// keepTo fails if the step has begun with other disks.
+func (h *building) keepTo(n *node.Document, disks []any) error {
+	text, err := json.Marshal(disks)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	wanted := hex.EncodeToString(sum[:16])
+	if h.Wanted != "" && h.Wanted != wanted {
+		return fmt.Errorf("node %s: its target_raid_config was changed while the BMC made the volumes of the one before, of which %d are made: see which volumes there are, then send the request again: %w",
+			n.Label(), len(h.Made), driver.ErrInvalid)
+	}
+	h.Wanted = wanted
+	return nil
 }
 
 // tell reports the volumes that the BMC shows, and nothing else.
