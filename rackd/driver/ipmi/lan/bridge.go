@@ -40,4 +40,3 @@ func unwrap(a answer, r Request, seqs []uint8) (found answer, failed error, ok b
 	}
 	return a, nil, false
 }
-

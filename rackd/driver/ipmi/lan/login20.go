@@ -78,7 +78,9 @@ func (s *Session) offer(ctx context.Context, suite uint8, patient bool) (*guard2
 	status, err := s.setup(ctx, payloadOpen, payloadOpenResponse, tries, func(tag uint8) []byte {
 		request.MessageTag = tag
 		return request.Pack()
-	}, func(payload []byte) bool { return got.Unpack(payload) == nil && got.RemoteConsoleSessionID == g.console })
+	}, func(payload []byte) bool {
+		return got.Unpack(payload) == nil && got.RemoteConsoleSessionID == g.console
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,7 +109,9 @@ func (s *Session) keys(ctx context.Context, g *guard20, offer *rmcpplus.OpenSess
 	status, err := s.setup(ctx, payloadRAKP1, payloadRAKP2, s.opts.Tries, func(tag uint8) []byte {
 		first.MessageTag = tag
 		return first.Pack()
-	}, func(payload []byte) bool { return second.Unpack(payload) == nil && second.RemoteConsoleSessionID == g.console })
+	}, func(payload []byte) bool {
+		return second.Unpack(payload) == nil && second.RemoteConsoleSessionID == g.console
+	})
 	if err != nil {
 		return err
 	}
@@ -143,7 +147,9 @@ func (s *Session) keys(ctx context.Context, g *guard20, offer *rmcpplus.OpenSess
 	status, err = s.setup(ctx, payloadRAKP3, payloadRAKP4, s.opts.Tries, func(tag uint8) []byte {
 		third.MessageTag = tag
 		return third.Pack()
-	}, func(payload []byte) bool { return fourth.Unpack(payload) == nil && fourth.MgmtConsoleSessionID == g.console })
+	}, func(payload []byte) bool {
+		return fourth.Unpack(payload) == nil && fourth.MgmtConsoleSessionID == g.console
+	})
 	if err != nil {
 		return err
 	}
