@@ -78,7 +78,7 @@ func control(ctx context.Context, c Computer, words []string) (string, error) {
 		return "power:" + map[bool]string{true: "1", false: "0"}[c.On()], nil
 	case "get boot":
 		device, _ := c.BootOverride()
-		return "boot:" + map[string]string{"": "none", "network": "pxe", "disk": "default"}[device], nil
+		return "boot:" + map[string]string{"": "none", "network": "pxe", "disk": "default", "media": "cdrom"}[device], nil
 	case "set power":
 		if value == "1" {
 			return "", c.Start(ctx)
