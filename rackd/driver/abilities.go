@@ -87,6 +87,14 @@ type Keeper interface {
 	Kept(n *node.Document) json.RawMessage
 }
 
+// Keep reports what the node's drivers are to keep, after a write of a step.
+func (t *Task) Keep() {
+	var o hardware.Observation
+	if t.Hardware.Remember(t.Node, &o); o.Kept != nil {
+		t.Record.Observe(o)
+	}
+}
+
 // Remember adds what the node's drivers keep to what is reported of the machine.
 func (h *Hardware) Remember(n *node.Document, o *hardware.Observation) {
 	if k, ok := h.impls["management"].Impl.(Keeper); ok {

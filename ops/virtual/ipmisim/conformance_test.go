@@ -90,7 +90,7 @@ func start(t *testing.T, c Computer, password string) netip.AddrPort {
 }
 
 func newDriver(t *testing.T) *ipmidriver.Driver {
-	d := ipmidriver.New(ipmidriver.Options{Timeout: time.Second, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+	d := ipmidriver.New(ipmidriver.Options{Timeout: time.Second, Pace: 10_000, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

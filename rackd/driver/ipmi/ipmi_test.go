@@ -90,6 +90,9 @@ func TestSupermicroByItself(t *testing.T) {
 	if sent := r.sent(netFnChassis, cmdSetBoot); hexOf(sent[len(sent)-1]) != "05a024000000" {
 		t.Errorf("sent %x", sent)
 	}
+	if vendor, err := d.DetectVendor(t.Context(), n); err != nil || vendor != "supermicro" {
+		t.Errorf("%q, %v", vendor, err)
+	}
 	if id, err := d.Identity(t.Context(), n); err != nil || id.Manufacturer != "Supermicro" || id.UUID+id.Serial != "" {
 		t.Errorf("%+v, %v", id, err)
 	}
@@ -385,7 +388,7 @@ func TestVendor(t *testing.T) {
 			return nil, 0, q.NetFn == 0x2E || q.NetFn == netFnApp && (q.Command == cmdColdReset || q.Command == cmdWarmReset)
 		}
 	})
-	call := func(name string, f driver.Fence, args map[string]any) error {
+	call := func(v Vendor, name string, f driver.Fence, args map[string]any) error {
 		for _, m := range v.VendorMethods() {
 			if m.Name == name {
 				if err := m.Check(n, args); err != nil {
@@ -398,23 +401,27 @@ func TestVendor(t *testing.T) {
 		return errors.New("there is no method " + name)
 	}
 	f := &drivertest.Fence{}
-	if err := call("send_raw", f, map[string]any{"raw_bytes": "0x2e 1 0xff 16"}); err != nil {
+	if err := call(v, "send_raw", f, map[string]any{"raw_bytes": "0x2e 1 0xff 16"}); err != nil {
 		t.Error(err)
 	}
 	if sent := r.sent(0x2E, 1); len(sent) != 1 || hexOf(sent[0]) != "ff10" {
 		t.Errorf("sent %x", sent)
 	}
 	for args, command := range map[string]uint8{"": cmdWarmReset, "false": cmdColdReset, "True": cmdWarmReset} {
-		given := map[string]any{}
+		v, given := Vendor{newDriver(t, Options{})}, map[string]any{}
 		if args != "" {
 			given["warm"] = args
 		}
 		before := len(r.sent(netFnApp, command))
-		if err := call("bmc_reset", f, given); err != nil {
+		if err := call(v, "bmc_reset", f, given); err != nil {
 			t.Error(err)
 		}
 		if got := len(r.sent(netFnApp, command)) - before; got != 1 {
 			t.Errorf("bmc_reset %v: %d resets", given, got)
+		}
+		_, err := v.PowerState(t.Context(), n)
+		if _, resting := errors.AsType[driver.Resting](err); !resting {
+			t.Errorf("a BMC that was told to reset is asked: %v", err)
 		}
 	}
 	for method, bad := range map[string][]map[string]any{
@@ -422,14 +429,14 @@ func TestVendor(t *testing.T) {
 		"bmc_reset": {{"warm": "tepid"}, {"cold": true}},
 	} {
 		for _, args := range bad {
-			if err := call(method, f, args); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "web1") {
+			if err := call(v, method, f, args); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "web1") {
 				t.Errorf("%s %v: %v", method, args, err)
 			}
 		}
 	}
 	f.Lose()
 	before := len(r.sent(0x2E, 1))
-	if err := call("send_raw", f, map[string]any{"raw_bytes": "0x2e 1"}); !errors.Is(err, driver.ErrFenced) || len(r.sent(0x2E, 1)) != before {
+	if err := call(v, "send_raw", f, map[string]any{"raw_bytes": "0x2e 1"}); !errors.Is(err, driver.ErrFenced) || len(r.sent(0x2E, 1)) != before {
 		t.Errorf("a raw command of another rackd: %v", err)
 	}
 	step := v.NamedSteps(n)[0]

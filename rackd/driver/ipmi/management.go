@@ -29,10 +29,20 @@ func (c *conn) manufacturer() (uint32, error) {
 // supermicro reports whether the machine is one of Supermicro's, by the node's property or by its BMC.
 func (c *conn) supermicro(n *node.Document) (bool, error) {
 	if vendor, _ := n.Properties["vendor"].(string); vendor != "" {
-		return strings.EqualFold(vendor, "supermicro"), nil
+		return strings.HasPrefix(strings.ToLower(strings.ReplaceAll(vendor, " ", "")), "supermicro"), nil
 	}
 	number, err := c.manufacturer()
 	return vendors[number] == "Supermicro", err
+}
+
+// DetectVendor returns the manufacturer in lower case, as Ironic's ipmitool does; empty: the BMC tells one that is not known here.
+func (d *Driver) DetectVendor(ctx context.Context, n *node.Document) (vendor string, err error) {
+	err = d.with(ctx, nil, n, "detect the vendor", func(c *conn) error {
+		number, err := c.manufacturer()
+		vendor = strings.ToLower(vendors[number])
+		return err
+	})
+	return vendor, err
 }
 
 // Identity reads the vendor. IPMI's identifier of a system is in no reliable order of bytes, and serial numbers of its inventory are often

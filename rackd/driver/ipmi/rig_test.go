@@ -195,7 +195,7 @@ func newDriver(t testing.TB, o Options) *Driver {
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
 	}
-	o.Networks = loopback
+	o.Networks, o.Pace = loopback, 10_000 // nothing slow is behind the BMC
 	d := New(o)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -126,20 +127,23 @@ func checkReset(n *node.Document, args map[string]any) error {
 	return onlyArgs(n, args, argWarm)
 }
 
-// reset resets the BMC. Its sessions are over then, so that the next call logs in.
+// Times for which a BMC is left alone once it was told to reset. A warm reset keeps most of what it knows.
+const restWarm, restCold = 20 * time.Second, 60 * time.Second
+
+// reset resets the BMC, and leaves it alone for a while.
 func (v Vendor) reset(ctx context.Context, f driver.Fence, n *node.Document, args map[string]any) (any, error) {
 	soft, err := warm(args)
 	if err != nil {
 		return nil, invalid(n, "%v", err)
 	}
-	command := uint8(cmdColdReset)
+	command, rest := uint8(cmdColdReset), restCold
 	if soft {
-		command = cmdWarmReset
+		command, rest = cmdWarmReset, restWarm
 	}
 	return nil, v.with(ctx, f, n, "reset the BMC", func(c *conn) error {
 		_, err := c.tell(netFnApp, command)
-		if c.told && codeOf(err) == 0 {
-			c.Drop()
+		if c.told && codeOf(err) == 0 && c.bridge == nil {
+			v.pool.Rest(c.place(), rest)
 		}
 		return err
 	})

@@ -141,6 +141,7 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 		persistent = false
 	}
 	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+	t.Keep()
 	if errors.Is(err, driver.ErrUnsupported) {
 		t.Record.Phase("boot device", fmt.Sprintf("not set to %s, the machine's own boot order decides: %v", d, err))
 		return nil
