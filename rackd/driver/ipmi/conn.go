@@ -73,11 +73,11 @@ var busyPauses = []time.Duration{200 * time.Millisecond, 500 * time.Millisecond,
 
 // ask reads: its request may be sent several times.
 func (c *conn) ask(netFn, command uint8, data ...byte) ([]byte, error) {
-	return c.askOf(lan.Request{NetFn: netFn, Command: command, Data: data})
+	return c.askVia(lan.Request{NetFn: netFn, Command: command, Data: data, Via: c.bridge})
 }
 
-func (c *conn) askOf(r lan.Request) (answer []byte, err error) {
-	r.Via = c.bridge
+// askVia is ask on the request's own way.
+func (c *conn) askVia(r lan.Request) (answer []byte, err error) {
 	for i := 0; ; i++ {
 		answer, err = c.Ask(c.ctx, r)
 		if !busy(err) || i == len(busyPauses) || driver.Pause(c.ctx, busyPauses[i]) != nil {
