@@ -13,8 +13,8 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 )
 
-// sensing are commands of the simulator for a machine with a thermometer, a voltage beyond a threshold, a fan, a current whose scale has an
-// offset, an opened chassis, and records of what has no readings.
+// sensing are commands of the simulator for a machine with sensors. One voltage is beyond a threshold, the scale of a current has an
+// offset, and the chassis is open. Three records have no readings.
 func sensing() string {
 	var b strings.Builder
 	record := func(raw []byte) {

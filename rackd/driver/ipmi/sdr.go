@@ -26,7 +26,7 @@ const (
 	lastRecord = 0xFFFF
 	// sdrHeader is the length of a record's header, whose last byte is the length of the rest.
 	sdrHeader = 5
-	// reservations is how often a reservation of the repository may be lost: whoever changes the repository takes it.
+	// reservations is how often a reservation may be lost. Each change of the repository cancels those of all readers.
 	reservations = 5
 )
 
