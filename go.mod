@@ -5,6 +5,7 @@ go 1.26.3
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/bmc-toolbox/bmclib/v2 v2.3.5
+	github.com/bougou/go-ipmi v0.9.1
 	github.com/cockroachdb/cockroach-go/v2 v2.4.2
 	github.com/diskfs/go-diskfs v1.9.4
 	github.com/google/uuid v1.6.0
@@ -33,7 +34,19 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
-require github.com/elliotwutingfeng/asciiset v0.0.0-20260129054604-cfde2086bc57 // indirect
+require (
+	github.com/elliotwutingfeng/asciiset v0.0.0-20260129054604-cfde2086bc57 // indirect
+	github.com/fatih/color v1.15.0 // indirect
+	github.com/kr/pretty v0.3.1 // indirect
+	github.com/kr/text v0.2.0 // indirect
+	github.com/mattn/go-colorable v0.1.13 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/olekukonko/errors v1.1.0 // indirect
+	github.com/olekukonko/ll v0.0.9 // indirect
+	github.com/olekukonko/tablewriter v1.0.9 // indirect
+	github.com/rivo/uniseg v0.2.0 // indirect
+	github.com/rogpeppe/go-internal v1.11.0 // indirect
+)
 
 require (
 	github.com/coreos/go-oidc/v3 v3.21.0

@@ -122,17 +122,20 @@ func stepRows(list string) table {
 }
 
 var stepArguments = table{
-	"step bios.apply_configuration settings":                by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration").as("settings"),
-	"step management.set_bmc_clock target_datetime":         by("rackd/driver/redfish.clockArgs"),
-	"step management.set_bmc_clock datetime_local_offset":   by("rackd/driver/redfish.clockArgs"),
-	"step firmware.update settings":                         by("rackd/driver/redfish.update").as("settings"),
-	"step raid.apply_configuration raid_config":             by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration"),
-	"step raid.apply_configuration create_root_volume":      by("rackd/driver/redfish.chosen"),
-	"step raid.apply_configuration create_nonroot_volumes":  by("rackd/driver/redfish.chosen"),
-	"step raid.apply_configuration delete_existing":         by("rackd/driver/redfish.NamedSteps"),
-	"step raid.create_configuration create_root_volume":     by("rackd/driver/redfish.chosen"),
-	"step raid.create_configuration create_nonroot_volumes": by("rackd/driver/redfish.chosen"),
-	"step raid.create_configuration delete_existing":        by("rackd/driver/redfish.NamedSteps"),
+	"step bios.apply_configuration settings":                               by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration").as("settings"),
+	"step management.set_bmc_clock target_datetime":                        by("rackd/driver/redfish.clockArgs"),
+	"step management.set_bmc_clock datetime_local_offset":                  by("rackd/driver/redfish.clockArgs"),
+	"step firmware.update settings":                                        by("rackd/driver/redfish.update").as("settings"),
+	"step raid.apply_configuration raid_config":                            by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration"),
+	"step raid.apply_configuration create_root_volume":                     by("rackd/driver/redfish.chosen"),
+	"step raid.apply_configuration create_nonroot_volumes":                 by("rackd/driver/redfish.chosen"),
+	"step raid.apply_configuration delete_existing":                        by("rackd/driver/redfish.NamedSteps"),
+	"step raid.create_configuration create_root_volume":                    by("rackd/driver/redfish.chosen"),
+	"step raid.create_configuration create_nonroot_volumes":                by("rackd/driver/redfish.chosen"),
+	"step raid.create_configuration delete_existing":                       by("rackd/driver/redfish.NamedSteps"),
+	"step management.configure_intel_speedselect intel_speedselect_config": by("rackd/driver/ipmi.profile"),
+	"step management.configure_intel_speedselect socket_count":             by("rackd/driver/ipmi.profile"),
+	"step vendor.send_raw raw_bytes":                                       by("rackd/driver/ipmi.rawBytes"),
 }
 
 var raid = table{

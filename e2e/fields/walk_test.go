@@ -139,6 +139,9 @@ var computed = map[string]string{
 	"central/api.checkProperties":         "central/api.countedProperties",
 	"rackd/driver/direct.unmet":           "rackd/driver/direct.refusedFields",
 	"rackd/driver/networkboot.fetchFiles": "", // those of validateFiles
+	"rackd/driver/ipmi.number":            "", // those of parse and bridge
+	"rackd/driver/ipmi.truth":             "",
+	"rackd/driver/ipmi.bridge":            "", // which names them
 	"rackd/driver/fake.Validate":          "", // those that Properties announces as patterns
 	"rackd/driver/fake.delayOf":           "",
 	"rackd/driver/fake.failure":           "",
@@ -184,7 +187,7 @@ func (w walk) keys(t *testing.T, src *source) {
 // implementations are all interfaces of all drivers, by "kind name".
 func implementations(t *testing.T) map[string]driver.Interface {
 	t.Helper()
-	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "fake-hardware"}})
+	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "fake-hardware"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,8 @@ import (
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/ops/virtual/ipmisim"
+	"github.com/ironyard/ironyard/ops/virtual/lab"
 	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/ops/virtual/testimage"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -104,6 +106,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Images: filepath.Join(dir, "images"), Log: slog.New(slog.NewTextHandler(log, nil)),
 		Rackds:    2,
 		RackdArgs: []string{"--bmc-timeout", "5s"},
+		Further:   []lab.BMC{ipmisim.Attach(byIPMI)},
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI}, {Name: "bios-0", Firmware: machine.BIOS},
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},

@@ -169,6 +169,9 @@ var ends = map[string]end{
 	"rackd/netboot/dhcp/scout.go scout tries again":                {"none: it probes while rackd runs", "log"},
 	"rackd/netboot/dhcp/serve.go serve tries again":                {"none: again after a pause while rackd runs", "log"},
 	"rackd/driver/bmc/http.go RoundTrip tries again":               {"readTries reads, readPause between them, HTTPOptions.AnswerTimeout each", "last_error"},
+	"rackd/driver/ipmi/conn.go askVia tries again":                 {"busyPauses, one for each repetition, Options.Timeout each", "last_error"},
+	"rackd/driver/ipmi/conn.go tellOf tries again":                 {"busyPauses, one for each repetition, Options.Timeout each", "last_error"},
+	"rackd/driver/ipmi/power.go softReboot tries again":            {"Options.SoftOff", "last_error"},
 }
 
 // What is acknowledged, given up or tried again has a bound, and an operator sees it. A new place

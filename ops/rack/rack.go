@@ -37,6 +37,8 @@ type Options struct {
 	Listen string
 	// Machines of the lab; none: one UEFI and one BIOS machine.
 	Machines []machine.Config
+	// Further are BMCs of the machines beside their Redfish BMCs.
+	Further []lab.BMC
 	// Rackd is the program; Kernel and Ramdisk what it boots machines with.
 	Rackd, Kernel, Ramdisk string
 	// Rackds is how many there are, each on an address of its own; 0: one.
@@ -126,7 +128,7 @@ func (r *Rack) serve(ctx context.Context, use func(ctx context.Context, r *Rack)
 	g, ctx := errgroup.WithContext(ctx)
 	bmcs := make(chan struct{})
 	g.Go(func() error {
-		return r.Lab.Serve(ctx, r.opts.Log, func(s *lab.Serving) { r.Serving = s; close(bmcs) })
+		return r.Lab.Serve(ctx, r.opts.Log, func(s *lab.Serving) { r.Serving = s; close(bmcs) }, r.opts.Further...)
 	})
 	up := make(chan struct{})
 	g.Go(func() error {

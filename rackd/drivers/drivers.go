@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/ipmi"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
@@ -70,8 +71,11 @@ func (s *Set) Close(ctx context.Context) (err error) {
 func Open(o Options) (*Set, error) {
 	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs,
 		Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
+		ipmiType("ipmi", driver.Named{Name: "ipmitool", Impl: lan}, lan, o),
+		ipmiType("intel-ipmi", driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}, lan, o),
 		fakeType(o),
 	}
 	types, err := enabled(known, o.Enabled)
@@ -82,7 +86,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
@@ -117,6 +121,38 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 		"raid":       {{Name: "redfish", Impl: redfish.RAID{Driver: bmc, Bringup: o.Bringup}}, no("raid")},
 		"rescue":     {no("rescue")},
 		"vendor":     {{Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, no("vendor")},
+		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
+		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+	}}
+}
+
+// ipmiTimeout is how long a BMC of IPMI may take for one answer. They answer datagrams in a moment or not at all, so it is no more than
+// the driver's default.
+func ipmiTimeout(bmc time.Duration) time.Duration {
+	if bmc <= 0 {
+		return 0
+	}
+	return min(bmc, 10*time.Second)
+}
+
+// ipmiType is a hardware type of machines whose BMC speaks IPMI; its interfaces have the names that they have in Ironic.
+func ipmiType(name string, management driver.Named, lan *ipmi.Driver, o Options) driver.Type {
+	no := func(kind string) driver.Named {
+		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
+	}
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
+		"power":      {{Name: "ipmitool", Impl: lan}},
+		"management": {management},
+		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
+		"bios":       {no("bios")},
+		"console":    {no("console")},
+		"firmware":   {no("firmware")},
+		"raid":       {no("raid")},
+		"rescue":     {no("rescue")},
+		"vendor":     {{Name: "ipmitool", Impl: ipmi.Vendor{Driver: lan}}, no("vendor")},
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
 	}}

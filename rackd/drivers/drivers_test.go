@@ -12,7 +12,7 @@ import (
 )
 
 // all is the options that enable each hardware type.
-var all = Options{Enabled: []string{"redfish", "fake-hardware"}}
+var all = Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "fake-hardware"}}
 
 func TestEveryTypeServesEveryKind(t *testing.T) {
 	s, err := Open(all)
@@ -27,6 +27,8 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 	have := s.Describe()
 	for name, first := range map[string]map[string]string{
 		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "redfish", "network": "flat", "rescue": "no-rescue"},
+		"ipmi":          {"power": "ipmitool", "management": "ipmitool", "boot": "ipxe", "inspect": "agent", "vendor": "ipmitool", "console": "no-console"},
+		"intel-ipmi":    {"power": "ipmitool", "management": "intel-ipmitool", "vendor": "ipmitool"},
 		"fake-hardware": {"power": "fake", "vendor": "fake", "network": "flat", "storage": "noop"},
 	} {
 		for _, kind := range node.InterfaceKinds {
@@ -62,10 +64,10 @@ func TestEnabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = byDefault.Close(t.Context()) }()
-	if d := byDefault.Describe(); d["redfish"] == nil || d["fake-hardware"] != nil {
+	if d := byDefault.Describe(); d["redfish"] == nil || d["ipmi"] == nil || d["fake-hardware"] != nil {
 		t.Errorf("enabled by default: %v", d)
 	}
-	if _, err := Open(Options{Enabled: []string{"ipmi"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {
+	if _, err := Open(Options{Enabled: []string{"abacus"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {
 		t.Errorf("%v, want an error that lists the types there are", err)
 	}
 }
@@ -88,7 +90,7 @@ func TestWhatCentralKnowsOfADriver(t *testing.T) {
 		driver, inspect string
 		want            work.Source
 	}{
-		{"redfish", "redfish", work.FromBMC}, {"redfish", "agent", work.FromRamdisk},
+		{"redfish", "redfish", work.FromBMC}, {"redfish", "agent", work.FromRamdisk}, {"ipmi", "agent", work.FromRamdisk},
 		{"fake-hardware", "fake", work.MadeUp}, {"fake-hardware", "agent", work.FromRamdisk},
 	} {
 		if got := with(c.driver, map[string]string{"inspect": c.inspect}).Source(); got != c.want {

@@ -1,0 +1,65 @@
+package ipmi
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/ipmi/ipmitest"
+)
+
+// The driver keeps the contract on the BMC of go-ipmi, in each version and with each cipher suite that it has.
+func TestConformance(t *testing.T) {
+	for name, fields := range map[string]map[string]any{
+		"2.0":          nil,
+		"cipher suite": {fieldSuite: "3"},
+		"1.5":          {fieldVersion: "1.5"},
+		"force":        {fieldForce: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine { return machineOf(t, fields) })
+		})
+	}
+}
+
+func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
+	r := newRig(t, "s3cret-pass")
+	d := newDriver(t, Options{})
+	var lose, losing, hang atomic.Bool
+	var whileRead atomic.Pointer[func()]
+	r.set(func() {
+		r.after = func(q request) {
+			if q.Order() && lose.CompareAndSwap(true, false) {
+				losing.Store(true)
+			}
+			if do := whileRead.Load(); q.Question() && do != nil && whileRead.CompareAndSwap(do, nil) {
+				(*do)()
+			}
+		}
+	})
+	carry := func(up bool) func([]byte) []ipmitest.Packet {
+		return func(b []byte) []ipmitest.Packet {
+			if ipmitest.Refused(b) {
+				r.set(func() { r.refused++ })
+			}
+			if hang.Load() || !up && losing.CompareAndSwap(true, false) {
+				return nil
+			}
+			return ipmitest.As(b)
+		}
+	}
+	r.wire.Up(carry(true))
+	r.wire.Down(carry(false))
+	return &drivertest.Machine{
+		Power: d, Management: d, Node: r.node("s3cret-pass", fields), Secret: "s3cret-pass",
+		Writes:    r.orders,
+		Lose:      func() { lose.Store(true) },
+		Silence:   r.wire.Cut,
+		Hang:      func() { hang.Store(true) },
+		WhileRead: func(do func()) { whileRead.Store(&do) },
+		Deny:      func() { r.wire.To(r.start("an0ther-pass")) },
+		Logins:    func() (n int) { r.set(func() { n = r.refused }); return n },
+		Corrected: func() *node.Document { return r.node("an0ther-pass", fields) },
+	}
+}

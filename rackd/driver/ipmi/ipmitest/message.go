@@ -1,0 +1,67 @@
+package ipmitest
+
+import "encoding/binary"
+
+// Message is what stands in a datagram of a session that does not encrypt.
+type Message struct {
+	NetFn, Command uint8
+	// Code is the completion code of an answer, whose NetFn is odd.
+	Code uint8
+	Data []byte
+}
+
+// Read reads a message; ok is false for a datagram of a login, and for one that is encrypted.
+func Read(datagram []byte) (m Message, ok bool) {
+	payload := datagram
+	switch {
+	case len(datagram) < 14:
+		return m, false
+	case datagram[4] == 0x06: // RMCP+
+		if len(datagram) < 16 || datagram[5]&0x3F != 0 || datagram[5]&0x80 != 0 {
+			return m, false
+		}
+		end := 16 + int(binary.LittleEndian.Uint16(datagram[14:]))
+		if end > len(datagram) {
+			return m, false
+		}
+		payload = datagram[16:end]
+	case datagram[4] == 0:
+		payload = datagram[14:]
+	default:
+		if len(datagram) < 30 {
+			return m, false
+		}
+		payload = datagram[30:]
+	}
+	if len(payload) < 7 {
+		return m, false
+	}
+	m = Message{NetFn: payload[1] >> 2, Command: payload[5], Data: payload[6 : len(payload)-1]}
+	if m.NetFn&1 == 1 {
+		if len(m.Data) == 0 {
+			return m, false
+		}
+		m.Code, m.Data = m.Data[0], m.Data[1:]
+	}
+	return m, true
+}
+
+// Order reports whether a request changes something of the machine: its power, its boot flags or its light.
+func (m Message) Order() bool {
+	const chassis = 0x00
+	return m.NetFn == chassis && (m.Command == 0x02 || m.Command == 0x04 || m.Command == 0x08 && len(m.Data) > 0 && m.Data[0] == 5)
+}
+
+// Question reports whether a request reads the machine's power or boot flags.
+func (m Message) Question() bool {
+	return m.NetFn == 0x00 && (m.Command == 0x01 || m.Command == 0x09)
+}
+
+// Refused reports whether a datagram ends a login that is refused: a status that is not 0 in RAKP message 2, 3 or 4.
+func Refused(datagram []byte) bool {
+	if len(datagram) < 18 || datagram[4] != 0x06 {
+		return false
+	}
+	kind := datagram[5] & 0x3F
+	return kind >= 0x13 && kind <= 0x15 && datagram[17] != 0
+}
