@@ -101,7 +101,7 @@ func (e *equipped) InsertMedium(_ context.Context, image string) error {
 }
 func (e *equipped) EjectMedium(context.Context) error { e.image = ""; return nil }
 
-func serveEquipped(t *testing.T) (*BMC, *equipped, *gofish.APIClient, *redfish.ComputerSystem) {
+func serveEquipped(t *testing.T) (*BMC, *equipped, string) {
 	t.Helper()
 	computer := &equipped{}
 	b, err := New(Config{Username: "admin", Password: "secret-word", UEFI: true, Name: "uefi-0", MAC: "52:54:00:00:00:01"}, computer)
@@ -121,7 +121,14 @@ func serveEquipped(t *testing.T) (*BMC, *equipped, *gofish.APIClient, *redfish.C
 			t.Error(err)
 		}
 	})
-	c, err := gofish.Connect(gofish.ClientConfig{Endpoint: "https://" + l.Addr().String(), Username: "admin", Password: "secret-word", Insecure: true})
+	return b, computer, l.Addr().String()
+}
+
+// connectEquipped is serveEquipped with a foreign client.
+func connectEquipped(t *testing.T) (*BMC, *equipped, *gofish.APIClient, *redfish.ComputerSystem) {
+	t.Helper()
+	b, computer, address := serveEquipped(t)
+	c, err := gofish.Connect(gofish.ClientConfig{Endpoint: "https://" + address, Username: "admin", Password: "secret-word", Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +169,7 @@ func refuses(t *testing.T, b *BMC, method, path, sent string, status int, says .
 }
 
 func TestHTTPBoot(t *testing.T) {
-	b, computer, _, s := serveEquipped(t)
+	b, computer, _, s := connectEquipped(t)
 	const uri = "http://10.0.0.1/boot.efi?who=me"
 	if err := s.SetBoot(redfish.Boot{BootSourceOverrideTarget: redfish.UefiHTTPBootSourceOverrideTarget, BootSourceOverrideEnabled: "Once", HTTPBootURI: uri}); err != nil {
 		t.Fatal(err)
@@ -187,7 +194,7 @@ func TestHTTPBoot(t *testing.T) {
 // What a computer cannot do is not there: neither resources nor words.
 func TestWithoutAbilities(t *testing.T) {
 	plain, _, _ := serve(t)
-	able, computer, _, _ := serveEquipped(t)
+	able, computer, _, _ := connectEquipped(t)
 	computer.lacks = no("the firmware is not UEFI")
 	for _, b := range []*BMC{plain, able} {
 		for _, path := range []string{secureBootPath, databasesPath, databasesPath + "/db", adaptersPath, functionPath, settingsPath} {
@@ -210,7 +217,7 @@ func TestWithoutAbilities(t *testing.T) {
 
 // What is patched is taken or refused by its name, as a whole.
 func TestPatchesNameWhatTheyRefuse(t *testing.T) {
-	b, computer, _, _ := serveEquipped(t)
+	b, computer, _, _ := connectEquipped(t)
 	for _, c := range []struct{ sent, says string }{
 		{`{"AssetTag":"x"}`, "AssetTag"},
 		{`{"SerialNumber":"x"}`, "SerialNumber is a read-only"},
@@ -236,7 +243,7 @@ func TestPatchesNameWhatTheyRefuse(t *testing.T) {
 }
 
 func TestSecureBoot(t *testing.T) {
-	b, computer, _, s := serveEquipped(t)
+	b, computer, _, s := connectEquipped(t)
 	state, err := s.SecureBoot()
 	if err != nil || state == nil || state.SecureBootEnable || state.SecureBootMode != "SetupMode" || state.SecureBootCurrentBoot != "Disabled" {
 		t.Fatalf("secure boot %+v, %v", state, err)
@@ -273,7 +280,7 @@ func TestSecureBoot(t *testing.T) {
 }
 
 func TestSecureBootDatabases(t *testing.T) {
-	b, computer, c, _ := serveEquipped(t)
+	b, computer, c, _ := connectEquipped(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +334,7 @@ func function(t *testing.T, c *gofish.APIClient) *redfish.NetworkDeviceFunction 
 }
 
 func TestISCSI(t *testing.T) {
-	b, computer, c, _ := serveEquipped(t)
+	b, computer, c, _ := connectEquipped(t)
 	f := function(t, c)
 	if f.Ethernet.MACAddress != "52:54:00:00:00:01" || f.NetDevFuncType != "Ethernet" || f.ISCSIBoot.AuthenticationMethod != "None" || !f.ISCSIBoot.IPMaskDNSViaDHCP {
 		t.Errorf("function %+v", f)
@@ -381,7 +388,7 @@ func TestISCSI(t *testing.T) {
 }
 
 func TestISCSIRefusals(t *testing.T) {
-	b, computer, _, _ := serveEquipped(t)
+	b, computer, _, _ := connectEquipped(t)
 	const whole = `"InitiatorName":"iqn.2026-11.org.example:m","PrimaryTargetName":"iqn.2026-11.org.example:t","PrimaryTargetIPAddress":"10.0.0.1"`
 	for _, c := range []struct{ sent, says string }{
 		{`"PrimaryTargetName":"iqn.2026-11.org.example:t"`, "PrimaryTargetIPAddress"},
@@ -428,7 +435,7 @@ func TestISCSIRefusals(t *testing.T) {
 }
 
 func TestMediaDrive(t *testing.T) {
-	b, computer, c, _ := serveEquipped(t)
+	b, computer, c, _ := connectEquipped(t)
 	drive, err := redfish.GetVirtualMedia(c, cdPath)
 	if err != nil || drive.Inserted || !drive.SupportsMediaInsert {
 		t.Fatalf("drive %+v, %v", drive, err)
@@ -461,7 +468,7 @@ func TestMediaDrive(t *testing.T) {
 // A drive takes or refuses each parameter by its name, with a computer behind it or not.
 func TestInsertMediaRefusals(t *testing.T) {
 	plain, _, _ := serve(t)
-	full, computer, _, _ := serveEquipped(t)
+	full, computer, _, _ := connectEquipped(t)
 	for _, b := range []*BMC{plain, full} {
 		for _, c := range []struct{ sent, says string }{
 			{`{}`, "Image"},

@@ -3,8 +3,6 @@ package vbmc
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net"
 	"net/netip"
 	"testing"
 
@@ -26,30 +24,16 @@ var _ driver.Fence = open{}
 // The driver redfish and the abilities of a computer: secure boot, HTTP boot, media. What
 // is so already is not written again.
 func TestRedfishDriverUsesAbilities(t *testing.T) {
-	computer := &equipped{secure: SecureBoot{PlatformKey: true}}
-	b, err := New(Config{Username: "admin", Password: "s3cret-pass", UEFI: true, Name: "uefi-0"}, computer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- ServeMany(ctx, l, slog.New(slog.DiscardHandler), func(net.Addr) *BMC { return b }) }()
+	b, computer, address := serveEquipped(t)
+	computer.secure.PlatformKey = true
 	d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(func() {
 		if err := d.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
 	})
 	n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{
-		"redfish_address": "https://" + l.Addr().String(), "redfish_username": "admin", "redfish_password": "s3cret-pass", "redfish_verify_ca": false}}
+		"redfish_address": "https://" + address, "redfish_username": "admin", "redfish_password": "secret-word", "redfish_verify_ca": false}}
 	fence := open{}
 	const image = "http://10.0.0.1/a.iso"
 	for range 2 {
