@@ -142,9 +142,9 @@ func TestRedfishBootsURI(t *testing.T) {
 	b.prints(serial, "^DISK$")
 }
 
-// Keys and switch of secure boot that the BMC is told: the firmware refuses an unsigned
-// program by the factory's keys, boots one that is signed by a key that the BMC added, and
-// boots any again when it is switched off.
+// Keys and switch of secure boot that the BMC is told. With the factory's keys the firmware
+// refuses an unsigned program. It boots one that is signed by a key which the BMC added. It
+// boots any when secure boot is switched off.
 func TestRedfishSetsSecureBoot(t *testing.T) {
 	machine.NeedsTime(t)
 	machine.NeedsFirmware(t)
