@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
@@ -268,6 +270,9 @@ func (c labStatus) Run() error {
 	fmt.Printf("lab %s, namespace %s, up: %t\n%-10s %-6s %-6s %-18s %s\n", s.Name, s.Namespace, s.Up, "machine", "boots", "power", "MAC", "console log")
 	for _, m := range s.Machines {
 		fmt.Printf("%-10s %-6s %-6s %-18s %s\n", m.Name, m.Firmware, m.Power, m.MAC, m.SerialLog)
+		for _, protocol := range slices.Sorted(maps.Keys(m.FurtherBMCs)) {
+			fmt.Printf("%-10s BMC of protocol %s on %s\n", "", protocol, m.FurtherBMCs[protocol])
+		}
 	}
 	return nil
 }

@@ -109,10 +109,14 @@ func (m *Machine) resume(ctx context.Context, p *process) error {
 	return m.load(ctx, p)
 }
 
-// unreadableError is QEMU's reason not to open an image.
+// unreadableError is QEMU's reason not to open an image. It is errors.ErrUnsupported, as
+// what a machine does not take.
 type unreadableError struct{ reason string }
 
 func (e *unreadableError) Error() string { return "the image cannot be read: " + e.reason }
+
+// Is makes it errors.ErrUnsupported.
+func (*unreadableError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // insert opens the image before the drive's tray moves, so one that fails changes nothing.
 func (p *process) insert(ctx context.Context, image string) error {
