@@ -210,6 +210,10 @@ func TestWithoutAbilities(t *testing.T) {
 		}
 		refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootSourceOverrideTarget":"UefiHttp","BootSourceOverrideEnabled":"Once"}}`, 400, "UefiHttp", "BootSourceOverrideTarget")
 		refuses(t, b, "PATCH", systemPath, `{"Boot":{"HttpBootUri":"http://x"}}`, 400, "HttpBootUri")
+		if b == able {
+			refuses(t, b, "PATCH", systemPath, `{"Boot":{"HttpBootUri":"http://x"}}`, 400, computer.lacks.Error())
+			refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootSourceOverrideTarget":"UefiHttp"}}`, 400, computer.lacks.Error())
+		}
 		refuses(t, b, "PATCH", secureBootPath, `{"SecureBootEnable":true}`, 404)
 		refuses(t, b, "PATCH", settingsPath, `{"iSCSIBoot":{}}`, 404)
 	}

@@ -111,6 +111,9 @@ func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
 	h, byHTTP := b.httpBooter()
 	if byHTTP {
 		writable["HttpBootUri"] = &uri
+	} else if e := b.withoutHTTP(boot); e != nil {
+		e.write(w)
+		return
 	}
 	// Clients that send a whole Boot object leave what they do not set empty.
 	for name, raw := range boot {
@@ -159,6 +162,27 @@ func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	write(w, http.StatusOK, b.system())
+}
+
+// withoutHTTP refuses what a computer without HTTP boot is told of it, with the computer's
+// own reason if it has one.
+func (b *BMC) withoutHTTP(boot names) *refusal {
+	h, ok := b.computer.(HTTPBooter)
+	if !ok {
+		return nil
+	}
+	_, reason := h.HTTPBootURI()
+	if able(reason) {
+		return nil
+	}
+	if _, said := boot["HttpBootUri"]; said {
+		return &refusal{http.StatusBadRequest, "PropertyUnknown", "The property Boot/HttpBootUri cannot be set: " + reason.Error() + "."}
+	}
+	if string(boot["BootSourceOverrideTarget"]) == `"`+httpTarget+`"` {
+		return &refusal{http.StatusBadRequest, "PropertyValueNotInList",
+			"The value '" + httpTarget + "' for the property Boot/BootSourceOverrideTarget cannot be set: " + reason.Error() + "."}
+	}
+	return nil
 }
 
 func (b *BMC) resetSystem(w http.ResponseWriter, r *http.Request) {
