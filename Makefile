@@ -25,7 +25,7 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
-	@echo "make hardware  disks that fail, lie and come late, whole, and the ramdisk's boots: five minutes (docs/disks.md)"
+	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, and firmware told by a BMC: eight minutes (docs/disks.md)"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
@@ -85,7 +85,7 @@ grammar:
 
 # The packages that look for IRONYARD_E2E (ops/lint holds this list to them), those that take longest first.
 # Three at once: the fleets of faults and places mostly wait, the virtual machines of the others compute.
-E2E := e2e/faults e2e/attack e2e/scenario e2e/faults/places rackd/netboot e2e/clients ops/ramdisk e2e/disks central/retention dashboards ops/virtual/fleet ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim e2e/model e2e/clients/pythonagent
+E2E := e2e/faults e2e/attack e2e/scenario e2e/faults/places rackd/netboot e2e/clients ops/ramdisk e2e/disks central/retention dashboards ops/virtual/fleet ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim ops/virtual/vbmc e2e/model e2e/clients/pythonagent
 
 e2e: packages-test build
 	IRONYARD_E2E=1 $(GO) test -vet=off -timeout 30m -count 1 -p 3 $(E2E:%=./%)

@@ -10,9 +10,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// byIPMI says where the machines' BMCs of IPMI are.
-var byIPMI = ipmisim.SameAddress("uefi-0", "bios-0")
-
 // Both firmwares by IPMI: powered off → instance → undeployed. The BMC is OpenIPMI's simulator, and each machine is the one that its
 // Redfish BMC shows. It remembers a boot device; that of uefi-0 is told before each start all the same.
 func TestDeployByIPMI(t *testing.T) {
@@ -28,7 +25,7 @@ func TestDeployByIPMI(t *testing.T) {
 			id := enrolled(ctx, t, name, func(m *operator.Machine) {
 				m.Driver = "ipmi"
 				maps.DeleteFunc(m.DriverInfo, func(field string, _ any) bool { return len(field) > 8 && field[:8] == "redfish_" })
-				maps.Copy(m.DriverInfo, ipmisim.DriverInfo(machine, byIPMI(machine)))
+				maps.Copy(m.DriverInfo, ipmisim.DriverInfo(machine, ipmisim.Described(machine)))
 				m.DriverInfo["ipmi_force_boot_device"] = name == "uefi-0"
 			})
 			if err := o.MakeAvailable(ctx, id); err != nil {

@@ -104,9 +104,10 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	}
 	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
 		Images: filepath.Join(dir, "images"), Log: slog.New(slog.NewTextHandler(log, nil)),
-		Rackds:    2,
-		RackdArgs: []string{"--bmc-timeout", "5s"},
-		Further:   []lab.BMC{ipmisim.Attach(byIPMI)},
+		Rackds:      2,
+		RackdArgs:   []string{"--bmc-timeout", "5s"},
+		Protocols:   map[string]lab.BMC{ipmisim.Protocol: ipmisim.Attach(ipmisim.Described)},
+		FurtherBMCs: map[string][]string{"uefi-0": {ipmisim.Protocol}, "bios-0": {ipmisim.Protocol}},
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI}, {Name: "bios-0", Firmware: machine.BIOS},
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},

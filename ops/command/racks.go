@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
@@ -17,6 +19,7 @@ import (
 	"github.com/ironyard/ironyard/ops/demo"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
+	"github.com/ironyard/ironyard/ops/virtual/ipmisim"
 	"github.com/ironyard/ironyard/ops/virtual/lab"
 	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/ops/virtual/testimage"
@@ -137,6 +140,35 @@ type labUp struct {
 	rackFlags
 	Rackds int  `help:"Number of rackds, each in its own process." default:"1"`
 	Enrol  bool `help:"Enrol the machines and make them available." default:"true" negatable:""`
+	labHardware
+}
+
+// labHardware is what the machines of a new lab are.
+type labHardware struct {
+	BootByVariables bool              `help:"UEFI machines boot by their UEFI variables, as real boards do: their BMCs set boot URIs (UefiHttp) and iSCSI targets."`
+	SecureBoot      bool              `help:"UEFI machines know secure boot. It is off, without keys, until their BMC is told."`
+	BMC             map[string]string `help:"Further BMC of a machine, as NAME=PROTOCOL." placeholder:"NAME=PROTOCOL"`
+}
+
+// protocols are the BMCs that a machine may have besides its Redfish BMC, one a line.
+var protocols = map[string]lab.BMC{ipmisim.Protocol: ipmisim.Attach(ipmisim.Described)}
+
+func (h labHardware) into(o *rack.Options) {
+	o.Protocols = protocols
+	if len(h.BMC) > 0 {
+		o.FurtherBMCs = map[string][]string{}
+	}
+	for name, protocol := range h.BMC {
+		o.FurtherBMCs[name] = append(o.FurtherBMCs[name], protocol)
+	}
+	if !h.BootByVariables && !h.SecureBoot {
+		return
+	}
+	o.Machines = lab.Machines()
+	for i := range o.Machines {
+		m := &o.Machines[i]
+		m.BootByVariables, m.SecureBoot = h.BootByVariables && m.Firmware == machine.UEFI, h.SecureBoot && m.Firmware == machine.UEFI
+	}
 }
 
 func (c labUp) Run(ctx context.Context, log *slog.Logger) error {
@@ -149,6 +181,7 @@ func (c labUp) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	o.Rackds = c.Rackds
+	c.labHardware.into(&o)
 	return rack.Run(ctx, o, func(ctx context.Context, r *rack.Rack) error {
 		i := imageOf(r, images)
 		if c.Enrol {
@@ -238,6 +271,9 @@ func (c labStatus) Run() error {
 	fmt.Printf("lab %s, namespace %s, up: %t\n%-10s %-6s %-6s %-18s %s\n", s.Name, s.Namespace, s.Up, "machine", "boots", "power", "MAC", "console log")
 	for _, m := range s.Machines {
 		fmt.Printf("%-10s %-6s %-6s %-18s %s\n", m.Name, m.Firmware, m.Power, m.MAC, m.SerialLog)
+		for _, protocol := range slices.Sorted(maps.Keys(m.FurtherBMCs)) {
+			fmt.Printf("%-10s BMC of protocol %s on %s\n", "", protocol, m.FurtherBMCs[protocol])
+		}
 	}
 	return nil
 }

@@ -37,8 +37,10 @@ type Options struct {
 	Listen string
 	// Machines of the lab; none: one UEFI and one BIOS machine.
 	Machines []machine.Config
-	// Further are BMCs of the machines beside their Redfish BMCs.
-	Further []lab.BMC
+	// Protocols are the BMCs of protocols other than Redfish that a machine may have, and
+	// FurtherBMCs those that machines of a new lab do have: protocols by machine.
+	Protocols   map[string]lab.BMC
+	FurtherBMCs map[string][]string
 	// Rackd is the program; Kernel and Ramdisk what it boots machines with.
 	Rackd, Kernel, Ramdisk string
 	// Rackds is how many there are, each on an address of its own; 0: one.
@@ -89,21 +91,13 @@ func Run(ctx context.Context, o Options, use func(ctx context.Context, r *Rack) 
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
-	var err error
-	r.Lab, err = lab.Load(r.labDir())
-	if errors.Is(err, os.ErrNotExist) {
-		options := []lab.Option{lab.WithBridge(o.Bridge)}
-		if len(o.Machines) > 0 {
-			options = append(options, lab.WithMachines(o.Machines...))
-		}
-		r.Lab, err = lab.New(o.Name, r.labDir(), options...)
-	}
-	if err != nil {
+	if err := r.describe(); err != nil {
 		return err
 	}
 	if err := r.Lab.Up(ctx); err != nil {
 		return fmt.Errorf("bring the lab up: %w", err)
 	}
+	var err error
 	if r.ns, err = r.Lab.Namespace(); err != nil {
 		return err
 	}
@@ -117,6 +111,37 @@ func Run(ctx context.Context, o Options, use func(ctx context.Context, r *Rack) 
 	return r.serve(ctx, use)
 }
 
+// describe makes the lab's description, or takes the one that is there. A lab that is
+// there and has other machines than are asked for is an error: its disks are made.
+func (r *Rack) describe() error {
+	o := r.opts
+	options := []lab.Option{lab.WithBridge(o.Bridge)}
+	if len(o.Machines) > 0 {
+		options = append(options, lab.WithMachines(o.Machines...))
+	}
+	for name, protocols := range o.FurtherBMCs {
+		for _, p := range protocols {
+			options = append(options, lab.WithBMC(name, p))
+		}
+	}
+	wanted, err := lab.New(o.Name, r.labDir(), options...)
+	if err != nil {
+		return err
+	}
+	r.Lab, err = lab.Load(r.labDir())
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		r.Lab = wanted
+		return nil
+	case err != nil || len(o.Machines) == 0 && len(o.FurtherBMCs) == 0:
+		return err
+	}
+	if err := r.Lab.Differs(wanted); err != nil {
+		return fmt.Errorf("%w; take the lab in %s down first", err, r.labDir())
+	}
+	return nil
+}
+
 func (r *Rack) labDir() string { return filepath.Join(r.opts.Dir, "lab") }
 
 // Address is the rack's own address inside its network.
@@ -128,7 +153,7 @@ func (r *Rack) serve(ctx context.Context, use func(ctx context.Context, r *Rack)
 	g, ctx := errgroup.WithContext(ctx)
 	bmcs := make(chan struct{})
 	g.Go(func() error {
-		return r.Lab.Serve(ctx, r.opts.Log, func(s *lab.Serving) { r.Serving = s; close(bmcs) }, r.opts.Further...)
+		return r.Lab.Serve(ctx, r.opts.Log, func(s *lab.Serving) { r.Serving = s; close(bmcs) }, lab.ByProtocol(r.opts.Protocols))
 	})
 	up := make(chan struct{})
 	g.Go(func() error {

@@ -35,17 +35,13 @@ func Attach(at func(lab.Machine) netip.AddrPort) lab.BMC {
 	}
 }
 
-// SameAddress has the BMCs of IPMI of the named machines listen where their Redfish BMCs do: those listen by TCP.
-func SameAddress(names ...string) func(lab.Machine) netip.AddrPort {
-	return func(m lab.Machine) netip.AddrPort {
-		for _, name := range names {
-			if m.Name == name {
-				at, _ := netip.ParseAddrPort(m.BMCAddress)
-				return at
-			}
-		}
-		return netip.AddrPort{}
-	}
+// Protocol is what a lab calls these BMCs.
+const Protocol = "ipmi"
+
+// Described is the address that a lab's description gives a machine's BMC of IPMI; invalid: it has none.
+func Described(m lab.Machine) netip.AddrPort {
+	at, _ := netip.ParseAddrPort(m.FurtherBMCs[Protocol]) // the lab has written it
+	return at
 }
 
 // longestPassword is how much of a password the simulator takes in all versions.

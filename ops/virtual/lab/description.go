@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -17,8 +19,13 @@ import (
 
 const descriptionFile = "lab.json"
 
-// firstBMCPort is the port of the first machine's BMC on the bridge's address.
-const firstBMCPort = 8001
+// Ports of BMCs on the bridge's address: of the first machine's Redfish BMC, and of its
+// further ones. A machine has room for furtherBMCs of them.
+const (
+	firstBMCPort     = 8001
+	firstFurtherPort = 9001
+	furtherBMCs      = 10
+)
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
@@ -30,6 +37,8 @@ type Lab struct {
 	// Bridge is the rack's network and the address of its bridge in it.
 	Bridge   netip.Prefix `json:"bridge"`
 	Machines []Machine    `json:"machines"`
+
+	wanted []wantedBMC // until New has given them addresses
 }
 
 // Machine is a machine and how to reach its BMC.
@@ -38,6 +47,9 @@ type Machine struct {
 	BMCAddress  string `json:"bmc_address"`
 	BMCUser     string `json:"bmc_user"`
 	BMCPassword string `json:"bmc_password"`
+	// FurtherBMCs are its BMCs of protocols other than Redfish: the address of each, by
+	// the protocol's name. They have the same user and password.
+	FurtherBMCs map[string]string `json:"further_bmcs,omitempty"`
 }
 
 // BMCURL is the root of the machine's BMC, reachable inside the lab's namespace.
@@ -60,6 +72,18 @@ func WithMachines(machines ...machine.Config) Option {
 	}
 }
 
+// WithBMC gives a machine a further BMC, of a protocol that Serve is told to know.
+func WithBMC(machine, protocol string) Option {
+	return func(l *Lab) { l.wanted = append(l.wanted, wantedBMC{machine, protocol}) }
+}
+
+type wantedBMC struct{ machine, protocol string }
+
+// Machines are those of a lab that is not told otherwise.
+func Machines() []machine.Config {
+	return []machine.Config{{Name: "uefi-0", Firmware: machine.UEFI}, {Name: "bios-0", Firmware: machine.BIOS}}
+}
+
 // New describes a lab in memory; Up makes it.
 func New(name, dir string, options ...Option) (*Lab, error) {
 	if !validName.MatchString(name) {
@@ -70,7 +94,7 @@ func New(name, dir string, options ...Option) (*Lab, error) {
 		return nil, fmt.Errorf("lab %s: %w", name, err)
 	}
 	l := &Lab{Name: name, Dir: dir, Bridge: netip.MustParsePrefix("10.77.0.1/24")}
-	WithMachines(machine.Config{Name: "uefi-0", Firmware: machine.UEFI}, machine.Config{Name: "bios-0", Firmware: machine.BIOS})(l)
+	WithMachines(Machines()...)(l)
 	for _, o := range options {
 		o(l)
 	}
@@ -83,7 +107,55 @@ func New(name, dir string, options ...Option) (*Lab, error) {
 		seen[m.Name] = true
 		l.complete(i, m)
 	}
+	for _, w := range l.wanted {
+		if err := l.addBMC(w); err != nil {
+			return nil, fmt.Errorf("lab %s: %w", name, err)
+		}
+	}
 	return l, nil
+}
+
+func (l *Lab) addBMC(w wantedBMC) error {
+	i := slices.IndexFunc(l.Machines, func(m Machine) bool { return m.Name == w.machine })
+	if i < 0 {
+		return fmt.Errorf("a BMC of protocol %s for machine %q, which is not there", w.protocol, w.machine)
+	}
+	m := &l.Machines[i]
+	if len(m.FurtherBMCs) == furtherBMCs {
+		return fmt.Errorf("machine %s has %d further BMCs; there is no room for one of protocol %s", w.machine, furtherBMCs, w.protocol)
+	}
+	if m.FurtherBMCs == nil {
+		m.FurtherBMCs = map[string]string{}
+	}
+	if _, has := m.FurtherBMCs[w.protocol]; !has {
+		m.FurtherBMCs[w.protocol] = netip.AddrPortFrom(l.Bridge.Addr(), uint16(firstFurtherPort+i*furtherBMCs+len(m.FurtherBMCs))).String()
+	}
+	return nil
+}
+
+// Differs says in what machines of the lab are other than wanted ones of the same name:
+// what is fixed when a lab is made. Nil is in nothing.
+func (l *Lab) Differs(wanted *Lab) error {
+	for _, w := range wanted.Machines {
+		i := slices.IndexFunc(l.Machines, func(m Machine) bool { return m.Name == w.Name })
+		if i < 0 {
+			return fmt.Errorf("lab %s has no machine %s", l.Name, w.Name)
+		}
+		m := l.Machines[i]
+		switch {
+		case m.Firmware != w.Firmware:
+			return fmt.Errorf("machine %s of lab %s has firmware %s", w.Name, l.Name, m.Firmware)
+		case m.BootByVariables != w.BootByVariables:
+			return fmt.Errorf("for machine %s of lab %s, booting by variables is %t", w.Name, l.Name, m.BootByVariables)
+		case m.SecureBoot != w.SecureBoot:
+			return fmt.Errorf("for machine %s of lab %s, secure boot is %t", w.Name, l.Name, m.SecureBoot)
+		}
+		have, want := slices.Sorted(maps.Keys(m.FurtherBMCs)), slices.Sorted(maps.Keys(w.FurtherBMCs))
+		if !slices.Equal(have, want) {
+			return fmt.Errorf("machine %s of lab %s has further BMCs %q, not %q", w.Name, l.Name, have, want)
+		}
+	}
+	return nil
 }
 
 // complete fills in what the caller left open, the same for the same lab each time

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -66,9 +68,41 @@ type Serving struct {
 // sees what the other did. An error of serve ends the lab's Serve.
 type BMC func(m Machine, computer *machine.Machine, ns *netns.Namespace) (serve func(ctx context.Context) error, err error)
 
+// ByProtocol attaches to each machine the BMCs that its description names, out of the
+// known protocols. Each finds its address in Machine.FurtherBMCs.
+func ByProtocol(known map[string]BMC) BMC {
+	return func(m Machine, computer *machine.Machine, ns *netns.Namespace) (func(context.Context) error, error) {
+		var all []func(context.Context) error
+		for _, protocol := range slices.Sorted(maps.Keys(m.FurtherBMCs)) {
+			attach := known[protocol]
+			if attach == nil {
+				return nil, fmt.Errorf("no BMC speaks protocol %q; known are %q", protocol, slices.Sorted(maps.Keys(known)))
+			}
+			serve, err := attach(m, computer, ns)
+			if err != nil {
+				return nil, fmt.Errorf("protocol %s: %w", protocol, err)
+			}
+			if serve != nil {
+				all = append(all, serve)
+			}
+		}
+		if len(all) == 0 {
+			return nil, nil
+		}
+		return func(ctx context.Context) error {
+			g, ctx := errgroup.WithContext(ctx)
+			for _, serve := range all {
+				g.Go(func() error { return serve(ctx) })
+			}
+			return g.Wait()
+		}, nil
+	}
+}
+
 // Serve controls the machines and runs their BMCs until ctx ends; the machines run
-// on after that. Each machine has a Redfish BMC and those of further. Once all BMCs
-// listen it calls ready, which may be nil.
+// on after that. Each machine has a Redfish BMC and those of further, of which one is
+// ByProtocol if descriptions name protocols. Once all BMCs listen it calls ready, which
+// may be nil.
 func (l *Lab) Serve(ctx context.Context, log *slog.Logger, ready func(*Serving), further ...BMC) error {
 	unlock, err := l.lock()
 	if err != nil {
@@ -86,6 +120,9 @@ func (l *Lab) Serve(ctx context.Context, log *slog.Logger, ready func(*Serving),
 	defer s.close()
 	err = func() error {
 		for _, m := range l.Machines {
+			if len(m.FurtherBMCs) > 0 && len(further) == 0 {
+				return fmt.Errorf("machine %s is to have further BMCs, and none is known here", m.Name)
+			}
 			b, err := s.add(ctx, m, ns, log)
 			if err != nil {
 				return err
@@ -120,16 +157,16 @@ func (l *Lab) Serve(ctx context.Context, log *slog.Logger, ready func(*Serving),
 func (s *Serving) add(ctx context.Context, m Machine, ns *netns.Namespace, log *slog.Logger) (*vbmc.BMC, error) {
 	cfg := m.Config
 	cfg.Command, cfg.Log = ns.Command, log
-	computer, err := machine.Open(ctx, cfg)
+	opened, err := machine.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	s.Machines[m.Name] = computer
+	s.Machines[m.Name] = opened
 	b, err := vbmc.New(vbmc.Config{
 		Username: m.BMCUser, Password: m.BMCPassword, UEFI: m.Firmware == machine.UEFI,
 		Name: m.Name, UUID: m.UUID, Manufacturer: m.Manufacturer, Product: m.Product, Serial: m.Serial,
 		MAC: m.MAC, MemoryMiB: m.MemoryMiB, Log: log,
-	}, computer)
+	}, computer{opened})
 	s.BMCs[m.Name] = b
 	return b, err
 }

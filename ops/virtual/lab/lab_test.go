@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,24 +144,116 @@ func askByUDP(t *testing.T, l *Lab) string {
 
 func turnOn(t *testing.T, l *Lab, m Machine) {
 	t.Helper()
-	ns, err := l.Namespace()
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{DialContext: ns.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	defer transport.CloseIdleConnections()
-	c, err := gofish.Connect(gofish.ClientConfig{
-		Endpoint: m.BMCURL(), Username: m.BMCUser, Password: m.BMCPassword, HTTPClient: &http.Client{Transport: transport},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Logout()
-	systems, err := c.Service.Systems()
+	systems, err := connect(t, l, m).Service.Systems()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := systems[0].Reset(redfish.OnResetType); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func connect(t *testing.T, l *Lab, m Machine) *gofish.APIClient {
+	t.Helper()
+	ns, err := l.Namespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DialContext: ns.DialContext, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	c, err := gofish.Connect(gofish.ClientConfig{
+		Endpoint: m.BMCURL(), Username: m.BMCUser, Password: m.BMCPassword, HTTPClient: &http.Client{Transport: transport}, BasicAuth: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A description names what a machine's BMCs are: one of a further protocol, and what the
+// firmware lets its Redfish BMC do.
+func TestMachinesByDescription(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a lab needs root for its network namespace")
+	}
+	machines := Machines()
+	machines[0].BootByVariables, machines[0].SecureBoot = true, true
+	options := []Option{WithMachines(machines...), WithBMC("bios-0", "udp")}
+	l, err := New(fmt.Sprintf("desc-%d", os.Getpid()), t.TempDir(), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := l.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Serve(t.Context(), nil, nil); err == nil {
+		t.Error("a lab was served without the BMC that its description names")
+	}
+	if err := l.Serve(t.Context(), nil, nil, ByProtocol(map[string]BMC{"tcp": statusByUDP})); err == nil || !strings.Contains(err.Error(), `"udp"`) {
+		t.Errorf("a lab with a protocol that is not known: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, served := make(chan *Serving, 1), make(chan error, 1)
+	var address string
+	known := map[string]BMC{"udp": func(m Machine, c *machine.Machine, ns *netns.Namespace) (func(context.Context) error, error) {
+		address = m.Name + " " + m.FurtherBMCs["udp"]
+		return statusByUDP(m, c, ns)
+	}}
+	go func() {
+		served <- l.Serve(ctx, nil, func(s *Serving) { ready <- s }, ByProtocol(known))
+	}()
+	select {
+	case <-ready:
+	case err := <-served:
+		cancel()
+		t.Fatal(err)
+	}
+	if address != "bios-0 10.77.0.1:9011" {
+		t.Errorf("the further BMC was told %q", address)
+	}
+	if got := askByUDP(t, l); got != "bios-0 false" {
+		t.Errorf("the further BMC says %q", got)
+	}
+	for i, able := range []bool{true, false} {
+		c := connect(t, l, l.Machines[i])
+		systems, err := c.Service.Systems()
+		if err != nil || len(systems) != 1 {
+			t.Fatalf("systems %v, %v", systems, err)
+		}
+		secure, err := systems[0].SecureBoot()
+		if err != nil || (secure != nil) != able {
+			t.Errorf("%s: secure boot %+v, %v", l.Machines[i].Name, secure, err)
+		}
+		err = systems[0].SetBoot(redfish.Boot{BootSourceOverrideTarget: redfish.UefiHTTPBootSourceOverrideTarget, BootSourceOverrideEnabled: "Once", HTTPBootURI: "http://10.77.0.1/x"})
+		if (err == nil) != able {
+			t.Errorf("%s: HTTP boot: %v", l.Machines[i].Name, err)
+		}
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	again, err := Load(l.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		options []Option
+		same    bool
+	}{"the same": {options, true}, "ordinary machines": {nil, false}, "other BMCs": {append(slices.Clone(options), WithBMC("uefi-0", "udp")), false}} {
+		wanted, err := New(l.Name, l.Dir, c.options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Differs(wanted); (err == nil) != c.same {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := New("x", t.TempDir(), WithBMC("uefi-9", "udp")); err == nil {
+		t.Error("a BMC for a machine that is not there")
 	}
 }

@@ -22,6 +22,8 @@ type MachineStatus struct {
 	BMCUser   string `json:"bmc_user"`
 	Power     string `json:"power"` // "on" or "off"
 	SerialLog string `json:"serial_log"`
+	// FurtherBMCs are the addresses of its other BMCs, by protocol.
+	FurtherBMCs map[string]string `json:"further_bmcs,omitempty"`
 }
 
 // Status looks at the lab from any process; it needs no BMC.
@@ -42,7 +44,7 @@ func (l *Lab) Status() (Status, error) {
 		}
 		s.Machines = append(s.Machines, MachineStatus{
 			Name: m.Name, Firmware: string(m.Firmware), MAC: m.MAC, BMCURL: m.BMCURL(), BMCUser: m.BMCUser,
-			Power: power, SerialLog: machine.OpenSerial(m.Dir, 0).Path(),
+			Power: power, SerialLog: machine.OpenSerial(m.Dir, 0).Path(), FurtherBMCs: m.FurtherBMCs,
 		})
 	}
 	return s, nil

@@ -10,13 +10,23 @@ const (
 	ovmfCode   = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	ovmfSecure = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
 	ovmfVars   = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	ovmfKeys   = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
 )
 
 // Places of the devices on the PCI bus where boot options name them.
 const (
 	diskSlot = 2
 	cardSlot = 3
+	sataSlot = 0x1f // of q35's own controller, function sataFunction
 )
+
+const (
+	sataFunction = 2
+	drivePort    = 0 // of the CD drive
+)
+
+// driveID is QEMU's name for the CD drive.
+const driveID = "cd"
 
 // File names in the machine's folder. QEMU runs there and gets them relative,
 // because a unix socket's path has room for 107 bytes only.
@@ -31,14 +41,15 @@ const (
 	qemuLog      = "qemu.log"
 )
 
-// arguments is QEMU's command line for a start with the given first boot device.
-// qmpFD is the number that QEMU knows its listening QMP socket by.
-func (c Config) arguments(first string, qmpFD int) []string {
+// arguments is QEMU's command line for a start with the given first boot device. One
+// that is paused waits for a command before the firmware runs. qmpFD is the number that
+// QEMU knows its listening QMP socket by.
+func (c Config) arguments(first string, paused bool, qmpFD int) []string {
 	chipset := "q35,graphics=off"
 	if c.SecureBoot {
 		chipset += ",smm=on" // its variables are written in system management mode only
 	}
-	card, disk := c.placed(first)
+	card, disk, drive := c.placed(first)
 	args := []string{
 		"-name", c.Name,
 		"-nodefaults", "-no-user-config",
@@ -56,6 +67,11 @@ func (c Config) arguments(first string, qmpFD int) []string {
 		"-smbios", fmt.Sprintf("type=1,manufacturer=%s,product=%s,serial=%s", c.Manufacturer, c.Product, c.Serial),
 		"-drive", "if=none,id=disk,file=" + diskFile + ",format=" + string(c.DiskFormat) + ",discard=unmap,detect-zeroes=unmap,cache=" + c.cacheMode(),
 		"-device", fmt.Sprintf("virtio-blk-pci,drive=disk,serial=%s,%s", c.DiskSerial, disk),
+		// The drive is always there, as a BMC's is. A medium comes by QMP.
+		"-device", fmt.Sprintf("ide-cd,bus=ide.%d,id=%s%s", drivePort, driveID, drive),
+	}
+	if paused {
+		args = append(args, "-S")
 	}
 	if c.UUID != "" {
 		args = append(args, "-uuid", c.UUID) // SMBIOS takes it from here
@@ -84,17 +100,21 @@ func (c Config) arguments(first string, qmpFD int) []string {
 	return args
 }
 
-// placed are the properties by which the firmware finds card and disk. QEMU's
+// placed are the properties by which the firmware finds card, disk and CD drive. QEMU's
 // bootindex makes OVMF write BootOrder at each start: it is left out where the
 // variables decide. Their options name devices by place.
-func (c Config) placed(first string) (card, disk string) {
+func (c Config) placed(first string) (card, disk, drive string) {
 	switch {
 	case c.BootByVariables:
-		return fmt.Sprintf("addr=%#x", cardSlot), fmt.Sprintf("addr=%#x", diskSlot)
+		return fmt.Sprintf("addr=%#x", cardSlot), fmt.Sprintf("addr=%#x", diskSlot), ""
 	case first == Network:
-		return "bootindex=0", "bootindex=1"
+		return "bootindex=0", "bootindex=1", ""
+	case first == Media && c.DefaultBoot == Network:
+		return "bootindex=1", "bootindex=2", ",bootindex=0"
+	case first == Media:
+		return "bootindex=2", "bootindex=1", ",bootindex=0"
 	}
-	return "bootindex=1", "bootindex=0"
+	return "bootindex=1", "bootindex=0", ""
 }
 
 // cacheMode leaves flushes out for raw disks: what the guest wrote is in the

@@ -11,7 +11,7 @@ import (
 )
 
 // Packages are the Debian packages whose programs and firmware a machine needs.
-var Packages = []string{"qemu-system-x86", "qemu-utils", "ovmf", "seabios", "ipxe-qemu"}
+var Packages = []string{"qemu-system-x86", "qemu-utils", "qemu-block-extra", "ovmf", "seabios", "ipxe-qemu"}
 
 // Firmware is what runs before the operating system.
 type Firmware string
@@ -22,10 +22,12 @@ const (
 	BIOS Firmware = "bios"
 )
 
-// Boot devices.
+// Boot devices. HTTP is the URI of SetHTTPBootURI, for machines that boot by variables.
 const (
 	Network = "network"
 	Disk    = "disk"
+	Media   = "media"
+	HTTP    = "http"
 )
 
 // DiskFormat is how the disk is kept in the machine's folder.
@@ -68,6 +70,9 @@ type Config struct {
 	// VariablesFrom is the variable store that a new machine gets a copy of; empty
 	// is OVMF's empty one.
 	VariablesFrom string `json:"variables_from,omitempty"`
+	// KeysFrom is the variable store with the factory's keys of secure boot, which a
+	// reset of the keys brings back; empty is Debian's, with Microsoft's keys.
+	KeysFrom string `json:"keys_from,omitempty"`
 	// What DMI says about the machine.
 	UUID         string `json:"uuid"`
 	Manufacturer string `json:"manufacturer"`
@@ -144,6 +149,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Firmware == UEFI && c.VariablesFrom == "" {
 		c.VariablesFrom = ovmfVars
 	}
+	if c.SecureBoot && c.KeysFrom == "" {
+		c.KeysFrom = ovmfKeys
+	}
 	if c.Manufacturer == "" {
 		c.Manufacturer, c.Product = "Ironyard", "Virtual Rack"
 	}
@@ -158,4 +166,28 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Log = c.Log.With("machine", c.Name)
 	return c, nil
+}
+
+// boots says why the machine cannot be told to boot a device, nil if it can.
+func (c Config) boots(device string) error {
+	switch device {
+	case Network, Disk, Media:
+		return nil
+	case HTTP:
+		return c.networkByVariables()
+	}
+	return refused{fmt.Errorf("boot device %q is neither network, disk, media nor http", device)}
+}
+
+// networkByVariables says why variables cannot make the firmware boot by its card.
+func (c Config) networkByVariables() error {
+	switch {
+	case c.Firmware != UEFI:
+		return ErrNoVariables
+	case !c.BootByVariables:
+		return ErrOrderByQEMU
+	case c.Tap == "":
+		return ErrNoCard
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -138,8 +139,7 @@ func serve(t *testing.T, files map[string][]byte) *served {
 			return
 		}
 		w.Header().Set("Content-Type", "application/efi")
-		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
-		_, _ = w.Write(body)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 	})}
 	var running sync.WaitGroup
 	running.Go(func() { _ = server.Serve(l) })

@@ -72,6 +72,9 @@ func (m *Machine) open(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("its QEMU (process %d) does not answer: %w", m.state.PID, err)
 		}
+		if err := m.resume(ctx, p); err != nil {
+			return errors.Join(fmt.Errorf("its QEMU (process %d) does not go on: %w", m.state.PID, err), p.client.Close())
+		}
 		m.watch(p)
 		m.state.On = true
 		return m.saveState()
@@ -173,8 +176,10 @@ func (m *Machine) BootOverride() (device string, once bool) {
 // firmware: power on, reset, or the guest's own reboot.
 func (m *Machine) SetBootOverride(device string, once bool) error {
 	return m.do("setting boot device", func() error {
-		if device != "" && device != Network && device != Disk {
-			return fmt.Errorf("boot device %q is neither network nor disk", device)
+		if device != "" {
+			if err := m.cfg.boots(device); err != nil {
+				return err
+			}
 		}
 		m.state.Override, m.state.Once = device, once && device != ""
 		return m.saveState()
@@ -229,6 +234,7 @@ func (m *Machine) start(ctx context.Context) error {
 		first = m.state.Override
 	}
 	once := m.state.Once
+	m.writeStaged(ctx)
 	if m.cfg.BootByVariables {
 		err := m.override(ctx)
 		switch {
@@ -237,16 +243,29 @@ func (m *Machine) start(ctx context.Context) error {
 			m.cfg.Log.Warn("the boot override waits for the next start", "error", err)
 			once = false
 		case err != nil:
-			return fmt.Errorf("boot device %s: %w", m.state.Override, err)
+			return errors.Join(fmt.Errorf("boot device %s: %w", m.state.Override, err), m.saveState())
 		}
 	}
-	p, err := spawn(ctx, m.cfg, first)
+	p, err := spawn(ctx, m.cfg, first, m.state.Medium != "")
 	if err != nil {
-		return err
+		return errors.Join(err, m.saveState()) // what was staged may be written
+	}
+	m.state.On, m.state.PID = true, p.cmd.Process.Pid
+	if m.state.Medium != "" {
+		// Another controller may have to go on from here.
+		err := m.saveState()
+		if err == nil {
+			err = m.load(ctx, p)
+		}
+		if err != nil {
+			err = errors.Join(err, p.cmd.Process.Kill())
+			p.exited()
+			m.state.On = false
+			return errors.Join(err, m.saveState())
+		}
 	}
 	m.watch(p)
 	m.restart = false
-	m.state.On, m.state.PID = true, p.cmd.Process.Pid
 	if once {
 		m.state.Override, m.state.Once = "", false
 	}
@@ -280,8 +299,11 @@ func (m *Machine) stop(ctx context.Context) error {
 }
 
 func kill(p *process, pid int) error {
-	if p.cmd != nil {
+	switch {
+	case p.cmd != nil:
 		return p.cmd.Process.Kill()
+	case pid <= 0:
+		return errors.New("QEMU does not quit, and its process is not known")
 	}
 	return syscall.Kill(pid, syscall.SIGKILL)
 }

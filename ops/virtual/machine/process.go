@@ -75,9 +75,9 @@ func running(dir string) (bool, error) {
 	return lock.Type != unix.F_UNLCK, nil
 }
 
-// spawn starts QEMU with the given first boot device. Startup errors of QEMU come
-// back as text.
-func spawn(ctx context.Context, cfg Config, first string) (*process, error) {
+// spawn starts QEMU with the given first boot device. One that is paused runs nothing
+// until it is told to go on. Startup errors of QEMU come back as text.
+func spawn(ctx context.Context, cfg Config, first string, paused bool) (*process, error) {
 	lock, err := takeLock(ctx, cfg.Dir)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func spawn(ctx context.Context, cfg Config, first string) (*process, error) {
 	defer log.Close()
 
 	// ExtraFiles are numbered from 3. The machine is to outlive ctx.
-	cmd := cfg.Command(context.WithoutCancel(ctx), qemuBinary, cfg.arguments(first, 3)...)
+	cmd := cfg.Command(context.WithoutCancel(ctx), qemuBinary, cfg.arguments(first, paused, 3)...)
 	cmd.Dir = cfg.Dir
 	cmd.ExtraFiles = []*os.File{listener, lock}
 	cmd.Stdout, cmd.Stderr = log, log

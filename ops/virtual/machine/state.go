@@ -17,6 +17,15 @@ type state struct {
 	Once bool `json:"once,omitempty"`
 	// PID is the last QEMU process: for a machine that no longer answers.
 	PID int `json:"pid,omitempty"`
+	// HTTPBootURI is what the boot device HTTP is.
+	HTTPBootURI string `json:"http_boot_uri,omitempty"`
+	// Medium is the URL of the image in the CD drive; empty is none. MediumProblem is
+	// why the last start did not find it.
+	Medium        string `json:"medium,omitempty"`
+	MediumProblem string `json:"medium_problem,omitempty"`
+	// SecureBootNow is whether the firmware enforced secure boot at its last start.
+	SecureBootNow bool   `json:"secure_boot_now,omitempty"`
+	Staged        staged `json:"staged,omitzero"`
 }
 
 func (m *Machine) loadState() error {
@@ -33,14 +42,15 @@ func (m *Machine) loadState() error {
 	return nil
 }
 
-// saveState replaces the file by rename, so that a reader sees old or new.
+// saveState replaces the file by rename, so that a reader sees old or new. It may hold
+// secrets of iSCSI, and URLs that name who is allowed to read.
 func (m *Machine) saveState() error {
 	data, err := json.Marshal(m.state)
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(m.cfg.Dir, stateFile)
-	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)

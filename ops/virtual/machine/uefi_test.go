@@ -9,5 +9,5 @@ func TestUEFIFirmwareRuns(t *testing.T) {
 	if err := m.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waitSerial(t, m.Serial(0), "BdsDxe: (loading|failed|No bootable)")
+	waitFirmware(t, m.Serial(0), "BdsDxe: (loading|failed|No bootable)")
 }

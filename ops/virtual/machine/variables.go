@@ -14,20 +14,33 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/uefivars"
 )
 
+// What a machine cannot do is errors.ErrUnsupported too, and so is each setting that it
+// does not take.
 var (
 	// ErrNoVariables is returned for firmware that has no UEFI variables.
-	ErrNoVariables = errors.New("the firmware is not UEFI")
+	ErrNoVariables error = refused{errors.New("the firmware is not UEFI")}
 	// ErrOrderByQEMU is returned where a boot order in the variables would not hold.
-	ErrOrderByQEMU = errors.New("QEMU decides the boot order; the machine has to boot by variables")
+	ErrOrderByQEMU error = refused{errors.New("QEMU decides the boot order; the machine has to boot by variables")}
 	// ErrNoSecureBoot is returned for firmware that does not know secure boot.
-	ErrNoSecureBoot = errors.New("the firmware has no secure boot")
+	ErrNoSecureBoot error = refused{errors.New("the firmware has no secure boot")}
+	// ErrNoCard is returned for a machine without a network.
+	ErrNoCard error = refused{errors.New("the machine has no network card")}
 )
+
+// refused is why a machine does not take a setting.
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+// Is makes a refusal errors.ErrUnsupported.
+func (refused) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Descriptions of the boot options that management makes.
 const (
 	networkDescription = "Management Network"
 	diskDescription    = "Management Disk"
 	httpDescription    = "Management HTTP"
+	mediaDescription   = "Management Media"
 )
 
 // NetworkOption is the boot option for PXE by the network card.
@@ -44,6 +57,11 @@ func (m *Machine) DiskOption() uefivars.LoadOption {
 // for its address only, and fetches the URI (UEFI 2.10, section 24.7).
 func (m *Machine) HTTPOption(uri string) uefivars.LoadOption {
 	return m.cfg.option(httpDescription, m.cfg.card(uefivars.IPv4(), uefivars.URI(uri))...)
+}
+
+// MediaOption is the boot option for the CD drive.
+func (m *Machine) MediaOption() uefivars.LoadOption {
+	return m.cfg.option(mediaDescription, uefivars.PCIRoot(0), uefivars.PCI(sataSlot, sataFunction), uefivars.SATA(drivePort))
 }
 
 func (c Config) option(description string, path ...uefivars.Node) uefivars.LoadOption {
@@ -79,25 +97,15 @@ func (m *Machine) SetBootOrder(options ...uefivars.LoadOption) error {
 	})
 }
 
-// SetISCSI sets the firmware's iSCSI initiator and its attempts. An attempt without
-// a MAC is by the machine's card. The firmware must have run once.
-func (m *Machine) SetISCSI(initiator string, attempts []uefivars.Attempt) error {
-	return m.do("setting the iSCSI attempts of", func() error {
-		attempts = slices.Clone(attempts)
-		for i := range attempts {
-			if attempts[i].MAC == nil {
-				attempts[i].MAC, _ = net.ParseMAC(m.cfg.MAC) // withDefaults has checked it
-			}
-		}
-		return m.edit(context.Background(), func(s *uefivars.Store) error { return s.SetISCSI(initiator, attempts) })
-	})
-}
-
 // SetKeys sets the keys of secure boot, and thereby turns it on; without a platform
-// key it clears them.
+// key it clears them. It is in place of what was set for the next start. The error is
+// ErrOn while the machine is on.
 func (m *Machine) SetKeys(k uefivars.Keys) error {
 	return m.do("setting the keys of", func() error {
-		return m.editSecure(func(s *uefivars.Store) error {
+		if !m.cfg.SecureBoot {
+			return ErrNoSecureBoot
+		}
+		err := m.edit(context.Background(), func(s *uefivars.Store) error {
 			if len(k.PK) == 0 {
 				return s.ClearKeys()
 			}
@@ -106,13 +114,11 @@ func (m *Machine) SetKeys(k uefivars.Keys) error {
 			}
 			return s.SetSecureBoot(true)
 		})
-	})
-}
-
-// SetSecureBoot turns secure boot on or off; the keys stay.
-func (m *Machine) SetSecureBoot(on bool) error {
-	return m.do("setting secure boot of", func() error {
-		return m.editSecure(func(s *uefivars.Store) error { return s.SetSecureBoot(on) })
+		if err != nil {
+			return err
+		}
+		m.state.Staged.Keys, m.state.Staged.Certificates, m.state.Staged.SecureBoot = "", nil, nil
+		return m.saveState()
 	})
 }
 
@@ -137,13 +143,6 @@ func (m *Machine) EditVariables(f func(*uefivars.Store) error) error {
 func (m *Machine) editBoot(f func(*uefivars.Store) error) error {
 	if m.cfg.Firmware == UEFI && !m.cfg.BootByVariables {
 		return ErrOrderByQEMU
-	}
-	return m.edit(context.Background(), f)
-}
-
-func (m *Machine) editSecure(f func(*uefivars.Store) error) error {
-	if !m.cfg.SecureBoot {
-		return ErrNoSecureBoot
 	}
 	return m.edit(context.Background(), f)
 }
@@ -177,6 +176,25 @@ func (m *Machine) edit(ctx context.Context, f func(*uefivars.Store) error) error
 	return s.WriteFile(path)
 }
 
+// glances is how often glance looks at variables that the firmware is writing.
+const glances = 20
+
+// glance reads a copy of the variables, also while the firmware runs: QEMU writes each
+// change to the file at once. The caller holds mu.
+func (m *Machine) glance() (s *uefivars.Store, err error) {
+	if m.cfg.Firmware != UEFI {
+		return nil, ErrNoVariables
+	}
+	for range glances {
+		s, err = uefivars.ReadFile(filepath.Join(m.cfg.Dir, varsFile))
+		if err == nil || m.proc == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return s, err
+}
+
 // override makes a boot override the next boot. One for good leaves a next boot in
 // place that was asked for by itself.
 func (m *Machine) override(ctx context.Context) error {
@@ -192,8 +210,13 @@ func (m *Machine) override(ctx context.Context) error {
 }
 
 func (m *Machine) device(name string) uefivars.LoadOption {
-	if name == Network {
+	switch name {
+	case Network:
 		return m.NetworkOption()
+	case Media:
+		return m.MediaOption()
+	case HTTP:
+		return m.HTTPOption(m.state.HTTPBootURI)
 	}
 	return m.DiskOption()
 }

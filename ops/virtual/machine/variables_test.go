@@ -68,9 +68,6 @@ func TestVariablesOfAMachineThatIsOff(t *testing.T) {
 	if options, err := s.BootOptions(); err != nil || len(options) != 3 {
 		t.Errorf("options %v, %v; the first URI's should be gone", options, err)
 	}
-	if err := m.SetISCSI("iqn.2026-11.org.example:a", nil); !errors.Is(err, uefivars.ErrNoAttempts) {
-		t.Errorf("iSCSI attempts before the first start: %v", err)
-	}
 	if err := m.SetSecureBoot(true); !errors.Is(err, ErrNoSecureBoot) {
 		t.Errorf("secure boot: %v", err)
 	}
@@ -181,8 +178,10 @@ func TestBootIndexes(t *testing.T) {
 		{UEFI, false, Network, "serial=,bootindex=1|mac=" + testMAC + ",romfile=,bootindex=0"},
 		{BIOS, false, Network, "serial=,bootindex=1|mac=" + testMAC + ",bootindex=0"},
 		{UEFI, true, Network, "serial=,addr=0x2|mac=" + testMAC + ",romfile=,addr=0x3"},
+		{BIOS, false, Media, "id=cd,bootindex=0|serial=,bootindex=1|mac=" + testMAC + ",bootindex=2"},
+		{UEFI, true, Media, "ide-cd,bus=ide.0,id=cd |serial=,addr=0x2"},
 	} {
-		args := strings.Join(Config{Firmware: c.firmware, MAC: testMAC, Tap: "tap0", BootByVariables: c.byVariables}.arguments(c.first, 3), " ")
+		args := strings.Join(Config{Firmware: c.firmware, MAC: testMAC, Tap: "tap0", BootByVariables: c.byVariables}.arguments(c.first, false, 3), " ")
 		for _, want := range strings.Split(c.want, "|") {
 			if !strings.Contains(args, want) {
 				t.Errorf("%s, by variables %t, first %s: no %s in %s", c.firmware, c.byVariables, c.first, want, args)

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 func httpOption(uri string) LoadOption {
@@ -223,5 +225,69 @@ func TestKeys(t *testing.T) {
 	}
 	if err := s.ClearKeys(); err != nil || s.SecureBoot() {
 		t.Errorf("after ClearKeys: %v, secure boot %t", err, s.SecureBoot())
+	}
+}
+
+// Keys are copied as they are, and certificates are added to them. The switch of secure
+// boot stays as it was.
+func TestCopiedKeys(t *testing.T) {
+	factory, s := newStore(t), newStore(t)
+	if err := s.CopyKeys(factory); !errors.Is(err, ErrNoPlatformKey) {
+		t.Errorf("copying from a store without keys: %v", err)
+	}
+	first, second := certificate(t, "first"), certificate(t, "second")
+	at := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+	owner := uuid.New()
+	if err := factory.SetKeys(Keys{Owner: owner, PK: first, KEK: [][]byte{first}, DB: [][]byte{first}}, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetKeys(Keys{Owner: uuid.New(), PK: second, DB: [][]byte{second}}, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.SetSecureBoot(false), s.CopyKeys(factory)); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := s.Keys(); err != nil || keys.Owner != owner || !bytes.Equal(keys.PK, first) || len(keys.KEK) != 1 || len(keys.DB) != 1 {
+		t.Errorf("copied: %+v, %v", keys, err)
+	}
+	for range 2 {
+		for _, database := range []string{"db", "dbx", "PK"} {
+			if err := s.AddCertificate(database, owner, second, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for database, want := range map[string][][]byte{"db": {first, second}, "dbx": {second}, "PK": {second}, "KEK": {first}} {
+		if got, err := s.Certificates(database); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s has %d certificates, %v", database, len(got), err)
+		}
+	}
+	if s.SecureBoot() {
+		t.Error("a certificate turned secure boot on")
+	}
+	if err := s.ClearPlatformKey(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddCertificate("PK", owner, first, at); err != nil || s.SecureBoot() {
+		t.Errorf("a platform key for a store in setup mode: secure boot %t, %v", s.SecureBoot(), err)
+	}
+	for what, err := range map[string]error{"database": s.AddCertificate("MokList", owner, first, at), "certificate": s.AddCertificate("db", owner, first[1:], at)} {
+		if err == nil {
+			t.Errorf("bad %s: accepted", what)
+		}
+	}
+	if _, err := s.Certificates("MokList"); err == nil {
+		t.Error("certificates of a database that is none")
+	}
+}
+
+func TestSATAPath(t *testing.T) {
+	path := DevicePath{PCIRoot(0), PCI(0x1f, 2), SATA(3)}
+	if got, want := path.String(), "PciRoot(0x0)/Pci(0x1F,0x2)/Sata(0x3,0xFFFF,0x0)"; got != want {
+		t.Errorf("path %s, want %s", got, want)
+	}
+	back, rest, err := parsePath(path.encode())
+	if err != nil || len(rest) != 0 || !back.Equal(path) {
+		t.Errorf("read back: %s, %d bytes more, %v", back, len(rest), err)
 	}
 }

@@ -23,7 +23,7 @@ const (
 	hardware, pci                    = 1, 1
 	acpi, acpiDevice                 = 2, 1
 	messaging, mac, ipv4, uri        = 3, 11, 12, 24
-	ipv6                             = 13
+	ipv6, sata                       = 13, 18
 	media, hardDrive, file           = 4, 1, 4
 	endOfPath, endOfWholePath        = 0x7f, 0xff
 	pciRootID                 uint32 = 0x0a0341d0 // PNP0A03, compressed
@@ -50,6 +50,14 @@ func MAC(address net.HardwareAddr) Node {
 
 // IPv4 is the IPv4 stack of the node before, with addresses by DHCP.
 func IPv4() Node { return Node{messaging, ipv4, make([]byte, 23)} }
+
+// directly is the multiplier's port of a SATA device that has none.
+const directly = 0xffff
+
+// SATA is the device at a port of the SATA controller before.
+func SATA(port uint16) Node {
+	return Node{messaging, sata, le.AppendUint16(le.AppendUint16(le.AppendUint16(nil, port), directly), 0)}
+}
 
 // URI is what the firmware fetches by HTTP through the node before.
 func URI(text string) Node { return Node{messaging, uri, []byte(text)} }
@@ -105,6 +113,8 @@ func (n Node) String() string {
 		return fmt.Sprintf("IPv4(%s)", netip.AddrFrom4([4]byte(n.Data[4:8])))
 	case kind == [2]byte{messaging, ipv6} && len(n.Data) >= 32:
 		return fmt.Sprintf("IPv6(%s)", netip.AddrFrom16([16]byte(n.Data[16:32])))
+	case kind == [2]byte{messaging, sata} && len(n.Data) == 6:
+		return fmt.Sprintf("Sata(0x%X,0x%X,0x%X)", le.Uint16(n.Data), le.Uint16(n.Data[2:]), le.Uint16(n.Data[4:]))
 	case kind == [2]byte{messaging, uri}:
 		return fmt.Sprintf("Uri(%s)", n.Data)
 	case kind == [2]byte{media, hardDrive} && len(n.Data) == 38 && n.Data[37] == 2:

@@ -18,10 +18,11 @@ func ReadFile(path string) (*Store, error) {
 	return s, nil
 }
 
-// WriteFile replaces the file by the store, all or nothing: a crash leaves the old one.
+// WriteFile replaces the file by the store, all or nothing: a crash leaves the old one. The
+// file is its owner's alone, because it may hold secrets of iSCSI.
 func (s *Store) WriteFile(path string) error {
 	next := path + ".new"
-	f, err := os.Create(next)
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -105,15 +105,28 @@ func (s *Store) ISCSI() (initiator string, attempts []Attempt, err error) {
 	return initiator, attempts, nil
 }
 
-// SetISCSI sets initiator and attempts; without attempts the firmware logs in
-// nowhere. The error is ErrNoAttempts if the firmware never ran, and ErrLayout if
-// its attempts are not those that this package knows: nothing is written then.
-func (s *Store) SetISCSI(initiator string, attempts []Attempt) error {
+// CheckISCSI says what SetISCSI would refuse of initiator and attempts for any firmware.
+func CheckISCSI(initiator string, attempts []Attempt) error {
 	if len(attempts) > MaxAttempts {
 		return fmt.Errorf("%d iSCSI attempts; the firmware has %d", len(attempts), MaxAttempts)
 	}
 	if len(attempts) > 0 && (initiator == "" || len(initiator) >= nameSize) {
 		return fmt.Errorf("iSCSI initiator %q: a name has 1 to %d bytes", initiator, nameSize-1)
+	}
+	for i, a := range attempts {
+		if err := a.encode(make([]byte, attemptSize)); err != nil {
+			return fmt.Errorf("iSCSI attempt %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// SetISCSI sets initiator and attempts; without attempts the firmware logs in
+// nowhere. The error is ErrNoAttempts if the firmware never ran, and ErrLayout if
+// its attempts are not those that this package knows: nothing is written then.
+func (s *Store) SetISCSI(initiator string, attempts []Attempt) error {
+	if err := CheckISCSI(initiator, attempts); err != nil {
+		return err
 	}
 	var order []byte
 	var changed []Variable

@@ -91,6 +91,86 @@ func (s *Store) ClearKeys() error {
 	return errors.Join(s.Delete(GlobalVendor, "PK"), s.Delete(GlobalVendor, "KEK"), s.Delete(ImageSecurityVendor, "db"), s.Delete(ImageSecurityVendor, "dbx"))
 }
 
+// databases are the variables that hold keys, in the order in which they are written.
+var databases = []struct {
+	name   string
+	vendor uuid.UUID
+}{{"dbx", ImageSecurityVendor}, {"db", ImageSecurityVendor}, {"KEK", GlobalVendor}, {"PK", GlobalVendor}}
+
+func vendorOf(database string) (uuid.UUID, error) {
+	for _, d := range databases {
+		if d.name == database {
+			return d.vendor, nil
+		}
+	}
+	return uuid.Nil, fmt.Errorf("there is no database of keys %q", database)
+}
+
+// Certificates returns those of a database, PK, KEK, db or dbx, in DER. Hashes, and lists
+// of other kinds, are left out.
+func (s *Store) Certificates(database string) ([][]byte, error) {
+	vendor, err := vendorOf(database)
+	if err != nil {
+		return nil, err
+	}
+	certificates, _, err := s.certificates(vendor, database)
+	return certificates, err
+}
+
+// AddCertificate adds a certificate in DER to a database, as one of the owner's. PK holds
+// one: it takes the place of the one before. The switch of secure boot stays.
+func (s *Store) AddCertificate(database string, owner uuid.UUID, der []byte, at time.Time) error {
+	vendor, err := vendorOf(database)
+	if err != nil {
+		return err
+	}
+	if _, err := x509.ParseCertificate(der); err != nil {
+		return fmt.Errorf("adding a certificate to %s: %w", database, err)
+	}
+	have, _, err := s.certificates(vendor, database)
+	if err != nil {
+		return err
+	}
+	for _, c := range have {
+		if bytes.Equal(c, der) {
+			return nil
+		}
+	}
+	on := s.SecureBoot()
+	data := signatureLists(owner, [][]byte{der})
+	if old, ok := s.Get(vendor, database); ok && database != "PK" {
+		data = append(old.Data, data...)
+	}
+	if err := s.Set(Variable{Vendor: vendor, Name: database, Attributes: keyAttributes, Time: at.Truncate(time.Second), Data: data}); err != nil {
+		return err
+	}
+	return s.SetSecureBoot(on)
+}
+
+// ClearPlatformKey deletes PK: the firmware is in setup mode then, and keeps the others.
+func (s *Store) ClearPlatformKey() error { return s.Delete(GlobalVendor, "PK") }
+
+// CopyKeys replaces PK, KEK, db and dbx by those of another store, as they are there. The
+// error is ErrNoPlatformKey if that has none.
+func (s *Store) CopyKeys(from *Store) error {
+	if _, ok := from.Get(GlobalVendor, "PK"); !ok {
+		return fmt.Errorf("copying the keys of secure boot: %w", ErrNoPlatformKey)
+	}
+	if err := s.ClearKeys(); err != nil {
+		return err
+	}
+	for _, key := range databases {
+		v, ok := from.Get(key.vendor, key.name)
+		if !ok {
+			continue
+		}
+		if err := s.Set(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // SecureBoot tells whether the firmware enforces secure boot at its next start: it
 // has a platform key, and edk2's switch is on or was never touched.
 func (s *Store) SecureBoot() bool {

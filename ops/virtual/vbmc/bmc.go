@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// Boot devices of a Computer.
+// Boot devices of a Computer. HTTP is for an HTTPBooter.
 const (
 	Network = "network"
 	Disk    = "disk"
 	Media   = "media"
+	HTTP    = "http"
 )
 
-// Computer is what the BMC controls. It is used from several goroutines at once.
+// Computer is what the BMC controls; abilities.go has what it may be able to do beyond
+// this. It is used from several goroutines at once.
 type Computer interface {
 	// On tells whether it is on.
 	On() bool
@@ -28,7 +30,7 @@ type Computer interface {
 	Shutdown(ctx context.Context) error
 	Restart(ctx context.Context) error
 	Interrupt(ctx context.Context) error
-	// BootOverride is Network, Disk, Media or empty, and whether it is for one boot only.
+	// BootOverride is Network, Disk, Media, HTTP or empty, and whether it is for one boot only.
 	BootOverride() (device string, once bool)
 	SetBootOverride(device string, once bool) error
 }
@@ -67,8 +69,10 @@ type BMC struct {
 	subscriptions subscriptions
 
 	// mu makes a PATCH's check of the ETag and its write one step.
-	mu     sync.Mutex
-	medium string // the image in the virtual CD drive
+	mu sync.Mutex
+
+	mediumMu sync.Mutex
+	medium   string // the image in the virtual CD drive of a computer that is no MediaDrive
 }
 
 // New makes a BMC.

@@ -2,8 +2,10 @@ package vbmc
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +29,8 @@ type Write struct {
 	Time   time.Time `json:"time"`
 	Method string    `json:"method"`
 	Path   string    `json:"path"`
-	// Body is left out for sessions, whose bodies hold passwords.
+	// Body is left out for sessions, whose bodies hold passwords; the values of other
+	// secrets are stars.
 	Body  string `json:"body,omitempty"`
 	Work  string `json:"work,omitempty"`
 	Epoch string `json:"epoch,omitempty"`
@@ -85,10 +88,10 @@ func (b *BMC) noted(next http.Handler) http.Handler {
 			refusal{http.StatusRequestEntityTooLarge, "PayloadTooLarge", "The request body is too large or broken."}.write(w)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		entry := Write{Time: b.cfg.Now(), Method: r.Method, Path: r.URL.Path, Work: r.Header.Get(WorkHeader), Epoch: r.Header.Get(EpochHeader)}
 		if !strings.HasPrefix(r.URL.Path, sessionsPath) {
-			entry.Body = string(body)
+			entry.Body = withoutSecrets(body)
 		}
 		status := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		end := b.cfg.Begin(entry)
@@ -96,6 +99,47 @@ func (b *BMC) noted(next http.Handler) http.Handler {
 		defer func() { end(status.status) }()
 		next.ServeHTTP(status, r)
 	})
+}
+
+// secretNames is what names of properties that hold secrets have in them.
+var secretNames = regexp.MustCompile(`(?i)password|secret`)
+
+// withoutSecrets is a body as the journal keeps it.
+func withoutSecrets(body []byte) string {
+	var parsed any
+	if json.Unmarshal(body, &parsed) != nil {
+		if secretNames.Match(body) {
+			return ""
+		}
+		return string(body) // the service refuses it
+	}
+	if !blank(parsed) {
+		return string(body)
+	}
+	without, err := json.Marshal(parsed)
+	if err != nil {
+		return ""
+	}
+	return string(without)
+}
+
+// blank puts stars in the place of secrets, and tells whether there were any.
+func blank(value any) (found bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			if secretNames.MatchString(name) {
+				v[name], found = "******", true
+			} else if blank(inner) {
+				found = true
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			found = blank(inner) || found
+		}
+	}
+	return found
 }
 
 type statusWriter struct {

@@ -1,7 +1,10 @@
 package vbmc
 
 import (
+	"context"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
 const mediaPath = managerPath + "/VirtualMedia"
@@ -10,48 +13,128 @@ const cdPath = mediaPath + "/Cd"
 
 // Inserted returns the URL of the image in the virtual CD drive, empty for none.
 func (b *BMC) Inserted() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.medium
+	image, _ := b.inside()
+	return image
+}
+
+// inside is the image in the drive, and why the computer cannot read it.
+func (b *BMC) inside() (image string, problem error) {
+	if d, ok := b.computer.(MediaDrive); ok {
+		return d.Medium()
+	}
+	b.mediumMu.Lock()
+	defer b.mediumMu.Unlock()
+	return b.medium, nil
 }
 
 func (b *BMC) cd() object {
-	medium := b.Inserted()
+	image, problem := b.inside()
 	o := object{
-		"MediaTypes": []string{"CD", "DVD"}, "Inserted": medium != "", "WriteProtected": true, "ConnectedVia": "NotConnected",
+		"MediaTypes": []string{"CD", "DVD"}, "Inserted": image != "", "WriteProtected": true, "ConnectedVia": "NotConnected", "Status": healthy(true),
 		"Actions": object{
 			"#VirtualMedia.InsertMedia": object{"target": cdPath + "/Actions/VirtualMedia.InsertMedia"},
 			"#VirtualMedia.EjectMedia":  object{"target": cdPath + "/Actions/VirtualMedia.EjectMedia"},
 		},
 	}
-	if medium != "" {
-		o["Image"], o["ConnectedVia"] = medium, "URI"
+	if image != "" {
+		o["Image"], o["ConnectedVia"] = image, "URI"
+	}
+	if problem != nil {
+		o["ConnectedVia"] = "NotConnected"
+		o["Status"] = object{"State": "Enabled", "Health": "Critical", "Conditions": []object{{
+			"MessageId": registry + "OperationFailed", "Message": problem.Error(), "MessageArgs": []string{}, "Severity": "Critical"}}}
 	}
 	return resource(cdPath, "VirtualMedia.v1_3_2.VirtualMedia", "Cd", "Virtual CD", o)
 }
 
+// Of the ways to bring an image to a drive (VirtualMedia.v1_3_2, TransferMethod), it is
+// read while the computer reads, and it is never written.
+const stream = "Stream"
+
 func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request) {
-	var body struct{ Image string }
-	if !decode(w, r, &body) {
+	const action = "VirtualMedia.InsertMedia"
+	body, ok := decodeAction(w, r)
+	if !ok {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	var image, kind, protocol string
+	inserted, protected, method := true, true, stream
+	e := body.parameters(action, map[string]any{"Image": &image, "Inserted": &inserted, "WriteProtected": &protected,
+		"MediaType": &kind, "TransferMethod": &method, "TransferProtocolType": &protocol}, "Image")
+	u, err := url.Parse(image)
+	refuse := func(message, text string) { e = &refusal{http.StatusBadRequest, message, text} }
 	switch {
-	case body.Image == "":
-		refusal{http.StatusBadRequest, "ActionParameterMissing", "The action VirtualMedia.InsertMedia requires the parameter Image."}.write(w)
-		return
-	case b.medium != "":
-		refusal{http.StatusConflict, "ResourceInUse", "The drive holds a medium: eject it first."}.write(w)
+	case e != nil:
+	case image == "":
+		refuse("ActionParameterMissing", "The action "+action+" requires the parameter Image.")
+	case err != nil:
+		refuse("ActionParameterValueFormatError", "The parameter Image of the action "+action+" is not a URI.")
+	case !inserted:
+		refuse("ActionParameterValueError", "The parameter Inserted of the action "+action+" has to be true: an image in the drive is connected.")
+	case !protected:
+		refuse("ActionParameterValueError", "The parameter WriteProtected of the action "+action+" has to be true: the drive does not write.")
+	case kind != "" && kind != "CD" && kind != "DVD":
+		refuse("ActionParameterValueNotInList", "The parameter MediaType of the action "+action+" is CD or DVD.")
+	case method != stream:
+		refuse("ActionParameterValueNotInList", "The parameter TransferMethod of the action "+action+" is "+stream+".")
+	case protocol != "" && !strings.EqualFold(protocol, u.Scheme):
+		refuse("ActionParameterValueConflict", "The parameter TransferProtocolType of the action "+action+" is another than that of the Image.")
+	}
+	if e != nil {
+		e.write(w)
 		return
 	}
-	b.medium = body.Image
+	b.insert(w, r, image)
+}
+
+func (b *BMC) insert(w http.ResponseWriter, r *http.Request, image string) {
+	full := refusal{http.StatusConflict, "ResourceInUse", "The drive holds a medium: eject it first."}
+	d, ok := b.computer.(MediaDrive)
+	if !ok {
+		b.mediumMu.Lock()
+		defer b.mediumMu.Unlock()
+		if b.medium != "" {
+			full.write(w)
+			return
+		}
+		b.medium = image
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if inside, _ := d.Medium(); inside != "" {
+		full.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
+	defer cancel()
+	if err := d.InsertMedium(ctx, image); err != nil {
+		b.refused(w, "ActionParameterValueError", "inserting the image", err)
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
 func (b *BMC) ejectMedia(w http.ResponseWriter, r *http.Request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	body, ok := decodeAction(w, r)
+	if !ok {
+		return
+	}
+	if e := body.parameters("VirtualMedia.EjectMedia", nil); e != nil {
+		e.write(w)
+		return
+	}
+	if d, ok := b.computer.(MediaDrive); ok {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
+		defer cancel()
+		if err := d.EjectMedium(ctx); err != nil {
+			b.refused(w, "ActionNotSupported", "ejecting the image", err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	b.mediumMu.Lock()
+	defer b.mediumMu.Unlock()
 	b.medium = ""
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -69,6 +69,21 @@ var routes = sync.OnceValue(func() http.Handler {
 	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", (*BMC).insertMedia)
 	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", (*BMC).ejectMedia)
 	get(chassisPath, (*BMC).chassis)
+	closed("GET", secureBootPath, withSecureBoot((*BMC).showSecureBoot))
+	closed("PATCH", secureBootPath, withSecureBoot((*BMC).patchSecureBoot))
+	closed("POST", secureBootPath+"/Actions/SecureBoot.ResetKeys", withSecureBoot((*BMC).resetKeys))
+	closed("GET", databasesPath, withSecureBoot((*BMC).listDatabases))
+	closed("GET", databasesPath+"/{database}", withKeys((*BMC).showDatabase))
+	closed("GET", databasesPath+"/{database}/Certificates", withKeys((*BMC).listCertificates))
+	closed("POST", databasesPath+"/{database}/Certificates", withKeys((*BMC).addCertificate))
+	closed("GET", databasesPath+"/{database}/Certificates/{id}", withKeys((*BMC).showCertificate))
+	closed("GET", adaptersPath, getISCSI((*BMC).adapters))
+	closed("GET", adapterPath, getISCSI((*BMC).adapter))
+	closed("GET", functionsPath, getISCSI((*BMC).functions))
+	closed("GET", functionPath, withISCSI((*BMC).showFunction))
+	closed("PATCH", functionPath, withISCSI((*BMC).patchFunction))
+	closed("GET", settingsPath, withISCSI((*BMC).showSettings))
+	closed("PATCH", settingsPath, withISCSI((*BMC).patchSettings))
 	get(eventsPath, (*BMC).eventService)
 	get(subscriptionsPath, (*BMC).listSubscriptions)
 	closed("POST", subscriptionsPath, (*BMC).createSubscription)
@@ -116,11 +131,15 @@ func (b *BMC) manager() object {
 }
 
 func (b *BMC) chassis() object {
-	return resource(chassisPath, "Chassis.v1_11_0.Chassis", "1", b.cfg.Name, object{
+	o := object{
 		"ChassisType": "RackMount", "Manufacturer": b.cfg.Manufacturer, "Model": b.cfg.Product, "SerialNumber": b.cfg.Serial,
 		"PowerState": powerState(b.computer.On()), "Status": healthy(true),
 		"Links": object{"ComputerSystems": []object{link(systemPath)}, "ManagedBy": []object{link(managerPath)}},
-	})
+	}
+	if _, ok := b.iscsiBooter(); ok {
+		o["NetworkAdapters"] = link(adaptersPath)
+	}
+	return resource(chassisPath, "Chassis.v1_11_0.Chassis", "1", b.cfg.Name, o)
 }
 
 func healthy(on bool) object {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -13,9 +12,22 @@ const actionTimeout = 45 * time.Second
 
 var (
 	resetTypes  = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle", "Nmi"}
-	bootTargets = []string{"None", "Pxe", "Hdd", "Cd"}
 	bootEnabled = []string{"Disabled", "Once", "Continuous"}
 )
+
+// targets pairs Redfish's boot sources with the devices of a Computer.
+var targets = map[string]string{"Pxe": Network, "Hdd": Disk, "Cd": Media, httpTarget: HTTP}
+
+const httpTarget = "UefiHttp"
+
+// bootTargets are the boot sources that the computer has.
+func (b *BMC) bootTargets() []string {
+	list := []string{"None", "Pxe", "Hdd", "Cd"}
+	if _, ok := b.httpBooter(); ok {
+		list = append(list, httpTarget)
+	}
+	return list
+}
 
 func (b *BMC) bootMode() string {
 	if b.cfg.UEFI {
@@ -27,7 +39,11 @@ func (b *BMC) bootMode() string {
 // boot translates the computer's override into Redfish's three properties.
 func (b *BMC) boot() (target, enabled string) {
 	device, once := b.computer.BootOverride()
-	target = map[string]string{Network: "Pxe", Disk: "Hdd", Media: "Cd"}[device]
+	for name, d := range targets {
+		if d == device {
+			target = name
+		}
+	}
 	switch {
 	case target == "":
 		return "None", "Disabled"
@@ -37,18 +53,30 @@ func (b *BMC) boot() (target, enabled string) {
 	return target, "Continuous"
 }
 
+// bootObject is the system's property Boot.
+func (b *BMC) bootObject() object {
+	target, enabled := b.boot()
+	o := object{
+		"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": enabled, "BootSourceOverrideMode": b.bootMode(),
+		"BootSourceOverrideTarget@Redfish.AllowableValues":  b.bootTargets(),
+		"BootSourceOverrideEnabled@Redfish.AllowableValues": bootEnabled,
+		"BootSourceOverrideMode@Redfish.AllowableValues":    []string{b.bootMode()},
+	}
+	if h, ok := b.httpBooter(); ok {
+		uri, err := h.HTTPBootURI()
+		if o["HttpBootUri"] = uri; err != nil || uri == "" {
+			o["HttpBootUri"] = nil
+		}
+	}
+	return o
+}
+
 func (b *BMC) system() object {
 	on := b.computer.On()
-	target, enabled := b.boot()
-	return resource(systemPath, "ComputerSystem.v1_13_0.ComputerSystem", "1", b.cfg.Name, object{
+	o := object{
 		"SystemType": "Physical", "HostName": b.cfg.Name, "UUID": b.cfg.UUID, "Manufacturer": b.cfg.Manufacturer,
 		"Model": b.cfg.Product, "SerialNumber": b.cfg.Serial, "PowerState": powerState(on), "Status": healthy(on),
-		"Boot": object{
-			"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": enabled, "BootSourceOverrideMode": b.bootMode(),
-			"BootSourceOverrideTarget@Redfish.AllowableValues":  bootTargets,
-			"BootSourceOverrideEnabled@Redfish.AllowableValues": bootEnabled,
-			"BootSourceOverrideMode@Redfish.AllowableValues":    []string{b.bootMode()},
-		},
+		"Boot":               b.bootObject(),
 		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": 1, "Model": "QEMU TCG", "Status": healthy(true)},
 		"MemorySummary":      object{"TotalSystemMemoryGiB": float64(b.cfg.MemoryMiB) / 1024, "Status": healthy(true)},
 		"EthernetInterfaces": link(systemPath + "/EthernetInterfaces"),
@@ -57,65 +85,114 @@ func (b *BMC) system() object {
 			"target":                            systemPath + "/Actions/ComputerSystem.Reset",
 			"ResetType@Redfish.AllowableValues": resetTypes,
 		}},
-	})
+	}
+	if _, ok := b.secureBooter(); ok {
+		o["SecureBoot"] = link(secureBootPath)
+	}
+	return resource(systemPath, "ComputerSystem.v1_13_0.ComputerSystem", "1", b.cfg.Name, o)
 }
 
 func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Boot *struct {
-			BootSourceOverrideTarget, BootSourceOverrideEnabled, BootSourceOverrideMode *string
-		}
-	}
-	if !decode(w, r, &body) {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if match := r.Header.Get("If-Match"); match != "" && match != "*" && strings.TrimPrefix(match, "W/") != etag(b.system()) {
-		refusal{http.StatusPreconditionFailed, "PreconditionFailed", "The ETag supplied did not match the ETag required to change this resource."}.write(w)
+	shown := b.system()
+	body, ok := decodePatch(w, r, shown)
+	if !ok {
 		return
 	}
-	if body.Boot == nil {
-		refusal{http.StatusBadRequest, "PropertyNotWritable", "Only the property Boot of this resource can be changed."}.write(w)
+	var boot names
+	if e := body.into("", shown, map[string]any{"Boot": &boot}); e != nil {
+		e.write(w)
 		return
 	}
 	target, enabled := b.boot()
-	mode := b.bootMode()
-	for _, p := range []struct {
-		name    string
-		value   *string
-		into    *string
-		allowed []string
-	}{
-		{"BootSourceOverrideTarget", body.Boot.BootSourceOverrideTarget, &target, bootTargets},
-		{"BootSourceOverrideEnabled", body.Boot.BootSourceOverrideEnabled, &enabled, bootEnabled},
-		{"BootSourceOverrideMode", body.Boot.BootSourceOverrideMode, &mode, []string{b.bootMode()}},
-	} {
-		// Clients that send a whole Boot object leave what they do not set empty.
-		if p.value == nil || *p.value == "" {
-			continue
+	mode, uri := b.bootMode(), ""
+	writable := map[string]any{"BootSourceOverrideTarget": &target, "BootSourceOverrideEnabled": &enabled, "BootSourceOverrideMode": &mode}
+	h, byHTTP := b.httpBooter()
+	if byHTTP {
+		writable["HttpBootUri"] = &uri
+	} else if e := b.withoutHTTP(boot); e != nil {
+		e.write(w)
+		return
+	}
+	// Clients that send a whole Boot object leave what they do not set empty.
+	for name, raw := range boot {
+		if text := string(raw); name != "HttpBootUri" && writable[name] != nil && (text == `""` || text == "null") {
+			delete(boot, name)
 		}
-		if !slices.Contains(p.allowed, *p.value) {
-			refusal{http.StatusBadRequest, "PropertyValueNotInList",
-				"The value '" + *p.value + "' for the property " + p.name + " is not in the list of acceptable values."}.write(w)
+	}
+	if e := boot.into("Boot/", shown["Boot"].(object), writable); e != nil {
+		e.write(w)
+		return
+	}
+	for _, p := range []struct {
+		name, value string
+		allowed     []string
+	}{
+		{"BootSourceOverrideTarget", target, b.bootTargets()},
+		{"BootSourceOverrideEnabled", enabled, bootEnabled},
+		{"BootSourceOverrideMode", mode, []string{b.bootMode()}},
+	} {
+		if e := inList("the property Boot/"+p.name, "PropertyValueNotInList", p.value, p.allowed); e != nil {
+			e.write(w)
 			return
 		}
-		*p.into = *p.value
 	}
-	device := map[string]string{"Pxe": Network, "Hdd": Disk, "Cd": Media}[target]
+	_, targeted := boot["BootSourceOverrideTarget"]
+	_, toggled := boot["BootSourceOverrideEnabled"]
+	if targeted && !toggled && target != "None" && enabled == "Disabled" {
+		refusal{http.StatusBadRequest, "PropertyMissing",
+			"The property Boot/BootSourceOverrideTarget is kept only with Boot/BootSourceOverrideEnabled Once or Continuous."}.write(w)
+		return
+	}
+	if _, said := boot["HttpBootUri"]; said {
+		if err := h.SetHTTPBootURI(uri); err != nil {
+			b.refused(w, "PropertyValueError", "setting Boot/HttpBootUri", err)
+			return
+		}
+	}
+	device := targets[target]
 	if enabled == "Disabled" {
 		device = ""
 	}
-	if err := b.computer.SetBootOverride(device, enabled == "Once"); err != nil {
-		b.failed(w, "setting the boot override", err)
-		return
+	if targeted || toggled {
+		if err := b.computer.SetBootOverride(device, enabled == "Once"); err != nil {
+			b.refused(w, "PropertyValueError", "setting the boot override", err)
+			return
+		}
 	}
 	write(w, http.StatusOK, b.system())
 }
 
+// withoutHTTP refuses what a computer without HTTP boot is told of it, with the computer's
+// own reason if it has one.
+func (b *BMC) withoutHTTP(boot names) *refusal {
+	h, ok := b.computer.(HTTPBooter)
+	if !ok {
+		return nil
+	}
+	_, reason := h.HTTPBootURI()
+	if able(reason) {
+		return nil
+	}
+	if _, said := boot["HttpBootUri"]; said {
+		return &refusal{http.StatusBadRequest, "PropertyUnknown", "The property Boot/HttpBootUri cannot be set: " + reason.Error() + "."}
+	}
+	if string(boot["BootSourceOverrideTarget"]) == `"`+httpTarget+`"` {
+		return &refusal{http.StatusBadRequest, "PropertyValueNotInList",
+			"The value '" + httpTarget + "' for the property Boot/BootSourceOverrideTarget cannot be set: " + reason.Error() + "."}
+	}
+	return nil
+}
+
 func (b *BMC) resetSystem(w http.ResponseWriter, r *http.Request) {
+	parameters, ok := decodeAction(w, r)
+	if !ok {
+		return
+	}
 	var body struct{ ResetType string }
-	if !decode(w, r, &body) {
+	if e := parameters.parameters("ComputerSystem.Reset", map[string]any{"ResetType": &body.ResetType}, "ResetType"); e != nil {
+		e.write(w)
 		return
 	}
 	on := b.computer.On()

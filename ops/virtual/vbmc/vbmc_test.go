@@ -286,16 +286,25 @@ func TestFaults(t *testing.T) {
 }
 
 func FuzzRequestBodies(f *testing.F) {
-	b, err := New(Config{Username: "admin", Password: "secret-word"}, &fake{})
+	b, err := New(Config{Username: "admin", Password: "secret-word"}, &equipped{})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(`{"Boot":{"BootSourceOverrideTarget":"Pxe"}}`)
-	f.Add(`{"ResetType":"On"}`)
+	for _, seed := range []string{
+		`{"Boot":{"BootSourceOverrideTarget":"Pxe"}}`, `{"ResetType":"On"}`, `{"SecureBootEnable":true}`, `{"ResetKeysType":"DeletePK"}`, `{"Image":"http://x/a"}`,
+		`{"iSCSIBoot":{"InitiatorName":"i","PrimaryTargetName":"t","PrimaryTargetIPAddress":"10.0.0.1","InitiatorIPAddress":"fd00::1","InitiatorNetmask":"ffff::"}}`,
+		`{"CertificateType":"PEM","CertificateString":"-----BEGIN CERTIFICATE-----"}`, `{"Boot":null}`, `null`, `[]`, ``,
+	} {
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, body string) {
-		for method, path := range map[string]string{"PATCH": systemPath, "POST": systemPath + "/Actions/ComputerSystem.Reset"} {
-			if w := ask(b, method, path, body); w.Code >= 500 {
-				t.Errorf("%s with %q: %d", method, body, w.Code)
+		for _, to := range []struct{ method, path string }{
+			{"PATCH", systemPath}, {"POST", systemPath + "/Actions/ComputerSystem.Reset"}, {"PATCH", secureBootPath},
+			{"POST", secureBootPath + "/Actions/SecureBoot.ResetKeys"}, {"PATCH", settingsPath}, {"POST", cdPath + "/Actions/VirtualMedia.InsertMedia"},
+			{"POST", cdPath + "/Actions/VirtualMedia.EjectMedia"}, {"POST", databasesPath + "/db/Certificates"},
+		} {
+			if w := ask(b, to.method, to.path, body); w.Code >= 500 {
+				t.Errorf("%s %s with %q: %d", to.method, to.path, body, w.Code)
 			}
 		}
 	})

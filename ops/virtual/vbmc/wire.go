@@ -64,14 +64,20 @@ type refusal struct {
 var unauthorized = refusal{http.StatusUnauthorized, "NoValidSession", "There is no valid session established with the implementation."}
 
 func (e refusal) write(w http.ResponseWriter) {
-	id := "Base.1.8." + e.message
 	write(w, e.status, object{"error": object{
-		"code": id, "message": e.text,
-		"@Message.ExtendedInfo": []object{{
-			"@odata.type": "#Message.v1_1_1.Message", "MessageId": id, "Message": e.text,
-			"MessageArgs": []string{}, "Severity": "Critical", "Resolution": "See the message.",
-		}},
+		"code": registry + e.message, "message": e.text,
+		"@Message.ExtendedInfo": []object{message("Critical", e.message, e.text)},
 	}})
+}
+
+// registry is where the messages are from (DSP2065).
+const registry = "Base.1.8."
+
+func message(severity, id, text string) object {
+	return object{
+		"@odata.type": "#Message.v1_1_1.Message", "MessageId": registry + id, "Message": text,
+		"MessageArgs": []string{}, "Severity": severity, "Resolution": "See the message.",
+	}
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
