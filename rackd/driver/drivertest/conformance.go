@@ -17,7 +17,8 @@ import (
 // Machine is one machine with a BMC that a test controls, and the driver that talks to it. The machine is off,
 // and boots from pxe and disk. What its kind of hardware cannot do is nil: the checks that need it are left out.
 type Machine struct {
-	Power      driver.Power
+	Power driver.Power
+	// Management is nil where nothing but the power is reached, as by a PDU.
 	Management driver.Management
 	Node       *node.Document
 	// Secret is the password in Node. It must stand in no error.
@@ -45,6 +46,15 @@ type order struct {
 	give func(context.Context, driver.Fence, *Machine) error
 	// done reads whether its effect is there; nil: it cannot be read.
 	done func(context.Context, *Machine) (bool, error)
+	// managed: it is an order of the management interface.
+	managed bool
+}
+
+// missing skips a check of an order that m cannot be given.
+func (o order) missing(t *testing.T, m *Machine) {
+	if o.managed && m.Management == nil {
+		t.Skip("nothing but the power of this kind of hardware is reached")
+	}
 }
 
 func switchTo(target, final driver.PowerState) order {
@@ -55,7 +65,7 @@ func switchTo(target, final driver.PowerState) order {
 		func(ctx context.Context, m *Machine) (bool, error) {
 			s, err := m.Power.PowerState(ctx, m.Node)
 			return s == final, err
-		}}
+		}, false}
 }
 
 func bootFrom(device driver.BootDevice, persistent bool) order {
@@ -66,7 +76,7 @@ func bootFrom(device driver.BootDevice, persistent bool) order {
 		func(ctx context.Context, m *Machine) (bool, error) {
 			is, err := m.Management.BootDevice(ctx, m.Node)
 			return is.Device == string(device) && is.Persistent != nil && *is.Persistent == persistent, err
-		}}
+		}, true}
 }
 
 // orders change a machine that is as Machine says.
@@ -189,7 +199,11 @@ func writes(t *testing.T, m *Machine, what string, want int, do func()) {
 }
 
 func checkFields(t *testing.T, m *Machine) {
-	for _, i := range []driver.Interface{m.Power, m.Management} {
+	interfaces := []driver.Interface{m.Power}
+	if m.Management != nil {
+		interfaces = append(interfaces, m.Management)
+	}
+	for _, i := range interfaces {
 		must(t, m, "Validate", i.Validate(m.Node))
 		if len(i.Properties()) == 0 {
 			t.Error("no field of driver_info is described")
@@ -250,6 +264,9 @@ func checkPresentState(t *testing.T, m *Machine) {
 	}
 	give(t, m, switchTo(driver.PowerOn, driver.PowerOn))
 	still(switchTo(driver.PowerOn, driver.PowerOn))
+	if m.Management == nil {
+		return
+	}
 	for _, o := range []order{bootFrom(driver.BootPXE, true), bootFrom(driver.BootDisk, false)} {
 		give(t, m, o)
 		still(o)
@@ -265,6 +282,7 @@ func checkPresentState(t *testing.T, m *Machine) {
 }
 
 func checkBootDevice(t *testing.T, m *Machine) {
+	bootFrom(driver.BootPXE, false).missing(t, m)
 	list, err := m.Management.SupportedBootDevices(within(t), m.Node)
 	must(t, m, "SupportedBootDevices", err)
 	for _, device := range []driver.BootDevice{driver.BootPXE, driver.BootDisk} {
@@ -280,15 +298,18 @@ func checkBootDevice(t *testing.T, m *Machine) {
 }
 
 func checkUnknownWords(t *testing.T, m *Machine) {
-	for what, do := range map[string]func(f driver.Fence) error{
-		"power target": func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, "power sideways") },
-		"boot device": func(f driver.Fence) error {
-			return m.Management.SetBootDevice(within(t), f, m.Node, "punched tape", false)
-		},
-		"boot mode":     func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "openfirmware") },
-		"no boot mode":  func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "") },
+	words := map[string]func(f driver.Fence) error{
+		"power target":  func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, "power sideways") },
 		"reported word": func(f driver.Fence) error { return m.Power.SetPower(within(t), f, m.Node, driver.PowerError) },
-	} {
+	}
+	if m.Management != nil {
+		words["boot device"] = func(f driver.Fence) error {
+			return m.Management.SetBootDevice(within(t), f, m.Node, "punched tape", false)
+		}
+		words["boot mode"] = func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "openfirmware") }
+		words["no boot mode"] = func(f driver.Fence) error { return m.Management.SetBootMode(within(t), f, m.Node, "") }
+	}
+	for what, do := range words {
 		writes(t, m, what, 0, func() {
 			err := do(&Fence{})
 			failing(t, m, what, err, nil)
@@ -303,9 +324,14 @@ func checkUnknownWords(t *testing.T, m *Machine) {
 func calls(m *Machine) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
 		"PowerState": func(ctx context.Context) error { _, err := m.Power.PowerState(ctx, m.Node); return err },
-		"BootDevice": func(ctx context.Context) error { _, err := m.Management.BootDevice(ctx, m.Node); return err },
+	}
+	if m.Management != nil {
+		all["BootDevice"] = func(ctx context.Context) error { _, err := m.Management.BootDevice(ctx, m.Node); return err }
 	}
 	for _, o := range orders {
+		if o.managed && m.Management == nil {
+			continue
+		}
 		all[o.name] = func(ctx context.Context) error { return o.give(ctx, &Fence{}, m) }
 	}
 	return all
@@ -402,6 +428,7 @@ const mostChecks = 20
 func checkFence(t *testing.T, start func(t *testing.T) *Machine, o order) {
 	for passed := range mostChecks {
 		m, f := start(t), &Fence{}
+		o.missing(t, m)
 		f.LoseAfter(passed)
 		err := o.give(within(t), f, m)
 		if err == nil {
@@ -421,6 +448,7 @@ func checkFence(t *testing.T, start func(t *testing.T) *Machine, o order) {
 }
 
 func checkLateFence(t *testing.T, m *Machine, o order) {
+	o.missing(t, m)
 	if m.WhileRead == nil {
 		t.Skip("this kind of hardware is not read before it is written to")
 	}
@@ -436,6 +464,7 @@ func checkLateFence(t *testing.T, m *Machine, o order) {
 
 // checkLost loses the answer of an order. Its caller reads back, or repeats it: neither writes a second time.
 func checkLost(t *testing.T, m *Machine, o order) {
+	o.missing(t, m)
 	if m.Lose == nil {
 		t.Skip("this kind of hardware loses no answer")
 	}
