@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/none"
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/driver/snmp"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -70,8 +71,10 @@ func (s *Set) Close(ctx context.Context) (err error) {
 func Open(o Options) (*Set, error) {
 	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs,
 		Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
+		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
 		fakeType(o),
 	}
 	types, err := enabled(known, o.Enabled)
@@ -82,7 +85,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, pdus.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
@@ -117,6 +120,29 @@ func redfishType(bmc *redfish.Driver, o Options) driver.Type {
 		"raid":       {{Name: "redfish", Impl: redfish.RAID{Driver: bmc, Bringup: o.Bringup}}, no("raid")},
 		"rescue":     {no("rescue")},
 		"vendor":     {{Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, no("vendor")},
+		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
+		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+	}}
+}
+
+// withoutBMC is a hardware type of machines without a BMC, of which nothing but the power is reached from outside.
+func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
+	no := func(kind string) []driver.Named {
+		return []driver.Named{{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}}
+	}
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
+		"power":      power,
+		"management": {{Name: "noop", Impl: none.Management{}}},
+		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"inspect":    append([]driver.Named{{Name: "agent", Impl: agentinspect.New(o.Bringup)}}, no("inspect")...),
+		"bios":       no("bios"),
+		"console":    no("console"),
+		"firmware":   no("firmware"),
+		"raid":       no("raid"),
+		"rescue":     no("rescue"),
+		"vendor":     no("vendor"),
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
 	}}

@@ -12,7 +12,7 @@ import (
 )
 
 // all is the options that enable each hardware type.
-var all = Options{Enabled: []string{"redfish", "fake-hardware"}}
+var all = Options{Enabled: []string{"redfish", "snmp", "fake-hardware"}}
 
 func TestEveryTypeServesEveryKind(t *testing.T) {
 	s, err := Open(all)
@@ -27,6 +27,7 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 	have := s.Describe()
 	for name, first := range map[string]map[string]string{
 		"redfish":       {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "redfish", "network": "flat", "rescue": "no-rescue"},
+		"snmp":          {"power": "snmp", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "network": "flat", "storage": "noop"},
 		"fake-hardware": {"power": "fake", "vendor": "fake", "network": "flat", "storage": "noop"},
 	} {
 		for _, kind := range node.InterfaceKinds {
@@ -62,7 +63,7 @@ func TestEnabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = byDefault.Close(t.Context()) }()
-	if d := byDefault.Describe(); d["redfish"] == nil || d["fake-hardware"] != nil {
+	if d := byDefault.Describe(); d["redfish"] == nil || d["snmp"] == nil || d["fake-hardware"] != nil {
 		t.Errorf("enabled by default: %v", d)
 	}
 	if _, err := Open(Options{Enabled: []string{"ipmi"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {

