@@ -13,6 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
+	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
@@ -23,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 	"github.com/ironyard/ironyard/rackd/driver/snmp"
+	"github.com/ironyard/ironyard/rackd/driver/wol"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -45,6 +47,8 @@ type Options struct {
 	// CAFolder holds the authorities that driver_info may name.
 	CAFolder namedfile.Folder
 	Bringup  bringup.Settings
+	// Interface is the network interface that reaches the rack's machines; empty: that of the default route.
+	Interface string
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
 	Log       *slog.Logger
@@ -75,6 +79,8 @@ func Open(o Options) (*Set, error) {
 	known := []driver.Type{
 		redfishType(bmc, o),
 		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
+		withoutBMC("wol", o, driver.Named{Name: "wol", Impl: wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})}),
+		withoutBMC("manual-management", o, driver.Named{Name: "agent", Impl: agentpower.Interface{}}),
 		fakeType(o),
 	}
 	types, err := enabled(known, o.Enabled)

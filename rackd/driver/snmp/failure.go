@@ -25,6 +25,36 @@ func unanswered(err error) error {
 	return &bmc.Lost{Err: err}
 }
 
+// mostMessages bounds the messages of one request.
+const mostMessages = 64
+
+// refusals are the reports with which a PDU refuses a request that it has not looked at, as gosnmp calls them (RFC 3414, section 3.2).
+var refusals = map[string]error{
+	".1.3.6.1.6.3.15.1.1.1.0": gosnmp.ErrUnknownSecurityLevel,
+	".1.3.6.1.6.3.15.1.1.3.0": gosnmp.ErrUnknownUsername,
+	".1.3.6.1.6.3.15.1.1.4.0": gosnmp.ErrUnknownEngineID,
+	".1.3.6.1.6.3.15.1.1.5.0": gosnmp.ErrWrongDigest,
+	".1.3.6.1.6.3.15.1.1.6.0": gosnmp.ErrDecryption,
+}
+
+// unauthenticReport is the refusal in a datagram that is not authenticated, nil for none. gosnmp drops such datagrams, although a
+// PDU whose key is another cannot send others. The client's engine has to be known: before, a report tells which it is. before is
+// the id before that of the request's first message.
+func unauthenticReport(c *gosnmp.GoSNMP, datagram []byte, before uint32) error {
+	usm, ok := c.SecurityParameters.(*gosnmp.UsmSecurityParameters)
+	if !ok || usm.AuthoritativeEngineID == "" {
+		return nil
+	}
+	open := &gosnmp.GoSNMP{Version: gosnmp.Version3, SecurityModel: gosnmp.UserSecurityModel, MsgFlags: gosnmp.NoAuthNoPriv,
+		SecurityParameters: &gosnmp.UsmSecurityParameters{UserName: usm.UserName, AuthenticationProtocol: gosnmp.NoAuth, PrivacyProtocol: gosnmp.NoPriv}}
+	packet, err := open.SnmpDecodePacket(datagram)
+	if err != nil || packet.Version != gosnmp.Version3 || packet.MsgFlags&gosnmp.AuthPriv != gosnmp.NoAuthNoPriv || packet.PDUType != gosnmp.Report ||
+		len(packet.Variables) != 1 || packet.MsgID <= before || packet.MsgID > before+mostMessages {
+		return nil
+	}
+	return refusals[packet.Variables[0].Name]
+}
+
 // reported is what a PDU says by a report of version 3 (RFC 3414, section 3.2): it has not looked at the request. Nil for
 // all other errors.
 func reported(err error) error {

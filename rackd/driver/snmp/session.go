@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -33,11 +34,28 @@ type wire struct {
 	fence   driver.Fence // nil for reads
 	left    int          // datagrams of this request that may have reached the PDU
 	refused error        // by the fence
+	// reports is the error that a datagram reports, nil for none.
+	reports  func(datagram []byte) error
+	reported error
+	before   uint32 // the id before that of the request's first message
 }
 
-func (w *wire) begin(f driver.Fence) { w.fence, w.left, w.refused = f, 0, nil }
+func (w *wire) begin(f driver.Fence) { w.fence, w.left, w.refused, w.reported = f, 0, nil, nil }
 
+// Read looks for a report among what it passes on.
+func (w *wire) Read(b []byte) (n int, err error) {
+	n, err = w.Conn.Read(b)
+	if err == nil && w.reports != nil {
+		w.reported = w.reports(b[:n])
+	}
+	return n, err
+}
+
+// Write sends nothing more once the PDU has refused the request: wrong keys are counted.
 func (w *wire) Write(b []byte) (n int, err error) {
+	if w.reported != nil {
+		return 0, w.reported
+	}
 	send := func() (bool, error) {
 		n, err = w.Conn.Write(b)
 		if err == nil {
@@ -80,6 +98,9 @@ func open(ctx context.Context, t target, o Options) (*session, error) {
 	}
 	w := &wire{Conn: c.Conn}
 	c.Conn = w
+	if t.version == gosnmp.Version3 && t.auth != gosnmp.NoAuth {
+		w.reports = func(datagram []byte) error { return unauthenticReport(c, datagram, w.before) }
+	}
 	return &session{client: c, wire: w, opts: o, read: t.read, write: t.write}, nil
 }
 
@@ -94,7 +115,14 @@ func (s *session) under(ctx context.Context, do func() (*gosnmp.SnmpPacket, erro
 	s.client.Context = ctx
 	stop := context.AfterFunc(ctx, func() { _ = s.wire.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
+	if s.client.Version == gosnmp.Version3 {
+		s.wire.before = rand.Uint32N(1 << 30)
+		s.client.SetMsgID(s.wire.before)
+	}
 	packet, err := do()
+	if err != nil && s.wire.reported != nil {
+		return packet, s.wire.reported
+	}
 	if err != nil && ctx.Err() != nil && s.wire.refused == nil {
 		err = context.Cause(ctx)
 	}
@@ -138,8 +166,8 @@ func (s *session) number(ctx context.Context, object string) (int, error) {
 	return 0, &bmc.Failure{Said: fmt.Sprintf("%s with something that is no number of a state (type %s)", object, v.Type)}
 }
 
-// set writes an integer, in one datagram. A PDU of version 3 that asks for it to be sent again has done nothing before;
-// the fence is asked again.
+// set writes an integer, in one datagram. Reports say that a PDU has not looked at a request, and anybody can make one: after
+// such a report too the outcome is unknown.
 func (s *session) set(ctx context.Context, f driver.Fence, o order, outlet int) error {
 	object := at(o.object, outlet)
 	s.client.Community, s.client.Timeout, s.client.Retries = s.write, s.opts.SetTimeout, 0
@@ -150,8 +178,6 @@ func (s *session) set(ctx context.Context, f driver.Fence, o order, outlet int) 
 	switch {
 	case s.wire.refused != nil:
 		return s.wire.refused
-	case err != nil && s.wire.left == 1 && reported(err) != nil:
-		return reported(err)
 	case err != nil:
 		return &bmc.Lost{Err: err, Unknown: s.wire.left > 0}
 	}
