@@ -38,7 +38,8 @@ func (Interface) PowerState(ctx context.Context, n *node.Document) (driver.Power
 func (Interface) SetPower(_ context.Context, _ driver.Fence, n *node.Document, target driver.PowerState) error {
 	switch target {
 	case driver.Rebooting, driver.SoftReboot:
-		return fmt.Errorf("Agent seems offline for node %s, the agent power interface cannot be used: switch the machine by hand: %w", n.UUID, driver.ErrUnsupported)
+		offline := fmt.Sprintf("Agent seems offline for node %s, the agent power interface cannot be used", n.UUID)
+		return fmt.Errorf("%s: switch the machine by hand: %w", offline, driver.ErrUnsupported)
 	}
 	return fmt.Errorf("node %s: Failed to set node power state to %s. The power interface agent reboots a machine through its agent, and does nothing else: switch it by hand: %w",
 		n.Label(), target, driver.ErrUnsupported)

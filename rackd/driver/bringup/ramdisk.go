@@ -42,7 +42,9 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		if err := s.start(ctx, t, h.Restarted); err != nil {
 			return driver.Outcome{}, err
 		}
-		t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
+		if !h.Restarted && t.Hardware.Can(driver.PowerOn) {
+			t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
+		}
 		if t.StaysOn() && !h.Restarted {
 			h.Since = t.Record.Now() // an agent ran until the reset; its calls do not count
 		}

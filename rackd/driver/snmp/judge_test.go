@@ -423,8 +423,8 @@ func newSnmpsim(t *testing.T, o outlet, more ...string) *program {
 		t.Fatal(err)
 	}
 	port := freePort(t)
-	p := start(t, port, nil, "snmpsimd", append([]string{"--data-dir=" + data, "--cache-dir=" + cache, "--variation-modules-dir=/usr/share/snmpsim/variation",
-		"--agent-udpv4-endpoint=127.0.0.1:" + strconv.Itoa(port), "--process-user=nobody", "--process-group=nogroup", "--logging-method=null"}, more...)...)
+	p := start(t, port, nil, "snmpsimd", append(more, "--data-dir="+data, "--cache-dir="+cache, "--variation-modules-dir=/usr/share/snmpsim/variation",
+		"--agent-udpv4-endpoint=127.0.0.1:"+strconv.Itoa(port), "--process-user=nobody", "--process-group=nogroup", "--logging-method=null")...)
 	p.answers(t, "-v2c", "-c", "public")
 	return p
 }
