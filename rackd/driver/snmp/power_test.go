@@ -32,6 +32,9 @@ func quick(t *testing.T, o Options) *Driver {
 	if o.Hold == 0 {
 		o.Hold = time.Millisecond
 	}
+	if o.Pace == 0 {
+		o.Pace = 1000
+	}
 	if o.PowerPoll == 0 {
 		o.PowerPoll = 5 * time.Millisecond
 	}

@@ -42,6 +42,8 @@ type Options struct {
 	MaxPDUs int
 	// Recovery is power sync's first pause after refused credentials; default 300 s (bmc.PoolOptions).
 	Recovery time.Duration
+	// Pace is how many calls a second one PDU gets at most (bmc.PoolOptions).
+	Pace int
 	// Networks are those that PDUs are in.
 	Networks outbound.BMCs
 	Log      *slog.Logger
@@ -80,7 +82,7 @@ func New(o Options) *Driver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Driver{opts: o, off: map[string]wentOff{},
-		pool: bmc.NewPool[*session](bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxPDUs, Recovery: o.Recovery, Log: o.Log})}
+		pool: bmc.NewPool[*session](bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxPDUs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
 }
 
 // Close closes the sockets. No call may follow.
