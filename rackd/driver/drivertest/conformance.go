@@ -21,7 +21,7 @@ type Machine struct {
 	// Management is nil where nothing but the power is reached, as by a PDU.
 	Management driver.Management
 	Node       *node.Document
-	// OneWay: it is switched on, and nothing tells what became of that. An order to go on is given anew each time.
+	// OneWay: it is switched on, and nothing tells what became of that. An order to go on is always given.
 	OneWay bool
 	// Secret is the password in Node. It must stand in no error.
 	Secret string

@@ -11,7 +11,7 @@ import (
 )
 
 // Management is the management interface "noop", as Ironic has it: of machines without a BMC. Their firmware tries the
-// network first and their disk then, and nobody can tell it otherwise.
+// network first and their disk then, and rackd cannot change that.
 type Management struct{ Noop }
 
 var bootDevices = []driver.BootDevice{driver.BootPXE, driver.BootDisk}

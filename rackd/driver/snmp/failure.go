@@ -19,7 +19,7 @@ func unanswered(err error) error {
 		return r
 	}
 	if errors.Is(err, gosnmp.ErrNotInTimeWindow) || errors.Is(err, gosnmp.ErrUnknownEngineID) {
-		// The PDU has started anew, or another is in its place.
+		// The PDU has restarted, or another is in its place.
 		return bmc.Forgotten(&bmc.Lost{Err: err})
 	}
 	return &bmc.Lost{Err: err}

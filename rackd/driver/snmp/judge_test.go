@@ -463,7 +463,7 @@ func TestProtocolsWithSnmpsim(t *testing.T) {
 		{"sha224", "aes"}, {"sha256", "aes192"}, {"sha384", "aes256"}, {"sha512", "des"}} {
 		auth, priv := c[0], c[1]
 		t.Run(auth+"-"+priv, func(t *testing.T) {
-			args := []string{"--v3-user=admin", "--v3-engine-id=" + engine}
+			args := []string{"--v3-engine-id=" + engine, "--v3-user=admin"} // what stands before belongs to another engine
 			if auth != "" {
 				args = append(args, "--v3-auth-key=auth-key-12", "--v3-auth-proto="+strings.ToUpper(auth))
 			}

@@ -95,7 +95,7 @@ func isLost(err error) bool {
 	return lost
 }
 
-// reboot repeats a write whose outcome nobody knows: its first half would leave the machine off. Of a machine that is off it is the
+// reboot repeats a write whose outcome is unknown: its first half would leave the machine off. Of a machine that is off it is the
 // second half alone, which its caller can read back.
 func (d *Driver) reboot(ctx context.Context, f driver.Fence, n *node.Document) error {
 	state, err := d.PowerState(ctx, n)

@@ -177,7 +177,7 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 	return nil
 }
 
-// send sends the packets. Whether one has arrived nobody tells.
+// send sends the packets. No answer tells whether one has arrived.
 func (d *Driver) send(ctx context.Context, f driver.Fence, o order) error {
 	if err := ctx.Err(); err != nil {
 		return err
