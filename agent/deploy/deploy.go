@@ -288,7 +288,7 @@ func identifier(path string) (string, error) {
 // InstallBootEntry makes the firmware start the disk that was written last; id is what Prepare
 // returned for it, and may be empty while this process has written it. On a machine booted by
 // BIOS there is nothing to do. It returns what it did, for people.
-func (d *Deployer) InstallBootEntry(ctx context.Context, id string) (string, error) {
+func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.Place) (string, error) {
 	root, err := d.written(ctx, id)
 	if err != nil {
 		return "", err
@@ -319,7 +319,7 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string) (string, err
 			reason = fmt.Sprintf("partition %d: %v. The machine was booted by UEFI: use a UEFI image for its architecture or boot mode bios", p.Number, err)
 			continue
 		}
-		n, err := efiboot.Install(d.EFIVars, p, dev.SectorSize(), loader)
+		n, err := efiboot.Install(d.EFIVars, p, dev.SectorSize(), loader, at)
 		if errors.Is(err, efiboot.ErrUnsupported) {
 			d.Log.Info("no boot entry: there are no EFI variables")
 			return "nothing to do: the machine was booted by BIOS", nil
@@ -328,6 +328,9 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string) (string, err
 			return "", err
 		}
 		said := fmt.Sprintf("Boot%04X starts %s on partition %d of %s%s", n, loader, p.Number, root, unchecked)
+		if at == efiboot.BehindBooted {
+			said += ", after the entry of the network"
+		}
 		d.Log.Info("boot entry made", "entry", said)
 		return said, nil
 	}

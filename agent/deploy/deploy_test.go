@@ -149,7 +149,7 @@ func TestBootEntry(t *testing.T) {
 		if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
 			t.Fatal(err)
 		}
-		text, err := d.InstallBootEntry(t.Context(), "")
+		text, err := d.InstallBootEntry(t.Context(), "", efiboot.First)
 		if err != nil {
 			text = err.Error()
 		}
@@ -185,7 +185,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		}
 		return &Deployer{Machine: all, Log: slog.New(slog.DiscardHandler), EFIVars: vars}
 	}
-	if text, err := again(other, path).InstallBootEntry(t.Context(), written.RootUUID); err != nil || !strings.Contains(text, path) {
+	if text, err := again(other, path).InstallBootEntry(t.Context(), written.RootUUID, efiboot.First); err != nil || !strings.Contains(text, path) {
 		t.Errorf("%q, %v; want an entry for %s", text, err, path)
 	}
 	var bad *ParamError
@@ -193,7 +193,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		disks []string
 		id    string
 	}{"the disk has gone": {[]string{other}, written.RootUUID}, "its copy is there too": {[]string{path, path}, written.RootUUID}, "nothing is known": {[]string{path}, ""}} {
-		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id); !errors.As(err, &bad) {
+		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id, efiboot.First); !errors.As(err, &bad) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package efiboot makes the firmware start the written disk first: a boot entry
-// that points at the disk's EFI system partition, in front of the boot order.
+// Package efiboot makes the firmware start the written disk: a boot entry that points at the disk's EFI system partition. It stands
+// in front of the boot order, or behind the entry that the machine was booted by.
 //
 // It may import agent/partition only and works on a mounted efivarfs (kernel
 // Documentation/filesystems/efivarfs.rst). Formats are those of UEFI 2.10, sections
@@ -47,9 +47,18 @@ func Loader() string {
 	return `\EFI\BOOT\BOOTX64.EFI`
 }
 
+// Place is where an entry stands in the boot order.
+type Place bool
+
+// The places. A machine whose boot device nothing sets asks the network at each start only with the second.
+const (
+	First        Place = false
+	BehindBooted Place = true
+)
+
 // Install makes an entry for the loader on ESP, removes older ones of our label and
-// puts it first in the boot order. sector is the disk's logical sector size.
-func Install(dir string, esp partition.Partition, sector int64, loader string) (number uint16, err error) {
+// puts it into the boot order. sector is the disk's logical sector size.
+func Install(dir string, esp partition.Partition, sector int64, loader string, at Place) (number uint16, err error) {
 	v := vars(dir)
 	if _, err := os.Stat(filepath.Join(dir, v.name("BootOrder"))); err != nil {
 		if entries, derr := os.ReadDir(dir); derr != nil || len(entries) == 0 {
@@ -81,11 +90,34 @@ func Install(dir string, esp partition.Partition, sector int64, loader string) (
 		return 0, err
 	}
 	order = slices.DeleteFunc(order, func(n uint16) bool { return n == number || slices.Contains(ours, n) })
+	if order, err = v.placed(order, number, at); err != nil {
+		return 0, err
+	}
 	var raw []byte
-	for _, n := range append([]uint16{number}, order...) {
+	for _, n := range order {
 		raw = le.AppendUint16(raw, n)
 	}
 	return number, v.write("BootOrder", raw)
+}
+
+// placed puts an entry into an order. Without an entry that the machine was booted by, all others stand before it.
+func (v vars) placed(order []uint16, number uint16, at Place) ([]uint16, error) {
+	if at == First {
+		return slices.Insert(order, 0, number), nil
+	}
+	raw, err := v.read("BootCurrent")
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(raw) < 2 {
+		return append(order, number), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	booted := le.Uint16(raw)
+	i := slices.Index(order, booted)
+	if i < 0 { // it was chosen for once
+		return slices.Insert(order, 0, booted, number), nil
+	}
+	return slices.Insert(order, i+1, number), nil
 }
 
 func entryName(n uint16) string { return fmt.Sprintf("Boot%04X", n) }

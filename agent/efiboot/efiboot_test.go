@@ -45,7 +45,7 @@ func TestInstall(t *testing.T) {
 	variable(t, dir, "Boot0002", other)
 	variable(t, dir, "BootOrder", []byte{2, 0, 0, 0})
 	for range 3 { // again and again gives one entry
-		n, err := Install(dir, esp, 512, Loader())
+		n, err := Install(dir, esp, 512, Loader(), First)
 		if err != nil || n != 1 {
 			t.Fatalf("entry %d, %v", n, err)
 		}
@@ -63,9 +63,46 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// A machine that is to ask the network at each start keeps the entry by which it did so now before that of its disk.
+func TestInstallBehindWhatWasBooted(t *testing.T) {
+	for name, c := range map[string]struct{ current, order, want []byte }{
+		"in the order":          {[]byte{2, 0}, []byte{4, 0, 2, 0, 0, 0}, []byte{4, 0, 2, 0, 1, 0, 0, 0}},
+		"its last":              {[]byte{0, 0}, []byte{4, 0, 2, 0, 0, 0}, []byte{4, 0, 2, 0, 0, 0, 1, 0}},
+		"chosen for once":       {[]byte{5, 0}, []byte{4, 0, 2, 0}, []byte{5, 0, 1, 0, 4, 0, 2, 0}},
+		"not known":             {nil, []byte{4, 0, 2, 0}, []byte{4, 0, 2, 0, 1, 0}},
+		"behind ours of before": {[]byte{2, 0}, []byte{1, 0, 2, 0}, []byte{2, 0, 1, 0}},
+	} {
+		dir := t.TempDir()
+		other, err := loadOption("UEFI PXE", esp, 512, `\x`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []string{"Boot0000", "Boot0002", "Boot0004"} {
+			variable(t, dir, n, other)
+		}
+		if name == "behind ours of before" {
+			ours, err := loadOption(Label, esp, 512, `\old`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			variable(t, dir, "Boot0001", ours)
+		}
+		variable(t, dir, "BootOrder", c.order)
+		if c.current != nil {
+			variable(t, dir, "BootCurrent", c.current)
+		}
+		if n, err := Install(dir, esp, 512, Loader(), BehindBooted); err != nil || n != 1 {
+			t.Errorf("%s: entry %d, %v", name, n, err)
+		}
+		if order, err := vars(dir).read("BootOrder"); err != nil || !bytes.Equal(order, c.want) {
+			t.Errorf("%s: boot order %x, %v; want %x", name, order, err, c.want)
+		}
+	}
+}
+
 func TestInstallWithoutUEFI(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "missing")} {
-		if _, err := Install(dir, esp, 512, Loader()); !errors.Is(err, ErrUnsupported) {
+		if _, err := Install(dir, esp, 512, Loader(), First); !errors.Is(err, ErrUnsupported) {
 			t.Errorf("%v, want ErrUnsupported", err)
 		}
 	}

@@ -26,7 +26,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes chassis_uuid":    by("central/api.checkPlace", "central/api.nodesOfChassis"),
 	"nodes conductor_group": by("central/dispatch.Owner", "central/relay.document"),
 	"nodes description":     kept("A text for people; lists of nodes can be filtered by it."),
-	"nodes disable_power_off": by("central/dispatch.Power", "rackd/conductor/flow.powerFlow", "rackd/driver/bringup.Off").refusing(refusal{
+	"nodes disable_power_off": by("central/dispatch.Power", "rackd/driver.StaysOn", "rackd/driver/bringup.Off").refusing(refusal{
 		set: `[{"op":"add","path":"/disable_power_off","value":true}]`, method: "PUT", path: "/v1/nodes/{n}/states/power", body: `{"target":"power off"}`, status: 409, words: "Failed to set node power state to power off"}),
 	"nodes driver":        by("rackd/driver.Resolve", "central/dispatch.Owner").refusing(refusal{method: "POST", path: "/v1/nodes", body: `{"driver":"ipmi"}`, status: 400, words: "No valid host was found"}),
 	"nodes driver_info":   by("rackd/driver.unreadDriverInfo").with("Key by key below."),
@@ -112,6 +112,25 @@ var driverInfo = table{
 	"driver_info redfish_system_id":                 by("rackd/driver/redfish.parse"),
 	"driver_info redfish_username":                  by("rackd/driver/redfish.parse"),
 	"driver_info redfish_verify_ca":                 by("rackd/driver/redfish.parse"),
+	"driver_info snmp_address":                      by("rackd/driver/snmp.parse"),
+	"driver_info snmp_auth_key":                     by("rackd/driver/snmp.userSecurity"),
+	"driver_info snmp_auth_protocol":                by("rackd/driver/snmp.userSecurity"),
+	"driver_info snmp_community":                    by("rackd/driver/snmp.communities"),
+	"driver_info snmp_community_read":               by("rackd/driver/snmp.communities"),
+	"driver_info snmp_community_write":              by("rackd/driver/snmp.communities"),
+	"driver_info snmp_context_engine_id":            by("rackd/driver/snmp.userSecurity"),
+	"driver_info snmp_context_name":                 by("rackd/driver/snmp.userSecurity"),
+	"driver_info snmp_driver":                       by("rackd/driver/snmp.parse"),
+	"driver_info snmp_outlet":                       by("rackd/driver/snmp.parse"),
+	"driver_info snmp_port":                         by("rackd/driver/snmp.parse"),
+	"driver_info snmp_priv_key":                     by("rackd/driver/snmp.userSecurity"),
+	"driver_info snmp_priv_protocol":                by("rackd/driver/snmp.userSecurity").with("Ironic's `3des` is refused: the library has none."),
+	"driver_info snmp_security":                     by("rackd/driver/snmp.userSecurity"),
+	"driver_info snmp_user":                         by("rackd/driver/snmp.userSecurity"),
+	"driver_info snmp_version":                      by("rackd/driver/snmp.parse"),
+	"driver_info wol_host":                          by("rackd/driver/wol.parse"),
+	"driver_info wol_password":                      by("rackd/driver/wol.parse"),
+	"driver_info wol_port":                          by("rackd/driver/wol.parse"),
 }
 
 // noPartitions is the row of what is for partitions beside those of the image.

@@ -124,11 +124,19 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	return g.Wait()
 }
 
+// machinesInterface is the network interface that reaches the rack's machines, empty for a rackd that boots none.
+func machinesInterface(c Config) string {
+	if c.Rack == nil {
+		return ""
+	}
+	return c.Rack.Interface
+}
+
 // prepare makes what needs no bus.
 func (r *rackd) prepare() (err error) {
 	c := r.cfg
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs,
-		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Interface: machinesInterface(c), Log: c.Log})
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,13 @@ type Located interface {
 	LocatesBMC()
 }
 
+// FixedBootOrder is implemented by management interfaces of machines whose firmware cannot be told what to boot: it tries the
+// network first and then the disk. What the network answers decides.
+type FixedBootOrder interface {
+	// FixedBootOrder does nothing; it tells these interfaces from the others.
+	FixedBootOrder()
+}
+
 // Keeper is implemented by management interfaces that keep something of a node between
 // calls, which must hold at every rackd: the conductor reports it to central after each
 // write, and the node's document brings it back to all.

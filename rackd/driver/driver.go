@@ -120,11 +120,12 @@ const (
 // Power switches a machine on and off.
 type Power interface {
 	Interface
+	// PowerState is empty where nothing tells it: the power interface then knows no PowerOff (Hardware.Can).
 	PowerState(ctx context.Context, n *node.Document) (PowerState, error)
 	// SetPower asks for target and returns once the BMC has accepted it; the
 	// caller polls PowerState. Asking for the state the machine is in does nothing.
 	SetPower(ctx context.Context, f Fence, n *node.Document, target PowerState) error
-	// PowerTargets lists the supported targets.
+	// PowerTargets lists the supported targets. Others are refused with ErrUnsupported.
 	PowerTargets() []PowerState
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
+	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
@@ -23,6 +24,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/none"
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/driver/snmp"
+	"github.com/ironyard/ironyard/rackd/driver/wol"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -45,6 +48,8 @@ type Options struct {
 	// CAFolder holds the authorities that driver_info may name.
 	CAFolder namedfile.Folder
 	Bringup  bringup.Settings
+	// Interface is the network interface that reaches the rack's machines; empty: that of the default route.
+	Interface string
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
 	Log       *slog.Logger
@@ -72,10 +77,14 @@ func Open(o Options) (*Set, error) {
 	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs,
 		Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
+	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
 		ipmiType("ipmi", driver.Named{Name: "ipmitool", Impl: lan}, lan, o),
 		ipmiType("intel-ipmi", driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}, lan, o),
+		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
+		withoutBMC("wol", o, driver.Named{Name: "wol", Impl: wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})}),
+		withoutBMC("manual-management", o, driver.Named{Name: "agent", Impl: agentpower.Interface{}}),
 		fakeType(o),
 	}
 	types, err := enabled(known, o.Enabled)
@@ -86,7 +95,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close, pdus.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
@@ -153,6 +162,29 @@ func ipmiType(name string, management driver.Named, lan *ipmi.Driver, o Options)
 		"raid":       {no("raid")},
 		"rescue":     {no("rescue")},
 		"vendor":     {{Name: "ipmitool", Impl: ipmi.Vendor{Driver: lan}}, no("vendor")},
+		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
+		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+	}}
+}
+
+// withoutBMC is a hardware type of machines without a BMC, of which nothing but the power is reached from outside.
+func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
+	no := func(kind string) []driver.Named {
+		return []driver.Named{{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}}
+	}
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
+		"power":      power,
+		"management": {{Name: "noop", Impl: none.Management{}}},
+		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"inspect":    append([]driver.Named{{Name: "agent", Impl: agentinspect.New(o.Bringup)}}, no("inspect")...),
+		"bios":       no("bios"),
+		"console":    no("console"),
+		"firmware":   no("firmware"),
+		"raid":       no("raid"),
+		"rescue":     no("rescue"),
+		"vendor":     no("vendor"),
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
 	}}

@@ -55,6 +55,9 @@ func (s *Sync) look(ctx context.Context, id string) (due time.Time) {
 		return t.until
 	}
 	s.success(id, account)
+	if state == "" && !faulted {
+		return usual // nothing tells it
+	}
 	if now, _, err := s.cfg.Nodes.Idle(id); err != nil || now == nil {
 		return usual // work has begun meanwhile and knows better
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -90,6 +91,13 @@ func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at strin
 
 // switchOff returns once the machine is off.
 func (c *Catalog) switchOff(ctx context.Context, t *driver.Task) error {
+	if !t.Hardware.Can(driver.PowerOff) {
+		there, err := t.ByAgent(ctx, agentapi.CmdPowerOff)
+		if err == nil && !there {
+			err = fmt.Errorf("%s: %w", t.Unswitched(), driver.ErrUnsupported)
+		}
+		return err
+	}
 	until := time.Now().Add(offWithin)
 	_, err := c.reach(ctx, t, driver.PowerOff, driver.PowerOff, offWithin)
 	if errors.Is(err, driver.ErrUnknown) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -75,17 +76,20 @@ func (c *Catalog) powerStep(goals ...driver.PowerState) func(context.Context, *d
 // a reboot is asked for.
 func (c *Catalog) powerGoal(ctx context.Context, t *driver.Task, h *powering, goal driver.PowerState, reboot bool) error {
 	if goal == driver.PowerOff {
-		if !t.Node.DisablePowerOff {
+		if !t.StaysOn() {
 			_, err := c.reach(ctx, t, goal, goal, powerChangeTimeout)
 			return err
 		}
 		if reboot {
 			return nil
 		}
+		if !t.Node.DisablePowerOff {
+			return fmt.Errorf("node %s: step power_off: %s: %w", t.Node.Label(), t.Unswitched(), driver.ErrUnsupported)
+		}
 		return fmt.Errorf("node %s: disable_power_off forbids step power_off: %w", t.Node.Label(), driver.ErrInvalid)
 	}
-	if reboot && t.Node.DisablePowerOff {
-		if err := resetGoal(ctx, t, h); err != nil {
+	if reboot && t.StaysOn() {
+		if err := resetGoal(ctx, t, h); err != nil || !t.Hardware.Can(driver.PowerOff) {
 			return err
 		}
 	} else {
@@ -127,6 +131,15 @@ func resetGoal(ctx context.Context, t *driver.Task, h *powering) error {
 		return fmt.Errorf("node %s: a reset was asked for and %w: look at the machine, and ask again if it has not", t.Node.Label(), errInDoubt)
 	}
 	h.Asked = true
+	if !t.Hardware.Can(driver.PowerOff) { // its agent, which is over once the boot is counted
+		there, err := t.ByAgent(ctx, agentapi.CmdRunImage)
+		if err != nil {
+			return err
+		}
+		if h.Reset = there; there {
+			return starting(ctx, t, h)
+		}
+	}
 	if err := starting(ctx, t, h); err != nil {
 		return err
 	}

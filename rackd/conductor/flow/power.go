@@ -58,6 +58,9 @@ func (c *Catalog) verifyPower() driver.Step {
 
 // reportPower publishes a power state that was read from the machine.
 func (c *Catalog) reportPower(ctx context.Context, node, group string, s driver.PowerState) error {
+	if s == "" {
+		return nil // nothing tells it
+	}
 	e := work.Event{Kind: work.PowerObserved, Node: node, Group: group, Rackd: c.cfg.Name, Time: time.Now().UTC(), Power: string(s)}
 	err := c.cfg.Events.Insist(ctx, e)
 	c.cfg.Events.NotePower(e, err)
@@ -76,7 +79,7 @@ func powerFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 			}}}
 	}
 	steps := []Step{validateStep("power")}
-	if t.Node.DisablePowerOff && (target == driver.Rebooting || target == driver.SoftReboot) {
+	if t.StaysOn() && (target == driver.Rebooting || target == driver.SoftReboot) {
 		return append(steps, Step{Step: c.reset(target, hard)}), nil
 	}
 	switch target {
@@ -106,7 +109,7 @@ func (c *Catalog) reach(ctx context.Context, t *driver.Task, ask, want driver.Po
 	if err != nil {
 		return driver.Done(), fmt.Errorf("read the power state: %w", err)
 	}
-	if state != want {
+	if state != want || !t.Hardware.Can(driver.PowerOff) { // what nothing tells is asked for again
 		if err := p.SetPower(ctx, t.Fence, t.Node, ask); err != nil {
 			return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
 		}

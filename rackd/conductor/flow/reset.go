@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -16,6 +17,9 @@ func (c *Catalog) reset(ask driver.PowerState, within time.Duration) driver.Step
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if err := resetOnce(ctx, t, ask); err != nil {
 				return driver.Outcome{}, err
+			}
+			if !t.Hardware.Can(driver.PowerOff) { // nothing tells its state
+				return driver.Done(), nil
 			}
 			out, err := c.reach(ctx, t, driver.PowerOn, driver.PowerOn, within)
 			if MayPass(err) { // the step would be run again, and reset the machine once more
@@ -31,6 +35,11 @@ var errInDoubt = errors.New("may have happened")
 // resetOnce asks for a reset. Only an error that says that nothing was sent may be followed
 // by another attempt.
 func resetOnce(ctx context.Context, t *driver.Task, ask driver.PowerState) error {
+	if !t.Hardware.Can(driver.PowerOff) {
+		if there, err := t.ByAgent(ctx, agentapi.CmdRunImage); there || err != nil {
+			return err
+		}
+	}
 	err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, ask)
 	switch {
 	case err == nil:

@@ -52,8 +52,12 @@ func (r *Runner) keepsPower(cause error) error {
 		cause, b.Far, time.Since(b.Since).Round(time.Second))
 }
 
-// mayPower refuses a request for power while the BMC is at work.
+// mayPower refuses a request for power while the BMC is at work, or where a flow would lose its agent by it.
 func (r *Runner) mayPower() error {
+	if !r.task.Hardware.Can(driver.PowerOff) && r.task.Facts[driver.FactBoot] == driver.BootRamdisk {
+		return fmt.Errorf("node %s: its flow runs in the ramdisk, whose agent alone could restart this machine, and would end the flow's step: send the request again when the flow has ended, or abort it: %w",
+			r.node.Label(), driver.ErrInvalid)
+	}
 	if b := r.busyWith(); b != nil {
 		return fmt.Errorf("node %s: its BMC is at work (%s), and a change of power may destroy what it writes: send the request again when step %s has ended: %w",
 			r.node.Label(), b.Far, r.doc.Checkpoint.Step, driver.ErrInvalid)

@@ -64,6 +64,8 @@ type Attempt struct {
 	Doing string
 	// BMC is where, as an operator writes it. User is who it was tried as.
 	BMC, User string
+	// Device is what stands there, as in "PDU". Empty: a BMC.
+	Device string
 	// Secrets are taken out of all that is said.
 	Secrets []string
 	Fields  Fields
@@ -78,7 +80,10 @@ func (a Attempt) Explain(err error) error {
 	if errors.Is(err, driver.ErrFenced) {
 		return bare(err)
 	}
-	at := fmt.Sprintf("node %s: %s: BMC %s", a.Node.Label(), a.Doing, a.BMC)
+	if a.Device == "" {
+		a.Device = "BMC"
+	}
+	at := fmt.Sprintf("node %s: %s: %s %s", a.Node.Label(), a.Doing, a.Device, a.BMC)
 	var later string
 	if held, ok := errors.AsType[*heldBack](err); ok {
 		later = fmt.Sprintf("; rackd does not try these credentials again before %s, unless driver_info changes", held.until.UTC().Format(time.TimeOnly+" MST"))
@@ -107,7 +112,7 @@ func (a Attempt) Explain(err error) error {
 		return &explained{fmt.Sprintf("%s shows a certificate that is not trusted (%s): set driver_info %s to its PEM, or to false: %s",
 			at, said, a.Fields.VerifyCA, driver.ErrInvalid), errors.Join(driver.ErrInvalid, cause)}
 	}
-	return &explained{fmt.Sprintf("%s does not answer (%s): check %s, the BMC's network and that it is up: %s", at, said, a.Fields.Address, driver.ErrUnreachable),
+	return &explained{fmt.Sprintf("%s does not answer (%s): check %s, the %s's network and that it is up: %s", at, said, a.Fields.Address, a.Device, driver.ErrUnreachable),
 		errors.Join(driver.ErrUnreachable, cause)}
 }
 
@@ -120,7 +125,7 @@ func (a Attempt) explainFailure(at, later string, f *Failure) error {
 	case Unknown:
 		return fmt.Errorf("%s answered %s: %w", at, said, driver.ErrUnknown)
 	case Unreachable:
-		return fmt.Errorf("%s does not answer (%s): check %s, the BMC's network and that it is up: %w", at, said, a.Fields.Address, driver.ErrUnreachable)
+		return fmt.Errorf("%s does not answer (%s): check %s, the %s's network and that it is up: %w", at, said, a.Fields.Address, a.Device, driver.ErrUnreachable)
 	case Busy:
 		return fmt.Errorf("%s is busy, it answered %s: %w", at, said, driver.ErrUnreachable)
 	case Invalid:

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -52,6 +53,10 @@ const askAgain = 3
 // repeated. Errors wrap what the power interface answered; a machine that does
 // not get there in time is an error of its own.
 func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.PowerState) error {
+	if target == driver.PowerOn && !t.Hardware.Can(target) {
+		t.Record.Phase("power on", driver.ByHand)
+		return nil
+	}
 	started := time.Now()
 	var unknown error
 	for range askAgain {
@@ -103,9 +108,22 @@ func (s Settings) await(ctx context.Context, t *driver.Task, target driver.Power
 	}
 }
 
-// Off switches the machine off, unless the node's disable_power_off forbids it.
+// Off switches the machine off, unless the node's disable_power_off forbids it. A machine that nothing can switch off is switched
+// off by its agent, and where there is none it runs on.
 func (s Settings) Off(ctx context.Context, t *driver.Task) error {
 	if t.Node.DisablePowerOff {
+		return nil
+	}
+	if !t.Hardware.Can(driver.PowerOff) {
+		there, err := t.ByAgent(ctx, agentapi.CmdPowerOff)
+		switch {
+		case err != nil:
+			return err
+		case there:
+			t.Record.Phase("power off", "by the agent")
+		default:
+			t.Record.Phase("power off", t.Unswitched())
+		}
 		return nil
 	}
 	return s.Reach(ctx, t, driver.PowerOff)
@@ -114,7 +132,7 @@ func (s Settings) Off(ctx context.Context, t *driver.Task) error {
 // OffAfter gives a machine that was asked to switch itself off the time to do so,
 // then cuts its power.
 func (s Settings) OffAfter(ctx context.Context, t *driver.Task) error {
-	if t.Node.DisablePowerOff {
+	if t.StaysOn() {
 		return nil
 	}
 	if err := s.await(ctx, t, driver.PowerOff, s.softOff()); err == nil {
@@ -126,8 +144,18 @@ func (s Settings) OffAfter(ctx context.Context, t *driver.Task) error {
 }
 
 // reset cannot be read back, so an unknown outcome is returned as it is. An error that is ErrUnreachable and not
-// ErrUnknown says that nothing was sent.
+// ErrUnknown says that nothing was sent. What nothing else can restart its agent restarts, or a person.
 func (s Settings) reset(ctx context.Context, t *driver.Task) error {
+	if !t.Hardware.Can(driver.PowerOff) {
+		if there, err := s.restartByAgent(ctx, t); there || err != nil {
+			return err
+		}
+		if !t.Hardware.Can(driver.PowerOn) {
+			t.Record.Phase("power on", driver.ByHand)
+			return nil
+		}
+		return t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
+	}
 	if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting); err != nil {
 		return err
 	}
@@ -136,4 +164,23 @@ func (s Settings) reset(ctx context.Context, t *driver.Task) error {
 		err = fmt.Errorf("%w: %w", err, driver.ErrUnknown)
 	}
 	return err
+}
+
+// restartByAgent has the agent reboot the machine, and returns once the agent is gone; there is false where none answers.
+func (s Settings) restartByAgent(ctx context.Context, t *driver.Task) (there bool, err error) {
+	if there, err = t.ByAgent(ctx, agentapi.CmdRunImage); !there || err != nil {
+		return there, err
+	}
+	t.Record.Phase("restart", "by the agent")
+	for end := time.Now().Add(s.powerWait()); ; {
+		if _, err := t.Agent.Commands(ctx); errors.Is(err, driver.ErrUnreachable) {
+			return true, nil
+		}
+		if time.Now().After(end) {
+			return true, fmt.Errorf("node %s: its agent was asked to reboot the machine, and %s later it still answers: look at the machine's console", t.Node.Label(), s.powerWait())
+		}
+		if err := driver.Pause(ctx, s.powerPoll()); err != nil {
+			return true, fmt.Errorf("node %s: waiting until its agent has rebooted the machine: %w", t.Node.Label(), err)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -15,6 +16,8 @@ type booting struct {
 	Since time.Time `json:"booting_since"`
 	// Powered: the machine has been switched on since.
 	Powered bool `json:"powered,omitempty"`
+	// Restarted: the agent of the boot before restarts the machine, which nothing else can.
+	Restarted bool `json:"restarted,omitempty"`
 }
 
 // Ramdisk boots the machine into its ramdisk; it is the Run of a reattachable
@@ -31,16 +34,18 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return driver.Done(), nil
 	}
 	if !h.Powered {
-		if again && t.Node.DisablePowerOff { // a reset that may have happened has used up what was set for one boot
+		if again && t.StaysOn() { // a reset that may have happened has used up what was set for one boot
 			if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
 				return driver.Outcome{}, err
 			}
 		}
-		if err := s.start(ctx, t); err != nil {
+		if err := s.start(ctx, t, h.Restarted); err != nil {
 			return driver.Outcome{}, err
 		}
-		t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
-		if t.Node.DisablePowerOff {
+		if !h.Restarted && t.Hardware.Can(driver.PowerOn) {
+			t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
+		}
+		if t.StaysOn() && !h.Restarted {
 			h.Since = t.Record.Now() // an agent ran until the reset; its calls do not count
 		}
 		h.Powered = true
@@ -68,7 +73,12 @@ func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err err
 	if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
 		return h, err
 	}
-	if err := s.Off(ctx, t); err != nil {
+	if t.Hardware.Can(driver.PowerOff) {
+		err = s.Off(ctx, t)
+	} else if h.Restarted, err = t.ByAgent(ctx, agentapi.CmdRunImage); h.Restarted && err == nil {
+		t.Record.Phase("restart", "by the agent")
+	}
+	if err != nil {
 		return h, err
 	}
 	t.Facts[driver.FactBooted] = "yes"
@@ -77,8 +87,11 @@ func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err err
 	return h, t.Record.SaveHandle(ctx, h)
 }
 
-func (s Settings) start(ctx context.Context, t *driver.Task) error {
-	if t.Node.DisablePowerOff {
+func (s Settings) start(ctx context.Context, t *driver.Task, restarted bool) error {
+	switch {
+	case restarted:
+		return nil
+	case t.StaysOn():
 		return s.reset(ctx, t)
 	}
 	return s.Reach(ctx, t, driver.PowerOn)

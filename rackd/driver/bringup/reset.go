@@ -17,12 +17,12 @@ type resetting struct {
 }
 
 // IntoInstance starts the instance: it switches the machine on or, where the node's
-// disable_power_off forbids to switch it off before, resets it. It is the last part of a
+// disable_power_off forbids to switch it off before or nothing can, resets it. It is the last part of a
 // reattachable step. A reset that may have happened is not repeated into the first boot of
 // the instance: ramdisk says whether the step is preceded by the ramdisk, whose agent then
 // shows by its answer that there was no reset; elsewhere doubt is an error.
 func (s Settings) IntoInstance(ctx context.Context, t *driver.Task, ramdisk bool) error {
-	if !t.Node.DisablePowerOff {
+	if !t.StaysOn() {
 		return s.Reach(ctx, t, driver.PowerOn)
 	}
 	var h resetting

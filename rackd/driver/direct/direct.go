@@ -115,14 +115,17 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 type bootLoader struct {
 	RootUUID string `json:"root_uuid"`
 	BootMode string `json:"target_boot_mode"`
+	// NetworkFirst: the machine is to ask the network at each start, for nothing can tell it to. The own agent alone reads it.
+	NetworkFirst bool `json:"ironyard_network_first,omitempty"`
 }
 
 // prepareInstanceBoot writes the firmware's boot entry, where firmware has such,
 // and makes the disk the boot device.
 func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	if mode := t.Node.BootMode(); mode == "uefi" {
+		_, fixed := t.Hardware.Management().(driver.FixedBootOrder)
 		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
-			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode})
+			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, NetworkFirst: fixed})
 		if err != nil {
 			return driver.Outcome{}, fmt.Errorf("node %s: write the boot entry: %w", t.Node.Label(), err)
 		}

@@ -159,7 +159,7 @@ func (i Interface) tearDownAgent(ctx context.Context, t *driver.Task) (driver.Ou
 	if t.Facts[driver.FactRestarted] != "" && t.Facts[factReadBack] != "" {
 		// What was written was flushed and read back before, and the agent is gone with the ramdisk.
 		t.Record.Phase("tear down", "there is no agent to say farewell to: a request has restarted the machine, or switched it off")
-		if t.Node.DisablePowerOff {
+		if t.StaysOn() {
 			return driver.Done(), nil
 		}
 		return driver.Done(), i.set.Bringup.Reach(ctx, t, driver.PowerOff)
@@ -173,7 +173,7 @@ func (i Interface) tearDownAgent(ctx context.Context, t *driver.Task) (driver.Ou
 			return driver.Outcome{}, err
 		}
 	}
-	if t.Node.DisablePowerOff {
+	if t.StaysOn() {
 		return driver.Done(), nil // boot_instance resets it
 	}
 	// A machine that does not switch itself off is switched off by its BMC.

@@ -21,6 +21,8 @@ type Machine struct {
 	// Management is nil where nothing but the power is reached, as by a PDU.
 	Management driver.Management
 	Node       *node.Document
+	// OneWay: it is switched on, and nothing tells what became of that. An order to go on is always given.
+	OneWay bool
 	// Secret is the password in Node. It must stand in no error.
 	Secret string
 	// Writes is how many orders have reached the machine: no logins, and no reads.
@@ -54,6 +56,13 @@ type order struct {
 func (o order) missing(t *testing.T, m *Machine) {
 	if o.managed && m.Management == nil {
 		t.Skip("nothing but the power of this kind of hardware is reached")
+	}
+}
+
+// known skips a check of what is known of the power.
+func (m *Machine) known(t *testing.T) {
+	if m.OneWay {
+		t.Skip("nothing tells whether this kind of hardware is on")
 	}
 }
 
@@ -229,8 +238,15 @@ func checkTargets(t *testing.T, m *Machine) {
 		driver.PowerOff: driver.PowerOff, driver.SoftPowerOff: driver.PowerOff}
 	targets := m.Power.PowerTargets()
 	for _, needed := range []driver.PowerState{driver.PowerOn, driver.PowerOff} {
-		if !slices.Contains(targets, needed) {
-			t.Errorf("%q is not among the targets %v", needed, targets)
+		if there := slices.Contains(targets, needed); there == (m.OneWay && needed == driver.PowerOff) {
+			t.Errorf("%q is among the targets %v: %t", needed, targets, there)
+		}
+	}
+	for target := range final {
+		if !slices.Contains(targets, target) {
+			writes(t, m, string(target), 0, func() {
+				failing(t, m, string(target), m.Power.SetPower(within(t), &Fence{}, m.Node, target), driver.ErrUnsupported)
+			})
 		}
 	}
 	for _, target := range targets {
@@ -244,6 +260,7 @@ func checkTargets(t *testing.T, m *Machine) {
 }
 
 func checkRebootOfOff(t *testing.T, m *Machine) {
+	m.known(t)
 	for _, target := range []driver.PowerState{driver.Rebooting, driver.SoftReboot} {
 		if !slices.Contains(m.Power.PowerTargets(), target) {
 			continue
@@ -254,6 +271,7 @@ func checkRebootOfOff(t *testing.T, m *Machine) {
 }
 
 func checkPresentState(t *testing.T, m *Machine) {
+	m.known(t)
 	still := func(o order) {
 		t.Helper()
 		writes(t, m, o.name+" again", 0, func() { give(t, m, o) })

@@ -39,6 +39,8 @@ type Rig struct {
 	// Secure is whether secure boot is on. NoSecure: the machine has none; DeafSecure: its BMC takes the order and
 	// does nothing.
 	Secure, NoSecure, DeafSecure bool
+	// Targets are those of the power interface; none: on and off.
+	Targets []driver.PowerState
 	// NoBoot: machines that are switched on do not bring up an agent.
 	NoBoot bool
 
@@ -166,7 +168,10 @@ type rigPower struct{ r *Rig }
 
 func (rigPower) Properties() map[string]string { return nil }
 func (rigPower) Validate(*node.Document) error { return nil }
-func (rigPower) PowerTargets() []driver.PowerState {
+func (p rigPower) PowerTargets() []driver.PowerState {
+	if len(p.r.Targets) > 0 {
+		return p.r.Targets
+	}
 	return []driver.PowerState{driver.PowerOn, driver.PowerOff}
 }
 func (p rigPower) PowerState(context.Context, *node.Document) (driver.PowerState, error) {

@@ -134,6 +134,9 @@ func setMode(ctx context.Context, t *driver.Task) error {
 // setDevice sets the boot device. Hardware that cannot is left alone: its own
 // boot order decides, and the agent that does not call back tells.
 func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
+	if _, fixed := t.Hardware.Management().(driver.FixedBootOrder); fixed {
+		t.Record.Phase("boot device", fmt.Sprintf("nothing can set it to %s: the machine has to try the network first and then its disk", d))
+	}
 	switch t.Node.DriverString(persistField) {
 	case "Always":
 		persistent = true

@@ -69,7 +69,7 @@ func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, er
 	if _, can := boot.(Booter); !can {
 		return driver.Outcome{}, fmt.Errorf("boot the image of an instance: %w", driver.Unsupported(t.Node, "boot", "ramdisk deploys"))
 	}
-	if !t.Node.DisablePowerOff {
+	if !t.StaysOn() {
 		if err := i.power.Off(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
