@@ -77,8 +77,8 @@ var driverInfo = table{
 		saying(saying{`[{"op":"add","path":"/driver_info/redfish_adress","value":"x"}]`, "management", "no interface of this node reads it: driver_info redfish_adress"}),
 	"driver_info deploy_iso": by("rackd/driver/mediaboot.PrepareRamdisk").
 		saying(saying{`[{"op":"add","path":"/driver_info/deploy_iso","value":"http://127.0.0.1:1/i"}]`, "management", "driver_info deploy_iso"}),
-	"driver_info deploy_kernel":                     by("rackd/driver/networkboot.fetchFiles", "rackd/conductor.orderFor"),
-	"driver_info deploy_ramdisk":                    by("rackd/driver/networkboot.fetchFiles", "rackd/conductor.orderFor"),
+	"driver_info deploy_kernel":                     by("rackd/driver/networkboot.fetchFiles", "rackd/driver/networkboot.RamdiskOrder"),
+	"driver_info deploy_ramdisk":                    by("rackd/driver/networkboot.fetchFiles", "rackd/driver/networkboot.RamdiskOrder"),
 	"driver_info fake_<kind>_validate_fail":         by("rackd/driver/fake.Validate").as("_validate_fail"),
 	"driver_info fake_<step or method>_delay":       by("rackd/driver/fake.delayOf").as("_delay"),
 	"driver_info fake_<step or method>_fail":        by("rackd/driver/fake.failure").as("_fail"),
@@ -104,7 +104,7 @@ var driverInfo = table{
 	"driver_info ipmi_transit_channel":              by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_username":                     by("rackd/driver/ipmi.parse"),
 	"driver_info ironyard_min_disk_bytes":           by("rackd/driver/direct.disk"),
-	"driver_info kernel_append_params":              by("rackd/conductor.kernelParams"),
+	"driver_info kernel_append_params":              by("rackd/driver/networkboot.params"),
 	"driver_info redfish_address":                   by("rackd/driver/redfish.parse").with("Of any driver: an inspection is known by a field that is called so (`central/api.hasBMC`), as by `ipmi_address`."),
 	"driver_info redfish_auth_type":                 by("rackd/driver/redfish.parse"),
 	"driver_info redfish_identity":                  by("rackd/driver/redfish.Identity"),
@@ -170,7 +170,7 @@ var instanceInfo = joined(each(kept(chosenSizes), "instance_info root_gb", "inst
 	"instance_info ks_cfg":              by("rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
 	"instance_info ks_template":         by("rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
 	"instance_info stage2":              by("rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
-	"instance_info kernel_append_params": by("rackd/conductor.kernelParams").with("For the ramdisk's kernel, where the machine boots from the network.").
+	"instance_info kernel_append_params": by("rackd/driver/networkboot.params").with("For the ramdisk's kernel, where the machine boots from the network.").
 		saying(saying{`[{"op":"add","path":"/instance_info","value":{"kernel_append_params":"quiet"}}]`, "deploy", "instance_info kernel_append_params"}),
 	"instance_info project_id":      by("central/store.project"),
 	"instance_info rescue_password": by("central/dispatch.accept"),
