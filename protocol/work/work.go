@@ -318,6 +318,8 @@ func (p Parked) Is() bool { return !p.Since.IsZero() }
 // Errand is how far a work's errand (Document.Errand) has come.
 type Errand struct {
 	Phase Phase `json:"phase,omitempty"` // empty: nothing was done yet
+	// Step is the last step of the errand that has ended and is not its last one; empty: none.
+	Step string `json:"step,omitempty"`
 	// Error is why it failed, of one that has ended.
 	Error string `json:"error,omitempty"`
 	// Told: central has been told of its end. Whoever finds one that was not tells of it.

@@ -151,6 +151,15 @@ const flowsTail = `
 A node with ` + "`disable_power_off`" + ` is reset where other nodes are switched off and on. A reset leaves nothing to read back. One that may have happened is
 repeated only where a second one does no harm, or where the ramdisk's agent shows by its answer that there was none. Elsewhere the request fails and says so.
 
+## Power requests beside a flow in the ramdisk
+
+| the request | the flow |
+|---|---|
+| is refused by the BMC, or the machine does not switch itself off | goes on with the agent that is there |
+| has switched the machine off | waits for the agent of the next boot, which is counted before the machine is switched on |
+| is a reset (` + "`disable_power_off`" + `) | the same; the boot is counted before the reset, and the count is taken back if there was none |
+| is done, or half done, and its rackd dies | the next owner does what is left of it, and restarts nothing a second time |
+
 ## Restarts that a step needs
 
 | the step | what follows |

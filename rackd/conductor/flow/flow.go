@@ -24,6 +24,8 @@ type Step struct {
 	Pure bool
 	// Own steps are the conductor's: the API does not show them.
 	Own bool
+	// Off says that the machine is off when the step has ended. Resets says that the step resets the machine.
+	Off, Resets bool
 	// again tells apart steps of one name.
 	again int
 }
