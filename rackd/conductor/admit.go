@@ -122,7 +122,7 @@ const (
 )
 
 // callable refuses an agent that this rackd could not call, or not be sure whom it calls.
-func (c *Conductor) callable(n *node.Document, r *runner.Runner, hb ask.Heartbeat) error {
+func (c *Conductor) callable(n *node.Document, boot work.Boot, hb ask.Heartbeat) error {
 	if hb.AgentVerifyCA == "" {
 		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", refusal.ErrBadCallback)
 	}
@@ -137,7 +137,7 @@ func (c *Conductor) callable(n *node.Document, r *runner.Runner, hb ask.Heartbea
 	if len(hb.AgentVerifyCA) > maxCertificate || len(hb.AgentVersion) > maxVersion || len(hb.Heartbeat.BootID) > maxVersion {
 		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", refusal.ErrBadCallback)
 	}
-	known := c.addresses(n, c.bootOf(n.UUID))
+	known := c.addresses(n, boot)
 	switch {
 	case len(known) == 0 || hb.Central:
 	case hb.From.IsValid() && !slices.Contains(known, hb.From):

@@ -75,7 +75,8 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		}
 		return refusal.ErrNoNode
 	}
-	if err := c.CheckToken(id, hb.AgentToken); err != nil {
+	boot, err := c.bootOfToken(id, hb.AgentToken)
+	if err != nil {
 		c.refused(refusal.HeartbeatCall, "token", "node", id, "from", hb.From)
 		return err
 	}
@@ -85,11 +86,11 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		c.refused(refusal.HeartbeatCall, "installer", "node", id, "from", hb.From, "error", err)
 		return err
 	}
-	if err := c.callable(n, r, hb); err != nil {
+	if err := c.callable(n, boot, hb); err != nil {
 		c.refused(refusal.HeartbeatCall, "callback", "node", id, "from", hb.From, "callback", hb.CallbackURL, "error", err)
 		return err
 	}
-	return r.Beat(hb)
+	return r.Beat(boot, hb)
 }
 
 // Inspected takes in an inventory that a ramdisk sends of its own accord.
@@ -105,24 +106,32 @@ func (c *Conductor) Inspected(id string, i ask.Inspected) error {
 	case r == nil:
 		return c.notOwner(n)
 	}
-	if _, err := c.admit(refusal.InspectionCall, n, r, i.Caller); err != nil {
+	boot, err := c.admit(refusal.InspectionCall, n, r, i.Caller)
+	if err != nil {
 		return err
 	}
-	r.TakeInventory(&i.Inventory)
-	return nil
+	return r.TakeInventory(boot, &i.Inventory)
 }
 
 // CheckToken returns nil when token is that of the newest boot that the node's work in flight
 // has caused, here or at another rackd.
 func (c *Conductor) CheckToken(id, token string) error {
+	_, err := c.bootOfToken(id, token)
+	return err
+}
+
+// bootOfToken returns that boot, or why token is not its. The next boot may be counted at any moment after: what a call with
+// the token changes, it changes only where the boot is still the newest.
+func (c *Conductor) bootOfToken(id, token string) (work.Boot, error) {
 	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
 	if n == nil || w == nil || !w.Doc.Open() {
-		return refusal.ErrBadToken
+		return work.Boot{}, refusal.ErrBadToken
 	}
-	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), c.bootOf(n.UUID).Number, token) {
-		return refusal.ErrBadToken
+	boot := c.bootOf(n.UUID)
+	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), boot.Number, token) {
+		return boot, refusal.ErrBadToken
 	}
-	return nil
+	return boot, nil
 }
 
 func (c *Conductor) notOwner(n *node.Document) error {
