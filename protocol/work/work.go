@@ -385,10 +385,9 @@ func (d *Document) Supersedes(old *Document) bool {
 }
 
 // Inherit puts into d, which nobody has begun, what it takes over from the work whose place it
-// takes: the agent that is there; where the flow stands, if d goes on with it; and for an
-// abort, what was cut short.
+// takes: where the flow stands, with its agent, if d goes on with it; and for an abort, what was cut
+// short. The agent of one flow is none of another: its token and its code are of the first.
 func (d *Document) Inherit(old *Document) {
-	d.Checkpoint.Agent = old.Checkpoint.Agent
 	switch {
 	case d.Continues(old):
 		if d.Verb == Abort {
