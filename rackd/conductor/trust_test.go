@@ -390,6 +390,62 @@ func TestAgentsThatAreNotCalled(t *testing.T) {
 	})
 }
 
+// The first heartbeat may come through central from anywhere, and names an address that the machine was given, where that is known.
+// Where it is not, no address that leads to rackd's own machine or link is taken, unless the call itself comes from there.
+func TestCallbackThroughCentral(t *testing.T) {
+	far, local := netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("127.0.0.2")
+	for name, c := range map[string]struct {
+		known   bool
+		from    netip.Addr
+		central bool
+		at      string
+		want    string
+	}{
+		"another host":                     {true, far, true, "203.0.113.66", "was given"},
+		"rackd's own":                      {true, far, true, "127.0.0.1", "was given"},
+		"a cloud's own":                    {true, far, true, "169.254.169.254", "was given"},
+		"the machine's":                    {true, far, true, "10.0.0.1", ""},
+		"rackd's own, nothing known":       {false, far, true, "127.0.0.1", "a loopback address"},
+		"of a proxy on rackd's machine":    {false, local, true, "127.0.0.1", "a loopback address"},
+		"called from elsewhere":            {false, far, false, "127.0.0.1", "a loopback address"},
+		"mapped":                           {false, far, false, "[::ffff:127.0.0.1]", "a loopback address"},
+		"a cloud's own, nothing known":     {false, far, true, "169.254.169.254", "a link-local address"},
+		"link-local of IPv6":               {false, far, true, "[fe80::1]", "a link-local address"},
+		"multicast":                        {false, far, true, "224.0.0.1", "a multicast address"},
+		"none":                             {false, far, true, "0.0.0.0", "an unspecified address"},
+		"an ordinary one":                  {false, far, true, "203.0.113.66", ""},
+		"an agent on rackd's own machine":  {false, local, false, "127.0.0.1", ""},
+		"an agent that is where it called": {false, far, false, "198.51.100.7", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &rackLeases{hears: true, at: map[string]netip.Addr{}}
+				if c.known {
+					l.at[macA] = hers
+				}
+				x := newTrial(t, func(cfg *Config) { cfg.Leases = l })
+				defer x.stop()
+				q := lookupOf(x.Conductor)
+				q.Central, q.From = true, far
+				reply, err := x.LookupAgent(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hb := call(reply.Config.AgentToken, c.at, "PEM", "1")
+				hb.From, hb.Central = c.from, c.central
+				err = x.Heartbeat(nodeA, hb)
+				synctest.Wait()
+				if a := x.runner(nodeA).Agent(); (c.want == "") != (err == nil) || (c.want == "") != (a.URL != "") {
+					t.Fatalf("answered %v; pinned at %q", err, a.URL)
+				}
+				if c.want != "" && (!errors.Is(err, refusal.ErrBadCallback) || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("answered %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
 // A boot is in the checkpoint before the machine is started, for each boot that an owner causes and for no
 // other: so a rackd that dies in between leaves no machine whose boot another counts otherwise. Tokens
 // and ids of boots before do not fit any more, and work that goes on with the flow keeps the count.
