@@ -18,18 +18,7 @@ import (
 // LookupAgent tells an agent which node it is on, and its token. It does so for the machine that
 // was booted last (admit), until the first heartbeat; then the agent that sent it is asked first.
 func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
-	n := c.cfg.Documents.Node(q.Node)
-	for _, mac := range q.Addresses {
-		m := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
-		switch {
-		case m == nil || n != nil && m.UUID == n.UUID:
-		case n == nil && q.Node == "":
-			n = m
-		default:
-			c.refused(refusal.LookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
-			return agentapi.LookupReply{}, refusal.ErrNoNode
-		}
-	}
+	n, others := c.called(q)
 	if n == nil {
 		return agentapi.LookupReply{}, refusal.ErrNoNode
 	}
@@ -45,9 +34,16 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 	if err != nil {
 		return agentapi.LookupReply{}, err
 	}
+	if len(others) > 0 && q.BootID == "" {
+		c.refused(refusal.LookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
+		return agentapi.LookupReply{}, refusal.ErrNoNode
+	}
 	given := !q.Central && slices.Contains(c.addresses(n, boot), q.From)
 	if err := r.Greet(boot, q, given); err != nil {
 		return agentapi.LookupReply{}, err
+	}
+	if len(others) > 0 {
+		r.Phase("address of another node", fmt.Sprintf("the machine has an address that a port of %s has: an operator should delete that port", strings.Join(others, " and ")))
 	}
 	r.Nudge()
 	located := false
@@ -59,6 +55,47 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentTokenRequired: true, SkipBMCDetect: located,
 			AgentToken: c.cfg.Keys.Of(n.Group).Token(n.UUID, r.Root(), boot.Number)},
 	}, nil
+}
+
+// called returns the node that a lookup is about, nil for none, and the other nodes that have ports with addresses of the
+// machine. Anybody may enrol a port with an address that is not yet known here. It takes nothing from the machine: where a
+// lookup names several nodes, it is about the one that it names by UUID, or else by the id of its boot.
+func (c *Conductor) called(q ask.Lookup) (n *node.Document, others []string) {
+	n = c.cfg.Documents.Node(q.Node)
+	var all []*node.Document
+	for _, mac := range q.Addresses {
+		m := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
+		if m != nil && !slices.ContainsFunc(all, func(a *node.Document) bool { return a.UUID == m.UUID }) {
+			all = append(all, m)
+		}
+	}
+	switch {
+	case n != nil:
+	case q.Node == "" && len(all) == 1:
+		n = all[0]
+	case q.Node == "":
+		if i := slices.IndexFunc(all, func(a *node.Document) bool { return c.booted(a, q.BootID) }); i >= 0 {
+			n = all[i]
+		}
+	}
+	if n == nil {
+		if len(all) > 0 {
+			c.refused(refusal.LookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
+		}
+		return nil, nil
+	}
+	for _, m := range all {
+		if m.UUID != n.UUID {
+			others = append(others, "node "+m.UUID)
+		}
+	}
+	return n, others
+}
+
+// booted reports whether id is that of the newest boot of a node's machine.
+func (c *Conductor) booted(n *node.Document, id string) bool {
+	w, key := c.cfg.Documents.Work(n.UUID), c.cfg.Keys.Of(n.Group)
+	return id != "" && w != nil && key != nil && key.BootIDFits(n.UUID, w.Doc.Root(), c.bootOf(n.UUID).Number, id)
 }
 
 // Heartbeat takes in an agent's call. It costs central nothing: the runner of the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -440,6 +441,57 @@ func TestCallbackThroughCentral(t *testing.T) {
 				}
 				if c.want != "" && (!errors.Is(err, refusal.ErrBadCallback) || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("answered %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Anybody may enrol a node with a port of an address that is not known here yet. It takes nothing from the machine that has it.
+func TestAPortOfAnotherNodeTakesNoLookup(t *testing.T) {
+	const second = "52:54:00:00:00:02"
+	for name, byUUID := range map[string]bool{"by its node's UUID": true, "by addresses alone": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newTrial(t, nil)
+				defer x.stop()
+				q := lookupOf(x.Conductor)
+				q.Addresses, q.From = []string{second, macA}, hers
+				if byUUID {
+					q.Node = nodeA
+				}
+				if _, err := x.LookupAgent(q); err != nil {
+					t.Fatal("before:", err)
+				}
+				x.s.put(&node.Document{UUID: nodeB, Driver: "t", State: provision.Enroll, Ports: []node.Port{{Address: second}}})
+				reply, err := x.LookupAgent(q)
+				if err != nil || reply.Node.UUID != nodeA {
+					t.Errorf("after: node %s, %v", reply.Node.UUID, err)
+				}
+				hb := call(reply.Config.AgentToken, hers.String(), "PEM", "1")
+				hb.From = hers
+				if err := x.Heartbeat(nodeA, hb); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				lines := slices.Concat(x.doc().Checkpoint.Untold)
+				x.s.mu.Lock()
+				for _, e := range x.s.events {
+					lines = append(lines, e.Lines()...)
+				}
+				x.s.mu.Unlock()
+				if !slices.ContainsFunc(lines, func(l work.Line) bool { return strings.Contains(l.Detail, nodeB) }) {
+					t.Errorf("the history does not say which node has the address: %+v", lines)
+				}
+				other := q
+				other.BootID = "AAAAAAAAAAAAAAAAAAAAAA"
+				if reply, err := x.LookupAgent(other); !errors.Is(err, refusal.ErrNoNode) || reply.Config.AgentToken != "" {
+					t.Errorf("with the id of another boot: %+v, %v", reply, err)
+				}
+				other.BootID = ""
+				if reply, err := x.LookupAgent(other); !errors.Is(err, refusal.ErrNoNode) || reply.Config.AgentToken != "" {
+					t.Errorf("without an id: %+v, %v", reply, err)
 				}
 			})
 		})
