@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -98,6 +99,41 @@ func TestARestartBesideAFlowIsDoneOnce(t *testing.T) {
 		x.agent(next)
 		if a := next.runner(nodeA).Agent(); a == nil || a.URL == "" {
 			t.Errorf("the agent of the new boot is not known: %+v", a)
+		}
+	})
+}
+
+// In a hold an operator restarts the machine, for a look at the ramdisk. The ramdisk that comes up is told who it is, and its agent
+// is there when the flow is let go.
+func TestARamdiskThatIsRestartedInAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &trial{t: t, s: newShelf(), m: &machine{power: driver.PowerOff}, owner: owned("a")}
+		x.m.deploy = []driver.Step{waitForAgent(x.m)}
+		oneNode(x.s)
+		x.Conductor, x.stop = x.on("a", nil)
+		defer x.stop()
+		x.s.request(nodeA, work.Deploy, provision.Deploying, work.Args{Steps: []work.Step{{Interface: "power", Step: "hold", Priority: 60}}})
+		synctest.Wait()
+		x.agent(x.Conductor)
+		if d := x.doc(); d.State != provision.DeployHold {
+			t.Fatalf("state %q", d.State)
+		}
+		first := x.bootOf(nodeA).Number
+		x.s.errand(nodeA, work.Args{PowerTarget: string(driver.Rebooting)})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if told := x.s.errands(); len(told) != 1 || told[0].Error != "" || x.bootOf(nodeA).Number <= first || x.runner(nodeA).Agent() != nil {
+			t.Fatalf("told %+v, boot %d after %d, agent %+v", told, x.bootOf(nodeA).Number, first, x.runner(nodeA).Agent())
+		}
+		x.agent(x.Conductor)
+		if a := x.runner(nodeA).Agent(); x.doc().State != provision.DeployHold || a == nil || a.URL == "" {
+			t.Errorf("in %q: agent %+v", x.doc().State, a)
+		}
+		x.s.goOn(nodeA, provision.DeployWait, false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if d := x.doc(); d.Open() || !d.Result.OK {
+			t.Errorf("let go: %q, %+v", d.State, d.Result)
 		}
 	})
 }
