@@ -19,6 +19,17 @@ func Reserved(word string) bool {
 	return strings.Count(word, `"`)%2 != 0 || slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, name) })
 }
 
+// hiding are the kernel parameters that keep hardware from the ramdisk, or run something else in its place.
+var hiding = []string{"module-blacklist", "modprobe.blacklist", "rd.driver.blacklist", "initcall-blacklist", "init", "rdinit", "libata.force",
+	"libata.ignore-hpa", "scsi-mod.scan", "pci-stub.ids", "vfio-pci.ids", "xen-pciback.hide", "systemd.mask", "systemd.unit", "systemd.run"}
+
+// Hides reports whether a word of a kernel's command line may hide disks from the ramdisk, or the agent from rackd. Who operates
+// the machine may have reasons for such a word, who uses its instance has none.
+func Hides(word string) bool {
+	name, _, _ := strings.Cut(strings.ReplaceAll(word, `"`, ""), "=")
+	return slices.Contains(hiding, strings.ReplaceAll(strings.ToLower(name), "_", "-"))
+}
+
 // MaxCommandLine is how many bytes of its command line Linux reads on x86; it cuts off the rest
 // without a word. MaxOwnParams bounds what a node's fields add to it, so that there is room for rackd's.
 const (

@@ -9,9 +9,10 @@ var (
 		AdoptFail, RescueFail, UnrescueFail, ServiceHold, ServiceFail}
 	// DeleteAllowed: the node may be deleted while not in maintenance.
 	DeleteAllowed = []State{Manageable, Enroll, AdoptFail, Available}
-	// LookupAllowed: an agent on such a node is told who it is.
-	LookupAllowed = []State{Deploying, DeployWait, Cleaning, CleanWait, Inspecting, InspectWait,
-		Rescuing, RescueWait, ServiceWait}
+	// LookupAllowed: an agent on such a node is told who it is. In a hold too, which Ironic does not do: an
+	// operator may restart the machine there.
+	LookupAllowed = []State{Deploying, DeployWait, DeployHold, Cleaning, CleanWait, CleanHold, Inspecting, InspectWait,
+		Rescuing, RescueWait, ServiceWait, ServiceHold}
 	// HeartbeatResumes: a heartbeat moves the work on.
 	HeartbeatResumes = []State{DeployWait, CleanWait, RescueWait, ServiceWait}
 	// PowerSyncExcluded: the periodic power sync leaves the node alone.

@@ -223,6 +223,9 @@ type Checkpoint struct {
 	Leaving *Leaving `json:"leaving,omitempty"`
 	// BMC is what the machine's BMC does for the running step; nil: nothing.
 	BMC *Busy `json:"bmc,omitempty"`
+	// Unfinished is the step of a flow before, whose place this one takes, for which the BMC may still be at
+	// work. The machine's power is left alone until that is over. Nil: there is none.
+	Unfinished *Unfinished `json:"unfinished,omitempty"`
 	// Parked says since when the flow's time stands still; zero: it does not.
 	Parked Parked `json:"parked,omitzero"`
 	// Untold goes along with the next event.
@@ -301,6 +304,31 @@ type Busy struct {
 	Unknown Unknown `json:"-"`
 }
 
+// Unfinished is a step that has begun, of a flow that nobody goes on with, and what it takes to look how far it is.
+type Unfinished struct {
+	// Root is the id of the work whose flow it was; secrets among Args are sealed for it.
+	Root    string            `json:"root"`
+	Verb    Verb              `json:"verb"`
+	Args    Args              `json:"args"`
+	Plan    []Planned         `json:"plan"`
+	Index   int               `json:"index"`
+	Step    string            `json:"step"`
+	Entered time.Time         `json:"entered,omitzero"`
+	Handle  json.RawMessage   `json:"handle,omitempty"`
+	Facts   map[string]string `json:"facts,omitempty"`
+
+	Unknown Unknown `json:"-"`
+}
+
+// unfinished is what d leaves to work that takes its place and does not go on with it; nil: nothing.
+func (d *Document) unfinished() *Unfinished {
+	cp := &d.Checkpoint
+	if !d.Open() || cp.BMC == nil || cp.Step == "" || cp.Phase == Ended {
+		return nil
+	}
+	return &Unfinished{Root: d.Root(), Verb: d.Flow(), Args: d.Args, Plan: cp.Plan, Index: cp.Index, Step: cp.Step, Entered: cp.Entered, Handle: cp.Handle, Facts: cp.Facts}
+}
+
 // Parked is how a flow stands whose node is in maintenance (Parks).
 type Parked struct {
 	Since time.Time `json:"since"`
@@ -318,6 +346,8 @@ func (p Parked) Is() bool { return !p.Since.IsZero() }
 // Errand is how far a work's errand (Document.Errand) has come.
 type Errand struct {
 	Phase Phase `json:"phase,omitempty"` // empty: nothing was done yet
+	// Step is the last step of the errand that has ended and is not its last one; empty: none.
+	Step string `json:"step,omitempty"`
 	// Error is why it failed, of one that has ended.
 	Error string `json:"error,omitempty"`
 	// Told: central has been told of its end. Whoever finds one that was not tells of it.
@@ -383,10 +413,9 @@ func (d *Document) Supersedes(old *Document) bool {
 }
 
 // Inherit puts into d, which nobody has begun, what it takes over from the work whose place it
-// takes: the agent that is there; where the flow stands, if d goes on with it; and for an
-// abort, what was cut short.
+// takes: where the flow stands, with its agent, if d goes on with it; for an abort, what was cut
+// short; and for an undeploy, what the BMC is still at work on. The agent of one flow is none of another: its token and its code are of the first.
 func (d *Document) Inherit(old *Document) {
-	d.Checkpoint.Agent = old.Checkpoint.Agent
 	switch {
 	case d.Continues(old):
 		if d.Verb == Abort {
@@ -403,6 +432,10 @@ func (d *Document) Inherit(old *Document) {
 	case d.Verb == Abort:
 		d.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
 		d.Args.AbortedBoot = old.Checkpoint.Facts[FactBoot]
+	case d.Verb == Delete:
+		if d.Checkpoint.Unfinished = old.unfinished(); d.Checkpoint.Unfinished != nil {
+			d.Checkpoint.BMC = old.Checkpoint.BMC
+		}
 	}
 }
 

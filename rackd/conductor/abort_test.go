@@ -189,6 +189,42 @@ func TestAbortThatComesTooLate(t *testing.T) {
 	})
 }
 
+// So does an abort that central accepts for the end of the running step, which must not be cut short (decision 74).
+func TestAbortAfterAStepThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff, clean: []driver.Step{slowly("a", 10*time.Second, &log)}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "a"}}})
+		time.Sleep(20 * time.Second)
+		old := s.Work(nodeA).Doc
+		if old.Open() || old.State != provision.Manageable {
+			t.Fatalf("state %q", old.State)
+		}
+		s.mu.Lock()
+		n := *s.nodes[nodeA]
+		n.Generation++
+		s.nodes[nodeA] = &n
+		d := work.Document{ID: "late", Node: nodeA, Generation: n.Generation, Verb: work.Clean, Args: old.Args, Requested: time.Now(), Entry: provision.CleanWait,
+			EntryTarget: provision.Manageable, Epoch: old.Epoch + 1}
+		d.Args.Continues, d.Args.AbortAfter = old.Root(), true
+		d.Inherit(&old)
+		d.Sign(testKey)
+		s.rev++
+		s.works[nodeA] = &view.Work{Doc: d, Revision: s.rev}
+		s.mu.Unlock()
+		s.tell(nodeA)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := s.Work(nodeA).Doc; got.Open() || got.State != provision.Manageable || !strings.Contains(got.Result.Error, "too late: the clean had ended") || len(log) != 1 {
+			t.Errorf("state %q, result %+v, steps %q", got.State, got.Result, log)
+		}
+	})
+}
+
 // An aborted rebuild that had sent nothing to the machine leaves the instance.
 func TestAbortOfAnUntouchedRebuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

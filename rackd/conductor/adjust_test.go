@@ -1,9 +1,11 @@
 package conductor
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -148,4 +150,96 @@ func TestIdleMachineAfterWork(t *testing.T) {
 		behindUs()
 		look(5, "uefi")
 	})
+}
+
+// firmware is management that sets what the machine's firmware does some time after it said so, or never.
+type firmware struct {
+	*machine
+	secure bool
+	mode   string
+	after  time.Duration // 0: never
+	silent bool          // about the boot mode
+}
+
+func (f *firmware) SecureBoot(context.Context, *node.Document) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.secure, nil
+}
+
+func (f *firmware) SetSecureBoot(_ context.Context, fence driver.Fence, _ *node.Document, on bool) error {
+	f.later(func() { f.secure = on })
+	return fence.Check()
+}
+
+func (f *firmware) BootMode(context.Context, *node.Document) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent {
+		return "", driver.ErrUnsupported
+	}
+	return f.mode, nil
+}
+
+func (f *firmware) SetBootMode(_ context.Context, fence driver.Fence, _ *node.Document, mode string) error {
+	f.later(func() { f.mode = mode })
+	return fence.Check()
+}
+
+func (f *firmware) later(do func()) {
+	if f.after > 0 {
+		time.AfterFunc(f.after, func() { f.mu.Lock(); defer f.mu.Unlock(); do() })
+	}
+}
+
+// A change of boot mode or secure boot ends well when the machine shows it, and not because its BMC has said yes.
+func TestAChangeIsReadBack(t *testing.T) {
+	on := true
+	secure, mode := work.Change{SecureBoot: &on}, work.Change{BootMode: "uefi"}
+	for name, c := range map[string]struct {
+		change work.Change
+		after  time.Duration
+		silent bool
+		fails  string
+	}{
+		"secure boot, never":         {secure, 0, false, "accepted secure boot true and reports false"},
+		"boot mode, never":           {mode, 0, false, "accepted boot mode uefi and reports bios"},
+		"secure boot, a moment":      {secure, 3 * time.Second, false, ""},
+		"boot mode, a moment":        {mode, 3 * time.Second, false, ""},
+		"boot mode, of a silent BMC": {mode, 0, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: driver.PowerOff}
+				f := &firmware{machine: m, mode: "bios", after: c.after, silent: c.silent}
+				s := newShelf()
+				oneNode(s)
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(cfg *Config) {
+					named := []driver.Named{{Name: "m", Impl: m}}
+					reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+						"power": named, "management": {{Name: "m", Impl: f}}, "boot": named, "deploy": named}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					cfg.Hardware = reg
+				})
+				defer kill()
+				s.request(nodeA, work.Adjust, provision.Available, work.Args{Change: &c.change})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				d := s.Work(nodeA).Doc
+				if d.Open() || d.State != provision.Available || d.Result.OK != (c.fails == "") || !strings.Contains(d.Result.Error, c.fails) {
+					t.Fatalf("in %q: %+v", d.State, d.Result)
+				}
+				seen := s.observed()
+				if len(seen) != 1 {
+					t.Fatalf("seen %d times", len(seen))
+				}
+				o := seen[0].Hardware
+				if c.change.SecureBoot != nil && *o.SecureBoot != f.secure || c.change.BootMode != "" && !c.silent && *o.BootMode != f.mode {
+					t.Errorf("seen %+v of a machine with %q, %t", o, f.mode, f.secure)
+				}
+			})
+		})
+	}
 }

@@ -122,7 +122,7 @@ const (
 )
 
 // callable refuses an agent that this rackd could not call, or not be sure whom it calls.
-func (c *Conductor) callable(n *node.Document, r *runner.Runner, hb ask.Heartbeat) error {
+func (c *Conductor) callable(n *node.Document, boot work.Boot, hb ask.Heartbeat) error {
 	if hb.AgentVerifyCA == "" {
 		return fmt.Errorf("%w: the heartbeat has no agent_verify_ca (the certificate of the agent's API), so rackd cannot tell which agent it calls: use an agent with TLS that supports API version 1.68", refusal.ErrBadCallback)
 	}
@@ -137,13 +137,32 @@ func (c *Conductor) callable(n *node.Document, r *runner.Runner, hb ask.Heartbea
 	if len(hb.AgentVerifyCA) > maxCertificate || len(hb.AgentVersion) > maxVersion || len(hb.Heartbeat.BootID) > maxVersion {
 		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", refusal.ErrBadCallback)
 	}
-	known := c.addresses(n, c.bootOf(n.UUID))
+	known, at := c.addresses(n, boot), at.Unmap()
 	switch {
-	case len(known) == 0 || hb.Central:
-	case hb.From.IsValid() && !slices.Contains(known, hb.From):
+	case len(known) == 0:
+		if reach := reachOf(at); reach != "" && (hb.Central || reachOf(hb.From) != reach) {
+			return fmt.Errorf("%w: %q is %s address, which from this rackd leads elsewhere than from the machine", refusal.ErrBadCallback, hb.CallbackURL, reach)
+		}
+	case !hb.Central && hb.From.IsValid() && !slices.Contains(known, hb.From): // central tells of a proxy, perhaps
 		return fmt.Errorf("%w: the call comes from %s, and the machine was given %v", refusal.ErrBadCallback, hb.From, known)
-	case !slices.Contains(known, at.Unmap()):
+	case !slices.Contains(known, at):
 		return fmt.Errorf("%w: %q: the machine was given %v", refusal.ErrBadCallback, hb.CallbackURL, known)
 	}
 	return nil
+}
+
+// reachOf says which kind of address leads no further than a machine itself or its link, and so elsewhere from each of them;
+// empty: the address is an ordinary one. A caller on this rackd's own machine or link may name one of the kind that it calls from.
+func reachOf(a netip.Addr) string {
+	switch {
+	case a.IsLoopback():
+		return "a loopback"
+	case a.IsLinkLocalUnicast():
+		return "a link-local"
+	case a.IsMulticast():
+		return "a multicast"
+	case a.IsUnspecified():
+		return "an unspecified"
+	}
+	return ""
 }

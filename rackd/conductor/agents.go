@@ -18,18 +18,7 @@ import (
 // LookupAgent tells an agent which node it is on, and its token. It does so for the machine that
 // was booted last (admit), until the first heartbeat; then the agent that sent it is asked first.
 func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
-	n := c.cfg.Documents.Node(q.Node)
-	for _, mac := range q.Addresses {
-		m := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
-		switch {
-		case m == nil || n != nil && m.UUID == n.UUID:
-		case n == nil && q.Node == "":
-			n = m
-		default:
-			c.refused(refusal.LookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
-			return agentapi.LookupReply{}, refusal.ErrNoNode
-		}
-	}
+	n, others := c.called(q)
 	if n == nil {
 		return agentapi.LookupReply{}, refusal.ErrNoNode
 	}
@@ -45,9 +34,16 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 	if err != nil {
 		return agentapi.LookupReply{}, err
 	}
+	if len(others) > 0 && q.BootID == "" {
+		c.refused(refusal.LookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
+		return agentapi.LookupReply{}, refusal.ErrNoNode
+	}
 	given := !q.Central && slices.Contains(c.addresses(n, boot), q.From)
 	if err := r.Greet(boot, q, given); err != nil {
 		return agentapi.LookupReply{}, err
+	}
+	if len(others) > 0 {
+		r.Phase("address of another node", fmt.Sprintf("the machine has an address that a port of %s has: an operator should delete that port", strings.Join(others, " and ")))
 	}
 	r.Nudge()
 	located := false
@@ -59,6 +55,47 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentTokenRequired: true, SkipBMCDetect: located,
 			AgentToken: c.cfg.Keys.Of(n.Group).Token(n.UUID, r.Root(), boot.Number)},
 	}, nil
+}
+
+// called returns the node that a lookup is about, nil for none, and the other nodes that have ports with addresses of the
+// machine. Anybody may enrol a port with an address that is not yet known here. It takes nothing from the machine: where a
+// lookup names several nodes, it is about the one that it names by UUID, or else by the id of its boot.
+func (c *Conductor) called(q ask.Lookup) (n *node.Document, others []string) {
+	n = c.cfg.Documents.Node(q.Node)
+	var all []*node.Document
+	for _, mac := range q.Addresses {
+		m := c.cfg.Documents.NodeByMAC(strings.ToLower(mac))
+		if m != nil && !slices.ContainsFunc(all, func(a *node.Document) bool { return a.UUID == m.UUID }) {
+			all = append(all, m)
+		}
+	}
+	switch {
+	case n != nil:
+	case q.Node == "" && len(all) == 1:
+		n = all[0]
+	case q.Node == "":
+		if i := slices.IndexFunc(all, func(a *node.Document) bool { return c.booted(a, q.BootID) }); i >= 0 {
+			n = all[i]
+		}
+	}
+	if n == nil {
+		if len(all) > 0 {
+			c.refused(refusal.LookupCall, "several nodes", "addresses", q.Addresses, "from", q.From)
+		}
+		return nil, nil
+	}
+	for _, m := range all {
+		if m.UUID != n.UUID {
+			others = append(others, "node "+m.UUID)
+		}
+	}
+	return n, others
+}
+
+// booted reports whether id is that of the newest boot of a node's machine.
+func (c *Conductor) booted(n *node.Document, id string) bool {
+	w, key := c.cfg.Documents.Work(n.UUID), c.cfg.Keys.Of(n.Group)
+	return id != "" && w != nil && key != nil && key.BootIDFits(n.UUID, w.Doc.Root(), c.bootOf(n.UUID).Number, id)
 }
 
 // Heartbeat takes in an agent's call. It costs central nothing: the runner of the
@@ -75,7 +112,8 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		}
 		return refusal.ErrNoNode
 	}
-	if err := c.CheckToken(id, hb.AgentToken); err != nil {
+	boot, err := c.bootOfToken(id, hb.AgentToken)
+	if err != nil {
 		c.refused(refusal.HeartbeatCall, "token", "node", id, "from", hb.From)
 		return err
 	}
@@ -85,11 +123,11 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		c.refused(refusal.HeartbeatCall, "installer", "node", id, "from", hb.From, "error", err)
 		return err
 	}
-	if err := c.callable(n, r, hb); err != nil {
+	if err := c.callable(n, boot, hb); err != nil {
 		c.refused(refusal.HeartbeatCall, "callback", "node", id, "from", hb.From, "callback", hb.CallbackURL, "error", err)
 		return err
 	}
-	return r.Beat(hb)
+	return r.Beat(boot, hb)
 }
 
 // Inspected takes in an inventory that a ramdisk sends of its own accord.
@@ -105,24 +143,32 @@ func (c *Conductor) Inspected(id string, i ask.Inspected) error {
 	case r == nil:
 		return c.notOwner(n)
 	}
-	if _, err := c.admit(refusal.InspectionCall, n, r, i.Caller); err != nil {
+	boot, err := c.admit(refusal.InspectionCall, n, r, i.Caller)
+	if err != nil {
 		return err
 	}
-	r.TakeInventory(&i.Inventory)
-	return nil
+	return r.TakeInventory(boot, &i.Inventory)
 }
 
 // CheckToken returns nil when token is that of the newest boot that the node's work in flight
 // has caused, here or at another rackd.
 func (c *Conductor) CheckToken(id, token string) error {
+	_, err := c.bootOfToken(id, token)
+	return err
+}
+
+// bootOfToken returns that boot, or why token is not its. The next boot may be counted at any moment after: what a call with
+// the token changes, it changes only where the boot is still the newest.
+func (c *Conductor) bootOfToken(id, token string) (work.Boot, error) {
 	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
 	if n == nil || w == nil || !w.Doc.Open() {
-		return refusal.ErrBadToken
+		return work.Boot{}, refusal.ErrBadToken
 	}
-	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), c.bootOf(n.UUID).Number, token) {
-		return refusal.ErrBadToken
+	boot := c.bootOf(n.UUID)
+	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), boot.Number, token) {
+		return boot, refusal.ErrBadToken
 	}
-	return nil
+	return boot, nil
 }
 
 func (c *Conductor) notOwner(n *node.Document) error {

@@ -151,6 +151,21 @@ const flowsTail = `
 A node with ` + "`disable_power_off`" + ` is reset where other nodes are switched off and on. A reset leaves nothing to read back. One that may have happened is
 repeated only where a second one does no harm, or where the ramdisk's agent shows by its answer that there was none. Elsewhere the request fails and says so.
 
+## Power requests beside a flow in the ramdisk
+
+| the request | the flow |
+|---|---|
+| is refused by the BMC, or the machine does not switch itself off | goes on with the agent that is there |
+| has switched the machine off | waits for the agent of the next boot, which is counted before the machine is switched on |
+| is a reset (` + "`disable_power_off`" + `) | the same; the boot is counted before the reset, and the count is taken back if there was none |
+| is done, or half done, and its rackd dies | the next owner does what is left of it, and restarts nothing a second time |
+
+## An undeploy while the BMC is at work
+
+An undeploy takes the place of a flow that waits. While the BMC writes firmware for that flow, or makes a volume, the machine keeps its power: the undeploy
+begins with a look, by that flow's step, until the BMC has ended. The step may read only: what it would order next is not ordered. Whatever became of its work stands in the
+history, and the tear-down follows. A BMC that says for two hours that it works and does not get on ends the undeploy in error. The next one switches the machine off.
+
 ## Restarts that a step needs
 
 | the step | what follows |

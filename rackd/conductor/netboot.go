@@ -122,7 +122,9 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	case open && fact == driver.BootRamdisk && err != nil:
 		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has not its drivers: %v.", n.Label(), err)))
 	case open && fact == driver.BootRamdisk:
-		o.Order, o.needs = hw.Boot().RamdiskOrder(n, facts), needsRamdisk
+		now := *n // its work may have gone on since central wrote it
+		now.State = state
+		o.Order, o.needs = hw.Boot().RamdiskOrder(&now, facts), needsRamdisk
 	case open && fact == driver.BootInstance, state == provision.Active, state == provision.Rescue:
 		o.needs = needsInstance
 	case open:

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -104,4 +106,47 @@ func TestBusIsAskedBeforeAMachineIsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The rack's copy of the node still has the instance's fields while the link to central is cut: the cleaning after the instance
+// boots without its kernel parameters, and the deploy before had them.
+func TestACleaningBootsWithoutTheInstancesParameters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, m := newShelf(), &machine{power: driver.PowerOn}
+		up := waitForAgent(m)
+		up.In = driver.InClean
+		m.deploy, m.clean = []driver.Step{waitForAgent(m)}, []driver.Step{up}
+		m.teardown = []driver.Step{{Interface: "deploy", Name: "tear_down", Kind: driver.Repeatable, Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+			delete(t.Facts, driver.FactBoot)
+			return driver.Done(), nil
+		}}}
+		oneNode(s)
+		s.nodes[nodeA].InstanceInfo = map[string]any{"kernel_append_params": "quiet"}
+		c, _, stop := conductorOn(t, s, "a", owned("a"), m, func(cfg *Config) {
+			named := []driver.Named{{Name: "m", Impl: m}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+				"power": named, "management": named, "boot": {{Name: "ipxe", Impl: networkboot.IPXE()}}, "deploy": named}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Hardware = reg
+		})
+		defer stop()
+		boots := func(in provision.State, want ...string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			o, _ := c.BootByMAC(macA)
+			if state := s.Work(nodeA).Doc.State; state != in || !o.Order.Boots() || !slices.Equal(o.Order.Load.Params, want) {
+				t.Errorf("in %q: %+v, %+v", state, o.Order, o.Order.Load)
+			}
+		}
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		boots(provision.DeployWait, "quiet")
+		older := s.Node(nodeA)
+		s.supersede(nodeA, work.Delete, provision.Deleting)
+		boots(provision.CleanWait)
+		s.put(older)
+		boots(provision.CleanWait)
+	})
 }

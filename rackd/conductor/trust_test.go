@@ -14,6 +14,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -388,6 +389,113 @@ func TestAgentsThatAreNotCalled(t *testing.T) {
 			t.Errorf("pinned: %+v", a)
 		}
 	})
+}
+
+// The first heartbeat may come through central from anywhere, and names an address that the machine was given, where that is known.
+// Where it is not, no address that leads to rackd's own machine or link is taken, unless the call itself comes from there.
+func TestCallbackThroughCentral(t *testing.T) {
+	far, local := netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("127.0.0.2")
+	for name, c := range map[string]struct {
+		known   bool
+		from    netip.Addr
+		central bool
+		at      string
+		want    string
+	}{
+		"another host":                     {true, far, true, "203.0.113.66", "was given"},
+		"rackd's own":                      {true, far, true, "127.0.0.1", "was given"},
+		"a cloud's own":                    {true, far, true, "169.254.169.254", "was given"},
+		"the machine's":                    {true, far, true, "10.0.0.1", ""},
+		"rackd's own, nothing known":       {false, far, true, "127.0.0.1", "a loopback address"},
+		"of a proxy on rackd's machine":    {false, local, true, "127.0.0.1", "a loopback address"},
+		"called from elsewhere":            {false, far, false, "127.0.0.1", "a loopback address"},
+		"mapped":                           {false, far, false, "[::ffff:127.0.0.1]", "a loopback address"},
+		"a cloud's own, nothing known":     {false, far, true, "169.254.169.254", "a link-local address"},
+		"link-local of IPv6":               {false, far, true, "[fe80::1]", "a link-local address"},
+		"multicast":                        {false, far, true, "224.0.0.1", "a multicast address"},
+		"none":                             {false, far, true, "0.0.0.0", "an unspecified address"},
+		"an ordinary one":                  {false, far, true, "203.0.113.66", ""},
+		"an agent on rackd's own machine":  {false, local, false, "127.0.0.1", ""},
+		"an agent that is where it called": {false, far, false, "198.51.100.7", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &rackLeases{hears: true, at: map[string]netip.Addr{}}
+				if c.known {
+					l.at[macA] = hers
+				}
+				x := newTrial(t, func(cfg *Config) { cfg.Leases = l })
+				defer x.stop()
+				q := lookupOf(x.Conductor)
+				q.Central, q.From = true, far
+				reply, err := x.LookupAgent(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hb := call(reply.Config.AgentToken, c.at, "PEM", "1")
+				hb.From, hb.Central = c.from, c.central
+				err = x.Heartbeat(nodeA, hb)
+				synctest.Wait()
+				if a := x.runner(nodeA).Agent(); (c.want == "") != (err == nil) || (c.want == "") != (a.URL != "") {
+					t.Fatalf("answered %v; pinned at %q", err, a.URL)
+				}
+				if c.want != "" && (!errors.Is(err, refusal.ErrBadCallback) || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("answered %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Anybody may enrol a node with a port of an address that is not known here yet. It takes nothing from the machine that has it.
+func TestAPortOfAnotherNodeTakesNoLookup(t *testing.T) {
+	const second = "52:54:00:00:00:02"
+	for name, byUUID := range map[string]bool{"by its node's UUID": true, "by addresses alone": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newTrial(t, nil)
+				defer x.stop()
+				q := lookupOf(x.Conductor)
+				q.Addresses, q.From = []string{second, macA}, hers
+				if byUUID {
+					q.Node = nodeA
+				}
+				if _, err := x.LookupAgent(q); err != nil {
+					t.Fatal("before:", err)
+				}
+				x.s.put(&node.Document{UUID: nodeB, Driver: "t", State: provision.Enroll, Ports: []node.Port{{Address: second}}})
+				reply, err := x.LookupAgent(q)
+				if err != nil || reply.Node.UUID != nodeA {
+					t.Errorf("after: node %s, %v", reply.Node.UUID, err)
+				}
+				hb := call(reply.Config.AgentToken, hers.String(), "PEM", "1")
+				hb.From = hers
+				if err := x.Heartbeat(nodeA, hb); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				lines := slices.Concat(x.doc().Checkpoint.Untold)
+				x.s.mu.Lock()
+				for _, e := range x.s.events {
+					lines = append(lines, e.Lines()...)
+				}
+				x.s.mu.Unlock()
+				if !slices.ContainsFunc(lines, func(l work.Line) bool { return strings.Contains(l.Detail, nodeB) }) {
+					t.Errorf("the history does not say which node has the address: %+v", lines)
+				}
+				other := q
+				other.BootID = "AAAAAAAAAAAAAAAAAAAAAA"
+				if reply, err := x.LookupAgent(other); !errors.Is(err, refusal.ErrNoNode) || reply.Config.AgentToken != "" {
+					t.Errorf("with the id of another boot: %+v, %v", reply, err)
+				}
+				other.BootID = ""
+				if reply, err := x.LookupAgent(other); !errors.Is(err, refusal.ErrNoNode) || reply.Config.AgentToken != "" {
+					t.Errorf("without an id: %+v, %v", reply, err)
+				}
+			})
+		})
+	}
 }
 
 // A boot is in the checkpoint before the machine is started, for each boot that an owner causes and for no

@@ -172,7 +172,7 @@ type Boot interface {
 	Interface
 	// RamdiskOrder is what the node's machine is told when it asks the network what to boot, while a flow needs
 	// its ramdisk; InstanceOrder while it has its instance. Both only look at the node and the work's facts,
-	// which may be nil; they are made for each request.
+	// which may be nil; they are made for each request. The node's state is that of its work.
 	RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order
 	InstanceOrder(n *node.Document, facts map[string]string) bootorder.Order
 	PrepareRamdisk(ctx context.Context, t *Task) error

@@ -246,7 +246,6 @@ func TestRemember(t *testing.T) {
 	taken.Owner, taken.Seq = "r", 1
 	first := anew("next", 3, work.Args{Supersedes: "old", Continues: "old"})
 	first.Lost = false
-	agent := work.Checkpoint{Agent: stood.Agent}
 	for name, c := range map[string]struct {
 		old, made work.Document
 		want      bool
@@ -257,8 +256,8 @@ func TestRemember(t *testing.T) {
 		"it goes on with work that has ended":   {ended, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), true, over},
 		"it goes on with work that had gone on": {errand, anew("next", 3, work.Args{Supersedes: "errand", Continues: "old"}), true, stood},
 		"nobody has seen the one between":       {old, anew("next", 4, work.Args{Supersedes: "between", Continues: "old"}), true, stood},
-		"it takes the place of the work":        {old, anew("next", 3, work.Args{Supersedes: "old"}), true, agent},
-		"it aborts the work":                    {old, abort, true, agent},
+		"it takes the place of the work":        {old, anew("next", 3, work.Args{Supersedes: "old"}), true, work.Checkpoint{}},
+		"it aborts the work":                    {old, abort, true, work.Checkpoint{}},
 		"other work":                            {old, anew("next", 3, work.Args{Supersedes: "other"}), false, work.Checkpoint{}},
 		"the work had not begun":                {unbegun, anew("next", 3, work.Args{Supersedes: "old", Continues: "old"}), false, work.Checkpoint{}},
 		"it is newer than what central made":    {old, anew("next", 2, work.Args{Supersedes: "old", Continues: "old"}), false, work.Checkpoint{}},

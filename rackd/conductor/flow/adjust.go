@@ -3,8 +3,10 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -26,12 +28,11 @@ func adjustFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 	step := driver.Step{Interface: a.kind, Name: a.name, Kind: driver.Repeatable,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			o, err := a.make(ctx, t.Fence, t.Node)
-			if err != nil {
-				return driver.Done(), err
+			if err == nil {
+				t.Hardware.Remember(t.Node, &o)
 			}
-			t.Hardware.Remember(t.Node, &o)
-			t.Record.Observe(o)
-			return driver.Done(), nil
+			t.Record.Observe(o) // what the machine shows, also where that is not what was asked for
+			return driver.Done(), err
 		}}
 	if a.once {
 		step.Kind = driver.Neither
@@ -82,8 +83,42 @@ func setBootMode(c *Catalog, hw *driver.Hardware, mode string) adjustment {
 			if err := hw.Management().SetBootMode(ctx, f, n, mode); err != nil {
 				return hardware.Observation{}, err
 			}
-			return c.ReadBoot(ctx, hw, n), nil
+			err := shows(ctx, "boot mode", mode, func() (string, error) { return hw.Management().BootMode(ctx, n) })
+			if errors.Is(err, driver.ErrUnsupported) { // a BMC that sets the mode and does not tell it
+				err = nil
+			}
+			if err != nil {
+				err = fmt.Errorf("node %s: %w", n.Label(), err)
+			}
+			return c.ReadBoot(ctx, hw, n), err
 		}}
+}
+
+// How long, and how often, a change is looked for that a BMC has accepted.
+const (
+	showsWithin = 10 * time.Second
+	showsEvery  = time.Second
+)
+
+// shows waits until read returns want. A BMC may answer well and do nothing, or keep the change for the next restart: that
+// is an error, for nobody knows yet which of them it is.
+func shows[T comparable](ctx context.Context, what string, want T, read func() (T, error)) error {
+	for end := time.Now().Add(showsWithin); ; {
+		is, err := read()
+		switch {
+		case err == nil && is == want:
+			return nil
+		case errors.Is(err, driver.ErrUnsupported):
+			return err
+		case err != nil && time.Now().After(end):
+			return fmt.Errorf("the BMC accepted %s %v, but it cannot be read back: %w", what, want, err)
+		case time.Now().After(end):
+			return fmt.Errorf("the BMC accepted %s %v and reports %v: some BMCs make such a change at the next restart of the machine. Restart the machine and look again; if it reports the same then, look at the BMC's log", what, want, is)
+		}
+		if err := driver.Pause(ctx, showsEvery); err != nil {
+			return err
+		}
+	}
 }
 
 func setSecureBoot(s driver.SecureBooter, on bool) adjustment {
@@ -92,8 +127,18 @@ func setSecureBoot(s driver.SecureBooter, on bool) adjustment {
 			if err := s.SetSecureBoot(ctx, f, n, on); err != nil {
 				return hardware.Observation{}, err
 			}
-			is, err := s.SecureBoot(ctx, n)
-			return hardware.Observation{SecureBoot: &is}, err
+			var is *bool
+			err := shows(ctx, "secure boot", on, func() (bool, error) {
+				now, err := s.SecureBoot(ctx, n)
+				if err == nil {
+					is = &now
+				}
+				return now, err
+			})
+			if err != nil {
+				err = fmt.Errorf("node %s: %w", n.Label(), err)
+			}
+			return hardware.Observation{SecureBoot: is}, err
 		}}
 }
 

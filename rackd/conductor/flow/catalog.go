@@ -30,6 +30,8 @@ type Secrets interface {
 	Open(n *node.Document) (*node.Document, error)
 	// Unseal opens what central sealed for a piece of work.
 	Unseal(d *work.Document, label seal.Label, sealed string) (string, error)
+	// KeyFor returns the key that opens what central sealed for a piece of work.
+	KeyFor(d *work.Document) (*seal.Key, error)
 }
 
 // Events tells central what steps see of machines (rackd/conductor).

@@ -30,7 +30,7 @@ func (c *Catalog) listed(d *work.Document, t *driver.Task) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	frame, err := f.frame(c, d, t)
+	frame, err := c.frame(f, d, t)
 	if err != nil {
 		return nil, err
 	}

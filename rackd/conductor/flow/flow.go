@@ -24,6 +24,8 @@ type Step struct {
 	Pure bool
 	// Own steps are the conductor's: the API does not show them.
 	Own bool
+	// Off says that the machine is off when the step has ended. Resets says that the step resets the machine.
+	Off, Resets bool
 	// again tells apart steps of one name.
 	again int
 }
@@ -81,13 +83,19 @@ func (c *Catalog) Steps(d *work.Document, t *driver.Task) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, err := f.frame(c, d, t)
+	steps, err := c.frame(f, d, t)
 	if err == nil && f.named != nil {
 		var named []driver.Step
 		named, err = f.named(c, d, t)
 		steps = append(steps, plain(named)...)
 	}
 	return numbered(steps), err
+}
+
+// frame are the steps of f's frame, behind the one that waits for what a flow before has left to the BMC.
+func (c *Catalog) frame(f flow, d *work.Document, t *driver.Task) ([]Step, error) {
+	steps, err := f.frame(c, d, t)
+	return append(c.awaitBMC(d), steps...), err
 }
 
 // numbered tells apart steps of one name.

@@ -73,14 +73,14 @@ func powerFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 	target := driver.PowerState(d.Args.PowerTarget)
 	soft, hard := SoftTimeout(&d.Args), hardTimeout(&d.Args)
 	goal := func(name string, ask, want driver.PowerState, limit time.Duration) Step {
-		return Step{Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
+		return Step{Off: want == driver.PowerOff, Step: driver.Step{Interface: "power", Name: name, Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 				return c.reach(ctx, t, ask, want, limit)
 			}}}
 	}
 	steps := []Step{validateStep("power")}
 	if t.StaysOn() && (target == driver.Rebooting || target == driver.SoftReboot) {
-		return append(steps, Step{Step: c.reset(target, hard)}), nil
+		return append(steps, Step{Step: c.reset(target, hard), Resets: true}), nil
 	}
 	switch target {
 	case driver.PowerOn:

@@ -47,5 +47,13 @@ func resetOnce(ctx context.Context, t *driver.Task, ask driver.PowerState) error
 	case errors.Is(err, driver.ErrUnknown) && !errors.Is(err, driver.ErrFenced):
 		return fmt.Errorf("node %s: %q was asked for and %w (%v): look at the machine, and ask again if it has not", t.Node.Label(), ask, errInDoubt, err)
 	}
-	return fmt.Errorf("ask for %q: %w", ask, err)
+	return notReset{fmt.Errorf("ask for %q: %w", ask, err)}
 }
+
+// notReset is the error of a reset that has not happened.
+type notReset struct{ error }
+
+func (e notReset) Unwrap() error { return e.error }
+
+// NotReset reports whether err says that a reset was asked for and has not happened.
+func NotReset(err error) bool { return errors.As(err, new(notReset)) }

@@ -39,7 +39,7 @@ func (r *Runner) runsInstance(ctx context.Context) error {
 // tooLate returns how a flow had ended before the request that goes on with it came. What
 // an abort has come too late for is said: the node was shown as aborted meanwhile.
 func (r *Runner) tooLate(over work.Result) work.Result {
-	if r.doc.Verb == work.Abort && over.Error == "" {
+	if (r.doc.Verb == work.Abort || r.doc.Args.AbortAfter) && over.Error == "" {
 		over.Error = fmt.Sprintf("The abort came too late: the %s had ended.", r.doc.Flow())
 	}
 	return over

@@ -38,9 +38,13 @@ func (r *Runner) Greet(boot work.Boot, q ask.Lookup, given bool) error {
 	return nil
 }
 
-// Beat takes in a heartbeat of an agent whose token and address fit.
-func (r *Runner) Beat(hb ask.Heartbeat) error {
+// Beat takes in a heartbeat of an agent whose address fits, and whose token is that of boot.
+func (r *Runner) Beat(boot work.Boot, hb ask.Heartbeat) error {
 	r.mu.Lock()
+	if r.boots.Number != boot.Number {
+		r.mu.Unlock()
+		return refusal.ErrBadToken // the machine has been booted again meanwhile
+	}
 	if r.agent == nil {
 		r.agent = &work.Agent{TokenGiven: true}
 	}
@@ -76,12 +80,17 @@ func (r *Runner) pin(hb *agentapi.Heartbeat) {
 	}
 }
 
-// TakeInventory takes in an inventory that the ramdisk sends of its own accord.
-func (r *Runner) TakeInventory(inv *agentapi.Inventory) {
+// TakeInventory takes in an inventory that the ramdisk of boot sends of its own accord.
+func (r *Runner) TakeInventory(boot work.Boot, inv *agentapi.Inventory) error {
 	r.mu.Lock()
+	if r.boots.Number != boot.Number {
+		r.mu.Unlock()
+		return refusal.ErrNoNode
+	}
 	r.inspected, r.heartbeat = inv, true
 	r.mu.Unlock()
 	r.Nudge()
+	return nil
 }
 
 // Sent is the inventory that the ramdisk has sent of its own accord.

@@ -17,7 +17,12 @@ func TestAnInventoryWakesTheRunner(t *testing.T) {
 		t.Fatalf("at the beginning: %+v, beat %v, woken %d", r.Sent(), r.heartbeat, len(r.woken))
 	}
 	sent := &agentapi.Inventory{Hostname: "h"}
-	r.TakeInventory(sent)
+	if err := r.TakeInventory(work.Boot{Number: 1}, sent); err == nil || r.Sent() != nil {
+		t.Errorf("taken from another boot: %+v, %v", r.Sent(), err)
+	}
+	if err := r.TakeInventory(work.Boot{}, sent); err != nil {
+		t.Fatal(err)
+	}
 	if r.Sent() != sent || !r.heartbeat || len(r.woken) != 1 {
 		t.Errorf("got %+v, beat %v, woken %d", r.Sent(), r.heartbeat, len(r.woken))
 	}

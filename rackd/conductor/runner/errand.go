@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/work"
@@ -83,26 +84,25 @@ func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 	if err != nil {
 		return err
 	}
-	if verb == work.Power {
-		if err := r.mayPower(); err != nil {
+	done := 1 + slices.IndexFunc(steps, func(s flow.Step) bool { return s.ID() == r.doc.Checkpoint.Errand.Step })
+	steps = steps[done:]
+	if at := slices.IndexFunc(steps, func(s flow.Step) bool { return s.Kind == driver.Neither }); doubt != "" && at >= 0 {
+		return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then send the request again", r.node.Label(), steps[at].ID(), doubt)
+	}
+	if verb == work.Power && done == 0 {
+		if err := r.readyPower(ctx, driver.PowerState(d.Args.PowerTarget)); err != nil {
 			return err
 		}
-		if err := r.ramdiskAgain(ctx, driver.PowerState(d.Args.PowerTarget)); err != nil {
-			return err
+	}
+	for i, s := range steps {
+		if err := r.switchOver(ctx, s); err != nil {
+			return fmt.Errorf("step %s: %w", s.ID(), err)
 		}
-		if r.task.Facts[driver.FactBoot] == driver.BootInstance && driver.PowerState(d.Args.PowerTarget) != driver.PowerOn {
-			r.task.Facts[driver.FactRestarted] = d.Args.PowerTarget
+		if !s.Pure && i+1 < len(steps) {
+			r.doc.Checkpoint.Errand.Step = s.ID()
 			if err := r.save(ctx); err != nil {
 				return err
 			}
-		}
-	}
-	for _, s := range steps {
-		if doubt != "" && s.Kind == driver.Neither {
-			return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then send the request again", r.node.Label(), s.ID(), doubt)
-		}
-		if err := r.runErrandStep(ctx, s); err != nil {
-			return fmt.Errorf("step %s: %w", s.ID(), err)
 		}
 	}
 	return nil
@@ -125,19 +125,61 @@ func (r *Runner) runErrandStep(ctx context.Context, s flow.Step) error {
 	}
 }
 
-// ramdiskAgain prepares a machine whose flow runs in the ramdisk for another boot of it: it
-// was asked for one boot, which is behind it, and the agent of before is gone with its power.
-func (r *Runner) ramdiskAgain(ctx context.Context, target driver.PowerState) error {
-	if r.task.Facts[driver.FactBoot] != driver.BootRamdisk || r.doc.Checkpoint.Over != nil || r.doc.Checkpoint.Leaving != nil {
-		return nil
+// inRamdisk reports whether the flow runs in the ramdisk, and goes on.
+func (r *Runner) inRamdisk() bool {
+	return r.task.Facts[driver.FactBoot] == driver.BootRamdisk && r.doc.Checkpoint.Over == nil && r.doc.Checkpoint.Leaving == nil
+}
+
+// readyPower makes ready for a request for power, before the machine is asked for anything. A machine whose flow runs
+// in the ramdisk was asked for one boot of it, which is behind it.
+func (r *Runner) readyPower(ctx context.Context, target driver.PowerState) error {
+	if err := r.mayPower(); err != nil {
+		return err
 	}
-	if target != driver.PowerOn {
-		r.AgentGone()
-	}
-	if target != driver.PowerOff && target != driver.SoftPowerOff {
+	if r.inRamdisk() && target != driver.PowerOff && target != driver.SoftPowerOff {
 		if err := r.task.Hardware.Boot().PrepareRamdisk(ctx, r.task); err != nil {
 			return fmt.Errorf("prepare another boot of the ramdisk: %w", err)
 		}
+		return r.save(ctx)
 	}
-	return r.save(ctx) // a boot is counted before it is caused
+	if r.task.Facts[driver.FactBoot] == driver.BootInstance && target != driver.PowerOn {
+		r.task.Facts[driver.FactRestarted] = string(target)
+		return r.save(ctx)
+	}
+	return nil
+}
+
+// switchOver runs a step of an errand. The ramdisk's agent is gone once the machine was seen to be off, and not before:
+// a machine that the BMC does not switch off runs on, and its agent with it. The checkpoint that follows counts the next boot.
+func (r *Runner) switchOver(ctx context.Context, s flow.Step) error {
+	if !r.inRamdisk() || !s.Off && !s.Resets {
+		return r.runErrandStep(ctx, s)
+	}
+	if s.Resets {
+		return r.resetRamdisk(ctx, s)
+	}
+	err := r.runErrandStep(ctx, s)
+	if err == nil {
+		r.AgentGone()
+	}
+	return err
+}
+
+// resetRamdisk runs a step that resets the machine, which is not seen to be off in between: the boot is counted before. A
+// reset that has not happened takes the count back, for the agent of before works on.
+func (r *Runner) resetRamdisk(ctx context.Context, s flow.Step) error {
+	r.mu.Lock()
+	boot, agent := r.boots, r.agent
+	r.mu.Unlock()
+	r.AgentGone()
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	err := r.runErrandStep(ctx, s)
+	if flow.NotReset(err) {
+		r.mu.Lock()
+		r.boots.Number, r.boots.Addresses, r.agent = boot.Number, boot.Addresses, agent
+		r.mu.Unlock()
+	}
+	return err
 }

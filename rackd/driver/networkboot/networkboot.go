@@ -40,7 +40,7 @@ func (Interface) Properties() map[string]string {
 			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
 		kernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
 		ramdiskField: "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
-		paramsField:  "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info.",
+		paramsField:  "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info, which counts in a deploy, a rebuild and a rescue.",
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -175,14 +176,44 @@ func TestValidateOwnKernelAndRamdisk(t *testing.T) {
 func TestParams(t *testing.T) {
 	for _, c := range []struct {
 		driver, instance map[string]any
+		state            provision.State
 		want             []string
 	}{
-		{nil, nil, nil},
-		{map[string]any{paramsField: "%default% ipa-insecure=1  quiet"}, nil, []string{"ipa-insecure=1", "quiet"}},
-		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, []string{"b"}},
+		{nil, nil, provision.DeployWait, nil},
+		{map[string]any{paramsField: "%default% ipa-insecure=1  quiet"}, nil, provision.CleanWait, []string{"ipa-insecure=1", "quiet"}},
+		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, provision.Deploying, []string{"b"}},
+		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, provision.DeployHold, []string{"b"}},
+		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, provision.RescueWait, []string{"b"}},
 	} {
-		if got := params(&node.Document{DriverInfo: c.driver, InstanceInfo: c.instance}); !slices.Equal(got, c.want) {
-			t.Errorf("driver_info %v, instance_info %v: %q, want %q", c.driver, c.instance, got, c.want)
+		if got := params(&node.Document{DriverInfo: c.driver, InstanceInfo: c.instance, State: c.state}); !slices.Equal(got, c.want) {
+			t.Errorf("driver_info %v, instance_info %v in %s: %q, want %q", c.driver, c.instance, c.state, got, c.want)
+		}
+	}
+}
+
+// What an instance asks for boots no cleaning, inspection or service: there its user would hide disks from what comes after it.
+func TestAnInstancesParamsEndWithIt(t *testing.T) {
+	for _, s := range []provision.State{provision.Deleting, provision.Cleaning, provision.CleanWait, provision.CleanHold, provision.Inspecting, provision.InspectWait,
+		provision.Servicing, provision.ServiceWait, provision.ServiceHold, provision.Active} {
+		n := &node.Document{DriverInfo: map[string]any{paramsField: "a"}, InstanceInfo: map[string]any{paramsField: "module_blacklist=nvme"}, State: s}
+		if o := IPXE().RamdiskOrder(n, nil); !slices.Equal(o.Load.Params, []string{"a"}) {
+			t.Errorf("in %s: %q", s, o.Load.Params)
+		}
+	}
+}
+
+// An operator may keep a module from the ramdisk. An instance may not: its disks could be hidden.
+func TestHidingParamsAreTheOperators(t *testing.T) {
+	for _, p := range []string{"module_blacklist=nvme,ahci", "modprobe.blacklist=nvme", "initcall_blacklist=ahci_pci_driver_init", "init=/bin/sh", "rdinit=/bin/sh",
+		"libata.force=disable", "scsi_mod.scan=none", `"Module-Blacklist=nvme"`} {
+		n := drivertest.NewRig().Node
+		n.DriverInfo = map[string]any{paramsField: "quiet " + p}
+		if err := IPXE().Validate(n); err != nil {
+			t.Errorf("driver_info %s: %v", p, err)
+		}
+		n.DriverInfo, n.InstanceInfo = nil, map[string]any{paramsField: "quiet " + p}
+		if err := IPXE().Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "give it in driver_info") {
+			t.Errorf("instance_info %s: %v", p, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -26,16 +27,26 @@ func validateParams(n *node.Document) error {
 			if agentapi.Reserved(p) {
 				return fmt.Errorf("node %s: %s %s: rackd itself sets %.60q: remove it. For all machines of a rack use rackd's --kernel-params and --agent-api-url: %w", n.Label(), place, paramsField, p, driver.ErrInvalid)
 			}
+			if place == "instance_info" && agentapi.Hides(p) {
+				return fmt.Errorf("node %s: instance_info %s: %.60q may hide disks or the agent, which is not for an instance to say: remove it, or give it in driver_info: %w", n.Label(), paramsField, p, driver.ErrInvalid)
+			}
 		}
 	}
 	return nil
 }
 
-// params are the parameters that the instance or else the node asks for. The word
+// instanceSays are the states of flows in which the ramdisk serves the instance. In all others, the cleaning after an instance
+// first, the instance's fields count for nothing: the rack's copy of the node may be older than the end of the instance.
+var instanceSays = []provision.State{provision.Deploying, provision.DeployWait, provision.DeployHold, provision.Rescuing, provision.RescueWait}
+
+// params are the parameters that the instance, where it may, or else the node asks for. The word
 // %default% stands for the rackd's, which are there in any case: a ramdisk without them
 // has no rackd to call.
 func params(n *node.Document) []string {
-	text, _ := n.InstanceInfo[paramsField].(string)
+	text := ""
+	if n.State.In(instanceSays) {
+		text, _ = n.InstanceInfo[paramsField].(string)
+	}
 	if text == "" {
 		text = n.DriverString(paramsField)
 	}
