@@ -344,7 +344,9 @@ func (m *machine) SetPower(_ context.Context, f driver.Fence, _ *node.Document, 
 	m.power = s
 	return nil
 }
-func (*machine) PowerTargets() []driver.PowerState { return nil }
+func (*machine) PowerTargets() []driver.PowerState {
+	return []driver.PowerState{driver.PowerOn, driver.PowerOff, driver.Rebooting, driver.SoftReboot, driver.SoftPowerOff}
+}
 func (*machine) SupportedBootDevices(context.Context, *node.Document) ([]driver.BootDevice, error) {
 	return []driver.BootDevice{driver.BootPXE}, nil
 }
