@@ -17,7 +17,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		dhcp: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_dhcp_replies_total",
 			Help: "DHCP replies sent, by message type and kind of client."}, []string{"type", "client"}),
 		dhcpDropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_dhcp_dropped_total",
-			Help: "DHCP packets without an answer, by reason (unreadable, unknown, relay: of another network, program: none for its firmware, silent, busy, error)."}, []string{"reason"}),
+			Help: "DHCP packets without an answer, by reason (unreadable, unknown, relay: of another network, sender: in another network, address: of another server and not believed, program: none for its firmware, silent, busy, error)."}, []string{"reason"}),
 		leases: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp_leases",
 			Help: "Addresses of the DHCP range that are taken or set aside."}),
 		scripts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_scripts_total",

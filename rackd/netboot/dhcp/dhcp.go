@@ -6,7 +6,8 @@
 // discovery is on, so it can share a network with others. One server serves one
 // subnet, on its interface or through relays in that subnet; a proxy also the networks that
 // it is told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
-// no machine's address away. A release is not believed.
+// no machine's address away. A release is not believed. A request from another network is not heeded,
+// and an address that another server gives is believed of a network that is served only.
 //
 // Invariants: no two machines have the same address from one server; two servers of
 // one segment agree as far as each hears the other's clients, and never give the same
@@ -88,6 +89,8 @@ type Server struct {
 	probing     probing
 	probeLog    rate.Sometimes
 	programLog  rate.Sometimes
+	senderLog   rate.Sometimes
+	addressLog  rate.Sometimes
 }
 
 // New returns a server with the leases it had before.
@@ -99,7 +102,8 @@ func New(c Config) (*Server, error) {
 		c.Now = time.Now
 	}
 	c.Programs = c.Programs.orDefault()
-	s := &Server{cfg: c, probeLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery}}
+	s := &Server{cfg: c, probeLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery},
+		senderLog: rate.Sometimes{First: 1, Interval: foreignEvery}, addressLog: rate.Sometimes{First: 1, Interval: foreignEvery}}
 	switch c.Mode {
 	case Off:
 		return s, nil

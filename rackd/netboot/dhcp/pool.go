@@ -25,8 +25,11 @@ type lease struct {
 	MAC     string     `json:"mac"`
 	Address netip.Addr `json:"address"`
 	Until   time.Time  `json:"until"`
-	// Declined: MAC found somebody else using the address; nobody gets it until Until.
+	// Declined: MAC found somebody else using the address, or is said to have it beside the one it
+	// has; nobody gets it until Until.
 	Declined bool `json:"declined,omitempty"`
+	// Heard: another server gives it, as a request has told that anyone may have sent.
+	Heard bool `json:"heard,omitempty"`
 	// offered: nobody has asked for it yet.
 	offered bool
 }
@@ -199,7 +202,7 @@ func (p *pool) take(mac string, wanted netip.Addr, uses bool) verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case !p.usable(wanted) || !p.open(mac, wanted) && !(uses && p.byAddr[wanted].MAC == mac):
+	case !p.usable(wanted) || !p.open(mac, wanted) && !((uses || p.byAddr[wanted].Heard) && p.byAddr[wanted].MAC == mac):
 		// A machine that uses the address has not declined it: the decline was a stranger's, in its name.
 		return refused
 	case !p.givable(wanted) && !uses && p.byMAC[mac] != wanted:
@@ -212,18 +215,32 @@ func (p *pool) take(mac string, wanted netip.Addr, uses bool) verdict {
 }
 
 // learn notes that another server gives the machine an address: neither ours, nor
-// one that we would give to somebody else. A mere offer of ours gives way.
-func (p *pool) learn(mac string, a netip.Addr) {
+// one that we would give to somebody else. A mere offer of ours gives way. Anyone can say so, so it ends no
+// lease: one that we gave stays the machine's, and is returned. ok is false for what is not believed.
+func (p *pool) learn(mac string, a netip.Addr) (ours netip.Addr, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if old, ok := p.byMAC[mac]; ok && old != a {
-		p.drop(old)
+	at := p.byAddr[a]
+	if !p.usable(a) || !p.open(mac, a) && !at.offered && (at.MAC != mac || p.foreign(mac, a)) {
+		return ours, false
 	}
-	if p.usable(a) && (p.open(mac, a) || p.byAddr[a].offered) {
-		l := lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl)}
-		p.put(l)
-		p.note(l)
+	l := lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl), Heard: true}
+	old := p.byAddr[p.byMAC[mac]]
+	live := old.MAC == mac && !old.offered && old.Until.After(p.now())
+	switch {
+	case live && old.Address == a:
+		l.Heard = old.Heard
+	case live && !old.Heard:
+		l.Declined, ours = true, old.Address
 	}
+	p.put(l)
+	p.note(l)
+	if live && old.Heard && old.Address != a {
+		old.Declined = true // whether the machine has left it only its end shows
+		p.put(old)
+		p.note(old)
+	}
+	return ours, true
 }
 
 func (p *pool) choose(mac string) (netip.Addr, error) {

@@ -31,7 +31,10 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 		}
 	}()
 	defer func() { stop(); <-scouting }()
-	err := s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, _ net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+	err := s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, from net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+		if !s.heeds(m, from) {
+			return nil, nil, nil
+		}
 		r, err := s.Answer(m)
 		if r == nil || err != nil {
 			return nil, nil, err
