@@ -45,7 +45,9 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 		// machine's until the lease ends, and it is given the same one when it asks again.
 	case dhcpv4.MessageTypeDecline:
 		a := addr(m.RequestedIPAddress())
-		s.cfg.Log.Warn("DHCP address is in use by another host", "address", a.String(), "mac", mac)
+		if s.mayLog(mac, machine) {
+			s.cfg.Log.Warn("DHCP address is in use by another host", "address", a.String(), "mac", mac)
+		}
 		s.pool.decline(mac, a)
 	}
 	return nil, nil
@@ -156,14 +158,26 @@ func (s *Server) request(m *dhcpv4.DHCPv4, machine netboot.Machine, mac string) 
 	case v == unknown && !addr(m.ServerIdentifier()).IsValid():
 		return nil, nil
 	case v != granted:
-		s.cfg.Log.Info("DHCP address refused", "mac", mac, "node", machine.UUID, "address", wanted.String())
+		if s.mayLog(mac, machine) {
+			s.cfg.Log.Info("DHCP address refused", "mac", mac, "node", machine.UUID, "address", wanted.String())
+		}
 		// RFC 2131, section 4.3.2: a relay broadcasts it, the client may be elsewhere by now.
 		return dhcpv4.NewReplyFromRequest(m, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithBroadcast(true),
 			dhcpv4.WithOption(dhcpv4.OptServerIdentifier(s.cfg.ServerIP.AsSlice())))
 	}
 	s.cfg.Journal.Leased(mac, wanted, netboot.PhaseDHCP, fmt.Sprintf("%s for %s", wanted, kind))
-	s.cfg.Log.Info("DHCP lease", "mac", mac, "node", machine.UUID, "address", wanted.String(), "client", kind.String())
+	if s.mayLog(mac, machine) {
+		s.cfg.Log.Info("DHCP lease", "mac", mac, "node", machine.UUID, "address", wanted.String(), "client", kind.String())
+	}
 	return s.reply(m, machine, dhcpv4.MessageTypeAck, s.network(wanted)...)
+}
+
+// mayLog reports whether what came in a machine's name may be a line of the log: anyone can send it.
+func (s *Server) mayLog(mac string, machine netboot.Machine) bool {
+	if machine.UUID == "" {
+		return s.lines.OfStranger()
+	}
+	return s.lines.OfMachine(mac)
 }
 
 // elsewhere reports whether m names another server.

@@ -1,7 +1,9 @@
 package dhcp
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +20,9 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
+
+	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // A stranger who forges a release, with the right address or a wrong one, takes no machine's
@@ -417,4 +423,100 @@ func TestAcknowledgedIsWritten(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// What comes in a machine's name costs the log a few lines a minute. So does what strangers send.
+func TestForgedRequestsCostFewLines(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"a machine that is known": func(*Config) {},
+		"discovery":               func(c *Config) { c.Discovery, c.Directory = true, noMachines{} },
+		"a range that is full":    func(c *Config) { c.To, c.Router = c.From, c.From },
+	} {
+		var log bytes.Buffer
+		s := newServer(t, func(c *Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)); change(c) })
+		for i := range 1000 {
+			mac, wanted := known, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.IPv4(10, 1, byte(i>>8), byte(i))))
+			if s.cfg.Discovery {
+				mac = fmt.Sprintf("02:00:00:00:%02x:%02x", i>>8, byte(i))
+			}
+			for _, kind := range []dhcpv4.MessageType{dhcpv4.MessageTypeDiscover, dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeDecline} {
+				m := message(t, mac, kind, wanted)
+				if _, err := s.Answer(m); err != nil {
+					s.failed(m, err)
+				}
+			}
+		}
+		if n := strings.Count(log.String(), "\n"); n == 0 || n > strangers.DefaultLines {
+			t.Errorf("%s: 3000 packets made %d lines of log", name, n)
+		}
+	}
+}
+
+// noMachines is a directory without machines.
+type noMachines struct{ directory }
+
+func (noMachines) ByMAC(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
+
+// With discovery strangers have a part of the range: a machine that is enrolled finds an address, whatever they ask for. One that
+// was enrolled meanwhile counts as a stranger no more.
+func TestStrangersLeaveAddressesToMachines(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	kept := 0
+	file := filepath.Join(t.TempDir(), "leases")
+	var enrolled string
+	config := func(c *Config) {
+		c.To, c.Discovery, c.LeaseFile, c.Now = netip.MustParseAddr("10.77.0.107"), true, file, func() time.Time { return now } // eight
+		c.Strangers = strangers.New(strangers.Budget{}, func(strangers.Part) { kept++ }, nil)
+		c.Directory = enrolling{also: &enrolled}
+	}
+	s := newServer(t, config)
+	stranger := func(i int) string { return fmt.Sprintf("02:00:00:00:00:%02x", i) }
+	for i := range 8 {
+		at := address(number(s.cfg.From) + uint32(i))
+		ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(at.AsSlice()))
+		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeDiscover, ask))
+		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeRequest, ask))
+		s.Answer(message(t, stranger(100+i), dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(at.AsSlice())))
+		s.Answer(takes(t, stranger(50+i), at, netip.MustParseAddr("10.77.0.2")))
+		s.Answer(takes(t, stranger(0), at, netip.MustParseAddr("10.77.0.2")))
+		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeDecline, ask))
+	}
+	s.pool.flush()
+	for range 2 {
+		if n := s.pool.theirs; n != 4 || kept == 0 {
+			t.Errorf("strangers have %d of 8 addresses, and %d requests for more are counted", n, kept)
+		}
+		for i := range 4 {
+			if got := leased(t, s, fmt.Sprintf("52:54:00:00:00:%02x", i)); !s.pool.givable(got) {
+				t.Errorf("an enrolled machine got %s", got)
+			}
+		}
+		s.pool.flush()
+		s = newServer(t, config) // restarted
+	}
+	now = now.Add(2 * time.Hour)
+	s.pool.flush() // all leases have ended
+	enrolled = stranger(1)
+	for i := range 5 {
+		r, err := s.Answer(message(t, stranger(i), dhcpv4.MessageTypeDiscover))
+		if err != nil || r == nil {
+			t.Errorf("stranger %d of five, one of which is enrolled: %v", i, err)
+		}
+	}
+	if _, err := s.Answer(message(t, stranger(6), dhcpv4.MessageTypeDiscover)); !errors.Is(err, errStrangersFull) {
+		t.Errorf("a fifth stranger: %v", err)
+	}
+}
+
+// enrolling is a directory of the machines that are known, and of another.
+type enrolling struct {
+	directory
+	also *string
+}
+
+func (e enrolling) ByMAC(mac string) (netboot.Machine, bool) {
+	if mac == *e.also {
+		return netboot.Machine{UUID: "u"}, true
+	}
+	return e.directory.ByMAC(mac)
 }
