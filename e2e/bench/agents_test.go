@@ -30,6 +30,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/forward"
 	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/metrics"
+	"github.com/ironyard/ironyard/rackd/strangers"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -146,7 +147,7 @@ func openDoor(b *testing.B, s *site) (http.Handler, string) {
 		NewAgent:   func(string, func() []string, func() *work.Agent) driver.Agent { return nil },
 		AgentLives: func(context.Context, work.Agent) bool { return false }})
 	door := agentdoor.New(&forward.Desk{Local: c, Members: members, Conn: s.Conn, Metrics: m},
-		func(error) int { return http.StatusInternalServerError }, log)
+		func(error) int { return http.StatusInternalServerError }, strangers.New(strangers.Budget{}, nil, log), log)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)

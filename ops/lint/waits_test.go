@@ -186,6 +186,7 @@ var waiting = map[string]string{
 	"rackd/netboot/tftp/tftp.go Serve (*sync.WaitGroup).Wait":              members,
 	"rackd/netboot/tftp/tftp.go Serve (net.PacketConn).ReadFrom":           life,
 	"rackd/powersync/powersync.go Run (*errgroup.Group).Wait":              members,
+	"rackd/strangers/listener.go Accept (net.Listener).Accept":             life,
 	"rackd/view/follow.go Run (*errgroup.Group).Wait":                      members,
 	"rackd/view/follow.go Run selects":                                     life,
 	"rackd/view/follow.go untilProven selects":                             life,

@@ -1,10 +1,11 @@
 // Package agentdoor is where agents call: lookup, heartbeat and log lines, over TLS.
 //
-// It may import protocol only; what it needs of the conductor it declares as
+// It may import protocol and rackd/strangers; what it needs of the conductor it declares as
 // Agents. What comes before the API's own path in a URL is the id of a boot, which the boot
 // script gave the agent: with it and the address of the peer, a lookup shows that it comes
 // from the machine that rackd has booted. Heartbeat and log need the token that the
-// lookup gives. Bodies are bounded, and so is what refused calls are logged.
+// lookup gives. Bodies are bounded, and so are connections whose peer has shown nothing yet, what refused calls are
+// logged, and the lines of an agent's log (rackd/strangers).
 package agentdoor
 
 import (
@@ -14,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,11 +24,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/smbios"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // Agents answers for the conductor. Safe for concurrent use.
@@ -38,13 +40,10 @@ type Agents interface {
 
 // Limits of what agents may send.
 const (
-	maxHeartbeat = 256 << 10
+	maxHeartbeat = 64 << 10  // as at central
 	maxLog       = 512 << 10 // an agent sends half of that, and a line on those that it has lost
 	maxLine      = 4 << 10   // is logged of a line
 	maxAddresses = 128
-	// Refused calls cost so many log lines and no more.
-	refusalsAtFirst = 20
-	refusalsEvery   = 10 * time.Second
 )
 
 // TokenHeader carries the token with log lines.
@@ -54,13 +53,14 @@ const TokenHeader = "X-Ironyard-Agent-Token"
 type Door struct {
 	agents Agents
 	log    *slog.Logger
-	loud   *rate.Sometimes // of what is logged of refused calls
+	gate   *strangers.Gate
+	lines  *strangers.LineCount
 	status func(error) int
 }
 
-// New returns a door; status maps the errors of agents to HTTP statuses.
-func New(agents Agents, status func(error) int, log *slog.Logger) *Door {
-	return &Door{agents: agents, status: status, log: log, loud: &rate.Sometimes{First: refusalsAtFirst, Interval: refusalsEvery}}
+// New returns a door; status maps the errors of agents to HTTP statuses. gate bounds what strangers cost.
+func New(agents Agents, status func(error) int, gate *strangers.Gate, log *slog.Logger) *Door {
+	return &Door{agents: agents, status: status, log: log, gate: gate, lines: gate.Lines("the agents' door")}
 }
 
 // Serve serves agents on l, which it closes, until ctx ends. An agent gets the
@@ -69,7 +69,9 @@ func New(agents Agents, status func(error) int, log *slog.Logger) *Door {
 func (d *Door) Serve(ctx context.Context, l net.Listener, ids *Identities) error {
 	srv := &http.Server{Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug)}
+		ErrorLog:    slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }}
+	l = d.gate.Listen(l)
 	l = tls.NewListener(l, &tls.Config{GetCertificate: ids.choose, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -115,6 +117,16 @@ func caller(r *http.Request) ask.Caller {
 	return from
 }
 
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// known has the connection of a request count as a stranger's no more.
+func known(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+		strangers.Known(c)
+	}
+}
+
 func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	var macs []string
@@ -141,13 +153,16 @@ func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.agents.LookupAgent(r.Context(), ask.Lookup{Addresses: macs, Node: id, Caller: caller(r),
 		System: smbios.System{UUID: cut(q.Get(agentapi.QuerySystemUUID)), Serial: cut(q.Get(agentapi.QuerySystemSerial))}})
 	if err != nil {
-		d.loud.Do(func() {
+		if d.lines.OfStranger() {
 			d.log.Warn("lookup refused", "addresses", macs, "node", id, "from", r.RemoteAddr, "error", err)
-		})
+		}
 		fault(w, d.status(err), err.Error())
 		return
 	}
-	d.log.Info("lookup", "node", answer.Node.UUID, "addresses", macs, "from", r.RemoteAddr)
+	known(r)
+	if d.lines.OfMachine(answer.Node.UUID) {
+		d.log.Info("lookup", "node", answer.Node.UUID, "addresses", macs, "from", r.RemoteAddr)
+	}
 	reply(w, http.StatusOK, answer)
 }
 
@@ -156,17 +171,53 @@ func cut(s string) string { return s[:min(len(s), 128)] }
 
 func (d *Door) heartbeat(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("node")
+	body, leave, err := d.body(w, r)
+	defer leave()
+	if errors.Is(err, errBodies) {
+		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Connection", "close") // the rest of the body is not waited for
+		fault(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
 	var hb agentapi.Heartbeat
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHeartbeat)).Decode(&hb); err != nil {
+	if err == nil {
+		err = json.Unmarshal(body, &hb)
+	}
+	if err != nil {
 		fault(w, http.StatusBadRequest, "heartbeat: "+err.Error())
 		return
 	}
 	if err := d.agents.Heartbeat(r.Context(), id, ask.Heartbeat{Heartbeat: hb, Caller: caller(r)}); err != nil {
-		d.loud.Do(func() { d.log.Warn("heartbeat refused", "node", id, "from", r.RemoteAddr, "error", err) })
+		if d.lines.OfStranger() {
+			d.log.Warn("heartbeat refused", "node", strangers.Name(id), "from", r.RemoteAddr, "error", err)
+		}
 		fault(w, d.status(err), err.Error())
 		return
 	}
+	known(r)
 	w.WriteHeader(http.StatusAccepted)
+}
+
+// errBodies: strangers' part of the memory for large bodies is taken.
+var errBodies = fmt.Errorf("heartbeats above %d bytes wait for others: too many are on their way (--strangers-bodies, --strangers-bodies-per-address)", strangers.Free)
+
+// body reads a heartbeat, whose sender has shown nothing yet. What is above strangers.Free takes a place until leave is called.
+func (d *Door) body(w http.ResponseWriter, r *http.Request) (body []byte, leave func(), err error) {
+	in, leave := http.MaxBytesReader(w, r.Body, maxHeartbeat), func() {}
+	first := make([]byte, strangers.Free)
+	n, err := io.ReadFull(in, first)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return first[:n], leave, nil
+	}
+	if err != nil {
+		return nil, leave, err
+	}
+	leave, ok := d.gate.Body(caller(r).From)
+	if !ok {
+		return nil, func() {}, errBodies
+	}
+	rest, err := io.ReadAll(in)
+	return append(first, rest...), leave, err
 }
 
 // logLines takes in what the agent logs and logs it as the node's.
@@ -174,6 +225,18 @@ func (d *Door) logLines(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("node")
 	if err := d.agents.CheckToken(id, r.Header.Get(TokenHeader)); err != nil {
 		fault(w, d.status(err), err.Error())
+		return
+	}
+	known(r)
+	size := r.ContentLength
+	if size < 0 || size > maxLog {
+		size = maxLog
+	}
+	if !d.gate.MayShip(id, size) {
+		// The agent keeps its lines, the newest of them, and sends them later. Another rackd is not asked: this is no 5xx.
+		w.Header().Set("Retry-After", "30")
+		w.Header().Set("Connection", "close")
+		fault(w, http.StatusTooManyRequests, "this agent logs more than --strangers-log-rate and --strangers-log-burst allow; send these lines later")
 		return
 	}
 	in := bufio.NewScanner(http.MaxBytesReader(w, r.Body, maxLog))

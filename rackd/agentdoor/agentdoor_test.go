@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/smbios"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 var (
@@ -59,7 +60,7 @@ func testDoor(o *oneNode, logs *bytes.Buffer) http.Handler {
 			return http.StatusUnauthorized
 		}
 		return http.StatusNotFound
-	}, slog.New(slog.NewTextHandler(logs, nil))).Handler()
+	}, strangers.New(strangers.Budget{}, nil, nil), slog.New(slog.NewTextHandler(logs, nil))).Handler()
 }
 
 func TestDoor(t *testing.T) {
@@ -142,7 +143,7 @@ func TestRefusedCallsCostFewLines(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/lookup?addresses=52:54:00:00:00:02", nil))
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/heartbeat/"+nodeID, strings.NewReader(`{"agent_token":"wrong"}`)))
 	}
-	if n := strings.Count(logs.String(), "\n"); n == 0 || n > 2*refusalsAtFirst {
+	if n := strings.Count(logs.String(), "\n"); n == 0 || n > 2*strangers.DefaultLines {
 		t.Errorf("2000 refused calls made %d lines", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // newKey makes a key, and the identity that it stands for.
@@ -41,7 +42,9 @@ func openDoor(t *testing.T, keys *seal.Keyring, own string) (ids *Identities, sh
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- New(&oneNode{}, func(error) int { return 500 }, log).Serve(ctx, l, ids) }()
+	go func() {
+		served <- New(&oneNode{}, func(error) int { return 500 }, strangers.New(strangers.Budget{}, nil, log), log).Serve(ctx, l, ids)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {

@@ -92,6 +92,8 @@ type flags struct {
 	BMCNetworks []netip.Prefix `help:"Networks of the BMCs. Rackd dials no other address for a BMC. Default: all except loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
 	CADir       string         `help:"Folder with the PEM files that driver_info may name, for instance in redfish_verify_ca. Rackd reads no other file for it." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
 
+	strangerFlags
+
 	LogJSON bool `help:"Write the log as JSON." env:"RACKD_LOG_JSON" name:"log-json"`
 	Debug   bool `help:"Write debug messages to the log." env:"RACKD_DEBUG"`
 
@@ -137,7 +139,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
-		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir}
+		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}
 	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ func (f flags) bounds() error {
 	case f.CacheGiB <= 0:
 		return fmt.Errorf("--cache-gib %g: it must be more than 0", f.CacheGiB)
 	}
-	return nil
+	return f.budget().Check()
 }
 
 // mostKernelParams leaves room for what a node's fields and rackd itself add (agentapi.MaxCommandLine).

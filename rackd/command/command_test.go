@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // envProgram makes the test binary rackd itself.
@@ -101,6 +102,8 @@ func TestBounds(t *testing.T) {
 		{"--bmc-pace", "--bmc-pace", "0"},
 		{"--cache-gib", "--cache-gib", "0"},
 		{"--prefix", "--prefix", "99"},
+		{"DHCP range", "--strangers-range", "101"},
+		{"lines a minute", "--strangers-lines=-1"},
 		{"--http-port", "--http-port", "99999"},
 		{"--agent-port", "--agent-port", "0"},
 		{"--address", "--address", "fd00::1"},
@@ -121,5 +124,29 @@ func TestBounds(t *testing.T) {
 		if err = errors.Join(f.bounds(), err); (err == nil) != (c[0] == "") || err != nil && !strings.Contains(err.Error(), c[0]) {
 			t.Errorf("%v: error %v", c[1:], err)
 		}
+	}
+}
+
+// The flags' defaults are those of the budget, and each flag sets a number of its own.
+func TestStrangersBudget(t *testing.T) {
+	budget := func(args ...string) strangers.Budget {
+		t.Helper()
+		var f flags
+		parser, err := kong.New(&f, kong.Vars{"hostname": "r", "version": ""})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		return f.budget()
+	}
+	if got, want := budget(), (strangers.Budget{}.WithDefaults()); got != want {
+		t.Errorf("without flags %+v, want %+v", got, want)
+	}
+	got := budget("--strangers-connections=1", "--strangers-connections-per-address=2", "--strangers-bodies=3", "--strangers-bodies-per-address=4", "--strangers-lines=5",
+		"--strangers-machine-lines=6", "--strangers-log-rate=7", "--strangers-log-burst=8", "--strangers-range=9")
+	if want := (strangers.Budget{Connections: 1, ConnectionsPerAddress: 2, Bodies: 3, BodiesPerAddress: 4, Lines: 5, MachineLines: 6, LogRate: 7, LogBurst: 8, Range: 9}); got != want {
+		t.Errorf("with each flag %+v", got)
 	}
 }

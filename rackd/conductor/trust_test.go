@@ -3,6 +3,8 @@ package conductor
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -19,6 +23,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
@@ -692,4 +698,76 @@ func TestKnownAddressIsNotTold(t *testing.T) {
 			t.Errorf("told %d times more though it is written down: %v", told-before, x.doc().Checkpoint.Boot.Addresses)
 		}
 	})
+}
+
+// overhears is a rackd's own DHCP server, which tells the conductor what it has given and heard.
+type overhears struct{ *trial }
+
+func (overhears) ByMAC(mac string) (netboot.Machine, bool) { return netboot.Machine{}, mac == macA }
+func (overhears) ByUUID(string) (netboot.Machine, bool)    { return netboot.Machine{}, false }
+func (o overhears) Seen(mac, phase, _ string)              { o.trial.Seen(ask.Sign{Address: mac, Phase: phase}) }
+func (o overhears) Leased(mac string, at netip.Addr, phase, _ string) {
+	o.trial.Seen(ask.Sign{Address: mac, Phase: phase, Leased: at})
+}
+
+// A stranger asks in a machine's name for addresses of another server. That makes no host of another network the
+// machine. It does not put the machine's own agent off, however many such requests there are.
+func TestForgedDHCPRequestsMakeNobodyTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var leases rackDHCP
+		x := newTrial(t, func(cfg *Config) { cfg.Leases = &leases })
+		defer x.stop()
+		server, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: netip.MustParseAddr("10.0.0.254"), From: hers, To: netip.MustParseAddr("10.0.0.9"), Mask: net.CIDRMask(24, 32),
+			HTTP: "http://10.0.0.254:8080", Directory: overhears{x}, Journal: overhears{x}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases.Store(server)
+		request := func(wanted, by netip.Addr) {
+			t.Helper()
+			hw, _ := net.ParseMAC(macA)
+			m, err := dhcpv4.New(dhcpv4.WithHwAddr(hw), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted.AsSlice())),
+				dhcpv4.WithOption(dhcpv4.OptServerIdentifier(by.AsSlice())))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := server.Answer(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		request(hers, netip.MustParseAddr("10.0.0.254"))
+		for i := range 20 {
+			request(netip.AddrFrom4([4]byte{10, 66, 6, byte(i)}), stranger)                             // another network
+			request(netip.AddrFrom4([4]byte{10, 0, 0, byte(100 + i)}), netip.MustParseAddr("10.0.0.2")) // as on the machine's own
+		}
+		request(stranger, stranger)
+		synctest.Wait()
+		o, _ := x.BootByMAC(macA)
+		if slices.Contains(o.Addresses, stranger) || !slices.Contains(o.Addresses, hers) {
+			t.Errorf("the machine's addresses are %v; DHCP gave it %v", o.Addresses, hers)
+		}
+		if list := x.doc().Checkpoint.Boot.Addresses; !slices.Contains(list, hers) {
+			t.Errorf("a rackd that takes over would know %v", list)
+		}
+		q := lookupOf(x.Conductor)
+		q.From = stranger
+		if reply, err := x.LookupAgent(q); !errors.Is(err, refusal.ErrNoNode) {
+			t.Errorf("the stranger's lookup is answered with the token %q: %v", reply.Config.AgentToken, err)
+		}
+		q.From = hers
+		if _, err := x.LookupAgent(q); err != nil {
+			t.Errorf("the machine's own agent, at the address that rackd gave it: %v", err)
+		}
+	})
+}
+
+// rackDHCP is a DHCP server that is there later than the conductor.
+type rackDHCP struct{ atomic.Pointer[dhcp.Server] }
+
+func (r *rackDHCP) Hears() bool { return true }
+func (r *rackDHCP) Address(mac string) (netip.Addr, bool) {
+	if s := r.Load(); s != nil {
+		return s.Address(mac)
+	}
+	return netip.Addr{}, false
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 	"github.com/ironyard/ironyard/rackd/outbound"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // Config of a rackd.
@@ -65,6 +66,8 @@ type Config struct {
 	// Fetching is where the URLs of images, checksums and config drives may lead to.
 	// Neighbours' copies of images are fetched too: the rack's network is refused by none.
 	Fetching outbound.Fetching
+	// Strangers is what hosts on the machines' network, and agents before they are known, may cost.
+	Strangers strangers.Budget
 	// BMCs are the networks that BMCs are in.
 	BMCs outbound.BMCs
 	// CAFolder holds the authorities that driver_info may name; empty: it names none.
@@ -112,6 +115,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("rackd %s has no key of its conductor group; `ironyard key group` prints it", c.Name)
 	case badPriority(c.CleanPriorities) != "" || badPriority(c.VerifyPriorities) != "":
 		return fmt.Errorf("rackd %s: priority of %q: name it INTERFACE.STEP and give 0 or more", c.Name, badPriority(c.CleanPriorities)+badPriority(c.VerifyPriorities))
+	case c.Strangers.Check() != nil:
+		return fmt.Errorf("rackd %s: %w", c.Name, c.Strangers.Check())
 	case c.DataDir == "":
 		return fmt.Errorf("rackd %s has no data folder", c.Name)
 	case c.Rack != nil && (c.Rack.Kernel == "" || c.Rack.Ramdisk == ""):

@@ -41,6 +41,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/powersync"
+	"github.com/ironyard/ironyard/rackd/strangers"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -64,6 +65,7 @@ type rackd struct {
 	identities *agentdoor.Identities
 	registry   *prometheus.Registry
 	netboot    *netboot.Metrics
+	strangers  *strangers.Gate
 	leases     leases
 	desk       *forward.Desk
 	files      *bootfiles.Files
@@ -146,6 +148,7 @@ func (r *rackd) prepare() (err error) {
 	}
 	r.fetching = outbound.Client(c.Fetching)
 	r.netboot = netboot.NewMetrics(r.registry)
+	r.strangers = strangers.New(c.Strangers, r.netboot.StrangerRefused, c.Log)
 	if c.Rack == nil {
 		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil

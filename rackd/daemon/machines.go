@@ -60,7 +60,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays,
 		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
 		Directory: directory{c: r.conductor, cached: r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
-		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has}); err != nil {
+		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Strangers: r.strangers}); err != nil {
 		return l, err
 	}
 	r.leases.Store(l.dhcpServer)
@@ -117,16 +117,16 @@ func (l *leases) Hears() bool {
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
 	scripts := r.scripts()
 	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Log: r.cfg.Log})
+	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Strangers: r.strangers, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
 	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
 	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
 	g.Go(func() error {
-		return agentdoor.New(r.desk, agentStatus, r.cfg.Log).Serve(ctx, l.agents, r.identities)
+		return agentdoor.New(r.desk, agentStatus, r.strangers, r.cfg.Log).Serve(ctx, l.agents, r.identities)
 	})
-	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Log: r.cfg.Log, Scripts: scripts}
+	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
 	if l.solicitations != nil {
 		solicited := routeradv.New(l.solicitations, directory{c: r.conductor, cached: r.stock.cached}, r.netboot, r.cfg.Log)

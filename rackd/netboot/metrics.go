@@ -1,6 +1,10 @@
 package netboot
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ironyard/ironyard/rackd/strangers"
+)
 
 // Metrics counts what netboot does. A nil Metrics counts nothing; all methods are
 // safe for concurrent use.
@@ -9,6 +13,7 @@ type Metrics struct {
 	leases            prometheus.Gauge
 	scripts, files    *prometheus.CounterVec
 	bytes, routers    *prometheus.CounterVec
+	strangers         *prometheus.CounterVec
 }
 
 // NewMetrics registers netboot's metrics with reg.
@@ -17,7 +22,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		dhcp: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_dhcp_replies_total",
 			Help: "DHCP replies sent, by message type and kind of client."}, []string{"type", "client"}),
 		dhcpDropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_dhcp_dropped_total",
-			Help: "DHCP packets without an answer, by reason (unreadable, unknown, relay: of another network, program: none for its firmware, silent, busy, error)."}, []string{"reason"}),
+			Help: "DHCP packets without an answer, by reason (unreadable, unknown, relay: of another network, sender: in another network, address: of another server and not believed, program: none for its firmware, silent, busy, error)."}, []string{"reason"}),
 		leases: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp_leases",
 			Help: "Addresses of the DHCP range that are taken or set aside."}),
 		scripts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_scripts_total",
@@ -28,8 +33,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Help: "Bytes of boot files sent, by transport (http, tftp)."}, []string{"via"}),
 		routers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_router_answers_total",
 			Help: "Answers to the IPv6 router solicitations of machines that boot, by result (sent, busy, failed)."}, []string{"result"}),
+		strangers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_strangers_refused_total",
+			Help: "What a part of the strangers' budget kept out. Part: connections, bodies (of heartbeats), log (of agents), addresses (of DHCP); lines: lines that rackd did not log."}, []string{"part"}),
 	}
-	reg.MustRegister(m.dhcp, m.dhcpDropped, m.leases, m.scripts, m.files, m.bytes, m.routers)
+	reg.MustRegister(m.dhcp, m.dhcpDropped, m.leases, m.scripts, m.files, m.bytes, m.routers, m.strangers)
 	return m
 }
 
@@ -73,5 +80,12 @@ func (m *Metrics) File(via, result string, n int64) {
 func (m *Metrics) RouterAnswer(result string) {
 	if m != nil {
 		m.routers.WithLabelValues(result).Inc()
+	}
+}
+
+// StrangerRefused counts what a part of the strangers' budget kept out.
+func (m *Metrics) StrangerRefused(part strangers.Part) {
+	if m != nil {
+		m.strangers.WithLabelValues(string(part)).Inc()
 	}
 }

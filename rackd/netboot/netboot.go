@@ -1,7 +1,7 @@
 // Package netboot is what rackd's DHCP, TFTP and boot web server have in common:
 // the question "what is this machine to do?", the answer, and what is counted.
 //
-// It may import protocol and rackd/bootorder; the packages below it may import those and each
+// It may import protocol, rackd/bootorder and rackd/strangers; the packages below it may import those and each
 // other. Nothing is written per node: every answer is made from the node's state at
 // the moment of the request, so any rackd of a group can boot any of its nodes.
 //

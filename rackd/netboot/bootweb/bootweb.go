@@ -1,7 +1,7 @@
 // Package bootweb serves machines over HTTP: the generated boot script, and the
 // boot files.
 //
-// It may import rackd/netboot and what is below it. Every path is open to whoever
+// It may import rackd/netboot and what is below it, and rackd/strangers. Every path is open to whoever
 // reaches the listener, because firmware has no credentials (see rackd/netboot):
 //
 //	GET /boot/script   what a machine is to do; by MAC or UUID
@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // Config of the boot web.
@@ -32,14 +33,22 @@ type Config struct {
 	Files   *bootfiles.Files
 	// Scripts answers /boot/script.
 	Scripts *bootscript.Scripts
-	Log     *slog.Logger
+	// Strangers bounds what is logged of them; nil: by the defaults.
+	Strangers *strangers.Gate
+	Log       *slog.Logger
 }
 
-type web struct{ Config }
+type web struct {
+	Config
+	lines *strangers.LineCount
+}
 
 // Handler serves /boot/script and /files/. Safe for concurrent use.
 func Handler(c Config) http.Handler {
-	w := web{c}
+	if c.Strangers == nil {
+		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
+	}
+	w := web{c, c.Strangers.Lines("the boot web")}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+netboot.ScriptPath, w.script)
 	mux.HandleFunc("GET /files/{name}", w.file)
@@ -79,7 +88,9 @@ func (c web) file(w http.ResponseWriter, r *http.Request) {
 	f, err := c.Files.Open(name)
 	if err != nil {
 		c.Metrics.File("http", "missing", 0)
-		c.Log.Warn("boot file refused", "file", name, "from", r.RemoteAddr, "error", err)
+		if c.lines.OfStranger() {
+			c.Log.Warn("boot file refused", "file", strangers.Name(name), "from", r.RemoteAddr, "error", strangers.Cause(err))
+		}
 		http.NotFound(w, r)
 		return
 	}

@@ -1,6 +1,7 @@
 package bootweb
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 const (
@@ -193,4 +195,19 @@ func FuzzScriptQuery(f *testing.F) {
 			t.Errorf("query %q: %d", query, w.Code)
 		}
 	})
+}
+
+// Strangers ask for files that are not there as often as they like, by names as long as they like. That costs the log little.
+func TestMissingFilesCostFewLines(t *testing.T) {
+	var log bytes.Buffer
+	_, h := newRack(t, func(c *Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	name := strings.Repeat("%22", 20_000)
+	for range 200 {
+		if w := ask(h, "GET", "/files/"+name); w.Code != http.StatusNotFound {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if n := strings.Count(log.String(), "\n"); n == 0 || n > strangers.DefaultLines || log.Len() > n*1000 {
+		t.Errorf("200 requests made %d lines, %d bytes of log", n, log.Len())
+	}
 }

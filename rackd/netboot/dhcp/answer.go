@@ -45,7 +45,9 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 		// machine's until the lease ends, and it is given the same one when it asks again.
 	case dhcpv4.MessageTypeDecline:
 		a := addr(m.RequestedIPAddress())
-		s.cfg.Log.Warn("DHCP address is in use by another host", "address", a.String(), "mac", mac)
+		if s.mayLog(mac, machine) {
+			s.cfg.Log.Warn("DHCP address is in use by another host", "address", a.String(), "mac", mac)
+		}
 		s.pool.decline(mac, a)
 	}
 	return nil, nil
@@ -77,7 +79,37 @@ func (s *Server) served(a netip.Addr) bool {
 	if s.cfg.Mode != Proxy {
 		return netip.PrefixFrom(s.cfg.From, ones).Contains(a)
 	}
-	return netip.PrefixFrom(s.cfg.ServerIP, ones).Contains(a) || slices.ContainsFunc(s.cfg.Relays, func(n netip.Prefix) bool { return n.Contains(a) })
+	return netip.PrefixFrom(s.cfg.ServerIP, ones).Contains(a) || s.named(a)
+}
+
+// named reports whether a proxy was told of a's network.
+func (s *Server) named(a netip.Addr) bool {
+	return s.cfg.Mode == Proxy && slices.ContainsFunc(s.cfg.Relays, func(n netip.Prefix) bool { return n.Contains(a) })
+}
+
+// heeds reports whether a request is heeded: its sender has no address yet, or one of a network that is
+// served. No router passes on a packet of a sender without an address. A relay between a proxy and
+// a network that it was told of sends from an address on its way, which has no name here.
+func (s *Server) heeds(m *dhcpv4.DHCPv4, from net.Addr) bool {
+	if u, ok := from.(*net.UDPAddr); ok && (u.IP.IsUnspecified() || s.near(from)) || s.named(addr(m.GatewayIPAddr)) {
+		return true
+	}
+	s.cfg.Metrics.DHCPDropped("sender")
+	s.senderLog.Do(func() {
+		s.cfg.Log.Warn("DHCP request from another network not heeded", "from", from.String(), "mac", m.ClientHWAddr.String(), "relay", m.GatewayIPAddr.String(),
+			"todo", "if it is a relay's, have it send from its address in the network that is served; else keep that host from port 67")
+	})
+	return false
+}
+
+// disbelieved counts a request that tells of another server's address which its machine cannot have, and
+// says so now and then.
+func (s *Server) disbelieved(m *dhcpv4.DHCPv4, a netip.Addr) {
+	s.cfg.Metrics.DHCPDropped("address")
+	s.addressLog.Do(func() {
+		s.cfg.Log.Warn("DHCP address of another server not believed: it is of no network that is served, or another machine's", "address", a.String(), "mac", m.ClientHWAddr.String(),
+			"todo", "if the machine has it, find the server that gave it; a proxy is told of that network with --dhcp-relays")
+	})
 }
 
 // foreignEvery is how often it is said that relays of other networks are not answered.
@@ -110,8 +142,15 @@ func (s *Server) request(m *dhcpv4.DHCPv4, machine netboot.Machine, mac string) 
 		wanted, uses = addr(m.ClientIPAddr), true
 	}
 	if s.elsewhere(m) {
-		s.pool.learn(mac, wanted)
+		ours, ok := s.pool.learn(mac, wanted)
+		if !ok {
+			s.disbelieved(m, wanted)
+			return nil, nil
+		}
 		s.cfg.Journal.Leased(mac, wanted, "", "") // that server tells the history
+		if ours.IsValid() {
+			s.cfg.Journal.Leased(mac, ours, "", "") // again: what anyone can say takes the place of no lease
+		}
 		return nil, nil
 	}
 	kind := clientOf(m)
@@ -119,14 +158,26 @@ func (s *Server) request(m *dhcpv4.DHCPv4, machine netboot.Machine, mac string) 
 	case v == unknown && !addr(m.ServerIdentifier()).IsValid():
 		return nil, nil
 	case v != granted:
-		s.cfg.Log.Info("DHCP address refused", "mac", mac, "node", machine.UUID, "address", wanted.String())
+		if s.mayLog(mac, machine) {
+			s.cfg.Log.Info("DHCP address refused", "mac", mac, "node", machine.UUID, "address", wanted.String())
+		}
 		// RFC 2131, section 4.3.2: a relay broadcasts it, the client may be elsewhere by now.
 		return dhcpv4.NewReplyFromRequest(m, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithBroadcast(true),
 			dhcpv4.WithOption(dhcpv4.OptServerIdentifier(s.cfg.ServerIP.AsSlice())))
 	}
 	s.cfg.Journal.Leased(mac, wanted, netboot.PhaseDHCP, fmt.Sprintf("%s for %s", wanted, kind))
-	s.cfg.Log.Info("DHCP lease", "mac", mac, "node", machine.UUID, "address", wanted.String(), "client", kind.String())
+	if s.mayLog(mac, machine) {
+		s.cfg.Log.Info("DHCP lease", "mac", mac, "node", machine.UUID, "address", wanted.String(), "client", kind.String())
+	}
 	return s.reply(m, machine, dhcpv4.MessageTypeAck, s.network(wanted)...)
+}
+
+// mayLog reports whether what came in a machine's name may be a line of the log: anyone can send it.
+func (s *Server) mayLog(mac string, machine netboot.Machine) bool {
+	if machine.UUID == "" {
+		return s.lines.OfStranger()
+	}
+	return s.lines.OfMachine(mac)
 }
 
 // elsewhere reports whether m names another server.

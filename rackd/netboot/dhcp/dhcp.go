@@ -2,11 +2,12 @@
 // the boot program that fits each kind of client. In proxy mode it adds the boot
 // program beside an existing server that gives the addresses.
 //
-// It may import rackd/netboot. Machines without a port get no answer, unless
-// discovery is on, so it can share a network with others. One server serves one
+// It may import rackd/netboot and rackd/strangers. Machines without a port get no answer, unless
+// discovery is on, so it can share a network with others. With discovery they get a part of the range. One server serves one
 // subnet, on its interface or through relays in that subnet; a proxy also the networks that
 // it is told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
-// no machine's address away. A release is not believed.
+// no machine's address away. A release is not believed. A request from another network is not heeded,
+// and an address that another server gives is believed of a network that is served only.
 //
 // Invariants: no two machines have the same address from one server; two servers of
 // one segment agree as far as each hears the other's clients, and never give the same
@@ -26,6 +27,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // Mode says what the server does.
@@ -75,8 +77,10 @@ type Config struct {
 	Probe Probe
 	// Serves says whether a boot program is there; nil: all are.
 	Serves func(program string) bool
-	Log    *slog.Logger
-	Now    func() time.Time // nil: time.Now
+	// Strangers bounds what is logged of them, and their part of the range; nil: by the defaults.
+	Strangers *strangers.Gate
+	Log       *slog.Logger
+	Now       func() time.Time // nil: time.Now
 }
 
 // Server answers DHCP. Safe for concurrent use.
@@ -88,6 +92,9 @@ type Server struct {
 	probing     probing
 	probeLog    rate.Sometimes
 	programLog  rate.Sometimes
+	senderLog   rate.Sometimes
+	addressLog  rate.Sometimes
+	lines       *strangers.LineCount
 }
 
 // New returns a server with the leases it had before.
@@ -98,8 +105,12 @@ func New(c Config) (*Server, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Strangers == nil {
+		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
+	}
 	c.Programs = c.Programs.orDefault()
-	s := &Server{cfg: c, probeLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery}}
+	s := &Server{cfg: c, lines: c.Strangers.Lines("DHCP"), probeLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery},
+		senderLog: rate.Sometimes{First: 1, Interval: foreignEvery}, addressLog: rate.Sometimes{First: 1, Interval: foreignEvery}}
 	switch c.Mode {
 	case Off:
 		return s, nil

@@ -29,6 +29,10 @@ func (s *Server) overhear(m *dhcpv4.DHCPv4) {
 	if m.MessageType() != dhcpv4.MessageTypeRequest || !a.IsValid() {
 		return
 	}
+	if !s.served(a) {
+		s.disbelieved(m, a)
+		return
+	}
 	mac := m.ClientHWAddr.String()
 	if s.heard.learn(mac, a, s.cfg.Now()) {
 		s.cfg.Journal.Leased(mac, a, "", "")

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 const (
@@ -25,8 +27,13 @@ type lease struct {
 	MAC     string     `json:"mac"`
 	Address netip.Addr `json:"address"`
 	Until   time.Time  `json:"until"`
-	// Declined: MAC found somebody else using the address; nobody gets it until Until.
+	// Declined: MAC found somebody else using the address, or is said to have it beside the one it
+	// has; nobody gets it until Until.
 	Declined bool `json:"declined,omitempty"`
+	// Heard: another server gives it, as a request has told that anyone may have sent.
+	Heard bool `json:"heard,omitempty"`
+	// Stranger: the machine was not enrolled when it got it.
+	Stranger bool `json:"stranger,omitempty"`
 	// offered: nobody has asked for it yet.
 	offered bool
 }
@@ -47,16 +54,23 @@ type pool struct {
 	now      func() time.Time
 	logger   *slog.Logger
 	probe    Probe // nil: addresses are offered without
+	// stranger says whether a machine is not enrolled. It is asked without mu: it may ask back.
+	stranger func(mac string) bool
+	most     int    // addresses that strangers may have
+	beyond   func() // is told when a stranger would have more
 
 	log leaseFile // used by flush alone
 
 	mu     sync.Mutex
+	theirs int       // leases of byAddr that are strangers'
 	news   []lease   // not yet in the file
 	swept  time.Time // when ended leases were last forgotten
 	byAddr map[netip.Addr]lease
 	byMAC  map[string]netip.Addr
 	probed map[netip.Addr]probed
 }
+
+var errStrangersFull = errors.New("machines that are not enrolled have their part of the DHCP range: enrol the machine, or raise --strangers-range")
 
 var errPoolFull = errors.New("no free address is left in the DHCP range")
 
@@ -70,10 +84,16 @@ func openPool(c Config) (*pool, error) {
 	}
 	ones, _ := c.Mask.Size()
 	p := &pool{from: c.From, to: c.To, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, log: leaseFile{path: c.LeaseFile}, now: c.Now, logger: c.Log, probe: c.Probe,
+		stranger: func(mac string) bool { return false }, beyond: func() {},
 		reserved: map[netip.Addr]bool{c.ServerIP: true, c.Router: true},
 		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}, probed: map[netip.Addr]probed{}}
 	if !p.subnet.Contains(c.To) {
 		return nil, fmt.Errorf("DHCP range %s-%s leaves the subnet %s of its first address: correct the range or the prefix", c.From, c.To, p.subnet)
+	}
+	if c.Discovery {
+		p.stranger = func(mac string) bool { _, known := c.Directory.ByMAC(mac); return !known }
+		p.most = max(1, int(number(c.To)-number(c.From)+1)*c.Strangers.Range/100)
+		p.beyond = func() { c.Strangers.Refuse(strangers.Addresses) }
 	}
 	for _, d := range c.DNS {
 		p.reserved[d] = true
@@ -135,11 +155,26 @@ func (p *pool) put(l lease) {
 		p.byMAC[l.MAC] = l.Address
 	}
 	p.byAddr[l.Address] = l
+	if l.Stranger {
+		p.theirs++
+	}
+}
+
+// full reports whether strangers have their part of the range, so that one of them gets no further address. Its caller holds mu.
+func (p *pool) full() bool {
+	if p.theirs < p.most {
+		return false
+	}
+	p.beyond()
+	return true
 }
 
 func (p *pool) drop(a netip.Addr) {
 	if l, ok := p.byAddr[a]; ok && !l.Declined {
 		delete(p.byMAC, l.MAC)
+	}
+	if p.byAddr[a].Stranger {
+		p.theirs--
 	}
 	delete(p.byAddr, a)
 }
@@ -160,6 +195,7 @@ func (p *pool) open(mac string, a netip.Addr) bool {
 // offer reserves an address for the machine: the one it has, else the one it wishes
 // for, else the one derived from its MAC.
 func (p *pool) offer(mac string, wish netip.Addr) (netip.Addr, error) {
+	stranger := p.stranger(mac)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	until := p.now().Add(offerTime)
@@ -170,6 +206,9 @@ func (p *pool) offer(mac string, wish netip.Addr) (netip.Addr, error) {
 		}
 		return a, nil
 	}
+	if stranger && p.full() {
+		return netip.Addr{}, errStrangersFull
+	}
 	a := wish
 	if !p.freeFor(mac, a) {
 		var err error
@@ -177,7 +216,7 @@ func (p *pool) offer(mac string, wish netip.Addr) (netip.Addr, error) {
 			return a, err
 		}
 	}
-	p.put(lease{MAC: mac, Address: a, Until: until, offered: true})
+	p.put(lease{MAC: mac, Address: a, Until: until, offered: true, Stranger: stranger})
 	return a, nil
 }
 
@@ -196,34 +235,56 @@ const (
 // machine that uses an address of another server, which does not answer it any more,
 // keeps it.
 func (p *pool) take(mac string, wanted netip.Addr, uses bool) verdict {
+	stranger := p.stranger(mac)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	_, has := p.byMAC[mac]
 	switch {
-	case !p.usable(wanted) || !p.open(mac, wanted) && !(uses && p.byAddr[wanted].MAC == mac):
+	case !p.usable(wanted) || !p.open(mac, wanted) && !((uses || p.byAddr[wanted].Heard) && p.byAddr[wanted].MAC == mac):
 		// A machine that uses the address has not declined it: the decline was a stranger's, in its name.
 		return refused
 	case !p.givable(wanted) && !uses && p.byMAC[mac] != wanted:
 		return unknown
+	case stranger && !has && p.byAddr[wanted].MAC != mac && p.full():
+		return refused
 	}
-	l := lease{MAC: mac, Address: wanted, Until: p.now().Add(p.ttl)}
+	l := lease{MAC: mac, Address: wanted, Until: p.now().Add(p.ttl), Stranger: stranger}
 	p.put(l)
 	p.note(l)
 	return granted
 }
 
 // learn notes that another server gives the machine an address: neither ours, nor
-// one that we would give to somebody else. A mere offer of ours gives way.
-func (p *pool) learn(mac string, a netip.Addr) {
+// one that we would give to somebody else. A mere offer of ours gives way. Anyone can say so, so it ends no
+// lease: one that we gave stays the machine's, and is returned. ok is false for what is not believed.
+func (p *pool) learn(mac string, a netip.Addr) (ours netip.Addr, ok bool) {
+	stranger := p.stranger(mac)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if old, ok := p.byMAC[mac]; ok && old != a {
-		p.drop(old)
+	at := p.byAddr[a]
+	if !p.usable(a) || !p.open(mac, a) && !at.offered && (at.MAC != mac || p.foreign(mac, a)) {
+		return ours, false
 	}
-	if p.usable(a) && (p.open(mac, a) || p.byAddr[a].offered) {
-		l := lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl)}
-		p.put(l)
-		p.note(l)
+	if stranger && at.MAC != mac && p.full() {
+		return ours, false
 	}
+	l := lease{MAC: mac, Address: a, Until: p.now().Add(p.ttl), Heard: true, Stranger: stranger}
+	old := p.byAddr[p.byMAC[mac]]
+	live := old.MAC == mac && !old.offered && old.Until.After(p.now())
+	switch {
+	case live && old.Address == a:
+		l.Heard = old.Heard
+	case live && !old.Heard:
+		l.Declined, ours = true, old.Address
+	}
+	p.put(l)
+	p.note(l)
+	if live && old.Heard && old.Address != a {
+		old.Declined = true // whether the machine has left it only its end shows
+		p.put(old)
+		p.note(old)
+	}
+	return ours, true
 }
 
 func (p *pool) choose(mac string) (netip.Addr, error) {
@@ -266,7 +327,7 @@ func (p *pool) decline(mac string, a netip.Addr) {
 	if own, ok := p.byMAC[mac]; !ok || own != a {
 		return // not this client's to decline
 	}
-	l := lease{MAC: mac, Address: a, Until: p.now().Add(declineTime), Declined: true}
+	l := lease{MAC: mac, Address: a, Until: p.now().Add(declineTime), Declined: true, Stranger: p.byAddr[a].Stranger}
 	if old := p.byAddr[a]; !old.offered && old.Until.After(l.Until) {
 		l.Until = old.Until // a stranger may have sent this, and the machine uses the address as long as its lease lasts
 	}

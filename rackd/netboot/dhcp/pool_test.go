@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -219,7 +220,13 @@ func FuzzPool(f *testing.F) {
 			case 1:
 				p.take(mac, a, move>>7 == 1)
 			case 2:
+				before := maps.Clone(p.byAddr)
 				p.learn(mac, a)
+				for at, l := range before {
+					if !l.offered && l.Until.After(now) && p.byAddr[at].MAC != l.MAC {
+						t.Fatalf("what was heard ended a lease: %+v", l)
+					}
+				}
 			case 3:
 				p.flush()
 			case 4:

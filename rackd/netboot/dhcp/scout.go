@@ -63,6 +63,7 @@ func (p *pool) foreign(mac string, a netip.Addr) bool {
 // unprobed returns the addresses of which the machine would be offered the first, if that was not
 // probed; none when it was, or when the machine has an address.
 func (p *pool) unprobed(mac string, wish netip.Addr) (list []netip.Addr) {
+	stranger := p.stranger(mac)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.probe == nil {
@@ -78,6 +79,8 @@ func (p *pool) unprobed(mac string, wish netip.Addr) (list []netip.Addr) {
 			list = append(list, own)
 		}
 		return list
+	case stranger && p.theirs >= p.most:
+		return nil // it gets none
 	case p.freeFor(mac, wish):
 		if fresh(wish) {
 			return nil

@@ -31,7 +31,10 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 		}
 	}()
 	defer func() { stop(); <-scouting }()
-	err := s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, _ net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+	err := s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, from net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
+		if !s.heeds(m, from) {
+			return nil, nil, nil
+		}
 		r, err := s.Answer(m)
 		if r == nil || err != nil {
 			return nil, nil, err
@@ -100,6 +103,8 @@ func (s *Server) send(ctx context.Context, conn net.PacketConn, waiting <-chan o
 			if _, err := conn.WriteTo(o.reply.ToBytes(), o.to); err != nil {
 				if ctx.Err() == nil {
 					s.cfg.Metrics.DHCPDropped("error")
+				}
+				if ctx.Err() == nil && s.lines.OfStranger() {
 					s.cfg.Log.Error("DHCP reply not sent", "mac", o.m.ClientHWAddr.String(), "to", o.to.String(), "error", err)
 				}
 				continue
@@ -156,8 +161,7 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 			continue
 		}
 		if err != nil {
-			s.cfg.Metrics.DHCPDropped("error")
-			s.cfg.Log.Error("DHCP request not answered", "mac", m.ClientHWAddr.String(), "type", m.MessageType().String(), "error", err)
+			s.failed(m, err)
 			continue
 		}
 		if reply == nil {
@@ -183,13 +187,21 @@ func (s *Server) later(ctx context.Context, m *dhcpv4.DHCPv4, waiting chan<- out
 	reply, err := s.afterProbe(ctx, m)
 	switch {
 	case err != nil:
-		s.cfg.Metrics.DHCPDropped("error")
-		s.cfg.Log.Error("DHCP request not answered", "mac", m.ClientHWAddr.String(), "type", m.MessageType().String(), "error", err)
+		s.failed(m, err)
 	case reply != nil:
 		select {
 		case waiting <- outgoing{m, reply, destination(m, reply)}:
 		case <-ctx.Done():
 		}
+	}
+}
+
+// failed counts a request that cannot be answered, and logs it unless many are.
+func (s *Server) failed(m *dhcpv4.DHCPv4, err error) {
+	s.cfg.Metrics.DHCPDropped("error")
+	machine, _ := s.cfg.Directory.ByMAC(m.ClientHWAddr.String())
+	if s.mayLog(m.ClientHWAddr.String(), machine) {
+		s.cfg.Log.Error("DHCP request not answered", "mac", m.ClientHWAddr.String(), "type", m.MessageType().String(), "error", err)
 	}
 }
 

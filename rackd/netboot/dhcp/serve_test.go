@@ -18,6 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // wire is a connection whose other end is the test.
 type wire struct {
 	net.PacketConn
+	from net.Addr // of what comes in
 	in   chan any // []byte or error
 	out  chan sent
 	done chan struct{}
@@ -32,7 +33,7 @@ type sent struct {
 var sender = &net.UDPAddr{IP: net.IPv4(10, 77, 0, 50), Port: 68}
 
 func newWire() *wire {
-	return &wire{in: make(chan any, 10), out: make(chan sent, 10), done: make(chan struct{})}
+	return &wire{from: sender, in: make(chan any, 10), out: make(chan sent, 10), done: make(chan struct{})}
 }
 
 func (w *wire) ReadFrom(b []byte) (int, net.Addr, error) {
@@ -41,7 +42,7 @@ func (w *wire) ReadFrom(b []byte) (int, net.Addr, error) {
 		if err, bad := v.(error); bad {
 			return 0, nil, err
 		}
-		return copy(b, v.([]byte)), sender, nil
+		return copy(b, v.([]byte)), w.from, nil
 	case <-w.done:
 		return 0, nil, net.ErrClosed
 	}

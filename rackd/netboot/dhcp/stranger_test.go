@@ -1,7 +1,9 @@
 package dhcp
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,11 +11,18 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
+
+	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // A stranger who forges a release, with the right address or a wrong one, takes no machine's
@@ -74,6 +83,169 @@ func TestDeclinesLeaveAddresses(t *testing.T) {
 	ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr))
 	if r := answer(t, s, message(t, other, dhcpv4.MessageTypeRequest, ask)); r == nil || r.MessageType() != dhcpv4.MessageTypeAck {
 		t.Errorf("another machine asked for what it was offered and got %v", r)
+	}
+}
+
+// journal is what was told of leases.
+type journal struct {
+	directory
+	mu sync.Mutex
+	at []netip.Addr
+}
+
+func (j *journal) Leased(_ string, at netip.Addr, _, _ string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.at = append(j.at, at)
+}
+
+func (j *journal) told() []netip.Addr {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.at)
+}
+
+// leased has the machine get an address of s.
+func leased(t *testing.T, s *Server, mac string) netip.Addr {
+	t.Helper()
+	got := answer(t, s, message(t, mac, dhcpv4.MessageTypeDiscover)).YourIPAddr
+	if r := answer(t, s, message(t, mac, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(got)))); r == nil || r.MessageType() != dhcpv4.MessageTypeAck {
+		t.Fatalf("no lease for %s: %v", mac, r)
+	}
+	return addr(got)
+}
+
+// takes is a request that takes what the server at by offers.
+func takes(t *testing.T, mac string, wanted, by netip.Addr) *dhcpv4.DHCPv4 {
+	return message(t, mac, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted.AsSlice())), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(by.AsSlice())))
+}
+
+// A request in a machine's name from a host of another network is not heeded, whatever it says: its lease stays, no other machine is
+// offered the address, and the journal is told of no other.
+func TestRequestFromAnotherNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		s := newServer(t, func(c *Config) { c.Journal, c.To = j, c.From }) // one address, so that there is no doubt
+		had := leased(t, s, known)
+		w := newWire()
+		w.from = &net.UDPAddr{IP: net.IPv4(203, 0, 113, 66), Port: dhcpv4.ClientPort}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, w) }()
+		for _, wanted := range []string{"203.0.113.66", "10.77.0.7", had.String()} {
+			w.in <- takes(t, known, netip.MustParseAddr(wanted), netip.MustParseAddr("203.0.113.66")).ToBytes()
+		}
+		w.in <- message(t, known, dhcpv4.MessageTypeDiscover, dhcpv4.WithGatewayIP(net.IPv4(10, 77, 0, 254))).ToBytes()
+		synctest.Wait()
+		if len(w.out) != 0 {
+			t.Errorf("it was answered: %v", <-w.out)
+		}
+		if a, ok := s.Address(known); !ok || a != had {
+			t.Errorf("the machine's lease is gone: %v %v", a, ok)
+		}
+		if list := j.told(); len(list) != 1 {
+			t.Errorf("told of leases: %v", list)
+		}
+		if r, err := s.Answer(message(t, other, dhcpv4.MessageTypeDiscover)); err == nil && r != nil {
+			t.Errorf("another machine is offered %s, which the machine uses", r.YourIPAddr)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Who is heeded: machines without an address, those that renew by unicast, relays of the network; of those that a proxy was told
+// of also where they send from an address on their way.
+func TestWhoIsHeeded(t *testing.T) {
+	relays := []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}
+	for _, c := range []struct {
+		mode        Mode
+		from, relay string
+		want        bool
+	}{
+		{Serve, "0.0.0.0", "0.0.0.0", true}, {Serve, "10.77.0.100", "0.0.0.0", true}, {Serve, "10.77.0.254", "10.77.0.254", true},
+		{Serve, "192.0.2.7", "0.0.0.0", false}, {Serve, "192.0.2.7", "10.77.0.254", false}, {Serve, "127.0.0.1", "0.0.0.0", false}, {Serve, "10.9.0.1", "10.9.0.1", false},
+		{Proxy, "0.0.0.0", "0.0.0.0", true}, {Proxy, "10.77.0.100", "0.0.0.0", true}, {Proxy, "10.9.0.7", "0.0.0.0", true}, {Proxy, "10.9.0.1", "10.9.0.1", true},
+		{Proxy, "192.0.2.7", "10.9.0.1", true}, {Proxy, "192.0.2.7", "10.77.0.254", false}, {Proxy, "192.0.2.7", "0.0.0.0", false},
+	} {
+		s := newServer(t, func(cfg *Config) { cfg.Mode, cfg.Relays = c.mode, relays })
+		m := message(t, known, dhcpv4.MessageTypeDiscover, dhcpv4.WithGatewayIP(net.ParseIP(c.relay).To4()))
+		if got := s.heeds(m, &net.UDPAddr{IP: net.ParseIP(c.from), Port: 68}); got != c.want {
+			t.Errorf("%s, from %s, relay %s: %t, want %t", c.mode, c.from, c.relay, got, c.want)
+		}
+	}
+}
+
+// What a request says that another server gave ends no lease of ours: its machine is still known by it, and
+// goes on with it. An address of another network, and another machine's, are not believed.
+func TestAnotherServersAddressEndsNoLease(t *testing.T) {
+	j := &journal{}
+	s := newServer(t, func(c *Config) { c.Journal = j })
+	had, others, server := leased(t, s, known), leased(t, s, other), netip.MustParseAddr("10.77.0.2")
+	for _, wanted := range []string{"203.0.113.66", "10.77.0.0", "10.77.0.1", others.String()} {
+		answer(t, s, takes(t, known, netip.MustParseAddr(wanted), server))
+	}
+	if list := j.told(); !slices.Equal(list, []netip.Addr{had, others}) {
+		t.Errorf("told of leases: %v", list)
+	}
+	for i := range 20 {
+		answer(t, s, takes(t, known, netip.AddrFrom4([4]byte{10, 77, 0, byte(20 + i)}), server))
+	}
+	answer(t, s, takes(t, known, had, server))
+	for i := range 4 { // the range
+		answer(t, s, takes(t, known, netip.AddrFrom4([4]byte{10, 77, 0, byte(100 + i)}), server))
+	}
+	if a, ok := s.Address(known); !ok || a != had {
+		t.Errorf("the machine has %v, %t; it was given %v", a, ok, had)
+	}
+	if list := j.told(); list[len(list)-1] != had || !slices.Contains(list, netip.MustParseAddr("10.77.0.39")) {
+		t.Errorf("told %v: want what was heard, and after it what the machine was given", list)
+	}
+	if r := answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(had.AsSlice()))); r == nil || r.MessageType() != dhcpv4.MessageTypeAck {
+		t.Errorf("the machine renewed its address and got %v", r)
+	}
+	if r := answer(t, s, message(t, "52:54:00:00:00:03", dhcpv4.MessageTypeDiscover)); r == nil || addr(r.YourIPAddr) == had || addr(r.YourIPAddr) == others {
+		t.Errorf("a third machine was offered %v", r)
+	}
+}
+
+// A machine that does take another server's address while it has a lease here goes on with that.
+func TestMachineThatTookAnotherServersAddress(t *testing.T) {
+	s := newServer(t, nil)
+	leased(t, s, known)
+	theirs := netip.MustParseAddr("10.77.0.20")
+	answer(t, s, takes(t, known, theirs, netip.MustParseAddr("10.77.0.2")))
+	for name, m := range map[string]*dhcpv4.DHCPv4{
+		"uses":      message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(theirs.AsSlice())),
+		"remembers": message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(theirs.AsSlice()))),
+	} {
+		if r := answer(t, s, m); r == nil || r.MessageType() != dhcpv4.MessageTypeAck || addr(r.YourIPAddr) != theirs {
+			t.Errorf("a machine that %s %s got %v", name, theirs, r)
+		}
+		if a, ok := s.Address(known); !ok || a != theirs {
+			t.Errorf("it %s %s and is known by %v", name, theirs, a)
+		}
+	}
+}
+
+// A proxy believes an address of the networks that it serves only.
+func TestProxyBelievesItsOwnNetworks(t *testing.T) {
+	j := &journal{}
+	s := newServer(t, func(c *Config) {
+		c.Mode, c.Journal, c.Relays = Proxy, j, []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}
+	})
+	for _, wanted := range []string{"10.77.0.100", "203.0.113.66", "127.0.0.1", "10.9.1.1"} {
+		answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.ParseIP(wanted).To4()))))
+	}
+	if a, ok := s.Address(known); !ok || a.String() != "10.77.0.100" || len(j.told()) != 1 {
+		t.Errorf("told %v; the machine's address is now %v", j.told(), a)
+	}
+	relayed := netip.MustParseAddr("10.9.0.7")
+	answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithGatewayIP(net.IPv4(10, 9, 0, 1)), dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(relayed.AsSlice()))))
+	if a, ok := s.Address(known); !ok || a != relayed {
+		t.Errorf("behind a relay that was named the machine has %v, want %v", a, relayed)
 	}
 }
 
@@ -229,6 +401,7 @@ func TestAcknowledgedIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := newWire()
+	conn.from = &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ClientPort} // it has no address yet
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, conn) }()
@@ -250,4 +423,100 @@ func TestAcknowledgedIsWritten(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// What comes in a machine's name costs the log a few lines a minute. So does what strangers send.
+func TestForgedRequestsCostFewLines(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"a machine that is known": func(*Config) {},
+		"discovery":               func(c *Config) { c.Discovery, c.Directory = true, noMachines{} },
+		"a range that is full":    func(c *Config) { c.To, c.Router = c.From, c.From },
+	} {
+		var log bytes.Buffer
+		s := newServer(t, func(c *Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)); change(c) })
+		for i := range 1000 {
+			mac, wanted := known, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.IPv4(10, 1, byte(i>>8), byte(i))))
+			if s.cfg.Discovery {
+				mac = fmt.Sprintf("02:00:00:00:%02x:%02x", i>>8, byte(i))
+			}
+			for _, kind := range []dhcpv4.MessageType{dhcpv4.MessageTypeDiscover, dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeDecline} {
+				m := message(t, mac, kind, wanted)
+				if _, err := s.Answer(m); err != nil {
+					s.failed(m, err)
+				}
+			}
+		}
+		if n := strings.Count(log.String(), "\n"); n == 0 || n > strangers.DefaultLines {
+			t.Errorf("%s: 3000 packets made %d lines of log", name, n)
+		}
+	}
+}
+
+// noMachines is a directory without machines.
+type noMachines struct{ directory }
+
+func (noMachines) ByMAC(string) (netboot.Machine, bool) { return netboot.Machine{}, false }
+
+// With discovery strangers have a part of the range: a machine that is enrolled finds an address, whatever they ask for. One that
+// was enrolled meanwhile counts as a stranger no more.
+func TestStrangersLeaveAddressesToMachines(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	kept := 0
+	file := filepath.Join(t.TempDir(), "leases")
+	var enrolled string
+	config := func(c *Config) {
+		c.To, c.Discovery, c.LeaseFile, c.Now = netip.MustParseAddr("10.77.0.107"), true, file, func() time.Time { return now } // eight
+		c.Strangers = strangers.New(strangers.Budget{}, func(strangers.Part) { kept++ }, nil)
+		c.Directory = enrolling{also: &enrolled}
+	}
+	s := newServer(t, config)
+	stranger := func(i int) string { return fmt.Sprintf("02:00:00:00:00:%02x", i) }
+	for i := range 8 {
+		at := address(number(s.cfg.From) + uint32(i))
+		ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(at.AsSlice()))
+		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeDiscover, ask))
+		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeRequest, ask))
+		s.Answer(message(t, stranger(100+i), dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(at.AsSlice())))
+		s.Answer(takes(t, stranger(50+i), at, netip.MustParseAddr("10.77.0.2")))
+		s.Answer(takes(t, stranger(0), at, netip.MustParseAddr("10.77.0.2")))
+		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeDecline, ask))
+	}
+	s.pool.flush()
+	for range 2 {
+		if n := s.pool.theirs; n != 4 || kept == 0 {
+			t.Errorf("strangers have %d of 8 addresses, and %d requests for more are counted", n, kept)
+		}
+		for i := range 4 {
+			if got := leased(t, s, fmt.Sprintf("52:54:00:00:00:%02x", i)); !s.pool.givable(got) {
+				t.Errorf("an enrolled machine got %s", got)
+			}
+		}
+		s.pool.flush()
+		s = newServer(t, config) // restarted
+	}
+	now = now.Add(2 * time.Hour)
+	s.pool.flush() // all leases have ended
+	enrolled = stranger(1)
+	for i := range 5 {
+		r, err := s.Answer(message(t, stranger(i), dhcpv4.MessageTypeDiscover))
+		if err != nil || r == nil {
+			t.Errorf("stranger %d of five, one of which is enrolled: %v", i, err)
+		}
+	}
+	if _, err := s.Answer(message(t, stranger(6), dhcpv4.MessageTypeDiscover)); !errors.Is(err, errStrangersFull) {
+		t.Errorf("a fifth stranger: %v", err)
+	}
+}
+
+// enrolling is a directory of the machines that are known, and of another.
+type enrolling struct {
+	directory
+	also *string
+}
+
+func (e enrolling) ByMAC(mac string) (netboot.Machine, bool) {
+	if mac == *e.also {
+		return netboot.Machine{UUID: "u"}, true
+	}
+	return e.directory.ByMAC(mac)
 }

@@ -1,12 +1,17 @@
 package tftp
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // ask sends a read request for the kernel from an address of loopback, and never answers.
@@ -92,5 +97,41 @@ func TestSharesOfTransfers(t *testing.T) {
 	p.close(first)
 	if err := p.confirm(peer(1, 2)); err != nil {
 		t.Errorf("after one ended: %v", err)
+	}
+}
+
+// locked is a log that many goroutines write.
+type locked struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(b)
+}
+
+// Requests for files that are not there, from anybody and by any name, cost the log little; so does one host that fetches a
+// file again and again.
+func TestRequestsCostFewLines(t *testing.T) {
+	s, _ := newServer(t, []byte("kernel"))
+	log := &locked{}
+	s.Log = slog.New(slog.NewJSONHandler(log, nil))
+	at, stop := listen(t, s)
+	client := clientOf(t, at)
+	const tries = 200
+	for range tries {
+		if _, _, err := get(t, client, strings.Repeat("\x01", 450)); err == nil {
+			t.Fatal("a file that is not there was sent")
+		}
+		if body, _, err := get(t, client, "kernel"); err != nil || body != "kernel" {
+			t.Fatalf("the kernel is %q, %v", body, err)
+		}
+	}
+	stop()
+	n := strings.Count(log.String(), "\n")
+	if n == 0 || n > strangers.DefaultLines+strangers.DefaultMachineLines || log.Len() > n*1500 {
+		t.Errorf("%d requests made %d lines, %d bytes of log", 2*tries, n, log.Len())
 	}
 }

@@ -1,7 +1,7 @@
 // Package tftp serves the boot files, and the boot scripts of machines with the boot
 // interface pxe, over TFTP: read only, with blksize and tsize.
 //
-// It may import rackd/netboot and what is below it. It needs no authentication, see
+// It may import rackd/netboot and what is below it, and rackd/strangers. It needs no authentication, see
 // rackd/netboot. TFTP cannot tell a real peer from a forged one before the first
 // data is acknowledged. So a request is answered by one small packet and takes no machine's
 // place: of requests that are not acknowledged the oldest goes first, and one address has
@@ -26,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // Server serves files.
@@ -37,9 +38,26 @@ type Server struct {
 	Metrics *netboot.Metrics // nil: nothing is counted
 	// MACOf names the machine behind an address, for the journal.
 	MACOf func(ip net.IP) (mac string, ok bool)
-	Log   *slog.Logger
+	// Strangers bounds what is logged of them; nil: by the defaults.
+	Strangers *strangers.Gate
+	Log       *slog.Logger
 	// MaxTransfers bounds the transfers at a time; 0: maxTransfers.
 	MaxTransfers int
+
+	once  sync.Once
+	lines *strangers.LineCount
+}
+
+// logged counts the lines of the log.
+func (s *Server) logged() *strangers.LineCount {
+	s.once.Do(func() {
+		g := s.Strangers
+		if g == nil {
+			g = strangers.New(strangers.Budget{}, nil, s.Log)
+		}
+		s.lines = g.Lines("TFTP")
+	})
+	return s.lines
 }
 
 // Errors that peers are told; TFTP has room for a word or two.
@@ -160,7 +178,9 @@ func (s *Server) answer(ctx context.Context, r request, from net.IP, to *net.UDP
 	conn, err := net.DialUDP("udp", &net.UDPAddr{IP: from}, to)
 	if err != nil {
 		s.Metrics.File("tftp", "failed", 0)
-		s.Log.Warn("TFTP request not answered", "file", r.name, "from", to.IP.String(), "error", err)
+		if s.logged().OfStranger() {
+			s.Log.Warn("TFTP request not answered", "file", strangers.Name(r.name), "from", to.IP.String(), "error", err)
+		}
 		return
 	}
 	defer conn.Close()
@@ -171,7 +191,9 @@ func (s *Server) answer(ctx context.Context, r request, from net.IP, to *net.UDP
 	content, size, err := s.open(name, to.IP)
 	if err != nil {
 		s.Metrics.File("tftp", "missing", 0)
-		s.Log.Warn("TFTP file refused", "file", name, "from", to.IP.String(), "error", err)
+		if s.logged().OfStranger() {
+			s.Log.Warn("TFTP file refused", "file", strangers.Name(name), "from", to.IP.String(), "error", strangers.Cause(err))
+		}
 		conn.Write(errorPacket(codeNotFound, errMissing.Error())) // who misses it asks again
 		return
 	}
@@ -193,7 +215,9 @@ func (s *Server) answer(ctx context.Context, r request, from net.IP, to *net.UDP
 	switch {
 	case err == nil:
 		s.Metrics.File("tftp", "ok", n)
-		s.Log.Info("TFTP file sent", "file", name, "to", to.IP.String(), "bytes", n, "took", time.Since(began).Round(time.Millisecond))
+		if s.logged().OfMachine(to.IP.String()) {
+			s.Log.Info("TFTP file sent", "file", strangers.Name(name), "to", to.IP.String(), "bytes", n, "took", time.Since(began).Round(time.Millisecond))
+		}
 		return
 	case errors.Is(err, errBusy):
 		s.Metrics.File("tftp", "busy", 0)
@@ -203,7 +227,9 @@ func (s *Server) answer(ctx context.Context, r request, from net.IP, to *net.UDP
 		s.Log.Debug("TFTP request without an acknowledgement", "file", name, "from", to.IP.String(), "error", err)
 	default:
 		s.Metrics.File("tftp", "failed", n)
-		s.Log.Info("TFTP transfer ended early", "file", name, "to", to.IP.String(), "bytes", n, "of", size, "error", err)
+		if s.logged().OfMachine(to.IP.String()) {
+			s.Log.Info("TFTP transfer ended early", "file", strangers.Name(name), "to", to.IP.String(), "bytes", n, "of", size, "error", err)
+		}
 	}
 	if !errors.Is(err, errDisplaced) { // a stranger has it send nothing more
 		conn.Write(errorPacket(codeOther, told(err))) // its loss costs the peer its own time-out
