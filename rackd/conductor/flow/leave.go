@@ -49,7 +49,7 @@ const (
 func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at string) (undone string, err error) {
 	medium := BootsFromMedium(t)
 	if p.Off {
-		failed := tryAgain(ctx, func(ctx context.Context) error { return c.switchOff(ctx, t) })
+		failed := c.offForGood(ctx, t)
 		if err := LostFor(ctx, failed); err != nil {
 			return "", err
 		}
@@ -87,6 +87,43 @@ func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at strin
 		}
 	}
 	return undone, nil
+}
+
+// How long after its order a machine may still switch on by itself, and how often is looked. iLO delays by up to two minutes.
+const (
+	lateOn    = 150 * time.Second
+	lateEvery = 2 * time.Second
+)
+
+// offForGood switches the machine off. One that was asked to switch on and is not on yet may come on after that: it is looked at
+// until it does or has had its time.
+func (c *Catalog) offForGood(ctx context.Context, t *driver.Task) error {
+	off := func() error { return tryAgain(ctx, func(ctx context.Context) error { return c.switchOff(ctx, t) }) }
+	asked := t.Facts[driver.FactOnAsked]
+	if asked == "" {
+		return off()
+	}
+	state, err := t.Hardware.Power().PowerState(ctx, t.Node)
+	if err != nil || state != driver.PowerOff {
+		return off()
+	}
+	at, err := time.Parse(time.RFC3339, asked)
+	if now := time.Now(); err != nil || at.After(now) { // by another rackd's clock
+		at = now
+	}
+	for end := at.Add(lateOn); time.Now().Before(end); {
+		if err := driver.Pause(ctx, lateEvery); err != nil {
+			return err
+		}
+		if state, err = t.Hardware.Power().PowerState(ctx, t.Node); err == nil && state != driver.PowerOff {
+			t.Record.Phase("late power on", "the machine has switched on after its flow had given up, and is switched off")
+			return off()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("it was asked to switch on and may do so yet, and its power cannot be read: %w", driver.Unnamed(t.Node, err))
+	}
+	return nil
 }
 
 // switchOff returns once the machine is off.

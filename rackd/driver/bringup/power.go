@@ -63,12 +63,15 @@ func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.Power
 		err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, target)
 		switch {
 		case err == nil:
-			return s.await(ctx, t, target, s.powerWait()-time.Since(started))
+			return noteOn(t, target, s.await(ctx, t, target, s.powerWait()-time.Since(started)))
 		case !errors.Is(err, driver.ErrUnknown):
+			if unknown == nil && !errors.Is(err, driver.ErrUnreachable) && target == driver.PowerOn {
+				delete(t.Facts, driver.FactOnAsked) // it was refused
+			}
 			return err
 		}
 		unknown = err
-		if err := s.await(ctx, t, target, s.powerWait()/(2*askAgain)); err == nil {
+		if err := noteOn(t, target, s.await(ctx, t, target, s.powerWait()/(2*askAgain))); err == nil {
 			return nil
 		} else if ctx.Err() != nil {
 			return err
@@ -76,6 +79,21 @@ func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.Power
 	}
 	return fmt.Errorf("node %s: asked %d times for %q, and the machine has not reached that state: %w", t.Node.Label(), askAgain, target, driver.Unnamed(t.Node, unknown))
 }
+
+// noteOn notes, of an order to switch on, whether the machine was seen to be on. It returns err.
+func noteOn(t *driver.Task, target driver.PowerState, err error) error {
+	switch {
+	case target != driver.PowerOn:
+	case err == nil:
+		delete(t.Facts, driver.FactOnAsked)
+	default:
+		onAsked(t)
+	}
+	return err
+}
+
+// onAsked notes that the machine is asked to switch on about now.
+func onAsked(t *driver.Task) { t.Facts[driver.FactOnAsked] = time.Now().UTC().Format(time.RFC3339) }
 
 // Await waits until the BMC reports target, at most for d.
 func (s Settings) await(ctx context.Context, t *driver.Task, target driver.PowerState, d time.Duration) error {

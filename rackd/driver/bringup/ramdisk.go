@@ -82,6 +82,9 @@ func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err err
 		return h, err
 	}
 	t.Facts[driver.FactBooted] = "yes"
+	if !t.StaysOn() {
+		onAsked(t) // with the checkpoint that comes before the order
+	}
 	t.Record.AgentGone() // a boot of its own, also where the ramdisk has run before
 	h.Since = t.Record.Now()
 	return h, t.Record.SaveHandle(ctx, h)

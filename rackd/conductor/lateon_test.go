@@ -1,0 +1,85 @@
+package conductor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bringup"
+)
+
+// A BMC takes the order to switch on, and the machine comes on when the flow has given up, or was aborted. It is off in the end,
+// whichever rackd leaves it. One that stays off, or was refused, keeps the flow for no longer than it may come on.
+func TestAMachineThatComesOnLate(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		after   time.Duration // 0: never
+		refused bool
+		abort   bool // after 30 s
+		kill    bool // after 70 s, when the flow has failed
+		ends    time.Duration
+	}{
+		{"it comes on", 75 * time.Second, false, false, false, 3 * time.Minute},
+		{"it comes on after an abort", 75 * time.Second, false, true, false, 3 * time.Minute},
+		{"it comes on at the next owner's", 75 * time.Second, false, false, true, 5 * time.Minute},
+		{"it stays off", 0, false, false, false, 5 * time.Minute},
+		{"the order is refused", 0, true, false, false, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: driver.PowerOff}
+				m.powerErr = func(target driver.PowerState) (error, bool) {
+					switch {
+					case target != driver.PowerOn:
+						return nil, true
+					case c.refused:
+						return driver.ErrInvalid, false
+					case c.after > 0:
+						time.AfterFunc(c.after, func() { m.mu.Lock(); m.power = driver.PowerOn; m.mu.Unlock() })
+					}
+					return nil, false
+				}
+				m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Boots: true, Abortable: true, Retries: 4, Pause: 5 * time.Second,
+					Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+						t.Facts[driver.FactBoot] = driver.BootRamdisk
+						return bringup.Settings{}.Ramdisk(ctx, t)
+					}}}
+				s := newShelf()
+				oneNode(s)
+				owner := owned("a")
+				_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+				s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+				began := time.Now()
+				if c.abort {
+					time.Sleep(30 * time.Second)
+					s.abort(nodeA, provision.DeployFail)
+				}
+				if c.kill {
+					time.Sleep(70 * time.Second)
+					if s.Work(nodeA).Doc.Checkpoint.Leaving == nil {
+						t.Fatal("the flow has not failed yet")
+					}
+					kill()
+					owner.Store("b")
+					_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+				}
+				defer kill()
+				time.Sleep(c.ends - time.Since(began))
+				synctest.Wait()
+				d := s.Work(nodeA).Doc
+				if d.Open() || d.State != provision.DeployFail {
+					t.Fatalf("open %t in %q after %s", d.Open(), d.State, c.ends)
+				}
+				time.Sleep(5 * time.Minute)
+				if now, _ := m.PowerState(t.Context(), nil); now != driver.PowerOff || d.Result.Power != string(driver.PowerOff) || strings.Contains(d.Result.Error, "could not be switched off") {
+					t.Errorf("the machine is %q after %q; %+v", now, m.writes, d.Result)
+				}
+			})
+		})
+	}
+}
