@@ -33,7 +33,8 @@ import (
 type Disks interface {
 	// Settled returns the disks once their list is stable and check accepts it, else an error.
 	// complete says that disks which check accepts are all that the machine has.
-	Settled(ctx context.Context, complete bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error)
+	// Check is told of the machine's other disks too: nothing can be written to them.
+	Settled(ctx context.Context, complete bool, check func([]agentapi.Disk, []agentapi.UnfitDisk) error) ([]agentapi.Disk, error)
 }
 
 // Deployer deploys to the disks of one machine. Its fields are set before use.
@@ -107,13 +108,17 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 }
 
 // decide waits for the machine's disks and says what becomes of each. An image needs a disk that fits.
+// An erasure needs one to erase, unless the machine is known to have none.
 func (d *Deployer) decide(ctx context.Context, r hints.Rules, forImage bool) (decision hints.Decision, err error) {
-	_, err = d.Machine.Settled(ctx, len(r.Known) > 0, func(disks []agentapi.Disk) error {
+	_, err = d.Machine.Settled(ctx, len(r.Known) > 0, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
 		var err error
-		if decision, err = r.Decide(disks); err == nil && forImage {
-			err = decision.NoImage
+		switch decision, err = r.Decide(disks, unfit); {
+		case err != nil:
+			return err
+		case forImage:
+			return decision.NoImage
 		}
-		return err
+		return decision.NoErasure
 	})
 	return decision, err
 }
@@ -249,7 +254,7 @@ func (d *Deployer) written(ctx context.Context, id string) (string, error) {
 	if id == "" {
 		return "", &ParamError{"no image was written since the agent started: run standby.prepare_image first"}
 	}
-	disks, err := d.Machine.Settled(ctx, false, func([]agentapi.Disk) error { return nil })
+	disks, err := d.Machine.Settled(ctx, false, func([]agentapi.Disk, []agentapi.UnfitDisk) error { return nil })
 	if err != nil {
 		return "", err
 	}

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // both are the disks of a machine, which are all there.
 type both []agentapi.Disk
 
-func (b both) Settled(_ context.Context, _ bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error) {
-	return b, check(b)
+func (b both) Settled(_ context.Context, _ bool, check func([]agentapi.Disk, []agentapi.UnfitDisk) error) ([]agentapi.Disk, error) {
+	return b, check(b, nil)
 }
 
 const size = 32 << 20

@@ -131,7 +131,7 @@ func params(n *node.Document, known []agentapi.KnownDisk, wanted map[string]any)
 		"uuid": n.UUID, "name": n.Name, "properties": n.Properties, "instance_info": n.InstanceInfo,
 		"driver_internal_info": map[string]any{}, "provision_state": string(n.State),
 	}}
-	if len(known) > 0 {
+	if known != nil { // an empty list says that the machine has no disk
 		p.Node[agentapi.StepKnownDisks] = known
 	}
 	for _, port := range n.Ports {
