@@ -28,6 +28,10 @@ func newRig() *drivertest.Rig {
 				map[string]any{"interface": "deploy", "step": "erase_devices", "priority": 10},
 				map[string]any{"interface": "deploy", "step": "burnin", "priority": 0},
 				map[string]any{"interface": "deploy", "step": "erase_devices_metadata", "priority": 99}}}}, ""
+		case agentapi.CmdGetDeploySteps:
+			return map[string]any{"deploy_steps": map[string]any{"generic": []any{}}}, ""
+		case agentapi.CmdGetServiceSteps:
+			return map[string]any{"service_steps": map[string]any{"generic": []any{}}}, ""
 		}
 		return map[string]any{}, ""
 	}

@@ -76,6 +76,9 @@ func (i Interface) discover(ctx context.Context, t *driver.Task, f driver.Flows)
 	if err != nil {
 		return fmt.Errorf("node %s: the agent's %s steps: %w", t.Node.Label(), f, err)
 	}
+	if f == driver.InClean && !slices.ContainsFunc(steps, func(o offered) bool { return o.Priority > 0 }) {
+		t.Record.Phase("agent", "none of its clean steps runs without being asked for: an automated cleaning erases nothing")
+	}
 	raw, err := json.Marshal(steps)
 	if err != nil {
 		return err
