@@ -96,11 +96,14 @@ func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	return steps
 }
 
-// TearDownSteps take the instance off: the machine is off and boots nothing. What
-// is on its disk goes with the cleaning that follows.
+// TearDownSteps take the instance off: the machine is off and boots nothing, and its virtual drives
+// are empty. What is on its disk goes with the cleaning that follows.
 func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 	return []driver.Step{step("tear_down", 0, driver.Repeatable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 		if err := i.set.Bringup.Off(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
+		if err := driver.EmptyDrives(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
 		if err := driver.SetSecureBoot(ctx, t, false); err != nil {
