@@ -50,7 +50,7 @@ func (Interface) Properties() map[string]string {
 // InstanceFields names what is read or refused of instance_info.
 func (Interface) InstanceFields() []string {
 	return slices.AppendSeq([]string{"image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "image_compression",
-		"image_type", "root_device", "configdrive", "preserve_ephemeral"}, maps.Keys(refusedFields))
+		"image_type", "root_device", fieldDrive, "preserve_ephemeral"}, maps.Keys(refusedFields))
 }
 
 // Validate checks what instance_info says of the image.

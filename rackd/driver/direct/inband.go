@@ -127,11 +127,17 @@ func knownDisks(t *driver.Task) (known []agentapi.KnownDisk, err error) {
 	return known, nil
 }
 
+// fieldDrive of instance_info says to racks no more than that the node keeps a config drive (driver.Task has it).
+const fieldDrive = "configdrive"
+
 // params describe the node to a step: no driver_info, which holds the BMC's
 // password.
 func params(n *node.Document, known []agentapi.KnownDisk, wanted map[string]any) agentapi.StepParams {
+	info := map[string]any{}
+	maps.Copy(info, n.InstanceInfo)
+	delete(info, fieldDrive)
 	p := agentapi.StepParams{Ports: []any{}, Step: wanted, Node: map[string]any{
-		"uuid": n.UUID, "name": n.Name, "properties": n.Properties, "instance_info": n.InstanceInfo,
+		"uuid": n.UUID, "name": n.Name, "properties": n.Properties, "instance_info": info,
 		"driver_internal_info": map[string]any{}, "provision_state": string(n.State),
 	}}
 	if known != nil { // an empty list says that the machine has no disk
