@@ -55,8 +55,11 @@ func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) erro
 	if o := n.InstanceCapability(capBootOption); o != "" && o != "local" && !slices.Contains(bootOptions, o) {
 		bad("the capability boot_option is %q: this deploy interface boots %s", o, strings.Join(append([]string{"local"}, bootOptions...), " or "))
 	}
-	if strings.EqualFold(n.InstanceCapability(capTrustedBoot), "true") {
+	switch b := n.InstanceCapability(capTrustedBoot); {
+	case strings.EqualFold(b, "true"):
 		bad("the capability trusted_boot is set, and no driver supports it")
+	case b != "" && !strings.EqualFold(b, "false"):
+		bad("the capability trusted_boot is %q: give true or false", b)
 	}
 	switch s := n.InstanceCapability(capSecureBoot); {
 	case s != "" && !strings.EqualFold(s, "true") && !strings.EqualFold(s, "false"):
