@@ -292,15 +292,14 @@ func identifier(path string) (string, error) {
 
 // InstallBootEntry makes the firmware start the disk that was written last; id is what Prepare
 // returned for it, and may be empty while this process has written it. On a machine booted by
-// BIOS there is nothing to do. It returns what it did, for people.
-func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.Place) (string, error) {
+// BIOS there is nothing to do, and asked says that it is to run by UEFI, so that is an error. It returns what it did, for people.
+func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.Place, asked bool) (string, error) {
 	root, err := d.written(ctx, id)
 	if err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(filepath.Clean(d.EFIVars)); err != nil {
-		d.Log.Info("no boot entry: the machine was not booted by UEFI")
-		return "nothing to do: the machine was booted by BIOS", nil
+		return d.noBootEntry(asked)
 	}
 	dev, err := disk.Open(root)
 	if err != nil {
@@ -326,8 +325,7 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.P
 		}
 		n, err := efiboot.Install(d.EFIVars, p, dev.SectorSize(), loader, at)
 		if errors.Is(err, efiboot.ErrUnsupported) {
-			d.Log.Info("no boot entry: there are no EFI variables")
-			return "nothing to do: the machine was booted by BIOS", nil
+			return d.noBootEntry(asked)
 		}
 		if err != nil {
 			return "", err
@@ -340,4 +338,14 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.P
 		return said, nil
 	}
 	return "", &image.FormatError{Image: "on " + root, Reason: reason}
+}
+
+// noBootEntry is what InstallBootEntry says of a machine without EFI variables.
+func (d *Deployer) noBootEntry(asked bool) (string, error) {
+	if asked {
+		return "", errors.New("no boot entry: the node asks for boot mode uefi, but its ramdisk has no EFI variables, so the machine was booted by BIOS. " +
+			"Set the mode in its firmware, or remove boot_mode and secure_boot from the capabilities")
+	}
+	d.Log.Info("no boot entry: there are no EFI variables")
+	return "nothing to do: the machine was booted by BIOS", nil
 }

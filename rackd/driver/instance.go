@@ -41,6 +41,11 @@ func SecureBootAsked(n *node.Document) bool {
 	return strings.EqualFold(n.InstanceCapability(capSecureBoot), "true")
 }
 
+// UEFIAsked reports whether the node or its instance asks for UEFI, which is also what they get without asking.
+func UEFIAsked(n *node.Document) bool {
+	return n.Capability(capBootMode) == "uefi" || SecureBootAsked(n)
+}
+
 // ValidateInstance refuses what the capabilities of an instance ask for and does not happen here. Deploys that boot the
 // instance in another way than from its own disk name it as Ironic does.
 func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) error {

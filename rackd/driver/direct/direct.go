@@ -114,10 +114,11 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 }
 
 // bootLoader are the parameters of image.install_bootloader. The agent knows the
-// disk that it wrote.
+// disk that it wrote. BootMode is empty where the node asks for none: then a machine that runs by BIOS
+// is deployed as it is.
 type bootLoader struct {
 	RootUUID string `json:"root_uuid"`
-	BootMode string `json:"target_boot_mode"`
+	BootMode string `json:"target_boot_mode,omitempty"`
 	// NetworkFirst: the machine is to ask the network at each start, for nothing can tell it to. The own agent alone reads it.
 	NetworkFirst bool `json:"ironyard_network_first,omitempty"`
 }
@@ -125,7 +126,11 @@ type bootLoader struct {
 // prepareInstanceBoot writes the firmware's boot entry, where firmware has such,
 // and makes the disk the boot device.
 func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	if mode := t.Node.BootMode(); mode == "uefi" {
+	if t.Node.BootMode() == "uefi" {
+		mode := ""
+		if driver.UEFIAsked(t.Node) {
+			mode = "uefi"
+		}
 		_, fixed := t.Hardware.Management().(driver.FixedBootOrder)
 		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
 			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, NetworkFirst: fixed})
