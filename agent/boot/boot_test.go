@@ -215,6 +215,9 @@ func TestDeployOnLoopback(t *testing.T) {
 	if got := a.command(agentapi.CmdInstallBoot, nil); got.Error != nil || !strings.Contains(string(got.Result), "BIOS") {
 		t.Errorf("install_bootloader: %+v", got.Error)
 	}
+	if got := a.command(agentapi.CmdInstallBoot, map[string]string{"target_boot_mode": "uefi"}); got.Error == nil || !strings.Contains(got.Error.Details, "boot mode uefi") {
+		t.Errorf("install_bootloader where UEFI is asked for: %+v, %s", got.Error, got.Result)
+	}
 	for _, name := range []string{"erase_devices", "erase_devices_metadata"} {
 		keeping := func(hint string) agentapi.StepParams {
 			return agentapi.StepParams{Step: map[string]any{"step": name, "interface": "deploy"},

@@ -106,7 +106,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 
 // inventory takes the inventory once all disks are there: later boots are compared with it.
 func (p parts) inventory(ctx context.Context) (agentapi.Inventory, error) {
-	if _, err := p.disks.Settled(ctx, false, func([]agentapi.Disk) error { return nil }); err != nil {
+	if _, err := p.disks.Settled(ctx, false, func([]agentapi.Disk, []agentapi.UnfitDisk) error { return nil }); err != nil {
 		return agentapi.Inventory{}, err
 	}
 	return p.machine.Read(), nil

@@ -33,7 +33,8 @@ import (
 type Disks interface {
 	// Settled returns the disks once their list is stable and check accepts it, else an error.
 	// complete says that disks which check accepts are all that the machine has.
-	Settled(ctx context.Context, complete bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error)
+	// Check is told of the machine's other disks too: nothing can be written to them.
+	Settled(ctx context.Context, complete bool, check func([]agentapi.Disk, []agentapi.UnfitDisk) error) ([]agentapi.Disk, error)
 }
 
 // Deployer deploys to the disks of one machine. Its fields are set before use.
@@ -107,13 +108,17 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 }
 
 // decide waits for the machine's disks and says what becomes of each. An image needs a disk that fits.
+// An erasure needs one to erase, unless the machine is known to have none.
 func (d *Deployer) decide(ctx context.Context, r hints.Rules, forImage bool) (decision hints.Decision, err error) {
-	_, err = d.Machine.Settled(ctx, len(r.Known) > 0, func(disks []agentapi.Disk) error {
+	_, err = d.Machine.Settled(ctx, len(r.Known) > 0, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
 		var err error
-		if decision, err = r.Decide(disks); err == nil && forImage {
-			err = decision.NoImage
+		switch decision, err = r.Decide(disks, unfit); {
+		case err != nil:
+			return err
+		case forImage:
+			return decision.NoImage
 		}
-		return err
+		return decision.NoErasure
 	})
 	return decision, err
 }
@@ -249,7 +254,7 @@ func (d *Deployer) written(ctx context.Context, id string) (string, error) {
 	if id == "" {
 		return "", &ParamError{"no image was written since the agent started: run standby.prepare_image first"}
 	}
-	disks, err := d.Machine.Settled(ctx, false, func([]agentapi.Disk) error { return nil })
+	disks, err := d.Machine.Settled(ctx, false, func([]agentapi.Disk, []agentapi.UnfitDisk) error { return nil })
 	if err != nil {
 		return "", err
 	}
@@ -287,15 +292,14 @@ func identifier(path string) (string, error) {
 
 // InstallBootEntry makes the firmware start the disk that was written last; id is what Prepare
 // returned for it, and may be empty while this process has written it. On a machine booted by
-// BIOS there is nothing to do. It returns what it did, for people.
-func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.Place) (string, error) {
+// BIOS there is nothing to do, and asked says that it is to run by UEFI, so that is an error. It returns what it did, for people.
+func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.Place, asked bool) (string, error) {
 	root, err := d.written(ctx, id)
 	if err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(filepath.Clean(d.EFIVars)); err != nil {
-		d.Log.Info("no boot entry: the machine was not booted by UEFI")
-		return "nothing to do: the machine was booted by BIOS", nil
+		return d.noBootEntry(asked)
 	}
 	dev, err := disk.Open(root)
 	if err != nil {
@@ -321,8 +325,7 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.P
 		}
 		n, err := efiboot.Install(d.EFIVars, p, dev.SectorSize(), loader, at)
 		if errors.Is(err, efiboot.ErrUnsupported) {
-			d.Log.Info("no boot entry: there are no EFI variables")
-			return "nothing to do: the machine was booted by BIOS", nil
+			return d.noBootEntry(asked)
 		}
 		if err != nil {
 			return "", err
@@ -335,4 +338,14 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.P
 		return said, nil
 	}
 	return "", &image.FormatError{Image: "on " + root, Reason: reason}
+}
+
+// noBootEntry is what InstallBootEntry says of a machine without EFI variables.
+func (d *Deployer) noBootEntry(asked bool) (string, error) {
+	if asked {
+		return "", errors.New("no boot entry: the node asks for boot mode uefi, but its ramdisk has no EFI variables, so the machine was booted by BIOS. " +
+			"Set the mode in its firmware, or remove boot_mode and secure_boot from the capabilities")
+	}
+	d.Log.Info("no boot entry: there are no EFI variables")
+	return "nothing to do: the machine was booted by BIOS", nil
 }

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // both are the disks of a machine, which are all there.
 type both []agentapi.Disk
 
-func (b both) Settled(_ context.Context, _ bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error) {
-	return b, check(b)
+func (b both) Settled(_ context.Context, _ bool, check func([]agentapi.Disk, []agentapi.UnfitDisk) error) ([]agentapi.Disk, error) {
+	return b, check(b, nil)
 }
 
 const size = 32 << 20
@@ -131,16 +131,25 @@ func TestBadConfigDriveTouchesNothing(t *testing.T) {
 
 func TestBootEntry(t *testing.T) {
 	for _, c := range []struct {
-		image []byte
-		want  string
-		vars  bool
+		image        []byte
+		want         string
+		vars, folder bool // there are EFI variables, there is a folder for them
+		asked        bool // boot mode uefi
+		fails        bool
 	}{
-		{bootable(t), `Boot0000 starts ` + efiboot.Loader() + ` on partition 1`, true},
-		{bootable(t), "nothing to do", false},
-		{partitioned(t, "label: gpt\nsize=4MiB, type=L\n"), "no EFI system partition", true},
-		{partitioned(t, "label: gpt\nsize=4MiB, type=U\n"), "partition 1: there is no boot loader", true},
+		{image: bootable(t), want: `Boot0000 starts ` + efiboot.Loader() + ` on partition 1`, vars: true, folder: true},
+		{image: bootable(t), want: `Boot0000 starts ` + efiboot.Loader() + ` on partition 1`, vars: true, folder: true, asked: true},
+		{image: bootable(t), want: "nothing to do", folder: true},
+		{image: bootable(t), want: "nothing to do"},
+		{image: bootable(t), want: "asks for boot mode uefi", folder: true, asked: true, fails: true},
+		{image: bootable(t), want: "asks for boot mode uefi", asked: true, fails: true},
+		{image: partitioned(t, "label: gpt\nsize=4MiB, type=L\n"), want: "no EFI system partition", vars: true, folder: true, fails: true},
+		{image: partitioned(t, "label: gpt\nsize=4MiB, type=U\n"), want: "partition 1: there is no boot loader", vars: true, folder: true, fails: true},
 	} {
 		d, p, _ := fixture(t, c.image)
+		if !c.folder {
+			d.EFIVars = filepath.Join(d.EFIVars, "none")
+		}
 		if c.vars {
 			if err := os.WriteFile(filepath.Join(d.EFIVars, "Lang-8be4df61-93ca-11d2-aa0d-00e098032b8c"), []byte("\x07\x00\x00\x00en"), 0o600); err != nil {
 				t.Fatal(err)
@@ -149,7 +158,10 @@ func TestBootEntry(t *testing.T) {
 		if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
 			t.Fatal(err)
 		}
-		text, err := d.InstallBootEntry(t.Context(), "", efiboot.First)
+		text, err := d.InstallBootEntry(t.Context(), "", efiboot.First, c.asked)
+		if (err != nil) != c.fails {
+			t.Errorf("%q, %v: fails: %v, want %v", text, err, err != nil, c.fails)
+		}
 		if err != nil {
 			text = err.Error()
 		}
@@ -185,7 +197,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		}
 		return &Deployer{Machine: all, Log: slog.New(slog.DiscardHandler), EFIVars: vars}
 	}
-	if text, err := again(other, path).InstallBootEntry(t.Context(), written.RootUUID, efiboot.First); err != nil || !strings.Contains(text, path) {
+	if text, err := again(other, path).InstallBootEntry(t.Context(), written.RootUUID, efiboot.First, false); err != nil || !strings.Contains(text, path) {
 		t.Errorf("%q, %v; want an entry for %s", text, err, path)
 	}
 	var bad *ParamError
@@ -193,7 +205,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		disks []string
 		id    string
 	}{"the disk has gone": {[]string{other}, written.RootUUID}, "its copy is there too": {[]string{path, path}, written.RootUUID}, "nothing is known": {[]string{path}, ""}} {
-		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id, efiboot.First); !errors.As(err, &bad) {
+		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id, efiboot.First, false); !errors.As(err, &bad) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}

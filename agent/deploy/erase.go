@@ -72,8 +72,8 @@ func (s *sum) add(done int64) agentapi.Progress {
 const erasedAtOnce = 4
 
 // each does something to every disk that is to be erased and is not shared, after begin, if not nil, was told which they are. It
-// goes on after an error, so that as much as possible is erased, and returns them all. Nothing is touched where the node's rules
-// cannot be kept to (hints.Rules.Decide).
+// goes on after an error, so that as much as possible is erased, and returns them all. Disks that are to be erased and cannot be
+// are such an error. Nothing is touched where the node's rules cannot be kept to (hints.Rules.Decide).
 func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentapi.Disk), do func(*disk.Disk) error) error {
 	decision, err := d.decide(ctx, r, false)
 	if err != nil {
@@ -81,6 +81,9 @@ func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentap
 	}
 	for _, s := range decision.Spared {
 		d.Log.Warn("disk is not erased: "+s.Why, "disk", s.Disk.Name, "bytes", s.Disk.Size, "model", s.Disk.Model)
+	}
+	if len(decision.Erased) == 0 {
+		d.Log.Warn("no disk is erased")
 	}
 	if begin != nil {
 		begin(decision.Erased)
@@ -98,7 +101,7 @@ func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentap
 	}
 	_ = g.Wait() // all are tried, and errs tells of each
 	d.root = ""
-	return errors.Join(errs...)
+	return errors.Join(append(errs, decision.Cleaned())...)
 }
 
 // eraseOne does something to one disk, and looks whether it is there.

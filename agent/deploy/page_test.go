@@ -3,6 +3,7 @@ package deploy
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,23 +74,42 @@ func TestThePageOfDisks(t *testing.T) {
 		known  []agentapi.KnownDisk
 	}
 	cases := map[string][]machine{
-		"hidden":              {{disks: []block{big, {"nvme0c0n1", 10 * gib, map[string]string{"hidden": "1"}}}}},
-		"area":                {{disks: []block{big, {"mmcblk0boot0", 10 * gib, nil}}}, {disks: []block{big, {"mmcblk0rpmb", 10 * gib, nil}}}},
-		"empty":               {{disks: []block{big, {"sda", 0, nil}}}},
-		"read-only":           {{disks: []block{big, {"sda", 10 * gib, map[string]string{"ro": "1"}}}}},
-		"in use":              {{disks: []block{big, {"sda", 10 * gib, map[string]string{"sda1/size": "2048"}}}, mounts: "/dev/sda1 /mnt ext4 rw 0 0"}},
-		"removable":           {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1"}}}}, {disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1"}}}, root: hint("size", "> 1")}},
+		"hidden":    {{disks: []block{big, {"nvme0c0n1", 10 * gib, map[string]string{"hidden": "1"}}}}},
+		"area":      {{disks: []block{big, {"mmcblk0boot0", 10 * gib, nil}}}, {disks: []block{big, {"mmcblk0rpmb", 10 * gib, nil}}}},
+		"empty":     {{disks: []block{big, {"sda", 0, map[string]string{"removable": "1"}}}}},
+		"size 0":    {{disks: []block{big, {"sda", 0, map[string]string{"serial": "S"}}}}},
+		"read-only": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"ro": "1"}}}}},
+		"in use":    {{disks: []block{big, {"sda", 10 * gib, map[string]string{"sda1/size": "2048"}}}, mounts: "/dev/sda1 /mnt ext4 rw 0 0"}},
+		"removable": {
+			{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1"}}}}, {disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "ro": "1"}}}},
+			{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "sda1/size": "2048"}}}, mounts: "/dev/sda1 /mnt ext4 rw 0 0"},
+			{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1"}}}, root: hint("size", "> 1")},
+		},
 		"removable and named": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "serial": "S"}}}, root: hint("serial", "S")}},
-		"kept":                {{disks: []block{big, {"sda", 10 * gib, kept}}, skip: []any{hint("serial", "K")}}},
-		"path to a kept disk": {{disks: []block{big, {"sda", 10 * gib, kept}, {"sdb", 10 * gib, wwn}}, skip: []any{hint("serial", "K")}}},
-		"kept disk unknown":   {{disks: []block{big, {"sda", 10 * gib, nil}}, skip: []any{hint("by_path", "/dev/disk/by-path/x")}}},
-		"second path":         {{disks: []block{big, {"sda", 10 * gib, wwn}, {"sdb", 10 * gib, wwn}}}},
-		"missing":             {{disks: []block{big, {"sda", 10 * gib, nil}}, known: []agentapi.KnownDisk{{Serial: "BIG", Size: 900 * gib * 512}, {Serial: "GONE", Size: 7}}}},
-		"hinted":              {{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "S", "device/model": "M"}}}, root: map[string]any{"serial": "S", "model": "M"}}},
-		"other":               {{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "S"}}}, root: hint("serial", "BIG")}, {disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "S"}}}, root: map[string]any{"serial": []any{"S", "BIG"}, "size": "> 100"}}},
-		"no match":            {{disks: []block{big, {"sda", 10 * gib, nil}}, root: hint("serial", "NONE")}},
-		"small":               {{disks: []block{big, {"sda", 3 * gib, nil}}}},
-		"smallest":            {{disks: []block{big, {"sda", 10 * gib, nil}}}},
+		"kept": {
+			{disks: []block{big, {"sda", 10 * gib, kept}}, skip: []any{hint("serial", "K")}},
+			{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "K", "ro": "1"}}}, skip: []any{hint("serial", "K")}},
+			{disks: []block{big, {"sda", 0, map[string]string{"serial": "K"}}}, skip: []any{hint("serial", "K")}},
+		},
+		"all kept": {
+			{disks: []block{{"sda", 0, map[string]string{"serial": "K"}}, {"sdb", 10 * gib, map[string]string{"ro": "1", "device/model": "BMC"}}}, skip: []any{hint("serial", "K"), hint("model", "BMC")}},
+			{disks: []block{{"sda", 10 * gib, kept}}, skip: []any{hint("serial", "K")}},
+		},
+		"path to a kept disk": {
+			{disks: []block{big, {"sda", 10 * gib, kept}, {"sdb", 10 * gib, wwn}}, skip: []any{hint("serial", "K")}},
+			{disks: []block{big, {"sda", 10 * gib, map[string]string{"ro": "1", "serial": "K", "wwid": wwn["wwid"]}}, {"sdb", 10 * gib, wwn}}, skip: []any{hint("serial", "K")}},
+		},
+		"read-only path":     {{disks: []block{big, {"sda", 10 * gib, wwn}, {"sdb", 10 * gib, map[string]string{"ro": "1", "wwid": wwn["wwid"]}}}}},
+		"none":               {{disks: []block{{"sda", 10 * gib, map[string]string{"removable": "1"}}}}, {disks: []block{{"nvme0c0n1", 10 * gib, map[string]string{"hidden": "1"}}}}, {disks: []block{{"sr0", 10 * gib, nil}}}},
+		"none, as inspected": {{disks: []block{{"sda", 10 * gib, map[string]string{"removable": "1"}}}, known: []agentapi.KnownDisk{}}},
+		"kept disk unknown":  {{disks: []block{big, {"sda", 10 * gib, nil}}, skip: []any{hint("by_path", "/dev/disk/by-path/x")}}},
+		"second path":        {{disks: []block{big, {"sda", 10 * gib, wwn}, {"sdb", 10 * gib, wwn}}}},
+		"missing":            {{disks: []block{big, {"sda", 10 * gib, nil}}, known: []agentapi.KnownDisk{{Serial: "BIG", Size: 900 * gib * 512}, {Serial: "GONE", Size: 7}}}},
+		"hinted":             {{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "S", "device/model": "M"}}}, root: map[string]any{"serial": "S", "model": "M"}}},
+		"other":              {{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "S"}}}, root: hint("serial", "BIG")}, {disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "S"}}}, root: map[string]any{"serial": []any{"S", "BIG"}, "size": "> 100"}}},
+		"no match":           {{disks: []block{big, {"sda", 10 * gib, nil}}, root: hint("serial", "NONE")}},
+		"small":              {{disks: []block{big, {"sda", 3 * gib, nil}}}},
+		"smallest":           {{disks: []block{big, {"sda", 10 * gib, nil}}}},
 		"equal": {
 			{disks: []block{{"sda", 10 * gib, map[string]string{"place": port10}}, {"sdb", 10 * gib, map[string]string{"place": port1}}}},
 			{disks: []block{{"sda", 10 * gib, map[string]string{"wwid": "eui.2"}}, {"sdb", 10 * gib, map[string]string{"wwid": "eui.1"}}}},
@@ -128,7 +148,7 @@ func TestThePageOfDisks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			image, erased := outcome(hints.Rules{Root: root, Kept: keep, Known: c.known}, m.Disks(), "/dev/"+c.disks[len(c.disks)-1].name)
+			image, erased := outcome(hints.Rules{Root: root, Kept: keep, Known: c.known}, m, "/dev/"+c.disks[len(c.disks)-1].name)
 			if image != want[0] || erased != want[1] {
 				t.Errorf("%s, %+v: gets the image: %s, is erased: %s; the page says %s and %s", rule, c.disks[len(c.disks)-1], image, erased, want[0], want[1])
 			}
@@ -137,8 +157,8 @@ func TestThePageOfDisks(t *testing.T) {
 }
 
 // outcome is what becomes of one device, in the page's words.
-func outcome(r hints.Rules, disks []agentapi.Disk, device string) (image, erased string) {
-	d, err := r.Decide(disks)
+func outcome(r hints.Rules, m inventory.Machine, device string) (image, erased string) {
+	d, err := r.Decide(m.Look())
 	if err != nil {
 		return "fails", "fails"
 	}
@@ -153,6 +173,12 @@ func outcome(r hints.Rules, disks []agentapi.Disk, device string) (image, erased
 		if e.Name == device {
 			erased = "yes"
 		}
+	}
+	unerased := slices.ContainsFunc(d.Unerased, func(u agentapi.UnfitDisk) bool { return u.Name == device })
+	if fails := d.Cleaned() != nil; fails != (unerased || d.NoErasure != nil) {
+		return image, "unclear"
+	} else if fails {
+		erased = "fails"
 	}
 	return image, erased
 }

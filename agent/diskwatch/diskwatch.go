@@ -31,17 +31,14 @@ const (
 
 // Machine is what is watched.
 type Machine interface {
-	// Disks lists the disks there are.
-	Disks() []agentapi.Disk
+	// Look lists the disks there are, and those that nothing can be written to.
+	Look() ([]agentapi.Disk, []agentapi.UnfitDisk)
 	// Appeared is how long ago the newest of some disks came, if the machine knows.
 	Appeared(disks []agentapi.Disk) (ago time.Duration, known bool)
 	// Pending names the controllers that have shown no disk and may need long for their first.
 	Pending() []string
 	// Complete reports whether no disk can be missing, because each controller has shown what it has.
 	Complete() bool
-	// Unfit names the disks that are not listed because the kernel does not write to them, or because
-	// something on them is in use.
-	Unfit() []string
 }
 
 // ChangingError says that disks came and went until the end of the wait.
@@ -75,9 +72,12 @@ func New(m Machine, log *slog.Logger) *Watch {
 	return w
 }
 
-// look returns the disks there are, and since when the list is the same.
-func (w *Watch) look() ([]agentapi.Disk, time.Time) {
-	disks := w.machine.Disks()
+// Check says why a caller cannot go on with some disks, nil if it can. unfit are the machine's other disks.
+type Check = func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error
+
+// look returns the disks there are, the others, and since when the list of the first is the same.
+func (w *Watch) look() ([]agentapi.Disk, []agentapi.UnfitDisk, time.Time) {
+	disks, unfit := w.machine.Look()
 	names := make([]string, len(disks))
 	for i, d := range disks {
 		names[i] = fmt.Sprintf("%s (%d bytes, serial %q)", d.Name, d.Size, d.Serial)
@@ -96,7 +96,7 @@ func (w *Watch) look() ([]agentapi.Disk, time.Time) {
 		w.changes = slices.Concat(without(w.seen, names, "gone: "), without(names, w.seen, "new: "))
 		w.seen, w.since = names, time.Now()
 	}
-	return disks, w.since
+	return disks, unfit, w.since
 }
 
 // without lists what is in a and not in b.
@@ -127,19 +127,19 @@ func (s state) stable() bool {
 	return s.missing == nil && s.quiet >= Quiet && (s.complete || len(s.pending) == 0 || s.age >= Bound)
 }
 
-// Settled waits for a stable list and returns it. check says why the caller cannot go on with some
-// disks, nil if it can; complete whether these are known to be all. After Bound, or Least if the
+// Settled waits for a stable list and returns it. check judges each list; complete says whether disks that
+// it accepts are known to be all. After Bound, or Least if the
 // watch is old, it gives up with check's last error or a *ChangingError.
-func (w *Watch) Settled(ctx context.Context, complete bool, check func([]agentapi.Disk) error) ([]agentapi.Disk, error) {
+func (w *Watch) Settled(ctx context.Context, complete bool, check Check) ([]agentapi.Disk, error) {
 	last := time.Now().Add(max(Bound-time.Since(w.began), Least))
 	for told := ""; ; {
-		disks, since := w.look()
-		s := state{quiet: time.Since(since), age: time.Since(w.began), pending: w.machine.Pending(), complete: complete, missing: check(disks)}
+		disks, unfit, since := w.look()
+		s := state{quiet: time.Since(since), age: time.Since(w.began), pending: w.machine.Pending(), complete: complete, missing: check(disks, unfit)}
 		if s.stable() {
 			return disks, nil
 		}
 		if !time.Now().Before(last) {
-			return disks, w.tooLate(s)
+			return disks, w.tooLate(s, unfit)
 		}
 		if why := s.why(); why != told {
 			told = why
@@ -172,10 +172,10 @@ func (s state) why() string {
 }
 
 // tooLate is why a wait has ended without a stable list.
-func (w *Watch) tooLate(s state) error {
+func (w *Watch) tooLate(s state, unfit []agentapi.UnfitDisk) error {
 	if s.missing != nil {
-		if unfit := w.machine.Unfit(); len(unfit) > 0 {
-			return fmt.Errorf("%w; not used: %s", s.missing, strings.Join(unfit, ", "))
+		if len(unfit) > 0 {
+			return fmt.Errorf("%w; not used: %s", s.missing, agentapi.List(unfit))
 		}
 		return s.missing
 	}

@@ -24,7 +24,7 @@ type machine struct {
 
 func (m machine) second() int { return int(time.Since(m.began) / time.Second) }
 
-func (m machine) Disks() (out []agentapi.Disk) {
+func (m machine) Look() (out []agentapi.Disk, unfit []agentapi.UnfitDisk) {
 	for _, name := range []string{"sda", "sdb", "sdc"} {
 		if at, there := m.at[name]; there && m.second() >= at {
 			out = append(out, agentapi.Disk{Name: name, Size: 1, Serial: name})
@@ -33,7 +33,7 @@ func (m machine) Disks() (out []agentapi.Disk) {
 	if m.flap != "" && m.second()/2%2 == 0 {
 		out = append(out, agentapi.Disk{Name: m.flap, Size: 1})
 	}
-	return out
+	return out, []agentapi.UnfitDisk{{Disk: agentapi.Disk{Name: "/dev/sdz"}, Why: "read-only"}}
 }
 
 func (m machine) Appeared([]agentapi.Disk) (time.Duration, bool) {
@@ -41,8 +41,6 @@ func (m machine) Appeared([]agentapi.Disk) (time.Duration, bool) {
 }
 
 func (m machine) Complete() bool { return m.shown }
-
-func (machine) Unfit() []string { return []string{"/dev/sdz, which is read-only"} }
 
 func (m machine) Pending() []string {
 	if m.second() < m.pending {
@@ -54,8 +52,8 @@ func (m machine) Pending() []string {
 var errMissing = errors.New("a disk is missing")
 
 // need is a check for so many disks.
-func need(n int) func([]agentapi.Disk) error {
-	return func(disks []agentapi.Disk) error {
+func need(n int) Check {
+	return func(disks []agentapi.Disk, _ []agentapi.UnfitDisk) error {
 		if len(disks) < n {
 			return errMissing
 		}

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -18,33 +17,28 @@ var hctl = regexp.MustCompile(`/(\d+:\d+:\d+:\d+)/block/`)
 
 // Disks lists the disks an image may go to, by name.
 func (m Machine) Disks() []agentapi.Disk {
-	if len(m.DiskFiles) > 0 {
-		return m.files()
-	}
-	out := []agentapi.Disk{}
-	m.each(func(d agentapi.Disk, unfit string) {
-		if unfit == "" {
-			out = append(out, d)
-		}
-	})
-	return out
+	disks, _ := m.Look()
+	return disks
 }
 
-// Unfit names the disks that Disks leaves out although they are some, with the reason.
-func (m Machine) Unfit() (out []string) {
-	m.each(func(d agentapi.Disk, unfit string) {
-		if unfit != "" {
-			out = append(out, fmt.Sprintf("%s (%d bytes, serial %q), which is %s", d.Name, d.Size, d.Serial, unfit))
+// Look lists the disks an image may go to, and the other disks with the reason why none may, by name.
+func (m Machine) Look() (disks []agentapi.Disk, unfit []agentapi.UnfitDisk) {
+	if len(m.DiskFiles) > 0 {
+		return m.files(), nil
+	}
+	disks = []agentapi.Disk{}
+	m.each(func(d agentapi.Disk, why string) {
+		if why == "" {
+			disks = append(disks, d)
+		} else {
+			unfit = append(unfit, agentapi.UnfitDisk{Disk: d, Why: why})
 		}
 	})
-	return out
+	return disks, unfit
 }
 
-// each calls do for each disk of the machine; unfit says why no image may go to it, empty if one may.
-func (m Machine) each(do func(d agentapi.Disk, unfit string)) {
-	if len(m.DiskFiles) > 0 {
-		return
-	}
+// each calls do for each disk of the machine; why says why no image may go to it, empty if one may.
+func (m Machine) each(do func(d agentapi.Disk, why string)) {
 	mounted := m.mounted()
 	for _, name := range m.names("/sys/block") {
 		// A hidden device is one path to a disk with several. It has no device file, and the
@@ -54,7 +48,9 @@ func (m Machine) each(do func(d agentapi.Disk, unfit string)) {
 		}
 		d := m.disk(name)
 		switch {
-		case d.Size == 0:
+		case d.Size == 0 && d.Removable: // no medium is in the drive
+		case d.Size == 0: // a drive that has failed shows itself like this
+			do(d, "of size 0")
 		case m.text("/sys/block", name, "ro") == "1":
 			do(d, "read-only")
 		case m.inUse(name, mounted):

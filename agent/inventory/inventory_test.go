@@ -46,15 +46,20 @@ func TestDisks(t *testing.T) {
 		"sys/block/vda/size": "2048", "sys/block/vda/serial": "V1", "sys/block/vda/ro": "0",
 		"sys/block/vdb/size": "2048", "sys/block/vdb/ro": "1",
 		"sys/block/vdc/size": "2048", "sys/block/vdc/vdc1/size": "1024",
-		"sys/block/sr0/size": "2048", "sys/block/loop0/size": "2048", "sys/block/sdb/size": "0", "sys/block/zram0/size": "8",
+		"sys/block/sr0/size": "2048", "sys/block/loop0/size": "2048", "sys/block/sdb/size": "0", "sys/block/sdc/size": "0", "sys/block/sdc/removable": "1", "sys/block/zram0/size": "8",
 		"proc/self/mounts": "proc /proc proc rw 0 0\n/dev/vdc1 /mnt ext4 rw 0 0",
 	})
 	got := m.Disks()
 	if len(got) != 2 || got[0].Name != "/dev/sda" || got[1].Name != "/dev/vda" {
 		t.Fatalf("disks %+v", got)
 	}
-	want := []string{`/dev/vdb (1048576 bytes, serial ""), which is read-only`, `/dev/vdc (1048576 bytes, serial ""), which is in use`}
-	if unfit := m.Unfit(); !slices.Equal(unfit, want) {
+	want := []string{`/dev/sdb (0 bytes, serial ""), which is of size 0`, `/dev/vdb (1048576 bytes, serial ""), which is read-only`, `/dev/vdc (1048576 bytes, serial ""), which is in use`}
+	var unfit []string
+	_, others := m.Look()
+	for _, u := range others {
+		unfit = append(unfit, u.String())
+	}
+	if !slices.Equal(unfit, want) {
 		t.Errorf("unfit %q, want %q", unfit, want)
 	}
 	a := got[0]

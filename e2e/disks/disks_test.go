@@ -220,6 +220,9 @@ func (r *rack) erase(ctx context.Context) {
 			r.Errorf("disk %s (%s): named %t, want %t", d.serial, r.names[d.serial], failed, want)
 		}
 	}
+	if !strings.Contains(text, `serial "READONLY"), which is read-only`) {
+		r.Error("the disk that cannot be written to is not named")
+	}
 	for _, serial := range []string{"GOOD", "FOURK", "SHARED"} {
 		if err := named(serial).holds(r.T, r.dir, 0); err != nil {
 			r.Error(err)

@@ -22,13 +22,24 @@ func (d Disk) Known() KnownDisk {
 }
 
 // KnownDisks are the disks of an inventory that the machine is expected to have on its next boots.
-// Removable ones come and go. A ramdisk that is not the own one says of no disk that it is removable.
+// Removable ones come and go. A ramdisk that is not the own one says of no disk that it is removable. An empty list says that
+// the machine has no disk, nil that the inventory does not tell.
 func (i *Inventory) KnownDisks() []KnownDisk {
-	out := []KnownDisk{}
+	if i.Disks == nil {
+		return nil
+	}
+	out, unclear := []KnownDisk{}, false
 	for _, d := range i.Disks {
-		if k := d.Known(); !d.Removable && d.Size > 0 && len(out) < maxKnownDisks {
+		switch k := d.Known(); {
+		case d.Removable:
+		case d.Size <= 0:
+			unclear = true
+		case len(out) < maxKnownDisks:
 			out = append(out, k)
 		}
+	}
+	if len(out) == 0 && unclear {
+		return nil
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 type Rules struct {
 	Root  Hints                // which one gets the image
 	Kept  Kept                 // which ones nothing is written to
-	Known []agentapi.KnownDisk // what the last inspection found; nil: there was none
+	Known []agentapi.KnownDisk // what the last inspection found; nil: there was none; empty: it found no disk
 	// MinBytes is the least size of a disk that no hint asks for; 0: DefaultMinBytes.
 	MinBytes int64
 }
@@ -30,26 +30,44 @@ type Decision struct {
 	NoImage error // a *NoDiskError
 	Erased  []agentapi.Disk
 	Spared  []Spared
+	// Unerased are disks that a cleaning is to erase and nothing can be written to.
+	Unerased []agentapi.UnfitDisk
+	// NoErasure is a *NothingError where a cleaning finds no disk on a machine that is not known to have none.
+	NoErasure error
+}
+
+// Cleaned returns why a machine is not clean once the disks of Erased are erased, nil if it is.
+func (d Decision) Cleaned() error {
+	if len(d.Unerased) > 0 {
+		return &UnerasedError{d.Unerased}
+	}
+	return d.NoErasure
 }
 
 // Decide is the one place where disks are chosen: docs/disks.md has its rules as a table. disks
-// are those that agent/inventory lists. It fails, and nothing may be written, if a disk of the last
-// inspection is missing (*MissingError) or a kept disk cannot be told from the others (*UnknownError).
-// The same disks give the same decision, in whichever order the machine found them.
-func (r Rules) Decide(disks []agentapi.Disk) (Decision, error) {
+// are those that an image may go to, unfit the others, as agent/inventory lists them. It fails, and
+// nothing may be written, if a disk of the last inspection is missing (*MissingError) or a kept disk
+// cannot be told from the others (*UnknownError). The same disks give the same decision, in whichever
+// order the machine found them.
+func (r Rules) Decide(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) (Decision, error) {
 	var d Decision
 	if err := Missing(r.Known, disks); err != nil {
 		return d, err
 	}
-	if err := r.Kept.Check(disks); err != nil {
+	if err := r.Kept.without(unfit).Check(disks); err != nil {
 		return d, err
 	}
-	open := r.Kept.Others(disks)
-	d.Image, d.NoImage = r.Root.Choose(open, r.MinBytes)
-	usable := r.Root.Usable(disks)
 	in := func(list []agentapi.Disk, disk agentapi.Disk) bool {
 		return slices.ContainsFunc(list, func(o agentapi.Disk) bool { return o.Name == disk.Name })
 	}
+	all := slices.Clone(disks) // one that nothing can be written to may be a path to a disk that is kept
+	for _, u := range unfit {
+		all = append(all, u.Disk)
+	}
+	others := r.Kept.Others(all)
+	open := slices.DeleteFunc(slices.Clone(disks), func(o agentapi.Disk) bool { return !in(others, o) })
+	d.Image, d.NoImage = r.Root.Choose(open, r.MinBytes)
+	usable := r.Root.Usable(all)
 	for _, disk := range disks {
 		path := slices.IndexFunc(d.Erased, func(o agentapi.Disk) bool { return Same(disk, o) })
 		switch {
@@ -62,6 +80,22 @@ func (r Rules) Decide(disks []agentapi.Disk) (Decision, error) {
 		default:
 			d.Erased = append(d.Erased, disk)
 		}
+	}
+	for _, u := range unfit {
+		switch {
+		case !in(others, u.Disk):
+			d.Spared = append(d.Spared, Spared{u.Disk, "skip_block_devices keeps it"})
+		case !in(usable, u.Disk):
+			d.Spared = append(d.Spared, Spared{u.Disk, "it is removable, and no root device hint names it"})
+		case slices.ContainsFunc(d.Erased, func(o agentapi.Disk) bool { return Same(u.Disk, o) }):
+			d.Spared = append(d.Spared, Spared{u.Disk, "it is another path to a disk that is erased"})
+		default:
+			d.Unerased = append(d.Unerased, u)
+		}
+	}
+	kept, diskless := len(others) < len(all), r.Known != nil && len(r.Known) == 0
+	if len(d.Erased)+len(d.Unerased) == 0 && !kept && !diskless {
+		d.NoErasure = &NothingError{disks}
 	}
 	return d, nil
 }

@@ -29,7 +29,7 @@ func TestTheSameMachineChoosesTheSameDisk(t *testing.T) {
 			for i := range disks {
 				disks[i].Name, disks[i].Size = "/dev/sd"+string(rune('a'+i)), 480<<30
 			}
-			d, err := Rules{}.Decide(disks)
+			d, err := Rules{}.Decide(disks, nil)
 			if err != nil || d.Image.Serial != c.want {
 				t.Fatalf("%s: %v choose %q, %v; want %q", c.name, disks, d.Image.Serial, err, c.want)
 			}

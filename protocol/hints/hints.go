@@ -165,6 +165,13 @@ func (k Kept) Check(disks []agentapi.Disk) error {
 	return nil
 }
 
+// without leaves out the hints that match a disk which nothing can be written to: they keep that one.
+func (k Kept) without(unfit []agentapi.UnfitDisk) Kept {
+	return slices.DeleteFunc(slices.Clone(k), func(h Hints) bool {
+		return slices.ContainsFunc(unfit, func(u agentapi.UnfitDisk) bool { return h.Match(u.Disk) })
+	})
+}
+
 // Usable returns the disks that may be used: all that are not removable, and those that the
 // hints name.
 func (h Hints) Usable(disks []agentapi.Disk) []agentapi.Disk {

@@ -31,7 +31,7 @@ func (d *Document) Wanted() []string {
 	return slices.Sorted(maps.Keys(wants))
 }
 
-// Unreadable returns the part of a list of capabilities that says none, empty where there is no such part.
+// Unreadable returns the part of a list of capabilities that says none or says one again, empty where there is no such part.
 func Unreadable(list any) string {
 	switch c := list.(type) {
 	case nil, map[string]any:
@@ -42,10 +42,20 @@ func Unreadable(list any) string {
 			}
 			return ""
 		}
+		seen := map[string]bool{}
 		for pair := range strings.SplitSeq(c, ",") {
-			if name, _, ok := strings.Cut(pair, ":"); strings.TrimSpace(pair) != "" && (!ok || strings.TrimSpace(name) == "") {
-				return strings.TrimSpace(pair)
+			if pair = strings.TrimSpace(pair); pair == "" {
+				continue
 			}
+			name, _, ok := strings.Cut(pair, ":")
+			name = strings.TrimSpace(name)
+			if !ok || name == "" {
+				return pair
+			}
+			if seen[name] {
+				return pair + " (" + name + " is there twice)"
+			}
+			seen[name] = true
 		}
 	default:
 		raw, _ := json.Marshal(c) // it was read from JSON

@@ -29,8 +29,12 @@ func (raid) NamedSteps(*node.Document) []driver.Step {
 // A BMC's inventory tells nothing of them. A step of the RAID is known to the steps behind it.
 func TestFoundDisksAreTold(t *testing.T) {
 	for name, c := range map[string]struct{ sent, want string }{
-		"a ramdisk's": {`{"disks":[{"name":"/dev/sda","size":7,"serial":"S1","wwn":"0x1"},{"name":"/dev/sdb","size":9,"ironyard_removable":true}]}`, `[["S1","0x1",7]]`},
-		"a BMC's":     {"", ""},
+		"a ramdisk's":                             {`{"disks":[{"name":"/dev/sda","size":7,"serial":"S1","wwn":"0x1"},{"name":"/dev/sdb","size":9,"ironyard_removable":true}]}`, `[["S1","0x1",7]]`},
+		"a ramdisk's that finds none":             {`{"disks":[]}`, `[]`},
+		"a ramdisk's that finds a stick":          {`{"disks":[{"name":"/dev/sdb","size":9,"ironyard_removable":true}]}`, `[]`},
+		"a ramdisk's that tells nothing":          {`{}`, `null`},
+		"a ramdisk's that tells nothing readable": {`{"disks":[{"name":"/dev/sda"}]}`, `null`},
+		"a BMC's": {"", ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var before, behind string

@@ -41,6 +41,11 @@ func SecureBootAsked(n *node.Document) bool {
 	return strings.EqualFold(n.InstanceCapability(capSecureBoot), "true")
 }
 
+// UEFIAsked reports whether the node or its instance asks for UEFI, which is also what they get without asking.
+func UEFIAsked(n *node.Document) bool {
+	return n.Capability(capBootMode) == "uefi" || SecureBootAsked(n)
+}
+
 // ValidateInstance refuses what the capabilities of an instance ask for and does not happen here. Deploys that boot the
 // instance in another way than from its own disk name it as Ironic does.
 func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) error {
@@ -55,8 +60,11 @@ func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) erro
 	if o := n.InstanceCapability(capBootOption); o != "" && o != "local" && !slices.Contains(bootOptions, o) {
 		bad("the capability boot_option is %q: this deploy interface boots %s", o, strings.Join(append([]string{"local"}, bootOptions...), " or "))
 	}
-	if strings.EqualFold(n.InstanceCapability(capTrustedBoot), "true") {
+	switch b := n.InstanceCapability(capTrustedBoot); {
+	case strings.EqualFold(b, "true"):
 		bad("the capability trusted_boot is set, and no driver supports it")
+	case b != "" && !strings.EqualFold(b, "false"):
+		bad("the capability trusted_boot is %q: give true or false", b)
 	}
 	switch s := n.InstanceCapability(capSecureBoot); {
 	case s != "" && !strings.EqualFold(s, "true") && !strings.EqualFold(s, "false"):

@@ -12,6 +12,10 @@ import (
 // that the request names. Immutable, safe for concurrent use.
 type Custom struct{ Interface }
 
+// InstanceFields names what the steps get that no field of their own has. An image is up to them: nothing else of
+// instance_info is read here.
+func (Custom) InstanceFields() []string { return []string{fieldDrive} }
+
 // Validate accepts every node: an image is up to the steps.
 func (Custom) Validate(*node.Document) error { return nil }
 

@@ -2,18 +2,42 @@ package direct
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
 var (
 	_ driver.Deploy = Custom{}
 	_ driver.InBand = Custom{}
 )
+
+// A step of the agent's gets the instance's config drive where Ironic's agents look for it, and what central writes in its place
+// nowhere. The steps of other flows get none.
+func TestStepsOfADeployGetTheConfigDrive(t *testing.T) {
+	for f, want := range map[driver.Flows]bool{driver.InDeploy: true, driver.InClean: false, driver.InService: false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.Node.InstanceInfo = map[string]any{"configdrive": "kept", "image_source": "http://i/os.raw"}
+			s := Custom{New(Settings{})}.inBand(offered{Interface: "deploy", Step: "install_coreos", Abortable: true}, f)
+			if _, err := s.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(r.Writes("agent "+orders[f].execute), "; ")
+			if strings.Contains(got, `"configdrive":"ZHJpdmU="`) != want || strings.Contains(got, "kept") || !strings.Contains(got, "http://i/os.raw") {
+				t.Errorf("in a flow %s the step is told %s", f, got)
+			}
+			if r.Node.InstanceInfo["configdrive"] != "kept" {
+				t.Error("the node's document was changed")
+			}
+		})
+	}
+}
 
 // A custom deploy brings the agent up and down and leaves the disk to others.
 func TestCustomWritesNoImage(t *testing.T) {

@@ -50,7 +50,7 @@ func (Interface) Properties() map[string]string {
 // InstanceFields names what is read or refused of instance_info.
 func (Interface) InstanceFields() []string {
 	return slices.AppendSeq([]string{"image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "image_compression",
-		"image_type", "root_device", "configdrive", "preserve_ephemeral"}, maps.Keys(refusedFields))
+		"image_type", "root_device", fieldDrive, "preserve_ephemeral"}, maps.Keys(refusedFields))
 }
 
 // Validate checks what instance_info says of the image.
@@ -96,11 +96,14 @@ func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	return steps
 }
 
-// TearDownSteps take the instance off: the machine is off and boots nothing. What
-// is on its disk goes with the cleaning that follows.
+// TearDownSteps take the instance off: the machine is off and boots nothing, and its virtual drives
+// are empty. What is on its disk goes with the cleaning that follows.
 func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 	return []driver.Step{step("tear_down", 0, driver.Repeatable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 		if err := i.set.Bringup.Off(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
+		if err := driver.EmptyDrives(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
 		if err := driver.SetSecureBoot(ctx, t, false); err != nil {
@@ -111,10 +114,11 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 }
 
 // bootLoader are the parameters of image.install_bootloader. The agent knows the
-// disk that it wrote.
+// disk that it wrote. BootMode is empty where the node asks for none: then a machine that runs by BIOS
+// is deployed as it is.
 type bootLoader struct {
 	RootUUID string `json:"root_uuid"`
-	BootMode string `json:"target_boot_mode"`
+	BootMode string `json:"target_boot_mode,omitempty"`
 	// NetworkFirst: the machine is to ask the network at each start, for nothing can tell it to. The own agent alone reads it.
 	NetworkFirst bool `json:"ironyard_network_first,omitempty"`
 }
@@ -122,7 +126,11 @@ type bootLoader struct {
 // prepareInstanceBoot writes the firmware's boot entry, where firmware has such,
 // and makes the disk the boot device.
 func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	if mode := t.Node.BootMode(); mode == "uefi" {
+	if t.Node.BootMode() == "uefi" {
+		mode := ""
+		if driver.UEFIAsked(t.Node) {
+			mode = "uefi"
+		}
 		_, fixed := t.Hardware.Management().(driver.FixedBootOrder)
 		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
 			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, NetworkFirst: fixed})

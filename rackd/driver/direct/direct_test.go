@@ -28,10 +28,42 @@ func newRig() *drivertest.Rig {
 				map[string]any{"interface": "deploy", "step": "erase_devices", "priority": 10},
 				map[string]any{"interface": "deploy", "step": "burnin", "priority": 0},
 				map[string]any{"interface": "deploy", "step": "erase_devices_metadata", "priority": 99}}}}, ""
+		case agentapi.CmdGetDeploySteps:
+			return map[string]any{"deploy_steps": map[string]any{"generic": []any{}}}, ""
+		case agentapi.CmdGetServiceSteps:
+			return map[string]any{"service_steps": map[string]any{"generic": []any{}}}, ""
 		}
 		return map[string]any{}, ""
 	}
 	return r
+}
+
+// The agent is told of UEFI only where the node asks for it: the agent fails there on a machine that was booted by BIOS.
+func TestTheAgentIsToldWhetherUEFIIsAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		properties, instance any
+		told, asked          bool
+	}{
+		"not at all":        {told: true},
+		"by the node":       {properties: "boot_mode:uefi", told: true, asked: true},
+		"by the instance":   {instance: map[string]any{"boot_mode": "uefi"}, told: true, asked: true},
+		"by secure boot":    {instance: "secure_boot:true", told: true, asked: true},
+		"BIOS is asked for": {properties: "boot_mode:uefi", instance: "boot_mode:bios"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.Node.Properties = map[string]any{"capabilities": c.properties}
+			r.Node.InstanceInfo["capabilities"] = c.instance
+			task := withMedia(t, r, networkboot.IPXE(), nil)
+			if _, err := New(Settings{}).prepareInstanceBoot(t.Context(), task); err != nil {
+				t.Fatal(name, err)
+			}
+			got := strings.Join(r.Writes("agent "+agentapi.CmdInstallBoot), "; ")
+			if (got != "") != c.told || strings.Contains(got, `"target_boot_mode":"uefi"`) != c.asked {
+				t.Errorf("%s: told %q", name, got)
+			}
+		})
+	}
 }
 
 // flow runs steps as a conductor does, each run with a new task, as if each had a

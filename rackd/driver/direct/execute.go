@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -60,7 +62,14 @@ func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f d
 		name: orders[f].execute,
 		params: func() (any, error) {
 			known, err := knownDisks(t)
-			return params(t.Node, known, wanted), err
+			if err != nil {
+				return nil, err
+			}
+			p := params(t.Node, known, wanted)
+			if f == driver.InDeploy {
+				err = giveDrive(ctx, t, p)
+			}
+			return p, err
 		},
 		save: func() error { return t.Record.SaveHandle(ctx, *h) },
 	}
@@ -71,6 +80,24 @@ func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f d
 		}
 	}
 	return cmd
+}
+
+// giveDrive puts the instance's config drive where Ironic's agents look for it. Steps that write an image in their own way need it.
+func giveDrive(ctx context.Context, t *driver.Task, p agentapi.StepParams) error {
+	drive, err := t.ConfigDrive(ctx)
+	if err != nil {
+		return fmt.Errorf("node %s: get the config drive: %w", t.Node.Label(), err)
+	}
+	if drive == "" {
+		return nil
+	}
+	info := maps.Clone(t.Node.InstanceInfo)
+	if info == nil {
+		info = map[string]any{}
+	}
+	info[fieldDrive] = drive
+	p.Node["instance_info"] = info
+	return nil
 }
 
 // bootAfter boots the ramdisk again after a step that asks for that, as Ironic does.

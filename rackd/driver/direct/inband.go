@@ -76,6 +76,9 @@ func (i Interface) discover(ctx context.Context, t *driver.Task, f driver.Flows)
 	if err != nil {
 		return fmt.Errorf("node %s: the agent's %s steps: %w", t.Node.Label(), f, err)
 	}
+	if f == driver.InClean && !slices.ContainsFunc(steps, func(o offered) bool { return o.Priority > 0 }) {
+		t.Record.Phase("agent", "none of its clean steps runs without being asked for: an automated cleaning erases nothing")
+	}
 	raw, err := json.Marshal(steps)
 	if err != nil {
 		return err
@@ -124,14 +127,20 @@ func knownDisks(t *driver.Task) (known []agentapi.KnownDisk, err error) {
 	return known, nil
 }
 
+// fieldDrive of instance_info says to racks no more than that the node keeps a config drive (driver.Task has it).
+const fieldDrive = "configdrive"
+
 // params describe the node to a step: no driver_info, which holds the BMC's
 // password.
 func params(n *node.Document, known []agentapi.KnownDisk, wanted map[string]any) agentapi.StepParams {
+	info := map[string]any{}
+	maps.Copy(info, n.InstanceInfo)
+	delete(info, fieldDrive)
 	p := agentapi.StepParams{Ports: []any{}, Step: wanted, Node: map[string]any{
-		"uuid": n.UUID, "name": n.Name, "properties": n.Properties, "instance_info": n.InstanceInfo,
+		"uuid": n.UUID, "name": n.Name, "properties": n.Properties, "instance_info": info,
 		"driver_internal_info": map[string]any{}, "provision_state": string(n.State),
 	}}
-	if len(known) > 0 {
+	if known != nil { // an empty list says that the machine has no disk
 		p.Node[agentapi.StepKnownDisks] = known
 	}
 	for _, port := range n.Ports {

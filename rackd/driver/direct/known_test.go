@@ -30,6 +30,18 @@ func TestTheAgentIsToldTheKnownDisks(t *testing.T) {
 	if err != nil || !strings.Contains(string(p), `"ironyard_known_disks":[["S1","0x1",7],["","",9]]`) {
 		t.Errorf("a step is told %s, %v", p, err)
 	}
+	for found, told := range map[string]bool{`[]`: true, `null`: false, ``: false} { // an empty list says that the machine has no disk
+		r.Node.Disks = json.RawMessage(found)
+		none, err := knownDisks(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := json.Marshal(params(r.Node, none, nil))
+		if err != nil || strings.Contains(string(p), `"ironyard_known_disks":[]`) != told || strings.Contains(string(p), "ironyard_known_disks") != told {
+			t.Errorf("where %q was found a step is told %s, %v", found, p, err)
+		}
+	}
+	r.Node.Disks = json.RawMessage(`[["S1","0x1",7]]`)
 	task.Facts[driver.FactRAID] = "create_configuration"
 	if known, err := knownDisks(task); err != nil || known != nil {
 		t.Errorf("after a RAID step: %v, %v", known, err)

@@ -55,7 +55,8 @@ type argument struct {
 }
 
 // parseSteps reads the agent's steps of f, a list or a list for each of its hardware
-// managers, in order of their names.
+// managers, in order of their names. An agent that does not say which it has is an error: a cleaning
+// without steps would pass for one that has erased.
 func parseSteps(raw json.RawMessage, f driver.Flows) ([]offered, error) {
 	if len(raw) > maxStepsBytes {
 		return nil, fmt.Errorf("they take %d bytes, more than the %d that a checkpoint holds", len(raw), maxStepsBytes)
@@ -64,12 +65,19 @@ func parseSteps(raw json.RawMessage, f driver.Flows) ([]offered, error) {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return nil, fmt.Errorf("they cannot be read: %w", err)
 	}
-	list := answer[f.String()+"_steps"]
+	key := f.String() + "_steps"
+	list := answer[key]
+	if len(list) == 0 || string(list) == "null" {
+		return nil, fmt.Errorf("its answer has no %s: look at the agent in the ramdisk", key)
+	}
 	steps := []offered{}
-	if len(list) > 0 && json.Unmarshal(list, &steps) != nil {
+	if json.Unmarshal(list, &steps) != nil {
 		var managers map[string][]offered
 		if err := json.Unmarshal(list, &managers); err != nil {
 			return nil, fmt.Errorf("they are neither a list nor lists by hardware manager: %w", err)
+		}
+		if len(managers) == 0 {
+			return nil, fmt.Errorf("the %s of its answer name no hardware manager: look at the agent in the ramdisk", key)
 		}
 		steps = []offered{}
 		for manager, of := range managers {

@@ -31,6 +31,9 @@ func (l liveDeploy) DeploySteps(n *node.Document) []driver.Step {
 // the writing.
 type customDeploy struct{ deploy }
 
+// InstanceFields are those of the real one.
+func (customDeploy) InstanceFields() []string { return []string{"configdrive"} }
+
 func (c customDeploy) DeploySteps(n *node.Document) []driver.Step {
 	return without(c.deploy.DeploySteps(n), "write_image")
 }

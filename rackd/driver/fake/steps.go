@@ -128,9 +128,12 @@ func (d deploy) prepareInstance(ctx context.Context, t *driver.Task) error {
 	return boot(d).PrepareInstance(ctx, t)
 }
 
-// tearDown switches the machine off, then secure boot.
+// tearDown switches the machine off, empties its virtual drives, then switches secure boot off.
 func (d deploy) tearDown(ctx context.Context, t *driver.Task) error {
 	if err := d.powered(driver.PowerOff)(ctx, t); err != nil {
+		return err
+	}
+	if err := driver.EmptyDrives(ctx, t); err != nil {
 		return err
 	}
 	return driver.SetSecureBoot(ctx, t, false)

@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+)
+
+// A BMC that has accepted to eject shows its drives empty within looksAtDrives looks, drivesLook apart.
+const (
+	looksAtDrives = 8
+	drivesLook    = time.Second
+)
+
+// EmptyDrives takes out of the machine's virtual drives what an instance's owner may have put in, and reads back. An
+// image that stays is an error. A BMC that refuses to list its drives has taken no image through rackd either, and the
+// history says so. Where all drives are empty nothing is written.
+func EmptyDrives(ctx context.Context, t *Task) error {
+	m, can := t.Hardware.Management().(VirtualMedia)
+	if !can {
+		return nil
+	}
+	list, err := m.Media(ctx, t.Node)
+	switch {
+	case errors.Is(err, ErrUnsupported):
+		return nil
+	case errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnknown) || ctx.Err() != nil:
+		return err
+	case err != nil:
+		t.Record.Phase("not cleaned up", fmt.Sprintf("the virtual drives, which the BMC does not list: %v", err))
+		return nil
+	}
+	in := inserted(list)
+	if in == "" {
+		return nil
+	}
+	if err := Settle(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, nil) }); err != nil && !errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("take the images out of the virtual drives (%s): %w", in, err)
+	}
+	for range looksAtDrives {
+		if list, err = m.Media(ctx, t.Node); err != nil {
+			return fmt.Errorf("read back whether the virtual drives (%s) are empty: %w", in, err)
+		}
+		left := inserted(list)
+		if left == "" {
+			t.Record.Phase("virtual media", "taken out of "+in)
+			return nil
+		}
+		in = left
+		select {
+		case <-time.After(drivesLook):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("node %s: the BMC accepted to eject, and %s later these virtual drives still hold an image: %s; empty them, then undeploy the node again",
+		t.Node.Label(), looksAtDrives*drivesLook, in)
+}
+
+// inserted names the drives that hold an image, by their types. Who may read an image may stand in its URL.
+func inserted(list []hardware.Media) string {
+	var kinds []string
+	for _, d := range list {
+		if kind := strings.Join(d.Types, "/"); d.Inserted && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return strings.Join(kinds, ", ")
+}
