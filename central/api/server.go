@@ -197,7 +197,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		return Reply{}, err
 	}
 	r.params = params
-	if anonymous[route.Policy] {
+	if route.ofStrangers() {
 		r.intends(route)
 		if r.leave, err = s.anonymously(r, route); err != nil {
 			return Reply{}, err
