@@ -21,10 +21,13 @@ const (
 	runbookSince        microversion.Version = 92
 )
 
+// setProvisionState is the rule of who may move a node's provision state.
+const setProvisionState = "baremetal:node:set_provision_state"
+
 // stepRules are the rules of who may say the steps themselves, without a runbook.
 var stepRules = map[provision.Event]string{
-	provision.EventClean:   "baremetal:node:set_provision_state:clean_steps",
-	provision.EventService: "baremetal:node:set_provision_state:service_steps",
+	provision.EventClean:   setProvisionState + ":clean_steps",
+	provision.EventService: setProvisionState + ":service_steps",
 }
 
 func (s *Server) setProvision(r *Request) (Reply, error) {
@@ -50,11 +53,24 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	p.Caller = caller(r)
+	p.Caller, p.MayUse = caller(r), s.mayUseChild(r, stepRules[p.Verb.Event])
 	if err := s.dispatch.Provision(r.Context(), p); err != nil {
 		return Reply{}, storeError(err)
 	}
 	return accepted(statesLocation(r))
+}
+
+// mayUseChild says what speaks against a step on a child node: what would if it were asked for the node itself.
+func (s *Server) mayUseChild(r *Request, rule string) func(*store.Node) error {
+	return func(child *store.Node) error {
+		if r.see(child, child.UUID) != nil {
+			return store.ErrNotFound
+		}
+		if err := s.allowed(r, setProvisionState, child); err != nil || rule == "" {
+			return err
+		}
+		return s.allowed(r, rule, child)
+	}
 }
 
 // readProvision reads what the request asks of n; runbook is the one that it names, empty
