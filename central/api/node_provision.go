@@ -132,7 +132,7 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 func checkKinds(body map[string]any) error {
 	for _, name := range []string{"target", "rescue_password"} {
 		if _, isText := body[name].(string); !isText && body[name] != nil {
-			return wire.Invalid("Expected string for %s: %.80s", name, said(body[name]))
+			return wire.Invalid("Expected string for %s: %.80s", name, wire.ReprOf(name, body[name]))
 		}
 	}
 	for _, name := range []string{"clean_steps", "deploy_steps", "service_steps"} {
@@ -143,7 +143,7 @@ func checkKinds(body map[string]any) error {
 	switch body["configdrive"].(type) {
 	case nil, string, map[string]any:
 	default:
-		return wire.Invalid("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %.80s", said(body["configdrive"]))
+		return wire.Invalid("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %.80s", noDrive(body["configdrive"]))
 	}
 	if _, isText := body["runbook"].(string); !isText && body["runbook"] != nil {
 		return wire.Invalid("Expected types <class 'NoneType'>, <class 'str'> for runbook: %.80s", said(body["runbook"]))
@@ -153,6 +153,14 @@ func checkKinds(body map[string]any) error {
 	}
 	_, err := truth("disable_ramdisk", body["disable_ramdisk"])
 	return err
+}
+
+// noDrive shows what was sent for a config drive and is none: of a list, which may hold parts of one, no more than that.
+func noDrive(v any) string {
+	if _, isList := v.([]any); isList {
+		return "a list"
+	}
+	return said(v)
 }
 
 // empty reports whether an argument is there and yet says nothing.

@@ -21,7 +21,7 @@ func TestStepListsThatAreRefused(t *testing.T) {
 		{"no list", `{"target":"clean","clean_steps":{}}`, "Expected types <class 'NoneType'>, <class 'list'> for clean_steps: {}", provision.Manageable},
 		{"too many", `{"target":"clean","clean_steps":[` + strings.Repeat("1,", 256) + `1]}`, "257 steps, and at most 256 are allowed", provision.Manageable},
 		{"a drive that is a number", `{"target":"active","configdrive":1}`, "<class 'dict'>, <class 'str'> for configdrive: 1", provision.Manageable},
-		{"a password that is a number", `{"target":"rescue","rescue_password":1}`, "Expected string for rescue_password: 1", provision.Manageable},
+		{"a password that is a number", `{"target":"rescue","rescue_password":1}`, "Expected string for rescue_password: '******'", provision.Manageable},
 		{"a runbook that is a list", `{"target":"clean","runbook":[1]}`, "<class 'str'> for runbook: [1]", provision.Available},
 		{"neither with nor without ramdisk", `{"target":"manage","disable_ramdisk":"perhaps"}`, "Invalid disable_ramdisk: Unrecognized value 'perhaps'", provision.Manageable},
 		{"none", `{"target":"clean"}`, "is required", provision.Manageable},
