@@ -31,8 +31,7 @@ var stepRules = map[provision.Event]string{
 }
 
 func (s *Server) setProvision(r *Request) (Reply, error) {
-	body, err := r.Arguments(wire.MaxProvisionBody, "target", "target", "configdrive", "clean_steps", "deploy_steps", "service_steps",
-		"rescue_password", "disable_ramdisk", "runbook")
+	body, err := r.provisionArguments()
 	if err != nil {
 		return Reply{}, err
 	}
@@ -58,6 +57,64 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 		return Reply{}, storeError(err)
 	}
 	return accepted(statesLocation(r))
+}
+
+// provisionArguments reads what the request is told. A config drive that is an object, in a body that is not small, stays as it
+// was sent (wire.Raw): nothing here reads it, and as values it would take many times its length.
+func (r *Request) provisionArguments() (map[string]any, error) {
+	raw, err := wire.Read(r.writer, r.Request, wire.MaxProvisionBody, r.holds)
+	if err != nil {
+		return nil, err
+	}
+	var body any
+	if len(raw) > wire.Small {
+		body, err = apart(raw, "configdrive", r.holds)
+	} else if len(raw) > 0 {
+		body, err = wire.Decode(raw)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.withQuery(body, "target", "target", "configdrive", "clean_steps", "deploy_steps", "service_steps",
+		"rescue_password", "disable_ramdisk", "runbook")
+}
+
+// apart decodes a body without its member of a name, where that is an object.
+func apart(raw wire.Raw, kept string, room wire.Room) (map[string]any, error) {
+	if err := wire.Check(raw); err != nil {
+		return nil, err
+	}
+	if raw.Kind() != '{' {
+		return nil, wire.Invalid("The request's body must be a JSON object")
+	}
+	body := map[string]any{}
+	for name, v := range raw.Members() {
+		if name != kept || v.Kind() != '{' {
+			if err := wire.Afford(v, room); err != nil {
+				return nil, err
+			}
+			value, err := wire.Decode(v)
+			if err != nil {
+				return nil, err
+			}
+			body[name] = value
+			continue
+		}
+		body[name] = v
+	}
+	if drive, given := body[kept]; given {
+		size := int64(0)
+		switch drive := drive.(type) {
+		case string:
+			size = int64(len(drive))
+		case wire.Raw:
+			size = int64(len(drive))
+		}
+		if err := room((driveCopies - 2) * size); err != nil { // two were counted, or are not made
+			return nil, err
+		}
+	}
+	return body, nil
 }
 
 // mayUseChild says what speaks against a step on a child node: what would if it were asked for the node itself.
@@ -141,7 +198,7 @@ func checkKinds(body map[string]any) error {
 		}
 	}
 	switch body["configdrive"].(type) {
-	case nil, string, map[string]any:
+	case nil, string, map[string]any, wire.Raw:
 	default:
 		return wire.Invalid("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %.80s", noDrive(body["configdrive"]))
 	}
@@ -172,6 +229,11 @@ func empty(name string, v any) bool {
 		return len(v) == 0
 	case map[string]any:
 		return len(v) == 0 && name == "configdrive"
+	case wire.Raw:
+		for range v.Members() {
+			return false
+		}
+		return true
 	}
 	return false
 }
