@@ -117,7 +117,7 @@ func New(c Config) *Server {
 		c.Now = time.Now
 	}
 	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests),
-		anew: make(chan struct{}, pagesAnew()), strangers: c.Strangers, agents: newKnownAgents(c.Now)}
+		anew: make(chan struct{}, pagesAnew()), bodies: newBodyRoom(DefaultBodyBytes), strangers: c.Strangers, agents: newKnownAgents(c.Now)}
 	s.lockWaits.max, s.fromRamdisks = s.inWork.max/4, s.inWork.half()
 	for _, origin := range c.CORSOrigins {
 		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {

@@ -36,11 +36,31 @@ func readConfigDrive(v microversion.Version, e provision.Event, drive any) (stri
 		if v < driveObjectSince {
 			return "", wire.Invalid("Providing a JSON object for configdrive is only supported starting with API version %s", driveObjectSince)
 		}
-		if err := checkDriveObject(v, drive); err != nil {
+		parts := map[string]byte{}
+		for name, part := range drive {
+			parts[name] = kindByte(part)
+		}
+		if err := checkDriveObject(v, parts); err != nil {
 			return "", err
 		}
 		text, err := json.Marshal(drive)
 		return string(text), err
+	case wire.Raw:
+		if v < driveObjectSince {
+			return "", wire.Invalid("Providing a JSON object for configdrive is only supported starting with API version %s", driveObjectSince)
+		}
+		parts := map[string]byte{}
+		for name, part := range drive.Members() {
+			if _, twice := parts[name]; twice {
+				return "", wire.Invalid("Invalid configdrive format: it has '%.80s' twice", name)
+			}
+			parts[name] = part.Kind()
+		}
+		if err := checkDriveObject(v, parts); err != nil {
+			return "", err
+		}
+		text, _ := drive.Compact(make([]byte, 0, len(drive)), len(drive))
+		return string(text), nil
 	}
 	return "", wire.Invalid("Invalid configdrive: it must be a text or an object")
 }
@@ -64,21 +84,34 @@ func checkDriveText(text string) error {
 	return nil
 }
 
-func checkDriveObject(v microversion.Version, drive map[string]any) error {
+// kindByte is what wire.Raw.Kind says of a value that was decoded; 0 for numbers and truths.
+func kindByte(v any) byte {
+	switch v.(type) {
+	case nil:
+		return 'n'
+	case map[string]any:
+		return '{'
+	case []any:
+		return '['
+	case string:
+		return '"'
+	}
+	return 0
+}
+
+// checkDriveObject checks a config drive by the kinds of its parts.
+func checkDriveObject(v microversion.Version, drive map[string]byte) error {
 	parts := []string{"meta_data", "network_data", "user_data", "vendor_data"}
 	for _, name := range slices.Sorted(maps.Keys(drive)) {
 		if !slices.Contains(parts, name) {
 			return wire.Invalid("Invalid configdrive format: Additional properties are not allowed ('%.80s' was unexpected)", name)
 		}
 	}
-	if drive["vendor_data"] != nil && v < vendorDataSince {
+	if kind, given := drive["vendor_data"]; given && kind != 'n' && v < vendorDataSince {
 		return wire.Invalid("Providing vendor_data in configdrive is only supported starting with API version %s", vendorDataSince)
 	}
-	for name, part := range drive {
-		_, isObject := part.(map[string]any)
-		_, isList := part.([]any)
-		_, isText := part.(string)
-		if part == nil || isObject || name == "user_data" && (isList || isText) {
+	for name, kind := range drive {
+		if kind == 'n' || kind == '{' || name == "user_data" && (kind == '[' || kind == '"') {
 			continue
 		}
 		return wire.Invalid("Invalid configdrive format: %s is not of the right type", name)

@@ -20,6 +20,9 @@ func (s *Server) deleteNode(r *Request) (Reply, error) {
 		if err := s.checkDelete(n); err != nil {
 			return err
 		}
+		if err := dispatch.Engaged(ctx, tx, n); err != nil {
+			return err
+		}
 		if err := allocation.Drop(ctx, tx, n); err != nil {
 			return err
 		}

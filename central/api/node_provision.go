@@ -21,15 +21,17 @@ const (
 	runbookSince        microversion.Version = 92
 )
 
+// setProvisionState is the rule of who may move a node's provision state.
+const setProvisionState = "baremetal:node:set_provision_state"
+
 // stepRules are the rules of who may say the steps themselves, without a runbook.
 var stepRules = map[provision.Event]string{
-	provision.EventClean:   "baremetal:node:set_provision_state:clean_steps",
-	provision.EventService: "baremetal:node:set_provision_state:service_steps",
+	provision.EventClean:   setProvisionState + ":clean_steps",
+	provision.EventService: setProvisionState + ":service_steps",
 }
 
 func (s *Server) setProvision(r *Request) (Reply, error) {
-	body, err := r.Arguments(wire.MaxProvisionBody, "target", "target", "configdrive", "clean_steps", "deploy_steps", "service_steps",
-		"rescue_password", "disable_ramdisk", "runbook")
+	body, err := r.provisionArguments()
 	if err != nil {
 		return Reply{}, err
 	}
@@ -50,11 +52,82 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	p.Caller = caller(r)
+	p.Caller, p.MayUse = caller(r), s.mayUseChild(r, stepRules[p.Verb.Event])
 	if err := s.dispatch.Provision(r.Context(), p); err != nil {
 		return Reply{}, storeError(err)
 	}
 	return accepted(statesLocation(r))
+}
+
+// provisionArguments reads what the request is told. A config drive that is an object, in a body that is not small, stays as it
+// was sent (wire.Raw): nothing here reads it, and as values it would take many times its length.
+func (r *Request) provisionArguments() (map[string]any, error) {
+	raw, err := wire.Read(r.writer, r.Request, wire.MaxProvisionBody, r.holds)
+	if err != nil {
+		return nil, err
+	}
+	var body any
+	if len(raw) > wire.Small {
+		body, err = apart(raw, "configdrive", r.holds)
+	} else if len(raw) > 0 {
+		body, err = wire.Decode(raw)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.withQuery(body, "target", "target", "configdrive", "clean_steps", "deploy_steps", "service_steps",
+		"rescue_password", "disable_ramdisk", "runbook")
+}
+
+// apart decodes a body without its member of a name, where that is an object.
+func apart(raw wire.Raw, kept string, room wire.Room) (map[string]any, error) {
+	if err := wire.Check(raw); err != nil {
+		return nil, err
+	}
+	if raw.Kind() != '{' {
+		return nil, wire.Invalid("The request's body must be a JSON object")
+	}
+	body := map[string]any{}
+	for name, v := range raw.Members() {
+		if name != kept || v.Kind() != '{' {
+			if err := wire.Afford(v, room); err != nil {
+				return nil, err
+			}
+			value, err := wire.Decode(v)
+			if err != nil {
+				return nil, err
+			}
+			body[name] = value
+			continue
+		}
+		body[name] = v
+	}
+	if drive, given := body[kept]; given {
+		size := int64(0)
+		switch drive := drive.(type) {
+		case string:
+			size = int64(len(drive))
+		case wire.Raw:
+			size = int64(len(drive))
+		}
+		if err := room((driveCopies - 2) * size); err != nil { // two were counted, or are not made
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// mayUseChild says what speaks against a step on a child node: what would if it were asked for the node itself.
+func (s *Server) mayUseChild(r *Request, rule string) func(*store.Node) error {
+	return func(child *store.Node) error {
+		if r.see(child, child.UUID) != nil {
+			return store.ErrNotFound
+		}
+		if err := s.allowed(r, setProvisionState, child); err != nil || rule == "" {
+			return err
+		}
+		return s.allowed(r, rule, child)
+	}
 }
 
 // readProvision reads what the request asks of n; runbook is the one that it names, empty
@@ -116,7 +189,7 @@ func readProvision(r *Request, n *store.Node, body map[string]any) (p dispatch.P
 func checkKinds(body map[string]any) error {
 	for _, name := range []string{"target", "rescue_password"} {
 		if _, isText := body[name].(string); !isText && body[name] != nil {
-			return wire.Invalid("Expected string for %s: %.80s", name, said(body[name]))
+			return wire.Invalid("Expected string for %s: %.80s", name, wire.ReprOf(name, body[name]))
 		}
 	}
 	for _, name := range []string{"clean_steps", "deploy_steps", "service_steps"} {
@@ -125,9 +198,9 @@ func checkKinds(body map[string]any) error {
 		}
 	}
 	switch body["configdrive"].(type) {
-	case nil, string, map[string]any:
+	case nil, string, map[string]any, wire.Raw:
 	default:
-		return wire.Invalid("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %.80s", said(body["configdrive"]))
+		return wire.Invalid("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %.80s", noDrive(body["configdrive"]))
 	}
 	if _, isText := body["runbook"].(string); !isText && body["runbook"] != nil {
 		return wire.Invalid("Expected types <class 'NoneType'>, <class 'str'> for runbook: %.80s", said(body["runbook"]))
@@ -139,6 +212,14 @@ func checkKinds(body map[string]any) error {
 	return err
 }
 
+// noDrive shows what was sent for a config drive and is none: of a list, which may hold parts of one, no more than that.
+func noDrive(v any) string {
+	if _, isList := v.([]any); isList {
+		return "a list"
+	}
+	return said(v)
+}
+
 // empty reports whether an argument is there and yet says nothing.
 func empty(name string, v any) bool {
 	switch v := v.(type) {
@@ -148,6 +229,11 @@ func empty(name string, v any) bool {
 		return len(v) == 0
 	case map[string]any:
 		return len(v) == 0 && name == "configdrive"
+	case wire.Raw:
+		for range v.Members() {
+			return false
+		}
+		return true
 	}
 	return false
 }

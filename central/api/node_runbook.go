@@ -31,7 +31,7 @@ func readRunbook(r *Request, p *dispatch.Provision, body map[string]any) (string
 	}
 	ident, isText := v.(string)
 	if !isText {
-		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", wire.AppendValue(nil, v))
+		return "", wire.Invalid("Expected a logical name or UUID but received %.80s.", wire.Repr(v))
 	}
 	return nameOrUUID(r, ident)
 }

@@ -10,7 +10,7 @@ import (
 func (s *Server) nodeStates() Resource {
 	return Resource{Routes: []Route{
 		{Method: http.MethodGet, Path: "nodes/{node}/states", Summary: "Show the states of a node", Policy: "baremetal:node:get_states", Handle: s.showStates, Shows: statesAnswer},
-		{Method: http.MethodPut, Path: "nodes/{node}/states/provision", Summary: "Ask for a change of the provision state of a node", Policy: "baremetal:node:set_provision_state", Handle: s.setProvision, Takes: provisionBody, Success: http.StatusAccepted},
+		{Method: http.MethodPut, Path: "nodes/{node}/states/provision", Summary: "Ask for a change of the provision state of a node", Policy: setProvisionState, Handle: s.setProvision, Takes: provisionBody, Success: http.StatusAccepted},
 		{Method: http.MethodPut, Path: "nodes/{node}/states/power", Summary: "Switch a machine on or off, or restart it", Policy: "baremetal:node:set_power_state", Handle: s.setPower, Takes: powerBody, Success: http.StatusAccepted},
 	}}
 }

@@ -21,7 +21,7 @@ func TestStepListsThatAreRefused(t *testing.T) {
 		{"no list", `{"target":"clean","clean_steps":{}}`, "Expected types <class 'NoneType'>, <class 'list'> for clean_steps: {}", provision.Manageable},
 		{"too many", `{"target":"clean","clean_steps":[` + strings.Repeat("1,", 256) + `1]}`, "257 steps, and at most 256 are allowed", provision.Manageable},
 		{"a drive that is a number", `{"target":"active","configdrive":1}`, "<class 'dict'>, <class 'str'> for configdrive: 1", provision.Manageable},
-		{"a password that is a number", `{"target":"rescue","rescue_password":1}`, "Expected string for rescue_password: 1", provision.Manageable},
+		{"a password that is a number", `{"target":"rescue","rescue_password":1}`, "Expected string for rescue_password: '******'", provision.Manageable},
 		{"a runbook that is a list", `{"target":"clean","runbook":[1]}`, "<class 'str'> for runbook: [1]", provision.Available},
 		{"neither with nor without ramdisk", `{"target":"manage","disable_ramdisk":"perhaps"}`, "Invalid disable_ramdisk: Unrecognized value 'perhaps'", provision.Manageable},
 		{"none", `{"target":"clean"}`, "is required", provision.Manageable},
@@ -70,7 +70,7 @@ func TestStepListsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A step on children reaches those that the request names and that are the node's.
+// A step on children reaches those that the request names, or all. A name that is none of the node's is refused, whatever else it names.
 func TestChildrenOfAStep(t *testing.T) {
 	b := newBench(t)
 	b.addNode()
@@ -82,15 +82,90 @@ func TestChildrenOfAStep(t *testing.T) {
 		b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"`+name+`","driver":"fake-hardware"`+parent+`}`)
 	}
 	c1, stranger := b.node("c1").UUID, b.node("stranger").UUID
-	for limit, want := range map[string]int{`"` + c1 + `","` + stranger + `"`: 1, "": 2} {
+	on := func(limit string) string {
+		return `{"target":"clean","clean_steps":[{"interface":"power","step":"power_on","execute_on_child_nodes":true,"limit_child_node_execution":[` + limit + `]},{"interface":"power","step":"power_on"}]}`
+	}
+	refused := func(status int, body, text string) {
+		t.Helper()
+		if a := b.do("PUT", provisionPath, "1.115", body); a.StatusCode != status || !strings.Contains(a.body, text) {
+			t.Errorf("status %d, %s, want %d and %q", a.StatusCode, a.body, status, text)
+		}
+	}
+	for limit, want := range map[string]int{`"` + c1 + `"`: 1, "": 2} {
 		b.move("n1", provision.Manageable, provision.NoState, nil)
-		b.want(202, "PUT", provisionPath, "1.115",
-			`{"target":"clean","clean_steps":[{"interface":"power","step":"power_on","execute_on_child_nodes":true,"limit_child_node_execution":[`+limit+`]},{"interface":"power","step":"power_on"}]}`)
+		b.want(202, "PUT", provisionPath, "1.115", on(limit))
 		steps := b.work("n1").Args.Steps
 		if !steps[0].OnChildren || len(steps[0].Children) != want || steps[1].OnChildren || len(steps[1].Children) != 0 {
 			t.Errorf("limit %q: %+v", limit, steps)
 		}
+		if n := len(b.strings("SELECT event FROM node_history WHERE node = '" + c1 + "' AND event LIKE 'step power.power_on accepted%'")); n == 0 {
+			t.Errorf("limit %q: the child's history says nothing of it", limit)
+		}
 	}
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	for _, named := range []string{stranger, "99999999-2222-4333-8444-555555555555"} {
+		refused(404, on(`"`+c1+`","`+named+`"`), "Node "+named+" could not be found among the child nodes of node "+nodeID)
+	}
+	b.want(200, "PATCH", "/v1/nodes/c1", "1.115", `[{"op":"add","path":"/maintenance","value":true}]`)
+	refused(400, on(""), "is in maintenance mode")
+	b.want(200, "PATCH", "/v1/nodes/c1", "1.115", `[{"op":"add","path":"/maintenance","value":false}]`)
+	b.move("c1", provision.Active, provision.NoState, nil)
+	b.want(200, "PATCH", "/v1/nodes/c1", "1.115", `[{"op":"add","path":"/protected","value":true}]`)
+	refused(403, on(""), "is protected")
+	for _, name := range []string{"c1", "c2"} {
+		b.want(200, "PATCH", "/v1/nodes/"+name, "1.115", `[{"op":"remove","path":"/parent_node"}]`)
+	}
+	refused(400, on(""), "has no child nodes")
+}
+
+// What a caller may not do to a child node by itself, a step of the parent does not do for them. What they may not see counts
+// as what there is not.
+func TestStepsReachOnlyTheCallersChildren(t *testing.T) {
+	b := newGuarded(t)
+	admin := "system " + adminRoles
+	const child, alien, nobodys = "dddddddd-2222-4333-8444-555555555555", "eeeeeeee-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
+	b.wantAs(201, admin, "POST", "/v1/nodes", `{"uuid":"`+child+`","driver":"fake-hardware","owner":"`+ownerProject+`","parent_node":"`+nodeID+`"}`)
+	// The operator gives the child to another project. It stays where it is built in.
+	b.wantAs(200, admin, "PATCH", "/v1/nodes/"+child, `[{"op":"replace","path":"/owner","value":"`+foreignProject+`"}]`)
+	b.wantAs(201, admin, "POST", "/v1/nodes", `{"uuid":"`+alien+`","driver":"fake-hardware","owner":"`+foreignProject+`"}`)
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	ask := func(who, target, limit string) answer {
+		return b.as(who, "PUT", "/v1/nodes/n1/states/provision", `{"target":"`+target+`","disable_ramdisk":true,"`+target+`_steps":[{"interface":"power","step":"power_off","execute_on_child_nodes":true`+limit+`}]}`)
+	}
+	owner, hidden := ownerProject+" "+memberRoles, ""
+	b.wantAs(404, owner, "GET", "/v1/nodes/"+child, "")
+	for _, id := range []string{child, alien, nobodys} {
+		a := ask(owner, "clean", `,"limit_child_node_execution":["`+id+`"]`)
+		text := strings.ReplaceAll(a.body, id, "X")
+		if hidden == "" {
+			hidden = text
+		}
+		if a.StatusCode != 404 || text != hidden {
+			t.Errorf("node %s: status %d, %s: a child that is hidden, and what is none, are told apart", id, a.StatusCode, a.body)
+		}
+	}
+	if a := ask(owner, "clean", ""); a.StatusCode != 403 || strings.Contains(a.body, child) {
+		t.Errorf("all children: status %d, %s", a.StatusCode, a.body)
+	}
+	b.move("n1", provision.Active, provision.NoState, nil)
+	for _, limit := range []string{"", `,"limit_child_node_execution":["` + child + `"]`} {
+		if a := ask(lesseeProject+" "+adminRoles, "service", limit); a.StatusCode != 403 && a.StatusCode != 404 {
+			t.Errorf("the parent's lessee: status %d, %s", a.StatusCode, a.body)
+		}
+	}
+	// A caller who may do it to the child may do it by a step. From then on the child stays in these hands.
+	b.wantAs(200, admin, "PATCH", "/v1/nodes/"+child, `[{"op":"replace","path":"/owner","value":"`+ownerProject+`"}]`)
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	if a := ask(owner, "clean", ""); a.StatusCode != 202 {
+		t.Fatalf("the caller's own child: status %d, %s", a.StatusCode, a.body)
+	}
+	for _, op := range []string{`{"op":"replace","path":"/owner","value":"` + foreignProject + `"}`, `{"op":"add","path":"/lessee","value":"` + foreignProject + `"}`, `{"op":"remove","path":"/parent_node"}`} {
+		b.wantAs(409, admin, "PATCH", "/v1/nodes/"+child, "["+op+"]")
+	}
+	b.wantAs(409, admin, "DELETE", "/v1/nodes/"+child, "")
+	b.wantAs(200, admin, "PATCH", "/v1/nodes/"+child, `[{"op":"add","path":"/extra/a","value":"b"}]`)
+	b.move("n1", provision.Manageable, provision.NoState, nil)
+	b.wantAs(200, admin, "PATCH", "/v1/nodes/"+child, `[{"op":"remove","path":"/parent_node"}]`)
 }
 
 // The project of an instance has the node for as long as the instance is there. A lessee whom an

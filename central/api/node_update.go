@@ -181,6 +181,11 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	if err := checkChange(&before, n, c); err != nil {
 		return err
 	}
+	if n.ParentNode != before.ParentNode || n.Owner != before.Owner || n.Lessee != before.Lessee {
+		if err := dispatch.Engaged(ctx, tx, &before); err != nil {
+			return err
+		}
+	}
 	if before.AllocationUUID != "" && n.Owner != before.Owner && n.Owner != "" {
 		if err := checkAllocated(ctx, tx, &before); err != nil {
 			return err

@@ -49,6 +49,9 @@ func (s *Server) listMedia(r *Request) (Reply, error) {
 	if list == nil {
 		list = []hardware.Media{}
 	}
+	for i := range list { // not every caller who may look may load the image
+		list[i].Image, _ = withoutCredentials(list[i].Image).(string)
+	}
 	return ok(wire.AppendValue(nil, list))
 }
 
@@ -106,7 +109,7 @@ func readMedia(body map[string]any) (kind, image string, err error) {
 	image, _ = body["image_url"].(string)
 	u, err := url.Parse(image)
 	if err != nil || image == "" || u.Host == "" || !slices.Contains(imageSchemes, u.Scheme) {
-		return "", "", wire.Invalid("Unsupported or missing URL scheme: %.200s. It is a URL of scheme %s", wire.Repr(body["image_url"]), strings.Join(imageSchemes, ", "))
+		return "", "", wire.Invalid("Unsupported or missing URL scheme: %.200s. It is a URL of scheme %s", wire.Repr(withoutCredentials(body["image_url"])), strings.Join(imageSchemes, ", "))
 	}
 	asked, given := body["image_download_source"]
 	source, isText := asked.(string)

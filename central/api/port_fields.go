@@ -42,7 +42,7 @@ func macAddress[T any](since microversion.Version, at func(*T) *string) fields.F
 		}
 		s, isText := v.(string)
 		if !isText {
-			return nil, fmt.Errorf("%s is not of type 'string', 'null'", wire.AppendValue(nil, v))
+			return nil, fmt.Errorf("%s is not of type 'string', 'null'", wire.Repr(v))
 		}
 		mac, valid := wire.MAC(s)
 		if !valid {

@@ -54,7 +54,7 @@ func beatsFor(r *Request, body map[string]any) (string, error) {
 	}
 	ident, isText := v.(string)
 	if !isText {
-		return "", wire.Invalid("Expected UUID or name for node_ident: %.80s", wire.AppendValue(nil, v))
+		return "", wire.Invalid("Expected UUID or name for node_ident: %.80s", wire.Repr(v))
 	}
 	delete(body, "node_ident")
 	return ident, nil
@@ -121,7 +121,7 @@ func readHeartbeat(r *Request, body map[string]any) (hb agentapi.Heartbeat, toke
 		}
 		text, isText := v.(string)
 		if !isText {
-			return hb, false, wire.Invalid("Expected string for %s: %.80s", name, wire.AppendValue(nil, v))
+			return hb, false, wire.Invalid("Expected string for %s: %.80s", name, wire.ReprOf(name, v))
 		}
 		*into[name] = text
 	}

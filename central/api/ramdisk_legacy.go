@@ -97,7 +97,7 @@ func (s *Server) legacyHeartbeat(r *Request) (Reply, error) {
 		"agent_verify_ca": &hb.AgentVerifyCA} {
 		text, isText := body[name].(string)
 		if body[name] != nil && !isText {
-			return Reply{}, wire.Invalid("Expected string for %s: %.80s", name, wire.AppendValue(nil, body[name]))
+			return Reply{}, wire.Invalid("Expected string for %s: %.80s", name, wire.ReprOf(name, body[name]))
 		}
 		*at = text
 	}

@@ -53,6 +53,9 @@ type Request struct {
 	// takes a place in.
 	stranger stranger
 	leave    func()
+	// bodies is where what a large body takes is counted, held how much of it this request has.
+	bodies *bodyRoom
+	held   int64
 	// boot is the id of the boot that was in front of the API's path, as boot scripts give it
 	// to agents; empty without one.
 	boot string
@@ -85,7 +88,7 @@ func (r *Request) Object() (map[string]any, error) {
 	if r.stranger.room != nil {
 		return r.object()
 	}
-	return wire.Object(r.writer, r.Request, wire.MaxBody)
+	return wire.Object(r.writer, r.Request, wire.MaxBody, r.holds)
 }
 
 // Arguments reads what an action is told: the members of the body and, where those leave
@@ -96,6 +99,11 @@ func (r *Request) Arguments(limit int64, mandatory string, names ...string) (map
 	if err != nil {
 		return nil, err
 	}
+	return r.withQuery(body, mandatory, names...)
+}
+
+// withQuery is Arguments of a body that was read.
+func (r *Request) withQuery(body any, mandatory string, names ...string) (map[string]any, error) {
 	args, isObject := body.(map[string]any)
 	switch {
 	case body == nil:
@@ -135,7 +143,9 @@ func (r *Request) noArguments() error {
 }
 
 // JSON reads the body as any JSON value of at most limit bytes.
-func (r *Request) JSON(limit int64) (any, error) { return wire.ReadJSON(r.writer, r.Request, limit) }
+func (r *Request) JSON(limit int64) (any, error) {
+	return wire.ReadJSON(r.writer, r.Request, limit, r.holds)
+}
 
 // nodeIdent checks the name or UUID of a node as a request gives it: 404 for names
 // before there were any.

@@ -158,6 +158,12 @@ func public(methods map[string]*Route) bool {
 var anonymous = map[string]bool{"baremetal:driver:ipa_lookup": true, "baremetal:node:ipa_heartbeat": true,
 	"baremetal:driver:ipa_continue_inspection": true}
 
+// ofStrangers reports whether a request for the route takes its part of what strangers may have: a ramdisk's does, and a
+// public one that names an object, which has to be looked up. Public documents are in memory and cost nothing.
+func (r *Route) ofStrangers() bool {
+	return anonymous[r.Policy] || r.Policy == Public && strings.Contains(r.Path, "{")
+}
+
 // Handler answers a request, or says why not.
 type Handler func(*Request) (Reply, error)
 

@@ -61,6 +61,7 @@ type Server struct {
 	// inWork are the requests of callers who are known; fromRamdisks, among them, those of agents that are. Others take
 	// slots of strangers.
 	inWork, fromRamdisks *inWork
+	bodies               *bodyRoom
 	strangers            *strangers.Gate
 	agents               *knownAgents
 	lockWaits            lockWaits
@@ -87,7 +88,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.healthcheck(w, req)
 		return
 	}
-	r := &Request{ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req)}
+	r := &Request{ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req), bodies: s.bodies}
+	defer r.release()
 	r.boot, req = cutBoot(req)
 	r.Request = req
 	id := []string{r.ID}
@@ -197,7 +199,7 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 		return Reply{}, err
 	}
 	r.params = params
-	if anonymous[route.Policy] {
+	if route.ofStrangers() {
 		r.intends(route)
 		if r.leave, err = s.anonymously(r, route); err != nil {
 			return Reply{}, err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"runtime/metrics"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,8 @@ import (
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/strangers"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -237,5 +241,62 @@ func TestLargeHonestInventory(t *testing.T) {
 	var inv agentapi.Inventory
 	if err := json.Unmarshal(k.last, &inv); err != nil || !strings.Contains(string(inv.PluginData), `"sda-19999"`) || strings.Contains(string(inv.PluginData), "QUJD") {
 		t.Errorf("the rack heard %.100s, %v", inv.PluginData, err)
+	}
+}
+
+// heldRack answers no question before it is let go, and notes how many wait for it at most.
+type heldRack struct {
+	now, most, asked atomic.Int64
+	release          chan struct{}
+}
+
+func (h *heldRack) Ask(context.Context, bus.Member, ask.Request) (json.RawMessage, error) {
+	h.asked.Add(1)
+	n := h.now.Add(1)
+	for m := h.most.Load(); n > m && !h.most.CompareAndSwap(m, n); m = h.most.Load() {
+	}
+	<-h.release
+	h.now.Add(-1)
+	return json.RawMessage(`"#!ipxe"`), nil
+}
+
+// Whatever a caller without an account may ask a rack, one address has no more at work than its slots.
+func TestQuestionsOfStrangersTakeSlots(t *testing.T) {
+	for _, path := range []string{"/v1/drivers/fake-hardware/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "/v1/lookup?node_uuid=" + nodeID} {
+		b, h := newGuarded(t), &heldRack{release: make(chan struct{})}
+		cfg := b.server.Config
+		cfg.Ask, cfg.LookupAnyState, cfg.routed = h, true, nil
+		cfg.Strangers = strangers.New(strangers.Budget{Pause: time.Millisecond}, nil)
+		b.server = New(cfg)
+		const requests = 3 * strangers.DefaultSlotsPerAddress
+		codes := make(chan int, requests)
+		for range requests {
+			go func() {
+				r := httptest.NewRequestWithContext(t.Context(), "GET", "http://ironyard.example:6385"+path, nil)
+				r.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
+				r.RemoteAddr = "192.0.2.66:1234"
+				w := httptest.NewRecorder()
+				b.server.ServeHTTP(w, r)
+				codes <- w.Code
+			}()
+		}
+		for range requests - strangers.DefaultSlotsPerAddress { // the others wait for the rack
+			select {
+			case code := <-codes:
+				if code != 503 {
+					t.Errorf("%s: beyond the slots of an address the answer is %d", path, code)
+				}
+			case <-time.After(10 * time.Second):
+				close(h.release)
+				t.Fatalf("%s: %d of one address are with the rack at once", path, h.most.Load())
+			}
+		}
+		close(h.release)
+		for range strangers.DefaultSlotsPerAddress {
+			<-codes
+		}
+		if h.most.Load() > strangers.DefaultSlotsPerAddress || h.asked.Load() == 0 {
+			t.Errorf("%s: %d of one address were with the rack at once, %d in all", path, h.most.Load(), h.asked.Load())
+		}
 	}
 }

@@ -185,6 +185,8 @@ type acceptance struct {
 	work *store.Work // nil for none
 	// history is the line that tells of it.
 	history store.HistoryEntry
+	// ofChildren are lines of other nodes, on which steps of it run.
+	ofChildren []*store.HistoryEntry
 	// drive, if not nil, is the config drive that travels before the work.
 	drive *store.Outbox
 	// keep, if not nil, is the config drive that the node keeps from now on.
@@ -223,7 +225,7 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 	}
 	h.Node, h.CreatedAt, h.Severity = n.UUID, d.Now().UTC(), "INFO"
 	h.State, h.Target = n.ProvisionState, n.TargetProvisionState
-	if err := tx.AppendHistory(ctx, h); err != nil {
+	if err := tx.AppendHistory(ctx, append(a.ofChildren, h)...); err != nil {
 		return err
 	}
 	if a.drive == nil {

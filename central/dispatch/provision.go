@@ -27,6 +27,9 @@ type Provision struct {
 	Steps          []work.Step
 	DisableRamdisk bool
 	RescuePassword string
+	// MayUse says what speaks against the caller's letting a step run on a child of Node: store.ErrNotFound where they may not
+	// know of it; nil: nothing. It is asked again in the transaction. nil: nothing ever does.
+	MayUse func(child *store.Node) error
 	Caller
 }
 
@@ -44,7 +47,7 @@ func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 	if err := d.allowed(p.Steps); err != nil {
 		return err
 	}
-	if p.Steps, err = d.family(ctx, n, p.Steps); err != nil {
+	if p.Steps, err = d.family(ctx, &p); err != nil {
 		return err
 	}
 	if err := d.validate(ctx, n, owner, &p); err != nil {
@@ -178,6 +181,10 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if err != nil {
 		return err
 	}
+	ofChildren, err := d.stillFamily(ctx, tx, p, owner)
+	if err != nil {
+		return err
+	}
 	event := fmt.Sprintf("%s accepted: %s to %s", p.Verb.Name, n.ProvisionState, t.To)
 	if n.WorkID != "" {
 		event += fmt.Sprintf(", in place of %s (work %s)", n.WorkVerb, n.WorkID)
@@ -207,7 +214,7 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if p.Verb.Event == provision.EventAdopt {
 		nameImageType(n)
 	}
-	a := &acceptance{node: n, verb: p.Verb.Name, history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User, Project: p.Project}}
+	a := &acceptance{node: n, verb: p.Verb.Name, ofChildren: ofChildren, history: store.HistoryEntry{EventType: "provisioning", Event: event, Conductor: owner, User: p.User, Project: p.Project}}
 	if !endsService && !needsRack(n, t) {
 		return d.write(ctx, tx, a)
 	}
@@ -216,6 +223,9 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk, From: from, InMaintenance: n.Maintenance}
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
 		if p.Verb.Event == provision.EventDeploy { // a rebuild lends nothing
+			if err := Engaged(ctx, tx, n); err != nil {
+				return err
+			}
 			n.Lease()
 		}
 		nameImageType(n)

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
@@ -143,7 +144,7 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 		fx.inspected[n.UUID] = e
 	}
 	n.WorkID = "" // whatever follows about this work is dropped
-	fx.ended = append(fx.ended, &store.Work{ID: e.Work, EndedAt: at(e), Error: e.Error})
+	fx.ended = append(fx.ended, &store.Work{ID: e.Work, Error: e.Error})
 	fx.dirty[n.UUID] = true
 	text, severity := endedWell(e), "INFO"
 	kind := "provisioning"
@@ -242,6 +243,26 @@ func optional(prefix, text string) string {
 		return ""
 	}
 	return prefix + text
+}
+
+// by is e with no time later than now: what has come in has happened. A rackd whose clock is ahead holds up no deadline that
+// counts from its events, and its lines do not stand before those of days to come.
+func by(e *work.Event, now time.Time) *work.Event {
+	late := func(l work.Line) bool { return l.Time.After(now) }
+	if !e.Time.After(now) && !slices.ContainsFunc(e.Before, late) {
+		return e
+	}
+	told := *e
+	if e.Time.After(now) {
+		told.Time = now
+	}
+	told.Before = slices.Clone(e.Before)
+	for i, l := range told.Before {
+		if late(l) {
+			told.Before[i].Time = now
+		}
+	}
+	return &told
 }
 
 // at returns when e happened, to the microsecond that the database keeps.

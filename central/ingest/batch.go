@@ -80,7 +80,9 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 		return err
 	}
 	fx, changed, of := newEffects(), map[string]bool{}, newFlows()
+	now := tx.Now()
 	for _, e := range events {
+		e.Event = by(e.Event, now)
 		n := nodes[e.Node]
 		if n == nil {
 			out.dropped[unknownNode]++

@@ -172,6 +172,41 @@ func TestEventsOfADeploy(t *testing.T) {
 	}
 }
 
+// What central keeps of a rackd's events is never of a time to come, and its works have ended when it heard so: rackds' clocks
+// may be wrong either way.
+func TestEventsOfClocksThatAreWrong(t *testing.T) {
+	for _, off := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
+		f := newFixture(t)
+		n, w := f.deploy("n")
+		f.follow()
+		began := time.Now().Add(-time.Second)
+		waiting, phase, ended := about(w, work.StateChanged, 1), about(w, work.PhaseEntered, 2), about(w, work.WorkEnded, 3)
+		waiting.State, waiting.Target = provision.DeployWait, provision.Active
+		phase.Phase, phase.Before = "agent", []work.Line{{Time: time.Now().Add(off), Phase: "power"}}
+		ended.State = provision.Active
+		for _, e := range []work.Event{waiting, phase, ended} {
+			e.Time = e.Time.Add(off)
+			f.publish(e)
+		}
+		f.drained()
+		if row, err := f.store.Work(t.Context(), w.ID); err != nil || row.EndedAt.Before(began) || row.EndedAt.After(time.Now()) {
+			t.Errorf("clock off by %s: work %+v, error %v", off, row, err)
+		}
+		if got := f.node(n.UUID); got.ProvisionState != provision.Active || got.ProvisionUpdatedAt.After(time.Now()) {
+			t.Errorf("clock off by %s: %q since %s", off, got.ProvisionState, got.ProvisionUpdatedAt)
+		}
+		history, err := f.store.History(t.Context(), store.HistoryQuery{Node: n.UUID})
+		if err != nil || len(history) != 4 {
+			t.Errorf("clock off by %s: history %+v, error %v, want 4 lines", off, history, err)
+		}
+		for _, l := range history {
+			if l.CreatedAt.After(time.Now()) || off < 0 && l.CreatedAt.After(began) {
+				t.Errorf("clock off by %s: the line %q is of %s", off, l.Event, l.CreatedAt)
+			}
+		}
+	}
+}
+
 func TestTearDownForgetsTheInstance(t *testing.T) {
 	f := newFixture(t)
 	n, w := f.deploy("n")

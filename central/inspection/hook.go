@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // hook is a part of the processing that is not a rule. Either function may be nil.
@@ -110,6 +112,10 @@ func hookNames() []string {
 
 // hooks lets all hooks look at the data, and then do what they do.
 func (p *Processor) hooks(s *Subject) error {
+	if s.Source == work.MadeUp { // Ironic's fake inspection changes no property; rules may
+		properties := s.Node.Properties
+		defer func() { s.Node.Properties = properties }()
+	}
 	if err := p.each(s, func(h hook) func(*Processor, *Subject) error { return h.look }); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package inspection
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -332,5 +333,25 @@ func TestToldByBMC(t *testing.T) {
 	}
 	if _, err = told(func(s *Subject) { delete(s.Inventory, "memory") }); err == nil || !strings.Contains(err.Error(), "memory_mb") {
 		t.Errorf("without any memory: %v", err)
+	}
+}
+
+// What a machine that does not exist has says nothing of a real one: clients that set properties themselves find them as they were.
+func TestFakeInspectionChangesNoProperty(t *testing.T) {
+	for _, before := range []map[string]any{nil, {"cpu_arch": "aarch64", "capabilities": "boot_mode:bios"}} {
+		s := newSubject(t)
+		s.Source, s.Node.Properties = work.MadeUp, maps.Clone(before)
+		rule := Rule{UUID: "r", Actions: []Action{{operation{Op: "set-attribute", Args: map[string]any{"path": "/properties/rack", "value": "r7"}}}}}
+		if err := Default().Run(s, []Rule{rule}); err != nil {
+			t.Fatal(err)
+		}
+		want := maps.Clone(before)
+		if want == nil {
+			want = map[string]any{}
+		}
+		want["rack"] = "r7" // rules are the operator's
+		if !maps.Equal(s.Node.Properties, want) {
+			t.Errorf("properties %v, want %v", s.Node.Properties, want)
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Tx is a transaction of Update; it must not be kept or used by several goroutines.
 type Tx struct {
@@ -14,6 +17,9 @@ type Tx struct {
 	seen     []string  // UUIDs of nodes of which it has changed what their racks see
 	nodes    []*Node   // as read for a write, for what is told of those that are deleted
 }
+
+// Now is the time by the store's clock, as rows have it.
+func (tx *Tx) Now() time.Time { return tx.s.now() }
 
 // write sends a statement, maybe later, that only adds rows or changes what is known to
 // be there; fail says what its error means.

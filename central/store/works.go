@@ -122,15 +122,15 @@ func (tx *Tx) EndWork(ctx context.Context, id string, state WorkState, errorText
 	return nil
 }
 
-// EndWorks closes several works as ended, in one statement; those that are closed
-// already stay as they are. ID, EndedAt and Error of each are used.
+// EndWorks closes several works as ended now, by this clock, in one statement; those that are closed
+// already stay as they are. ID and Error of each are used.
 func (tx *Tx) EndWorks(ctx context.Context, works []*Work) error {
 	if len(works) == 0 {
 		return nil
 	}
 	var args []any
 	for _, w := range works {
-		args = append(args, w.ID, toMicros(w.EndedAt), w.Error)
+		args = append(args, w.ID, tx.s.now().UnixMicro(), w.Error)
 	}
 	if _, err := tx.conn.exec(ctx, endWorks(len(works)), args...); err != nil {
 		return fmt.Errorf("close %d works: %w", len(works), err)

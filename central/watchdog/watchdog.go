@@ -156,6 +156,9 @@ func (w *Watchdog) overdue(u *store.Unfinished, orphaned time.Time) bool {
 	if u.Since.After(reported) {
 		reported = u.Since
 	}
+	if reported.After(orphaned) { // by a clock that is ahead: the rackd that reported lived before
+		reported = orphaned
+	}
 	now := w.Now()
 	return now.Sub(orphaned) >= w.Grace && now.Sub(reported) >= state.Deadline+w.Grace
 }

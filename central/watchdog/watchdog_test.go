@@ -394,3 +394,30 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }
+
+// A rackd's clock may be ahead when it tells its last: the deadline counts, at the latest, from when no rackd was left.
+func TestAReportFromTheFutureHoldsNothingUp(t *testing.T) {
+	r := newRack(t)
+	r.begin(work.Deploy, provision.Deploying, provision.Active)
+	r.update(func(ctx context.Context, tx *store.Tx) error {
+		rows, err := tx.Observed(ctx, []string{nodeID})
+		if err != nil {
+			return err
+		}
+		n := rows[nodeID]
+		n.Observe(n.Generation)
+		n.ObservedEpoch, n.ObservedSeq, n.ObservedOwner = 1, 2, "r1"
+		n.ObservedState, n.ObservedTarget, n.ObservedAt = provision.DeployWait, provision.Active, r.now.Add(365*24*time.Hour)
+		return tx.SaveObserved(ctx, []*store.Node{n})
+	})
+	waiting, _ := provision.Describe(provision.DeployWait)
+	w := r.watchdog()
+	r.pass(w, waiting.Deadline+grace-2*time.Minute)
+	if r.ended != 0 {
+		t.Fatal("it ended before the deadline of its state")
+	}
+	r.pass(w, 4*time.Minute)
+	if n := r.node(); r.ended != 1 || n.WorkID != "" {
+		t.Errorf("%d works ended, the node is %q with work %q", r.ended, n.ProvisionState, n.WorkID)
+	}
+}

@@ -58,6 +58,8 @@ type Document struct {
 	AutomatedClean  *bool  `json:"automated_clean,omitempty"`
 	DisablePowerOff bool   `json:"disable_power_off,omitempty"`
 	Retired         bool   `json:"retired,omitempty"`
+	// Protected nodes run an instance that no step of another node's flow may touch.
+	Protected bool `json:"protected,omitempty"`
 	// TargetRAID is the RAID configuration that was asked for last.
 	TargetRAID map[string]any `json:"target_raid_config,omitempty"`
 	// Kept is what the node's drivers reported to keep (hardware.Observation): whatever

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -232,6 +233,82 @@ func TestStepsOnChildNodes(t *testing.T) {
 			s.mu.Unlock()
 		}
 	})
+}
+
+// Nothing of a flow runs when one of its steps on child nodes cannot: the rack says so before central accepts it, and the work
+// where the rack was not asked.
+func TestStepsOnChildrenAreJudgedFirst(t *testing.T) {
+	for name, bad := range map[string]work.Step{
+		"a step that the child has not": {Interface: "deploy", Step: "paint", OnChildren: true, Children: []string{nodeB}},
+		"a hold":                        {Interface: "power", Step: "hold", OnChildren: true, Children: []string{nodeB}},
+		"a node of elsewhere":           {Interface: "power", Step: "power_on", OnChildren: true, Children: []string{"44444444-4444-4444-8444-444444444444"}},
+		"arguments that nobody takes":   {Interface: "power", Step: "power_on", Args: map[string]any{"colour": "red"}, OnChildren: true, Children: []string{nodeB}},
+		"no child at all":               {Interface: "power", Step: "power_on", OnChildren: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log []string
+				m := &machine{power: driver.PowerOff, clean: []driver.Step{did("erase", &log)}}
+				s := newShelf()
+				oneNode(s)
+				s.nodes[nodeB] = &node.Document{UUID: nodeB, Driver: "t", State: provision.Active}
+				c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+				defer kill()
+				steps := []work.Step{{Interface: "deploy", Step: "erase"}, bad}
+				hw, err := c.cfg.Hardware.Resolve(s.nodes[nodeA])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := c.CheckFlow(ask.Flow{Verb: work.Clean, Steps: steps}, s.nodes[nodeA], hw); err == nil {
+					t.Error("the rack says nothing against it")
+				}
+				s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: steps})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; d.Open() || d.Result.OK || len(log) != 0 {
+					t.Errorf("steps %v, %+v", log, d.Result)
+				}
+			})
+		})
+	}
+}
+
+// A child that is protected or in maintenance is left alone, also where that was said after the request was accepted.
+func TestStepsLeaveSomeChildrenAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		child node.Document
+		want  string // empty: the step runs
+	}{
+		"in maintenance":                    {node.Document{Maintenance: true}, "is in maintenance mode"},
+		"protected":                         {node.Document{Protected: true}, "is protected"},
+		"its power state could not be read": {node.Document{Maintenance: true, Fault: node.PowerFailure}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &machine{power: driver.PowerOn}
+				s := newShelf()
+				oneNode(s)
+				s.put(&node.Document{UUID: nodeB, Driver: "t", State: provision.Active})
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+				defer kill()
+				s.request(nodeA, work.Service, provision.Servicing, work.Args{DisableRamdisk: true, Steps: []work.Step{{Interface: "power", Step: "wait", Args: map[string]any{"seconds": 10.0}},
+					{Interface: "power", Step: "power_off", OnChildren: true, Children: []string{nodeB}}}})
+				time.Sleep(5 * time.Second)
+				n := c.child
+				n.UUID, n.Driver, n.State = nodeB, "t", provision.Active
+				s.put(&n)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				d, want := s.Work(nodeA).Doc, driver.PowerOn
+				if c.want == "" {
+					want = driver.PowerOff
+				}
+				if d.Open() || d.Result.OK != (c.want == "") || !strings.Contains(d.Result.Error, c.want) || m.power != want {
+					t.Errorf("power %q, %+v, want %q", m.power, d.Result, c.want)
+				}
+			})
+		})
+	}
 }
 
 // A reboot that somebody asked for ends the agent: the next one gets a token, also from

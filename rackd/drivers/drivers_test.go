@@ -122,6 +122,23 @@ func TestWhatCentralKnowsOfADriver(t *testing.T) {
 	}
 }
 
+// Clients that are tried with fake hardware find the interfaces that Ironic's has by name.
+func TestFakeHardwareHasTheGenericInterfaces(t *testing.T) {
+	s, err := Open(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	for kind, names := range map[string][]string{"boot": {"fake", "pxe", "ipxe", "http", "http-ipxe"}, "rescue": {"fake", "agent", "no-rescue"}, "raid": {"fake", "agent", "no-raid"},
+		"deploy": {"fake", "direct", "ramdisk", "anaconda", "custom-agent"}, "inspect": {"fake", "agent", "no-inspect"}, "network": {"noop", "flat"}, "storage": {"noop", "fake"}} {
+		for _, name := range names {
+			if _, err := s.Resolve(&node.Document{UUID: "u", Driver: "fake-hardware", Interfaces: map[string]string{kind: name}}); err != nil {
+				t.Errorf("%s interface %s: %v", kind, name, err)
+			}
+		}
+	}
+}
+
 // Central holds a secret back by the names of fields (seal.DecidesPlace): so an implementation that sends
 // one reads no field with the name of another driver's, which could say where to.
 func TestSecretsGoWhereFieldsOfTheirDriverSay(t *testing.T) {

@@ -134,7 +134,7 @@ func (r *Request) own(a driver.AskedStep) (s driver.Step, own bool) {
 // err nil, for a step that nobody knows.
 func (r *Request) resolve(f driver.Flows, known []driver.Step, a driver.AskedStep) (s driver.Step, found bool, err error) {
 	if s, own := r.own(a); own {
-		if a.OnChildren { // their own implementations say what they take
+		if a.OnChildren { // judged for each child, where it is known
 			return s, true, nil
 		}
 		return s, true, arguments(f, s)
@@ -185,13 +185,25 @@ func (r *Request) fits(f driver.Flows, s driver.Step) error {
 	if r.NoRamdisk && !s.NoRamdisk {
 		return invalid("%s step %s requires booting a ramdisk, which disable_ramdisk forbids", f, name(s))
 	}
+	return checked(f, r.Node, s)
+}
+
+func checked(f driver.Flows, n *node.Document, s driver.Step) error {
 	if s.Check == nil || withheld(s.Args) {
 		return nil
 	}
-	if err := s.Check(r.Node, s.Args); err != nil {
+	if err := s.Check(n, s.Args); err != nil {
 		return invalid("%s step %s: %w", f, name(s), err)
 	}
 	return nil
+}
+
+// Fits checks the arguments of a step that flow f of another node is to run on n, as far as fields tell.
+func Fits(f driver.Flows, n *node.Document, s driver.Step) error {
+	if err := arguments(f, s); err != nil {
+		return err
+	}
+	return checked(f, n, s)
 }
 
 // withheld reports whether values are missing. Central asks about a request without the values that may be secret: those are

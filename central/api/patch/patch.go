@@ -10,6 +10,7 @@ package patch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -63,7 +64,7 @@ func (e *Error) Error() string {
 	value := ""
 	if e.Op.valued {
 		value = ", 'value': " + wire.Repr(e.Op.Value)
-		if seal.IsSecret(e.Op.Steps[len(e.Op.Steps)-1]) {
+		if slices.ContainsFunc(e.Op.Steps, seal.IsSecret) {
 			value = ", 'value': '******'"
 		}
 	}
@@ -87,7 +88,7 @@ func ParseFree(body any) ([]Op, error) { return parse(body, free) }
 func parse(body any, admit func(*Op) error) ([]Op, error) {
 	list, ok := body.([]any)
 	if !ok {
-		return nil, wire.Invalid("Schema error for patch: %s is not of type 'array'", wire.Repr(body))
+		return nil, wire.Invalid("Schema error for patch: %s is not of type 'array'", wire.Repr(single(body)))
 	}
 	if len(list) > MaxOps {
 		return nil, wire.Invalid("Schema error for patch: %d operations, and at most %d are allowed", len(list), MaxOps)
@@ -99,6 +100,17 @@ func parse(body any, admit func(*Op) error) ([]Op, error) {
 		}
 	}
 	return ops, nil
+}
+
+// single is what a client sends who forgets the list around an operation, without the value of a secret.
+func single(body any) any {
+	m, _ := body.(map[string]any)
+	if path, _ := m["path"].(string); !seal.IsSecret(path) || m["value"] == nil {
+		return body
+	}
+	m = maps.Clone(m)
+	m["value"] = "******"
+	return m
 }
 
 func (o *Op) read(item any, admit func(*Op) error) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,32 +21,57 @@ const (
 	// MaxProvisionBody leaves room for a config drive.
 	MaxProvisionBody = 64 << 20
 	MaxDepth         = 25
-	// foreseen is the longest body for which room is made before any of it has come.
+	// foreseen is the longest body that costs next to nothing, whatever is in it.
 	foreseen = 16 << 10
 )
+
+// Room is asked for so many bytes of memory that a body takes beyond what each request may take. Its error is the refusal. A
+// nil Room has room for all.
+type Room func(bytes int64) error
+
+func (r Room) take(bytes int64) error {
+	if r == nil {
+		return nil
+	}
+	return r(bytes)
+}
+
+// Small is the longest body that takes no room.
+const Small = foreseen
 
 // ReadJSON reads a request's body as one JSON value of at most limit bytes and
 // MaxDepth levels. Numbers become json.Number. An empty body gives nil.
 // What could not be stored (a NUL in a string, a number that is no float64) is refused.
-func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (any, error) {
-	raw, err := read(w, r, limit)
+func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, room Room) (any, error) {
+	raw, err := Read(w, r, limit, room)
+	if err == nil {
+		err = Afford(raw, room)
+	}
 	if err != nil || len(raw) == 0 {
 		return nil, err
 	}
 	return Decode(raw)
 }
 
-// read returns a request's body without the space around it.
-func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// Read returns a request's body without the space around it; it is not valid JSON for sure.
+func Read(w http.ResponseWriter, r *http.Request, limit int64, room Room) (Raw, error) {
 	if r.ContentLength > limit {
 		return nil, TooLarge(limit)
 	}
+	if r.ContentLength > Small { // what is there for it may be used at once
+		if err := room.take(r.ContentLength); err != nil {
+			return nil, err
+		}
+	}
 	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), foreseen)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	_, err := body.ReadFrom(&metered{Reader: http.MaxBytesReader(w, r.Body, limit), room: room, reserved: max(r.ContentLength, Small)})
 	raw := body.Bytes()
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, TooLarge(limit)
+	}
+	if refusal, ok := errors.AsType[*Error](err); ok {
+		return nil, refusal
 	}
 	if err != nil {
 		return nil, Invalid("The request's body could not be read: %v", err)
@@ -57,6 +83,39 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 		return nil, notUTF8()
 	}
 	return bytes.TrimSpace(bytes.TrimPrefix(raw, byteOrderMark)), nil
+}
+
+// metered takes room for a body of unknown length while it comes.
+type metered struct {
+	io.Reader
+	room           Room
+	read, reserved int64
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.Reader.Read(b)
+	if m.read += int64(n); m.read > m.reserved {
+		if refusal := m.room.take(m.reserved); refusal != nil {
+			return n, refusal
+		}
+		m.reserved *= 2
+	}
+	return n, err
+}
+
+// Afford takes room for what a body that is not small becomes when it is decoded. It refuses what Decode refuses.
+func Afford(raw Raw, room Room) error {
+	if len(raw) <= Small {
+		return nil
+	}
+	if err := Check(raw); err != nil {
+		return err
+	}
+	cost, err := weigh(raw, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	return room.take(cost)
 }
 
 // byteOrderMark is what some programs begin a text in UTF-8 with.
@@ -86,8 +145,11 @@ func number(text string) (any, bool) {
 }
 
 // Object reads a request's body as a JSON object. An empty body is an empty object.
-func Object(w http.ResponseWriter, r *http.Request, limit int64) (map[string]any, error) {
-	raw, err := read(w, r, limit)
+func Object(w http.ResponseWriter, r *http.Request, limit int64, room Room) (map[string]any, error) {
+	raw, err := Read(w, r, limit, room)
+	if err == nil {
+		err = Afford(raw, room)
+	}
 	if err != nil {
 		return nil, err
 	}

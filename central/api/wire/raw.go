@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"strconv"
 	"unicode/utf8"
@@ -42,6 +43,16 @@ func Survey(body []byte, values int) (raw Raw, cost int64, err error) {
 	}
 	cost, err = weigh(body, values)
 	return Raw(body), cost, err
+}
+
+// Check refuses what Decode refuses, without decoding it.
+func Check(raw Raw) error {
+	if !json.Valid(raw) {
+		var none struct{}
+		return Invalid("The request's body is not valid JSON: %v", json.Unmarshal(raw, &none))
+	}
+	_, err := weigh(raw, math.MaxInt)
+	return err
 }
 
 // weigh counts the values of valid JSON, and looks whether they could be stored.

@@ -28,7 +28,7 @@ func FuzzRaw(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		raw, cost, err := Survey([]byte(text), 1<<20)
-		want, wantErr := Object(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(text)), 1<<20)
+		want, wantErr := Object(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(text)), 1<<20, nil)
 		if len(text) > 1<<20 {
 			return
 		}

@@ -635,7 +635,7 @@ DELETE FROM node_hardware WHERE node = $1 AND kind = $2 AND name NOT IN ($3, $4)
 
 DELETE FROM node_history WHERE node = $1;
 
-DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.created_at, h.uuid LIMIT $2);
+DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.uuid LIMIT $2);
 
 DELETE FROM node_inventory WHERE node = $1;
 

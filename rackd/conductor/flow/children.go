@@ -60,29 +60,9 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 
 // childTask is the task of a's step on one child.
 func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *family) (*driver.Task, driver.Step, error) {
-	var none driver.Step
-	known := c.cfg.Documents.Node(id)
-	if known == nil {
-		return nil, none, fmt.Errorf("node %s: its child node %s is in a conductor group that rackd %s does not serve: give both nodes the same group", t.Node.Label(), id, c.cfg.Name)
-	}
-	n, err := c.cfg.Secrets.Open(known)
+	n, hw, s, err := c.childStep(t.Node, a, id)
 	if err != nil {
-		return nil, none, fmt.Errorf("child node %s: %w", known.Label(), err)
-	}
-	hw, err := c.cfg.Hardware.Resolve(n)
-	if err != nil {
-		return nil, none, err
-	}
-	alone := a
-	alone.OnChildren = false
-	s, ok := c.ownStep(alone)
-	if ok && (a.Step == "hold" || a.Step == "wait") {
-		return nil, none, fmt.Errorf("node %s: step %s is not for child nodes: %w", t.Node.Label(), a.Step, driver.ErrInvalid)
-	}
-	if !ok {
-		if s, ok = plan.Named(hw, n, a.Interface, a.Step); !ok {
-			return nil, none, fmt.Errorf("child node %s does not support step %s.%s: %w", n.Label(), a.Interface, a.Step, driver.ErrInvalid)
-		}
+		return nil, s, err
 	}
 	child := *t
 	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, t.Args
@@ -90,7 +70,56 @@ func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *fa
 	return &child, s, nil
 }
 
-// childFence is the parent's fence, and the child has no work of its own.
+// childStep finds a's step on one child of a parent.
+func (c *Catalog) childStep(parent *node.Document, a driver.AskedStep, id string) (n *node.Document, hw *driver.Hardware, s driver.Step, err error) {
+	known := c.cfg.Documents.Node(id)
+	if known == nil {
+		return nil, nil, s, fmt.Errorf("node %s: its child node %s is in a conductor group that rackd %s does not serve: give both nodes the same group: %w", parent.Label(), id, c.cfg.Name, driver.ErrInvalid)
+	}
+	if n, err = c.cfg.Secrets.Open(known); err != nil {
+		return nil, nil, s, fmt.Errorf("child node %s: %w", known.Label(), err)
+	}
+	if hw, err = c.cfg.Hardware.Resolve(n); err != nil {
+		return nil, nil, s, err
+	}
+	alone := a
+	alone.OnChildren = false
+	s, ok := c.ownStep(alone)
+	if ok && (a.Step == "hold" || a.Step == "wait") {
+		return nil, nil, s, fmt.Errorf("node %s: step %s is not for child nodes: %w", parent.Label(), a.Step, driver.ErrInvalid)
+	}
+	if !ok {
+		if s, ok = plan.Named(hw, n, a.Interface, a.Step); !ok {
+			return nil, nil, s, fmt.Errorf("child node %s does not support step %s.%s: %w", n.Label(), a.Interface, a.Step, driver.ErrInvalid)
+		}
+	}
+	return n, hw, s, nil
+}
+
+// judgeChildren says what speaks against a step on child nodes of a flow that is not under way: nothing of the flow runs
+// when one of the children cannot do its part.
+func (c *Catalog) judgeChildren(f driver.Flows, parent *node.Document, a driver.AskedStep) error {
+	if !a.OnChildren {
+		return nil
+	}
+	if len(a.Children) == 0 {
+		return fmt.Errorf("node %s: step %s.%s is to run on child nodes, and none is named: %w", parent.Label(), a.Interface, a.Step, driver.ErrInvalid)
+	}
+	for _, id := range a.Children {
+		n, _, s, err := c.childStep(parent, a, id)
+		if err != nil {
+			return err
+		}
+		s.Args = a.Args
+		if err := plan.Fits(f, n, s); err != nil {
+			return fmt.Errorf("child node %s: %w", n.Label(), err)
+		}
+	}
+	return nil
+}
+
+// childFence is the parent's fence, and the child is one that may be touched: it has no work of its own, is not
+// in maintenance, and is not protected.
 type childFence struct {
 	driver.Fence
 	c *Catalog
@@ -103,6 +132,14 @@ func (f childFence) Check() error {
 	}
 	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
 		return fmt.Errorf("child node %s is locked: it is doing %q, work %s; ask again when that is over", f.n.Label(), w.Doc.Verb, w.Doc.ID)
+	}
+	switch now := f.c.cfg.Documents.Node(f.n.UUID); {
+	case now == nil:
+		return fmt.Errorf("child node %s is there no more", f.n.Label())
+	case now.Protected:
+		return fmt.Errorf("child node %s is protected: nothing more was asked of its machine", f.n.Label())
+	case node.Attended(now.Maintenance, now.Fault):
+		return fmt.Errorf("child node %s is in maintenance mode: nothing more was asked of its machine; end that, and ask again", f.n.Label())
 	}
 	return nil
 }

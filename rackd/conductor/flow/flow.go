@@ -196,7 +196,13 @@ func listedSteps(f driver.Flows) func(*Catalog, *work.Document, *driver.Task) ([
 		if err := waits(t, d.Args.Steps); err != nil {
 			return nil, err
 		}
-		return c.plan(d, t).Listed(f)
+		p := c.plan(d, t)
+		for _, a := range p.Asked {
+			if err := c.judgeChildren(f, t.Node, a); err != nil {
+				return nil, err
+			}
+		}
+		return p.Listed(f)
 	}
 }
 

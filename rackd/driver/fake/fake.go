@@ -1,6 +1,6 @@
 // Package fake is the hardware type fake-hardware: every kind of interface, named
-// "fake", and what clients ask for by name: the deploys of Ironic's fake-hardware, the inspection agent. Its machines exist in
-// memory only. Tests, demonstrations and load runs use it as they use real hardware.
+// "fake", and what clients ask for by name: the boots and deploys of Ironic's fake-hardware, and agent for inspection, RAID and
+// rescue. Its machines exist in memory only. Tests, demonstrations and load runs use it as they use real hardware.
 //
 // It may import rackd/driver, rackd/driver/none and protocol. A machine's power lives as long as the
 // process: one not seen before is off. What else it is told (boot device and mode,
@@ -52,6 +52,9 @@ type machine struct {
 // New returns a fleet in which no machine has been seen.
 func New(o Options) *Fleet { return &Fleet{opts: o, seen: map[string]*machine{}} }
 
+// genericBoots are the boot interfaces that Ironic's fake-hardware has besides "fake". A made-up machine boots alike by all.
+var genericBoots = []string{"ipxe", "pxe", "http-ipxe", "http"}
+
 // Type is the hardware type.
 func (f *Fleet) Type() driver.Type {
 	t := driver.Type{Name: TypeName, Interfaces: map[string][]driver.Named{}}
@@ -60,8 +63,15 @@ func (f *Fleet) Type() driver.Type {
 		switch kind {
 		case "bios", "console", "firmware", "inspect", "raid", "rescue", "vendor":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}})
-			if kind == "inspect" {
+			switch kind {
+			case "inspect":
 				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "agent", Impl: inBand{base{f, kind}}})
+			case "raid", "rescue":
+				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "agent", Impl: f.Interface(kind)})
+			}
+		case "boot":
+			for _, name := range genericBoots {
+				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: name, Impl: f.Interface(kind)})
 			}
 		case "deploy":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "ramdisk", Impl: liveDeploy{deploy{base{f, kind}}}},

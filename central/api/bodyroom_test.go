@@ -1,0 +1,111 @@
+package api
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// One caller leaves as much as it has to others, and what is given back is there again.
+func TestBodiesLeaveRoomForOthers(t *testing.T) {
+	room := newBodyRoom(100)
+	if !room.take("a", 50) || room.take("a", 1) || !room.take("b", 25) || room.take("b", 1) || !room.take("c", 12) {
+		t.Errorf("taken %d, by caller %v", room.taken, room.by)
+	}
+	for who, n := range map[string]int64{"a": 50, "b": 25, "c": 12} {
+		room.give(who, n)
+	}
+	if room.taken != 0 || len(room.by) != 0 {
+		t.Errorf("left over: %d, %v", room.taken, room.by)
+	}
+}
+
+// What a large provision request takes in memory is bounded by its length, whatever its config drive holds. What would take
+// more is refused before it is decoded.
+func TestMemoryOfAProvisionRequest(t *testing.T) {
+	const size = 16 << 20
+	lists := `[` + strings.Repeat("[],", size/3) + `1]`
+	for name, c := range map[string]struct {
+		body string
+		want int
+	}{
+		"a config drive of lists": {`{"target":"active","configdrive":{"user_data":` + lists + `}}`, 202},
+		"a config drive as text":  {`{"target":"active","configdrive":"` + strings.Repeat("QUJD", size/4) + `"}`, 202},
+		"steps of lists":          {`{"target":"active","deploy_steps":` + lists + `}`, 413},
+		"no object":               {lists, 400},
+		"not JSON":                {lists + "]", 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newGuarded(t)
+			b.move("n1", provision.Available, provision.NoState, nil)
+			runtime.GC()
+			before, most := heapInUse(), uint64(0)
+			stop, watched := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(watched)
+				for {
+					most = max(most, heapInUse())
+					select {
+					case <-stop:
+						return
+					default:
+						runtime.Gosched()
+					}
+				}
+			}()
+			r := httptest.NewRequestWithContext(t.Context(), "PUT", "http://ironyard.example:6385/v1/nodes/n1/states/provision", strings.NewReader(c.body))
+			r.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
+			r.Header.Set("X-Who", ownerProject+" "+memberRoles)
+			w := httptest.NewRecorder()
+			b.server.ServeHTTP(w, r)
+			close(stop)
+			<-watched
+			taken := int64(most) - int64(before)
+			t.Logf("status %d; a body of %d MiB takes %d MiB", w.Code, len(c.body)>>20, taken>>20)
+			if w.Code != c.want {
+				t.Errorf("status %d, %.300s, want %d", w.Code, w.Body, c.want)
+			}
+			if taken > 16*size { // twice what is counted: garbage is in it
+				t.Errorf("a body of %d MiB takes %d MiB", len(c.body)>>20, taken>>20)
+			}
+			if b.server.bodies.taken != 0 {
+				t.Errorf("%d bytes are not given back", b.server.bodies.taken)
+			}
+		})
+	}
+}
+
+// A large config drive is kept as it would be if it were small.
+func TestLargeConfigDrives(t *testing.T) {
+	long := strings.Repeat("x", 32<<10)
+	for body, want := range map[string]string{
+		`{"meta_data": {"b":1, "a" : "` + long + `"}, "user_data":"hey"}`: "",
+		`{"meta_data":{},"colour":"` + long + `"}`:                        "('colour' was unexpected)",
+		`{"meta_data":"` + long + `"}`:                                    "meta_data is not of the right type",
+		`{"user_data":"` + long + `","user_data":"b"}`:                    "it has 'user_data' twice",
+		`{"user_data":"` + long + `\u0000"}`:                              "NUL",
+		`{` + strings.Repeat(" ", 32<<10) + `}`:                           "", // which is none
+	} {
+		b := newBench(t)
+		b.addNode()
+		b.move("n1", provision.Available, provision.NoState, nil)
+		a := b.do("PUT", provisionPath, "1.115", `{"target":"active","configdrive":`+body+`}`)
+		if want != "" {
+			if a.StatusCode != 400 || !strings.Contains(a.body, want) {
+				t.Errorf("%.40s: status %d, %.300s, want %q", body, a.StatusCode, a.body, want)
+			}
+			continue
+		}
+		if a.StatusCode != 202 {
+			t.Errorf("%.40s: status %d, %.300s", body, a.StatusCode, a.body)
+		}
+		kept := b.strings(fmt.Sprintf("SELECT drive FROM config_drives WHERE node = '%s'", nodeID))
+		if (len(kept) == 1) != strings.Contains(body, "meta_data") {
+			t.Errorf("%.40s: %d drives are kept", body, len(kept))
+		}
+	}
+}
