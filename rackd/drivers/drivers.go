@@ -80,8 +80,8 @@ func Open(o Options) (*Set, error) {
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
-		ipmiType("ipmi", driver.Named{Name: "ipmitool", Impl: lan}, lan, o),
-		ipmiType("intel-ipmi", driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}, lan, o),
+		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
+		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
 		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
 		withoutBMC("wol", o, driver.Named{Name: "wol", Impl: wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})}),
 		withoutBMC("manual-management", o, driver.Named{Name: "agent", Impl: agentpower.Interface{}}),
@@ -145,14 +145,14 @@ func ipmiTimeout(bmc time.Duration) time.Duration {
 }
 
 // ipmiType is a hardware type of machines whose BMC speaks IPMI; its interfaces have the names that they have in Ironic.
-func ipmiType(name string, management driver.Named, lan *ipmi.Driver, o Options) driver.Type {
+func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Named) driver.Type {
 	no := func(kind string) driver.Named {
 		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
 	}
 	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "ipmitool", Impl: lan}},
-		"management": {management},
+		"management": management,
 		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
 		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
 		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},

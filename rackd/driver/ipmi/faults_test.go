@@ -314,3 +314,15 @@ func TestManyAtOnce(t *testing.T) {
 		t.Errorf("%d logins, want 1", got)
 	}
 }
+
+// A name that leads elsewhere than to BMCs is not dialled.
+func TestNameThatLeadsElsewhere(t *testing.T) {
+	d := New(Options{})
+	_, err := d.PowerState(t.Context(), nodeOf(map[string]any{fieldAddress: "localhost"}))
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "was not dialled") || !strings.Contains(err.Error(), fieldAddress) || strings.Contains(err.Error(), "firewall") {
+		t.Error(err)
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
