@@ -251,13 +251,14 @@ func TestResetBMC(t *testing.T) {
 	}{
 		"silence":         {func(m *model) { m.silent = 12 }, ""},
 		"a later reset":   {func(m *model) { m.at["/redfish/v1/Managers/1"]["LastResetTime"] = "2026" }, ""},
+		"a session less":  {func(m *model) { m.forgets() }, ""},
 		"nothing happens": {func(*model) {}, "has not been seen to restart"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel("Contoso")
 			r, d := modelRig(t, m)
 			m.after = func(m *model, _ *http.Request, _ map[string]any) { c.after(m) }
-			err := runStep(t, r, stepNamed(t, Management{Driver: d}.NamedSteps(r.Node), "reset_bmc"), nil)
+			err := runStep(t, r, stepNamed(t, Management{Driver: d, Rest: 1}.NamedSteps(r.Node), "reset_bmc"), nil)
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("error %v, want %q in it", err, c.says)
 			}

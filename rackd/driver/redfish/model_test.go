@@ -28,6 +28,8 @@ type model struct {
 	tags  string
 	reads int
 	allow string // of each resource, empty: not told
+	// forgets makes it forget its sessions.
+	forgets func()
 	// ahead is by how much the BMC's clock is, once it was set.
 	ahead *time.Duration
 }
@@ -160,6 +162,7 @@ func modelRig(t *testing.T, m *model) (*drivertest.Rig, *Driver) {
 	t.Helper()
 	e, d, r := newEmulator(t), newDriver(t, Options{}), drivertest.NewRig()
 	e.set(func() { e.hook = m.serve })
+	m.forgets = func() { e.set(func() { clear(e.sessions) }) }
 	r.Node.DriverInfo = e.node(nil).DriverInfo
 	return r, d
 }
