@@ -296,7 +296,11 @@ func TestSensors(t *testing.T) {
 			chassis + "/PS/0/M":    {"OutputPowerWatts": map[string]any{"Reading": 325}},
 		})
 	}
-	for name, set := range map[string]func(*model){"before": before, "newer": newer} {
+	expands := func(m *model) {
+		newer(m)
+		merge(m.at["/redfish/v1"], map[string]any{"ProtocolFeaturesSupported": map[string]any{"ExpandQuery": map[string]any{"NoLinks": true}}})
+	}
+	for name, set := range map[string]func(*model){"before": before, "newer": newer, "collections with their members": expands} {
 		m := newModel("Contoso")
 		set(m)
 		merge(m.at[systemAt], map[string]any{"Storage": link(storageAt)})
@@ -326,6 +330,9 @@ func TestSensors(t *testing.T) {
 			if is := got[want.kind][want.name][want.field]; is != want.value {
 				t.Errorf("%s: %s %s %s is %v, want %v: %s", name, want.kind, want.name, want.field, is, want.value, raw)
 			}
+		}
+		if (m.expansions > 0) != strings.HasPrefix(name, "collections") {
+			t.Errorf("%s: %d collections were told with their members", name, m.expansions)
 		}
 		if len(got) != 4 || len(got["Temperature"]) != 1 {
 			t.Errorf("%s: %s", name, raw)
