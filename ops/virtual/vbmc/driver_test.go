@@ -8,6 +8,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	redfishdriver "github.com/ironyard/ironyard/rackd/driver/redfish"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -59,6 +60,13 @@ func TestRedfishDriverUsesAbilities(t *testing.T) {
 	if got := len(b.Journal.Matching("SecureBoot")) + len(b.Journal.Matching("Systems/1")) + len(b.Journal.Matching("VirtualMedia.InsertMedia")); got != 3 {
 		t.Errorf("%d writes, want one for each of three settings: %+v", got, b.Journal.Writes())
 	}
+	const program = "http://10.0.0.1/boot.efi"
+	if err := d.SetHTTPBoot(t.Context(), fence, n, program, false); err != nil || computer.uri != program {
+		t.Errorf("HTTP boot of %q, %v", computer.uri, err)
+	}
+	if err := d.SetHTTPBoot(t.Context(), fence, n, "https://10.0.0.1/boot.efi", false); err == nil || computer.uri != program {
+		t.Errorf("a URL that the computer refuses: HTTP boot of %q, %v", computer.uri, err)
+	}
 	computer.image = ""
 	computer.unreadable = errors.New("the image's server answers 404")
 	if err := d.AttachMedia(t.Context(), fence, n, "cdrom", image); err == nil {
@@ -69,3 +77,46 @@ func TestRedfishDriverUsesAbilities(t *testing.T) {
 		t.Errorf("eject: image %q, %v", computer.image, err)
 	}
 }
+
+// The steps of the driver change the keys of secure boot, and see by the mode that they have.
+func TestRedfishStepsChangeKeys(t *testing.T) {
+	_, computer, address := serveEquipped(t)
+	computer.secure.PlatformKey = true
+	d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+	t.Cleanup(func() {
+		if err := d.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	rig := drivertest.NewRig()
+	rig.Node.DriverInfo = map[string]any{"redfish_address": "https://" + address, "redfish_username": "admin", "redfish_password": "secret-word", "redfish_verify_ca": false}
+	steps := map[string]driver.Step{}
+	for _, s := range (redfishdriver.Management{Driver: d}).NamedSteps(rig.Node) {
+		steps[s.Name] = s
+	}
+	for _, c := range []struct {
+		step string
+		key  bool
+	}{{"clear_secure_boot_keys", false}, {"reset_secure_boot_keys_to_default", true}} {
+		rig.NextStep()
+		waits := true
+		for range 20 {
+			out, err := steps[c.step].Run(t.Context(), rig.Task(unused{}))
+			if err != nil {
+				t.Fatalf("%s: %v", c.step, err)
+			}
+			if _, waits = out.Waiting(); !waits {
+				break
+			}
+		}
+		if waits || computer.secure.PlatformKey != c.key {
+			t.Errorf("%s: the computer has a platform key: %t, want %t; resets %v", c.step, computer.secure.PlatformKey, c.key, computer.resets)
+		}
+	}
+	if len(rig.Writes("power")) > 0 {
+		t.Errorf("the machine was restarted for keys that it shows at once: %q", rig.Writes("power"))
+	}
+}
+
+// unused is a boot interface that no step calls.
+type unused struct{ driver.Boot }

@@ -10,9 +10,9 @@ import (
 // again is what is kept of a node whose BMC knows no boot override for good (driver.Keeper).
 type again struct {
 	// Changes counts them: of two copies, the one with more is the newer.
-	Changes int64 `json:"changes"`
+	Changes int64 `json:"boot_again_changes"`
 	// BootDevice is set once more before each start; empty: none.
-	BootDevice string `json:"boot_device,omitempty"`
+	BootDevice string `json:"boot_again,omitempty"`
 }
 
 // agains holds what the nodes' documents do not hold yet. Safe for concurrent use.

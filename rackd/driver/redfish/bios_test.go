@@ -223,6 +223,9 @@ func TestBIOSApplyConfiguration(t *testing.T) {
 			if got := m.written(); !slices.Equal(got, c.writes) {
 				t.Errorf("the BMC got\n%q, want\n%q", got, c.writes)
 			}
+			if pending := strings.Contains(strings.Join(r.Phases, "\n"), "pending from before, for the next start: Cores is to be 2"); pending != (name == "what is so, but not for long") {
+				t.Errorf("history %q", r.Phases)
+			}
 			if starts := len(r.Writes("power power on")); starts != c.starts {
 				t.Errorf("%d starts, want %d: %q", starts, c.starts, r.Writes("power"))
 			}

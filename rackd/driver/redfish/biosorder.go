@@ -156,6 +156,9 @@ func (b BIOS) order(ctx context.Context, t *driver.Task, h *configuring, o biosO
 			h.Job = fresh[0]
 			return nil
 		}
+		if left := pendingOf(r, known); left != "" && !h.Asked {
+			t.Record.Phase("BIOS settings", "the BMC has these pending from before, for the next start: "+left)
+		}
 		var given bool
 		h.Job, given, err = o.give(c, makerOf(c, s), r, known, t.Node, h, func() error {
 			h.about(c)

@@ -101,15 +101,30 @@ func (resetting) left(r biosResource, known map[string]attribute, h *configuring
 		}
 		changed = changed || !reflect.DeepEqual(r.Attributes[name], before)
 	}
-	slices.Sort(still)
 	if len(still) == 0 {
 		return "", true, ""
 	}
-	const most = 20
-	more := ""
-	if len(still) > most {
-		still, more = still[:most], fmt.Sprintf("; and %d more", len(still)-most)
+	left = "other than the registry's defaults: " + some(still)
+	return left, changed, "reset. These are other than the registry's defaults, which the machine's maker may have changed: " + some(still)
+}
+
+// pendingOf tells what is pending at the BMC and differs from what there is.
+func pendingOf(r biosResource, known map[string]attribute) string {
+	var list []string
+	for name, value := range r.pending {
+		if now, there := r.Attributes[name]; there && known[name].Type != typePassword && !reflect.DeepEqual(now, value) {
+			list = append(list, fmt.Sprintf("%s is to be %.60s", name, textOf(value)))
+		}
 	}
-	left = "other than the registry's defaults: " + strings.Join(still, "; ") + more
-	return left, changed, "reset. These are other than the registry's defaults, which the machine's maker may have changed: " + strings.Join(still, "; ") + more
+	return some(list)
+}
+
+// some joins the first of a list for people.
+func some(list []string) string {
+	const most = 20
+	slices.Sort(list)
+	if len(list) <= most {
+		return strings.Join(list, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), len(list)-most)
 }

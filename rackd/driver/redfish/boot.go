@@ -22,7 +22,7 @@ type override struct {
 	BootSourceOverrideTarget  redfish.BootSourceOverrideTarget  `json:",omitempty"`
 	BootSourceOverrideEnabled redfish.BootSourceOverrideEnabled `json:",omitempty"`
 	BootSourceOverrideMode    redfish.BootSourceOverrideMode    `json:",omitempty"`
-	// HTTPBootURI of null is none: the firmware takes what DHCP says.
+	// HTTPBootURI that is shown as null is none: the firmware takes what DHCP says. One that is wanted as nil stays as it is.
 	HTTPBootURI *string `json:"HttpBootUri"`
 }
 
@@ -160,7 +160,7 @@ func (p bootPlace) differs(want override) string {
 		return fmt.Sprintf("an override that is %q", is.BootSourceOverrideEnabled)
 	case is.BootSourceOverrideMode != "" && want.BootSourceOverrideMode != "" && is.BootSourceOverrideMode != want.BootSourceOverrideMode:
 		return fmt.Sprintf("the boot mode %q", is.BootSourceOverrideMode)
-	case want.BootSourceOverrideTarget == redfish.UefiHTTPBootSourceOverrideTarget && uriOf(is) != uriOf(want):
+	case want.HTTPBootURI != nil && uriOf(is) != uriOf(want):
 		return "another HttpBootUri than it was given"
 	}
 	return ""
@@ -189,7 +189,7 @@ func (p bootPlace) body(want override, whole bool) map[string]any {
 	}
 	if uri := uriOf(want); uri != "" {
 		body["HttpBootUri"] = uri
-	} else if want.BootSourceOverrideTarget == redfish.UefiHTTPBootSourceOverrideTarget && uriOf(p.now) != "" {
+	} else if uri == "" && want.HTTPBootURI != nil && uriOf(p.now) != "" {
 		body["HttpBootUri"] = nil // one that is left would be booted again
 	}
 	return body
@@ -289,6 +289,7 @@ func (d *Driver) bootAgain(ctx context.Context, b *session, a account, c *gofish
 		return nil
 	}
 	want, err := overrideFor(c, s, n, driver.BootDevice(device), "")
+	want.HTTPBootURI = nil // the firmware has it
 	if err == nil {
 		_, err = writeBoot(ctx, b, a, c, s, want)
 	}

@@ -195,6 +195,29 @@ func TestHTTPBoot(t *testing.T) {
 	}
 }
 
+// A boot by UEFI HTTP for good keeps its URL over starts, also where it is for good by once before each.
+func TestHTTPBootForGood(t *testing.T) {
+	m := newModel("Lenovo")
+	m.boot()["BootSourceOverrideEnabled@Redfish.AllowableValues"] = []any{"Once", "Disabled"}
+	m.after = func(m *model, r *http.Request, _ map[string]any) {
+		if strings.HasSuffix(r.URL.Path, "/Reset") {
+			merge(m.at[systemAt], map[string]any{"Boot": map[string]any{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None"}})
+		}
+	}
+	r, d := modelRig(t, m)
+	f, ctx := &drivertest.Fence{}, t.Context()
+	err := errors.Join(d.SetHTTPBoot(ctx, f, r.Node, "http://rack/boot.efi", true), d.SetPower(ctx, f, r.Node, driver.PowerOn), d.SetPower(ctx, f, r.Node, driver.PowerOn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`PATCH /Systems/1 {"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"UefiHttp","HttpBootUri":"http://rack/boot.efi"}}`, `POST /Systems/1/Actions/Reset {"ResetType":"On"}`,
+		`PATCH /Systems/1 {"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"UefiHttp"}}`, `POST /Systems/1/Actions/Reset {"ResetType":"On"}`}
+	if got := m.written(); !slices.Equal(got, want) || m.boot()["HttpBootUri"] != "http://rack/boot.efi" {
+		t.Errorf("the BMC got\n%q, want\n%q", got, want)
+	}
+}
+
 // What a machine that starts does not take yet is asked for again.
 func TestBusyWhileTheMachineStarts(t *testing.T) {
 	m := newModel("HPE")

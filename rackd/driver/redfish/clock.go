@@ -13,8 +13,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// clockOff is by how much a clock that was set may be off when it is read back, besides the time that passes in between.
-const clockOff = time.Second
+// clockOff is by how much a clock may be off and count as right: most tell whole seconds, and are set to whole seconds.
+const clockOff = 2 * time.Second
 
 // Clock implements driver.Clock.
 func (d *Driver) Clock(ctx context.Context, n *node.Document) (at time.Time, err error) {
@@ -28,7 +28,7 @@ func (d *Driver) Clock(ctx context.Context, n *node.Document) (at time.Time, err
 	return at, err
 }
 
-// SetClock implements driver.Clock. A clock that is right to the second, in the offset that is asked for, is left alone.
+// SetClock implements driver.Clock. A clock that is right, in the offset that is asked for, is left alone.
 func (d *Driver) SetClock(ctx context.Context, f driver.Fence, n *node.Document, at time.Time, offset string) error {
 	read := time.Now()
 	return d.change(ctx, f, n, "set the clock", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {

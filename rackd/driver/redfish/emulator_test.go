@@ -107,6 +107,8 @@ func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case r.Method == http.MethodGet && e.sessions[path[strings.LastIndexByte(path, '/')+1:]]:
+		reply(map[string]any{"@odata.id": path, "UserName": "admin"})
 	case r.Method == http.MethodDelete:
 		delete(e.sessions, path[strings.LastIndexByte(path, '/')+1:])
 		w.WriteHeader(204)

@@ -18,6 +18,8 @@ type Management struct {
 	*Driver
 	// Bringup restarts machines whose BMC changes the keys of secure boot only then.
 	Bringup bringup.Settings
+	// Rest is for how long a BMC that was told to restart is left alone; default 15 s.
+	Rest time.Duration
 }
 
 // NamedSteps lists Ironic's steps for the keys of secure boot and the BMC's clock, and one that restarts the BMC.

@@ -251,13 +251,14 @@ func TestResetBMC(t *testing.T) {
 	}{
 		"silence":         {func(m *model) { m.silent = 12 }, ""},
 		"a later reset":   {func(m *model) { m.at["/redfish/v1/Managers/1"]["LastResetTime"] = "2026" }, ""},
+		"a session less":  {func(m *model) { m.forgets() }, ""},
 		"nothing happens": {func(*model) {}, "has not been seen to restart"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel("Contoso")
 			r, d := modelRig(t, m)
 			m.after = func(m *model, _ *http.Request, _ map[string]any) { c.after(m) }
-			err := runStep(t, r, stepNamed(t, Management{Driver: d}.NamedSteps(r.Node), "reset_bmc"), nil)
+			err := runStep(t, r, stepNamed(t, Management{Driver: d, Rest: 1}.NamedSteps(r.Node), "reset_bmc"), nil)
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("error %v, want %q in it", err, c.says)
 			}
@@ -295,7 +296,11 @@ func TestSensors(t *testing.T) {
 			chassis + "/PS/0/M":    {"OutputPowerWatts": map[string]any{"Reading": 325}},
 		})
 	}
-	for name, set := range map[string]func(*model){"before": before, "newer": newer} {
+	expands := func(m *model) {
+		newer(m)
+		merge(m.at["/redfish/v1"], map[string]any{"ProtocolFeaturesSupported": map[string]any{"ExpandQuery": map[string]any{"NoLinks": true}}})
+	}
+	for name, set := range map[string]func(*model){"before": before, "newer": newer, "collections with their members": expands} {
 		m := newModel("Contoso")
 		set(m)
 		merge(m.at[systemAt], map[string]any{"Storage": link(storageAt)})
@@ -325,6 +330,9 @@ func TestSensors(t *testing.T) {
 			if is := got[want.kind][want.name][want.field]; is != want.value {
 				t.Errorf("%s: %s %s %s is %v, want %v: %s", name, want.kind, want.name, want.field, is, want.value, raw)
 			}
+		}
+		if (m.expansions > 0) != strings.HasPrefix(name, "collections") {
+			t.Errorf("%s: %d collections were told with their members", name, m.expansions)
 		}
 		if len(got) != 4 || len(got["Temperature"]) != 1 {
 			t.Errorf("%s: %s", name, raw)

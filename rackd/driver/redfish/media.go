@@ -93,7 +93,7 @@ func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 			return err
 		}
 		return awaitDrive(ctx, c, drive.ODataID, "to take the image", func(now *redfish.VirtualMedia) bool {
-			return now.Inserted && (now.Image != before || now.Image == url)
+			return now.Image == url || now.Inserted && (before == "" || now.Image != before)
 		})
 	})
 }

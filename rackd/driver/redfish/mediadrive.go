@@ -116,7 +116,7 @@ func ejectFrom(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia) error 
 }
 
 // A BMC that has accepted to fill or to empty a drive shows it so within looksAtDrive looks, driveLook apart.
-const looksAtDrive = 8
+const looksAtDrive = 15
 
 // driveLook is a variable for tests alone.
 var driveLook = time.Second

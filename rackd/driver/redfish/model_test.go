@@ -28,6 +28,10 @@ type model struct {
 	tags  string
 	reads int
 	allow string // of each resource, empty: not told
+	// expansions counts the collections that were told with their members.
+	expansions int
+	// forgets makes it forget its sessions.
+	forgets func()
 	// ahead is by how much the BMC's clock is, once it was set.
 	ahead *time.Duration
 }
@@ -85,7 +89,7 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) bool {
 		if m.allow != "" {
 			w.Header().Set("Allow", m.allow)
 		}
-		_ = json.NewEncoder(w).Encode(body)
+		_ = json.NewEncoder(w).Encode(m.expanded(r, body))
 		return true
 	}
 	raw, _ := io.ReadAll(r.Body)
@@ -119,6 +123,24 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// expanded is a collection with its members in it, where the BMC can and is asked for it.
+func (m *model) expanded(r *http.Request, body map[string]any) map[string]any {
+	list, is := body["Members"].([]any)
+	if !is || r.URL.Query().Get("$expand") == "" {
+		return body
+	}
+	m.expansions++
+	with := maps.Clone(body)
+	all := []any{}
+	for _, member := range list {
+		if at, ok := m.at[member.(map[string]any)["@odata.id"].(string)]; ok {
+			all = append(all, at)
+		}
+	}
+	with["Members"] = all
+	return with
 }
 
 func (m *model) tag(path string) string {
@@ -160,6 +182,7 @@ func modelRig(t *testing.T, m *model) (*drivertest.Rig, *Driver) {
 	t.Helper()
 	e, d, r := newEmulator(t), newDriver(t, Options{}), drivertest.NewRig()
 	e.set(func() { e.hook = m.serve })
+	m.forgets = func() { e.set(func() { clear(e.sessions) }) }
 	r.Node.DriverInfo = e.node(nil).DriverInfo
 	return r, d
 }

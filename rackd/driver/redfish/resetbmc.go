@@ -1,12 +1,14 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/stmcginnis/gofish"
 
@@ -49,6 +51,7 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 		case err != nil:
 			return driver.Outcome{}, err
 		}
+		m.rest(t)
 		t.Record.Busy("the BMC restarts")
 		return driver.Wait(jobPoll), nil
 	}
@@ -62,9 +65,13 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 		if err != nil {
 			return err
 		}
-		over = h.Down || k.LastResetTime != h.Was || h.Session != "" && h.Session != b.id()
-		return nil
+		forgotten, err := forgot(c, h.Session)
+		over = h.Down || k.LastResetTime != h.Was || forgotten
+		return err
 	})
+	if _, resting := errors.AsType[driver.Resting](err); resting {
+		return driver.Wait(driver.PauseAfter(err, jobPoll)), nil
+	}
 	h.Looks++
 	switch silent := errors.Is(err, driver.ErrUnreachable); {
 	case err == nil && over:
@@ -80,6 +87,25 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 		h.Down = true
 	}
 	return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
+}
+
+// rest leaves the node's BMC alone while it restarts.
+func (m Management) rest(t *driver.Task) {
+	if a, err := parse(t.Node); err == nil {
+		m.pool.Rest(a.endpoint, cmp.Or(m.Rest, 15*time.Second))
+	}
+}
+
+// forgot reports whether the BMC no longer knows a session that it had; empty: nothing is known.
+func forgot(c *gofish.APIClient, session string) (bool, error) {
+	if session == "" {
+		return false, nil
+	}
+	err := fetch(c, session, &struct{}{})
+	if status(err) == http.StatusNotFound {
+		return true, nil
+	}
+	return false, err
 }
 
 // orderResetBMC gives the order, and saves before that it does.
