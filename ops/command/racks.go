@@ -145,7 +145,7 @@ type labUp struct {
 
 // labHardware is what the machines of a new lab are.
 type labHardware struct {
-	BootByVariables bool              `help:"UEFI machines boot by their UEFI variables, as real boards do: their BMCs set boot URIs (UefiHttp) and iSCSI targets."`
+	BootByVariables bool              `help:"UEFI machines boot by their UEFI variables, as real boards do: their BMCs set boot order, boot URIs (UefiHttp) and iSCSI targets."`
 	SecureBoot      bool              `help:"UEFI machines know secure boot. It is off, without keys, until their BMC is told."`
 	BMC             map[string]string `help:"Further BMC of a machine, as NAME=PROTOCOL." placeholder:"NAME=PROTOCOL"`
 }

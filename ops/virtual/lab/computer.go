@@ -14,11 +14,21 @@ func Computer(m *machine.Machine) vbmc.Computer { return computer{m} }
 type computer struct{ *machine.Machine }
 
 var (
+	_ vbmc.BootOrderer = computer{}
 	_ vbmc.HTTPBooter  = computer{}
 	_ vbmc.KeyHolder   = computer{}
 	_ vbmc.ISCSIBooter = computer{}
 	_ vbmc.MediaDrive  = computer{}
 )
+
+// BootOptions implements vbmc.BootOrderer.
+func (c computer) BootOptions() (options []vbmc.BootOption, ordered int, err error) {
+	all, ordered, err := c.Machine.BootOptions()
+	for _, o := range all {
+		options = append(options, vbmc.BootOption(o))
+	}
+	return options, ordered, err
+}
 
 // SecureBoot implements vbmc.SecureBooter.
 func (c computer) SecureBoot() (vbmc.SecureBoot, error) {

@@ -181,13 +181,19 @@ func (c Config) boots(device string) error {
 
 // networkByVariables says why variables cannot make the firmware boot by its card.
 func (c Config) networkByVariables() error {
+	if err := c.orderByVariables(); err != nil || c.Tap != "" {
+		return err
+	}
+	return ErrNoCard
+}
+
+// orderByVariables says why variables do not decide the boot order.
+func (c Config) orderByVariables() error {
 	switch {
 	case c.Firmware != UEFI:
 		return ErrNoVariables
 	case !c.BootByVariables:
 		return ErrOrderByQEMU
-	case c.Tap == "":
-		return ErrNoCard
 	}
 	return nil
 }

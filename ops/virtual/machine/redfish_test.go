@@ -22,7 +22,6 @@ import (
 
 	"github.com/ironyard/ironyard/ops/virtual/lab"
 	"github.com/ironyard/ironyard/ops/virtual/machine"
-	"github.com/ironyard/ironyard/ops/virtual/uefivars"
 	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 )
 
@@ -237,7 +236,8 @@ func signed(t *testing.T, keyFile, pemText string, program []byte) []byte {
 }
 
 // A target that the BMC is told while the machine is on: it is pending until the next
-// start, and then the firmware logs in to a foreign target.
+// start, and then the firmware logs in to a foreign target. Its disk is a boot option
+// then, which the BMC puts first.
 func TestRedfishSetsISCSI(t *testing.T) {
 	machine.NeedsTime(t)
 	machine.NeedsFirmware(t)
@@ -277,19 +277,26 @@ func TestRedfishSetsISCSI(t *testing.T) {
 	if f := function(); f.ISCSIBoot.PrimaryTargetName != "" {
 		t.Errorf("before the start, the firmware has %+v", f.ISCSIBoot)
 	}
-	b.reset(redfish.ForceOffResetType)
-	// Without options the firmware makes its own, disks first; the local one is blank.
-	err := errors.Join(os.Truncate(b.DiskPath(), 0), os.Truncate(b.DiskPath(), 16<<20), b.EditVariables(func(s *uefivars.Store) error {
-		options, err := s.BootOptions()
-		for number := range options {
-			err = errors.Join(err, s.RemoveBootOption(number))
-		}
-		return err
-	}))
+	// The firmware logs in, and makes a boot option for the disk that it finds there. The
+	// local disk boots until the BMC puts that option first.
+	b.reset(redfish.ForceRestartResetType)
+	b.prints(serial, "^LOCAL$")
+	system := b.system()
+	options, err := system.BootOptions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.reset(redfish.OnResetType)
+	i := slices.IndexFunc(options, func(o *redfish.BootOption) bool { return strings.Contains(o.UefiDevicePath, "iSCSI("+name) })
+	if i < 0 {
+		t.Fatalf("no option for the target in %+v", options)
+	}
+	t.Logf("%s %s: %s", options[i].ID, options[i].DisplayName, options[i].UefiDevicePath)
+	order := slices.DeleteFunc(slices.Clone(system.Boot.BootOrder), func(name string) bool { return name == options[i].BootOptionReference })
+	b.boot(redfish.Boot{BootOrder: append([]string{options[i].BootOptionReference}, order...)})
+	if now := b.system().Boot.BootOrder; len(now) != len(order)+1 || now[0] != options[i].BootOptionReference {
+		t.Errorf("the boot order is %q", now)
+	}
+	b.reset(redfish.ForceRestartResetType)
 	b.prints(serial, "^REMOTE$")
 	machine.WaitOff(t, b.Machine)
 	if f := function(); f.ISCSIBoot.PrimaryTargetName != name || f.ISCSIBoot.SecondaryLUN != 1 || f.NetDevFuncType != "iSCSI" {

@@ -24,6 +24,8 @@ type staged struct {
 	Certificates map[string][][]byte `json:"certificates,omitempty"`
 	SecureBoot   *bool               `json:"secure_boot,omitempty"`
 	ISCSI        *ISCSI              `json:"iscsi,omitempty"`
+	// Order is the boot order, by names of variables.
+	Order []string `json:"order,omitempty"`
 	// Problems are why the last start could not write what is left.
 	Problems map[string]string `json:"problems,omitempty"`
 }
@@ -33,6 +35,7 @@ const (
 	keysSetting       = "keys of secure boot" // and certificates
 	secureBootSetting = "secure boot"
 	iscsiSetting      = "iSCSI attempts"
+	orderSetting      = "boot order"
 )
 
 // KeyReset is a reset of the keys of secure boot.
@@ -164,6 +167,98 @@ func (m *Machine) ISCSI() (now ISCSI, next *ISCSI, problem string, err error) {
 		return nil
 	})
 	return now, next, problem, err
+}
+
+// BootOption is something that the firmware may boot, by management's or its own making.
+type BootOption struct {
+	// Name is that of its variable, such as Boot0001.
+	Name, Description, Path string
+	Active                  bool
+}
+
+// BootOptions are those that the firmware has now, in the boot order of its next start;
+// options without a place in the order come last. Ordered is how many have one.
+func (m *Machine) BootOptions() (options []BootOption, ordered int, err error) {
+	err = m.do("reading the boot options of", func() error {
+		if err := m.cfg.orderByVariables(); err != nil {
+			return err
+		}
+		s, err := m.glance()
+		if err != nil {
+			return err
+		}
+		if staged := m.state.Staged.Order; staged != nil {
+			if err := orderByName(s, staged); err != nil && !waits(err) && !errors.Is(err, errOrder) && !errors.Is(err, uefivars.ErrNoOption) {
+				return err
+			}
+		}
+		all, _ := s.BootOptions() // the firmware passes by those that cannot be read
+		order, err := s.BootOrder()
+		if err != nil {
+			return err
+		}
+		add := func(number uint16) {
+			o := all[number]
+			options = append(options, BootOption{uefivars.OptionName(number), o.Description, o.Path.String(), o.Attributes&uefivars.Active != 0})
+			delete(all, number)
+		}
+		for _, number := range order {
+			if _, ok := all[number]; ok {
+				add(number)
+			}
+		}
+		ordered = len(options)
+		for _, number := range slices.Sorted(maps.Keys(all)) {
+			add(number)
+		}
+		return nil
+	})
+	return options, ordered, err
+}
+
+// OrderBoot sets the boot order from the next start on, by the names of the options. It
+// has to name all that have a place in the order.
+func (m *Machine) OrderBoot(names []string) error {
+	return m.do("setting the boot order of", func() error {
+		if err := m.cfg.orderByVariables(); err != nil {
+			return err
+		}
+		s, err := m.glance()
+		if err != nil {
+			return err
+		}
+		if err := orderByName(s, names); err != nil && !waits(err) {
+			return refused{err}
+		}
+		m.state.Staged.Order = slices.Clone(names)
+		delete(m.state.Staged.Problems, orderSetting)
+		return m.saveState()
+	})
+}
+
+// errOrder is the error of a boot order that leaves an option out.
+var errOrder = errors.New("a boot order names all options that have a place in it")
+
+func orderByName(s *uefivars.Store, names []string) error {
+	var numbers []uint16
+	for _, name := range names {
+		number, err := uefivars.OptionNumber(name)
+		if err != nil {
+			return err
+		}
+		numbers = append(numbers, number)
+	}
+	now, err := s.BootOrder()
+	if err != nil {
+		return err
+	}
+	all, _ := s.BootOptions()
+	for _, number := range now {
+		if _, is := all[number]; is && !slices.Contains(numbers, number) {
+			return fmt.Errorf("%w: %s is missing", errOrder, uefivars.OptionName(number))
+		}
+	}
+	return s.SetBootOrder(numbers)
 }
 
 // SetSecureBoot turns secure boot on or off from the next start on; the keys stay.
@@ -356,6 +451,9 @@ func (m *Machine) writeStaged(ctx context.Context) {
 	}
 	if s.ISCSI != nil && write(iscsiSetting, func(v *uefivars.Store) error { return v.SetISCSI(s.ISCSI.Initiator, s.ISCSI.Attempts) }) {
 		s.ISCSI = nil
+	}
+	if s.Order != nil && write(orderSetting, func(v *uefivars.Store) error { return orderByName(v, s.Order) }) {
+		s.Order = nil
 	}
 	s.Problems = problems
 	m.state.SecureBootNow = false

@@ -161,6 +161,9 @@ func TestSettingsRefused(t *testing.T) {
 		m    *Machine
 		want error
 	}{{bios, ErrNoVariables}, {byQEMU, ErrOrderByQEMU}, {noCard, ErrNoCard}} {
+		if _, _, err := c.m.BootOptions(); c.m != noCard && !errors.Is(err, c.want) {
+			t.Errorf("boot options: %v, want %v", err, c.want)
+		}
 		_, readURI := c.m.HTTPBootURI()
 		_, _, _, readISCSI := c.m.ISCSI()
 		for what, err := range map[string]error{
@@ -186,5 +189,51 @@ func TestSettingsRefused(t *testing.T) {
 	}
 	if _, next, _, err := m.ISCSI(); next != nil || err != nil {
 		t.Errorf("a refused setting is staged: %+v, %v", next, err)
+	}
+}
+
+// A boot order is staged as a whole: it names all options that have a place in it.
+func TestBootOrderIsStaged(t *testing.T) {
+	m := open(t, Config{Name: "u", Dir: t.TempDir(), Firmware: UEFI, Tap: "tap0", MAC: testMAC, DiskMiB: 16, BootByVariables: true})
+	if err := m.SetBootNext(m.HTTPOption("http://10.0.0.1/a")); err != nil {
+		t.Fatal(err)
+	}
+	names := func() (all []string) {
+		t.Helper()
+		options, ordered, err := m.BootOptions()
+		if err != nil || len(options) != 3 || ordered < 2 {
+			t.Fatalf("options %+v, %d ordered, %v", options, ordered, err)
+		}
+		for _, o := range options {
+			all = append(all, o.Description)
+		}
+		return all
+	}
+	if got := names(); !slices.Equal(got, []string{diskDescription, networkDescription, httpDescription}) {
+		t.Errorf("options %q", got)
+	}
+	options, _, _ := m.BootOptions()
+	disk, network, uri := options[0].Name, options[1].Name, options[2].Name
+	if err := m.OrderBoot([]string{uri, network, disk}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{httpDescription, networkDescription, diskDescription}
+	if got := names(); !slices.Equal(got, want) {
+		t.Errorf("staged: %q", got)
+	}
+	if order, _ := wanted(t, m); slices.Equal(order, want) {
+		t.Error("the order was written before a start")
+	}
+	started(t, m)
+	if order, _ := wanted(t, m); !slices.Equal(order, want) {
+		t.Errorf("written: %q", order)
+	}
+	for _, bad := range [][]string{nil, {disk}, {disk, network, uri, "Boot0009"}, {disk, network, uri, disk}, {disk, network, uri, "boot"}} {
+		if err := m.OrderBoot(bad); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("order %q: %v", bad, err)
+		}
+	}
+	if got := names(); !slices.Equal(got, want) {
+		t.Errorf("refused orders left %q", got)
 	}
 }

@@ -17,6 +17,19 @@ const bootAttributes = NonVolatile | BootService | Runtime
 
 var bootOption = regexp.MustCompile(`^Boot([0-9A-F]{4})$`)
 
+// OptionName is the name of the variable of an option, and its name in Redfish.
+func OptionName(number uint16) string { return optionName(number) }
+
+// OptionNumber is the number of the option whose variable has that name.
+func OptionNumber(name string) (uint16, error) {
+	m := bootOption.FindStringSubmatch(name)
+	if m == nil {
+		return 0, fmt.Errorf("boot option %q: %w", name, ErrNoOption)
+	}
+	number, err := strconv.ParseUint(m[1], 16, 16)
+	return uint16(number), err
+}
+
 func optionName(number uint16) string { return fmt.Sprintf("Boot%04X", number) }
 
 // BootOptions returns the options by number. Its error is that of the first option

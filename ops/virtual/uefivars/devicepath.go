@@ -23,7 +23,7 @@ const (
 	hardware, pci                    = 1, 1
 	acpi, acpiDevice                 = 2, 1
 	messaging, mac, ipv4, uri        = 3, 11, 12, 24
-	ipv6, sata                       = 13, 18
+	ipv6, sata, iscsi                = 13, 18, 19
 	media, hardDrive, file           = 4, 1, 4
 	endOfPath, endOfWholePath        = 0x7f, 0xff
 	pciRootID                 uint32 = 0x0a0341d0 // PNP0A03, compressed
@@ -115,6 +115,8 @@ func (n Node) String() string {
 		return fmt.Sprintf("IPv6(%s)", netip.AddrFrom16([16]byte(n.Data[16:32])))
 	case kind == [2]byte{messaging, sata} && len(n.Data) == 6:
 		return fmt.Sprintf("Sata(0x%X,0x%X,0x%X)", le.Uint16(n.Data), le.Uint16(n.Data[2:]), le.Uint16(n.Data[4:]))
+	case kind == [2]byte{messaging, iscsi} && len(n.Data) >= 14:
+		return n.iscsi()
 	case kind == [2]byte{messaging, uri}:
 		return fmt.Sprintf("Uri(%s)", n.Data)
 	case kind == [2]byte{media, hardDrive} && len(n.Data) == 38 && n.Data[37] == 2:
@@ -123,6 +125,29 @@ func (n Node) String() string {
 		return textZ(n.Data)
 	}
 	return fmt.Sprintf("Path(%d,%d,%X)", n.Type, n.SubType, n.Data)
+}
+
+// iscsi is the text of an iSCSI node (UEFI 2.10, section 10.3.4.21).
+func (n Node) iscsi() string {
+	options := le.Uint16(n.Data[2:])
+	digest := func(bit int) string {
+		if options>>bit&1 != 0 {
+			return "CRC32C"
+		}
+		return "None"
+	}
+	proof := "CHAP_BI"
+	switch {
+	case options>>11&1 != 0:
+		proof = "None"
+	case options>>12&1 != 0:
+		proof = "CHAP_UNI"
+	}
+	protocol := "reserved"
+	if le.Uint16(n.Data) == 0 {
+		protocol = "TCP"
+	}
+	return fmt.Sprintf("iSCSI(%s,0x%X,0x%X,%s,%s,%s,%s)", untilNUL(n.Data[14:]), le.Uint16(n.Data[12:]), n.Data[4:12], digest(1), digest(3), proof, protocol)
 }
 
 func (p DevicePath) encode() []byte {

@@ -19,6 +19,22 @@ type HTTPBooter interface {
 	SetHTTPBootURI(uri string) error
 }
 
+// BootOrderer is a Computer whose firmware has boot options in an order.
+type BootOrderer interface {
+	// BootOptions are those of the firmware. The first are in the order of its next start:
+	// as many as ordered says.
+	BootOptions() (options []BootOption, ordered int, err error)
+	// OrderBoot sets the order from the next start on, by the options' names.
+	OrderBoot(names []string) error
+}
+
+// BootOption is something that firmware may boot.
+type BootOption struct {
+	// Name is that of its variable, such as Boot0001. Path is its UEFI device path as text.
+	Name, Description, Path string
+	Active                  bool
+}
+
 // SecureBooter is a Computer with UEFI secure boot. What is set acts at the next start.
 type SecureBooter interface {
 	SecureBoot() (SecureBoot, error)
@@ -118,6 +134,15 @@ func (b *BMC) httpBooter() (HTTPBooter, bool) {
 		ok = able(err)
 	}
 	return h, ok
+}
+
+func (b *BMC) bootOrderer() (BootOrderer, bool) {
+	o, ok := b.computer.(BootOrderer)
+	if ok {
+		_, _, err := o.BootOptions()
+		ok = able(err)
+	}
+	return o, ok
 }
 
 func (b *BMC) secureBooter() (SecureBooter, bool) {

@@ -43,6 +43,25 @@ type equipped struct {
 	unreadable   error // what InsertMedium finds
 	found        error // what the last start found
 	lacks        error // why it has no ability at all
+	options      []BootOption
+	ordered      int
+}
+
+func (e *equipped) BootOptions() ([]BootOption, int, error) { return e.options, e.ordered, e.lacks }
+func (e *equipped) OrderBoot(names []string) error {
+	var order []BootOption
+	for _, name := range names {
+		i := slices.IndexFunc(e.options, func(o BootOption) bool { return o.Name == name })
+		if i < 0 {
+			return no("there is no " + name)
+		}
+		order = append(order, e.options[i])
+	}
+	if len(order) < e.ordered {
+		return no("an option is missing")
+	}
+	e.options, e.ordered = order, len(order)
+	return nil
 }
 
 func (e *equipped) HTTPBootURI() (string, error) { return e.uri, e.lacks }
@@ -191,18 +210,41 @@ func TestHTTPBoot(t *testing.T) {
 	}
 }
 
+func TestBootOptions(t *testing.T) {
+	b, computer, c, _ := connectEquipped(t)
+	computer.options = []BootOption{{"Boot0000", "Disk", "PciRoot(0x0)/Pci(0x2,0x0)", true}, {"Boot0003", "Remote", "iSCSI(a)", true}}
+	computer.ordered = 2
+	s, err := redfish.GetComputerSystem(c, systemPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := s.BootOptions()
+	slices.SortFunc(options, func(x, y *redfish.BootOption) int { return strings.Compare(x.ID, y.ID) })
+	if err != nil || len(options) != 2 || options[1].DisplayName != "Remote" || options[1].UefiDevicePath != "iSCSI(a)" || !slices.Equal(s.Boot.BootOrder, []string{"Boot0000", "Boot0003"}) {
+		t.Fatalf("options %+v, order %q, %v", options, s.Boot.BootOrder, err)
+	}
+	if err := s.SetBoot(redfish.Boot{BootOrder: []string{"Boot0003", "Boot0000"}}); err != nil || computer.options[0].Name != "Boot0003" {
+		t.Errorf("reordered: %v, %v", computer.options, err)
+	}
+	refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootOrder":["Boot0003"]}}`, 400, "Boot/BootOrder", "missing")
+	refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootOrder":["Boot0009","Boot0000","Boot0003"]}}`, 400, "Boot/BootOrder", "Boot0009")
+	refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootOrder":"Boot0003"}}`, 400, "Boot/BootOrder")
+	refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootOptions":[]}}`, 400, "Boot/BootOptions is a read-only")
+	refuses(t, b, "GET", optionsPath+"/Boot0009", "", 404)
+}
+
 // What a computer cannot do is not there: neither resources nor words.
 func TestWithoutAbilities(t *testing.T) {
 	plain, _, _ := serve(t)
 	able, computer, _, _ := connectEquipped(t)
 	computer.lacks = no("the firmware is not UEFI")
 	for _, b := range []*BMC{plain, able} {
-		for _, path := range []string{secureBootPath, databasesPath, databasesPath + "/db", adaptersPath, functionPath, settingsPath} {
+		for _, path := range []string{optionsPath, optionsPath + "/Boot0000", secureBootPath, databasesPath, databasesPath + "/db", adaptersPath, functionPath, settingsPath} {
 			refuses(t, b, "GET", path, "", 404)
 		}
 		for _, path := range []string{systemPath, chassisPath} {
 			text := ask(b, "GET", path, "").Body.String()
-			for _, word := range []string{"UefiHttp", "HttpBootUri", "SecureBoot", "NetworkAdapters"} {
+			for _, word := range []string{"UefiHttp", "HttpBootUri", "BootOrder", "BootOptions", "SecureBoot", "NetworkAdapters"} {
 				if strings.Contains(text, word) {
 					t.Errorf("%s shows %s: %s", path, word, text)
 				}
@@ -226,7 +268,7 @@ func TestPatchesNameWhatTheyRefuse(t *testing.T) {
 		{`{"AssetTag":"x"}`, "AssetTag"},
 		{`{"SerialNumber":"x"}`, "SerialNumber is a read-only"},
 		{`{"Boot":{"BootSourceOverrideTarget":"Pxe","BootSourceOverrideEnabled":"Once"},"HostName":"x"}`, "HostName is a read-only"},
-		{`{"Boot":{"BootSourceOverrideTarget":"Pxe","BootSourceOverrideEnabled":"Once","BootOrder":["a"]}}`, "Boot/BootOrder"},
+		{`{"Boot":{"BootSourceOverrideTarget":"Pxe","BootSourceOverrideEnabled":"Once","StopBootOnFault":"Never"}}`, "Boot/StopBootOnFault"},
 		{`{"Boot":{"BootSourceOverrideTarget":5}}`, "Boot/BootSourceOverrideTarget"},
 		{`{"Boot":{"BootSourceOverrideTarget":"Pxe"}}`, "BootSourceOverrideEnabled"},
 		{`{"Boot":5}`, "Boot"},

@@ -32,7 +32,7 @@ func decodePatch(w http.ResponseWriter, r *http.Request, shown object) (names, b
 }
 
 // into reads the properties into the values that writable points to: strings, ints,
-// bools or names. Null empties them. It changes nothing unless all can be taken. Prefix
+// bools, lists of strings or names. Null empties them. It changes nothing unless all can be taken. Prefix
 // is the path of the object in the resource, as a prefix of names in answers.
 func (n names) into(prefix string, shown object, writable map[string]any) *refusal {
 	read := map[string]any{}
@@ -77,6 +77,10 @@ func valueFor(to any, raw json.RawMessage) (value any, ok bool) {
 		var v bool
 		err = json.Unmarshal(raw, &v)
 		value = v
+	case *[]string:
+		var v []string
+		err = json.Unmarshal(raw, &v)
+		value = v
 	case *names:
 		var v names
 		err = json.Unmarshal(raw, &v)
@@ -95,6 +99,8 @@ func assign(to, value any) {
 		*p = value.(int)
 	case *bool:
 		*p = value.(bool)
+	case *[]string:
+		*p = value.([]string)
 	case *names:
 		*p = value.(names)
 	}

@@ -69,6 +69,8 @@ var routes = sync.OnceValue(func() http.Handler {
 	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", (*BMC).insertMedia)
 	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", (*BMC).ejectMedia)
 	get(chassisPath, (*BMC).chassis)
+	closed("GET", optionsPath, withOptions(listOptions))
+	closed("GET", optionsPath+"/{name}", withOptions(showOption))
 	closed("GET", secureBootPath, withSecureBoot((*BMC).showSecureBoot))
 	closed("PATCH", secureBootPath, withSecureBoot((*BMC).patchSecureBoot))
 	closed("POST", secureBootPath+"/Actions/SecureBoot.ResetKeys", withSecureBoot((*BMC).resetKeys))

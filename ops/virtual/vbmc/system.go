@@ -68,6 +68,12 @@ func (b *BMC) bootObject() object {
 			o["HttpBootUri"] = nil
 		}
 	}
+	if orderer, ok := b.bootOrderer(); ok {
+		names, err := order(orderer)
+		if o["BootOrder"], o["BootOptions"] = names, link(optionsPath); err != nil {
+			o["BootOrder"] = nil
+		}
+	}
 	return o
 }
 
@@ -115,9 +121,14 @@ func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
 		e.write(w)
 		return
 	}
+	var wanted []string
+	orderer, hasOrder := b.bootOrderer()
+	if hasOrder {
+		writable["BootOrder"] = &wanted
+	}
 	// Clients that send a whole Boot object leave what they do not set empty.
 	for name, raw := range boot {
-		if text := string(raw); name != "HttpBootUri" && writable[name] != nil && (text == `""` || text == "null") {
+		if text := string(raw); name != "HttpBootUri" && name != "BootOrder" && writable[name] != nil && (text == `""` || text == "null") {
 			delete(boot, name)
 		}
 	}
@@ -144,6 +155,12 @@ func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
 		refusal{http.StatusBadRequest, "PropertyMissing",
 			"The property Boot/BootSourceOverrideTarget is kept only with Boot/BootSourceOverrideEnabled Once or Continuous."}.write(w)
 		return
+	}
+	if _, said := boot["BootOrder"]; said {
+		if err := orderer.OrderBoot(wanted); err != nil {
+			b.refused(w, "PropertyValueError", "setting Boot/BootOrder", err)
+			return
+		}
 	}
 	if _, said := boot["HttpBootUri"]; said {
 		if err := h.SetHTTPBootURI(uri); err != nil {

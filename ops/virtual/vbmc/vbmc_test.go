@@ -293,7 +293,7 @@ func FuzzRequestBodies(f *testing.F) {
 	for _, seed := range []string{
 		`{"Boot":{"BootSourceOverrideTarget":"Pxe"}}`, `{"ResetType":"On"}`, `{"SecureBootEnable":true}`, `{"ResetKeysType":"DeletePK"}`, `{"Image":"http://x/a"}`,
 		`{"iSCSIBoot":{"InitiatorName":"i","PrimaryTargetName":"t","PrimaryTargetIPAddress":"10.0.0.1","InitiatorIPAddress":"fd00::1","InitiatorNetmask":"ffff::"}}`,
-		`{"CertificateType":"PEM","CertificateString":"-----BEGIN CERTIFICATE-----"}`, `{"Boot":null}`, `null`, `[]`, ``,
+		`{"CertificateType":"PEM","CertificateString":"-----BEGIN CERTIFICATE-----"}`, `{"Boot":{"BootOrder":["Boot0001"]}}`, `{"Boot":null}`, `null`, `[]`, ``,
 	} {
 		f.Add(seed)
 	}
