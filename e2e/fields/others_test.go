@@ -35,7 +35,7 @@ var actions = joined(each(vendor, "PATCH drivers/{driver}/vendor_passthru *", "P
 
 var ports = table{
 	"ports *":                               {},
-	"ports address":                         by("rackd/view.NodeByMAC", "rackd/conductor.LookupAgent").as("NodeByMAC"),
+	"ports address":                         by("rackd/view.NodeByMAC", "rackd/conductor.called").as("NodeByMAC"),
 	"ports available_for_dynamic_portgroup": kept("There are no dynamic port groups that a port could be taken for."),
 	"ports category":                        kept("A word for operators; there is no trait-based networking."),
 	"ports description":                     kept("A text for people; lists of ports can be filtered by it."),

@@ -254,7 +254,7 @@ func TestABMCIsNotAskedTooOften(t *testing.T) {
 		defer func() { _ = p.Close(t.Context()) }()
 		began := time.Now()
 		var all sync.WaitGroup
-		for range 5*DefaultPace {
+		for range 5 * DefaultPace {
 			all.Go(func() {
 				if err := p.Use(t.Context(), accountOf("a", 1), f.login, nothing); err != nil {
 					t.Error(err)
