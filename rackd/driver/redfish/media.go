@@ -63,8 +63,8 @@ func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.M
 	return list, err
 }
 
-// AttachMedia inserts the image into the first empty drive of that type, else into the first, in place of what is in it, and reads
-// back that the drive is full. An image that is in one of them already is left there.
+// AttachMedia inserts the image into the first empty drive of that type. If none is empty, the first one's image makes room. It reads
+// back that the drive is full. An image that is in such a drive already is left there.
 func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType, url string) error {
 	return d.change(ctx, f, n, "attach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
 		found, err := drives(s)
