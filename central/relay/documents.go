@@ -277,8 +277,8 @@ func superseded(row *store.Snapshot) string {
 }
 
 // succeed makes fresh take the place of old. The new owner starts from the next epoch,
-// so that whoever runs the old work has lost the node, and goes on where the old one
-// stands if fresh continues its flow.
+// so that the owner of the old work has lost the node. It goes on where the old one stands
+// if fresh continues its flow.
 func succeed(fresh, old *work.Document) {
 	fresh.Epoch = old.Epoch + 1
 	if old.Open() {

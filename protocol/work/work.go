@@ -304,7 +304,7 @@ type Busy struct {
 	Unknown Unknown `json:"-"`
 }
 
-// Unfinished is a step that has begun, of a flow that nobody goes on with, and what it takes to look how far it is.
+// Unfinished is a step that has begun, of a flow that has ended with it, and what it takes to look how far it is.
 type Unfinished struct {
 	// Root is the id of the work whose flow it was; secrets among Args are sealed for it.
 	Root    string            `json:"root"`
@@ -412,9 +412,10 @@ func (d *Document) Supersedes(old *Document) bool {
 	return old == nil || d.Generation > old.Generation
 }
 
-// Inherit puts into d, which nobody has begun, what it takes over from the work whose place it
-// takes: where the flow stands, with its agent, if d goes on with it; for an abort, what was cut
-// short; and for an undeploy, what the BMC is still at work on. The agent of one flow is none of another: its token and its code are of the first.
+// Inherit puts into d, which no rackd has begun, what it takes over from the work whose place it takes.
+// Work that goes on with the flow takes over where that stands, with its agent. An abort takes over what was
+// cut short, and an undeploy what the BMC is still at work on. The agent of one flow is none of another: its
+// token and its code are of the first.
 func (d *Document) Inherit(old *Document) {
 	switch {
 	case d.Continues(old):

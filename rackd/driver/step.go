@@ -173,7 +173,7 @@ const (
 	FactBooted = "booted"
 
 	// FactOnAsked is when the machine was asked to switch on (RFC 3339), until it was seen to be on. A BMC may take such an
-	// order and carry it out minutes later: whoever leaves a machine that reads as off looks for that.
+	// order and carry it out minutes later. The end of a flow looks for that.
 	FactOnAsked = "on_asked"
 
 	// FactReadied says that this flow has made the machine's boot into the ramdisk ready, or has begun to: a medium may be

@@ -101,7 +101,7 @@ const (
 )
 
 // shows waits until read returns want. A BMC may answer well and do nothing, or keep the change for the next restart: that
-// is an error, for nobody knows yet which of them it is.
+// is an error, for the rack cannot tell yet which of them it is.
 func shows[T comparable](ctx context.Context, what string, want T, read func() (T, error)) error {
 	for end := time.Now().Add(showsWithin); ; {
 		is, err := read()
