@@ -99,6 +99,9 @@ type end struct{ bound, seen string }
 
 // ends are all such places.
 var ends = map[string]end{
+	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn after the order", "last_error of the work"},
+	"rackd/conductor/flow/adjust.go shows tries again":             {"showsWithin", "last_error of the request"},
+	"rackd/driver/redfish/observe.go awaitSetting tries again":     {"looksAtBoot", "the error of the request or step"},
 	"rackd/driver/bringup/reset.go agentStays tries again":         {"its own bound; the step's deadline", "log, last_error of the step"},
 	"rackd/driver/bringup/power.go restartByAgent tries again":     {"Settings.PowerWait", "last_error of the step"},
 	"rackd/driver/snmp/power.go awaitOff tries again":              {"Options.PowerTimeout", "last_error of the step"},

@@ -151,6 +151,7 @@ var waiting = map[string]string{
 	"rackd/driver/wol/wol.go send (net.Conn).Write":                        "nothing: a datagram waits for no other side",
 	"rackd/driver/bmc/http.go send (*http.Transport).RoundTrip":            "HTTPOptions.ConnectTimeout and AnswerTimeout, body and all",
 	"rackd/driver/bmc/pool.go Close (*sync.WaitGroup).Wait":                "farewell, of each logout",
+	"rackd/driver/bmc/pool.go Use (*rate.Limiter).Wait":                    "a second divided by PoolOptions.Pace, whatever the BMC does: the caller has the BMC's turn",
 	"rackd/driver/bmc/pool.go give receives":                               slot,
 	"rackd/driver/bmc/pool.go take selects":                                caller + "ask.Timeout, the step's, readTimeout of power sync; who holds the BMC's turn has such a deadline too",
 	"rackd/driver/ipmi/conn.go login (*net.Dialer).DialContext":            "Options.Timeout (outbound.Dialer); it opens a UDP socket, and looks a name up",

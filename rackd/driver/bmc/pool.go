@@ -16,7 +16,7 @@ import (
 // farewell bounds a log-out: a BMC that is gone must not hold up its successor.
 const farewell = 10 * time.Second
 
-// DefaultPace is how many calls a second one BMC gets, whoever asks: most have a slow processor of their own.
+// DefaultPace is how many calls a second one BMC gets, from all nodes together: most have a slow processor of their own.
 const DefaultPace = 10
 
 // Account is a BMC together with what a session on it depends on.

@@ -25,7 +25,7 @@ func (r *Resting) Until() time.Time { return r.until }
 func (p *Pool[S]) Rest(address string, d time.Duration) {
 	b, err := p.acquire(address)
 	if err != nil {
-		return // closed: nobody asks it again
+		return // closed: no call follows
 	}
 	defer p.release(b)
 	p.mu.Lock()
