@@ -79,7 +79,7 @@ func (b board) Chassis() hal.ChassisHAL { return b.chassis }
 // request is what a BMC was asked, and what a test lets it answer.
 type request struct {
 	ipmitest.Message
-	privilege bmc.PrivilegeLevel
+	session uint32 // of version 2.0
 }
 
 // rig is a BMC of go-ipmi, behind a wire.
@@ -152,6 +152,9 @@ func (r *rig) start(password string, options ...bmc.Option) string {
 func (r *rig) watch(next handlers.Handler) handlers.Handler {
 	return handlers.HandlerFunc(func(ctx context.Context, h *handlers.HandlerContext, data []byte) ([]byte, types.CompletionCode, error) {
 		q := request{Message: ipmitest.Message{NetFn: uint8(h.Command.NetFn), Command: h.Command.ID, Data: append([]byte(nil), data...)}}
+		if h.Session != nil {
+			q.session = h.Session.BMCID
+		}
 		r.mu.Lock()
 		r.requests = append(r.requests, q)
 		answer, after := r.answer, r.after

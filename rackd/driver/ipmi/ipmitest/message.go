@@ -57,11 +57,12 @@ func (m Message) Question() bool {
 	return m.NetFn == 0x00 && (m.Command == 0x01 || m.Command == 0x09)
 }
 
-// Refused reports whether a datagram ends a login that is refused: a status that is not 0 in RAKP message 2, 3 or 4.
+// Refused reports whether a datagram ends a login that is refused: the BMC's RAKP message 2 whose status is not 0, or the driver's RAKP
+// message 3, with which it tells the BMC that the password is another one. What a BMC answers to that is the same login.
 func Refused(datagram []byte) bool {
 	if len(datagram) < 18 || datagram[4] != 0x06 {
 		return false
 	}
 	kind := datagram[5] & 0x3F
-	return kind >= 0x13 && kind <= 0x15 && datagram[17] != 0
+	return (kind == 0x13 || kind == 0x14) && datagram[17] != 0
 }
