@@ -17,6 +17,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/iboot"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi"
 	"github.com/ironyard/ironyard/rackd/driver/libvirt"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
@@ -81,12 +82,14 @@ func Open(o Options) (*Set, error) {
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,
 		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+	relays := iboot.New(iboot.Options{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
 		libvirtType(hosts, o),
 		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
+		withoutBMC("iboot", o, driver.Named{Name: "iboot", Impl: relays}),
 		withoutBMC("wol", o, driver.Named{Name: "wol", Impl: wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})}),
 		withoutBMC("manual-management", o, driver.Named{Name: "agent", Impl: agentpower.Interface{}}),
 		fakeType(o),
@@ -99,7 +102,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close, pdus.Close, hosts.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close, pdus.Close, hosts.Close, relays.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are

@@ -21,7 +21,7 @@ var devices = []struct {
 	name   string
 }{{driver.BootPXE, "network"}, {driver.BootDisk, "hd"}, {"cdrom", "cdrom"}, {"floppy", "fd"}}
 
-// What is looked for in libvirt's description of a machine. libvirt writes it anew from what it has read, always in this form.
+// What is looked for in libvirt's description of a machine. libvirt writes it from what it has read, always in this form.
 var (
 	bootDev   = regexp.MustCompile(`(?s)<os\b.*?<boot dev='([a-z]+)'/>`)
 	bootLines = regexp.MustCompile(`[ \t]*<boot (?:dev|order)='[^']*'[^>]*/>\n?`)

@@ -27,7 +27,7 @@ const (
 	fieldVerifyCA   = "libvirt_verify_ca"
 )
 
-// The transports of libvirt's URIs. Its plain TCP is left out: it checks nobody.
+// The transports of libvirt's URIs. Its plain TCP is left out: it does not ask who calls.
 const (
 	local    = "unix"
 	overTLS  = "tls"
