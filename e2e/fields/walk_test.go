@@ -145,6 +145,7 @@ var computed = map[string]string{
 	"rackd/driver/fake.Validate":          "", // those that Properties announces as patterns
 	"rackd/driver/fake.delayOf":           "",
 	"rackd/driver/fake.failure":           "",
+	"rackd/driver/iboot.parse":            "", // as those of snmp
 	"rackd/driver/snmp.parse":             "", // those that are required, each of which it reads by its name too
 	"rackd/driver/snmp.chosen":            "", // those of userSecurity
 }
@@ -189,7 +190,7 @@ func (w walk) keys(t *testing.T, src *source) {
 // implementations are all interfaces of all drivers, by "kind name".
 func implementations(t *testing.T) map[string]driver.Interface {
 	t.Helper()
-	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "snmp", "wol", "manual-management", "fake-hardware"}})
+	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "libvirt", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,6 +145,7 @@ var waiting = map[string]string{
 	"rackd/daemon/machines.go listen (*net.ListenConfig).ListenPacket":     "nothing: it opens a local socket",
 	"rackd/daemon/observe.go serveHTTP (*http.Server).Serve":               life,
 	"rackd/daemon/turns.go do receives":                                    slot,
+	"rackd/driver/libvirt/session.go call sends":                           room,
 	"rackd/driver/snmp/session.go Read (net.Conn).Read":                    "the deadline that gosnmp sets for each answer",
 	"rackd/driver/snmp/session.go Write (net.Conn).Write":                  "the deadline that gosnmp sets for each answer; a datagram waits for no other side",
 	"rackd/driver/wol/wol.go send (*net.Dialer).DialContext":               "the dialer's Timeout",

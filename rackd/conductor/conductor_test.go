@@ -481,6 +481,44 @@ func TestPowerWork(t *testing.T) {
 	}
 }
 
+// Requests for power of machines that nothing switches off: what can be done is done each time it is asked for, all else is refused,
+// and a power state that nothing tells is not told.
+func TestPowerOfWhatNothingSwitchesOff(t *testing.T) {
+	wakes, alone := []driver.PowerState{driver.PowerOn, driver.Rebooting}, []driver.PowerState{driver.Rebooting, driver.SoftReboot}
+	for _, c := range []struct {
+		target  string
+		targets []driver.PowerState
+		from    driver.PowerState
+		want    []string // nil: refused
+	}{
+		{"power on", wakes, "", []string{"power power on epoch 1"}},
+		{"power on", wakes, driver.PowerOn, []string{"power power on epoch 1"}},
+		{"rebooting", wakes, driver.PowerOn, []string{"power rebooting epoch 1"}},
+		{"power off", wakes, driver.PowerOn, nil},
+		{"soft power off", wakes, driver.PowerOn, nil},
+		{"power on", alone, "", nil},
+		{"power off", alone, "", nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &machine{power: c.from, targets: c.targets}
+			s := newShelf()
+			oneNode(s)
+			_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+			defer kill()
+			s.request(nodeA, work.Power, provision.Available, work.Args{PowerTarget: c.target})
+			time.Sleep(90 * time.Second)
+			synctest.Wait()
+			d := s.Work(nodeA).Doc
+			if !slices.Equal(m.writes, c.want) || d.Open() || d.Result.OK != (c.want != nil) || d.State != provision.Available {
+				t.Errorf("%s with %v from %q: writes %v, state %q, result %+v", c.target, c.targets, c.from, m.writes, d.State, d.Result)
+			}
+			if c.want == nil && !strings.Contains(d.Result.Error, "cannot be switched") {
+				t.Errorf("%s with %v: %s", c.target, c.targets, d.Result.Error)
+			}
+		})
+	}
+}
+
 // The bus is away for a while: the work goes on when it is back.
 func TestBusOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

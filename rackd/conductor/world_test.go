@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -294,9 +295,10 @@ type machine struct {
 	teardown []driver.Step
 	invalid  error
 	identity driver.Identity
-	silent   error // instead of the identity
-	asked    int   // how often for it
-	media    bool  // its ramdisk comes from a medium and not by the network
+	silent   error               // instead of the identity
+	asked    int                 // how often for it
+	media    bool                // its ramdisk comes from a medium and not by the network
+	targets  []driver.PowerState // of its power interface; none: all
 	onPower  func(target driver.PowerState)
 	onRead   func()       // of the power
 	readErr  func() error // what a read of the power answers, if set
@@ -324,6 +326,9 @@ func (m *machine) SetPower(_ context.Context, f driver.Fence, _ *node.Document, 
 	if err := f.Check(); err != nil {
 		return err
 	}
+	if !slices.Contains(m.PowerTargets(), s) {
+		return fmt.Errorf("it cannot be switched to %s: %w", s, driver.ErrUnsupported)
+	}
 	if m.onPower != nil {
 		m.onPower(s)
 	}
@@ -344,7 +349,10 @@ func (m *machine) SetPower(_ context.Context, f driver.Fence, _ *node.Document, 
 	m.power = s
 	return nil
 }
-func (*machine) PowerTargets() []driver.PowerState {
+func (m *machine) PowerTargets() []driver.PowerState {
+	if len(m.targets) > 0 {
+		return m.targets
+	}
 	return []driver.PowerState{driver.PowerOn, driver.PowerOff, driver.Rebooting, driver.SoftReboot, driver.SoftPowerOff}
 }
 func (*machine) SupportedBootDevices(context.Context, *node.Document) ([]driver.BootDevice, error) {

@@ -17,7 +17,9 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/iboot"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi"
+	"github.com/ironyard/ironyard/rackd/driver/libvirt"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
@@ -78,11 +80,16 @@ func Open(o Options) (*Set, error) {
 		Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
+	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,
+		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+	relays := iboot.New(iboot.Options{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
+		libvirtType(hosts, o),
 		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
+		withoutBMC("iboot", o, driver.Named{Name: "iboot", Impl: relays}),
 		withoutBMC("wol", o, driver.Named{Name: "wol", Impl: wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})}),
 		withoutBMC("manual-management", o, driver.Named{Name: "agent", Impl: agentpower.Interface{}}),
 		fakeType(o),
@@ -95,7 +102,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close, pdus.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close, pdus.Close, hosts.Close, relays.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
@@ -188,6 +195,13 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
 	}}
+}
+
+// libvirtType is the hardware type of virtual machines, which need what machines without a BMC need but for their boot device.
+func libvirtType(hosts *libvirt.Driver, o Options) driver.Type {
+	t := withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts})
+	t.Interfaces["management"] = []driver.Named{{Name: "libvirt", Impl: hosts}}
+	return t
 }
 
 func enabled(known []driver.Type, want []string) (types []driver.Type, err error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // all is the options that enable each hardware type.
-var all = Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "snmp", "wol", "manual-management", "fake-hardware"}}
+var all = Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "libvirt", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}}
 
 func TestEveryTypeServesEveryKind(t *testing.T) {
 	s, err := Open(all)
@@ -31,6 +31,8 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 		"intel-ipmi":        {"power": "ipmitool", "management": "intel-ipmitool", "vendor": "ipmitool"},
 		"fake-hardware":     {"power": "fake", "vendor": "fake", "network": "flat", "storage": "noop"},
 		"snmp":              {"power": "snmp", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "network": "flat", "storage": "noop"},
+		"libvirt":           {"power": "libvirt", "management": "libvirt", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
+		"iboot":             {"power": "iboot", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
 		"wol":               {"power": "wol", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
 		"manual-management": {"power": "agent", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
 	} {
@@ -67,7 +69,7 @@ func TestEnabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = byDefault.Close(t.Context()) }()
-	if d := byDefault.Describe(); d["redfish"] == nil || d["ipmi"] == nil || d["snmp"] == nil || d["wol"] == nil || d["manual-management"] == nil || d["fake-hardware"] != nil {
+	if d := byDefault.Describe(); d["redfish"] == nil || d["ipmi"] == nil || d["snmp"] == nil || d["iboot"] == nil || d["libvirt"] == nil || d["wol"] == nil || d["manual-management"] == nil || d["fake-hardware"] != nil {
 		t.Errorf("enabled by default: %v", d)
 	}
 	if _, err := Open(Options{Enabled: []string{"abacus"}}); err == nil || !slices.ContainsFunc([]string{"redfish"}, func(n string) bool { return strings.Contains(err.Error(), n) }) {

@@ -138,9 +138,11 @@ func (r *rack) PowerRead(string) {}
 // bmc is the power interface of the rack's machines.
 type bmc struct{ r *rack }
 
-func (bmc) Properties() map[string]string     { return nil }
-func (bmc) Validate(*node.Document) error     { return nil }
-func (bmc) PowerTargets() []driver.PowerState { return nil }
+func (bmc) Properties() map[string]string { return nil }
+func (bmc) Validate(*node.Document) error { return nil }
+func (bmc) PowerTargets() []driver.PowerState {
+	return []driver.PowerState{driver.PowerOn, driver.PowerOff}
+}
 func (bmc) SetPower(context.Context, driver.Fence, *node.Document, driver.PowerState) error {
 	panic("the power sync writes")
 }

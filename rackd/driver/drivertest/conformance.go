@@ -23,6 +23,8 @@ type Machine struct {
 	Node       *node.Document
 	// OneWay: it is switched on, and nothing tells what became of that. An order to go on is always given.
 	OneWay bool
+	// Lasting: its boot devices last, also where one is asked for once.
+	Lasting bool
 	// Secret is the password in Node. It must stand in no error.
 	Secret string
 	// Writes is how many orders have reached the machine: no logins, and no reads.
@@ -84,7 +86,7 @@ func bootFrom(device driver.BootDevice, persistent bool) order {
 		},
 		func(ctx context.Context, m *Machine) (bool, error) {
 			is, err := m.Management.BootDevice(ctx, m.Node)
-			return is.Device == string(device) && is.Persistent != nil && *is.Persistent == persistent, err
+			return is.Device == string(device) && is.Persistent != nil && *is.Persistent == (persistent || m.Lasting), err
 		}, true}
 }
 

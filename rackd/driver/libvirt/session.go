@@ -1,0 +1,210 @@
+package libvirt
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+	"github.com/digitalocean/go-libvirt/socket/dialers"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+	"github.com/ironyard/ironyard/rackd/outbound"
+)
+
+// session is a connection to one host's libvirt. The holder of the host's turn uses it.
+type session struct {
+	rpc   *golibvirt.Libvirt
+	conn  net.Conn
+	opts  Options
+	under func() // closes what conn travels in, nil for nothing
+	cut   atomic.Bool
+}
+
+// open dials a host and opens what the URI names.
+func open(ctx context.Context, t target, o Options) (*session, error) {
+	dial, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	defer cancel()
+	s := &session{opts: o}
+	if err := s.dial(dial, t); err != nil {
+		return nil, err
+	}
+	s.rpc = golibvirt.NewWithDialer(dialers.NewAlreadyConnected(s.conn))
+	err := s.call(dial, func() error { return s.rpc.ConnectToURI(golibvirt.ConnectURI(t.uri)) })
+	if err != nil {
+		s.Drop()
+		return nil, unanswered(err)
+	}
+	return s, nil
+}
+
+// dial makes conn.
+func (s *session) dial(ctx context.Context, t target) (err error) {
+	d := outbound.Dialer(s.opts.ConnectTimeout, s.opts.Networks.Check)
+	if t.transport == local {
+		d = &net.Dialer{Timeout: s.opts.ConnectTimeout}
+		s.conn, err = d.DialContext(ctx, "unix", t.socket)
+		return lost(err)
+	}
+	wire, err := d.DialContext(ctx, "tcp", t.address())
+	if err != nil {
+		return lost(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = wire.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if t.transport == overTLS {
+		err = s.shakeTLS(ctx, wire, t)
+	} else {
+		err = s.shakeSSH(wire, t)
+	}
+	if err != nil {
+		wire.Close()
+	}
+	return err
+}
+
+// shakeTLS makes conn of a TLS connection. libvirt says by one octet whether it takes the client's certificate.
+func (s *session) shakeTLS(ctx context.Context, wire net.Conn, t target) error {
+	config, err := bmc.TLS(t.verifyCA, fieldVerifyCA, s.opts.CAFolder)
+	if err != nil {
+		return err
+	}
+	config = config.Clone()
+	config.ServerName = t.host
+	if t.cert != "" {
+		pair, err := tls.X509KeyPair([]byte(t.cert), []byte(t.key))
+		if err != nil {
+			return invalid(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	conn := tls.Client(wire, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return lost(err)
+	}
+	verdict := make([]byte, 1)
+	if _, err := conn.Read(verdict); err != nil || verdict[0] != 1 {
+		return bmc.RefusedLogin(&bmc.Failure{Class: bmc.Denied, Said: fmt.Sprintf("the client's certificate is not taken (%v)", err)})
+	}
+	s.conn = conn
+	return nil
+}
+
+// shakeSSH makes conn of libvirt's socket at the other end of an SSH connection.
+func (s *session) shakeSSH(wire net.Conn, t target) error {
+	config := &ssh.ClientConfig{User: t.user, HostKeyCallback: ssh.InsecureIgnoreHostKey()}
+	if t.hostKey != nil {
+		config.HostKeyCallback, config.HostKeyAlgorithms = ssh.FixedHostKey(t.hostKey), algorithms(t.hostKey.Type())
+	}
+	if t.key != "" {
+		signer, err := ssh.ParsePrivateKey([]byte(t.key))
+		if err != nil {
+			return invalid(err)
+		}
+		config.Auth = append(config.Auth, ssh.PublicKeys(signer))
+	}
+	if t.password != "" {
+		config.Auth = append(config.Auth, ssh.Password(t.password))
+	}
+	c, channels, requests, err := ssh.NewClientConn(wire, t.address(), config)
+	if err != nil {
+		switch {
+		case strings.Contains(err.Error(), "unable to authenticate"):
+			return bmc.RefusedLogin(&bmc.Failure{Class: bmc.Denied, Said: err.Error()})
+		case strings.Contains(err.Error(), "host key mismatch"):
+			return fmt.Errorf("shows another key than %s: correct it if the host has a new one: %w", fieldHostKey, driver.ErrInvalid)
+		}
+		return lost(err)
+	}
+	client := ssh.NewClient(c, channels, requests)
+	conn, err := client.Dial("unix", t.socket)
+	if err != nil {
+		client.Close()
+		return fmt.Errorf("lets the user not to libvirt's socket %s (%w): check that libvirtd runs, that the user may use it, and that sshd allows AllowStreamLocalForwarding: %w", t.socket, err, driver.ErrUnreachable)
+	}
+	s.conn, s.under = conn, func() { client.Close() }
+	return nil
+}
+
+// algorithms are those by which a host shows a key of that type.
+func algorithms(keyType string) []string {
+	if keyType == ssh.KeyAlgoRSA {
+		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
+	}
+	return []string{keyType}
+}
+
+// Close implements bmc.Session.
+func (s *session) Close(ctx context.Context) {
+	_ = s.call(ctx, s.rpc.Disconnect)
+	s.Drop()
+}
+
+// Drop implements bmc.Session.
+func (s *session) Drop() {
+	s.cut.Store(true)
+	s.conn.Close()
+	if s.under != nil {
+		s.under()
+	}
+}
+
+// call makes one call. go-libvirt knows no contexts: one that ends before the answer ends the connection.
+func (s *session) call(ctx context.Context, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- do() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		s.Drop()
+		return context.Cause(ctx)
+	}
+}
+
+// read makes a call that changes nothing.
+func (s *session) read(ctx context.Context, do func() error) error {
+	return s.sort(ctx, s.call(ctx, do))
+}
+
+// write makes a call that changes the machine, behind the fence.
+func (s *session) write(ctx context.Context, f driver.Fence, do func() error) error {
+	return bmc.Order(f, func() (left bool, err error) {
+		if s.cut.Load() {
+			return false, errors.New("the connection is closed")
+		}
+		if err = s.call(ctx, do); err == nil {
+			return true, nil
+		}
+		if said := answered(err); said != nil {
+			return true, said
+		}
+		return true, err
+	})
+}
+
+// sort sorts what came in place of the answer to a read. A connection that has broken is opened once more.
+func (s *session) sort(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if said := answered(err); said != nil {
+		return said
+	}
+	if ctx.Err() == nil {
+		return bmc.Forgotten(&bmc.Lost{Err: err})
+	}
+	return &bmc.Lost{Err: err}
+}
