@@ -42,12 +42,12 @@ func profile(args map[string]any) (code uint8, sockets int, err error) {
 	case "0x00", "0x01", "0x02":
 		code = text[3] - '0'
 	default:
-		return 0, 0, fmt.Errorf("Invalid Intel SST-PP configuration value %q specified: valid values are 0x00, 0x01, 0x02", text)
+		return 0, 0, driver.Refuse("Invalid Intel SST-PP configuration value %q specified: valid values are 0x00, 0x01, 0x02", text)
 	}
 	sockets = 1
 	if v := args[argSockets]; v != nil {
 		if sockets, err = strconv.Atoi(fmt.Sprint(v)); err != nil || sockets < 1 || sockets > mostSockets {
-			return 0, 0, fmt.Errorf("Invalid number of socket %v value specified: expected a positive integer, at most %d", v, mostSockets)
+			return 0, 0, driver.Refuse("Invalid number of socket %v value specified: expected a positive integer, at most %d", v, mostSockets)
 		}
 	}
 	return code, sockets, nil

@@ -65,7 +65,7 @@ func rawBytes(args map[string]any) (r lan.Request, err error) {
 	}
 	switch {
 	case len(all) < 2:
-		return r, fmt.Errorf("Parameter raw_bytes (string of bytes) was not specified: give the network function and the command at least")
+		return r, driver.Refuse("Parameter raw_bytes (string of bytes) was not specified: give the network function and the command at least")
 	case all[0] > 0x3F || all[0]&1 != 0:
 		return r, fmt.Errorf("%s begins with the network function 0x%02x: those of requests are even and at most 0x3e", argRawBytes, all[0])
 	case len(all) > mostRaw:
