@@ -145,6 +145,8 @@ var waiting = map[string]string{
 	"rackd/daemon/machines.go listen (*net.ListenConfig).ListenPacket":     "nothing: it opens a local socket",
 	"rackd/daemon/observe.go serveHTTP (*http.Server).Serve":               life,
 	"rackd/daemon/turns.go do receives":                                    slot,
+	"rackd/driver/iboot/dxp.go readOnce (net.Conn).Write":                  "the deadline that greet sets",
+	"rackd/driver/iboot/dxp.go write (net.Conn).Write":                     "the deadline that greet sets",
 	"rackd/driver/libvirt/session.go call sends":                           room,
 	"rackd/driver/snmp/session.go Read (net.Conn).Read":                    "the deadline that gosnmp sets for each answer",
 	"rackd/driver/snmp/session.go Write (net.Conn).Write":                  "the deadline that gosnmp sets for each answer; a datagram waits for no other side",
