@@ -134,8 +134,8 @@ func TestAnUndeployWaitsForTheBMC(t *testing.T) {
 				}
 				s.request(nodeA, c.verb, c.entry, args)
 				time.Sleep(5 * time.Minute)
-				if d := s.Work(nodeA).Doc; d.State != c.waits || d.Checkpoint.BMC == nil || len(m.writes) > 0 {
-					t.Fatalf("state %q, BMC %+v, writes %q", d.State, d.Checkpoint.BMC, m.writes)
+				if d := s.Work(nodeA).Doc; d.State != c.waits || d.Checkpoint.BMC == nil || len(m.written()) > 0 {
+					t.Fatalf("state %q, BMC %+v, writes %q", d.State, d.Checkpoint.BMC, m.written())
 				}
 				s.supersede(nodeA, work.Delete, provision.Deleting)
 				time.Sleep(time.Minute)
@@ -147,8 +147,8 @@ func TestAnUndeployWaitsForTheBMC(t *testing.T) {
 				defer kill()
 				time.Sleep(13 * time.Minute)
 				synctest.Wait()
-				if d := s.Work(nodeA).Doc; len(m.writes) > 0 || !d.Open() || d.State != provision.Deleting || d.Checkpoint.BMC == nil {
-					t.Fatalf("19 of 20 minutes of the flash are over: orders %q, state %q, BMC %+v, %+v", m.writes, d.State, d.Checkpoint.BMC, d.Result)
+				if d := s.Work(nodeA).Doc; len(m.written()) > 0 || !d.Open() || d.State != provision.Deleting || d.Checkpoint.BMC == nil {
+					t.Fatalf("19 of 20 minutes of the flash are over: orders %q, state %q, BMC %+v, %+v", m.written(), d.State, d.Checkpoint.BMC, d.Result)
 				}
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()

@@ -322,6 +322,13 @@ func (m *machine) PowerState(context.Context, *node.Document) (driver.PowerState
 	return m.power, nil
 }
 
+// written is what was written to the machine so far.
+func (m *machine) written() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.writes)
+}
+
 func (m *machine) SetPower(_ context.Context, f driver.Fence, _ *node.Document, s driver.PowerState) error {
 	if err := f.Check(); err != nil {
 		return err

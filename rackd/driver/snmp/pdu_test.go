@@ -3,6 +3,7 @@ package snmp
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,18 @@ func newPDU(t *testing.T, o outlet) *pdu {
 }
 
 func (p *pdu) set(do func()) { p.mu.Lock(); defer p.mu.Unlock(); do() }
+
+// seen is what the PDU is and was asked.
+type seen struct {
+	on                bool
+	gets, sets, stays int
+	orders            []string
+}
+
+func (p *pdu) seen() (s seen) {
+	p.set(func() { s = seen{p.on, p.gets, p.sets, p.stays, slices.Clone(p.orders)} })
+	return s
+}
 
 func (p *pdu) serve() {
 	decoder := &gosnmp.GoSNMP{Version: gosnmp.Version2c}

@@ -110,13 +110,13 @@ func TestEveryModel(t *testing.T) {
 				if target == driver.Rebooting {
 					want = driver.PowerOn
 				}
-				if is, err := d.PowerState(t.Context(), n); is != want || err != nil || p.on != (want == driver.PowerOn) {
-					t.Errorf("after %q: %q, %v, and the outlet is on: %t", target, is, err, p.on)
+				if is, err := d.PowerState(t.Context(), n); is != want || err != nil || p.seen().on != (want == driver.PowerOn) {
+					t.Errorf("after %q: %q, %v, and the outlet is on: %t", target, is, err, p.seen().on)
 				}
 			}
 			turnOn, turnOff := o.on+"="+strconv.Itoa(o.setOn)+" by public", o.off+"="+strconv.Itoa(o.setOff)+" by public"
-			if want := []string{turnOn, turnOff, turnOn, turnOff, turnOn}; !slices.Equal(p.orders, want) {
-				t.Errorf("orders: %v, want %v", p.orders, want)
+			if want := []string{turnOn, turnOff, turnOn, turnOff, turnOn}; !slices.Equal(p.seen().orders, want) {
+				t.Errorf("orders: %v, want %v", p.seen().orders, want)
 			}
 		})
 	}
@@ -132,8 +132,9 @@ func TestHold(t *testing.T) {
 	if err := d.SetPower(t.Context(), &drivertest.Fence{}, n, driver.Rebooting); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took < hold || !p.on || p.stays != 0 || p.sets != 2 {
-		t.Errorf("a reboot took %s; the outlet is on: %t; %d orders; it had to stay on for %d reads more", took, p.on, p.sets, p.stays)
+	took, is := time.Since(began), p.seen()
+	if took < hold || !is.on || is.stays != 0 || is.sets != 2 {
+		t.Errorf("a reboot took %s; the outlet is on: %t; %d orders; it had to stay on for %d reads more", took, is.on, is.sets, is.stays)
 	}
 	for _, target := range []driver.PowerState{driver.PowerOff, driver.PowerOn} {
 		began = time.Now()
@@ -159,8 +160,8 @@ func TestRebootWithLostAnswers(t *testing.T) {
 	if err := d.SetPower(t.Context(), &drivertest.Fence{}, p.node("apc_rackpdu", nil), driver.Rebooting); err != nil {
 		t.Fatal(err)
 	}
-	if !p.on || p.sets != 2 {
-		t.Errorf("the outlet is on: %t, after %d orders", p.on, p.sets)
+	if is := p.seen(); !is.on || is.sets != 2 {
+		t.Errorf("the outlet is on: %t, after %d orders", is.on, is.sets)
 	}
 }
 
@@ -171,8 +172,8 @@ func TestLostReads(t *testing.T) {
 	if is, err := d.PowerState(t.Context(), p.node("cyberpower", nil)); is != driver.PowerOff || err != nil {
 		t.Errorf("%q, %v", is, err)
 	}
-	if p.gets != 4 {
-		t.Errorf("asked %d times, want 4", p.gets)
+	if gets := p.seen().gets; gets != 4 {
+		t.Errorf("asked %d times, want 4", gets)
 	}
 }
 
@@ -182,8 +183,8 @@ func TestCommunities(t *testing.T) {
 	if err := d.SetPower(t.Context(), &drivertest.Fence{}, n, driver.PowerOn); err != nil {
 		t.Fatal(err)
 	}
-	if is, err := d.PowerState(t.Context(), n); is != driver.PowerOn || err != nil || !strings.HasSuffix(p.orders[0], "by private") {
-		t.Errorf("%q, %v, orders %v", is, err, p.orders)
+	if is, err := d.PowerState(t.Context(), n); is != driver.PowerOn || err != nil || !strings.HasSuffix(p.seen().orders[0], "by private") {
+		t.Errorf("%q, %v, orders %v", is, err, p.seen().orders)
 	}
 	for code, want := range map[gosnmp.SNMPError]error{gosnmp.NotWritable: driver.ErrDenied, gosnmp.NoAccess: driver.ErrDenied, gosnmp.AuthorizationError: driver.ErrDenied,
 		gosnmp.NoSuchName: driver.ErrInvalid, gosnmp.ResourceUnavailable: driver.ErrUnreachable, gosnmp.GenErr: nil} {
@@ -236,8 +237,8 @@ func TestTurns(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if p.gets != cap(ended)+1 {
-		t.Errorf("%d reads, want %d: only the first was not answered", p.gets, cap(ended)+1)
+	if gets := p.seen().gets; gets != cap(ended)+1 {
+		t.Errorf("%d reads, want %d: only the first was not answered", gets, cap(ended)+1)
 	}
 }
 
