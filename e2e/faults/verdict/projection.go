@@ -92,9 +92,15 @@ func (j *judge) history(w *Work, events []work.Event, entries []Entry) {
 	}
 }
 
-// of reports whether a line is of an event.
+// of reports whether a line of history tells of e. Central takes no time to come from a rackd's clock: a line of such an event
+// has central's own, earlier one, and must then name what e reports.
 func (h Entry) of(e work.Event) bool {
-	return h.At.Equal(e.Time.UTC().Truncate(time.Microsecond)) && h.Conductor == e.Rackd
+	at := e.Time.UTC().Truncate(time.Microsecond)
+	if h.Conductor != e.Rackd {
+		return false
+	}
+	names := e.Kind != work.StateChanged || e.Phase != "" || strings.Contains(h.Text, string(e.State))
+	return h.At.Equal(at) || h.At.Before(at) && names
 }
 
 // observation holds a node's row to the last report of its last generation.
