@@ -11,8 +11,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// A machine by IPMI, and in make hardware one of each firmware: powered off → instance → undeployed. The BMC is OpenIPMI's simulator, and each machine is the one that its
-// Redfish BMC shows. It remembers a boot device; that of uefi-0 is told before each start all the same.
+// A machine by IPMI, and in make hardware one of each firmware: powered off → instance → undeployed. The BMC is OpenIPMI's simulator.
+// Each machine is the one that its Redfish BMC shows. The simulator remembers a boot device; that of uefi-0 is told before each
+// start all the same.
 func TestDeployByIPMI(t *testing.T) {
 	names := []string{"bios-0"}
 	if os.Getenv("IRONYARD_HARDWARE") != "" {
