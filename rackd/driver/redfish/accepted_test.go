@@ -300,3 +300,24 @@ func TestATargetThatIsChangedInTheMiddle(t *testing.T) {
 
 // Emulators show what they have accepted at once, or never.
 func init() { driveLook, bootLook = 20*time.Millisecond, 20*time.Millisecond }
+
+// Who may read an image may stand in its URL, and an error becomes a line of history that more people read.
+func TestErrorsOfDrivesShowNoURL(t *testing.T) {
+	e, d, f, bmc := newEmulator(t), newDriver(t, Options{}), &drivertest.Fence{}, newTree()
+	n := e.node(nil)
+	bmc.at[cdAt]["Inserted"], bmc.at[cdAt]["Image"] = true, "https://svc:hunter2@images/ipa.iso?X-Amz-Signature=deadbeef"
+	e.set(func() {
+		e.hook = func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/Eject") {
+				refuse(w, 400, "the drive is in use")
+				return true
+			}
+			return bmc.serve(w, r)
+		}
+	})
+	for what, err := range map[string]error{"attach": d.AttachMedia(t.Context(), f, n, "cdrom", "http://me/x.iso"), "detach": d.DetachMedia(t.Context(), f, n, nil)} {
+		if err == nil || !strings.Contains(err.Error(), "in use") || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "deadbeef") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 // Package bootweb serves machines over HTTP: the generated boot script, and the
 // boot files.
 //
-// It may import rackd/netboot and what is below it, and rackd/strangers. Every path is open to whoever
+// It may import rackd/netboot and what is below it, and rackd/strangers. Every path is open to each host that
 // reaches the listener, because firmware has no credentials (see rackd/netboot):
 //
 //	GET /boot/script   what a machine is to do; by MAC or UUID
