@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -42,28 +41,13 @@ func TestMemoryOfAProvisionRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newGuarded(t)
 			b.move("n1", provision.Available, provision.NoState, nil)
-			runtime.GC()
-			before, most := heapInUse(), uint64(0)
-			stop, watched := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(watched)
-				for {
-					most = max(most, heapInUse())
-					select {
-					case <-stop:
-						return
-					default:
-						runtime.Gosched()
-					}
-				}
-			}()
+			before, peak := watchHeap()
 			r := httptest.NewRequestWithContext(t.Context(), "PUT", "http://ironyard.example:6385/v1/nodes/n1/states/provision", strings.NewReader(c.body))
 			r.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
 			r.Header.Set("X-Who", ownerProject+" "+memberRoles)
 			w := httptest.NewRecorder()
 			b.server.ServeHTTP(w, r)
-			close(stop)
-			<-watched
+			most := peak()
 			taken := int64(most) - int64(before)
 			t.Logf("status %d; a body of %d MiB takes %d MiB", w.Code, len(c.body)>>20, taken>>20)
 			if w.Code != c.want {

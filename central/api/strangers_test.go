@@ -85,21 +85,7 @@ func heapInUse() uint64 {
 func TestTenLargeBodiesOfStrangers(t *testing.T) {
 	b, _ := ramdiskBench(t, provision.InspectWait, func(c *Config) { c.routed = nil }) // the bench notes one request's route at a time
 	at := serveOn(t, b)
-	runtime.GC()
-	before, most := heapInUse(), uint64(0)
-	stop, watched := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
-		for {
-			most = max(most, heapInUse())
-			select {
-			case <-stop:
-				return
-			default:
-				runtime.Gosched()
-			}
-		}
-	}()
+	before, peak := watchHeap()
 	var wg sync.WaitGroup
 	for i := range 10 {
 		conn := dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i), at)
@@ -115,8 +101,7 @@ func TestTenLargeBodiesOfStrangers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	close(stop)
-	<-watched
+	most := peak()
 	const allowed = 200 << 20
 	t.Logf("%d MiB before, %d MiB at most", before>>20, most>>20)
 	if most > before+allowed {
@@ -298,5 +283,29 @@ func TestQuestionsOfStrangersTakeSlots(t *testing.T) {
 		if h.most.Load() > strangers.DefaultSlotsPerAddress || h.asked.Load() == 0 {
 			t.Errorf("%s: %d of one address were with the rack at once, %d in all", path, h.most.Load(), h.asked.Load())
 		}
+	}
+}
+
+// watchHeap returns what the heap takes now, and a function that ends the watch and returns what it took at most.
+func watchHeap() (before uint64, peak func() uint64) {
+	runtime.GC()
+	before = heapInUse()
+	most, stop, watched := before, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			most = max(most, heapInUse())
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.Gosched()
+			}
+		}
+	}()
+	return before, func() uint64 {
+		close(stop)
+		<-watched
+		return most
 	}
 }
