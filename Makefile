@@ -67,11 +67,10 @@ lint:
 unit:
 	$(GO) test -vet=off -p $$((2 * $$(nproc))) ./...
 
-# These have tests that the race detector leaves out, by //go:build !race.
-PARTLY := central/retention|central/store.*|ops/site|e2e/model
-
+# unraced.sh names the tests that the race detector leaves out, by //go:build !race: what measures memory or counts much.
 unraced:
-	$(GO) test -vet=off $$($(GO) list ./... | grep -E '/ironyard/($(UNRACED)|$(PARTLY))$$')
+	$(GO) test -vet=off $$($(GO) list ./... | grep -E '/ironyard/($(UNRACED))$$')
+	$(GO) test -vet=off $$(ops/tools/unraced.sh)
 
 # These run nothing here that could race: the first runs go list, the others wait for IRONYARD_E2E or IRONYARD_TEMPEST.
 UNRACED := ops/lint|e2e/(bench|model|scenario|clients|clients/pythonagent|clients/tempest)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -20,46 +19,6 @@ func TestBodiesLeaveRoomForOthers(t *testing.T) {
 	}
 	if room.taken != 0 || len(room.by) != 0 {
 		t.Errorf("left over: %d, %v", room.taken, room.by)
-	}
-}
-
-// What a large provision request takes in memory is bounded by its length, whatever its config drive holds. What would take
-// more is refused before it is decoded.
-func TestMemoryOfAProvisionRequest(t *testing.T) {
-	const size = 16 << 20
-	lists := `[` + strings.Repeat("[],", size/3) + `1]`
-	for name, c := range map[string]struct {
-		body string
-		want int
-	}{
-		"a config drive of lists": {`{"target":"active","configdrive":{"user_data":` + lists + `}}`, 202},
-		"a config drive as text":  {`{"target":"active","configdrive":"` + strings.Repeat("QUJD", size/4) + `"}`, 202},
-		"steps of lists":          {`{"target":"active","deploy_steps":` + lists + `}`, 413},
-		"no object":               {lists, 400},
-		"not JSON":                {lists + "]", 400},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newGuarded(t)
-			b.move("n1", provision.Available, provision.NoState, nil)
-			before, peak := watchHeap()
-			r := httptest.NewRequestWithContext(t.Context(), "PUT", "http://ironyard.example:6385/v1/nodes/n1/states/provision", strings.NewReader(c.body))
-			r.Header.Set("X-OpenStack-Ironic-API-Version", "1.115")
-			r.Header.Set("X-Who", ownerProject+" "+memberRoles)
-			w := httptest.NewRecorder()
-			b.server.ServeHTTP(w, r)
-			most := peak()
-			taken := int64(most) - int64(before)
-			t.Logf("status %d; a body of %d MiB takes %d MiB", w.Code, len(c.body)>>20, taken>>20)
-			if w.Code != c.want {
-				t.Errorf("status %d, %.300s, want %d", w.Code, w.Body, c.want)
-			}
-			if taken > 16*size { // twice what is counted: garbage is in it
-				t.Errorf("a body of %d MiB takes %d MiB", len(c.body)>>20, taken>>20)
-			}
-			if b.server.bodies.taken != 0 {
-				t.Errorf("%d bytes are not given back", b.server.bodies.taken)
-			}
-		})
 	}
 }
 

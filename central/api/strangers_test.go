@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,35 +77,6 @@ func heapInUse() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64() + sample[1].Value.Uint64()
-}
-
-// Ten bodies of the greatest size that is taken, of as many values as they can hold, take no more than
-// their budget, whatever they are answered.
-func TestTenLargeBodiesOfStrangers(t *testing.T) {
-	b, _ := ramdiskBench(t, provision.InspectWait, func(c *Config) { c.routed = nil }) // the bench notes one request's route at a time
-	at := serveOn(t, b)
-	before, peak := watchHeap()
-	var wg sync.WaitGroup
-	for i := range 10 {
-		conn := dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i), at)
-		wg.Go(func() {
-			fmt.Fprintf(conn, "POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nX-OpenStack-Ironic-API-Version: 1.84\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", maxInspection)
-			io.Copy(conn, inspectionOf(maxInspection)) // an error is that it was refused before it had come
-			if r, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
-				r.Body.Close()
-				if r.StatusCode < 400 {
-					t.Errorf("it was taken: %s", r.Status)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	most := peak()
-	const allowed = 200 << 20
-	t.Logf("%d MiB before, %d MiB at most", before>>20, most>>20)
-	if most > before+allowed {
-		t.Errorf("ten bodies of 16 MiB take %d MiB, of which %d are allowed", (most-before)>>20, allowed>>20)
-	}
 }
 
 // What strangers may hold at once is theirs: bodies that trickle in, and passwords that are wrong, keep neither a user

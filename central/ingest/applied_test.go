@@ -18,6 +18,7 @@ import (
 // are that the site held at that moment: not before, and not only when there are no
 // others.
 func TestApplied(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	within := func(d time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -63,6 +64,7 @@ func TestApplied(t *testing.T) {
 // who ends before he has applied it, or after that, is applied by who waits, long before
 // it would be delivered again, and nothing twice.
 func TestAppliedWithoutTheDead(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		applied uint64 // events that were, and not acknowledged

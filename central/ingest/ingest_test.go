@@ -285,6 +285,7 @@ func TestRestartAndRubbish(t *testing.T) {
 // A site whose bus comes back with an empty disk has to be opened again: nothing else
 // would tell that the consumer is gone.
 func TestConsumerLostWithTheDisk(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	srv := bustest.Listen(t, t.TempDir(), server.RANDOM_PORT)
 	nc, err := nats.Connect(srv.ClientURL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))

@@ -20,6 +20,7 @@ import (
 // A site whose bus comes back from an older copy numbers its events as it had numbered
 // others before: they are not taken for those. Whoever reads has the site opened again.
 func TestBackFromAnOlderCopy(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	port := server.RANDOM_PORT
 	start := func(dir string) *server.Server {

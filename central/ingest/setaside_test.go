@@ -77,6 +77,7 @@ const (
 // Trouble that concerns the database and no event costs no event, however long it lasts: they
 // wait, and the health page says so.
 func TestTroubleOfTheDatabaseLosesNoEvent(t *testing.T) {
+	t.Parallel()
 	for name, trouble := range map[string]struct{ begin, end string }{
 		"a missing table": {"ALTER TABLE node_history RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO node_history"},
 		"a missing right": {raising("insufficient_privilege"), quiet},
@@ -85,6 +86,7 @@ func TestTroubleOfTheDatabaseLosesNoEvent(t *testing.T) {
 		"an older schema": {"ALTER TABLE node_history ADD COLUMN later TEXT NOT NULL; ALTER TABLE node_history ALTER COLUMN later DROP DEFAULT", "ALTER TABLE node_history DROP COLUMN later"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f, m, exec := onPostgres(t)
 			var works []*work.Event
 			var nodes []string
@@ -183,39 +185,6 @@ func TestAnEventThatIsToBlameIsSetAside(t *testing.T) {
 	}
 	if got := f.node(bad.UUID); got.ProvisionState != provision.Active || f.setAside() != 0 {
 		t.Errorf("the node is %q, %d events are set aside", got.ProvisionState, f.setAside())
-	}
-}
-
-// A stolen rackd makes up events that no database takes. They leave room for what the database refuses of others,
-// which would hold up the site without it.
-func TestEventsThatAreMadeUpLeaveRoom(t *testing.T) {
-	f, m, exec := onPostgres(t)
-	_, stolen := f.deploy("stolen")
-	bad, badWork := f.deploy("bad")
-	good, goodWork := f.deploy("good")
-	exec(refusing(bad.UUID))
-	const more, full = 5, 4 // full events leave no room for another member of the node's driver_internal_info
-	for seq := range uint64(full + ingest.MostUnfit + more) {
-		members := 500
-		if seq >= full {
-			members = 1
-		}
-		f.raw(stolen.Node, large(t, stolen, work.HardwareObserved, seq+1, "internal", "{", "}", members, func(i int) string { return fmt.Sprintf(`"m%d.%d":1`, seq, i) }))
-	}
-	for _, w := range []work.Event{about(badWork, work.WorkEnded, 1), about(goodWork, work.WorkEnded, 1)} {
-		w.State, w.Error = provision.Active, "a text that this database refuses of one node"
-		f.publish(w)
-	}
-	f.follow()
-	f.drained()
-	if got := f.node(good.UUID); got.ProvisionState != provision.Active {
-		t.Errorf("the other node is %q", got.ProvisionState)
-	}
-	if got := f.setAside(); got != ingest.MostUnfit+1 {
-		t.Errorf("%d events are set aside, want %d and one", got, ingest.MostUnfit)
-	}
-	if got := counted(t, m, `ironyard_central_events_dropped_total{reason="refused",site=""}`); got != more {
-		t.Errorf("%v are counted as dropped, want %d", got, more)
 	}
 }
 

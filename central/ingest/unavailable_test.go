@@ -17,6 +17,7 @@ import (
 // A database that answers and cannot be written to, as one whose disk is full, costs no
 // event: they are applied when it has room again.
 func TestADatabaseThatIsFullLosesNoEvent(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	address := postgres.Database(t)
 	f.store = storetest.Open(t, address)

@@ -109,7 +109,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Protocols:   map[string]lab.BMC{ipmisim.Protocol: ipmisim.Attach(ipmisim.Described)},
 		FurtherBMCs: map[string][]string{"uefi-0": {ipmisim.Protocol}, "bios-0": {ipmisim.Protocol}},
 		Machines: []machine.Config{
-			{Name: "uefi-0", Firmware: machine.UEFI}, {Name: "bios-0", Firmware: machine.BIOS},
+			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024}, // which are erased
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
 		}}
 	g, ctx := errgroup.WithContext(ctx)

@@ -3,6 +3,7 @@ package lint
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -67,38 +68,44 @@ func packagesThatWait(t *testing.T) (list []string) {
 
 // What the race detector leaves out, by its build constraint, is run by make test without it.
 func TestMakefileRunsWhatIsUnraced(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
+	list := exec.CommandContext(t.Context(), "ops/tools/unraced.sh")
+	list.Dir = "../.."
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := func(name string) string {
-		_, line, ok := strings.Cut(string(makefile), "\n"+name+" := ")
-		if !ok {
-			t.Fatalf("the Makefile has no list %s", name)
-		}
-		line, _, _ = strings.Cut(line, "\n")
-		return line
+	name, folders, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	runs, err := regexp.Compile(strings.TrimPrefix(name, "-run="))
+	if err != nil {
+		t.Fatal(err)
 	}
-	runs := regexp.MustCompile("^" + module + "(" + listed("UNRACED") + "|" + listed("PARTLY") + ")$")
-	unraced := 0
+	unraced, test := 0, regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 	for _, p := range packages(t) {
 		files, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range files {
-			text, err := os.ReadFile(name)
+		for _, path := range files {
+			text, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if bytes.HasPrefix(text, []byte("//go:build !"+"race\n")) {
-				if unraced++; !runs.MatchString(p.ImportPath) {
-					t.Errorf("%s is left out under the race detector, and make unraced does not run it", name)
+			constraint, _, _ := bytes.Cut(text, []byte("\n"))
+			if !bytes.HasPrefix(constraint, []byte("//go:build")) || !bytes.Contains(constraint, []byte("!"+"race")) {
+				continue
+			}
+			for _, f := range test.FindAllSubmatch(text, -1) {
+				if string(f[1]) == "TestMain" {
+					continue
+				}
+				folder := "." + strings.TrimPrefix(p.ImportPath, strings.TrimSuffix(module, "/"))
+				if unraced++; !runs.Match(f[1]) || !slices.Contains(strings.Fields(folders), folder) {
+					t.Errorf("%s of %s is left out under the race detector, and make unraced does not run it", f[1], path)
 				}
 			}
 		}
 	}
 	if unraced == 0 {
-		t.Error("no test is left out under the race detector: remove PARTLY from the Makefile")
+		t.Error("no test is left out under the race detector: remove ops/tools/unraced.sh")
 	}
 }

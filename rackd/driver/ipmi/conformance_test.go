@@ -18,6 +18,7 @@ func TestConformance(t *testing.T) {
 		"force":        {fieldForce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine { return machineOf(t, fields) })
 		})
 	}
