@@ -204,7 +204,11 @@ var errBodies = fmt.Errorf("heartbeats above %d bytes wait for others: too many 
 // body reads a heartbeat, whose sender has shown nothing yet. What is above strangers.Free takes a place until leave is called.
 func (d *Door) body(w http.ResponseWriter, r *http.Request) (body []byte, leave func(), err error) {
 	in, leave := http.MaxBytesReader(w, r.Body, maxHeartbeat), func() {}
-	first := make([]byte, strangers.Free)
+	length := int64(strangers.Free)
+	if r.ContentLength >= 0 {
+		length = min(length, r.ContentLength+1) // the one more meets the end
+	}
+	first := make([]byte, length)
 	n, err := io.ReadFull(in, first)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return first[:n], leave, nil

@@ -112,7 +112,7 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		}
 		return refusal.ErrNoNode
 	}
-	boot, err := c.bootOfToken(id, hb.AgentToken)
+	boot, err := c.bootOfToken(n, hb.AgentToken)
 	if err != nil {
 		c.refused(refusal.HeartbeatCall, "token", "node", id, "from", hb.From)
 		return err
@@ -153,19 +153,23 @@ func (c *Conductor) Inspected(id string, i ask.Inspected) error {
 // CheckToken returns nil when token is that of the newest boot that the node's work in flight
 // has caused, here or at another rackd.
 func (c *Conductor) CheckToken(id, token string) error {
-	_, err := c.bootOfToken(id, token)
+	n := c.cfg.Documents.Node(id)
+	if n == nil {
+		return refusal.ErrBadToken
+	}
+	_, err := c.bootOfToken(n, token)
 	return err
 }
 
 // bootOfToken returns that boot, or why token is not its. The next boot may be counted at any moment after: what a call with
 // the token changes, it changes only where the boot is still the newest.
-func (c *Conductor) bootOfToken(id, token string) (work.Boot, error) {
-	n, w := c.cfg.Documents.Node(id), c.cfg.Documents.Work(id)
-	if n == nil || w == nil || !w.Doc.Open() {
+func (c *Conductor) bootOfToken(n *node.Document, token string) (work.Boot, error) {
+	w := c.cfg.Documents.Work(n.UUID)
+	if w == nil || !w.Doc.Open() {
 		return work.Boot{}, refusal.ErrBadToken
 	}
 	boot := c.bootOf(n.UUID)
-	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(id, w.Doc.Root(), boot.Number, token) {
+	if key := c.cfg.Keys.Of(n.Group); key == nil || !key.TokenFits(n.UUID, w.Doc.Root(), boot.Number, token) {
 		return boot, refusal.ErrBadToken
 	}
 	return boot, nil
