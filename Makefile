@@ -84,7 +84,7 @@ grammar:
 
 # The packages that look for IRONYARD_E2E (ops/lint holds this list to them), those that take longest first.
 # Three at once: the fleets of faults and places mostly wait, the virtual machines of the others compute.
-E2E := e2e/faults e2e/attack e2e/scenario e2e/faults/places rackd/netboot rackd/driver/snmp rackd/driver/libvirt e2e/clients ops/ramdisk e2e/disks central/retention dashboards ops/virtual/fleet ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim ops/virtual/vbmc e2e/model e2e/clients/pythonagent
+E2E := e2e/faults e2e/scenario e2e/faults/places rackd/netboot e2e/clients ops/virtual/fleet e2e/attack rackd/driver/snmp e2e/disks ops/ramdisk central/retention e2e/model ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim rackd/driver/libvirt dashboards ops/virtual/vbmc e2e/clients/pythonagent
 
 e2e: packages-test build
 	IRONYARD_E2E=1 $(GO) test -vet=off -timeout 30m -count 1 -p 3 $(E2E:%=./%)
@@ -113,7 +113,7 @@ python-agent: packages-test packages-python-agent build
 	IRONYARD_E2E=1 IRONYARD_CACHE=$(CACHE) IRONYARD_PYTHON_AGENT=$(CACHE)/python-agent $(GO) test -timeout 3h -count 1 -v ./e2e/clients/pythonagent
 
 chaos: packages-test
-	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run 'TestChaos|TestHostPaused' ./e2e/faults
+	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run 'TestChaos|TestHostPaused|TestBusLosses' ./e2e/faults
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v -run TestClocksStep ./e2e/faults
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v -run TestEveryPlaceOnMachines ./e2e/faults/places
 

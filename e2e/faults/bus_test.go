@@ -49,6 +49,10 @@ func TestBusLosses(t *testing.T) {
 		{"NODES emptied", stream(bus.NodesBucket, purge)},
 		{"WORK deleted", stream(bus.WorkBucket, drop)},
 	} {
+		if c.name == "a disk" && !whole() {
+			t.Log("not run here: a server that comes back with an empty disk; make chaos runs it")
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			l, ctx := theLab(t), within(t, 4*time.Minute)
 			nodes := l.nodes["alpha"][:10]

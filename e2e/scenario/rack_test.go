@@ -163,7 +163,7 @@ func lengthen(from, to string) (f testimage.File, err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	h := sha256.New()
-	noise := io.LimitReader(rand.NewChaCha8([32]byte{}), 160<<20)
+	noise := io.LimitReader(rand.NewChaCha8([32]byte{}), 96<<20)
 	n, err := io.Copy(io.MultiWriter(out, h), io.MultiReader(in, noise))
 	return testimage.File{Path: to, SHA256: hex.EncodeToString(h.Sum(nil)), Size: n}, err
 }

@@ -193,8 +193,8 @@ func revokedServerGetsNoRoute(f *fleet, all [3]*routed, cluster string, works fu
 	until(t, func() bool { return a.server.NumRemotes() == 1 && b.server.NumRemotes() == 1 })
 }
 
-// dialRoute speaks to a cluster port as a server does that shows a file of m's folder, and
-// returns what the other says until it ends the connection, or has answered.
+// dialRoute speaks to a cluster port as a server does, and shows a file of m's folder. It returns what the other
+// says until that one ends the connection or has answered.
 func dialRoute(m *membership.Member, file, host, cluster, password string) (string, error) {
 	config, err := m.TLS()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -160,6 +161,10 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	said := 0 // the spare rackd's words before this one started, which grow for minutes
+	if group != spare {
+		said = len(r.saidBySpare(t, 0))
+	}
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -181,15 +186,26 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 	})
 	if group != spare {
 		r.until(t, 30*time.Second, "the spare rackd knows "+name, func() (bool, string) {
-			said, err := os.ReadFile(filepath.Join(r.dir, spareName+".log"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return bytes.Contains(said, []byte(`"rackd joined" rackd=`+name+" ")), "it has not said so"
+			return bytes.Contains(r.saidBySpare(t, said), []byte(`"rackd joined" rackd=`+name+" ")), "it has not said so"
 		})
 		time.Sleep(turns) // where many come and go, the ring turns a little later than that is said
 	}
 	return c
+}
+
+// saidBySpare returns the spare rackd's log from a byte on.
+func (r *rig) saidBySpare(t *testing.T, from int) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join(r.dir, spareName+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	said, err := io.ReadAll(io.NewSectionReader(f, int64(from), math.MaxInt64-int64(from)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return said
 }
 
 // killed waits for the end of the process, whose work is done, and reports whether its failpoint ended it.
@@ -210,7 +226,13 @@ func (c *conductor) killed() bool {
 
 func (r *rig) until(t *testing.T, limit time.Duration, what string, ok func() (bool, string)) {
 	t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+	r.untilEvery(t, 50*time.Millisecond, limit, what, ok)
+}
+
+// untilEvery looks at what is waited for with such pauses: all lanes do, and share two cores with the rackds.
+func (r *rig) untilEvery(t *testing.T, pause, limit time.Duration, what string, ok func() (bool, string)) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(pause) {
 		good, why := ok()
 		if good {
 			return
@@ -327,7 +349,7 @@ func (r *rig) request(t *testing.T, id string, q request) {
 // rest waits until a node has no work and returns it.
 func (r *rig) rest(t *testing.T, id string) (n node) {
 	t.Helper()
-	r.until(t, 60*time.Second, "node "+id+" rests", func() (bool, string) {
+	r.untilEvery(t, 250*time.Millisecond, 60*time.Second, "node "+id+" rests", func() (bool, string) {
 		n = node{}
 		if err := r.get("/v1/nodes/"+id, &n); err != nil {
 			return false, err.Error()
