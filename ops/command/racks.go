@@ -82,6 +82,9 @@ func (c demoCommand) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	// One machine is driven by Redfish, the other by IPMI.
+	o.Protocols = map[string]lab.BMC{ipmisim.Protocol: ipmisim.Attach(ipmisim.Described)}
+	o.FurtherBMCs = map[string][]string{"bios-0": {ipmisim.Protocol}}
 	if err := startAfresh(ctx, o.Dir); err != nil {
 		return err
 	}

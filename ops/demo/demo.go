@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/rack"
+	"github.com/ironyard/ironyard/ops/virtual/ipmisim"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -51,7 +53,7 @@ func (d Demo) Run(ctx context.Context) error {
 	t := newTimeline(d.Out, d.TTY, names)
 	ids := map[string]string{} // node → machine
 	for _, n := range names {
-		m, err := d.Rack.Enrolment(n)
+		m, bmc, err := d.enrolment(n)
 		if err != nil {
 			return err
 		}
@@ -60,7 +62,7 @@ func (d Demo) Run(ctx context.Context) error {
 			return err
 		}
 		ids[id] = n
-		t.add(n, "enrolled", fmt.Sprintf("node %s, BMC %s", id, m.DriverInfo["redfish_address"]))
+		t.add(n, "enrolled", fmt.Sprintf("node %s, driver %s, BMC %s", id, m.Driver, bmc))
 	}
 	stop, err := d.follow(ctx, t, ids)
 	if err != nil {
@@ -89,6 +91,25 @@ func (d Demo) Run(ctx context.Context) error {
 		fmt.Fprintf(d.Out, "  %-8s %s\n", n, consoles[i])
 	}
 	return nil
+}
+
+// enrolment is how a machine of the rack is enrolled, and where its BMC is: by IPMI where it has a BMC of that, else by Redfish.
+func (d Demo) enrolment(name string) (m operator.Machine, bmc string, err error) {
+	if m, err = d.Rack.Enrolment(name); err != nil {
+		return m, "", err
+	}
+	machine, err := d.Rack.Machine(name)
+	if err != nil {
+		return m, "", err
+	}
+	at := ipmisim.Described(machine)
+	if !at.IsValid() {
+		return m, fmt.Sprint(m.DriverInfo["redfish_address"]), nil
+	}
+	m.Driver = "ipmi"
+	maps.DeleteFunc(m.DriverInfo, func(field string, _ any) bool { return strings.HasPrefix(field, "redfish_") })
+	maps.Copy(m.DriverInfo, ipmisim.DriverInfo(machine, at))
+	return m, at.String(), nil
 }
 
 func (d Demo) deploy(ctx context.Context, t *timeline, id, name string) (string, error) {

@@ -50,7 +50,11 @@ func (c *Catalog) verifyPower() driver.Step {
 				return driver.Done(), fmt.Errorf("read the machine's identity: %w", err)
 			}
 			if id.Manufacturer != "" || id.Serial != "" {
-				t.Record.Phase("identity", strings.TrimSuffix(fmt.Sprintf("%s %s, serial number %s", id.Manufacturer, id.Model, id.Serial), ", serial number "))
+				machine := strings.TrimSpace(id.Manufacturer + " " + id.Model)
+				if id.Serial != "" {
+					machine += ", serial number " + id.Serial
+				}
+				t.Record.Phase("identity", strings.TrimPrefix(machine, ", "))
 			}
 			return driver.Done(), nil
 		}}
