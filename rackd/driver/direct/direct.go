@@ -27,7 +27,7 @@ import (
 // Settings of the deploy interface; zero values mean the defaults.
 type Settings struct {
 	Bringup bringup.Settings
-	// Poll is how often a running command of the agent is asked for; default 2 s.
+	// Poll is how often at least a running command of the agent is asked for; default 2 s. A young one is asked for more often.
 	Poll time.Duration
 }
 
@@ -40,6 +40,15 @@ func New(s Settings) Interface {
 		s.Poll = 2 * time.Second
 	}
 	return Interface{s}
+}
+
+// soonest is the first pause before a running command is asked for.
+const soonest = 250 * time.Millisecond
+
+// later looks at a running command again, after a quarter of the time that the step has taken so far. What takes a second is not held
+// up by a second more, and what takes an hour is asked for every Settings.Poll.
+func (i Interface) later(t *driver.Task) driver.Outcome {
+	return driver.Wait(min(i.set.Poll, max(soonest, time.Since(t.Entered)/4)))
 }
 
 // Properties names the fields that are read.

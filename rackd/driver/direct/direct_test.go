@@ -164,6 +164,17 @@ func TestWriteIsFoundAgainByASuccessor(t *testing.T) {
 	}
 }
 
+// A young command is asked for often, one that takes long every two seconds.
+func TestPauseGrowsWithTheStep(t *testing.T) {
+	i := New(Settings{})
+	for age, want := range map[time.Duration]time.Duration{-time.Hour: soonest, 0: soonest, 4 * time.Second: time.Second, time.Hour: 2 * time.Second} {
+		got, waiting := i.later(&driver.Task{Entered: time.Now().Add(-age)}).Waiting()
+		if !waiting || got < want || got > want+100*time.Millisecond {
+			t.Errorf("a step of %s is looked at again after %s, want %s", age, got, want)
+		}
+	}
+}
+
 func TestSilentAgentIsWaitedFor(t *testing.T) {
 	r := newRig()
 	r.Fail = func(call string) error {
@@ -174,8 +185,8 @@ func TestSilentAgentIsWaitedFor(t *testing.T) {
 	}
 	for range 20 {
 		out, err := run(t, r, "write_image")
-		if poll, waiting := out.Waiting(); err != nil || !waiting || poll != 2*time.Second {
-			t.Fatalf("%+v, %v; want a wait of 2s", out, err)
+		if poll, waiting := out.Waiting(); err != nil || !waiting || poll < soonest || poll > 2*time.Second {
+			t.Fatalf("%+v, %v; want a wait of 0.25 to 2 s", out, err)
 		}
 	}
 	r.Fail = nil

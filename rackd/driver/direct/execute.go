@@ -36,7 +36,7 @@ func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f dri
 	case err != nil:
 		return driver.Outcome{}, fmt.Errorf("%s step %s.%s: %w", f, o.Interface, o.Step, err)
 	case saw == unfinished:
-		return driver.Wait(i.set.Poll), nil
+		return i.later(t), nil
 	case saw == gone:
 		t.Record.Phase(f.String()+" step not repeated", fmt.Sprintf("the agent has started again during %s.%s, which may not be safe to repeat: the flow continues after it, as Ironic's does", o.Interface, o.Step))
 		return driver.Done(), nil
@@ -103,7 +103,7 @@ func giveDrive(ctx context.Context, t *driver.Task, p agentapi.StepParams) error
 // bootAfter boots the ramdisk again after a step that asks for that, as Ironic does.
 func (i Interface) bootAfter(ctx context.Context, t *driver.Task, h *execution) (driver.Outcome, error) {
 	if h.Boot == nil && t.HandsOff() {
-		return driver.Wait(i.set.Poll), nil
+		return i.later(t), nil
 	}
 	booting := *t
 	booting.Record = driver.Part{Recorder: t.Record, Kept: &h.Boot, Save: func(ctx context.Context) error { return t.Record.SaveHandle(ctx, *h) }}

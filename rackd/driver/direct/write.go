@@ -54,7 +54,7 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 		return driver.Outcome{}, err
 	}
 	if saw != succeeded {
-		return driver.Wait(i.set.Poll), nil
+		return i.later(t), nil
 	}
 	written, err := resultOf(cmd.Result)
 	if err != nil {
@@ -83,7 +83,7 @@ func (i Interface) onceMore(ctx context.Context, t *driver.Task, img image, fail
 	if err := t.Record.SaveHandle(ctx, running{ID: t.WorkID + "/write_image/again", Again: true}); err != nil {
 		return driver.Outcome{}, err
 	}
-	return driver.Wait(i.set.Poll), nil
+	return i.later(t), nil
 }
 
 // inWords is what ironic-python-agent says when it has written an image.
