@@ -20,8 +20,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
-// readBySushy reads the power of machines by sushy, the library that Ironic has for Redfish: twice each, by so many threads, in a session
-// that is kept as Ironic keeps it. It prints reads a second and processor time, of logins and of sessions.
+// readBySushy reads the power of machines twice by sushy, the library that Ironic has for Redfish. So many threads read, each
+// machine in a session that is kept. For both rounds it prints reads a second and processor time a read.
 const readBySushy = `
 import json, os, sys, time, warnings
 for name in "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE": # which win over verify=False
@@ -47,9 +47,9 @@ with ThreadPoolExecutor(ask["threads"]) as pool:
         print(json.dumps([len(states) / (time.time() - began), (time.process_time() - cpu) / len(states)]))
 `
 
-// BenchmarkPowerBesideSushy reads the power of 1,000 machines by Redfish over TLS as power sync does: first with a login each, then
-// in the sessions that are kept. sushy reads some of the same BMCs, as many at once. ratio is how many times as many
-// reads a second the driver does as sushy. The BMCs are in this process: what they take is in its time, and in neither's processor time alone.
+// BenchmarkPowerBesideSushy reads the power of 1,000 machines by Redfish over TLS as power sync does: first with a login each,
+// then in the sessions that are kept. sushy reads some of the same BMCs, as many at once. ratio is how many times as
+// many reads a second the driver does as sushy. The BMCs are in this process and share its cores.
 func BenchmarkPowerBesideSushy(b *testing.B) {
 	const size, bySushy = 1_000, 100
 	c := fleet.Default
