@@ -139,8 +139,9 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 		}
 	}
 	resp, err := t.base.RoundTrip(req)
+	var body []byte
 	if err == nil {
-		err = buffer(resp)
+		body, err = buffer(resp)
 	}
 	if fenced := refused(); err != nil && fenced != nil {
 		return nil, fenced
@@ -148,21 +149,28 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	if err != nil {
 		return nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load()}
 	}
+	if req.Method == http.MethodGet && isNull(body) {
+		return nil, &Failure{Said: fmt.Sprintf("HTTP %d: null, where there is to be a resource", resp.StatusCode)}
+	}
 	return resp, nil
 }
 
 // buffer reads the whole body while the request's time runs.
-func buffer(resp *http.Response) error {
+func buffer(resp *http.Response) (body []byte, err error) {
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return err
+	if body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1)); err != nil {
+		return body, err
 	}
 	if len(body) > maxAnswer {
-		return fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+		return body, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return nil
+	return body, nil
+}
+
+// isNull reports whether a body in JSON is null. Libraries make no resource of it, and use that.
+func isNull(body []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("null"))
 }
 
 // SameHost is an http.Client's CheckRedirect: a read follows a redirect on its host, as of servers

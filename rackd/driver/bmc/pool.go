@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -121,14 +122,14 @@ func (p *Pool[S]) Use(ctx context.Context, a Account, login func(context.Context
 	if err := p.enter(ctx, b, a, login); err != nil {
 		return err
 	}
-	err = do(b.session)
+	err = p.sheltered(b, a, do)
 	if isForgotten(err) {
 		p.opts.Log.Info("the BMC has forgotten the session; logging in again", "bmc", a.Address)
 		b.drop()
 		if err := p.enter(ctx, b, a, login); err != nil {
 			return err
 		}
-		err = do(b.session)
+		err = p.sheltered(b, a, do)
 	}
 	switch {
 	case err == nil:
@@ -149,7 +150,8 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 		return err
 	}
 	b.logout(ctx)
-	s, err := login(ctx)
+	var s S
+	err := p.shelter(a, func() (err error) { s, err = login(ctx); return err })
 	if err != nil {
 		if isRefusedLogin(err) {
 			p.courtesy.refused(a.Sum, err)
@@ -158,6 +160,36 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 	}
 	b.session, b.sum, b.open = s, a.Sum, true
 	return nil
+}
+
+// sheltered runs do with the place's session. A panic may have come after a write had left, so its outcome counts as unknown, and the
+// session as lost.
+func (p *Pool[S]) sheltered(b *place[S], a Account, do func(S) error) error {
+	err := p.shelter(a, func() error { return do(b.session) })
+	if fault, is := errors.AsType[*fault](err); is {
+		b.drop()
+		return fmt.Errorf("%w: %w", fault, driver.ErrUnknown)
+	}
+	return err
+}
+
+// fault is a panic in a driver, or in a library that it uses.
+type fault struct{ cause string }
+
+func (f *fault) Error() string {
+	return "what it sent cannot be read, which is a fault of this driver that rackd's log tells of (" + f.cause + ")"
+}
+
+// shelter turns a panic into a *fault. What a BMC sends is input of libraries: without this one BMC would end rackd, and then each
+// rackd that takes its node over.
+func (p *Pool[S]) shelter(a Account, do func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.opts.Log.Error("a panic ended a call to a BMC; please report it", "driver", p.opts.Driver, "bmc", a.Address, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			err = &fault{fmt.Sprint(cause)}
+		}
+	}()
+	return do()
 }
 
 // take waits for the BMC's turn.

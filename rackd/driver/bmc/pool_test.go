@@ -303,3 +303,20 @@ func TestABMCThatRestartsIsLeftAlone(t *testing.T) {
 		}
 	})
 }
+
+// A library that panics at what a BMC sends ends that call. It must not end rackd, and then each rackd that takes the node over.
+func TestAPanicEndsTheCallAlone(t *testing.T) {
+	f, p := &far{}, NewPool[*talk](PoolOptions{})
+	defer func() { _ = p.Close(t.Context()) }()
+	a := accountOf("a", 1)
+	err := p.Use(t.Context(), a, f.login, func(*talk) error { var none *talk; return errors.New(none.f.stuck.String()) })
+	if err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("%v", err)
+	}
+	if err := p.Use(t.Context(), a, func(context.Context) (*talk, error) { panic("login") }, nothing); err == nil {
+		t.Error("a login that panics has no error")
+	}
+	if err := p.Use(t.Context(), a, f.login, nothing); err != nil || f.dropped.Load() != 1 {
+		t.Errorf("afterwards: %v, %d sessions dropped", err, f.dropped.Load())
+	}
+}
