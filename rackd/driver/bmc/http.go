@@ -22,6 +22,13 @@ import (
 // (BIOS attribute registries) are below 2 MiB.
 const maxAnswer = 4 << 20
 
+// One call reads no more than callRequests answers, and asks nothing more once they have callBytes together. The largest machines
+// show some 2,000 resources of a few KiB. A BMC whose links have no end would take the memory that all nodes share.
+const (
+	callRequests = 4096
+	callBytes    = 64 << 20
+)
+
 // readTries is how often a read is asked that is answered 500, readPause the time between.
 const (
 	readTries = 3
@@ -36,6 +43,19 @@ type call struct {
 	fence driver.Fence
 	// login: writes are to the session service and concern no machine.
 	login bool
+	// requests and bytes are what the call has cost up to now.
+	requests, bytes atomic.Int64
+}
+
+// spend counts one more request, or refuses it.
+func (c *call) spend() error {
+	if c.requests.Add(1) > callRequests {
+		return &Failure{Said: fmt.Sprintf("links without an end: %d resources were asked for in one call", callRequests)}
+	}
+	if read := c.bytes.Load(); read >= callBytes {
+		return &Failure{Said: fmt.Sprintf("%d MiB in one call, and links to more", read>>20)}
+	}
+	return nil
 }
 
 // HTTPOptions are what a transport is told. All must be set but TLS and Networks.
@@ -49,8 +69,9 @@ type HTTPOptions struct {
 	Networks outbound.BMCs
 }
 
-// HTTP sends the requests of one BMC's client: to this BMC only, each write behind the fence, each within its time. It is an
-// http.RoundTripper. The holder of the BMC's turn says by Begin and BeginLogin on whose behalf.
+// HTTP sends the requests of one BMC's client: to this BMC only, each write behind the fence, each within its time, and no more
+// in one call than a machine has resources. It is an http.RoundTripper. The holder of the BMC's turn says by Begin and
+// BeginLogin on whose behalf.
 type HTTP struct {
 	base    *http.Transport
 	host    string
@@ -99,6 +120,9 @@ func (t *HTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	read := req.Method == http.MethodGet || req.Method == http.MethodHead
 	for try := 1; ; try++ {
+		if err := c.spend(); err != nil {
+			return nil, err
+		}
 		resp, err := t.send(c, req, !read)
 		if err != nil || !read || resp.StatusCode != http.StatusInternalServerError || try == readTries {
 			return resp, err
@@ -142,6 +166,7 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	var body []byte
 	if err == nil {
 		body, err = buffer(resp)
+		c.bytes.Add(int64(len(body)))
 	}
 	if fenced := refused(); err != nil && fenced != nil {
 		return nil, fenced

@@ -103,3 +103,31 @@ func TestStatusFailure(t *testing.T) {
 		}
 	}
 }
+
+// All answers of one call together are bounded. One BMC must not take the memory that all nodes of a rackd share.
+func TestOneCallReadsNoMoreThanItMay(t *testing.T) {
+	page := make([]byte, 1<<20)
+	for i := range page {
+		page[i] = ' '
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) }))
+	defer server.Close()
+	wire := NewHTTP(HTTPOptions{Host: strings.TrimPrefix(server.URL, "http://"), ConnectTimeout: 5 * time.Second, AnswerTimeout: 5 * time.Second,
+		Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+	defer wire.Forget()
+	client := &http.Client{Transport: wire, CheckRedirect: SameHost}
+	for range 2 { // each call begins anew
+		wire.Begin(t.Context(), nil)
+		read := 0
+		for ; read < 500; read++ {
+			resp, err := client.Get(server.URL)
+			if err != nil {
+				break
+			}
+			resp.Body.Close()
+		}
+		if read < 16 || read > 128 {
+			t.Errorf("%d MiB were read in one call", read)
+		}
+	}
+}

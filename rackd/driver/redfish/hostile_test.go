@@ -1,8 +1,10 @@
 package redfish
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -23,3 +25,22 @@ func TestABMCThatAnswersNullEndsNothing(t *testing.T) {
 	}
 }
 
+// What one call asks of a BMC is bounded, whatever the BMC links to.
+func TestACollectionThatGoesInACircleIsLeft(t *testing.T) {
+	const drives = "/redfish/v1/Systems/1/VirtualMedia"
+	e, bmc, requests := newEmulator(t), newTree(), atomic.Int64{}
+	e.hook = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != drives {
+			return bmc.serve(w, r)
+		}
+		if requests.Add(1) > 20_000 {
+			refuse(w, http.StatusNotFound, "enough")
+			return true
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"Members": []any{}, "Members@odata.nextLink": drives})
+		return true
+	}
+	if _, err := newDriver(t, Options{}).Media(t.Context(), e.node(nil)); err == nil || requests.Load() > 10_000 {
+		t.Errorf("%d requests: %v", requests.Load(), err)
+	}
+}
