@@ -38,6 +38,9 @@ func unanswered(err error) error {
 	if said := answered(err); said != nil {
 		return said
 	}
+	if _, broken := errors.AsType[*bmc.Failure](err); broken {
+		return err
+	}
 	return lost(err)
 }
 

@@ -4,6 +4,7 @@
 // It may import rackd/driver, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound, protocol, go-libvirt and
 // golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
 //   - A machine is the one that the node names, or the only one with a MAC address of the node's ports.
+//   - What a host sends is an error of that host at worst: go-libvirt reads what replies.go has looked at.
 //   - A boot device lasts: libvirt knows none for one start. It counts at the machine's next start, not at a reset.
 //   - A local socket is this rackd's own machine, and is used only where --bmc-networks has 127.0.0.1.
 //

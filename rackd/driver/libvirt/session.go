@@ -23,6 +23,7 @@ import (
 type session struct {
 	rpc   *golibvirt.Libvirt
 	conn  net.Conn
+	wire  *replies // of conn
 	opts  Options
 	under func() // closes what conn travels in, nil for nothing
 	cut   atomic.Bool
@@ -36,11 +37,12 @@ func open(ctx context.Context, t target, o Options) (*session, error) {
 	if err := s.dial(dial, t); err != nil {
 		return nil, err
 	}
-	s.rpc = golibvirt.NewWithDialer(dialers.NewAlreadyConnected(s.conn))
+	s.wire = &replies{Conn: s.conn}
+	s.rpc = golibvirt.NewWithDialer(dialers.NewAlreadyConnected(s.wire))
 	err := s.call(dial, func() error { return s.rpc.ConnectToURI(golibvirt.ConnectURI(t.uri)) })
 	if err != nil {
 		s.Drop()
-		return nil, unanswered(err)
+		return nil, unanswered(s.said(err))
 	}
 	return s, nil
 }
@@ -195,6 +197,14 @@ func (s *session) write(ctx context.Context, f driver.Fence, do func() error) er
 	})
 }
 
+// said is err, or what the host has sent in place of a packet.
+func (s *session) said(err error) error {
+	if broken := s.wire.broken.Load(); broken != nil {
+		return &bmc.Failure{Said: broken.what}
+	}
+	return err
+}
+
 // sort sorts what came in place of the answer to a read. A connection that has broken is opened once more.
 func (s *session) sort(ctx context.Context, err error) error {
 	if err == nil {
@@ -202,6 +212,9 @@ func (s *session) sort(ctx context.Context, err error) error {
 	}
 	if said := answered(err); said != nil {
 		return said
+	}
+	if s.wire.broken.Load() != nil {
+		return bmc.Forgotten(s.said(err))
 	}
 	if ctx.Err() == nil {
 		return bmc.Forgotten(&bmc.Lost{Err: err})
