@@ -105,7 +105,7 @@ func parse(n *node.Document) (t target, err error) {
 	if err := t.keys(n.DriverString(fieldHostKey)); err != nil {
 		return refuse("%s", err)
 	}
-	t.accountOf = strings.Join([]string{t.uri, t.transport, t.address(), t.user, t.password, t.key, t.cert, n.DriverString(fieldHostKey), t.verifyCA}, "\x00")
+	t.accountOf = strings.Join([]string{t.uri, t.transport, t.address(), t.socket, t.user, t.password, t.key, t.cert, n.DriverString(fieldHostKey), t.verifyCA}, "\x00")
 	return t, nil
 }
 

@@ -119,3 +119,22 @@ func TestAHostThatSaysMoreThanWasAskedIsHeard(t *testing.T) {
 		}
 	}
 }
+
+// Two libvirts of one host are two: the second's machine of the same name is another machine.
+func TestAnotherSocketOfAHostIsAnotherSession(t *testing.T) {
+	at := func(uri string) target {
+		n := &node.Document{UUID: "b3d1", DriverInfo: map[string]any{fieldURI: uri, fieldDomain: "web1", fieldPassword: "s3cret", fieldHostKey: hostKey}}
+		parsed, err := parse(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	one, other := at("qemu+ssh://127.0.0.1/system"), at("qemu+ssh://127.0.0.1/system?socket=/run/other/libvirt-sock")
+	if one.sum() == other.sum() {
+		t.Error("a session with the one libvirt of a host serves nodes of the other")
+	}
+	if a, b := at("qemu+ssh://127.0.0.1/system"), at("qemu+ssh://127.0.0.1/session"); a.sum() == b.sum() {
+		t.Error("a session of the system's machines serves those of a user")
+	}
+}
