@@ -43,8 +43,7 @@ type target struct {
 	transport  string
 	host, port string
 	socket     string // of libvirt, on that host
-	domain     string // empty: by the MAC addresses
-	macs       []string
+	domain     string // name or UUID
 
 	user, password   string
 	key, cert        string
@@ -96,11 +95,8 @@ func parse(n *node.Document) (t target, err error) {
 	if t.user == "" {
 		t.user = "root"
 	}
-	for _, p := range n.Ports {
-		t.macs = append(t.macs, p.Address)
-	}
-	if t.domain == "" && len(t.macs) == 0 {
-		return refuse("%s is missing, and the node has no ports to find its machine by", fieldDomain)
+	if t.domain == "" {
+		return refuse("%s is missing: the name or UUID of the machine in libvirt", fieldDomain)
 	}
 	if err := t.keys(n.DriverString(fieldHostKey)); err != nil {
 		return refuse("%s", err)

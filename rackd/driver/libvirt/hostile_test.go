@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"path/filepath"
@@ -136,5 +137,15 @@ func TestAnotherSocketOfAHostIsAnotherSession(t *testing.T) {
 	}
 	if a, b := at("qemu+ssh://127.0.0.1/system"), at("qemu+ssh://127.0.0.1/session"); a.sum() == b.sum() {
 		t.Error("a session of the system's machines serves those of a user")
+	}
+}
+
+// Who may change a node's ports, and not where its secrets are sent, must not choose the machine by them: a MAC address of any other
+// machine of the host would do.
+func TestPortsDoNotChooseTheMachine(t *testing.T) {
+	n := &node.Document{UUID: "b3d1", DriverInfo: map[string]any{fieldURI: "qemu+ssh://127.0.0.1/system", fieldPassword: "s3cret", fieldHostKey: hostKey},
+		Ports: []node.Port{{Address: "52:54:00:00:00:01"}}}
+	if err := newDriver(t, Options{Networks: loopback}).Validate(n); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("%v: the machine is found by the node's ports", err)
 	}
 }

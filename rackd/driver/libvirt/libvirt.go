@@ -3,7 +3,7 @@
 //
 // It may import rackd/driver, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound, protocol, go-libvirt and
 // golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
-//   - A machine is the one that the node names, or the only one with a MAC address of the node's ports.
+//   - A machine is the one that driver_info names. Who may change a node's ports, and not where its secrets are sent, does not choose it.
 //   - What a host sends is an error of that host at worst: go-libvirt reads what replies.go has looked at.
 //   - A boot device lasts: libvirt knows none for one start. It counts at the machine's next start, not at a reset.
 //   - A local socket is this rackd's own machine, and is used only where --bmc-networks has 127.0.0.1.
@@ -65,7 +65,7 @@ func (d *Driver) Close(ctx context.Context) error { return d.pool.Close(ctx) }
 func (d *Driver) Properties() map[string]string {
 	return map[string]string{
 		fieldURI:        "Where libvirt is: qemu+ssh://HOST/system, qemu+tls://HOST/system, or qemu:///system for this rackd's own machine. Required.",
-		fieldDomain:     "Name or UUID of the machine in libvirt. Default: the only one with a MAC address of the node's ports.",
+		fieldDomain:     "Name or UUID of the machine in libvirt. Required.",
 		fieldUser:       "User for SSH. Default root.",
 		fieldPassword:   "Password of that user. Optional.",
 		fieldPrivateKey: "Private key in PEM: of that user for SSH, or of the client's certificate for TLS. Optional.",

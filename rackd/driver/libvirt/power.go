@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 
@@ -37,43 +36,14 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 		Fields: bmc.Fields{Address: fieldURI, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}.Explain(err)
 }
 
-// find looks the machine up, by its UUID, its name or a MAC address.
+// find looks the machine up, by its UUID or its name.
 func (s *session) find(ctx context.Context, t target) (domain golibvirt.Domain, err error) {
-	if t.domain == "" {
-		return s.findByMAC(ctx, t.macs)
-	}
 	if id, isID := uuidOf(t.domain); isID {
 		err = s.read(ctx, func() (err error) { domain, err = s.rpc.DomainLookupByUUID(id); return err })
 	} else {
 		err = s.read(ctx, func() (err error) { domain, err = s.rpc.DomainLookupByName(t.domain); return err })
 	}
 	return domain, err
-}
-
-func (s *session) findByMAC(ctx context.Context, macs []string) (found golibvirt.Domain, err error) {
-	var all []golibvirt.Domain
-	if err := s.read(ctx, func() (err error) { all, _, err = s.rpc.ConnectListAllDomains(1, 0); return err }); err != nil {
-		return found, err
-	}
-	count := 0
-	for _, domain := range all {
-		text, err := s.xml(ctx, domain)
-		if err != nil {
-			return found, err
-		}
-		lower := strings.ToLower(text)
-		for _, mac := range macs {
-			if strings.Contains(lower, "<mac address='"+strings.ToLower(mac)+"'/>") {
-				found = domain
-				count++
-				break
-			}
-		}
-	}
-	if count != 1 {
-		return found, fmt.Errorf("has %d machines with a MAC address of the node's ports: name one in %s: %w", count, fieldDomain, driver.ErrInvalid)
-	}
-	return found, nil
 }
 
 // PowerTargets lists the supported targets.
