@@ -136,8 +136,15 @@ func (a Attempt) explainFailure(at, later string, f *Failure) error {
 	return fmt.Errorf("%s answered %s", at, said)
 }
 
-// clean is Clean with the attempt's secrets.
-func (a Attempt) clean(said string) string { return Clean(said, a.Secrets...) }
+// clean is Clean with the attempt's secrets, also where they stand in a header.
+func (a Attempt) clean(said string) string {
+	for _, secret := range a.Secrets {
+		if header := basic(a.User, secret); header != "" {
+			said = strings.ReplaceAll(said, header, mask)
+		}
+	}
+	return Clean(said, a.Secrets...)
+}
 
 // explained is an error whose text may quote the BMC, made fit to show.
 type explained struct {
@@ -160,12 +167,10 @@ func bare(err error) error {
 const longest = 400
 
 // Clean makes a BMC's words fit for an error: bounded, on one line, and without the
-// secrets, should the BMC repeat them.
+// secrets, should the BMC repeat them in whatever form.
 func Clean(said string, secrets ...string) string {
 	for _, s := range secrets {
-		if s != "" {
-			said = strings.ReplaceAll(said, s, "******")
-		}
+		said = takeOut(said, s)
 	}
 	said = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

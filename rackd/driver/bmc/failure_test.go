@@ -2,7 +2,10 @@ package bmc
 
 import (
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -85,5 +88,29 @@ func TestOrderAsksTheFenceAndKeepsItsError(t *testing.T) {
 	}
 	if err := Order(nil, never); err == nil {
 		t.Error("a write without a fence has no error")
+	}
+}
+
+// BMCs, and what stands before them, repeat requests in their errors: a body in JSON, a page in HTML, a header.
+func TestSecretsAreTakenOutInEachForm(t *testing.T) {
+	const secret = `p"a&s/s+w\rd`
+	a := Attempt{Node: &node.Document{UUID: "b3d1"}, Doing: "log in", BMC: "https://bmc", User: "admin", Secrets: []string{secret}}
+	inJSON, err := json.Marshal(map[string]string{"Password": secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, said := range map[string]string{
+		"as it is": secret,
+		"JSON":     string(inJSON),
+		"HTML":     html.EscapeString(secret),
+		"a query":  url.QueryEscape(secret),
+		"a path":   url.PathEscape(secret),
+		"Basic":    base64.StdEncoding.EncodeToString([]byte("admin:" + secret)),
+		"base64":   base64.StdEncoding.EncodeToString([]byte(secret)),
+	} {
+		text := a.Explain(&Failure{Said: "HTTP 400: cannot read <" + said + ">"}).Error()
+		if strings.Contains(text, strings.Trim(said, `{}`)) || strings.Contains(text, "a&s") || strings.Contains(text, `s/s+w`) || !strings.Contains(text, "******") {
+			t.Errorf("%s: %s", form, text)
+		}
 	}
 }

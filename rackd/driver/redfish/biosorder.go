@@ -197,8 +197,9 @@ func (b BIOS) look(bs *session, a account, c *gofish.APIClient) (s *redfish.Comp
 func (b BIOS) verify(ctx context.Context, t *driver.Task, h *configuring, o biosOrder) (progress, error) {
 	var r biosResource
 	var known map[string]attribute
-	started := false
+	started, clean := false, account{}.clean
 	err := b.pool.with(ctx, nil, t.Node, o.doing(), func(bs *session, a account, c *gofish.APIClient) (err error) {
+		clean = a.clean
 		var s *redfish.ComputerSystem
 		s, r, known, err = b.look(bs, a, c)
 		if err == nil {
@@ -242,7 +243,7 @@ func (b BIOS) verify(ctx context.Context, t *driver.Task, h *configuring, o bios
 	}
 	told := ""
 	if len(messages) > 0 {
-		told = ". The BMC says: " + strings.Join(messages, " ")
+		told = ". The BMC says: " + clean(strings.Join(messages, " "))
 	}
 	return running, fmt.Errorf("node %s: Redfish BIOS %s step failed: %s%s%s. What is still pending at the BMC may come with a later restart",
 		t.Node.Label(), o.doing(), left, h.sinceRestart(), told)

@@ -44,3 +44,18 @@ func TestACollectionThatGoesInACircleIsLeft(t *testing.T) {
 		t.Errorf("%d requests: %v", requests.Load(), err)
 	}
 }
+
+// What a BMC tells of its settings gets into errors and histories as its other words do: on one line, without the password.
+func TestMessagesOfSettingsAreCleaned(t *testing.T) {
+	m := withBIOS(newModel("Maker"))
+	m.at[biosAt]["@Redfish.Settings"].(map[string]any)["Messages"] = []any{map[string]any{"Message": "PATCH by admin:s3cret-pass\x1b]0;x\x07\nrefused"}}
+	r, bios, f := biosRig(t, m)
+	f.forgets = true
+	err := runStep(t, r, stepNamed(t, bios.NamedSteps(r.Node), "apply_configuration"), settings("Virtualization", "Enabled"))
+	if err == nil || !strings.Contains(err.Error(), "The BMC says") {
+		t.Fatalf("%v, want what the BMC says", err)
+	}
+	if text := err.Error(); strings.Contains(text, "s3cret-pass") || strings.ContainsAny(text, "\x1b\x07\n") {
+		t.Errorf("%q", text)
+	}
+}
