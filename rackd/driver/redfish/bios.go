@@ -225,7 +225,7 @@ func settingsOf(attributes map[string]any, known map[string]attribute) []hardwar
 		if a, ok := known[name]; ok {
 			a.explain(&s)
 		}
-		if value := plain(attributes[name]); value != nil && (s.Type == nil || *s.Type != typePassword) {
+		if value := plain(attributes[name]); value != nil && !known[name].isPassword(name, value) {
 			text := textOf(value)
 			s.Value = &text
 		}

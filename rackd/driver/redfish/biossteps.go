@@ -112,7 +112,7 @@ func (resetting) left(r biosResource, known map[string]attribute, h *configuring
 func pendingOf(r biosResource, known map[string]attribute) string {
 	var list []string
 	for name, value := range r.pending {
-		if now, there := r.Attributes[name]; there && known[name].Type != typePassword && !reflect.DeepEqual(now, value) {
+		if now, there := r.Attributes[name]; there && !known[name].isPassword(name, value) && !reflect.DeepEqual(now, value) {
 			list = append(list, fmt.Sprintf("%s is to be %.60s", name, textOf(value)))
 		}
 	}

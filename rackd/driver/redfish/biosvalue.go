@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // The types of attributes that need more than a look at their values.
@@ -21,6 +22,12 @@ const (
 	typePassword    = "Password"
 	typeEnumeration = "Enumeration"
 )
+
+// isPassword reports whether a setting is a password: by its type or, of a text that no registry says more of, by its name.
+func (a attribute) isPassword(name string, is any) bool {
+	_, text := is.(string)
+	return a.Type == typePassword || (a.Type == "" || a.Type == typeString) && (text || is == nil) && seal.IsSecret(name)
+}
 
 // textOf is a value as the API shows it. Booleans are as Ironic's are.
 func textOf(value any) string {
@@ -91,6 +98,10 @@ func attributesFor(list []asked, r biosResource, known map[string]attribute) (at
 			wrong = append(wrong, s.Name+": there is no such setting")
 			continue
 		}
+		if known[s.Name].isPassword(s.Name, is) {
+			wrong = append(wrong, s.Name+": it is a password, which cannot be read back")
+			continue
+		}
 		value, err := known[s.Name].takes(s.Value, is)
 		if err != nil {
 			wrong = append(wrong, s.Name+": "+err.Error())
@@ -123,8 +134,6 @@ func (a attribute) takes(value, is any) (any, error) {
 		kind = typeInteger // also an enumeration may have numbers
 	}
 	switch kind {
-	case typePassword:
-		return nil, fmt.Errorf("it is a password, which cannot be read back")
 	case typeInteger:
 		return a.integer(text)
 	case typeBoolean:
@@ -182,7 +191,7 @@ func resettable(r biosResource, known map[string]attribute) map[string]any {
 	for name := range r.Attributes {
 		a, ok := known[name]
 		fixed := a.ReadOnly != nil && *a.ReadOnly || a.Immutable != nil && *a.Immutable || a.Unique != nil && *a.Unique || a.WriteOnly != nil && *a.WriteOnly
-		if !ok || fixed || a.Type == typePassword || a.DefaultValue == nil {
+		if !ok || fixed || a.isPassword(name, r.Attributes[name]) || a.DefaultValue == nil {
 			continue
 		}
 		defaults[name] = a.DefaultValue

@@ -59,3 +59,36 @@ func TestMessagesOfSettingsAreCleaned(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// Without its registry a BMC does not say which of its settings are passwords. Their names do.
+func TestPasswordsOfTheBIOSAreShownNowhere(t *testing.T) {
+	m := withBIOS(newModel("Maker"))
+	delete(m.at["/redfish/v1"], "Registries")
+	for at, r := range m.at {
+		if a, there := r["Attributes"].(map[string]any); there {
+			a["AdminPassword"] = "hunter2"
+			if strings.Contains(at, "Settings") {
+				a["AdminPassword"] = "hunter3"
+			}
+		}
+	}
+	e := newEmulator(t)
+	e.hook = m.serve
+	d := newDriver(t, Options{})
+	list, err := BIOS{Driver: d}.Settings(t.Context(), e.node(nil))
+	if err != nil || len(list) < 2 {
+		t.Fatal(list, err)
+	}
+	for _, s := range list {
+		if s.Value != nil && strings.Contains(*s.Value, "hunter") {
+			t.Errorf("the API shows %s as %s", s.Name, *s.Value)
+		}
+	}
+	r := biosResource{Attributes: map[string]any{"AdminPassword": "hunter2"}, pending: map[string]any{"AdminPassword": "hunter3"}}
+	if said := pendingOf(r, nil); strings.Contains(said, "hunter") {
+		t.Errorf("the history says %q", said)
+	}
+	if _, wrong := attributesFor([]asked{{"AdminPassword", "hunter4"}}, r, nil); len(wrong) != 1 {
+		t.Errorf("a password is taken, which cannot be read back and is told in errors: %q", wrong)
+	}
+}
