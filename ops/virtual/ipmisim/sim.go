@@ -149,6 +149,10 @@ func (b *BMC) await(ctx context.Context) error {
 	return fmt.Errorf("ipmi_sim at %s does not answer", b.cfg.Address)
 }
 
+// auths are the ways to log in. Without them, and with that by which the password is sent in the clear, machines of the rack would control
+// each other.
+const auths = "md2 md5"
+
 // write writes the simulator's configuration, and the program by which it controls the machine.
 func (b *BMC) write() error {
 	if strings.ContainsAny(b.cfg.Dir, " \t\"\\") {
@@ -160,14 +164,14 @@ func (b *BMC) write() error {
 	var lan strings.Builder
 	fmt.Fprintf(&lan, "name \"sim\"\nset_working_mc 0x20\n  startlan 1\n    addr %s %d\n    priv_limit admin\n", b.cfg.Address.Addr(), b.cfg.Address.Port())
 	for _, level := range []string{"callback", "user", "operator", "admin"} {
-		fmt.Fprintf(&lan, "    allowed_auths_%s none md2 md5 straight\n", level)
+		fmt.Fprintf(&lan, "    allowed_auths_%s %s\n", level, auths)
 	}
 	fmt.Fprintf(&lan, "    guid a123456789abcdefa123456789abcdef\n  endlan\n  chassis_control \"%s\"\n", b.file("control"))
 	for i, u := range b.cfg.Users {
 		if strings.ContainsAny(u.Name+u.Password, "\"\n") {
 			return errors.New("names and passwords of users hold no quotation marks")
 		}
-		fmt.Fprintf(&lan, "  user %d true \"%s\" \"%s\" %s 10 none md2 md5 straight\n", i+2, u.Name, u.Password, u.Privilege)
+		fmt.Fprintf(&lan, "  user %d true \"%s\" \"%s\" %s 10 %s\n", i+2, u.Name, u.Password, u.Privilege, auths)
 	}
 	emulation := "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1bf2 0xf02\nsel_enable 0x20 1000 0x0a\n" + b.cfg.Emulation + "\nmc_enable 0x20\n"
 	for name, text := range map[string]string{"lan.conf": lan.String(), "sim.emu": emulation} {
