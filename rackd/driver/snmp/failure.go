@@ -45,14 +45,18 @@ func unauthenticReport(c *gosnmp.GoSNMP, datagram []byte, before uint32) error {
 	if !ok || usm.AuthoritativeEngineID == "" {
 		return nil
 	}
-	open := &gosnmp.GoSNMP{Version: gosnmp.Version3, SecurityModel: gosnmp.UserSecurityModel, MsgFlags: gosnmp.NoAuthNoPriv,
-		SecurityParameters: &gosnmp.UsmSecurityParameters{UserName: usm.UserName, AuthenticationProtocol: gosnmp.NoAuth, PrivacyProtocol: gosnmp.NoPriv}}
-	packet, err := open.SnmpDecodePacket(datagram)
+	packet, err := unprotected().SnmpDecodePacket(datagram)
 	if err != nil || packet.Version != gosnmp.Version3 || packet.MsgFlags&gosnmp.AuthPriv != gosnmp.NoAuthNoPriv || packet.PDUType != gosnmp.Report ||
 		len(packet.Variables) != 1 || packet.MsgID <= before || packet.MsgID > before+mostMessages {
 		return nil
 	}
 	return refusals[packet.Variables[0].Name]
+}
+
+// unprotected decodes datagrams that nothing protects, of each version. Others are errors.
+func unprotected() *gosnmp.GoSNMP {
+	return &gosnmp.GoSNMP{Version: gosnmp.Version3, SecurityModel: gosnmp.UserSecurityModel, MsgFlags: gosnmp.NoAuthNoPriv,
+		SecurityParameters: &gosnmp.UsmSecurityParameters{UserName: "any", AuthenticationProtocol: gosnmp.NoAuth, PrivacyProtocol: gosnmp.NoPriv}}
 }
 
 // reported is what a PDU says by a report of version 3 (RFC 3414, section 3.2): it has not looked at the request. Nil for

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,9 +43,13 @@ type wire struct {
 
 func (w *wire) begin(f driver.Fence) { w.fence, w.left, w.refused, w.reported = f, 0, nil, nil }
 
-// Read looks for a report among what it passes on.
+// Read leaves answers without a number out, and looks for a report among what it passes on.
 func (w *wire) Read(b []byte) (n int, err error) {
-	n, err = w.Conn.Read(b)
+	for {
+		if n, err = w.Conn.Read(b); err != nil || !numberless(b[:n]) {
+			break
+		}
+	}
 	if err == nil && w.reports != nil {
 		w.reported = w.reports(b[:n])
 	}
@@ -72,6 +77,13 @@ func (w *wire) Write(b []byte) (n int, err error) {
 		w.refused = err
 	}
 	return n, err
+}
+
+// numberless reports whether a datagram that anybody can make is an answer to request 0. gosnmp takes it for the answer to any, and
+// has no request of that number.
+func numberless(datagram []byte) bool {
+	packet, err := unprotected().SnmpDecodePacket(slices.Clone(datagram))
+	return err == nil && packet.RequestID == 0 && packet.PDUType != gosnmp.Report
 }
 
 // open makes a socket. It sends nothing: the first request finds out about the PDU.
