@@ -2,6 +2,8 @@ package work
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -10,8 +12,16 @@ import (
 const MaxText = 8 << 10
 
 // Text is a text for people, cut in the middle where it is too long: its end often holds the
-// cause.
+// cause. What would command the terminal on which it is shown is a blank.
 func Text(s string) string {
+	if strings.ContainsFunc(s, commands) {
+		s = strings.Map(func(r rune) rune {
+			if commands(r) {
+				return ' '
+			}
+			return r
+		}, s)
+	}
 	if len(s) <= MaxText {
 		return s
 	}
@@ -26,10 +36,16 @@ func Text(s string) string {
 	return fmt.Sprintf("%s … %d bytes left out … %s", s[:begin], end-begin, s[end:])
 }
 
-// Cut cuts the texts of e.
+// commands reports whether a terminal does something else at a character than show it: control characters but for ends of lines
+// and tabs, and those that turn the order of what is read.
+func commands(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// Cut cuts the texts of e, and makes them fit to be shown.
 func (e *Event) Cut() {
-	e.Error, e.Detail = Text(e.Error), Text(e.Detail)
+	e.Error, e.Phase, e.Detail = Text(e.Error), Text(e.Phase), Text(e.Detail)
 	for i := range e.Before {
-		e.Before[i].Detail = Text(e.Before[i].Detail)
+		e.Before[i].Phase, e.Before[i].Detail = Text(e.Before[i].Phase), Text(e.Before[i].Detail)
 	}
 }

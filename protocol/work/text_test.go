@@ -22,3 +22,19 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// Texts are shown on terminals. What a BMC or an agent says must not command one, nor turn the order of what is read.
+func TestTextsCommandNoTerminal(t *testing.T) {
+	const said = "one\n\ttwo \x1b[2J\x1b]0;x\x07\u009b31m\u202egnp\u2066\r\x00\x7f end"
+	got := Text(said)
+	if strings.ContainsAny(got, "\x1b\x07\u009b\u202e\u2066\r\x00\x7f") || !strings.HasPrefix(got, "one\n\ttwo ") || !strings.HasSuffix(got, " end") {
+		t.Errorf("%q", got)
+	}
+	e := Event{Error: said, Phase: said, Before: []Line{{Phase: said, Detail: said}}}
+	e.Cut()
+	for _, text := range []string{e.Error, e.Phase, e.Before[0].Phase, e.Before[0].Detail} {
+		if strings.ContainsRune(text, '\x1b') {
+			t.Errorf("%q", text)
+		}
+	}
+}
