@@ -5,11 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
@@ -65,12 +70,41 @@ func (c busShow) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	return printDocument(os.Stdout, document)
+}
+
+func printDocument(w io.Writer, document []byte) error {
 	var text bytes.Buffer
 	if err := json.Indent(&text, document, "", "  "); err != nil {
 		return err
 	}
-	fmt.Println(text.String())
-	return nil
+	_, err := fmt.Fprintln(w, visible(text.String()))
+	return err
+}
+
+// visible writes what no terminal shows as the escapes of JSON: who may write on the bus must not command an operator's terminal.
+func visible(document string) string {
+	var b strings.Builder
+	for _, r := range document {
+		switch {
+		case r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError:
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// name is a name of the bus on one line; one that is not plain stands in quotes.
+func name(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == utf8.RuneError }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
 }
 
 func (c busShow) list(ctx context.Context, place *busview.Place) error {
@@ -81,10 +115,14 @@ func (c busShow) list(ctx context.Context, place *busview.Place) error {
 	if c.JSON {
 		return printJSON(os.Stdout, append([]busview.Entry{}, entries...))
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	return printEntries(os.Stdout, entries)
+}
+
+func printEntries(out io.Writer, entries []busview.Entry) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "KEY\tREVISION\tBYTES\tWRITTEN\tSUBJECT")
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", e.Key, e.Revision, e.Size, e.Written.UTC().Format(time.RFC3339), e.About)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", name(e.Key), e.Revision, e.Size, e.Written.UTC().Format(time.RFC3339), name(e.About))
 	}
 	return w.Flush()
 }
