@@ -271,7 +271,9 @@ func parse(subject string, data []byte) (*work.Event, error) {
 	if e.Epoch > 1<<62 || e.Seq > 1<<62 {
 		return nil, errors.New("event has an impossible epoch or sequence number")
 	}
-	return e, bounded(e)
+	err = bounded(e)
+	e.Cut() // an honest rackd has done so
+	return e, err
 }
 
 // withoutNUL puts the replacement character in place of the NUL characters in the texts of JSON: what a BMC or a
