@@ -61,7 +61,7 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
+	return &Driver{again: newAgains(), pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.
