@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -48,6 +49,9 @@ type Options struct {
 type Driver struct {
 	pool  *pool
 	again agains
+	tasks tasksOf
+	// resets are the nodes whose BMC this rackd has told to restart.
+	resets sync.Map
 }
 
 // New returns a driver without any session; Close logs out.
