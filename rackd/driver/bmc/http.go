@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ type call struct {
 	login bool
 }
 
-// HTTPOptions are what a transport is told. All must be set but TLS and Networks.
+// HTTPOptions are what a transport is told. All must be set but TLS, Networks and JSON.
 type HTTPOptions struct {
 	// Host is the only one that requests go to, as in a URL.
 	Host string
@@ -47,6 +48,8 @@ type HTTPOptions struct {
 	ConnectTimeout, AnswerTimeout time.Duration
 	// Networks are those that BMCs are in.
 	Networks outbound.BMCs
+	// JSON: whatever is read is JSON. An answer to a read that is none counts as lost: BMCs that start send pages, halves and nothing.
+	JSON bool
 }
 
 // HTTP sends the requests of one BMC's client: to this BMC only, each write behind the fence, each within its time. It is an
@@ -55,6 +58,7 @@ type HTTP struct {
 	base    *http.Transport
 	host    string
 	timeout time.Duration
+	json    bool
 	current atomic.Pointer[call]
 }
 
@@ -63,6 +67,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 	return &HTTP{
 		host:    o.Host,
 		timeout: o.ConnectTimeout + o.AnswerTimeout,
+		json:    o.JSON,
 		base: &http.Transport{
 			DialContext:           outbound.Dialer(o.ConnectTimeout, o.Networks.Check).DialContext,
 			TLSClientConfig:       o.TLS,
@@ -140,7 +145,10 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	}
 	resp, err := t.base.RoundTrip(req)
 	if err == nil {
-		err = buffer(resp)
+		var body []byte
+		if body, err = buffer(resp); err == nil && t.json && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && !json.Valid(body) {
+			err = errNoJSON
+		}
 	}
 	if fenced := refused(); err != nil && fenced != nil {
 		return nil, fenced
@@ -151,18 +159,21 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	return resp, nil
 }
 
+// errNoJSON is what a BMC's answer is that starts.
+var errNoJSON = errors.New("its answer breaks off, or is no JSON")
+
 // buffer reads the whole body while the request's time runs.
-func buffer(resp *http.Response) error {
+func buffer(resp *http.Response) (body []byte, err error) {
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(body) > maxAnswer {
-		return fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return nil
+	return body, nil
 }
 
 // SameHost is an http.Client's CheckRedirect: a read follows a redirect on its host, as of servers
