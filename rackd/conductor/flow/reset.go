@@ -40,7 +40,7 @@ func resetOnce(ctx context.Context, t *driver.Task, ask driver.PowerState) error
 			return err
 		}
 	}
-	err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, ask)
+	err := t.SetPower(ctx, ask)
 	switch {
 	case err == nil:
 		return nil

@@ -1,6 +1,7 @@
 package bringup_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -60,6 +61,30 @@ func TestARestartInDoubtLeavesTheMachineOn(t *testing.T) {
 					t.Errorf("power writes %q, want the reboot and the order to go on", got)
 				}
 			})
+		})
+	}
+}
+
+// What an order for the power uses up of what a driver keeps, a boot device for one start, is told: else the next rackd believes that it
+// is still there.
+func TestWhatAStartUsesUpIsTold(t *testing.T) {
+	for target, from := range map[driver.PowerState]driver.PowerState{driver.PowerOn: driver.PowerOff, driver.Rebooting: driver.PowerOn} {
+		synctest.Test(t, func(t *testing.T) {
+			r := drivertest.NewRig()
+			r.SetPowerState(from)
+			r.Node.DisablePowerOff = target == driver.Rebooting
+			r.Keeps = func() json.RawMessage {
+				if len(r.Writes("power "+string(target))) == 0 {
+					return nil
+				}
+				return json.RawMessage(`{"used":true}`)
+			}
+			if err := restart(t, r); err != nil {
+				t.Error(err)
+			}
+			if string(r.Observed.Kept) != `{"used":true}` {
+				t.Errorf("%s: told is %s", target, r.Observed.Kept)
+			}
 		})
 	}
 }
