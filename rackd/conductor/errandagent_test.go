@@ -138,8 +138,8 @@ func TestARamdiskThatIsRestartedInAHold(t *testing.T) {
 	})
 }
 
-// A rackd dies when a restart beside a flow has switched the machine off. Its successor makes the boot into the ramdisk ready once more: what
-// the first had set for one start, the BMC or the driver may not know any more.
+// A rackd dies when a restart beside a flow has switched the machine off. Its successor makes the boot into the ramdisk ready once
+// more. What the first had set for one start, the BMC or the driver may not know any more.
 func TestARestartBesideAFlowThatIsTakenOverInItsMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTrial(t, nil)

@@ -58,8 +58,8 @@ func (e notReset) Unwrap() error { return e.error }
 // NotReset reports whether err says that a reset was asked for and has not happened.
 func NotReset(err error) bool { return errors.As(err, new(notReset)) }
 
-// notOff returns err, of a reset that may have happened. Hardware that makes a reset of off and on may have ended between the two: a machine
-// that is off then is switched on, for that was asked for too.
+// notOff returns err, of a reset that may have happened. Hardware that makes a reset of off and on may have ended between the
+// two. A machine that is off then is switched on, for that was asked for too.
 func (c *Catalog) notOff(ctx context.Context, t *driver.Task, err error, within time.Duration) error {
 	if !errors.Is(err, errInDoubt) || !t.Hardware.Can(driver.PowerOff) {
 		return err

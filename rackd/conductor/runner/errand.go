@@ -154,8 +154,8 @@ func (r *Runner) readyPower(ctx context.Context, target driver.PowerState) error
 	return nil
 }
 
-// readyAgain makes ready for the rest of a request for power that another owner has begun. The machine is off by now, and what was set for its
-// next start may be forgotten.
+// readyAgain makes ready for the rest of a request for power that another owner has begun. The machine is off by now. What was
+// set for its next start may be forgotten.
 func (r *Runner) readyAgain(ctx context.Context, target driver.PowerState) error {
 	if !r.inRamdisk() || target == driver.PowerOff || target == driver.SoftPowerOff {
 		return nil

@@ -36,7 +36,8 @@ func (f *forced) set(n *node.Document, device driver.BootDevice, persistent bool
 	})
 }
 
-// started takes in what became of the order to start the machine. A device for one start is used up by an order that was taken, and by no other.
+// started takes in what became of the order to start the machine. An order that was taken uses up a device for one start, and no
+// other does.
 func (f *forced) started(n *node.Document, err error) {
 	switch lost, silent := errors.AsType[*bmc.Lost](err); {
 	case err == nil:

@@ -23,8 +23,8 @@ var mediaTypes = map[string][]redfish.VirtualMediaType{
 }
 
 // drives reads the virtual drives of a system: newer BMCs have them at the system,
-// older ones at its manager. Those of a manager of several machines are none of one machine: which of them a drive belongs to is not told, and
-// another node's medium may be in it.
+// older ones at its manager. Those of a manager of several machines are none of one machine. Which of them a drive belongs to
+// is not told, and another node's medium may be in it.
 func drives(c *gofish.APIClient, s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
 	list, err := s.VirtualMedia()
 	if byPath(list); err != nil || len(list) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
-// A PDU that was replaced by one of another type is asked anew what it is.
+// A PDU that was replaced by one of another type is asked once more what it is.
 func TestAPDUOfAnotherTypeInItsPlace(t *testing.T) {
 	for _, version := range []string{"1", "2c"} {
 		p, d := newPDU(t, outlets["apc_rackpdu"]), quick(t, Options{})
