@@ -48,7 +48,7 @@ type HTTPOptions struct {
 	ConnectTimeout, AnswerTimeout time.Duration
 	// Networks are those that BMCs are in.
 	Networks outbound.BMCs
-	// JSON: whatever is read is JSON. An answer to a read that is none counts as lost: BMCs that start send pages, halves and nothing.
+	// JSON: whatever is read is JSON, or empty. An answer to a read that is neither counts as lost: BMCs that start send pages and halves.
 	JSON bool
 }
 
@@ -146,7 +146,7 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	resp, err := t.base.RoundTrip(req)
 	if err == nil {
 		var body []byte
-		if body, err = buffer(resp); err == nil && t.json && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && !json.Valid(body) {
+		if body, err = buffer(resp); err == nil && t.json && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && len(body) > 0 && !json.Valid(body) {
 			err = errNoJSON
 		}
 	}
