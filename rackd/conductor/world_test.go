@@ -397,12 +397,12 @@ func (m *machine) PrepareRamdisk(context.Context, *driver.Task) error {
 	m.prepared++
 	return nil
 }
-func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error            { return nil }
-func (*machine) PrepareInstance(context.Context, *driver.Task) error           { return nil }
-func (*machine) CleanUpInstance(context.Context, *driver.Task) error           { return nil }
-func (m *machine) DeploySteps(*node.Document) []driver.Step                    { return m.deploy }
-func (m *machine) NamedSteps(*node.Document) []driver.Step                     { return m.clean }
-func (m *machine) TearDownSteps(*node.Document) []driver.Step                  { return m.teardown }
+func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error  { return nil }
+func (*machine) PrepareInstance(context.Context, *driver.Task) error { return nil }
+func (*machine) CleanUpInstance(context.Context, *driver.Task) error { return nil }
+func (m *machine) DeploySteps(*node.Document) []driver.Step          { return m.deploy }
+func (m *machine) NamedSteps(*node.Document) []driver.Step           { return m.clean }
+func (m *machine) TearDownSteps(*node.Document) []driver.Step        { return m.teardown }
 
 type noAgent struct{ state func() *work.Agent }
 
