@@ -97,7 +97,7 @@ func TestAPDUThatMoves(t *testing.T) {
 	n.at = netip.MustParseAddr("127.0.0.3")
 	n.mu.Unlock()
 	for range 2 {
-		_, err = d.PowerState(t.Context(), doc) // the first call may find out that the old place is silent
+		_, _ = d.PowerState(t.Context(), doc) // the first call may find out that the old place is silent
 	}
 	if is, err := d.PowerState(t.Context(), doc); err != nil || is != driver.PowerOn {
 		t.Errorf("%q, %v; the PDU is at another address under the same name, and says power on", is, err)
