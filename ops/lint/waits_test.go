@@ -160,7 +160,7 @@ var waiting = map[string]string{
 	"rackd/driver/ipmi/conn.go login (*net.Dialer).DialContext":            "Options.Timeout (outbound.Dialer); it opens a UDP socket, and looks a name up",
 	"rackd/driver/ipmi/lan/doc.go filled (*net.Dialer).DialContext":        caller + "it opens a UDP socket",
 	"rackd/driver/ipmi/lan/login20.go keys (net.Conn).Write":               "nothing: a datagram goes or is dropped",
-	"rackd/driver/ipmi/lan/session.go idle (net.Conn).Write":               "nothing: a datagram goes or is dropped",
+	"rackd/driver/ipmi/lan/session.go leave (net.Conn).Write":              "nothing: a datagram goes or is dropped",
 	"rackd/driver/ipmi/lan/session.go round (net.Conn).Read":               "the try's read deadline, and the end of the context, which moves it",
 	"rackd/driver/ipmi/lan/session.go round (net.Conn).Write":              "nothing: a datagram goes or is dropped",
 	"rackd/driver/ipmi/lan/session.go round receives":                      "a function that sets a deadline and runs already",

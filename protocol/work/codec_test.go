@@ -12,7 +12,7 @@ const newer = `{"id":"w","node":"n","group":"g","generation":3,"verb":"deploy","
 "sworn":{"by":["central"]},
 "args":{"configdrive":"d","boot_from":"volume","steps":[{"interface":"deploy","step":"write_image","retries":4},{"interface":"bios","step":"apply"}],
   "change":{"media":{"types":["cdrom"],"eject_after":true}}},
-"checkpoint":{"step":"write_image","index":4,"nonce":"n1","agent":{"url":"https://a","last_seen":"2026-11-24T00:00:01Z","pinned":"sha256"},"errand":{"phase":"begun","by":"op"},
+"checkpoint":{"step":"write_image","index":4,"nonce":"n1","boot":{"number":2,"medium":"m"},"agent":{"url":"https://a","last_seen":"2026-11-24T00:00:01Z","pinned":"sha256"},"errand":{"phase":"begun","by":"op"},
   "untold":[{"time":"2026-11-24T00:00:00Z","phase":"p","node_time":1}]},
 "result":{"ok":false,"at":"2026-11-24T00:00:02Z","set_aside":true}}`
 
@@ -53,7 +53,7 @@ func TestFieldsOfNewerProgramsStay(t *testing.T) {
 	}
 	want, got := tree(t, []byte(newer)), tree(t, body)
 	for _, path := range [][]any{
-		{"sworn"}, {"args", "boot_from"}, {"args", "steps", 0, "retries"}, {"args", "change", "media", "eject_after"}, {"checkpoint", "nonce"}, {"checkpoint", "agent", "pinned"},
+		{"sworn"}, {"args", "boot_from"}, {"args", "steps", 0, "retries"}, {"args", "change", "media", "eject_after"}, {"checkpoint", "nonce"}, {"checkpoint", "boot", "medium"}, {"checkpoint", "agent", "pinned"},
 		{"checkpoint", "errand", "by"}, {"checkpoint", "untold", 0, "node_time"}, {"result", "set_aside"},
 	} {
 		if w, g := at(want, path...), at(got, path...); w == nil || !reflect.DeepEqual(w, g) {

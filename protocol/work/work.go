@@ -270,6 +270,8 @@ type Boot struct {
 	System smbios.System `json:"system,omitzero"`
 	// BMC is the machine of the node's BMC, as that told the flow; it outlives the boot too.
 	BMC smbios.System `json:"bmc,omitzero"`
+
+	Unknown Unknown `json:"-"`
 }
 
 // maxAddresses bounds Boot.Addresses.

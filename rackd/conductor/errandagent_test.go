@@ -137,3 +137,47 @@ func TestARamdiskThatIsRestartedInAHold(t *testing.T) {
 		}
 	})
 }
+
+// A rackd dies when a restart beside a flow has switched the machine off. Its successor makes the boot into the ramdisk ready once
+// more. What the first had set for one start, the BMC or the driver may not know any more.
+func TestARestartBesideAFlowThatIsTakenOverInItsMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t, nil)
+		x.lives.Store(true)
+		x.agent(x.Conductor)
+		time.Sleep(5 * time.Second)
+		x.m.mu.Lock()
+		x.m.powerErr = func(target driver.PowerState) (error, bool) {
+			if target != driver.PowerOn {
+				return nil, true
+			}
+			x.s.mu.Lock()
+			x.s.cut = true
+			x.s.mu.Unlock()
+			return driver.ErrUnreachable, false
+		}
+		x.m.mu.Unlock()
+		x.s.errand(nodeA, work.Args{PowerTarget: string(driver.Rebooting)})
+		time.Sleep(time.Second)
+		x.stop()
+		x.m.mu.Lock()
+		x.m.powerErr, x.m.prepared = nil, 0
+		x.m.mu.Unlock()
+		x.s.mu.Lock()
+		x.s.cut = false
+		x.s.mu.Unlock()
+		if step := x.doc().Checkpoint.Errand.Step; step != "power.power_off" {
+			t.Fatalf("the errand stands behind %q", step)
+		}
+		x.owner.Store("b")
+		_, kill := x.on("b", nil)
+		defer kill()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		x.m.mu.Lock()
+		defer x.m.mu.Unlock()
+		if x.m.power != driver.PowerOn || x.m.prepared == 0 {
+			t.Errorf("the machine is %q, and its boot was made ready %d times", x.m.power, x.m.prepared)
+		}
+	})
+}

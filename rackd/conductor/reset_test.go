@@ -21,7 +21,7 @@ func TestRebootWithoutPowerOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		target string
 		errs   []error
-		dies   bool
+		off    bool // it ends in its middle
 		writes []string
 		failed string
 	}{
@@ -29,11 +29,15 @@ func TestRebootWithoutPowerOff(t *testing.T) {
 		"soft rebooting":     {target: "soft rebooting", writes: []string{soft}},
 		"the BMC is busy":    {target: "rebooting", errs: []error{driver.ErrUnreachable}, writes: []string{reset, reset}},
 		"the answer is lost": {target: "rebooting", errs: []error{driver.ErrUnknown}, writes: []string{reset}, failed: "may have happened"},
+		"it ends half way":   {target: "rebooting", errs: []error{driver.ErrUnknown}, off: true, writes: []string{reset, "power power on epoch 1"}, failed: "found switched off, and was switched on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &machine{power: driver.PowerOn}
 				m.powerErr = answers(c.errs)
+				if c.off {
+					m.onPower = func(driver.PowerState) { m.power, m.onPower = driver.PowerOff, nil }
+				}
 				s := newShelf()
 				oneNode(s)
 				s.nodes[nodeA].DisablePowerOff, s.nodes[nodeA].State = true, provision.Active

@@ -287,6 +287,7 @@ func (noMetrics) AgentRefused(string, string)              {}
 
 // machine is a hardware type whose steps the test scripts. It counts writes.
 type machine struct {
+	prepared int // for boots into the ramdisk
 	mu       sync.Mutex
 	power    driver.PowerState
 	writes   []string
@@ -390,13 +391,18 @@ func (m *machine) Identity(context.Context, *node.Document) (driver.Identity, er
 	return m.identity, m.silent
 }
 func (*machine) InjectNMI(context.Context, driver.Fence, *node.Document) error { return nil }
-func (*machine) PrepareRamdisk(context.Context, *driver.Task) error            { return nil }
-func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error            { return nil }
-func (*machine) PrepareInstance(context.Context, *driver.Task) error           { return nil }
-func (*machine) CleanUpInstance(context.Context, *driver.Task) error           { return nil }
-func (m *machine) DeploySteps(*node.Document) []driver.Step                    { return m.deploy }
-func (m *machine) NamedSteps(*node.Document) []driver.Step                     { return m.clean }
-func (m *machine) TearDownSteps(*node.Document) []driver.Step                  { return m.teardown }
+func (m *machine) PrepareRamdisk(context.Context, *driver.Task) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.prepared++
+	return nil
+}
+func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error  { return nil }
+func (*machine) PrepareInstance(context.Context, *driver.Task) error { return nil }
+func (*machine) CleanUpInstance(context.Context, *driver.Task) error { return nil }
+func (m *machine) DeploySteps(*node.Document) []driver.Step          { return m.deploy }
+func (m *machine) NamedSteps(*node.Document) []driver.Step           { return m.clean }
+func (m *machine) TearDownSteps(*node.Document) []driver.Step        { return m.teardown }
 
 type noAgent struct{ state func() *work.Agent }
 

@@ -124,6 +124,14 @@ func (t *Task) Keep() {
 	}
 }
 
+// SetPower asks the node's power interface for a state, and reports what that has changed of what the drivers keep: an order to start may
+// use up a boot device for one start.
+func (t *Task) SetPower(ctx context.Context, target PowerState) error {
+	err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, target)
+	t.Keep()
+	return err
+}
+
 // Remember adds what the node's drivers keep to what is reported of the machine.
 func (h *Hardware) Remember(n *node.Document, o *hardware.Observation) {
 	if k, ok := h.impls["management"].Impl.(Keeper); ok {

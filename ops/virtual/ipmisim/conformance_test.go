@@ -89,8 +89,10 @@ func start(t *testing.T, c Computer, password string) netip.AddrPort {
 	return at
 }
 
-func newDriver(t *testing.T) *ipmidriver.Driver {
-	d := ipmidriver.New(ipmidriver.Options{Timeout: time.Second, Pace: 10_000, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+func newDriver(t *testing.T) *ipmidriver.Driver { return newDriverWith(t, time.Second) }
+
+func newDriverWith(t *testing.T, timeout time.Duration) *ipmidriver.Driver {
+	d := ipmidriver.New(ipmidriver.Options{Timeout: timeout, Pace: 10_000, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

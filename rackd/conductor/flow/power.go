@@ -114,7 +114,7 @@ func (c *Catalog) reach(ctx context.Context, t *driver.Task, ask, want driver.Po
 		return driver.Done(), fmt.Errorf("read the power state: %w", err)
 	}
 	if state != want || !t.Hardware.Can(driver.PowerOff) { // what nothing tells is asked for again
-		if err := p.SetPower(ctx, t.Fence, t.Node, ask); err != nil {
+		if err := t.SetPower(ctx, ask); err != nil {
 			return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
 		}
 	}

@@ -16,7 +16,7 @@ func (c *Catalog) reset(ask driver.PowerState, within time.Duration) driver.Step
 	return driver.Step{Interface: "power", Name: "reset", Kind: driver.Neither, Retries: 2, Pause: 2 * time.Second,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			if err := resetOnce(ctx, t, ask); err != nil {
-				return driver.Outcome{}, err
+				return driver.Outcome{}, c.notOff(ctx, t, err, within)
 			}
 			if !t.Hardware.Can(driver.PowerOff) { // nothing tells its state
 				return driver.Done(), nil
@@ -40,7 +40,7 @@ func resetOnce(ctx context.Context, t *driver.Task, ask driver.PowerState) error
 			return err
 		}
 	}
-	err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, ask)
+	err := t.SetPower(ctx, ask)
 	switch {
 	case err == nil:
 		return nil
@@ -57,3 +57,21 @@ func (e notReset) Unwrap() error { return e.error }
 
 // NotReset reports whether err says that a reset was asked for and has not happened.
 func NotReset(err error) bool { return errors.As(err, new(notReset)) }
+
+// notOff returns err, of a reset that may have happened. Hardware that makes a reset of off and on may have ended between the
+// two. A machine that is off then is switched on, for that was asked for too.
+func (c *Catalog) notOff(ctx context.Context, t *driver.Task, err error, within time.Duration) error {
+	if !errors.Is(err, errInDoubt) || !t.Hardware.Can(driver.PowerOff) {
+		return err
+	}
+	if state, readErr := t.Hardware.Power().PowerState(ctx, t.Node); readErr != nil || state != driver.PowerOff {
+		return err
+	}
+	switch _, onErr := c.reach(ctx, t, driver.PowerOn, driver.PowerOn, within); {
+	case errors.Is(onErr, driver.ErrFenced):
+		return onErr
+	case onErr != nil: // the step is not to be run again
+		return fmt.Errorf("%w; the machine was found switched off: %v", err, onErr)
+	}
+	return fmt.Errorf("%w; the machine was found switched off, and was switched on", err)
+}

@@ -94,6 +94,11 @@ func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 			return err
 		}
 	}
+	if verb == work.Power && done > 0 {
+		if err := r.readyAgain(ctx, driver.PowerState(d.Args.PowerTarget)); err != nil {
+			return err
+		}
+	}
 	for i, s := range steps {
 		if err := r.switchOver(ctx, s); err != nil {
 			return fmt.Errorf("step %s: %w", s.ID(), err)
@@ -145,6 +150,18 @@ func (r *Runner) readyPower(ctx context.Context, target driver.PowerState) error
 	if r.task.Facts[driver.FactBoot] == driver.BootInstance && target != driver.PowerOn {
 		r.task.Facts[driver.FactRestarted] = string(target)
 		return r.save(ctx)
+	}
+	return nil
+}
+
+// readyAgain makes ready for the rest of a request for power that another owner has begun. The machine is off by now. What was
+// set for its next start may be forgotten.
+func (r *Runner) readyAgain(ctx context.Context, target driver.PowerState) error {
+	if !r.inRamdisk() || target == driver.PowerOff || target == driver.SoftPowerOff {
+		return nil
+	}
+	if err := r.task.Hardware.Boot().PrepareRamdisk(ctx, r.task); err != nil {
+		return fmt.Errorf("prepare another boot of the ramdisk: %w", err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,7 +59,7 @@ func (c *call) spend() error {
 	return nil
 }
 
-// HTTPOptions are what a transport is told. All must be set but TLS and Networks.
+// HTTPOptions are what a transport is told. All must be set but TLS, Networks and JSON.
 type HTTPOptions struct {
 	// Host is the only one that requests go to, as in a URL.
 	Host string
@@ -67,6 +68,8 @@ type HTTPOptions struct {
 	ConnectTimeout, AnswerTimeout time.Duration
 	// Networks are those that BMCs are in.
 	Networks outbound.BMCs
+	// JSON: whatever is read is JSON, or empty. An answer to a read that is neither counts as lost: BMCs that start send pages and halves.
+	JSON bool
 }
 
 // HTTP sends the requests of one BMC's client: to this BMC only, each write behind the fence, each within its time, and no more
@@ -76,6 +79,7 @@ type HTTP struct {
 	base    *http.Transport
 	host    string
 	timeout time.Duration
+	json    bool
 	current atomic.Pointer[call]
 }
 
@@ -84,6 +88,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 	return &HTTP{
 		host:    o.Host,
 		timeout: o.ConnectTimeout + o.AnswerTimeout,
+		json:    o.JSON,
 		base: &http.Transport{
 			DialContext:           outbound.Dialer(o.ConnectTimeout, o.Networks.Check).DialContext,
 			TLSClientConfig:       o.TLS,
@@ -167,6 +172,9 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	if err == nil {
 		body, err = buffer(resp)
 		c.bytes.Add(int64(len(body)))
+		if err == nil && t.json && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && len(body) > 0 && !json.Valid(body) {
+			err = errNoJSON
+		}
 	}
 	if fenced := refused(); err != nil && fenced != nil {
 		return nil, fenced
@@ -179,6 +187,9 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	}
 	return resp, nil
 }
+
+// errNoJSON is what a BMC's answer is that starts.
+var errNoJSON = errors.New("its answer breaks off, or is no JSON")
 
 // buffer reads the whole body while the request's time runs.
 func buffer(resp *http.Response) (body []byte, err error) {

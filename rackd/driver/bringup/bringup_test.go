@@ -67,8 +67,8 @@ func TestSuccessorSwitchesOnWhatItsPredecessorDidNot(t *testing.T) {
 		if out, err := ramdisk(t, r); err != nil || out != driver.Done() {
 			t.Fatalf("%+v, %v", out, err)
 		}
-		if boots := r.Writes("boot"); len(boots) != 1 {
-			t.Errorf("the boot was prepared %d times, want once", len(boots))
+		if on := r.Writes("power power on"); len(on) != 2 {
+			t.Errorf("it was switched on %d times, want by each of the two", len(on))
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.Power
 	started := time.Now()
 	var unknown error
 	for range askAgain {
-		err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, target)
+		err := t.SetPower(ctx, target)
 		switch {
 		case err == nil:
 			return noteOn(t, target, s.await(ctx, t, target, s.powerWait()-time.Since(started)))
@@ -172,9 +172,9 @@ func (s Settings) reset(ctx context.Context, t *driver.Task) error {
 			t.Record.Phase("power on", driver.ByHand)
 			return nil
 		}
-		return t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting)
+		return t.SetPower(ctx, driver.Rebooting)
 	}
-	if err := t.Hardware.Power().SetPower(ctx, t.Fence, t.Node, driver.Rebooting); err != nil {
+	if err := t.SetPower(ctx, driver.Rebooting); err != nil {
 		return err
 	}
 	err := s.await(ctx, t, driver.PowerOn, s.powerWait())

@@ -34,8 +34,8 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return driver.Done(), nil
 	}
 	if !h.Powered {
-		if again && t.StaysOn() { // a reset that may have happened has used up what was set for one boot
-			if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil {
+		if again {
+			if err := s.prepareAgain(ctx, t); err != nil {
 				return driver.Outcome{}, err
 			}
 		}
@@ -57,6 +57,18 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return s.Ramdisk(ctx, t)
 	}
 	return driver.Wait(0), nil
+}
+
+// prepareAgain makes the boot ready once more before the machine is started. A reset that may have happened has used up what was set for
+// one boot. A machine that is still off may have a BMC that has forgotten it by now, or a driver of another rackd that does not know of it.
+// One that is on already boots what was made ready.
+func (s Settings) prepareAgain(ctx context.Context, t *driver.Task) error {
+	if !t.StaysOn() {
+		if state, err := t.Hardware.Power().PowerState(ctx, t.Node); err != nil || state != driver.PowerOff {
+			return err
+		}
+	}
+	return t.Hardware.Boot().PrepareRamdisk(ctx, t)
 }
 
 // begin returns the step's handle. On the first run it makes the boot ready, has

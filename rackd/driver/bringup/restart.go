@@ -76,12 +76,13 @@ func (s Settings) cycle(ctx context.Context, t *driver.Task, h *restarting) erro
 	return s.Reach(ctx, t, driver.PowerOn)
 }
 
-// resetOnce resets the machine. A reset in doubt is no error: what it was for shows whether it has happened.
+// resetOnce resets the machine. A reset in doubt is no error: what it was for shows whether it has happened. One that hardware made of
+// off and on may have ended between the two.
 func (s Settings) resetOnce(ctx context.Context, t *driver.Task, h *restarting) error {
 	const doubt = "a reset was asked for. It is not known whether it has happened, so rackd does not ask again"
 	if h.Asked {
 		t.Record.Phase("restart in doubt", doubt)
-		return nil
+		return s.onAgain(ctx, t)
 	}
 	h.Asked = true
 	if err := t.Record.SaveHandle(ctx, *h); err != nil {
@@ -91,10 +92,27 @@ func (s Settings) resetOnce(ctx context.Context, t *driver.Task, h *restarting) 
 	switch {
 	case errors.Is(err, driver.ErrUnknown):
 		t.Record.Phase("restart in doubt", doubt)
-		return nil
+		return s.onAgain(ctx, t)
 	case errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrFenced): // nothing was sent
 		h.Asked = false
 		return errors.Join(err, t.Record.SaveHandle(ctx, *h))
 	}
 	return err
+}
+
+// onAgain switches on a machine that a reset in doubt has left off. Some BMCs switch it off for a moment themselves. Where its state cannot
+// be read nothing is done.
+func (s Settings) onAgain(ctx context.Context, t *driver.Task) error {
+	if !t.Hardware.Can(driver.PowerOff) { // nothing tells its state
+		return nil
+	}
+	if err := s.await(ctx, t, driver.PowerOn, s.softOff()); err == nil {
+		return nil
+	} else if ctx.Err() != nil {
+		return err
+	}
+	if state, err := t.Hardware.Power().PowerState(ctx, t.Node); err != nil || state != driver.PowerOff {
+		return nil
+	}
+	return s.Reach(ctx, t, driver.PowerOn)
 }

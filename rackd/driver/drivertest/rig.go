@@ -44,6 +44,9 @@ type Rig struct {
 	// NoBoot: machines that are switched on do not bring up an agent.
 	NoBoot bool
 
+	// Keeps is what the management interface keeps of the node; nil: nothing.
+	Keeps func() json.RawMessage
+
 	mu       sync.Mutex
 	state    driver.PowerState
 	mode     string
@@ -260,6 +263,15 @@ func (m rigManagement) SetSecureBoot(ctx context.Context, f driver.Fence, n *nod
 	m.r.Secure = on != m.r.DeafSecure
 	return m.r.fail("set_secure_boot")
 }
+
+// Kept implements driver.Keeper.
+func (m rigManagement) Kept(*node.Document) json.RawMessage {
+	if m.r.Keeps == nil {
+		return nil
+	}
+	return m.r.Keeps()
+}
+
 func (rigManagement) Identity(context.Context, *node.Document) (driver.Identity, error) {
 	return driver.Identity{}, driver.ErrUnsupported
 }

@@ -76,7 +76,8 @@ func (d *Driver) greet(ctx context.Context, t target) (conn net.Conn, number uin
 func (d *Driver) read(ctx context.Context, t target) (on bool, err error) {
 	for try := 1; ; try++ {
 		on, err = d.readOnce(ctx, t)
-		if _, answered := errors.AsType[*bmc.Failure](err); err == nil || answered || try == d.opts.Tries || ctx.Err() != nil {
+		f, answered := errors.AsType[*bmc.Failure](err)
+		if half := answered && f.Class == bmc.Invalid; err == nil || answered && !half || try == d.opts.Tries || ctx.Err() != nil {
 			break
 		}
 		if err := driver.Pause(ctx, d.opts.Pause); err != nil {
@@ -109,6 +110,7 @@ func (d *Driver) readOnce(ctx context.Context, t target) (on bool, err error) {
 	}
 	if err != nil {
 		if n > 0 {
+			// An answer that broke off, or all that an iBoot with fewer relays has to say: which of them, the next try tells.
 			return false, &bmc.Failure{Class: bmc.Invalid, Said: fmt.Sprintf("the state of %d relays; check %s", n, fieldRelay)}
 		}
 		return false, err

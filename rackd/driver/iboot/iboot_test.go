@@ -29,6 +29,7 @@ type double struct {
 	lose     bool
 	hang     bool
 	drop     int // how many reads it does not answer
+	half     int // of how many reads it sends one octet and ends the connection
 	during   func()
 	bad      []string
 }
@@ -92,6 +93,11 @@ func (d *double) serve(conn net.Conn) {
 		}
 		if d.drop > 0 {
 			d.drop--
+			return
+		}
+		if d.half > 0 {
+			d.half--
+			_, _ = conn.Write(d.relays[:1])
 			return
 		}
 		_, _ = conn.Write(d.relays[:])
@@ -189,5 +195,15 @@ func TestValidate(t *testing.T) {
 		case c.says != "" && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") || strings.Count(err.Error(), "b3d1") != 1):
 			t.Errorf("%v: %v; want an ErrInvalid that says %q", c.more, err, c.says)
 		}
+	}
+}
+
+// Half of an answer is no answer: the relay is asked for again.
+func TestHalfAnAnswer(t *testing.T) {
+	d := newDouble(t)
+	d.set(func() { d.half = 1; d.relays[1] = 1 })
+	dr := newDriver(t)
+	if is, err := dr.PowerState(t.Context(), d.node(nil)); err != nil || is != driver.PowerOn {
+		t.Errorf("%q, %v; want power on after one broken answer", is, err)
 	}
 }

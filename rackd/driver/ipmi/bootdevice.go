@@ -97,7 +97,7 @@ func (d *Driver) BootDevice(ctx context.Context, n *node.Document) (found ask.Bo
 		if err != nil {
 			return err
 		}
-		if always := d.forced.of(n); c.force && always.Device != "" && !always.Once {
+		if always := d.forced.Of(n); c.force && always.Device != "" && !always.Once {
 			persistent := true
 			found = ask.BootDevice{Device: string(always.Device), Persistent: &persistent}
 			return nil
@@ -138,12 +138,8 @@ func (d *Driver) bootAgain(c *conn, n *node.Document) error {
 	if !c.force {
 		return nil
 	}
-	always := d.forced.of(n)
-	if always.Device == "" {
-		return nil
-	}
-	if always.Once { // the BMC has the device of this one start
-		d.forced.set(n, always.Device, true)
+	always := d.forced.Of(n)
+	if always.Device == "" || always.Once { // the BMC has the device of this one start
 		return nil
 	}
 	for _, m := range devices {

@@ -2,78 +2,82 @@ package ipmi
 
 import (
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // always is the boot device that a node's machine has for all starts where its BMC does not remember it (ipmi_force_boot_device).
 type always struct {
-	// Changes counts them: of two copies, the one with more is the newer.
-	Changes int64             `json:"ipmi_boot_changes"`
-	Device  driver.BootDevice `json:"ipmi_boot_device,omitempty"`
+	Device driver.BootDevice `json:"ipmi_boot_device,omitempty"`
 	// Once: the BMC has been told another device, for the next start.
 	Once bool `json:"ipmi_boot_once,omitempty"`
 }
 
-// forced holds what this rackd has set. The node's document brings it to the other rackds (driver.Keeper).
+// forced holds it for each node.
 type forced struct {
+	bmc.Keeping[always]
+
 	mu sync.Mutex
-	by map[string]always // by node
-}
-
-// of returns the newest that is known of a node.
-func (f *forced) of(n *node.Document) always {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.newest(n)
-}
-
-// newest is of, with mu held.
-func (f *forced) newest(n *node.Document) always {
-	a := f.by[n.UUID]
-	if told := inDocument(n); told.Changes > a.Changes {
-		return told
-	}
-	return a
-}
-
-func inDocument(n *node.Document) (a always) {
-	if len(n.Kept) > 0 && json.Unmarshal(n.Kept, &a) != nil {
-		return always{}
-	}
-	return a
+	// doubted are the nodes whose machine may have used up the device for one start: the answer to the order to start was lost.
+	doubted map[string]bool
 }
 
 // set notes a boot device that was set: for all starts, or for the next one only.
 func (f *forced) set(n *node.Document, device driver.BootDevice, persistent bool) {
+	f.doubt(n, false)
+	f.Change(n, func(a *always) {
+		if a.Once = !persistent; persistent {
+			a.Device = device
+		}
+	})
+}
+
+// started takes in what became of the order to start the machine. An order that was taken uses up a device for one start, and no
+// other does.
+func (f *forced) started(n *node.Document, err error) {
+	switch lost, silent := errors.AsType[*bmc.Lost](err); {
+	case err == nil:
+		f.used(n)
+	case silent && lost.Unknown:
+		f.doubt(n, true)
+	default:
+		if refused, is := errors.AsType[*bmc.Failure](err); is && refused.Class == bmc.Unknown {
+			f.doubt(n, true)
+		}
+	}
+}
+
+// seen takes in that the machine is on: an order that may have started it has.
+func (f *forced) seen(n *node.Document) {
+	f.mu.Lock()
+	doubted := f.doubted[n.UUID]
+	f.mu.Unlock()
+	if doubted {
+		f.used(n)
+	}
+}
+
+func (f *forced) used(n *node.Document) {
+	f.doubt(n, false)
+	f.Change(n, func(a *always) { a.Once = false })
+}
+
+func (f *forced) doubt(n *node.Document, is bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := f.newest(n)
-	before := a
-	if a.Once = !persistent; persistent {
-		a.Device = device
-	}
-	if a == before {
+	if !is {
+		delete(f.doubted, n.UUID)
 		return
 	}
-	a.Changes++
-	if f.by == nil {
-		f.by = map[string]always{}
+	if f.doubted == nil {
+		f.doubted = map[string]bool{}
 	}
-	f.by[n.UUID] = a
+	f.doubted[n.UUID] = true
 }
 
 // Kept implements driver.Keeper.
-func (d *Driver) Kept(n *node.Document) json.RawMessage {
-	a := d.forced.of(n)
-	if a.Changes == 0 || a.Changes == inDocument(n).Changes {
-		return nil
-	}
-	raw, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // a struct of strings and numbers
-	}
-	return raw
-}
+func (d *Driver) Kept(n *node.Document) json.RawMessage { return d.forced.Kept(n) }

@@ -68,7 +68,7 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{opts: o, tries: tries(o.Timeout),
+	return &Driver{opts: o, tries: tries(o.Timeout), forced: forced{Keeping: bmc.Keeping[always]{Counter: "ipmi_boot_changes"}},
 		pool: bmc.NewPool[*lan.Session](bmc.PoolOptions{Driver: "ipmi", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
 }
 

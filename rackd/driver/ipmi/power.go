@@ -84,7 +84,10 @@ func (d *Driver) reach(c *conn, n *node.Document, target driver.PowerState) erro
 	}
 	off := is == driver.PowerOff
 	switch {
-	case target == driver.PowerOn && !off, (target == driver.PowerOff || target == driver.SoftPowerOff) && off:
+	case target == driver.PowerOn && !off:
+		d.forced.seen(n)
+		return nil
+	case (target == driver.PowerOff || target == driver.SoftPowerOff) && off:
 		return nil
 	case target == driver.PowerOff:
 		return c.control(controlOff, driver.PowerOff)
@@ -94,13 +97,22 @@ func (d *Driver) reach(c *conn, n *node.Document, target driver.PowerState) erro
 	if err := d.bootAgain(c, n); err != nil {
 		return err
 	}
+	err = c.start(off, n.DisablePowerOff)
+	if c.force {
+		d.forced.started(n, err)
+	}
+	return err
+}
+
+// start starts the machine, from off or once more. keeps: its power must not be switched off.
+func (c *conn) start(off, keeps bool) error {
 	switch {
 	case off:
 		return c.control(controlOn, driver.PowerOn)
-	case n.DisablePowerOff:
+	case keeps:
 		return c.control(controlReset, "")
 	}
-	err = c.control(controlCycle, "")
+	err := c.control(controlCycle, "")
 	if code := codeOf(err); code == 0xC1 || code == 0xC9 || code == 0xCC || code == 0xD5 || code == 0xD6 { // cycling is optional (section 28.3)
 		return c.control(controlReset, "")
 	}

@@ -122,6 +122,7 @@ type relay struct {
 	mu       sync.Mutex
 	lose     bool
 	hang     bool
+	last     bool // it hangs once a write was answered
 	calls    int
 	serial   map[uint32]bool // of calls whose answer is lost
 	during   func()
@@ -190,8 +191,9 @@ func (r *relay) call(procedure, serial uint32) bool {
 func (r *relay) answer(_, serial uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lost := r.serial[serial]
+	lost, wrote := r.serial[serial]
 	delete(r.serial, serial)
+	r.hang = r.hang || r.last && wrote
 	return !lost
 }
 

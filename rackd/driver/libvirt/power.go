@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -88,12 +89,14 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 		return d.order(ctx, f, n, driver.PowerOn)
 	}
 	// A stop whose outcome is unknown would leave the machine off.
-	for _, half := range []driver.PowerState{driver.PowerOff, driver.PowerOn} {
-		if err := driver.Settle(func() error { return d.order(ctx, f, n, half) }); err != nil {
-			return err
-		}
+	if err := driver.Settle(func() error { return d.order(ctx, f, n, driver.PowerOff) }); err != nil {
+		return err
 	}
-	return nil
+	err = driver.Settle(func() error { return d.order(ctx, f, n, driver.PowerOn) })
+	if err != nil && !errors.Is(err, driver.ErrFenced) && !errors.Is(err, driver.ErrUnknown) {
+		err = fmt.Errorf("%w; the machine was stopped for a reboot, and not yet started again: %w", err, driver.ErrUnknown)
+	}
+	return err
 }
 
 // order makes the call that leads to a target, if the machine is not there.

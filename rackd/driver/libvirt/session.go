@@ -92,7 +92,11 @@ func (s *session) shakeTLS(ctx context.Context, wire net.Conn, t target) error {
 		return lost(err)
 	}
 	verdict := make([]byte, 1)
-	if _, err := conn.Read(verdict); err != nil || verdict[0] != 1 {
+	_, err = conn.Read(verdict)
+	if silent, is := errors.AsType[net.Error](err); is && silent.Timeout() {
+		return lost(err) // it hangs; a refusal ends the connection
+	}
+	if err != nil || verdict[0] != 1 {
 		return bmc.RefusedLogin(&bmc.Failure{Class: bmc.Denied, Said: fmt.Sprintf("the client's certificate is not taken (%v)", err)})
 	}
 	s.conn = conn

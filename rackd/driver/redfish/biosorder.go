@@ -78,6 +78,7 @@ func (b BIOS) carryOut(ctx context.Context, t *driver.Task, o biosOrder) (driver
 			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a change of BIOS settings cannot be read: %w", t.Node.Label(), raw, err)
 		}
 	}
+	h.claims = b.claims(t.Node)
 	is, err := b.advance(ctx, t, &h, o)
 	for turn := 0; turn < 2 && err == nil && is == running && h.nextIsOurs(); turn++ {
 		if err = t.Record.SaveHandle(ctx, h); err == nil {
@@ -154,6 +155,7 @@ func (b BIOS) order(ctx context.Context, t *driver.Task, h *configuring, o biosO
 		}
 		if fresh := h.fresh(c); h.Asked && len(fresh) == 1 {
 			h.Job = fresh[0]
+			h.claims.take(h.Job)
 			return nil
 		}
 		if left := pendingOf(r, known); left != "" && !h.Asked {
@@ -166,6 +168,7 @@ func (b BIOS) order(ctx context.Context, t *driver.Task, h *configuring, o biosO
 			t.Record.Busy("asked to " + o.doing())
 			return t.Record.SaveHandle(ctx, h)
 		})
+		h.claims.take(h.Job)
 		switch {
 		case err != nil:
 			return err

@@ -284,7 +284,7 @@ func awaitBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, 
 // bootAgain gives a machine whose BMC knows no override for good the override for its next start. What fails stops no
 // start: the machine's own order of devices then decides.
 func (d *Driver) bootAgain(ctx context.Context, b *session, a account, c *gofish.APIClient, s *redfish.ComputerSystem, n *node.Document) error {
-	device := d.again.of(n).BootDevice
+	device := d.again.Of(n).BootDevice
 	if device == "" {
 		return nil
 	}

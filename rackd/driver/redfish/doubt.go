@@ -34,6 +34,8 @@ type ordered struct {
 	// Told: the BMC has said that it has carried the order out.
 	Told bool `json:"told,omitempty"`
 	restart
+	// claims tell the node's tasks from those of other nodes of its BMC; nil: all may be the node's.
+	claims *claims
 }
 
 // about notes, before an order, which tasks the BMC has. What a refused order has noted stays: a
@@ -62,13 +64,13 @@ func (o *ordered) outcome(doing string, code int, err error) (taken bool, _ erro
 	return false, err
 }
 
-// fresh returns the tasks that were not there before the order.
+// fresh returns the tasks that were not there before the order, and are not known to be other nodes'.
 func (o *ordered) fresh(c *gofish.APIClient) (list []string) {
 	if !o.Listed {
 		return nil
 	}
 	now, _ := tasks(c)
-	return slices.DeleteFunc(now, func(t string) bool { return slices.Contains(o.Tasks, t) })
+	return slices.DeleteFunc(now, func(t string) bool { return slices.Contains(o.Tasks, t) || o.claims.another(t) })
 }
 
 // look counts a look in vain. The error of the last says what may have happened.

@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/stmcginnis/gofish/common"
@@ -19,6 +20,9 @@ func explain(n *node.Document, a account, doing string, write bool, err error) e
 			failure.Class = bmc.Busy
 		}
 		err = failure
+	}
+	if _, gone := errors.AsType[*bmc.Lost](err); !gone && errors.Is(err, io.EOF) {
+		err = &bmc.Lost{Err: errors.New("it answers nothing")} // as BMCs do that start; only what was read is looked at
 	}
 	return bmc.Attempt{
 		Node: n, Doing: doing, BMC: a.endpoint, User: a.user, Secrets: []string{a.password},

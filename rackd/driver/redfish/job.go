@@ -112,6 +112,9 @@ func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string, o *
 			Messages              []struct{ Message string }
 		}
 		code, err := fetchCode(c, job, &task)
+		if code == http.StatusOK && errors.Is(err, io.EOF) {
+			err = nil // a monitor's last answer may be empty, as that of the order
+		}
 		if status(err) == http.StatusNotFound {
 			is = forgotten // BMCs forget tasks that have ended
 			t.Record.Idle()

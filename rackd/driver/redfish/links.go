@@ -3,9 +3,11 @@ package redfish
 import (
 	"cmp"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 )
 
@@ -33,4 +35,26 @@ func byPath(list []*redfish.VirtualMedia) {
 	slices.SortStableFunc(list, func(a, b *redfish.VirtualMedia) int {
 		return cmp.Or(cmp.Compare(len(a.ODataID), len(b.ODataID)), strings.Compare(a.ODataID, b.ODataID))
 	})
+}
+
+// othersOf are the paths of the other machines of a manager: systems that boot by themselves. A tray of accelerators is none.
+func othersOf(c common.Client, m *redfish.Manager, s *redfish.ComputerSystem) (paths []string, err error) {
+	var named struct {
+		Links struct{ ManagerForServers []ref }
+	}
+	_ = json.Unmarshal(m.RawData, &named) // gofish has read it already
+	for _, r := range named.Links.ManagerForServers {
+		if strings.TrimSuffix(r.Path, "/") == strings.TrimSuffix(s.ODataID, "/") {
+			continue
+		}
+		other, err := redfish.GetComputerSystem(c, r.Path)
+		switch {
+		case status(err) == http.StatusNotFound:
+		case err != nil:
+			return nil, err
+		case other != nil && other.Boot.BootSourceOverrideTarget != "":
+			paths = append(paths, r.Path)
+		}
+	}
+	return paths, nil
 }

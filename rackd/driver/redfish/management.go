@@ -62,7 +62,7 @@ func (d *Driver) BootDevice(ctx context.Context, n *node.Document) (found ask.Bo
 		if err != nil {
 			return err
 		}
-		kept := d.again.of(n).BootDevice
+		kept := d.again.Of(n).BootDevice
 		persistent := p.now.BootSourceOverrideEnabled == redfish.ContinuousBootSourceOverrideEnabled
 		if !persistent && p.now.BootSourceOverrideEnabled != redfish.OnceBootSourceOverrideEnabled {
 			if kept != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/redfish"
@@ -22,8 +23,9 @@ var mediaTypes = map[string][]redfish.VirtualMediaType{
 }
 
 // drives reads the virtual drives of a system: newer BMCs have them at the system,
-// older ones at its manager.
-func drives(s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
+// older ones at its manager. Those of a manager of several machines are none of one machine. Which of them a drive belongs to
+// is not told, and another node's medium may be in it.
+func drives(c *gofish.APIClient, s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
 	list, err := s.VirtualMedia()
 	if byPath(list); err != nil || len(list) > 0 {
 		return list, err
@@ -33,6 +35,16 @@ func drives(s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
 		of, err := m.VirtualMedia()
 		if err != nil {
 			return nil, err
+		}
+		if len(of) == 0 {
+			continue
+		}
+		others, err := othersOf(c, m, s)
+		if err != nil {
+			return nil, err
+		}
+		if len(others) > 0 {
+			return nil, fmt.Errorf("its virtual drives are those of manager %s, which has other machines too (%s): %w", m.ODataID, strings.Join(others, ", "), driver.ErrUnsupported)
 		}
 		byPath(of)
 		list = append(list, of...)
@@ -49,8 +61,8 @@ func serves(drive *redfish.VirtualMedia, mediaType string) bool {
 
 // Media lists the virtual drives.
 func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.Media, err error) {
-	err = d.read(ctx, n, "list the virtual media", func(s *redfish.ComputerSystem) error {
-		found, err := drives(s)
+	err = d.change(ctx, nil, n, "list the virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+		found, err := drives(c, s)
 		for _, drive := range found {
 			m := hardware.Media{Inserted: drive.Inserted, Image: drive.Image, Types: []string{}}
 			for _, t := range drive.MediaTypes {
@@ -67,7 +79,7 @@ func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.M
 // back that the drive is full. An image that is in such a drive already is left there.
 func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType, url string) error {
 	return d.change(ctx, f, n, "attach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
-		found, err := drives(s)
+		found, err := drives(c, s)
 		if err != nil {
 			return err
 		}
@@ -109,7 +121,7 @@ func full(drive *redfish.VirtualMedia) int {
 // DetachMedia ejects what is in the drives of those types, and reads back that they are empty.
 func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, types []string) error {
 	return d.change(ctx, f, n, "detach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
-		found, err := drives(s)
+		found, err := drives(c, s)
 		if err != nil {
 			return err
 		}
@@ -140,7 +152,7 @@ func (d *Driver) EjectImage(ctx context.Context, f driver.Fence, n *node.Documen
 }
 
 func ejectImage(ctx context.Context, c *gofish.APIClient, s *redfish.ComputerSystem, mediaType string, meant func(image string) bool) error {
-	found, err := drives(s)
+	found, err := drives(c, s)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,8 @@ func (p *pool) with(ctx context.Context, f driver.Fence, n *node.Document, doing
 			case status(err) != http.StatusUnauthorized:
 				return err
 			case s.token:
+				// A BMC that refuses one request so may know the session all the same. Each would cost it a slot.
+				s.logout(ctx)
 				return bmc.Forgotten(err)
 			case a.user != "":
 				return bmc.RefusedLogin(err)

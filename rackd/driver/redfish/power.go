@@ -2,14 +2,18 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // resets lists, for each target, the reset types that lead there, best first.
@@ -47,6 +51,9 @@ func powerOf(s *redfish.ComputerSystem) (driver.PowerState, error) {
 	case redfish.OffPowerState, redfish.PoweringOnPowerState:
 		return driver.PowerOff, nil
 	}
+	if s.PowerState == "" || s.PowerState == "Unknown" { // as BMCs say while they start
+		return driver.PowerError, &bmc.Failure{Class: bmc.Busy, Said: fmt.Sprintf("the power state %q", s.PowerState)}
+	}
 	return driver.PowerError, fmt.Errorf("it reports the power state %q, which Redfish does not know", s.PowerState)
 }
 
@@ -73,7 +80,7 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 		}
 		err = resetSystem(c, s, reset)
 		if code := status(err); code < 400 || code == 401 || code == 403 || goal == driver.Rebooting || goal == driver.SoftReboot {
-			return err
+			return inDoubt(err)
 		}
 		// The machine may have got there by itself between reading and writing.
 		if now, readErr := b.system(c, a); readErr == nil {
@@ -81,8 +88,16 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 				return nil
 			}
 		}
-		return err
+		return inDoubt(err)
 	})
+}
+
+// inDoubt is the error of a reset, which a BMC that answers 500 may have taken all the same.
+func inDoubt(err error) error {
+	if refused, is := errors.AsType[*common.Error](err); is && refused.HTTPReturnedStatusCode == http.StatusInternalServerError {
+		return &bmc.Failure{Class: bmc.Unknown, Said: "HTTP 500: " + message(refused)}
+	}
+	return err
 }
 
 // plan says what to ask for in state is to reach target, and whether anything is

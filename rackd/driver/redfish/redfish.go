@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -48,6 +49,9 @@ type Options struct {
 type Driver struct {
 	pool  *pool
 	again agains
+	tasks tasksOf
+	// resets are the nodes whose BMC this rackd has told to restart.
+	resets sync.Map
 }
 
 // New returns a driver without any session; Close logs out.
@@ -61,7 +65,7 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
+	return &Driver{again: newAgains(), pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.

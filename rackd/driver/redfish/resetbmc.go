@@ -44,7 +44,8 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 			return orderResetBMC(ctx, t, &h, b, a, c)
 		})
 		switch {
-		case errors.Is(err, driver.ErrUnknown): // it may restart already
+		case err == nil || errors.Is(err, driver.ErrUnknown): // it may restart already
+			m.resets.Store(t.Node.UUID, h.Session)
 		case err != nil && h.Asked && !errors.Is(err, driver.ErrFenced):
 			h.Asked = false // it was refused
 			return driver.Outcome{}, errors.Join(err, t.Record.SaveHandle(ctx, h))
@@ -65,7 +66,7 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 		if err != nil {
 			return err
 		}
-		forgotten, err := forgot(c, h.Session)
+		forgotten, err := forgot(c, m.toldBy(t, &h))
 		over = h.Down || k.LastResetTime != h.Was || forgotten
 		return err
 	})
@@ -87,6 +88,15 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 		h.Down = true
 	}
 	return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
+}
+
+// toldBy is the session in which this rackd gave the order, empty for an order of another: that one's session may be over because it
+// has logged out, whether the order was given or not.
+func (m Management) toldBy(t *driver.Task, h *resettingBMC) string {
+	if session, told := m.resets.Load(t.Node.UUID); !told || session != h.Session {
+		return ""
+	}
+	return h.Session
 }
 
 // rest leaves the node's BMC alone while it restarts.

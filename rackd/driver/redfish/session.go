@@ -30,7 +30,7 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 		return nil, err
 	}
 	wire := bmc.NewHTTP(bmc.HTTPOptions{Host: a.endpoint[strings.Index(a.endpoint, "://")+3:], TLS: config,
-		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: o.ReadTimeout, Networks: o.Networks})
+		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: o.ReadTimeout, Networks: o.Networks, JSON: true})
 	wire.BeginLogin(ctx)
 	as := gofish.ClientConfig{
 		Endpoint: a.endpoint, Username: a.user, Password: a.password, BasicAuth: a.auth == "basic",
@@ -67,11 +67,16 @@ func noSessions(err error) bool {
 
 // Close implements bmc.Session.
 func (b *session) Close(ctx context.Context) {
+	b.logout(ctx)
+	b.Drop()
+}
+
+// logout tells the BMC that the session ends.
+func (b *session) logout(ctx context.Context) {
 	if s, err := b.client.GetSession(); err == nil && s.ID != "" {
 		b.wire.BeginLogin(ctx)
 		b.client.Logout()
 	}
-	b.Drop()
 }
 
 // id names the session at the BMC, empty without one.

@@ -161,8 +161,16 @@ func TestTaskWithoutEnd(t *testing.T) {
 	}
 }
 
-// A task's monitor answers 202 until the task has ended, and then what the order would have been answered.
+// A task's monitor answers 202 until the task has ended, and then what the order would have been answered, which may be nothing.
 func TestTaskMonitor(t *testing.T) {
+	for _, last := range []string{`{"@odata.id":"/redfish/v1/Systems/1/Storage/A/Volumes/1"}`, ""} {
+		taskMonitor(t, last)
+	}
+}
+
+// taskMonitor follows a monitor to its last answer.
+func taskMonitor(t *testing.T, last string) {
+	t.Helper()
 	k, asked := newRack(), 0
 	e, d, r := newEmulator(t), newDriver(t, Options{}), drivertest.NewRig()
 	e.set(func() {
@@ -173,7 +181,7 @@ func TestTaskMonitor(t *testing.T) {
 			if asked++; asked < 3 {
 				w.WriteHeader(http.StatusAccepted)
 			} else {
-				fmt.Fprint(w, `{"@odata.id":"/redfish/v1/Systems/1/Storage/A/Volumes/1"}`)
+				fmt.Fprint(w, last)
 			}
 			return true
 		}
@@ -188,7 +196,7 @@ func TestTaskMonitor(t *testing.T) {
 		seen = append(seen, is)
 	}
 	if !slices.Equal(seen, []progress{running, running, done}) {
-		t.Errorf("seen %v", seen)
+		t.Errorf("with %q at last: seen %v", last, seen)
 	}
 }
 

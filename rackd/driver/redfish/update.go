@@ -41,7 +41,7 @@ func (h *updating) shows(u update) {
 
 // ended moves on to the next update.
 func (h *updating) ended() {
-	h.At, h.ordered, h.Job, h.Was, h.NoTask = h.At+1, ordered{}, "", "", false
+	h.At, h.ordered, h.Job, h.Was, h.NoTask = h.At+1, ordered{claims: h.claims}, "", "", false
 }
 
 func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
@@ -55,6 +55,7 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of the firmware update cannot be read: %w", t.Node.Label(), raw, err)
 		}
 	}
+	h.claims = f.claims(t.Node)
 	for h.At < len(list) {
 		is, err := f.advance(ctx, t, &h, list[h.At])
 		if err != nil {
@@ -202,11 +203,13 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 		asked = true
 		scheme, _, _ := strings.Cut(u.URL, ":")
 		h.Job, err = order(c, http.MethodPost, target, map[string]any{"ImageURI": u.URL, "TransferProtocol": strings.ToUpper(scheme)})
+		h.claims.take(h.Job)
 		code = status(err)
 		return err
 	})
 	if !asked {
 		h.Job = there
+		h.claims.take(h.Job)
 		return running, err
 	}
 	taken, err := h.outcome(doing, code, err)
@@ -239,6 +242,7 @@ func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h 
 		return running, err
 	case len(fresh) == 1:
 		h.Job = fresh[0]
+		h.claims.take(h.Job)
 		t.Record.Phase("firmware "+u.Component, "the BMC fetches "+u.shown)
 		return running, nil
 	case h.Was != "" && now != "" && now != h.Was:

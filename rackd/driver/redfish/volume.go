@@ -43,7 +43,7 @@ func (h *building) next() {
 	if h.Emptied {
 		h.At++
 	}
-	h.ordered, h.Job, h.Going, h.Had, h.Want = ordered{}, "", "", nil, wanted{}
+	h.ordered, h.Job, h.Going, h.Had, h.Want = ordered{claims: h.claims}, "", "", nil, wanted{}
 }
 
 // told notes that the BMC says that it has carried the order out. The order counts only once its effect is seen:
@@ -68,6 +68,7 @@ func (r RAID) bring(ctx context.Context, t *driver.Task, disks []any, empty bool
 		return driver.Outcome{}, err
 	}
 	h.Emptied = h.Emptied || !empty
+	h.claims = r.claims(t.Node)
 	for !h.Emptied || h.At < len(disks) {
 		waits, err := r.advance(ctx, t, disks, &h)
 		if err != nil {
@@ -222,6 +223,7 @@ func (h *building) trace(c *gofish.APIClient, effect string, later bool) {
 	fresh := h.fresh(c)
 	if len(fresh) == 1 && !h.Told {
 		h.Job = fresh[0]
+		h.claims.take(h.Job)
 		return
 	}
 	h.vain = &vain{effect: effect, fresh: fresh, later: later}
@@ -276,7 +278,10 @@ func (r RAID) give(ctx context.Context, t *driver.Task, doing string, h *buildin
 		}
 		asked = true
 		h.Job, err = send()
-		code = status(err)
+		h.claims.take(h.Job)
+		if code = status(err); code == http.StatusUnauthorized {
+			h.Asked = false // the BMC has forgotten the session, and not looked at the order
+		}
 		return err
 	})
 	switch {

@@ -13,6 +13,11 @@ import (
 // errAbsent: the PDU has no such object.
 var errAbsent = errors.New("there is no such object")
 
+// absent is an error of an operator's that says that an object is not there.
+type absent struct{ error }
+
+func (a absent) Unwrap() []error { return []error{a.error, errAbsent} }
+
 // unanswered sorts what gosnmp returns in place of an answer to a read.
 func unanswered(err error) error {
 	if r := reported(err); r != nil {

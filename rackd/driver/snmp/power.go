@@ -140,6 +140,16 @@ func (d *Driver) awaitOff(ctx context.Context, n *node.Document) error {
 
 // outlet reads the state of the node's outlet, and which model its PDU is.
 func (s *session) outlet(ctx context.Context, t target) (m model, is reading, err error) {
+	known := s.identity != ""
+	if m, is, err = s.outletOf(ctx, t); !errors.Is(err, errAbsent) || t.model != auto || !known {
+		return m, is, err
+	}
+	s.identity = "" // a PDU of another type may be in its place
+	return s.outletOf(ctx, t)
+}
+
+// outletOf is outlet of a PDU that is what it said last.
+func (s *session) outletOf(ctx context.Context, t target) (m model, is reading, err error) {
 	list := named(t.model)
 	if t.model == auto {
 		if list, err = s.identify(ctx); err != nil {
@@ -154,7 +164,7 @@ func (s *session) outlet(ctx context.Context, t target) (m model, is reading, er
 	}
 	switch {
 	case errors.Is(err, errAbsent):
-		return m, unknown, fmt.Errorf("has no outlet %d as those of the type %s are (no object %s): check %s and %s: %w", t.outlet, m.name, at(m.state, t.outlet), fieldOutlet, fieldDriver, driver.ErrInvalid)
+		return m, unknown, fmt.Errorf("has no outlet %d as those of the type %s are (no object %s): check %s and %s: %w", t.outlet, m.name, at(m.state, t.outlet), fieldOutlet, fieldDriver, absent{driver.ErrInvalid})
 	case err != nil:
 		return m, unknown, err
 	}

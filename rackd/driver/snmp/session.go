@@ -27,6 +27,23 @@ type session struct {
 	write  string
 	// identity is the model that the PDU said it is, empty until it was asked.
 	identity string
+	target   target
+	// silent: a question was not answered. The PDU may be at another address under its name by now.
+	silent bool
+}
+
+// renew opens another socket where the PDU was silent on this one.
+func (s *session) renew(ctx context.Context) error {
+	if !s.silent {
+		return nil
+	}
+	next, err := open(ctx, s.target, s.opts)
+	if err != nil {
+		return err
+	}
+	s.Drop()
+	*s = *next
+	return nil
 }
 
 // wire is a socket that asks the fence for each datagram of a write.
@@ -113,7 +130,7 @@ func open(ctx context.Context, t target, o Options) (*session, error) {
 	if t.version == gosnmp.Version3 && t.auth != gosnmp.NoAuth {
 		w.reports = func(datagram []byte) error { return unauthenticReport(c, datagram, w.before) }
 	}
-	return &session{client: c, wire: w, opts: o, read: t.read, write: t.write}, nil
+	return &session{client: c, wire: w, opts: o, read: t.read, write: t.write, target: t}, nil
 }
 
 // Close implements bmc.Session: SNMP knows no farewell.
@@ -143,10 +160,14 @@ func (s *session) under(ctx context.Context, do func() (*gosnmp.SnmpPacket, erro
 
 // get reads an object. One that is not there is an errAbsent.
 func (s *session) get(ctx context.Context, object string) (gosnmp.SnmpPDU, error) {
+	if err := s.renew(ctx); err != nil {
+		return gosnmp.SnmpPDU{}, err
+	}
 	s.client.Community, s.client.Timeout, s.client.Retries = s.read, s.opts.AnswerTimeout, s.opts.Tries-1
 	s.wire.begin(nil)
 	packet, err := s.under(ctx, func() (*gosnmp.SnmpPacket, error) { return s.client.Get([]string{object}) })
 	if err != nil {
+		s.silent = reported(err) == nil
 		return gosnmp.SnmpPDU{}, unanswered(err)
 	}
 	if err := refusal(packet, fieldCommunityRead); err != nil {

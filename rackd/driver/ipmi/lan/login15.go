@@ -35,6 +35,11 @@ func (s *Session) login15(ctx context.Context, c capabilities) error {
 	data, _, err = s.exchange(ctx, Request{NetFn: netFnApp, Command: cmdActivate, Data: request}, s.few())
 	if err != nil {
 		s.guard = bare{} // there is no session to end
+		if _, silent := errors.AsType[*NoAnswerError](err); silent {
+			if _, asked := s.capabilities(ctx); asked != nil { // it is silent to everything: it was reset, for instance
+				return err
+			}
+		}
 		return s.activation(err)
 	}
 	if len(data) < 10 {

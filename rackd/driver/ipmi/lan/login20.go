@@ -19,7 +19,11 @@ func (s *Session) login20(ctx context.Context, c capabilities) error {
 	var refused []string
 	for i, suite := range s.target.Suites {
 		last := i == len(s.target.Suites)-1
-		g, offer, err := s.offer(ctx, suite, last)
+		tries := s.opts.Tries
+		if !last {
+			tries = s.few()
+		}
+		g, offer, err := s.offer(ctx, suite, tries)
 		if _, silent := errors.AsType[*NoAnswerError](err); silent && !last && ctx.Err() == nil {
 			continue
 		}
@@ -30,13 +34,33 @@ func (s *Session) login20(ctx context.Context, c capabilities) error {
 		if err != nil {
 			return err
 		}
-		if err := s.keys(ctx, g, offer, c); err != nil {
+		if err = s.keys(ctx, g, offer, c, s.opts.Tries); s.mixedUp(err) {
+			// Each message leaves once: the BMC has no two of a kind to answer.
+			once := []time.Duration{s.opts.wait()}
+			if g, offer, err = s.offer(ctx, suite, once); err == nil {
+				err = s.keys(ctx, g, offer, c, once)
+			}
+		}
+		if err != nil {
 			return err
 		}
 		s.guard, s.suite = g, suite
 		return nil
 	}
 	return refuse(Suite, "%s", strings.Join(refused, ", "))
+}
+
+// mixedUp reports whether a login that ended with err may have failed because one of its messages was repeated. A slow BMC makes a new
+// number for a repetition, which the proof of the password does not fit; another is silent to one, or does not know the session.
+func (s *Session) mixedUp(err error) bool {
+	if !s.repeated {
+		return false
+	}
+	if silent, is := errors.AsType[*NoAnswerError](err); is {
+		return s.proved && !silent.Closed
+	}
+	refused, is := errors.AsType[*LoginError](err)
+	return is && (refused.Why == Password || refused.Why == Name || refused.Why == Odd)
 }
 
 // usable are the cipher suites whose messages cannot be forged, as far as is known of their algorithms.
@@ -60,7 +84,7 @@ func Usable(suite int) (ok bool, why string) {
 }
 
 // offer proposes a cipher suite (section 13.17).
-func (s *Session) offer(ctx context.Context, suite uint8, patient bool) (*guard20, *rmcpplus.OpenSessionResponse, error) {
+func (s *Session) offer(ctx context.Context, suite uint8, tries []time.Duration) (*guard20, *rmcpplus.OpenSessionResponse, error) {
 	auth, integrity, crypt, known := types.GetCipherSuiteAlgorithms(types.CipherSuiteID(suite))
 	if ok, why := Usable(int(suite)); !ok || !known {
 		return nil, nil, refuse(Suite, "cipher suite %d is not used: %s", suite, why)
@@ -68,12 +92,9 @@ func (s *Session) offer(ctx context.Context, suite uint8, patient bool) (*guard2
 	g := &guard20{integrity: integrity, crypt: crypt, password: s.target.Password}
 	g.authenticator, _ = crypto.IntegrityAuthCodeLen(integrity)
 	g.console = binary.LittleEndian.Uint32(crypto.RandomBytes(4)) | 1 // 0 is no session
+	s.repeated = false
 	request := &rmcpplus.OpenSessionRequest{RemoteConsoleSessionID: g.console}
 	request.AuthenticationPayload, request.IntegrityPayload, request.ConfidentialityPayload = rmcpplus.NewAlgorithmPayloads(auth, integrity, crypt)
-	tries := s.opts.Tries
-	if !patient {
-		tries = s.few()
-	}
 	var got rmcpplus.OpenSessionResponse
 	status, err := s.setup(ctx, payloadOpen, payloadOpenResponse, tries, func(tag uint8) []byte {
 		request.MessageTag = tag
@@ -98,7 +119,8 @@ func (s *Session) offer(ctx context.Context, suite uint8, patient bool) (*guard2
 const byNameOnly = 0x10
 
 // keys proves to each side that the other knows the password, and derives the session's keys (sections 13.20 to 13.32).
-func (s *Session) keys(ctx context.Context, g *guard20, offer *rmcpplus.OpenSessionResponse, c capabilities) error {
+func (s *Session) keys(ctx context.Context, g *guard20, offer *rmcpplus.OpenSessionResponse, c capabilities, tries []time.Duration) error {
+	s.proved = false
 	t := s.target
 	auth, kuid := types.AuthAlg(offer.AuthAlg), crypto.PadPassword20([]byte(t.Password))
 	role := uint8(t.Privilege) | byNameOnly
@@ -106,7 +128,7 @@ func (s *Session) keys(ctx context.Context, g *guard20, offer *rmcpplus.OpenSess
 		UsernameLength: uint8(len(t.Username)), Username: []byte(t.Username)}
 	copy(first.RemoteConsoleRandomNumber[:], crypto.RandomBytes(16))
 	second := rmcpplus.RAKPMessage2{AuthAlg: auth}
-	status, err := s.setup(ctx, payloadRAKP1, payloadRAKP2, s.opts.Tries, func(tag uint8) []byte {
+	status, err := s.setup(ctx, payloadRAKP1, payloadRAKP2, tries, func(tag uint8) []byte {
 		first.MessageTag = tag
 		return first.Pack()
 	}, func(payload []byte) bool {
@@ -144,7 +166,8 @@ func (s *Session) keys(ctx context.Context, g *guard20, offer *rmcpplus.OpenSess
 		return err
 	}
 	fourth := rmcpplus.RAKPMessage4{AuthAlg: auth}
-	status, err = s.setup(ctx, payloadRAKP3, payloadRAKP4, s.opts.Tries, func(tag uint8) []byte {
+	s.proved = true
+	status, err = s.setup(ctx, payloadRAKP3, payloadRAKP4, tries[:min(len(tries), 2)], func(tag uint8) []byte {
 		third.MessageTag = tag
 		return third.Pack()
 	}, func(payload []byte) bool {
@@ -181,10 +204,11 @@ func (s *Session) setup(ctx context.Context, send, want uint8, tries []time.Dura
 		status = types.RmcpStatusCode(payload[1])
 		return status != 0 || take(payload)
 	}
-	for _, wait := range tries {
+	for try, wait := range tries {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
+		s.repeated = s.repeated || try > 0
 		tag := s.next()
 		tags[tag] = true
 		switch err := s.round(ctx, packSetup(send, pack(tag)), wait, read, &left); {

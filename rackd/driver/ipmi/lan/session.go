@@ -25,6 +25,8 @@ type Session struct {
 	used  time.Time
 	timer *time.Timer
 	gone  bool
+	// repeated: a message of this login was sent more than once; proved: the console has proved that it knows the password.
+	repeated, proved bool
 }
 
 // Suite is the cipher suite that the session was opened with; of version 1.5 it is 0.
@@ -51,17 +53,28 @@ func (s *Session) Tell(ctx context.Context, r Request) (data []byte, left bool, 
 	return s.exchange(ctx, r, []time.Duration{s.opts.wait()})
 }
 
-// Close ends the session, as far as ctx allows.
+// Close ends the session. Once ctx has ended it tells the BMC so and waits for no answer.
 func (s *Session) Close(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
 		return
 	}
-	if r, there := s.farewell(); there {
+	if r, there := s.farewell(); there && ctx.Err() == nil {
 		_, _, _ = s.exchange(ctx, r, s.opts.Tries[:1])
+	} else {
+		s.leave()
 	}
 	s.letGo()
+}
+
+// leave tells the BMC that the session ends, and waits for no answer.
+func (s *Session) leave() {
+	if r, there := s.farewell(); there {
+		if datagram, err := s.guard.seal(packMessage(addressBMC, addressConsole, s.next(), r)); err == nil {
+			_, _ = s.conn.Write(datagram)
+		}
+	}
 }
 
 // Drop closes the socket. The BMC ends the session by itself, if it knows it.
@@ -113,11 +126,7 @@ func (s *Session) idle() {
 		s.timer.Reset(rest)
 		return
 	}
-	if r, there := s.farewell(); there {
-		if datagram, err := s.guard.seal(packMessage(addressBMC, addressConsole, s.next(), r)); err == nil {
-			_, _ = s.conn.Write(datagram)
-		}
-	}
+	s.leave()
 	s.letGo()
 }
 
