@@ -91,7 +91,7 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 
 // rest leaves the node's BMC alone while it restarts.
 func (m Management) rest(t *driver.Task) {
-	if a, err := parse(t.Node); err == nil {
+	if a, err := m.pool.opts.Dialect.parse(t.Node); err == nil {
 		m.pool.Rest(a.endpoint, cmp.Or(m.Rest, 15*time.Second))
 	}
 }

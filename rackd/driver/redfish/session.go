@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 		return nil, err
 	}
 	wire := bmc.NewHTTP(bmc.HTTPOptions{Host: a.endpoint[strings.Index(a.endpoint, "://")+3:], TLS: config,
-		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: o.ReadTimeout, Networks: o.Networks})
+		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: cmp.Or(a.timeout, o.ReadTimeout), Networks: o.Networks})
 	wire.BeginLogin(ctx)
 	as := gofish.ClientConfig{
 		Endpoint: a.endpoint, Username: a.user, Password: a.password, BasicAuth: a.auth == "basic",
@@ -98,7 +99,7 @@ func (b *session) system(c *gofish.APIClient, a account) (*redfish.ComputerSyste
 		}
 		if len(paths) != 1 {
 			return nil, fmt.Errorf("it has %d systems (%s): name one in driver_info %s: %w",
-				len(paths), strings.Join(paths[:min(len(paths), 8)], ", "), fieldSystem, driver.ErrInvalid)
+				len(paths), strings.Join(paths[:min(len(paths), 8)], ", "), a.names.System, driver.ErrInvalid)
 		}
 		path, b.only = paths[0], paths[0]
 	}
@@ -107,7 +108,7 @@ func (b *session) system(c *gofish.APIClient, a account) (*redfish.ComputerSyste
 		if a.system == "" {
 			b.only = ""
 		}
-		return nil, fmt.Errorf("it has no system %s: check driver_info %s: %w", path, fieldSystem, driver.ErrInvalid)
+		return nil, fmt.Errorf("it has no system %s: check driver_info %s: %w", path, a.names.System, driver.ErrInvalid)
 	}
 	if err == nil && s == nil {
 		return nil, errors.New("it answered with an empty system")
