@@ -179,5 +179,8 @@ func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent
 		persistent = false
 	}
 	defer t.Keep()
+	if m, own := t.Hardware.Management().(driver.MediaBooter); own && d == bootDrive {
+		return driver.Settle(func() error { return m.SetMediaBoot(ctx, t.Fence, t.Node, d, persistent) })
+	}
 	return driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 }

@@ -49,7 +49,7 @@ type account struct {
 func (d Dialect) parse(n *node.Document) (account, error) {
 	v, timeout, err := d.read(n)
 	if err != nil {
-		return account{}, err
+		return account{}, fmt.Errorf("node %s: %w", n.Label(), err)
 	}
 	a := account{user: v.User, password: v.Password, verifyCA: bmc.VerifyCA(v.VerifyCA), auth: v.Auth, system: v.System,
 		ignored: v.Identity == "ignore", timeout: timeout, names: d.Names}

@@ -69,12 +69,12 @@ func (f deviceFunction) target() (t driver.ISCSITarget, on bool) {
 
 // deviceFunctions are the functions of the machine's adapters that boot by iSCSI, each as it is to be at the next start: those
 // of the node's ports, or all where none of them is a port's.
-func deviceFunctions(c *gofish.APIClient, t *Turn, n *node.Document) (list []deviceFunction, err error) {
+func deviceFunctions(t *Turn, n *node.Document) (list []deviceFunction, err error) {
 	var p parts
 	if err := t.Read(t.System.ODataID, &p); err != nil {
 		return nil, err
 	}
-	v := &survey{c: c}
+	v := &survey{c: t.c}
 	chassis, err := v.chassisOf(p)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func deviceFunctions(c *gofish.APIClient, t *Turn, n *node.Document) (list []dev
 		if err := absent(t.Read(at.Path, &of)); err != nil {
 			return nil, err
 		}
-		adapters, err := listed(c, of.NetworkAdapters.Path)
+		adapters, err := listed(t.c, of.NetworkAdapters.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func deviceFunctions(c *gofish.APIClient, t *Turn, n *node.Document) (list []dev
 			if err := absent(t.Read(a.Path, &adapter)); err != nil {
 				return nil, err
 			}
-			functions, err := listed(c, adapter.NetworkDeviceFunctions.Path)
+			functions, err := listed(t.c, adapter.NetworkDeviceFunctions.Path)
 			if err != nil {
 				return nil, err
 			}
@@ -172,7 +172,7 @@ func absent(err error) error {
 // ISCSIBoot implements driver.ISCSIBooter.
 func (d *Driver) ISCSIBoot(ctx context.Context, n *node.Document) (list []driver.ISCSITarget, err error) {
 	err = d.Turn(ctx, nil, n, "read the iSCSI targets", func(t *Turn) error {
-		functions, err := deviceFunctions(t.c, t, n)
+		functions, err := deviceFunctions(t, n)
 		for _, f := range functions {
 			if target, on := f.target(); on {
 				list = append(list, target)
@@ -214,7 +214,7 @@ func (d *Driver) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Doc
 // changeFunctions patches the functions that are not so yet, and reads back. With always it patches the others too.
 func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing, secret string, body map[string]any, so func(deviceFunction) bool, always bool) error {
 	return hide(secret, d.Turn(ctx, f, n, doing, func(t *Turn) error {
-		functions, err := deviceFunctions(t.c, t, n)
+		functions, err := deviceFunctions(t, n)
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Do
 				return fmt.Errorf("network adapter function %s: %w", one.Path, err)
 			}
 		}
-		if functions, err = deviceFunctions(t.c, t, n); err != nil {
+		if functions, err = deviceFunctions(t, n); err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
 		for _, one := range functions {

@@ -46,6 +46,11 @@ func (t *Turn) Manager(into any) (path string, err error) {
 // Read reads a resource.
 func (t *Turn) Read(path string, into any) error { return fetch(t.c, path, into) }
 
+// ReadCode is Read with the status of the answer: 202 while a task has not ended. An answer without a body is no error then.
+func (t *Turn) ReadCode(path string, into any) (code int, err error) {
+	return fetchCode(t.c, path, into)
+}
+
 // Allows lists the HTTP methods that a resource allows, nil where the BMC does not say.
 func (t *Turn) Allows(path string) ([]string, error) { return verbsOf(t.c, path) }
 

@@ -12,11 +12,14 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Password of the BMC's user, whose name is User. Other is the one that BMC.Deny leaves.
@@ -31,6 +34,9 @@ const System = "/redfish/v1/Systems/1"
 
 // Tree is resources by their paths.
 type Tree map[string]map[string]any
+
+// Loopback is the networks of a driver whose BMCs are this package's.
+var Loopback = outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}
 
 // Link is a link to a resource.
 func Link(path string) map[string]any { return map[string]any{"@odata.id": path} }
@@ -55,6 +61,8 @@ type BMC struct {
 	System string
 	// Write may answer a write in place of the BMC: it then returns true. It is called in turn.
 	Write func(w http.ResponseWriter, r *http.Request, body map[string]any) bool
+	// Get may answer a read in place of the BMC: it then returns true.
+	Get func(w http.ResponseWriter, r *http.Request) bool
 	// After is told of a PATCH that was merged, or of a POST that was accepted.
 	After func(r *http.Request, body map[string]any)
 	// Free reports writes that concern no machine, as an action that only answers.
@@ -167,7 +175,7 @@ func (b *BMC) serve(w http.ResponseWriter, r *http.Request) {
 
 func (b *BMC) answer(w http.ResponseWriter, r *http.Request, path string, raw []byte, body map[string]any, write bool) {
 	if path == "/redfish/v1" && r.Method == http.MethodGet {
-		_ = json.NewEncoder(w).Encode(b.At[path])
+		_ = json.NewEncoder(w).Encode(named(path, b.At[path]))
 		return
 	}
 	if path == "/redfish/v1/SessionService/Sessions" && r.Method == http.MethodPost {
@@ -201,6 +209,9 @@ func (b *BMC) answer(w http.ResponseWriter, r *http.Request, path string, raw []
 		return
 	}
 	if r.Method == http.MethodGet {
+		if b.Get != nil && b.Get(w, r) {
+			return
+		}
 		found := b.At[path]
 		if found == nil {
 			refuse(w, http.StatusNotFound, "no such resource")
@@ -209,7 +220,7 @@ func (b *BMC) answer(w http.ResponseWriter, r *http.Request, path string, raw []
 		if allow, _ := found["@allow"].(string); allow != "" {
 			w.Header().Set("Allow", allow)
 		}
-		_ = json.NewEncoder(w).Encode(found)
+		_ = json.NewEncoder(w).Encode(named(path, found))
 		return
 	}
 	if write {
@@ -234,6 +245,16 @@ func (b *BMC) answer(w http.ResponseWriter, r *http.Request, path string, raw []
 		b.After(r, body)
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// named is a resource with what each has, in the standard.
+func named(path string, body map[string]any) map[string]any {
+	with := map[string]any{"@odata.id": path, "@odata.type": "#Resource.v1_0_0.Resource", "Id": path[strings.LastIndexByte(path, '/')+1:], "Name": path}
+	if path == "/redfish/v1" {
+		with["RedfishVersion"] = "1.6.0"
+	}
+	maps.Copy(with, body)
+	return with
 }
 
 func (b *BMC) reset(kind string) bool {
