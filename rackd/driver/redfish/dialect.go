@@ -23,6 +23,8 @@ type Dialect struct {
 	// Read reads the fields, and how long an answer may take; 0: the driver's own limit. Its errors wrap
 	// driver.ErrInvalid. Default: the fields as they are.
 	Read func(n *node.Document) (Values, time.Duration, error)
+	// MayLack: there are BMCs of that type without a Redfish service. Calls to them end with an ErrNoService.
+	MayLack bool
 }
 
 // own is the dialect of the hardware type redfish.

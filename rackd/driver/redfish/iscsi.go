@@ -213,7 +213,7 @@ func (d *Driver) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Doc
 
 // changeFunctions patches the functions that are not so yet, and reads back. With always it patches the others too.
 func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing, secret string, body map[string]any, so func(deviceFunction) bool, always bool) error {
-	return hide(secret, d.Turn(ctx, f, n, doing, func(t *Turn) error {
+	return Hide(secret, d.Turn(ctx, f, n, doing, func(t *Turn) error {
 		functions, err := deviceFunctions(t, n)
 		if err != nil {
 			return err
@@ -256,8 +256,8 @@ type hiding struct {
 func (h *hiding) Error() string { return h.text }
 func (h *hiding) Unwrap() error { return h.cause }
 
-// hide takes a secret out of an error that is not one of the account.
-func hide(secret string, err error) error {
+// Hide takes a secret out of an error that is not one of the account.
+func Hide(secret string, err error) error {
 	if err == nil || secret == "" || !strings.Contains(err.Error(), secret) || errors.Is(err, driver.ErrFenced) {
 		return err
 	}

@@ -37,6 +37,12 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 		Endpoint: a.endpoint, Username: a.user, Password: a.password, BasicAuth: a.auth == "basic",
 		HTTPClient: &http.Client{Transport: wire, CheckRedirect: bmc.SameHost},
 	}
+	if o.Dialect.MayLack {
+		if err := rootOf(ctx, wire, a); err != nil {
+			wire.Forget()
+			return nil, err
+		}
+	}
 	// gofish's own context outlives the call; the transport uses the call's.
 	client, err := gofish.ConnectContext(context.WithoutCancel(ctx), as)
 	if err != nil && a.auth == "auto" && noSessions(err) {
@@ -53,6 +59,26 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 	s := &session{wire: wire, client: client, token: a.user != "" && !as.BasicAuth}
 	o.Log.Debug("connected to the BMC", "bmc", a.endpoint, "user", a.user, "session", s.token)
 	return s, nil
+}
+
+// ErrNoService: what answers there has no Redfish service.
+var ErrNoService = fmt.Errorf("it has no Redfish service: %w", driver.ErrUnsupported)
+
+// rootOf asks for the service root, which needs no credentials.
+func rootOf(ctx context.Context, wire *bmc.HTTP, a account) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.endpoint+"/redfish/v1/", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: wire, CheckRedirect: bmc.SameHost}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		return ErrNoService
+	}
+	return nil
 }
 
 // noSessions: the BMC answered, and it opens no session, or no further one.
