@@ -131,6 +131,12 @@ func (a Auto) Identity(ctx context.Context, n *node.Document) (id driver.Identit
 	return id, err
 }
 
+// DetectVendor implements driver.VendorDetector.
+func (a Auto) DetectVendor(ctx context.Context, n *node.Document) (vendor string, err error) {
+	err = a.either(n, func() (err error) { vendor, err = a.Redfish.DetectVendor(ctx, n); return err }, func() error { vendor = "HP"; return nil })
+	return vendor, err
+}
+
 // InjectNMI implements driver.Management.
 func (a Auto) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document) error {
 	return a.either(n, func() error { return a.Redfish.InjectNMI(ctx, f, n) }, func() error { return a.RIBCL.InjectNMI(ctx, f, n) })

@@ -58,7 +58,8 @@ var Dialect = redfish.Dialect{
 		fieldNewPassword: "New password for the iLO. Required if the step reset_ilo_credential is to run without its argument.",
 		fieldIdentity:    "trust: work fails if the machine's UUID or serial number differs from what the iLO reports. ignore: they are not compared. Default trust.",
 	},
-	Read: read,
+	Read:    read,
+	MayLack: true,
 }
 
 // read reads driver_info, and refuses it in Ironic's words.

@@ -63,7 +63,9 @@ func (l lan) SetBootDevice(_ context.Context, f driver.Fence, _ *node.Document, 
 	l.of.device = string(d)
 	return nil
 }
-func (lan) BootMode(context.Context, *node.Document) (string, error) { return "", driver.ErrUnsupported }
+func (lan) BootMode(context.Context, *node.Document) (string, error) {
+	return "", driver.ErrUnsupported
+}
 func (lan) SetBootMode(context.Context, driver.Fence, *node.Document, string) error {
 	return driver.ErrUnsupported
 }
