@@ -12,8 +12,8 @@ import (
 func (s *Subject) outOfBand() bool { return s.Source == work.FromBMC }
 
 // toldByBMC sets the properties that an inspection by the BMC sets whichever hooks are chosen:
-// the size of memory and of the disk, the capabilities that a vendor's driver has found, and, where an operator has said no other, the boot mode. It
-// fails where the size of the memory is told neither by the BMC nor by an operator.
+// the size of memory and of the disk, and the capabilities that a vendor's driver has found. Where an
+// operator has said no other, it sets the boot mode. It fails where the size of the memory is told neither by the BMC nor by an operator.
 func toldByBMC(s *Subject) error {
 	if err := memory(nil, s); err != nil {
 		return err

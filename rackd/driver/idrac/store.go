@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -63,7 +64,12 @@ func (w Web) Save(ctx context.Context, at string, data []byte) error {
 	return err
 }
 
+// storeTime bounds one request to a store.
+const storeTime = 5 * time.Minute
+
 func (w Web) do(ctx context.Context, method, at string, data []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: this is no URL", method, shown(at))

@@ -1,5 +1,5 @@
-// Package ilo is the interfaces of HPE's machines, whose iLO speaks Redfish with additions of HPE's (iLO 5 and later, iLO 4 in
-// part) or RIBCL, XML over HTTPS (iLO 3 and iLO 4).
+// Package ilo is the interfaces of HPE's machines. Their iLO speaks Redfish with additions of HPE's: iLO 5 and later, and iLO 4
+// in part. Or it speaks RIBCL, which is XML over HTTPS: iLO 3 and iLO 4.
 //
 // It may import rackd/driver, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound and protocol. What is the
 // standard's is rackd/driver/redfish's. Invariants:

@@ -209,7 +209,7 @@ func (m Management) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Do
 		if len(i.nics) == 0 {
 			return fmt.Errorf("No nics were found on the system: %w", driver.ErrUnsupported) //nolint:revive,staticcheck // Ironic's words
 		}
-		// Whether a secret is the same nobody can read.
+		// An iLO does not tell whether a secret is the same.
 		if target.Secret == "" && i.has(target) {
 			return nil
 		}

@@ -1,5 +1,5 @@
-// Package mediaboot is the boot interface "redfish-virtual-media": the BMC shows an
-// image to its machine as a CD, and the machine boots that. No DHCP, TFTP or boot script
+// Package mediaboot is the boot interface "redfish-virtual-media", which drivers of vendors
+// have under names of theirs. The BMC shows an image to its machine as a CD, and the machine boots that. No DHCP, TFTP or boot script
 // is needed.
 //
 // It may import rackd/driver and protocol. The ramdisk must come as an image, driver_info

@@ -109,7 +109,7 @@ func (b *BMC) Host() string { u, _ := url.Parse(b.URL); return u.Hostname() }
 // Port is its TCP port.
 func (b *BMC) Port() string { u, _ := url.Parse(b.URL); return u.Port() }
 
-// Do runs do while the BMC answers nobody.
+// Do runs do while the BMC answers no request.
 func (b *BMC) Do(do func()) { b.mu.Lock(); defer b.mu.Unlock(); do() }
 
 // Written are the writes to the machine so far, each as method, path and body.
