@@ -56,10 +56,12 @@ var Drac = redfish.Dialect{
 }
 
 func readDrac(n *node.Document) (redfish.Values, time.Duration, error) {
+	v := redfish.Values{Address: n.DriverString(fieldAddress), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
+		VerifyCA: n.DriverString(fieldVerifyCA), Identity: n.DriverString(fieldIdentity)}
 	var wrong []string
-	for _, field := range []string{fieldAddress, fieldUser, fieldPassword} {
-		if n.DriverString(field) == "" {
-			wrong = append(wrong, fmt.Sprintf("'%s' not supplied to DracDriver.", field))
+	for _, f := range []struct{ field, value string }{{fieldAddress, v.Address}, {fieldUser, v.User}, {fieldPassword, v.Password}} {
+		if f.value == "" {
+			wrong = append(wrong, fmt.Sprintf("'%s' not supplied to DracDriver.", f.field))
 		}
 	}
 	protocol := n.DriverString(fieldProtocol)
@@ -80,7 +82,6 @@ func readDrac(n *node.Document) (redfish.Values, time.Duration, error) {
 	if p, err := strconv.Atoi(port); err != nil || p < 1 || p > 65535 {
 		return redfish.Values{}, 0, driver.Refuse("%s \"%s\" is not a valid port.", fieldPort, port)
 	}
-	v := dracNames.Of(n)
 	v.Address = protocol + "://" + net.JoinHostPort(strings.Trim(v.Address, "[]"), port)
 	return v, 0, nil
 }

@@ -28,7 +28,6 @@ const (
 	fieldUser        = "ilo_username"
 	fieldPassword    = "ilo_password"
 	fieldVerifyCA    = "ilo_verify_ca"
-	fieldNewPassword = "ilo_change_password"
 	fieldPort        = "client_port"
 	fieldTimeout     = "client_timeout"
 	fieldCAFile      = "ca_file"
@@ -55,7 +54,6 @@ var Dialect = redfish.Dialect{
 		fieldCAFile:      "Name of a PEM file to validate the iLO's certificate with. It counts before ilo_verify_ca, which is to be used instead. Optional.",
 		fieldVerifyCA:    "How to check the iLO's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldConsolePort: "Port for a console. It is checked, and not used. Optional.",
-		fieldNewPassword: "New password for the iLO. Required if the step reset_ilo_credential is to run without its argument.",
 		fieldIdentity:    "trust: work fails if the machine's UUID or serial number differs from what the iLO reports. ignore: they are not compared. Default trust.",
 	},
 	Read:    read,
@@ -64,10 +62,12 @@ var Dialect = redfish.Dialect{
 
 // read reads driver_info, and refuses it in Ironic's words.
 func read(n *node.Document) (redfish.Values, time.Duration, error) {
+	v := redfish.Values{Address: n.DriverString(fieldAddress), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
+		VerifyCA: n.DriverString(fieldVerifyCA), Identity: n.DriverString(fieldIdentity)}
 	var missing []string
-	for _, field := range []string{fieldAddress, fieldUser, fieldPassword} {
-		if n.DriverString(field) == "" {
-			missing = append(missing, "'"+field+"'")
+	for _, f := range []struct{ field, value string }{{fieldAddress, v.Address}, {fieldUser, v.User}, {fieldPassword, v.Password}} {
+		if f.value == "" {
+			missing = append(missing, "'"+f.field+"'")
 		}
 	}
 	if len(missing) > 0 {
@@ -90,7 +90,6 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 		}
 		timeout = time.Duration(s) * time.Second
 	}
-	v := names.Of(n)
 	host := strings.Trim(v.Address, "[]")
 	if strings.ContainsAny(host, "/@?#") {
 		return redfish.Values{}, 0, driver.Refuse("%s is neither a host name nor an address", fieldAddress)

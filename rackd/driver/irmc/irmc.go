@@ -58,10 +58,12 @@ var anyPort = false
 
 // read reads driver_info, and refuses it in Ironic's words.
 func read(n *node.Document) (redfish.Values, time.Duration, error) {
+	v := redfish.Values{Address: n.DriverString(fieldAddress), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
+		VerifyCA: n.DriverString(fieldVerifyCA), Identity: n.DriverString(fieldIdentity)}
 	var missing []string
-	for _, field := range []string{fieldAddress, fieldUser, fieldPassword} {
-		if n.DriverString(field) == "" {
-			missing = append(missing, "'"+field+"'")
+	for _, f := range []struct{ field, value string }{{fieldAddress, v.Address}, {fieldUser, v.User}, {fieldPassword, v.Password}} {
+		if f.value == "" {
+			missing = append(missing, "'"+f.field+"'")
 		}
 	}
 	if len(missing) > 0 {
@@ -69,8 +71,8 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 	}
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	either := func(field, byDefault string, values ...string) {
-		text := strings.ToLower(n.DriverString(field))
+	either := func(field, text, byDefault string, values ...string) {
+		text = strings.ToLower(text)
 		if text == "" {
 			text = byDefault
 		}
@@ -81,8 +83,8 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 		}
 		bad("Value '%s' is not supported for '%s'.", text, field)
 	}
-	either(fieldAuth, "basic", "basic", "digest")
-	either(fieldSensors, "ipmitool", "ipmitool", "scci")
+	either(fieldAuth, n.DriverString(fieldAuth), "basic", "basic", "digest")
+	either(fieldSensors, n.DriverString(fieldSensors), "ipmitool", "ipmitool", "scci")
 	port := n.DriverString(fieldPort)
 	if port == "" {
 		port = "443"
@@ -101,7 +103,6 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 		}
 		timeout = time.Duration(s) * time.Second
 	}
-	v := names.Of(n)
 	host := strings.Trim(v.Address, "[]")
 	if strings.ContainsAny(host, "/@?#") {
 		bad("%s is neither a host name nor an address", fieldAddress)

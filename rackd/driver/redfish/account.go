@@ -47,7 +47,7 @@ type account struct {
 
 // parse reads driver_info; errors wrap driver.ErrInvalid and name all that is wrong.
 func (d Dialect) parse(n *node.Document) (account, error) {
-	v, timeout, err := d.read(n)
+	v, timeout, err := d.Read(n)
 	if err != nil {
 		return account{}, fmt.Errorf("node %s: %w", n.Label(), err)
 	}

@@ -21,7 +21,7 @@ type Dialect struct {
 	// Properties explains the fields.
 	Properties map[string]string
 	// Read reads the fields, and how long an answer may take; 0: the driver's own limit. Its errors wrap
-	// driver.ErrInvalid. Default: the fields as they are.
+	// driver.ErrInvalid. It must be set.
 	Read func(n *node.Document) (Values, time.Duration, error)
 	// MayLack: there are BMCs of that type without a Redfish service. Calls to them end with an ErrNoService.
 	MayLack bool
@@ -30,6 +30,7 @@ type Dialect struct {
 // own is the dialect of the hardware type redfish.
 var own = Dialect{
 	Driver: "redfish",
+	Read:   readOwn,
 	Names:  Values{fieldAddress, fieldSystem, fieldUser, fieldPassword, fieldVerifyCA, fieldAuth, fieldIdentity},
 	Properties: map[string]string{
 		fieldAddress:  "Address of the BMC: a URL, or a host name or address for https. Required.",
@@ -50,21 +51,8 @@ func (d Dialect) orOwn() Dialect {
 	return d
 }
 
-// Of reads the fields as they are.
-func (v Values) Of(n *node.Document) Values {
-	of := func(name string) string {
-		if name == "" {
-			return ""
-		}
-		return n.DriverString(name)
-	}
-	return Values{of(v.Address), of(v.System), of(v.User), of(v.Password), of(v.VerifyCA), of(v.Auth), of(v.Identity)}
-}
-
-// read reads the node's fields.
-func (d Dialect) read(n *node.Document) (Values, time.Duration, error) {
-	if d.Read != nil {
-		return d.Read(n)
-	}
-	return d.Names.Of(n), 0, nil
+// readOwn reads the redfish_* fields.
+func readOwn(n *node.Document) (Values, time.Duration, error) {
+	return Values{Address: n.DriverString(fieldAddress), System: n.DriverString(fieldSystem), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
+		VerifyCA: n.DriverString(fieldVerifyCA), Auth: n.DriverString(fieldAuth), Identity: n.DriverString(fieldIdentity)}, 0, nil
 }

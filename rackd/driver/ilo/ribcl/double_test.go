@@ -241,7 +241,7 @@ var dialect = redfish.Dialect{Driver: "ilo", Names: redfish.Values{Address: "ilo
 
 func init() {
 	dialect.Read = func(n *node.Document) (redfish.Values, time.Duration, error) {
-		v := dialect.Names.Of(n)
+		v := redfish.Values{Address: n.DriverString("ilo_address"), User: n.DriverString("ilo_username"), Password: n.DriverString("ilo_password"), VerifyCA: n.DriverString("ilo_verify_ca")}
 		if v.Address == "" {
 			return v, 0, errMissing
 		}
