@@ -323,6 +323,12 @@ func TestToldByBMC(t *testing.T) {
 		t.Error("no port was added")
 	}
 	s, err = told(func(s *Subject) {
+		s.Plugin["capabilities"] = map[string]any{"iscsi_boot": "true", "server_model": "ProLiant DL180 Gen10", "count": 3.0}
+	})
+	if want := "a:b,iscsi_boot:true,server_model:ProLiant DL180 Gen10,boot_mode:uefi"; err != nil || s.Node.Properties["capabilities"] != want {
+		t.Errorf("capabilities that a driver has found: %v, %v; want %s", s.Node.Properties["capabilities"], err, want)
+	}
+	s, err = told(func(s *Subject) {
 		s.Node.Properties["capabilities"], s.Node.Properties["memory_mb"], s.Node.Properties["cpu_arch"] = "boot_mode:bios", "1", "aarch64"
 		delete(s.Inventory, "memory")
 		s.part("cpu")["architecture"] = ""

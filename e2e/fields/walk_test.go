@@ -190,7 +190,7 @@ func (w walk) keys(t *testing.T, src *source) {
 // implementations are all interfaces of all drivers, by "kind name".
 func implementations(t *testing.T) map[string]driver.Interface {
 	t.Helper()
-	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "libvirt", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}})
+	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "idrac", "ilo", "ilo5", "irmc", "ipmi", "intel-ipmi", "libvirt", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}})
 	if err != nil {
 		t.Fatal(err)
 	}

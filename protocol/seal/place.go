@@ -1,13 +1,17 @@
 package seal
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A secret of driver_info is sent to a place that other fields of the same driver name: an address,
 // a port, how to check the certificate there, how to log in. Drivers begin the names of their fields
 // with the same word, up to the first underscore: redfish_password goes where redfish_address says.
 
 // DecidesPlace reports whether a field of driver_info may decide where the secret of another field is
-// sent. Both names are those of the outermost fields. A name without such a word is of every driver.
+// sent. Both names are those of the outermost fields. A name without such a word is of every driver, and so is one with a
+// word that is no driver's.
 func DecidesPlace(field, secret string) bool {
 	a, ofDriver := driverOf(field)
 	b, ofDriverToo := driverOf(secret)
@@ -17,5 +21,9 @@ func DecidesPlace(field, secret string) bool {
 // driverOf is the word that the fields of one driver begin with.
 func driverOf(field string) (word string, found bool) {
 	word, _, found = strings.Cut(strings.ToLower(field), "_")
-	return word, found && word != ""
+	return word, found && word != "" && !slices.Contains(noDriver, word)
 }
+
+// noDriver are words of fields that are a driver's and do not begin with its name: Ironic's iLO driver has client_port,
+// client_timeout, ca_file and console_port.
+var noDriver = []string{"client", "ca", "console"}

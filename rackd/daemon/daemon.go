@@ -137,7 +137,7 @@ func machinesInterface(c Config) string {
 // prepare makes what needs no bus.
 func (r *rackd) prepare() (err error) {
 	c := r.cfg
-	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs,
+	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
 		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Interface: machinesInterface(c), Log: c.Log})
 	if err != nil {
 		return err

@@ -18,7 +18,11 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 	"github.com/ironyard/ironyard/rackd/driver/iboot"
+	"github.com/ironyard/ironyard/rackd/driver/idrac"
+	"github.com/ironyard/ironyard/rackd/driver/ilo"
+	"github.com/ironyard/ironyard/rackd/driver/ilo/ribcl"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi"
+	"github.com/ironyard/ironyard/rackd/driver/irmc"
 	"github.com/ironyard/ironyard/rackd/driver/libvirt"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
@@ -47,6 +51,8 @@ type Options struct {
 	Recovery time.Duration
 	// BMCs are the networks that BMCs are in.
 	BMCs outbound.BMCs
+	// Fetching says where configurations of machines may be kept.
+	Fetching outbound.Fetching
 	// CAFolder holds the authorities that driver_info may name.
 	CAFolder namedfile.Folder
 	Bringup  bringup.Settings
@@ -76,15 +82,24 @@ func (s *Set) Close(ctx context.Context) (err error) {
 
 // Open returns the enabled hardware types. The caller closes the set.
 func Open(o Options) (*Set, error) {
-	bmc := redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs,
-		Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,
 		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	relays := iboot.New(iboot.Options{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
+	byRedfish := func(d redfish.Dialect) *redfish.Driver {
+		return redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Dialect: d,
+			Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+	}
+	bmc, drac, ilos, irmcs := byRedfish(redfish.Dialect{}), byRedfish(idrac.Drac), byRedfish(ilo.Dialect), byRedfish(irmc.Dialect)
+	oldILOs := ribcl.New(ribcl.Options{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Dialect: ilo.Dialect, Log: o.Log})
+	scci := irmc.NewSCCI(irmc.SCCIOptions{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	known := []driver.Type{
 		redfishType(bmc, o),
+		idracType(bmc, drac, o),
+		iloType(ilos, oldILOs, o),
+		ilo5Type(ilos, oldILOs, o),
+		irmcType(irmcs, scci, lan, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
 		libvirtType(hosts, o),
@@ -102,7 +117,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, lan.Close, pdus.Close, hosts.Close, relays.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are

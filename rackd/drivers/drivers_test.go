@@ -12,7 +12,7 @@ import (
 )
 
 // all is the options that enable each hardware type.
-var all = Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "libvirt", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}}
+var all = Options{Enabled: []string{"redfish", "idrac", "ilo", "ilo5", "irmc", "ipmi", "intel-ipmi", "libvirt", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}}
 
 func TestEveryTypeServesEveryKind(t *testing.T) {
 	s, err := Open(all)
@@ -27,6 +27,10 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 	have := s.Describe()
 	for name, first := range map[string]map[string]string{
 		"redfish":           {"power": "redfish", "boot": "ipxe", "deploy": "direct", "inspect": "redfish", "network": "flat", "rescue": "no-rescue"},
+		"idrac":             {"power": "idrac-redfish", "management": "idrac-redfish", "boot": "ipxe", "bios": "idrac-redfish", "raid": "idrac-redfish", "inspect": "idrac-redfish", "firmware": "redfish", "vendor": "idrac-redfish"},
+		"ilo":               {"power": "ilo", "management": "ilo", "boot": "ilo-virtual-media", "bios": "ilo", "inspect": "ilo", "vendor": "ilo", "raid": "no-raid", "console": "no-console"},
+		"ilo5":              {"power": "ilo", "management": "ilo5", "boot": "ilo-virtual-media", "bios": "ilo", "inspect": "ilo", "vendor": "ilo", "raid": "ilo5"},
+		"irmc":              {"power": "irmc", "management": "irmc", "boot": "irmc-virtual-media", "bios": "irmc", "inspect": "irmc", "vendor": "no-vendor", "raid": "no-raid"},
 		"ipmi":              {"power": "ipmitool", "management": "ipmitool", "boot": "ipxe", "inspect": "agent", "vendor": "ipmitool", "console": "no-console"},
 		"intel-ipmi":        {"power": "ipmitool", "management": "intel-ipmitool", "vendor": "ipmitool"},
 		"fake-hardware":     {"power": "fake", "vendor": "fake", "network": "flat", "storage": "noop"},
@@ -95,7 +99,7 @@ func TestWhatCentralKnowsOfADriver(t *testing.T) {
 		driver, inspect string
 		want            work.Source
 	}{
-		{"redfish", "redfish", work.FromBMC}, {"redfish", "agent", work.FromRamdisk}, {"ipmi", "agent", work.FromRamdisk},
+		{"redfish", "redfish", work.FromBMC}, {"ilo", "ilo", work.FromBMC}, {"idrac", "idrac-redfish", work.FromBMC}, {"irmc", "irmc", work.FromBMC}, {"redfish", "agent", work.FromRamdisk}, {"ipmi", "agent", work.FromRamdisk},
 		{"fake-hardware", "fake", work.MadeUp}, {"fake-hardware", "agent", work.FromRamdisk},
 	} {
 		if got := with(c.driver, map[string]string{"inspect": c.inspect}).Source(); got != c.want {
@@ -119,8 +123,15 @@ func TestWhatCentralKnowsOfADriver(t *testing.T) {
 			}
 		}
 	}
-	if _, located := with("redfish", nil).Management().(driver.Located); !located {
-		t.Error("agents of redfish machines look for the BMC's address, which the node has")
+	for _, name := range []string{"redfish", "idrac", "ilo", "ilo5", "irmc"} {
+		if _, located := with(name, nil).Management().(driver.Located); !located {
+			t.Errorf("agents of %s machines look for the BMC's address, which the node has", name)
+		}
+	}
+	for _, name := range []string{"redfish", "idrac", "ilo", "ilo5"} {
+		if _, can := with(name, nil).Management().(driver.ISCSIBooter); !can {
+			t.Errorf("%s machines are given no iSCSI target", name)
+		}
 	}
 }
 

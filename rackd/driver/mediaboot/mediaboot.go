@@ -1,5 +1,5 @@
-// Package mediaboot is the boot interface "redfish-virtual-media": the BMC shows an
-// image to its machine as a CD, and the machine boots that. No DHCP, TFTP or boot script
+// Package mediaboot is the boot interface "redfish-virtual-media", which drivers of vendors
+// have under names of theirs. The BMC shows an image to its machine as a CD, and the machine boots that. No DHCP, TFTP or boot script
 // is needed.
 //
 // It may import rackd/driver and protocol. The ramdisk must come as an image, driver_info
@@ -179,5 +179,8 @@ func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent
 		persistent = false
 	}
 	defer t.Keep()
+	if m, own := t.Hardware.Management().(driver.MediaBooter); own && d == bootDrive {
+		return driver.Settle(func() error { return m.SetMediaBoot(ctx, t.Fence, t.Node, d, persistent) })
+	}
 	return driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 }

@@ -215,3 +215,31 @@ func withManagement(t *testing.T, k *driver.Task, m driver.Management) *driver.H
 	}
 	return hw
 }
+
+// apart is a management interface whose virtual drives are boot devices of their own.
+type apart struct {
+	rewriting
+	given *[]string
+}
+
+func (a apart) SetMediaBoot(_ context.Context, f driver.Fence, _ *node.Document, d driver.BootDevice, persistent bool) error {
+	*a.given = append(*a.given, string(d))
+	if persistent {
+		return errors.New("for good")
+	}
+	return f.Check()
+}
+
+// Where a virtual drive is another boot device than a real one, it is the one that is set.
+func TestVirtualDriveOfItsOwn(t *testing.T) {
+	k := task(t, &node.Document{UUID: "apart", DriverInfo: map[string]any{fieldRamdisk: ramdiskISO}})
+	var given []string
+	m := k.Hardware.Management()
+	k.Hardware = withManagement(t, k, apart{rewriting{m: m.(driver.VirtualMedia), Management: m}, &given})
+	if err := (Interface{}).PrepareRamdisk(t.Context(), k); err != nil || len(given) != 1 || given[0] != "cdrom" {
+		t.Errorf("the ramdisk: %v, %v", given, err)
+	}
+	if err := (Interface{}).PrepareInstance(t.Context(), k); err != nil || len(given) != 1 {
+		t.Errorf("the disk: %v, %v", given, err)
+	}
+}

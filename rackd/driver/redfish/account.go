@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -36,42 +37,49 @@ type account struct {
 	verifyCA string // true, false, PEM or the name of a PEM file
 	auth     string // auto, session, basic
 	system   string // path, empty: the BMC's only system
+	// ignored: UUID and serial number that the BMC reports are not to be believed.
+	ignored bool
+	// timeout bounds the wait for an answer; 0: the driver's own limit.
+	timeout time.Duration
+	// names are those of the fields of driver_info.
+	names Values
 }
 
 // parse reads driver_info; errors wrap driver.ErrInvalid and name all that is wrong.
-func parse(n *node.Document) (account, error) {
-	a := account{
-		user: n.DriverString(fieldUser), password: n.DriverString(fieldPassword),
-		verifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)), auth: n.DriverString(fieldAuth), system: n.DriverString(fieldSystem),
+func (d Dialect) parse(n *node.Document) (account, error) {
+	v, timeout, err := d.Read(n)
+	if err != nil {
+		return account{}, fmt.Errorf("node %s: %w", n.Label(), err)
 	}
+	a := account{user: v.User, password: v.Password, verifyCA: bmc.VerifyCA(v.VerifyCA), auth: v.Auth, system: v.System,
+		ignored: v.Identity == "ignore", timeout: timeout, names: d.Names}
 	var wrong []string
-	var err error
-	if address := n.DriverString(fieldAddress); address == "" {
-		wrong = append(wrong, fieldAddress+" is missing")
-	} else if a.endpoint, err = endpointOf(address); err != nil {
+	if v.Address == "" {
+		wrong = append(wrong, d.Names.Address+" is missing")
+	} else if a.endpoint, err = endpointOf(v.Address, d.Names); err != nil {
 		wrong = append(wrong, err.Error())
 	}
 	if (a.user == "") != (a.password == "") {
-		wrong = append(wrong, "give both "+fieldUser+" and "+fieldPassword+", or neither")
+		wrong = append(wrong, "give both "+d.Names.User+" and "+d.Names.Password+", or neither")
 	}
 	switch a.auth {
 	case "":
 		a.auth = "auto"
 	case "auto", "session", "basic":
 	default:
-		wrong = append(wrong, fmt.Sprintf("%s is %q: give auto, session or basic", fieldAuth, a.auth))
+		wrong = append(wrong, fmt.Sprintf("%s is %q: give auto, session or basic", d.Names.Auth, a.auth))
 	}
-	switch trusted := n.DriverString(fieldIdentity); trusted {
+	switch v.Identity {
 	case "", "trust", "ignore":
 	default:
-		wrong = append(wrong, fmt.Sprintf("%s is %q: give trust or ignore", fieldIdentity, trusted))
+		wrong = append(wrong, fmt.Sprintf("%s is %q: give trust or ignore", d.Names.Identity, v.Identity))
 	}
 	if a.system != "" {
 		if !strings.HasPrefix(a.system, "/") {
 			a.system = "/redfish/v1/Systems/" + url.PathEscape(a.system)
 		}
 		if strings.ContainsAny(a.system, "?#@\\ \r\n\t") || path.Clean(a.system) != strings.TrimSuffix(a.system, "/") {
-			wrong = append(wrong, fmt.Sprintf("%s is %q: give a path such as /redfish/v1/Systems/1", fieldSystem, a.system))
+			wrong = append(wrong, fmt.Sprintf("%s is %q: give a path such as /redfish/v1/Systems/1", d.Names.System, a.system))
 		}
 	}
 	if len(wrong) > 0 {
@@ -81,7 +89,7 @@ func parse(n *node.Document) (account, error) {
 }
 
 // endpointOf reads an address: a URL without a path of its own, or a host.
-func endpointOf(address string) (string, error) {
+func endpointOf(address string, names Values) (string, error) {
 	if !strings.Contains(address, "://") {
 		if strings.Count(address, ":") > 1 && !strings.HasPrefix(address, "[") {
 			address = "[" + address + "]" // a bare IPv6 address
@@ -90,16 +98,16 @@ func endpointOf(address string) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Hostname() == "" {
-		return "", fmt.Errorf("%s is neither a URL nor a host", fieldAddress)
+		return "", fmt.Errorf("%s is neither a URL nor a host", names.Address)
 	}
 	rest := strings.TrimSuffix(u.Path, "/")
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
-		return "", fmt.Errorf("%s has the scheme %q: give https", fieldAddress, u.Scheme)
+		return "", fmt.Errorf("%s has the scheme %q: give https", names.Address, u.Scheme)
 	case u.User != nil:
-		return "", fmt.Errorf("%s contains a user name: give it in %s and %s", fieldAddress, fieldUser, fieldPassword)
+		return "", fmt.Errorf("%s contains a user name: give it in %s and %s", names.Address, names.User, names.Password)
 	case rest != "" && rest != "/redfish" && rest != "/redfish/v1", u.RawQuery != "", u.Fragment != "":
-		return "", fmt.Errorf("%s has a path: give scheme, host and port only", fieldAddress)
+		return "", fmt.Errorf("%s has a path: give scheme, host and port only", names.Address)
 	}
 	return u.Scheme + "://" + u.Host, nil
 }
@@ -108,24 +116,24 @@ func endpointOf(address string) (string, error) {
 func (a account) placed(networks outbound.BMCs) error {
 	u, err := url.Parse(a.endpoint)
 	if err != nil {
-		return fmt.Errorf("%s: %w: %w", fieldAddress, err, driver.ErrInvalid)
+		return fmt.Errorf("%s: %w: %w", a.names.Address, err, driver.ErrInvalid)
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if err != nil {
 		return nil
 	}
 	if err := networks.Check(ip); err != nil {
-		return fmt.Errorf("%s: %w: %w", fieldAddress, err, driver.ErrInvalid)
+		return fmt.Errorf("%s: %w: %w", a.names.Address, err, driver.ErrInvalid)
 	}
 	return nil
 }
 
 // sum changes when anything that a session depends on does.
 func (a account) sum() [32]byte {
-	return sha256.Sum256([]byte(strings.Join([]string{a.endpoint, a.user, a.password, a.verifyCA, a.auth}, "\x00")))
+	return sha256.Sum256([]byte(strings.Join([]string{a.endpoint, a.user, a.password, a.verifyCA, a.auth, a.timeout.String()}, "\x00")))
 }
 
 // tls is how the BMC's certificate is checked; files may be named that are in folder.
 func (a account) tls(folder namedfile.Folder) (*tls.Config, error) {
-	return bmc.TLS(a.verifyCA, fieldVerifyCA, folder)
+	return bmc.TLS(a.verifyCA, a.names.VerifyCA, folder)
 }

@@ -25,7 +25,7 @@ func TestAddresses(t *testing.T) {
 		"https://":                    "",
 		"https://bmc\r\nHost: other/": "",
 	} {
-		if got, err := endpointOf(address); got != want || (err == nil) != (want != "") {
+		if got, err := endpointOf(address, own.Names); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", address, got, err, want)
 		}
 	}
@@ -48,7 +48,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("https://bmc", "/redfish/v1/Systems/1")
 	f.Add("[::1]:443", "a@b")
 	f.Fuzz(func(t *testing.T, address, system string) {
-		a, err := parse(&node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: address, fieldSystem: system}})
+		a, err := own.parse(&node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: address, fieldSystem: system}})
 		if err != nil {
 			return
 		}
@@ -73,7 +73,7 @@ func FuzzClean(f *testing.F) {
 
 // Blades behind one BMC share its account; a corrected password makes another one.
 func TestAccountNamesBMCAndCredentials(t *testing.T) {
-	d := &Driver{}
+	d := New(Options{})
 	of := func(address, user, password, system string) string {
 		return d.Account(&node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: address, fieldUser: user, fieldPassword: password, fieldSystem: system}})
 	}

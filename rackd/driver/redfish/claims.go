@@ -24,7 +24,7 @@ type claims struct {
 
 // claims returns those of n's BMC.
 func (d *Driver) claims(n *node.Document) *claims {
-	a, err := parse(n)
+	a, err := d.pool.opts.Dialect.parse(n)
 	if err != nil {
 		return nil // the step ends before it orders anything
 	}

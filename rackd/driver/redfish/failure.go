@@ -26,7 +26,7 @@ func explain(n *node.Document, a account, doing string, write bool, err error) e
 	}
 	return bmc.Attempt{
 		Node: n, Doing: doing, BMC: a.endpoint, User: a.user, Secrets: []string{a.password},
-		Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA},
+		Fields: bmc.Fields{Address: a.names.Address, User: a.names.User, Password: a.names.Password, VerifyCA: a.names.VerifyCA},
 	}.Explain(err)
 }
 

@@ -22,7 +22,11 @@ import (
 // Inspection is the inspect interface "redfish": the BMC says what the machine is made of. The
 // machine's power stays as it is, and no ramdisk boots. What the BMC leaves out is left out of
 // the inventory; central says what must not be missing.
-type Inspection struct{ *Driver }
+type Inspection struct {
+	*Driver
+	// Capabilities reads capabilities of a vendor's machines, by name; nil: none are read.
+	Capabilities func(*Turn) map[string]string
+}
 
 // Source implements driver.Sourced.
 func (Inspection) Source() work.Source { return work.FromBMC }
@@ -36,6 +40,7 @@ func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome
 	var found map[string]any
 	var missing []string
 	size := int64(0)
+	var capable map[string]string
 	err := i.pool.with(ctx, nil, t.Node, "inspect the machine", func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
@@ -44,6 +49,9 @@ func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome
 		v := &survey{c: c}
 		found, size, err = v.inventory(s)
 		missing = v.missing
+		if err == nil && i.Capabilities != nil {
+			capable = i.Capabilities(&Turn{b, a, c, s})
+		}
 		return err
 	})
 	if err != nil {
@@ -54,9 +62,13 @@ func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: the inventory that the BMC tells: %w", t.Node.Label(), err)
 	}
-	plugin, err := json.Marshal(map[string]any{"local_gb": size})
+	told := map[string]any{"local_gb": size}
+	if len(capable) > 0 {
+		told["capabilities"] = capable
+	}
+	plugin, err := json.Marshal(told)
 	if err != nil {
-		return driver.Outcome{}, fmt.Errorf("node %s: the size of the disk that the BMC tells: %w", t.Node.Label(), err)
+		return driver.Outcome{}, fmt.Errorf("node %s: what the BMC tells of disks and capabilities: %w", t.Node.Label(), err)
 	}
 	inv.Sent, inv.PluginData = sent, plugin
 	t.Record.Inventory(inv)

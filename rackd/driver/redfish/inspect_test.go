@@ -55,7 +55,7 @@ func inspectionOf(t *testing.T, k *tree) (inventory, plugin map[string]any, err 
 	e.hook = k.serve
 	rig := drivertest.NewRig()
 	rig.Node.DriverInfo = e.node(nil).DriverInfo
-	i := Inspection{newDriver(t, Options{})}
+	i := Inspection{Driver: newDriver(t, Options{})}
 	if err := runStep(t, rig, stepNamed(t, i.InspectSteps(rig.Node), "inspect_hardware"), nil); err != nil {
 		return nil, nil, err
 	}
@@ -118,7 +118,7 @@ func TestInspectionOfLittle(t *testing.T) {
 	}
 	rig := drivertest.NewRig()
 	rig.Node.DriverInfo = e.node(nil).DriverInfo
-	i := Inspection{newDriver(t, Options{})}
+	i := Inspection{Driver: newDriver(t, Options{})}
 	err = runStep(t, rig, stepNamed(t, i.InspectSteps(rig.Node), "inspect_hardware"), nil)
 	if err == nil || rig.Inv != nil {
 		t.Errorf("a drive that cannot be read: error %v, inventory %v", err, rig.Inv)
@@ -134,7 +134,7 @@ func TestInspectionWithADanglingLink(t *testing.T) {
 	e.hook = k.serve
 	rig := drivertest.NewRig()
 	rig.Node.DriverInfo = e.node(nil).DriverInfo
-	i := Inspection{newDriver(t, Options{})}
+	i := Inspection{Driver: newDriver(t, Options{})}
 	if err := runStep(t, rig, stepNamed(t, i.InspectSteps(rig.Node), "inspect_hardware"), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -129,9 +129,13 @@ func (d *Driver) SetBootMode(ctx context.Context, f driver.Fence, n *node.Docume
 // Identity reads UUID, vendor, model, serial number and SKU. Of a BMC that is not to be believed in that it
 // tells vendor and model only.
 func (d *Driver) Identity(ctx context.Context, n *node.Document) (id driver.Identity, err error) {
-	err = d.read(ctx, n, "read the identity", func(s *redfish.ComputerSystem) error {
+	err = d.pool.with(ctx, nil, n, "read the identity", func(b *session, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
 		id = driver.Identity{UUID: s.UUID, Manufacturer: s.Manufacturer, Model: s.Model, Serial: s.SerialNumber, SKU: s.SKU}
-		if n.DriverString(fieldIdentity) == "ignore" {
+		if a.ignored {
 			id.UUID, id.Serial, id.SKU = "", "", ""
 		}
 		return nil

@@ -20,7 +20,7 @@ type pool struct {
 // with runs do against the node's BMC and explains what went wrong. f is nil for
 // calls that only read.
 func (p *pool) with(ctx context.Context, f driver.Fence, n *node.Document, doing string, do func(*session, account, *gofish.APIClient) error) error {
-	a, err := parse(n)
+	a, err := p.opts.Dialect.parse(n)
 	if err != nil {
 		return err
 	}

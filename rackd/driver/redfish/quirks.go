@@ -72,6 +72,7 @@ var busyMessages = []string{
 	"ServiceTemporarilyUnavailable",  // the standard's
 	"ServiceInUnknownState",          // the standard's: it starts
 	"ResourceInStandby",              // the standard's
+	"RAC0679",                        // Dell iDRAC 9, while another job runs
 }
 
 // maker is the vendor of a BMC and the model of its machine, in lower case.

@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -42,7 +43,9 @@ type Options struct {
 	CAFolder namedfile.Folder
 	// Networks are those that BMCs are in.
 	Networks outbound.BMCs
-	Log      *slog.Logger
+	// Dialect is how driver_info says where the BMC is.
+	Dialect Dialect
+	Log     *slog.Logger
 }
 
 // Driver implements driver.Power and driver.Management.
@@ -65,7 +68,8 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{again: newAgains(), pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "redfish", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
+	o.Dialect = o.Dialect.orOwn()
+	return &Driver{again: newAgains(), pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: o.Dialect.Driver, MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.
@@ -73,20 +77,12 @@ func (d *Driver) Close(ctx context.Context) error { return d.pool.Close(ctx) }
 
 // Properties names the fields that are read, in driver_info.
 func (d *Driver) Properties() map[string]string {
-	return map[string]string{
-		fieldAddress:  "Address of the BMC: a URL, or a host name or address for https. Required.",
-		fieldSystem:   "Path or id of the machine's system, such as /redfish/v1/Systems/1. Required where the BMC has several systems.",
-		fieldUser:     "User of the BMC. Required together with redfish_password.",
-		fieldPassword: "Password of that user.",
-		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
-		fieldIdentity: "trust: work fails if the machine's UUID or serial number differs from what the BMC reports. ignore: they are not compared, for a BMC that reports wrong ones. Default trust.",
-		fieldAuth:     "auto, session or basic. auto: a session, or basic authentication where the BMC opens none. Default auto.",
-	}
+	return maps.Clone(d.pool.opts.Dialect.Properties)
 }
 
 // Account implements driver.Accounted.
 func (d *Driver) Account(n *node.Document) string {
-	a, err := parse(n)
+	a, err := d.pool.opts.Dialect.parse(n)
 	if err != nil {
 		return ""
 	}
@@ -96,7 +92,7 @@ func (d *Driver) Account(n *node.Document) string {
 
 // Validate checks driver_info.
 func (d *Driver) Validate(n *node.Document) error {
-	a, err := parse(n)
+	a, err := d.pool.opts.Dialect.parse(n)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,14 @@ const bmcRestarts = 60
 // resetBMC restarts the BMC. It is over when the BMC answers again, and shows that it has restarted: it was silent, tells of a
 // later reset, or has forgotten its session.
 func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	return m.ResetBMC(ctx, t, managerReset)
+}
+
+// ResetOrder says which action restarts the BMC, and what is sent to it. It only reads.
+type ResetOrder func(t *Turn) (target string, body any, err error)
+
+// ResetBMC is a step that restarts the BMC by an action of a vendor's. It is over as reset_bmc is.
+func (m Management) ResetBMC(ctx context.Context, t *driver.Task, by ResetOrder) (driver.Outcome, error) {
 	const doing = "reset the BMC"
 	var h resettingBMC
 	if raw := t.Record.Handle(); raw != nil {
@@ -41,7 +49,7 @@ func (m Management) resetBMC(ctx context.Context, t *driver.Task) (driver.Outcom
 	}
 	if !h.Asked {
 		err := m.pool.with(ctx, t.Fence, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
-			return orderResetBMC(ctx, t, &h, b, a, c)
+			return orderResetBMC(ctx, t, &h, b, a, c, by)
 		})
 		switch {
 		case err == nil || errors.Is(err, driver.ErrUnknown): // it may restart already
@@ -101,7 +109,7 @@ func (m Management) toldBy(t *driver.Task, h *resettingBMC) string {
 
 // rest leaves the node's BMC alone while it restarts.
 func (m Management) rest(t *driver.Task) {
-	if a, err := parse(t.Node); err == nil {
+	if a, err := m.pool.opts.Dialect.parse(t.Node); err == nil {
 		m.pool.Rest(a.endpoint, cmp.Or(m.Rest, 15*time.Second))
 	}
 }
@@ -119,7 +127,7 @@ func forgot(c *gofish.APIClient, session string) (bool, error) {
 }
 
 // orderResetBMC gives the order, and saves before that it does.
-func orderResetBMC(ctx context.Context, t *driver.Task, h *resettingBMC, b *session, a account, c *gofish.APIClient) error {
+func orderResetBMC(ctx context.Context, t *driver.Task, h *resettingBMC, b *session, a account, c *gofish.APIClient, by ResetOrder) error {
 	s, err := b.system(c, a)
 	if err != nil {
 		return err
@@ -128,9 +136,27 @@ func orderResetBMC(ctx context.Context, t *driver.Task, h *resettingBMC, b *sess
 	if err != nil {
 		return err
 	}
+	target, body, err := by(&Turn{b, a, c, s})
+	if err != nil {
+		return err
+	}
+	h.Asked, h.Was, h.Session = true, k.LastResetTime, b.id()
+	if err := t.Record.SaveHandle(ctx, h); err != nil {
+		return err
+	}
+	_, err = order(c, http.MethodPost, target, body)
+	return err
+}
+
+// managerReset is the standard's action.
+func managerReset(t *Turn) (string, any, error) {
+	k, err := managerOf(t.c, t.System)
+	if err != nil {
+		return "", nil, err
+	}
 	reset := k.Actions.Reset
 	if reset.Target == "" {
-		return fmt.Errorf("it has no action that restarts it: %w", driver.ErrUnsupported)
+		return "", nil, fmt.Errorf("it has no action that restarts it: %w", driver.ErrUnsupported)
 	}
 	body := map[string]any{}
 	for _, kind := range []string{"GracefulRestart", "ForceRestart"} {
@@ -139,10 +165,5 @@ func orderResetBMC(ctx context.Context, t *driver.Task, h *resettingBMC, b *sess
 			break
 		}
 	}
-	h.Asked, h.Was, h.Session = true, k.LastResetTime, b.id()
-	if err := t.Record.SaveHandle(ctx, h); err != nil {
-		return err
-	}
-	_, err = order(c, http.MethodPost, reset.Target, body)
-	return err
+	return reset.Target, body, nil
 }

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,11 +31,17 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 		return nil, err
 	}
 	wire := bmc.NewHTTP(bmc.HTTPOptions{Host: a.endpoint[strings.Index(a.endpoint, "://")+3:], TLS: config,
-		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: o.ReadTimeout, Networks: o.Networks, JSON: true})
+		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: cmp.Or(a.timeout, o.ReadTimeout), Networks: o.Networks, JSON: true})
 	wire.BeginLogin(ctx)
 	as := gofish.ClientConfig{
 		Endpoint: a.endpoint, Username: a.user, Password: a.password, BasicAuth: a.auth == "basic",
 		HTTPClient: &http.Client{Transport: wire, CheckRedirect: bmc.SameHost},
+	}
+	if o.Dialect.MayLack {
+		if err := rootOf(ctx, wire, a); err != nil {
+			wire.Forget()
+			return nil, err
+		}
 	}
 	// gofish's own context outlives the call; the transport uses the call's.
 	client, err := gofish.ConnectContext(context.WithoutCancel(ctx), as)
@@ -52,6 +59,26 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 	s := &session{wire: wire, client: client, token: a.user != "" && !as.BasicAuth}
 	o.Log.Debug("connected to the BMC", "bmc", a.endpoint, "user", a.user, "session", s.token)
 	return s, nil
+}
+
+// ErrNoService: what answers there has no Redfish service.
+var ErrNoService = fmt.Errorf("it has no Redfish service: %w", driver.ErrUnsupported)
+
+// rootOf asks for the service root, which needs no credentials.
+func rootOf(ctx context.Context, wire *bmc.HTTP, a account) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.endpoint+"/redfish/v1/", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: wire, CheckRedirect: bmc.SameHost}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		return ErrNoService
+	}
+	return nil
 }
 
 // noSessions: the BMC answered, and it opens no session, or no further one.
@@ -103,7 +130,7 @@ func (b *session) system(c *gofish.APIClient, a account) (*redfish.ComputerSyste
 		}
 		if len(paths) != 1 {
 			return nil, fmt.Errorf("it has %d systems (%s): name one in driver_info %s: %w",
-				len(paths), strings.Join(paths[:min(len(paths), 8)], ", "), fieldSystem, driver.ErrInvalid)
+				len(paths), strings.Join(paths[:min(len(paths), 8)], ", "), a.names.System, driver.ErrInvalid)
 		}
 		path, b.only = paths[0], paths[0]
 	}
@@ -112,7 +139,7 @@ func (b *session) system(c *gofish.APIClient, a account) (*redfish.ComputerSyste
 		if a.system == "" {
 			b.only = ""
 		}
-		return nil, fmt.Errorf("it has no system %s: check driver_info %s: %w", path, fieldSystem, driver.ErrInvalid)
+		return nil, fmt.Errorf("it has no system %s: check driver_info %s: %w", path, a.names.System, driver.ErrInvalid)
 	}
 	if err == nil && s == nil {
 		return nil, errors.New("it answered with an empty system")

@@ -1,0 +1,113 @@
+package drivertest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// ISCSIMachine is a machine whose firmware boots by iSCSI, off and in UEFI mode, without a target. Power and Management of
+// Machine may be nil.
+type ISCSIMachine struct {
+	*Machine
+	Booter driver.ISCSIBooter
+	// Adapters is how many network adapters get a target.
+	Adapters int
+}
+
+// ISCSIConformance holds a driver.ISCSIBooter to its contract.
+func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
+	plain := driver.ISCSITarget{Host: "192.0.2.10", Port: 3260, IQN: "iqn.2010-10.org.example:volume-1", LUN: 1}
+	chap := plain
+	chap.User, chap.Secret = "chap-user", "ch4p-s3cret-of-mine"
+	read := func(t *testing.T, m *ISCSIMachine) []driver.ISCSITarget {
+		t.Helper()
+		list, err := m.Booter.ISCSIBoot(within(t), m.Node)
+		must(t, m.Machine, "ISCSIBoot", err)
+		return list
+	}
+	shows := func(t *testing.T, m *ISCSIMachine, want driver.ISCSITarget) {
+		t.Helper()
+		list := read(t, m)
+		for _, is := range list {
+			if !want.Same(is) || is.Secret != "" {
+				t.Errorf("it shows the target %+v, want %+v without its secret", is, want)
+			}
+		}
+		if len(list) != m.Adapters {
+			t.Errorf("%d adapters have a target, want %d", len(list), m.Adapters)
+		}
+	}
+	set := func(t *testing.T, m *ISCSIMachine, target driver.ISCSITarget) {
+		t.Helper()
+		must(t, m.Machine, "SetISCSIBoot", m.Booter.SetISCSIBoot(within(t), &Fence{}, m.Node, target))
+		shows(t, m, target)
+	}
+	clear := func(t *testing.T, m *ISCSIMachine) {
+		t.Helper()
+		must(t, m.Machine, "ClearISCSIBoot", m.Booter.ClearISCSIBoot(within(t), &Fence{}, m.Node))
+		if left := read(t, m); len(left) > 0 {
+			t.Errorf("it still shows %+v", left)
+		}
+	}
+	t.Run("a target is set, shown and cleared", func(t *testing.T) {
+		m := start(t)
+		if left := read(t, m); len(left) > 0 {
+			t.Fatalf("it begins with %+v", left)
+		}
+		set(t, m, plain)
+		other := plain
+		other.IQN, other.LUN, other.Host = "iqn.2010-10.org.example:volume-2", 0, "192.0.2.11"
+		set(t, m, other)
+		set(t, m, chap)
+		clear(t, m)
+	})
+	t.Run("what is already so is not written", func(t *testing.T) {
+		m := start(t)
+		writes(t, m.Machine, "clear without a target", 0, func() { clear(t, m) })
+		set(t, m, plain)
+		writes(t, m.Machine, "the same target", 0, func() { set(t, m, plain) })
+		clear(t, m)
+		writes(t, m.Machine, "clear again", 0, func() { clear(t, m) })
+	})
+	t.Run("it asks the fence", func(t *testing.T) {
+		m, f := start(t), &Fence{}
+		f.Lose()
+		for what, err := range map[string]error{"SetISCSIBoot": m.Booter.SetISCSIBoot(within(t), f, m.Node, plain)} {
+			if !errors.Is(err, driver.ErrFenced) || m.Writes() > 0 {
+				t.Errorf("%s: %v after %d writes", what, err, m.Writes())
+			}
+		}
+		set(t, m, plain)
+		before := m.Writes()
+		if err := m.Booter.ClearISCSIBoot(within(t), f, m.Node); !errors.Is(err, driver.ErrFenced) || m.Writes() > before {
+			t.Errorf("ClearISCSIBoot: %v after %d writes", err, m.Writes()-before)
+		}
+	})
+	t.Run("a lost answer is unknown, and then read back", func(t *testing.T) {
+		m := start(t)
+		m.Lose()
+		failing(t, m.Machine, "SetISCSIBoot", m.Booter.SetISCSIBoot(within(t), &Fence{}, m.Node, plain), driver.ErrUnknown)
+		set(t, m, plain)
+	})
+	t.Run("a target that is none is refused", func(t *testing.T) {
+		m := start(t)
+		for _, bad := range []driver.ISCSITarget{{}, {Host: "192.0.2.1", Port: 3260, IQN: "volume"}, {Host: "192.0.2.1", IQN: plain.IQN}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, User: "u"}} {
+			writes(t, m.Machine, "a bad target", 0, func() {
+				if err := m.Booter.SetISCSIBoot(within(t), &Fence{}, m.Node, bad); !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("%+v: %v, want ErrInvalid", bad, err)
+				}
+			})
+		}
+	})
+	t.Run("secrets are in no error", func(t *testing.T) {
+		m := start(t)
+		m.Deny()
+		err := m.Booter.SetISCSIBoot(within(t), &Fence{}, m.Node, chap)
+		failing(t, m.Machine, "SetISCSIBoot", err, driver.ErrDenied)
+		secret := *m.Machine
+		secret.Secret = chap.Secret
+		told(t, &secret, "SetISCSIBoot", err)
+	})
+}

@@ -1,0 +1,71 @@
+package idrac
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/redfish"
+)
+
+// longestQueue is how long a step waits for jobs of others.
+const longestQueue = 30 * time.Minute
+
+// queued says that jobs are in the way; nil without any.
+func queued(left []job) error {
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("its job queue holds unfinished jobs: %s: it takes one configuration at a time. Let them end, or run the step clear_job_queue", names(left))
+}
+
+// BIOS is the BIOS interface of machines with an iDRAC.
+type BIOS struct{ redfish.BIOS }
+
+// RAID is the RAID interface of machines with an iDRAC.
+type RAID struct{ redfish.RAID }
+
+// NamedSteps lists Redfish's steps, which here wait for the job queue.
+func (b BIOS) NamedSteps(n *node.Document) []driver.Step {
+	return behindQueue(b.Driver, b.BIOS.NamedSteps(n))
+}
+
+// NamedSteps lists Redfish's steps, which here wait for the job queue.
+func (r RAID) NamedSteps(n *node.Document) []driver.Step {
+	return behindQueue(r.Driver, r.RAID.NamedSteps(n))
+}
+
+// behindQueue has steps wait until the job queue is free, before their first order.
+func behindQueue(d *redfish.Driver, steps []driver.Step) []driver.Step {
+	for i, s := range steps {
+		run := s.Run
+		steps[i].Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			if t.Record.Handle() != nil {
+				return run(ctx, t) // the job is its own
+			}
+			var left []job
+			err := d.Turn(ctx, nil, t.Node, "look at the job queue before "+s.Name, func(turn *redfish.Turn) error {
+				k, err := managerOf(turn)
+				if err == nil {
+					left, err = openJobs(turn, k)
+				}
+				if redfish.Status(err) == 404 {
+					return nil // it has no queue
+				}
+				return err
+			})
+			switch {
+			case err != nil:
+				return driver.Outcome{}, err
+			case len(left) == 0:
+				return run(ctx, t)
+			case t.Record.Now().Sub(t.Entered) > longestQueue:
+				return driver.Outcome{}, fmt.Errorf("node %s: %s: the iDRAC's queue has been busy for %s: %w", t.Node.Label(), s.Name, longestQueue, queued(left))
+			}
+			return driver.Wait(look), nil
+		}
+	}
+	return steps
+}

@@ -1,0 +1,282 @@
+package ilo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
+)
+
+// Both hardware types keep the contract on an iLO that speaks Redfish.
+func TestConformance(t *testing.T) {
+	t.Run("ilo5", func(t *testing.T) {
+		drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+			d, m := newDouble(t), management(t)
+			return d.Machine(m, m, d.info)
+		})
+	})
+	t.Run("ilo", func(t *testing.T) {
+		drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+			d, a := newDouble(t), auto(t)
+			return d.Machine(a, a, d.info)
+		})
+	})
+}
+
+// Machines that boot by iSCSI keep that contract too.
+func TestISCSIConformance(t *testing.T) {
+	for name, of := range map[string]func(*testing.T) driver.ISCSIBooter{
+		"ilo5": func(t *testing.T) driver.ISCSIBooter { return management(t) }, "ilo": func(t *testing.T) driver.ISCSIBooter { return auto(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.ISCSIConformance(t, func(t *testing.T) *drivertest.ISCSIMachine {
+				d := newDouble(t)
+				return &drivertest.ISCSIMachine{Machine: d.Machine(nil, nil, d.info), Booter: of(t), Adapters: 2}
+			})
+		})
+	}
+}
+
+func nodeOf(d *double) *node.Document {
+	return &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
+}
+
+var target = driver.ISCSITarget{Host: "192.0.2.10", Port: 3260, IQN: "iqn.2016-07.org.de:storage", LUN: 1, User: "chap", Secret: "pa55w0rd12"}
+
+// What reaches the iLO is what proliantutils sends it.
+func TestISCSITargetInHPEsWords(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	if err := m.SetISCSIBoot(t.Context(), &drivertest.Fence{}, nodeOf(d), target); err != nil {
+		t.Fatal(err)
+	}
+	w := d.Written()
+	if len(w) != 1 {
+		t.Fatalf("writes: %v", w)
+	}
+	method, rest, _ := strings.Cut(w[0], " ")
+	path, text, _ := strings.Cut(rest, " ")
+	var got, want any
+	_ = json.Unmarshal([]byte(text), &got)
+	source := `{"iSCSIAttemptName":"NicBoot%[1]d","iSCSINicSource":"NicBoot%[1]d","iSCSIAttemptInstance":%[1]d,"iSCSITargetName":"iqn.2016-07.org.de:storage","iSCSILUN":"1","iSCSITargetIpAddress":"192.0.2.10",
+		"iSCSITargetTcpPort":3260,"iSCSITargetInfoViaDHCP":false,"iSCSIConnection":"Enabled","iSCSIAuthenticationMethod":"Chap","iSCSIChapUsername":"chap","iSCSIChapSecret":"pa55w0rd12"}`
+	_ = json.Unmarshal([]byte(`{"iSCSISources":[`+fmt.Sprintf(source, 1)+","+fmt.Sprintf(source, 2)+`]}`), &want)
+	if method != "PATCH" || path != settingsAt || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s %s\n got %v\nwant %v", method, path, got, want)
+	}
+}
+
+func TestISCSIIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(*double)
+		says string
+	}{
+		"BIOS boot mode": {func(d *double) { d.At[biosAt]["Attributes"].(map[string]any)["BootMode"] = "LegacyBios" }, "iSCSI boot is not supported in the BIOS boot mode"},
+		"no initiator":   {func(d *double) { delete(d.At[biosAt], "Oem") }, "no iSCSI initiator"},
+		"no adapters":    {func(d *double) { d.At[mappingsAt]["BiosPciSettingsMappings"] = []any{} }, "No nics were found on the system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, m := newDouble(t), management(t)
+			c.set(d)
+			err := m.SetISCSIBoot(t.Context(), &drivertest.Fence{}, nodeOf(d), target)
+			if !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), c.says) || len(d.Written()) > 0 || strings.Contains(err.Error(), target.Secret) {
+				t.Errorf("%v after %v", err, d.Written())
+			}
+		})
+	}
+}
+
+func TestBootDeviceISCSI(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	n := nodeOf(d)
+	list, err := m.SupportedBootDevices(t.Context(), n)
+	if err != nil || list[len(list)-1] != driver.BootISCSI {
+		t.Errorf("%v, %v", list, err)
+	}
+	for _, persistent := range []bool{true, false} {
+		for range 2 {
+			before := len(d.Written())
+			if err := m.SetBootDevice(t.Context(), &drivertest.Fence{}, n, driver.BootISCSI, persistent); err != nil {
+				t.Fatal(err)
+			}
+			is, err := m.BootDevice(t.Context(), n)
+			if err != nil || is.Device != "iscsiboot" || *is.Persistent != persistent || len(d.Written())-before > 2 {
+				t.Errorf("%v, %v after %v", is, err, d.Written()[before:])
+			}
+		}
+	}
+	if w := d.Written(); len(w) != 3 {
+		t.Errorf("writes: %v", w)
+	}
+	d.Do(func() {
+		boot := d.At[redfishtest.System]["Boot"].(map[string]any)
+		boot["UefiTargetBootSourceOverride@Redfish.AllowableValues"], boot["UefiTargetBootSourceOverride"] = []any{"HD(1)"}, "None"
+	})
+	if err := m.SetBootDevice(t.Context(), &drivertest.Fence{}, n, driver.BootISCSI, false); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "No UEFI iSCSI bootable device found on system") {
+		t.Errorf("without such a device: %v", err)
+	}
+}
+
+func TestFields(t *testing.T) {
+	d := redfish.New(redfish.Options{Dialect: Dialect})
+	for _, c := range []struct {
+		field string
+		value any
+		says  string
+	}{
+		{fieldPort, "8443", ""}, {fieldPort, 443.0, ""}, {fieldTimeout, 30.0, ""}, {fieldAddress, "2001:db8::1", ""}, {fieldVerifyCA, "false", ""}, {fieldConsolePort, "443", ""},
+		{fieldAddress, "", "The following required iLO parameters are missing from the node's driver_info: ['ilo_address']"},
+		{fieldPassword, "", "['ilo_password']"},
+		{fieldPort, "many", `client_port "many" is not a valid port.`}, {fieldPort, "70000", "client_port"}, {fieldConsolePort, "no", "console_port"},
+		{fieldTimeout, "soon", "The following iLO parameters from the node's driver_info should be integers: ['client_timeout']"},
+		{fieldVerifyCA, "no-such.pem", fieldVerifyCA}, {fieldCAFile, "no-such.pem", "no-such.pem"}, {fieldAddress, "https://ilo/x", fieldAddress},
+	} {
+		n := &node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: "192.0.2.1", fieldUser: "Administrator", fieldPassword: "pw", c.field: c.value}}
+		err := d.Validate(n)
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s is %v: %v, want %q", c.field, c.value, err, c.says)
+		}
+	}
+}
+
+func stepOf(t *testing.T, d *double, m Management, name string, args map[string]any) (*drivertest.Rig, error) {
+	t.Helper()
+	r := drivertest.NewRig()
+	r.Node.DriverInfo = d.info(redfishtest.Password)
+	for _, s := range m.NamedSteps(r.Node) {
+		if s.Name != name {
+			continue
+		}
+		if s.Check != nil {
+			if err := s.Check(r.Node, args); err != nil {
+				return r, err
+			}
+		}
+		for range 100 {
+			task := r.Task(networkboot.IPXE())
+			task.Args = args
+			out, err := s.Run(t.Context(), task)
+			if _, waits := out.Waiting(); err != nil || !waits {
+				return r, err
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatal("it still waits")
+	}
+	t.Fatalf("there is no step %s", name)
+	return nil, nil
+}
+
+func TestLicence(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	r, err := stepOf(t, d, m, "activate_license", map[string]any{argLicense: "GOOD-AAAAA-BBBBB"})
+	if err != nil || len(r.Phases) != 1 || r.Phases[0] != "licence: the iLO shows iLO Advanced" {
+		t.Errorf("%v, %v", err, r.Phases)
+	}
+	if _, err = stepOf(t, d, m, "activate_license", map[string]any{argLicense: "B4D-KEY-0F-M1NE"}); err == nil || strings.Contains(err.Error(), "B4D-KEY") {
+		t.Errorf("a bad key: %v", err)
+	}
+	if _, err = stepOf(t, d, m, "activate_license", map[string]any{argLicense: 5.0}); err == nil || !strings.Contains(err.Error(), "Value of 'ilo_license_key' must be a string") {
+		t.Errorf("no text: %v", err)
+	}
+}
+
+func TestReset(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	if _, err := stepOf(t, d, m, "reset_ilo", nil); err != nil || len(d.Written()) != 1 {
+		t.Errorf("%v after %v", err, d.Written())
+	}
+}
+
+func TestFirmwareImagesAreChecked(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	good := map[string]any{"url": "http://images.example/ilo5.bin", "checksum": strings.Repeat("a", 64), "component": "ilo"}
+	with := func(name string, v any) map[string]any {
+		one := map[string]any{}
+		for k, old := range good {
+			one[k] = old
+		}
+		one[name] = v
+		return one
+	}
+	for says, args := range map[string]map[string]any{
+		"Invalid firmware update mode 'sum'": {argMode: "sum", argImages: []any{good}},
+		"cannot be an empty list":            {argMode: "ilo", argImages: []any{}},
+		"is missing some of":                 {argMode: "ilo", argImages: []any{with("url", "")}},
+		"Component 'cpld' for firmware file": {argMode: "ilo", argImages: []any{with("component", "cpld")}},
+		"is neither sha256 nor sha512":       {argMode: "ilo", argImages: []any{with("checksum", strings.Repeat("a", 32))}},
+	} {
+		if _, err := stepOf(t, d, m, "update_firmware", args); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v, want %q", args, err, says)
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	n := nodeOf(d)
+	read := func() (found map[string]string) {
+		if err := m.Turn(t.Context(), nil, n, "inspect", func(turn *redfish.Turn) error { found = Capabilities(turn); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	want := map[string]string{"server_model": "ProLiant DL180 Gen10", "rom_firmware_version": "U31 v1.00 (03/11/2017)", "ilo_firmware_version": "iLO 5 v1.15", "sriov_enabled": "true", "cpu_vt": "true",
+		"iscsi_boot": "true", "secure_boot": "true"}
+	if got := read(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	d.Do(func() { d.At[settingsAt]["@allow"] = "GET, HEAD" })
+	if got := read(); got["iscsi_boot"] != "" {
+		t.Error("settings that cannot be changed are iscsi_boot")
+	}
+}
+
+func TestHTTPSBoot(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	n := nodeOf(d)
+	n.DriverInfo[fieldRamdisk] = "https://images.example/ipa.iso"
+	if err := (HTTPSBoot{}).Validate(n); err != nil {
+		t.Error(err)
+	}
+	kind := driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": {{Name: "p", Impl: m}}, "management": {{Name: "m", Impl: m}}, "boot": {{Name: "b", Impl: HTTPSBoot{}}}, "deploy": {{Name: "d", Impl: deployless{}}}}}
+	reg, err := driver.NewRegistry(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Driver = "t"
+	task := drivertest.NewRig().Task(HTTPSBoot{})
+	task.Node = n
+	if task.Hardware, err = reg.Resolve(n); err != nil {
+		t.Fatal(err)
+	}
+	if err := (HTTPSBoot{}).PrepareRamdisk(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	boot := d.At[redfishtest.System]["Boot"].(map[string]any)
+	if boot["BootSourceOverrideTarget"] != "UefiHttp" || boot["HttpBootUri"] != n.DriverInfo[fieldRamdisk] || boot["BootSourceOverrideEnabled"] != "Once" {
+		t.Errorf("it boots %v", boot)
+	}
+	if err := (HTTPSBoot{}).PrepareInstance(t.Context(), task); err != nil || boot["BootSourceOverrideTarget"] != "Hdd" {
+		t.Errorf("then %v, %v", boot, err)
+	}
+	n.DriverInfo[fieldRamdisk] = "http://images.example/ipa.iso"
+	if err := (HTTPSBoot{}).Validate(n); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+type deployless struct{}
+
+func (deployless) Properties() map[string]string              { return nil }
+func (deployless) Validate(*node.Document) error              { return nil }
+func (deployless) DeploySteps(*node.Document) []driver.Step   { return nil }
+func (deployless) TearDownSteps(*node.Document) []driver.Step { return nil }

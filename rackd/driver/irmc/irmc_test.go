@@ -1,0 +1,221 @@
+package irmc
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
+)
+
+func init() { anyPort = true }
+
+// lan is what IPMI tells of a double.
+type lan struct{ of *double }
+
+func (lan) Properties() map[string]string { return nil }
+func (lan) Validate(*node.Document) error { return nil }
+func (lan) PowerTargets() []driver.PowerState {
+	return []driver.PowerState{driver.PowerOn, driver.PowerOff}
+}
+func (l lan) PowerState(ctx context.Context, n *node.Document) (s driver.PowerState, err error) {
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("node %s: %w: %w", n.Label(), ctx.Err(), driver.ErrUnreachable)
+	}
+	if n.DriverString("ipmi_address") == "" || n.DriverString("ipmi_password") != redfishtest.Password {
+		return "", fmt.Errorf("node %s: IPMI has no account: %w", n.Label(), driver.ErrDenied)
+	}
+	l.of.do(func() {
+		s = driver.PowerOff
+		if l.of.on {
+			s = driver.PowerOn
+		}
+	})
+	return s, nil
+}
+func (lan) SetPower(context.Context, driver.Fence, *node.Document, driver.PowerState) error {
+	return errors.New("orders are SCCI's")
+}
+func (lan) SupportedBootDevices(context.Context, *node.Document) ([]driver.BootDevice, error) {
+	return []driver.BootDevice{driver.BootPXE, driver.BootDisk}, nil
+}
+func (l lan) BootDevice(context.Context, *node.Document) (ask.BootDevice, error) {
+	return ask.BootDevice{Device: l.of.device}, nil
+}
+func (l lan) SetBootDevice(_ context.Context, f driver.Fence, _ *node.Document, d driver.BootDevice, _ bool) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	l.of.device = string(d)
+	return nil
+}
+func (lan) BootMode(context.Context, *node.Document) (string, error) {
+	return "", driver.ErrUnsupported
+}
+func (lan) SetBootMode(context.Context, driver.Fence, *node.Document, string) error {
+	return driver.ErrUnsupported
+}
+func (lan) Identity(context.Context, *node.Document) (driver.Identity, error) {
+	return driver.Identity{UUID: "u", Serial: "s", Model: "PRIMERGY RX2540 M1"}, nil
+}
+func (lan) InjectNMI(context.Context, driver.Fence, *node.Document) error {
+	return errors.New("orders are SCCI's")
+}
+
+// double is an iRMC S4, which has no Redfish service.
+type double struct {
+	*httptest.Server
+	mu       sync.Mutex
+	on       bool
+	device   string
+	orders   []string
+	lose     bool
+	fails    string
+	password string
+}
+
+func newDouble(t *testing.T) *double {
+	t.Helper()
+	d := &double{password: redfishtest.Password}
+	d.Server = httptest.NewTLSServer(http.HandlerFunc(d.serve))
+	t.Cleanup(d.Server.Close)
+	return d
+}
+
+func (d *double) do(do func()) { d.mu.Lock(); defer d.mu.Unlock(); do() }
+
+var code = regexp.MustCompile(`<CMD Context="SCCI" OC="(\w+)" OE="0" OI="0" Type="SET">`)
+
+func (d *double) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/config" {
+		http.NotFound(w, r)
+		return
+	}
+	if user, pass, _ := r.BasicAuth(); user != redfishtest.User || pass != d.password {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	raw, _ := io.ReadAll(r.Body)
+	m := code.FindStringSubmatch(string(raw))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m == nil || d.fails != "" {
+		fmt.Fprintf(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Status><Value>15</Value><Severity>Error</Severity><Error>%s</Error><Message>failed</Message></Status>", d.fails)
+		return
+	}
+	d.orders = append(d.orders, m[1])
+	switch m[1] {
+	case "PowerOnCabinet":
+		d.on = true
+	case "PowerOffCabinet", "RequestShutdownAndOff":
+		d.on = false
+	}
+	if d.lose {
+		d.lose = false
+		panic(http.ErrAbortHandler)
+	}
+	fmt.Fprint(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Status>\n<Value>0</Value>\n<Severity>Information</Severity>\n<Message>No Error</Message>\n</Status>")
+}
+
+func (d *double) info(password string) map[string]any {
+	u, _ := url.Parse(d.URL)
+	return map[string]any{fieldAddress: u.Hostname(), fieldPort: u.Port(), fieldUser: redfishtest.User, fieldPassword: password,
+		fieldVerifyCA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: d.Certificate().Raw}))}
+}
+
+func newInterface(t *testing.T, l Lan) Interface {
+	t.Helper()
+	d := redfish.New(redfish.Options{Dialect: Dialect, Networks: redfishtest.Loopback, Pace: 1000})
+	s := NewSCCI(SCCIOptions{Networks: redfishtest.Loopback, Pace: 1000})
+	t.Cleanup(func() { _, _ = d.Close(t.Context()), s.Close(t.Context()) })
+	return New(redfish.Management{Driver: d}, s, l)
+}
+
+// An iRMC that speaks Redfish.
+func TestConformance(t *testing.T) {
+	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+		b := redfishtest.Start(t, "Fujitsu", nil)
+		i := newInterface(t, lan{})
+		return b.Machine(i, i, func(password string) map[string]any {
+			return map[string]any{fieldAddress: b.Host(), fieldPort: b.Port(), fieldUser: redfishtest.User, fieldPassword: password, fieldVerifyCA: b.CA}
+		})
+	})
+}
+
+// One that does not. Its state is IPMI's, which has tests of its own.
+func TestConformanceOfSCCI(t *testing.T) {
+	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+		d := newDouble(t)
+		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}, Secret: redfishtest.Password,
+			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
+	})
+}
+
+func TestOrdersOfSCCI(t *testing.T) {
+	d := newDouble(t)
+	i := newInterface(t, lan{d})
+	n, f := &node.Document{UUID: "u", Name: "web1", DriverInfo: d.info(redfishtest.Password)}, &drivertest.Fence{}
+	d.on = true
+	for target, want := range map[driver.PowerState]string{driver.Rebooting: "ResetServer", driver.SoftReboot: "RequestShutdownAndReset", driver.SoftPowerOff: "RequestShutdownAndOff"} {
+		d.do(func() { d.on, d.orders = true, nil })
+		if err := i.SetPower(t.Context(), f, n, target); err != nil || strings.Join(d.orders, " ") != want {
+			t.Errorf("%s: %v, orders %v", target, err, d.orders)
+		}
+	}
+	d.do(func() { d.orders = nil })
+	if err := i.InjectNMI(t.Context(), f, n); err != nil || strings.Join(d.orders, " ") != "RaiseNMI" {
+		t.Errorf("NMI: %v, orders %v", err, d.orders)
+	}
+	if err := i.SetBootDevice(t.Context(), f, n, driver.BootPXE, false); err != nil || d.device != "pxe" {
+		t.Errorf("boot device: %v, %q", err, d.device)
+	}
+	d.do(func() { d.fails = "illegal op-code" })
+	if err := i.InjectNMI(t.Context(), f, n); err == nil || !strings.Contains(err.Error(), "SCCI status 15: illegal op-code") {
+		t.Errorf("a refusal: %v", err)
+	}
+	d.do(func() { d.password = "another" })
+	if err := i.InjectNMI(t.Context(), f, n); !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), redfishtest.Password) {
+		t.Errorf("refused credentials: %v", err)
+	}
+	n.DriverInfo[fieldAuth] = "digest"
+	if err := i.InjectNMI(t.Context(), f, n); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("digest: %v", err)
+	}
+}
+
+func TestFields(t *testing.T) {
+	anyPort = false
+	defer func() { anyPort = true }()
+	d := redfish.New(redfish.Options{Dialect: Dialect})
+	for _, c := range []struct {
+		field string
+		value any
+		says  string
+	}{
+		{fieldPort, "80", ""}, {fieldPort, 443.0, ""}, {fieldAuth, "digest", ""}, {fieldSensors, "SCCI", ""}, {fieldTimeout, 20.0, ""}, {fieldVerifyCA, false, ""},
+		{fieldAddress, "", "Missing the following iRMC parameters in node's driver_info: ['irmc_address']."},
+		{fieldPort, "8443", "Value '8443' is not supported for 'irmc_port'."}, {fieldPort, "x", `irmc_port "x" is not a valid port.`},
+		{fieldAuth, "ntlm", "Value 'ntlm' is not supported for 'irmc_auth_method'."}, {fieldSensors, "snmp", "Value 'snmp' is not supported for 'irmc_sensor_method'."},
+		{fieldTimeout, "soon", "Value 'soon' is not an integer for 'irmc_client_timeout'"}, {fieldVerifyCA, "no-such.pem", fieldVerifyCA},
+	} {
+		n := &node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: "192.0.2.1", fieldUser: "admin", fieldPassword: "pw", c.field: c.value}}
+		err := d.Validate(n)
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s is %v: %v, want %q", c.field, c.value, err, c.says)
+		}
+	}
+}

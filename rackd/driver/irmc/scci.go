@@ -1,0 +1,142 @@
+package irmc
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+	"github.com/ironyard/ironyard/rackd/driver/namedfile"
+	"github.com/ironyard/ironyard/rackd/outbound"
+)
+
+// SCCIOptions of the transport; zero values mean the defaults of rackd/driver/redfish.
+type SCCIOptions struct {
+	ConnectTimeout time.Duration
+	MaxBMCs, Pace  int
+	Recovery       time.Duration
+	CAFolder       namedfile.Folder
+	Networks       outbound.BMCs
+	Log            *slog.Logger
+}
+
+// SCCI gives orders to iRMCs that have no Redfish service.
+type SCCI struct {
+	opts SCCIOptions
+	pool *bmc.Pool[*link]
+}
+
+// NewSCCI returns an SCCI without any connection.
+func NewSCCI(o SCCIOptions) *SCCI {
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 30*time.Second)
+	return &SCCI{o, bmc.NewPool[*link](bmc.PoolOptions{Driver: "irmc", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
+}
+
+// Close lets go of the connections.
+func (s *SCCI) Close(ctx context.Context) error { return s.pool.Close(ctx) }
+
+// link is connections to one iRMC.
+type link struct{ wire *bmc.HTTP }
+
+// Close implements bmc.Session: there is nothing to log out of.
+func (l *link) Close(context.Context) { l.wire.Forget() }
+
+// Drop implements bmc.Session.
+func (l *link) Drop() { l.wire.Forget() }
+
+// orders are SCCI's, by where they lead.
+var orders = map[driver.PowerState]string{
+	driver.PowerOn: "PowerOnCabinet", driver.PowerOff: "PowerOffCabinet", driver.Rebooting: "ResetServer",
+	driver.SoftPowerOff: "RequestShutdownAndOff", driver.SoftReboot: "RequestShutdownAndReset",
+}
+
+// nmi is the order that injects an NMI.
+const nmi = "RaiseNMI"
+
+// order gives an order to the node's iRMC.
+func (s *SCCI) order(ctx context.Context, f driver.Fence, n *node.Document, doing, code string) error {
+	v, timeout, err := read(n)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
+	if strings.EqualFold(n.DriverString(fieldAuth), "digest") {
+		return fmt.Errorf("node %s: %s: an iRMC that speaks SCCI only is reached with %s basic, not digest: %w", n.Label(), doing, fieldAuth, driver.ErrUnsupported)
+	}
+	u, err := url.Parse(v.Address)
+	if err != nil {
+		return fmt.Errorf("node %s: %s is no address: %w", n.Label(), fieldAddress, driver.ErrInvalid)
+	}
+	verify := bmc.VerifyCA(v.VerifyCA)
+	sum := sha256.Sum256([]byte(strings.Join([]string{v.Address, v.User, v.Password, verify}, "\x00")))
+	err = s.pool.Use(ctx, bmc.Account{Address: u.Host, Sum: sum}, func(context.Context) (*link, error) {
+		config, err := bmc.TLS(verify, fieldVerifyCA, s.opts.CAFolder)
+		if err != nil {
+			return nil, err
+		}
+		return &link{bmc.NewHTTP(bmc.HTTPOptions{Host: u.Host, TLS: config, ConnectTimeout: s.opts.ConnectTimeout, AnswerTimeout: timeout, Networks: s.opts.Networks})}, nil
+	}, func(l *link) error {
+		l.wire.Begin(ctx, f)
+		return send(ctx, l.wire, v.Address, v.User, v.Password, code)
+	})
+	return bmc.Attempt{Node: n, Doing: doing, BMC: v.Address, User: v.User, Secrets: []string{v.Password},
+		Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}.Explain(err)
+}
+
+// script is one order.
+func script(code string) string {
+	return `<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>` + "\n<CMDSEQ>\n" + `  <CMD Context="SCCI" OC="` + code + `" OE="0" OI="0" Type="SET">` + "\n  </CMD>\n</CMDSEQ>\n"
+}
+
+func send(ctx context.Context, wire *bmc.HTTP, address, user, password, code string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/config", strings.NewReader(script(code)))
+	if err != nil {
+		return errors.New("its address is no URL")
+	}
+	req.SetBasicAuth(user, password)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := (&http.Client{Transport: wire, CheckRedirect: bmc.SameHost}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
+		f := bmc.StatusFailure(resp.StatusCode, true, http.StatusText(resp.StatusCode), nil)
+		if f.Class == bmc.Denied {
+			return bmc.RefusedLogin(f)
+		}
+		return f
+	}
+	return judge(raw)
+}
+
+// judge reads an answer: anything but the value 0 is a refusal.
+func judge(raw []byte) error {
+	var status struct {
+		Value, Severity, Error, Message string
+	}
+	d := xml.NewDecoder(strings.NewReader(string(raw)))
+	d.Strict = false
+	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // they say UTF-8 in several ways
+	if err := d.Decode(&status); err != nil || status.Value == "" {
+		return errors.New("its answer is no SCCI that can be read")
+	}
+	if v := strings.TrimSpace(status.Value); v != "0" {
+		return &bmc.Failure{Said: fmt.Sprintf("SCCI status %s: %s %s", v, status.Error, status.Message)}
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package redfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stmcginnis/gofish"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// A function of a network adapter boots by iSCSI as its property iSCSIBoot says (DMTF's NetworkDeviceFunction). Many take a
+// change in a settings object, and carry it out at the machine's next start.
+
+// iscsiBoot is that property, as far as it is written here. In answers what is not there is its zero value.
+type iscsiBoot struct {
+	InitiatorName          string
+	PrimaryTargetName      string
+	PrimaryTargetIPAddress string
+	PrimaryTargetTCPPort   any // a number; texts have been seen
+	PrimaryLUN             any
+	TargetInfoViaDHCP      bool
+	AuthenticationMethod   string
+	CHAPUsername           string
+}
+
+// deviceFunction is a function of a network adapter.
+type deviceFunction struct {
+	ref
+	BootMode  string
+	Ethernet  struct{ MACAddress, PermanentMACAddress string }
+	ISCSIBoot *iscsiBoot `json:"iSCSIBoot"`
+	Settings  struct {
+		SettingsObject      ref
+		SupportedApplyTimes []string
+	} `json:"@Redfish.Settings"`
+}
+
+// target is what the function boots from, and whether it does.
+func (f deviceFunction) target() (t driver.ISCSITarget, on bool) {
+	b := f.ISCSIBoot
+	if b == nil || b.PrimaryTargetName == "" || !strings.EqualFold(f.BootMode, "iSCSI") {
+		return t, false
+	}
+	number := func(v any) int {
+		switch v := v.(type) {
+		case float64:
+			return int(v)
+		case string:
+			n, err := strconv.Atoi(v)
+			if err == nil {
+				return n
+			}
+		}
+		return -1
+	}
+	t = driver.ISCSITarget{Host: b.PrimaryTargetIPAddress, Port: number(b.PrimaryTargetTCPPort), IQN: b.PrimaryTargetName, LUN: number(b.PrimaryLUN), Initiator: b.InitiatorName}
+	if b.AuthenticationMethod == "CHAP" || b.AuthenticationMethod == "MutualCHAP" {
+		t.User = b.CHAPUsername
+	}
+	return t, true
+}
+
+// deviceFunctions are the functions of the machine's adapters that boot by iSCSI, each as it is to be at the next start: those
+// of the node's ports, or all where none of them is a port's.
+func deviceFunctions(t *Turn, n *node.Document) (list []deviceFunction, err error) {
+	var p parts
+	if err := t.Read(t.System.ODataID, &p); err != nil {
+		return nil, err
+	}
+	v := &survey{c: t.c}
+	chassis, err := v.chassisOf(p)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range chassis[:min(len(chassis), mostChassis)] {
+		var of struct{ NetworkAdapters ref }
+		if err := absent(t.Read(at.Path, &of)); err != nil {
+			return nil, err
+		}
+		adapters, err := listed(t.c, of.NetworkAdapters.Path)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range adapters {
+			var adapter struct{ NetworkDeviceFunctions ref }
+			if err := absent(t.Read(a.Path, &adapter)); err != nil {
+				return nil, err
+			}
+			functions, err := listed(t.c, adapter.NetworkDeviceFunctions.Path)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range functions {
+				function := deviceFunction{ref: f}
+				if err := absent(t.Read(f.Path, &function)); err != nil {
+					return nil, err
+				}
+				if function.ISCSIBoot == nil {
+					continue
+				}
+				function.ref = f
+				if err := function.pending(t); err != nil {
+					return nil, err
+				}
+				list = append(list, function)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("none of its network adapters boots by iSCSI: %w", driver.ErrUnsupported)
+	}
+	own := slices.DeleteFunc(slices.Clone(list), func(f deviceFunction) bool {
+		return !slices.ContainsFunc(n.Ports, func(p node.Port) bool {
+			return strings.EqualFold(p.Address, f.Ethernet.MACAddress) || strings.EqualFold(p.Address, f.Ethernet.PermanentMACAddress)
+		})
+	})
+	if len(own) > 0 {
+		return own, nil
+	}
+	return list, nil
+}
+
+// pending takes in what the settings object of the function holds.
+func (f *deviceFunction) pending(t *Turn) error {
+	at := f.Settings.SettingsObject.Path
+	if at == "" {
+		return nil
+	}
+	var staged struct {
+		BootMode  string
+		ISCSIBoot *iscsiBoot `json:"iSCSIBoot"`
+	}
+	switch err := t.Read(at, &staged); {
+	case status(err) == http.StatusNotFound:
+		return nil
+	case err != nil:
+		return err
+	}
+	if staged.BootMode != "" {
+		f.BootMode = staged.BootMode
+	}
+	if staged.ISCSIBoot != nil && staged.ISCSIBoot.PrimaryTargetName != "" {
+		f.ISCSIBoot = staged.ISCSIBoot
+	}
+	return nil
+}
+
+// listed lists a collection's members; one that is not there has none.
+func listed(c *gofish.APIClient, path string) ([]ref, error) {
+	if path == "" {
+		return nil, nil
+	}
+	list, err := members(c, path)
+	return list, absent(err)
+}
+
+// absent drops the error of a link that leads nowhere.
+func absent(err error) error {
+	if code := status(err); code == http.StatusNotFound || code == http.StatusGone {
+		return nil
+	}
+	return err
+}
+
+// ISCSIBoot implements driver.ISCSIBooter.
+func (d *Driver) ISCSIBoot(ctx context.Context, n *node.Document) (list []driver.ISCSITarget, err error) {
+	err = d.Turn(ctx, nil, n, "read the iSCSI targets", func(t *Turn) error {
+		functions, err := deviceFunctions(t, n)
+		for _, f := range functions {
+			if target, on := f.target(); on {
+				list = append(list, target)
+			}
+		}
+		return err
+	})
+	return list, err
+}
+
+// SetISCSIBoot implements driver.ISCSIBooter.
+func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document, target driver.ISCSITarget) error {
+	if err := target.Check(n); err != nil {
+		return err
+	}
+	boot := map[string]any{"PrimaryTargetName": target.IQN, "PrimaryTargetIPAddress": target.Host, "PrimaryTargetTCPPort": target.Port,
+		"PrimaryLUN": target.LUN, "TargetInfoViaDHCP": false, "AuthenticationMethod": "None"}
+	if target.User != "" {
+		boot["AuthenticationMethod"], boot["CHAPUsername"], boot["CHAPSecret"] = "CHAP", target.User, target.Secret
+	}
+	if target.Initiator != "" {
+		boot["InitiatorName"] = target.Initiator
+	}
+	body := map[string]any{"BootMode": "iSCSI", "iSCSIBoot": boot}
+	return d.changeFunctions(ctx, f, n, "set the iSCSI target", target.Secret, body, func(now deviceFunction) bool {
+		is, on := now.target()
+		return on && target.Same(is)
+	}, target.Secret != "")
+}
+
+// ClearISCSIBoot implements driver.ISCSIBooter: the functions boot by PXE again.
+func (d *Driver) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return d.changeFunctions(ctx, f, n, "clear the iSCSI target", "", map[string]any{"BootMode": "PXE"}, func(now deviceFunction) bool {
+		_, on := now.target()
+		return !on
+	}, false)
+}
+
+// changeFunctions patches the functions that are not so yet, and reads back. With always it patches the others too.
+func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing, secret string, body map[string]any, so func(deviceFunction) bool, always bool) error {
+	return Hide(secret, d.Turn(ctx, f, n, doing, func(t *Turn) error {
+		functions, err := deviceFunctions(t, n)
+		if err != nil {
+			return err
+		}
+		for _, one := range functions {
+			if so(one) && !always {
+				continue
+			}
+			at := one.Path
+			if one.Settings.SettingsObject.Path != "" {
+				at = one.Settings.SettingsObject.Path
+			}
+			if slices.Contains(one.Settings.SupportedApplyTimes, applyAtReset) {
+				body["@Redfish.SettingsApplyTime"] = map[string]any{"@odata.type": "#Settings.v1_1_0.PreferredApplyTime", "ApplyTime": applyAtReset}
+			} else {
+				delete(body, "@Redfish.SettingsApplyTime")
+			}
+			if _, err := t.Change(at, body); err != nil {
+				return fmt.Errorf("network adapter function %s: %w", one.Path, err)
+			}
+		}
+		if functions, err = deviceFunctions(t, n); err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		for _, one := range functions {
+			if !so(one) {
+				return fmt.Errorf("it accepted the change, and its network adapter function %s does not show it", one.Path)
+			}
+		}
+		return nil
+	}))
+}
+
+// hiding is an error whose text had a secret of the call in it.
+type hiding struct {
+	text  string
+	cause error
+}
+
+func (h *hiding) Error() string { return h.text }
+func (h *hiding) Unwrap() error { return h.cause }
+
+// Hide takes a secret out of an error that is not one of the account.
+func Hide(secret string, err error) error {
+	if err == nil || secret == "" || !strings.Contains(err.Error(), secret) || errors.Is(err, driver.ErrFenced) {
+		return err
+	}
+	return &hiding{strings.ReplaceAll(err.Error(), secret, "******"), err}
+}

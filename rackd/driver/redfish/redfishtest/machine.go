@@ -1,0 +1,25 @@
+package redfishtest
+
+import (
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+)
+
+// Machine is the BMC as drivertest.Conformance takes one. info makes driver_info with a password.
+func (b *BMC) Machine(power driver.Power, management driver.Management, info func(password string) map[string]any) *drivertest.Machine {
+	of := func(password string) *node.Document {
+		return &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: info(password)}
+	}
+	return &drivertest.Machine{
+		Power: power, Management: management, Node: of(Password), Secret: Password,
+		Writes:    func() int { return len(b.Written()) },
+		Lose:      func() { b.Do(func() { b.lose = true }) },
+		Silence:   b.Server.Close,
+		Hang:      func() { b.Do(func() { b.hang = make(chan struct{}) }) },
+		WhileRead: func(do func()) { b.Do(func() { b.whileRead = do }) },
+		Deny:      func() { b.Do(func() { b.deny, b.password = true, Other; clear(b.sessions) }) },
+		Logins:    func() (n int) { b.Do(func() { n = b.refused }); return n },
+		Corrected: func() *node.Document { return of(Other) },
+	}
+}

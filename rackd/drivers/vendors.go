@@ -1,0 +1,113 @@
+package drivers
+
+import (
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
+	"github.com/ironyard/ironyard/rackd/driver/direct"
+	"github.com/ironyard/ironyard/rackd/driver/idrac"
+	"github.com/ironyard/ironyard/rackd/driver/ilo"
+	"github.com/ironyard/ironyard/rackd/driver/ilo/ribcl"
+	"github.com/ironyard/ironyard/rackd/driver/ipmi"
+	"github.com/ironyard/ironyard/rackd/driver/irmc"
+	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/driver/none"
+	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
+	"github.com/ironyard/ironyard/rackd/driver/redfish"
+)
+
+// vendor is a hardware type with interfaces of its own; what else a type has is the same in all.
+func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
+	no := func(kind string) driver.Named {
+		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
+	}
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	t := driver.Type{Name: name, Interfaces: map[string][]driver.Named{
+		"deploy":  {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"network": {flat, {Name: "noop", Impl: none.Noop{}}},
+		"storage": {{Name: "noop", Impl: none.Noop{}}},
+	}}
+	for kind, list := range own {
+		t.Interfaces[kind] = list
+	}
+	t.Interfaces["inspect"] = append(t.Interfaces["inspect"], driver.Named{Name: "agent", Impl: agentinspect.New(o.Bringup)})
+	for _, kind := range []string{"inspect", "bios", "console", "firmware", "raid", "rescue", "vendor"} {
+		list := t.Interfaces[kind]
+		if len(list) == 0 || list[0].Name != "no-"+kind {
+			t.Interfaces[kind] = append(list, no(kind))
+		}
+	}
+	return t
+}
+
+// idracType is the hardware type idrac. Its interfaces of WS-Man's names read the drac_* fields, and speak Redfish too.
+func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
+	store := idrac.NewWeb(o.Fetching)
+	management := func(d *redfish.Driver) idrac.Management {
+		return idrac.Management{Management: redfish.Management{Driver: d, Bringup: o.Bringup}, Store: store}
+	}
+	bios := func(d *redfish.Driver) idrac.BIOS {
+		return idrac.BIOS{BIOS: redfish.BIOS{Driver: d, Bringup: o.Bringup}}
+	}
+	raid := func(d *redfish.Driver) idrac.RAID {
+		return idrac.RAID{RAID: redfish.RAID{Driver: d, Bringup: o.Bringup}}
+	}
+	return vendor("idrac", o, map[string][]driver.Named{
+		"power":      {{Name: "idrac-redfish", Impl: bmc}, {Name: "redfish", Impl: bmc}, {Name: "idrac-wsman", Impl: drac}, {Name: "idrac", Impl: drac}},
+		"management": {{Name: "idrac-redfish", Impl: management(bmc)}, {Name: "idrac-wsman", Impl: management(drac)}, {Name: "idrac", Impl: management(drac)}},
+		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.Interface{}}},
+		"bios":       {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
+		"raid":       {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
+		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
+		"inspect":    {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac}}},
+		"vendor":     {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
+	})
+}
+
+// iloManagement is the management interface of iLOs that speak Redfish.
+func iloManagement(d *redfish.Driver, o Options) ilo.Management {
+	return ilo.Management{Management: redfish.Management{Driver: d, Bringup: o.Bringup}, BIOS: redfish.BIOS{Driver: d, Bringup: o.Bringup}, Firmware: redfish.Firmware{Driver: d, Bringup: o.Bringup}}
+}
+
+// iloInterfaces are those that both of HPE's hardware types have.
+func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, o Options) (ilo.Auto, map[string][]driver.Named) {
+	auto := ilo.NewAuto(iloManagement(d, o), old)
+	inspection := ilo.AutoInspection{Auto: auto, Modern: ilo.Inspection{Inspection: redfish.Inspection{Driver: d, Capabilities: ilo.Capabilities}}}
+	return auto, map[string][]driver.Named{
+		"power":   {{Name: "ilo", Impl: auto}},
+		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.Interface{}}, {Name: "ilo-ipxe", Impl: networkboot.IPXE()}, {Name: "ilo-pxe", Impl: networkboot.PXE()}},
+		"bios":    {{Name: "ilo", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
+		"inspect": {{Name: "ilo", Impl: inspection}},
+		"vendor":  {{Name: "ilo", Impl: redfish.Vendor{Driver: d}}},
+	}
+}
+
+// iloType is the hardware type ilo: machines of Gen8 and Gen9, by Redfish or RIBCL.
+func iloType(d *redfish.Driver, old *ribcl.Driver, o Options) driver.Type {
+	auto, own := iloInterfaces(d, old, o)
+	own["management"] = []driver.Named{{Name: "ilo", Impl: auto}}
+	return vendor("ilo", o, own)
+}
+
+// ilo5Type is the hardware type ilo5: machines of Gen10 and later, by Redfish.
+func ilo5Type(d *redfish.Driver, old *ribcl.Driver, o Options) driver.Type {
+	_, own := iloInterfaces(d, old, o)
+	own["management"] = []driver.Named{{Name: "ilo5", Impl: iloManagement(d, o)}}
+	own["boot"] = append(own["boot"], driver.Named{Name: "ilo-uefi-https", Impl: ilo.HTTPSBoot{}})
+	own["raid"] = []driver.Named{{Name: "ilo5", Impl: redfish.RAID{Driver: d, Bringup: o.Bringup}}}
+	return vendor("ilo5", o, own)
+}
+
+// irmcType is the hardware type irmc.
+func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, o Options) driver.Type {
+	own := irmc.New(redfish.Management{Driver: d, Bringup: o.Bringup}, scci, lan)
+	return vendor("irmc", o, map[string][]driver.Named{
+		"power":      {{Name: "irmc", Impl: own}, {Name: "ipmitool", Impl: lan}},
+		"management": {{Name: "irmc", Impl: own}},
+		"boot":       {{Name: "irmc-virtual-media", Impl: mediaboot.Interface{}}, {Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "irmc-pxe", Impl: networkboot.PXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"bios":       {{Name: "irmc", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
+		"inspect":    {{Name: "irmc", Impl: redfish.Inspection{Driver: d}}},
+		"raid":       {{Name: "no-raid", Impl: none.Unsupported{Kind: "raid"}}, {Name: "irmc", Impl: redfish.RAID{Driver: d, Bringup: o.Bringup}}},
+		"vendor":     {{Name: "no-vendor", Impl: none.Unsupported{Kind: "vendor"}}, {Name: "irmc", Impl: redfish.Vendor{Driver: d}}},
+	})
+}
