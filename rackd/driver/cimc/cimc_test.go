@@ -26,6 +26,8 @@ func newIMC(t *testing.T, exact bool) *ciscotest.Server {
 	s := ciscotest.New(t)
 	s.Set(func() {
 		s.Put(cisco.New("computeRackUnit", "dn", unit, "operPower", "off", "adminPower", "policy", "uuid", "1b4e28ba-2fa1-11d2-883f-0016d3cca427", "vendor", "Cisco Systems Inc", "model", "UCSC-C220-M4S", "serial", "FCH2"))
+		s.Put(cisco.New("topSystem", "dn", "sys", "name", "imc1", "mode", "stand-alone"))
+		s.Put(cisco.New("biosUnit", "dn", unit+"/bios", "model", "UCSC-C220-M4S"))
 		s.Put(cisco.New("lsbootDef", "dn", byKind, "rebootOnUpdate", "no").With(
 			cisco.New("lsbootStorage", "rn", "storage-read-write", "access", "read-write", "order", "1", "type", "storage"),
 			cisco.New("lsbootLan", "rn", "lan-read-only", "access", "read-only", "order", "2", "type", "lan", "prot", "pxe"),

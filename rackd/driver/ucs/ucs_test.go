@@ -29,6 +29,8 @@ func newChassis(t *testing.T) *ciscotest.Server {
 				cisco.New("lsbootLocalHddImage", "rn", "local-hdd", "order", "1", "type", "local-lun"))),
 			cisco.New("lsbootLan", "rn", "lan", "type", "lan", "access", "read-only", "order", "2", "prot", "pxe").With(
 				cisco.New("lsbootLanImagePath", "rn", "path-primary", "type", "primary", "vnicName", "nic-a"))))
+		s.Put(cisco.New("topSystem", "dn", "sys", "name", "ucsm1", "mode", "cluster"))
+		s.Put(cisco.New("networkElement", "dn", "sys/switch-A", "model", "UCS-FI-6248UP"))
 		for i, name := range []string{"web1", "web2"} {
 			blade := "sys/chassis-1/blade-" + string(rune('1'+i))
 			s.Put(cisco.New("computeBlade", "dn", blade, "operPower", "off", "uuid", "1b4e28ba-2fa1-11d2-883f-0016d3cca42"+string(rune('0'+i)), "vendor", "Cisco Systems Inc", "model", "UCSB-B200-M4", "serial", "FCH1"))

@@ -149,6 +149,18 @@ func (s *Server) do(m cisco.Object) cisco.Object {
 			out = out.With(o)
 		}
 		return ok.Set("dn", m.Get("dn")).With(out)
+	case "configResolveDns":
+		s.Read()
+		in, _ := m.Child("inDns")
+		out, unresolved := cisco.New("outConfigs"), cisco.New("outUnresolved")
+		for _, dn := range in.Children {
+			if o := s.Object(dn.Get("value")); o.Class() != "" {
+				out.Children = append(out.Children, o)
+			} else {
+				unresolved.Children = append(unresolved.Children, dn)
+			}
+		}
+		return ok.With(out, unresolved)
 	case "configResolveClass":
 		s.Read()
 		out := cisco.New("outConfigs")
@@ -201,6 +213,9 @@ func (s *Server) configure(m, ok cisco.Object, refuse func(code, text string) ci
 			s.Wrote(o)
 		}
 		back := s.Object(o.Get("dn"))
+		if back.Class() == "" { // it was deleted
+			back = o
+		}
 		if !single {
 			back = cisco.New("pair", "key", o.Get("dn")).With(back)
 		}
