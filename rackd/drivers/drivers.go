@@ -34,6 +34,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/snmp"
 	"github.com/ironyard/ironyard/rackd/driver/ssh"
 	"github.com/ironyard/ironyard/rackd/driver/ucs"
+	"github.com/ironyard/ironyard/rackd/driver/vbox"
 	"github.com/ironyard/ironyard/rackd/driver/wol"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -91,7 +92,7 @@ func Open(o Options) (*Set, error) {
 		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	relays := iboot.New(iboot.Options{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	web := bmc.WebOptions{ConnectTimeout: o.BMCTimeout, AnswerTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log}
-	managers, imcs, seas, ocs, amts, shells := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web)
+	managers, imcs, seas, ocs, amts, shells, boxes := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web), vbox.New(web)
 	wake := wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})
 	ipmitool := driver.Named{Name: "ipmitool", Impl: lan}
 	known := []driver.Type{
@@ -104,6 +105,7 @@ func Open(o Options) (*Set, error) {
 		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
 		withManagement(withoutBMC("msftocs", o, driver.Named{Name: "msftocs", Impl: ocs}), driver.Named{Name: "msftocs", Impl: ocs}),
 		withManagement(withoutBMC("amt", o, driver.Named{Name: "amt", Impl: amts}), driver.Named{Name: "amt", Impl: amts}),
+		withManagement(withoutBMC("vbox", o, driver.Named{Name: "virtualbox", Impl: boxes}), driver.Named{Name: "virtualbox", Impl: boxes}),
 		withManagement(withoutBMC("ssh", o, driver.Named{Name: "ssh", Impl: shells}), driver.Named{Name: "ssh", Impl: shells}),
 		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
 		withoutBMC("iboot", o, driver.Named{Name: "iboot", Impl: relays}),
@@ -127,7 +129,7 @@ func Open(o Options) (*Set, error) {
 			}
 		}
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
