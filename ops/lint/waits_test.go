@@ -152,6 +152,8 @@ var waiting = map[string]string{
 	"rackd/driver/snmp/session.go Write (net.Conn).Write":                  "the deadline that gosnmp sets for each answer; a datagram waits for no other side",
 	"rackd/driver/wol/wol.go send (*net.Dialer).DialContext":               "the dialer's Timeout",
 	"rackd/driver/wol/wol.go send (net.Conn).Write":                        "nothing: a datagram waits for no other side",
+	"rackd/driver/bmc/ask.go exchange http.NewRequestWithContext":          "HTTPOptions.ConnectTimeout and AnswerTimeout, by which send bounds it",
+	"rackd/driver/wol/dial.go Ready net.Dial":                              "nothing: it opens a UDP socket to an address",
 	"rackd/driver/bmc/http.go send (*http.Transport).RoundTrip":            "HTTPOptions.ConnectTimeout and AnswerTimeout, body and all",
 	"rackd/driver/bmc/pool.go Close (*sync.WaitGroup).Wait":                "farewell, of each logout",
 	"rackd/driver/bmc/pool.go Use (*rate.Limiter).Wait":                    "a second divided by PoolOptions.Pace, whatever the BMC does: the caller has the BMC's turn",

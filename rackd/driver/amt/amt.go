@@ -1,9 +1,10 @@
 // Package amt is the power and management interfaces of machines with Intel's AMT, over WS-Management.
 //
-// It may import rackd/driver, rackd/driver/bmc, rackd/driver/nextboot and protocol. Turns, courtesy, the fence and errors are those of rackd/driver/bmc.
-// Invariants:
-//   - AMT takes a boot device for the next start alone, and tells none. So a device that is set is kept with the node, and told to
-//     AMT before each order that starts the machine, until a device for one start is used up. The disk is what firmware boots by itself.
+// It may import rackd/driver, rackd/driver/bmc, rackd/driver/nextboot and protocol. Turns, courtesy, the fence and errors are those
+// of rackd/driver/bmc. Invariants:
+//   - AMT takes a boot device for the next start alone, and tells none. So a device that is set is kept with the node.
+//   - AMT is told the device before each order that starts the machine. One for a single start is then used up.
+//   - The disk is what firmware boots by itself: AMT is not told.
 //   - Which request leads to a power state is chosen among those that AMT says it takes now.
 //   - The password never leaves: requests carry digests. Over http all else is in the clear.
 //

@@ -22,6 +22,19 @@ import (
 // unit is the server of an IMC.
 const unit = "sys/rack-unit-1"
 
+// Fields of driver_info, with Ironic's names, but for the port and the certificate.
+const (
+	fieldAddress  = "cimc_address"
+	fieldUser     = "cimc_username"
+	fieldPassword = "cimc_password"
+	fieldPort     = "cimc_port"
+	fieldVerifyCA = "cimc_verify_ca"
+)
+
+func fields() cisco.Fields {
+	return cisco.Fields{Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}, Port: fieldPort}
+}
+
 // Driver implements driver.Power and driver.Management.
 type Driver struct {
 	opts bmc.WebOptions
@@ -37,9 +50,9 @@ func New(o bmc.WebOptions) *Driver {
 func (d *Driver) Close(ctx context.Context) error { return d.pool.Close(ctx) }
 
 // Properties names the fields that are read, in driver_info.
-func (*Driver) Properties() map[string]string { return cisco.Properties("cimc", "IMC") }
+func (*Driver) Properties() map[string]string { return fields().Properties("IMC") }
 
-func parse(n *node.Document) (bmc.Web, error) { return cisco.Parse(n, "cimc") }
+func parse(n *node.Document) (bmc.Web, error) { return fields().Parse(n) }
 
 // Validate checks driver_info.
 func (d *Driver) Validate(n *node.Document) error {

@@ -13,29 +13,35 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
-// Properties are the fields that a driver of this API reads, whose names begin with prefix; manager is what stands there.
-func Properties(prefix, manager string) map[string]string {
+// Fields are the names of the fields of driver_info that a driver of this API has.
+type Fields struct {
+	bmc.Fields
+	Port string
+}
+
+// Properties describes the fields; manager is what stands at the address.
+func (f Fields) Properties(manager string) map[string]string {
 	return map[string]string{
-		prefix + "_address":   "Host name or address of the " + manager + ". Required.",
-		prefix + "_username":  "User of the " + manager + ", who may operate servers. Required.",
-		prefix + "_password":  "Password of that user. Required.",
-		prefix + "_port":      "TCP port of the " + manager + ". Default 443.",
-		prefix + "_verify_ca": "How to check the certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		f.Address:  "Host name or address of the " + manager + ". Required.",
+		f.User:     "User of the " + manager + ", who may operate servers. Required.",
+		f.Password: "Password of that user. Required.",
+		f.Port:     "TCP port of the " + manager + ". Default 443.",
+		f.VerifyCA: "How to check the certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
-// Parse reads driver_info. more are further fields that are required. Errors wrap driver.ErrInvalid and have Ironic's words where it has some.
-func Parse(n *node.Document, prefix string, more ...string) (w bmc.Web, err error) {
-	f := bmc.Fields{Address: prefix + "_address", User: prefix + "_username", Password: prefix + "_password", VerifyCA: prefix + "_verify_ca"}
+// Parse reads driver_info. more are further fields that are required. Errors wrap driver.ErrInvalid, with Ironic's words
+// where it has some.
+func (f Fields) Parse(n *node.Document, more ...string) (w bmc.Web, err error) {
 	refuse := func(err error) (bmc.Web, error) { return bmc.Web{}, fmt.Errorf("node %s: %w", n.Label(), err) }
 	if missing := bmc.Missing(n, append([]string{f.Address, f.User, f.Password}, more...)...); missing != "" {
 		return refuse(driver.Refuse("%s driver requires these parameters to be set in the node's driver_info.. Missing are: %s", n.Driver, missing))
 	}
-	w = bmc.Web{Scheme: "https", User: n.DriverString(f.User), Password: n.DriverString(f.Password), VerifyCA: bmc.VerifyCA(n.DriverString(f.VerifyCA)), Fields: f}
-	if w.Host, err = bmc.Host(n, f.Address, prefix+"_port"); err != nil {
+	w = bmc.Web{Scheme: "https", User: n.DriverString(f.User), Password: n.DriverString(f.Password), VerifyCA: bmc.VerifyCA(n.DriverString(f.VerifyCA)), Fields: f.Fields}
+	if w.Host, err = bmc.Host(n, f.Address, f.Port); err != nil {
 		return refuse(err)
 	}
-	if w.Port, err = bmc.Port(n, prefix+"_port", "443"); err != nil {
+	if w.Port, err = bmc.Port(n, f.Port, "443"); err != nil {
 		return refuse(err)
 	}
 	return w, nil

@@ -13,7 +13,6 @@ package ucs
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 
@@ -23,7 +22,19 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/cisco"
 )
 
-const fieldProfile = "ucs_service_profile"
+// Fields of driver_info, with Ironic's names, but for the port and the certificate.
+const (
+	fieldAddress  = "ucs_address"
+	fieldUser     = "ucs_username"
+	fieldPassword = "ucs_password"
+	fieldPort     = "ucs_port"
+	fieldVerifyCA = "ucs_verify_ca"
+	fieldProfile  = "ucs_service_profile"
+)
+
+func fields() cisco.Fields {
+	return cisco.Fields{Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}, Port: fieldPort}
+}
 
 var profileName = regexp.MustCompile(`^org-root(/org-[^/]+)*/ls-[^/]+$`)
 
@@ -43,13 +54,13 @@ func (d *Driver) Close(ctx context.Context) error { return d.pool.Close(ctx) }
 
 // Properties names the fields that are read, in driver_info.
 func (*Driver) Properties() map[string]string {
-	p := maps.Clone(cisco.Properties("ucs", "UCS Manager"))
+	p := fields().Properties("UCS Manager")
 	p[fieldProfile] = "Distinguished name of the service profile, such as org-root/ls-web1. Required."
 	return p
 }
 
 func parse(n *node.Document) (at bmc.Web, profile string, err error) {
-	if at, err = cisco.Parse(n, "ucs", fieldProfile); err != nil {
+	if at, err = fields().Parse(n, fieldProfile); err != nil {
 		return at, "", err
 	}
 	if profile = n.DriverString(fieldProfile); !profileName.MatchString(profile) {
