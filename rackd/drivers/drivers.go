@@ -30,6 +30,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/none"
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/driver/rpc"
 	"github.com/ironyard/ironyard/rackd/driver/seamicro"
 	"github.com/ironyard/ironyard/rackd/driver/snmp"
 	"github.com/ironyard/ironyard/rackd/driver/ssh"
@@ -92,7 +93,7 @@ func Open(o Options) (*Set, error) {
 		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	relays := iboot.New(iboot.Options{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	web := bmc.WebOptions{ConnectTimeout: o.BMCTimeout, AnswerTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log}
-	managers, imcs, seas, ocs, amts, shells, boxes := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web), vbox.New(web)
+	managers, imcs, seas, ocs, amts, shells, boxes, hooks := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web), vbox.New(web), rpc.New(web)
 	wake := wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})
 	ipmitool := driver.Named{Name: "ipmitool", Impl: lan}
 	known := []driver.Type{
@@ -106,6 +107,7 @@ func Open(o Options) (*Set, error) {
 		withManagement(withoutBMC("msftocs", o, driver.Named{Name: "msftocs", Impl: ocs}), driver.Named{Name: "msftocs", Impl: ocs}),
 		withManagement(withoutBMC("amt", o, driver.Named{Name: "amt", Impl: amts}), driver.Named{Name: "amt", Impl: amts}),
 		withManagement(withoutBMC("vbox", o, driver.Named{Name: "virtualbox", Impl: boxes}), driver.Named{Name: "virtualbox", Impl: boxes}),
+		withManagement(withoutBMC("rpc", o, driver.Named{Name: "rpc", Impl: hooks}), driver.Named{Name: "rpc", Impl: hooks}),
 		withManagement(withoutBMC("ssh", o, driver.Named{Name: "ssh", Impl: shells}), driver.Named{Name: "ssh", Impl: shells}),
 		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
 		withoutBMC("iboot", o, driver.Named{Name: "iboot", Impl: relays}),
@@ -129,7 +131,7 @@ func Open(o Options) (*Set, error) {
 			}
 		}
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are

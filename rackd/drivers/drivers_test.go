@@ -12,7 +12,7 @@ import (
 )
 
 // all is the options that enable each hardware type.
-var all = Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "libvirt", "cisco-ucs-managed", "cisco-ucs-standalone", "seamicro", "msftocs", "amt", "ssh", "vbox", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}}
+var all = Options{Enabled: []string{"redfish", "ipmi", "intel-ipmi", "libvirt", "cisco-ucs-managed", "cisco-ucs-standalone", "seamicro", "msftocs", "amt", "ssh", "vbox", "rpc", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}}
 
 func TestEveryTypeServesEveryKind(t *testing.T) {
 	s, err := Open(all)
@@ -38,6 +38,7 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 		"msftocs":              {"power": "msftocs", "management": "msftocs"},
 		"amt":                  {"power": "amt", "management": "amt", "boot": "ipxe", "deploy": "direct"},
 		"ssh":                  {"power": "ssh", "management": "ssh"},
+		"rpc":                  {"power": "rpc", "management": "rpc"},
 		"vbox":                 {"power": "virtualbox", "management": "virtualbox"},
 		"iboot":                {"power": "iboot", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
 		"wol":                  {"power": "wol", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
