@@ -59,11 +59,3 @@ func Driver(name string) (b Became, ok bool) {
 	b, ok = drivers[name]
 	return b, ok
 }
-
-// Names lists the names, in no order.
-func Names() (list []string) {
-	for name := range drivers {
-		list = append(list, name)
-	}
-	return list
-}

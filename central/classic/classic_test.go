@@ -24,8 +24,8 @@ func TestEveryDriverOfTheSeedIsKnown(t *testing.T) {
 			t.Errorf("%q is known, as %+v", name, b)
 		}
 	}
-	for _, name := range Names() {
-		if b, _ := Driver(name); drivers[b.Driver].Driver != "" {
+	for name, b := range drivers {
+		if drivers[b.Driver].Driver != "" {
 			t.Errorf("%s becomes %s, which is an old name itself", name, b.Driver)
 		}
 	}

@@ -115,11 +115,11 @@ func parse(n *node.Document) (t target, err error) {
 	if uri == "" {
 		uri = "qemu:///system"
 	}
-	make := dialects[n.DriverString(fieldVirtType)]
-	if make == nil {
+	speaking := dialects[n.DriverString(fieldVirtType)]
+	if speaking == nil {
 		return refuse(driver.Refuse("SSHPowerDriver '%s' is not a valid virt_type.", n.DriverString(fieldVirtType)))
 	}
-	t.kind = make(uri, headless)
+	t.kind = speaking(uri, headless)
 	key := n.DriverString(fieldKey)
 	switch {
 	case n.DriverString(fieldKeyFile) != "":
