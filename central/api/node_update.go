@@ -153,6 +153,10 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		return err
 	}
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
+	if c.reset && (changesHardware(&before, n) || c.touches("conductor_group")) {
+		forgetInterfaces(n, c)
+	}
+	s.modernise(n, func(kind string) bool { return c.touches(kind + "_interface") })
 	if c.touches("lessee") {
 		n.LentTo = "" // from now on the lessee is the operator's
 	}
@@ -234,18 +238,20 @@ func (s *Server) refit(before, n *store.Node, c *nodeChange) error {
 	if !changesHardware(before, n) && !c.touches("conductor_group") {
 		return nil
 	}
-	if c.reset {
-		for _, kind := range node.InterfaceKinds {
-			if !c.touches(kind + "_interface") {
-				delete(n.Interfaces, kind)
-			}
-		}
-	}
 	m, err := s.dispatch.Owner(n, http.StatusBadRequest)
 	if err != nil {
 		return err
 	}
 	return fitInterfaces(n, m)
+}
+
+// forgetInterfaces is reset_interfaces: those that the request does not name become the driver's defaults.
+func forgetInterfaces(n *store.Node, c *nodeChange) {
+	for _, kind := range node.InterfaceKinds {
+		if !c.touches(kind + "_interface") {
+			delete(n.Interfaces, kind)
+		}
+	}
 }
 
 func changesHardware(before, n *store.Node) bool {

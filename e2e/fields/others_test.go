@@ -198,7 +198,7 @@ var queries = joined(
 		"?fields":                                by("central/api.selectFields"),
 		"?detail":                                by("central/api.selectFields").with("Together with fields it is refused."),
 		"?node_uuid of POST continue_inspection": by("central/api.continueInspection"),
-		"?reset_interfaces of PATCH nodes/{node}":                      by("central/api.updateNode", "central/api.refit").as("reset").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}?reset_interfaces=true", body: `[{"op":"add","path":"/extra/a","value":1}]`, status: 400, words: "reset_interfaces parameter can only be used when changing"}),
+		"?reset_interfaces of PATCH nodes/{node}":                      by("central/api.updateNode", "central/api.change").as("reset").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}?reset_interfaces=true", body: `[{"op":"add","path":"/extra/a","value":1}]`, status: 400, words: "reset_interfaces parameter can only be used when changing"}),
 		"?state of PUT nodes/{node}/management/indicators/{indicator}": by("central/api.setIndicator"),
 		"?phase of lists of inspection_rules":                          by("central/api.inspectionRuleCollection"),
 		"?project of lists of runbooks":                                by("central/api.runbookCollection"),

@@ -105,6 +105,7 @@ var ends = map[string]end{
 	"rackd/driver/bringup/reset.go agentStays tries again":         {"its own bound; the step's deadline", "log, last_error of the step"},
 	"rackd/driver/bringup/power.go restartByAgent tries again":     {"Settings.PowerWait", "last_error of the step"},
 	"rackd/driver/iboot/dxp.go read tries again":                   {"Options.Tries", "last_error of the step"},
+	"rackd/driver/vbox/vbox.go patiently tries again":              {"lockTries", "last_error of the step"},
 	"rackd/driver/snmp/power.go awaitOff tries again":              {"Options.PowerTimeout", "last_error of the step"},
 	"rackd/driver/snmp/power.go switchTo tries again":              {"Options.Hold, once for each time that the outlet was told to go off", "nothing: the outlet goes on then"},
 	"central/daemon/notify.go publish gives up":                    {"what is too large for the bus, once", "log; GET /v1/notifications has it"},

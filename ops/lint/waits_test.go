@@ -204,6 +204,8 @@ var waiting = map[string]string{
 	"rackd/driver/irmc/scci.go send http.NewRequestWithContext":              "bmc.HTTP's limit of each request",
 	"rackd/driver/redfish/session.go rootOf (*http.Client).Do":               "bmc.HTTP's limit of each request",
 	"rackd/driver/redfish/session.go rootOf http.NewRequestWithContext":      "bmc.HTTP's limit of each request",
+	"rackd/driver/bmc/ask.go exchange http.NewRequestWithContext":            "HTTPOptions.ConnectTimeout and AnswerTimeout, by which send bounds it",
+	"rackd/driver/wol/dial.go Ready net.Dial":                                "nothing: it opens a UDP socket to an address",
 }
 
 // Every wait of the served programs has a bound that does not depend on the other side. The test proves

@@ -76,9 +76,9 @@ func (k *Key) openAlone(label Label, sealed string) (string, error) {
 func Sealed(v string) bool { return strings.HasPrefix(v, Prefix) || strings.HasPrefix(v, unlabelled) }
 
 // secretWords mark a field as secret wherever they occur in its name. They are the words that
-// OpenStack's services mask, but for those of other services; further those of SNMP, of IPMI's key Kg, and of licences.
+// OpenStack's services mask, but for those of other services; further those of SNMP, of IPMI's key Kg, of keys for SSH, and of licences.
 var secretWords = []string{"password", "secret", "token", "auth_key", "priv_key", "private_key", "passphrase", "community",
-	"adminpass", "admin_pass", "new_pass", "sys_pswd", "encrypted_key", "fernetkey", "sslkey", "kg_key", "license_key"}
+	"adminpass", "admin_pass", "new_pass", "sys_pswd", "encrypted_key", "fernetkey", "sslkey", "kg_key", "license_key", "key_contents"}
 
 // IsSecret reports whether a field of driver_info of that name holds a secret.
 func IsSecret(field string) bool {

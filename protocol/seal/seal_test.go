@@ -72,7 +72,7 @@ func FuzzOpen(f *testing.F) {
 // What OpenStack's services mask is a secret here, too, and sealed.
 func TestSecretsAreKnownByTheirNames(t *testing.T) {
 	for name, want := range map[string]bool{"ipmi_password": true, "ipmi_hex_kg_key": true, "redfish_password": true, "snmp_auth_key": true, "snmp_priv_key": true, "adminPass": true,
-		"admin_pass": true, "new_pass": true, "sys_pswd": true, "Auth_Token": true, "client_secret": true, "private_key": true, "sslkey": true, "passphrase": true,
+		"admin_pass": true, "new_pass": true, "sys_pswd": true, "Auth_Token": true, "client_secret": true, "private_key": true, "sslkey": true, "passphrase": true, "ssh_key_contents": true, "ssh_host_key": false,
 		"redfish_username": false, "redfish_address": false, "deploy_kernel": false, "bypass": false, "pass_through": false, "monkey": false} {
 		if got := IsSecret(name); got != want {
 			t.Errorf("%s: a secret is %t, want %t", name, got, want)

@@ -14,7 +14,10 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
+	"github.com/ironyard/ironyard/rackd/driver/amt"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
+	"github.com/ironyard/ironyard/rackd/driver/cimc"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 	"github.com/ironyard/ironyard/rackd/driver/iboot"
@@ -25,12 +28,18 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/irmc"
 	"github.com/ironyard/ironyard/rackd/driver/libvirt"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
+	"github.com/ironyard/ironyard/rackd/driver/msftocs"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/none"
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/driver/rpc"
+	"github.com/ironyard/ironyard/rackd/driver/seamicro"
 	"github.com/ironyard/ironyard/rackd/driver/snmp"
+	"github.com/ironyard/ironyard/rackd/driver/ssh"
+	"github.com/ironyard/ironyard/rackd/driver/ucs"
+	"github.com/ironyard/ironyard/rackd/driver/vbox"
 	"github.com/ironyard/ironyard/rackd/driver/wol"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -91,21 +100,33 @@ func Open(o Options) (*Set, error) {
 		return redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Dialect: d,
 			Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
 	}
-	bmc, drac, ilos, irmcs := byRedfish(redfish.Dialect{}), byRedfish(idrac.Drac), byRedfish(ilo.Dialect), byRedfish(irmc.Dialect)
+	redfishes, drac, ilos, irmcs := byRedfish(redfish.Dialect{}), byRedfish(idrac.Drac), byRedfish(ilo.Dialect), byRedfish(irmc.Dialect)
 	oldILOs := ribcl.New(ribcl.Options{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Dialect: ilo.Dialect, Log: o.Log})
 	scci := irmc.NewSCCI(irmc.SCCIOptions{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+	web := bmc.WebOptions{ConnectTimeout: o.BMCTimeout, AnswerTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log}
+	managers, imcs, seas, ocs, amts, shells, boxes, hooks := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web), vbox.New(web), rpc.New(web)
+	wake := wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})
+	ipmitool := driver.Named{Name: "ipmitool", Impl: lan}
 	known := []driver.Type{
-		redfishType(bmc, o),
-		idracType(bmc, drac, o),
+		redfishType(redfishes, o),
+		idracType(redfishes, drac, o),
 		iloType(ilos, oldILOs, o),
 		ilo5Type(ilos, oldILOs, o),
 		irmcType(irmcs, scci, lan, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
-		libvirtType(hosts, o),
+		withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}),
+		ciscoType("cisco-ucs-managed", lan, o, driver.Named{Name: "ucsm", Impl: managers}, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
+		ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
+		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
+		withManagement(withoutBMC("msftocs", o, driver.Named{Name: "msftocs", Impl: ocs}), driver.Named{Name: "msftocs", Impl: ocs}),
+		withManagement(withoutBMC("amt", o, driver.Named{Name: "amt", Impl: amts}), driver.Named{Name: "amt", Impl: amts}),
+		withManagement(withoutBMC("vbox", o, driver.Named{Name: "virtualbox", Impl: boxes}), driver.Named{Name: "virtualbox", Impl: boxes}),
+		withManagement(withoutBMC("rpc", o, driver.Named{Name: "rpc", Impl: hooks}), driver.Named{Name: "rpc", Impl: hooks}),
+		withManagement(withoutBMC("ssh", o, driver.Named{Name: "ssh", Impl: shells}), driver.Named{Name: "ssh", Impl: shells}),
 		withoutBMC("snmp", o, driver.Named{Name: "snmp", Impl: pdus}),
 		withoutBMC("iboot", o, driver.Named{Name: "iboot", Impl: relays}),
-		withoutBMC("wol", o, driver.Named{Name: "wol", Impl: wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})}),
+		withoutBMC("wol", o, driver.Named{Name: "wol", Impl: wake}),
 		withoutBMC("manual-management", o, driver.Named{Name: "agent", Impl: agentpower.Interface{}}),
 		fakeType(o),
 	}
@@ -117,7 +138,15 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{bmc.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close}}, nil
+	told := map[string]func() error{"wol": wake.Ready}
+	for _, t := range types {
+		if ready := told[t.Name]; ready != nil && o.Log != nil {
+			if err := ready(); err != nil {
+				o.Log.Warn("a driver lacks what it needs; its nodes will fail until it is there", "driver", t.Name, "lacks", err)
+			}
+		}
+	}
+	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
@@ -135,23 +164,23 @@ func fakeType(o Options) driver.Type {
 }
 
 // redfishType is the hardware type redfish.
-func redfishType(bmc *redfish.Driver, o Options) driver.Type {
+func redfishType(rf *redfish.Driver, o Options) driver.Type {
 	no := func(kind string) driver.Named {
 		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
 	}
 	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
-		"power":      {{Name: "redfish", Impl: bmc}},
-		"management": {{Name: "redfish", Impl: redfish.Management{Driver: bmc, Bringup: o.Bringup}}},
+		"power":      {{Name: "redfish", Impl: rf}},
+		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}},
 		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.Interface{}}},
 		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
-		"inspect":    {{Name: "redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
-		"bios":       {{Name: "redfish", Impl: redfish.BIOS{Driver: bmc, Bringup: o.Bringup}}, no("bios")},
+		"inspect":    {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
+		"bios":       {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
 		"console":    {no("console")},
-		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}, no("firmware")},
-		"raid":       {{Name: "redfish", Impl: redfish.RAID{Driver: bmc, Bringup: o.Bringup}}, no("raid")},
+		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
+		"raid":       {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
 		"rescue":     {no("rescue")},
-		"vendor":     {{Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, no("vendor")},
+		"vendor":     {{Name: "redfish", Impl: redfish.Vendor{Driver: rf}}, no("vendor")},
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
 	}}
@@ -212,10 +241,22 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 	}}
 }
 
-// libvirtType is the hardware type of virtual machines, which need what machines without a BMC need but for their boot device.
-func libvirtType(hosts *libvirt.Driver, o Options) driver.Type {
-	t := withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts})
-	t.Interfaces["management"] = []driver.Named{{Name: "libvirt", Impl: hosts}}
+// withManagement is a type without a BMC of which more than the power is reached: the boot device, too.
+func withManagement(t driver.Type, management ...driver.Named) driver.Type {
+	t.Interfaces["management"] = management
+	return t
+}
+
+// withVendor is a type with a vendor interface before that of none.
+func withVendor(t driver.Type, vendor driver.Named) driver.Type {
+	t.Interfaces["vendor"] = append([]driver.Named{vendor}, t.Interfaces["vendor"]...)
+	return t
+}
+
+// ciscoType is a hardware type of Cisco's servers. They speak IPMI, too; each of impls is a power and a management interface.
+func ciscoType(name string, lan *ipmi.Driver, o Options, impls ...driver.Named) driver.Type {
+	t := ipmiType(name, lan, o, impls...)
+	t.Interfaces["power"] = impls
 	return t
 }
 

@@ -76,12 +76,9 @@ func (*Driver) SupportedBootDevices(context.Context, *node.Document) (list []dri
 // BootDevice reads the device that is tried first; empty where devices have an order of their own.
 func (d *Driver) BootDevice(ctx context.Context, n *node.Document) (found ask.BootDevice, err error) {
 	err = d.describe(ctx, n, "read the boot device", func(text string) error {
-		name := bootDev.FindStringSubmatch(text)
-		if name == nil || bootOrder.MatchString(text) {
-			return nil
-		}
+		name := FirstDevice(text)
 		for _, d := range devices {
-			if d.name == name[1] {
+			if d.name == name {
 				lasts := true
 				found = ask.BootDevice{Device: string(d.device), Persistent: &lasts}
 			}
@@ -108,7 +105,7 @@ func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Docu
 		if err != nil {
 			return err
 		}
-		wanted, err := bootFrom(text, devices[i].name)
+		wanted, err := BootFrom(text, devices[i].name)
 		if err != nil || wanted == text {
 			return err
 		}
@@ -119,8 +116,17 @@ func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Docu
 	})
 }
 
-// bootFrom is a description with one boot device. One that has it alone is returned as it is.
-func bootFrom(text, name string) (string, error) {
+// FirstDevice is the boot device that a description has first, in libvirt's words; empty where devices have an order of their own.
+func FirstDevice(text string) string {
+	name := bootDev.FindStringSubmatch(text)
+	if name == nil || bootOrder.MatchString(text) {
+		return ""
+	}
+	return name[1]
+}
+
+// BootFrom is a description with one boot device, in libvirt's words. One that has it alone is returned as it is.
+func BootFrom(text, name string) (string, error) {
 	element := "<boot dev='" + name + "'/>"
 	if strings.Count(text, "<boot ") == 1 && strings.Contains(text, element) {
 		return text, nil

@@ -102,7 +102,7 @@ func (d *daemon) off(t *testing.T) {
 	if d.virsh(t, "domstate", "test") != "shut off" {
 		d.virsh(t, "destroy", "test")
 	}
-	text, err := bootFrom(d.virsh(t, "dumpxml", "--inactive", "--security-info", "test"), "hd")
+	text, err := BootFrom(d.virsh(t, "dumpxml", "--inactive", "--security-info", "test"), "hd")
 	if err != nil {
 		t.Fatal(err)
 	}

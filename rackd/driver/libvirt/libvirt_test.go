@@ -69,15 +69,15 @@ func TestValidate(t *testing.T) {
 func TestBootFrom(t *testing.T) {
 	const two = "<domain type='kvm'>\n  <os>\n    <type arch='x86_64'>hvm</type>\n    <boot dev='hd'/>\n    <boot dev='network'/>\n  </os>\n  <devices>\n    <disk>\n      <boot order='1'/>\n    </disk>\n" +
 		"    <interface>\n      <boot order='2' loadparm='x'/>\n    </interface>\n  </devices>\n</domain>\n"
-	got, err := bootFrom(two, "network")
+	got, err := BootFrom(two, "network")
 	const want = "<domain type='kvm'>\n  <os>\n    <type arch='x86_64'>hvm</type>\n    <boot dev='network'/>\n  </os>\n  <devices>\n    <disk>\n    </disk>\n    <interface>\n    </interface>\n  </devices>\n</domain>\n"
 	if err != nil || got != want {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if again, err := bootFrom(got, "network"); err != nil || again != got {
+	if again, err := BootFrom(got, "network"); err != nil || again != got {
 		t.Errorf("once more it is changed: %v\n%s", err, again)
 	}
-	if _, err := bootFrom("<domain/>", "hd"); !errors.Is(err, driver.ErrUnsupported) {
+	if _, err := BootFrom("<domain/>", "hd"); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("without firmware: %v", err)
 	}
 }

@@ -172,3 +172,13 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("by an interface that is not there: %v", err)
 	}
 }
+
+// A rackd says at its start that magic packets cannot leave.
+func TestReady(t *testing.T) {
+	if err := New(Options{Interface: "none0"}).Ready(); err == nil || !strings.Contains(err.Error(), "the network interface none0") {
+		t.Errorf("with an interface that is not there: %v", err)
+	}
+	if err := New(Options{Interface: "lo"}).Ready(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,151 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+	"github.com/ironyard/ironyard/rackd/outbound"
+)
+
+// longest is how much of what a command prints is read.
+const longest = 4 << 20
+
+// session is a connection to a host. The holder of the host's turn uses it.
+type session struct {
+	client *xssh.Client
+	opts   bmc.WebOptions
+	found  map[string]string // machines by the MAC addresses they were looked for by
+}
+
+// open dials a host and logs in.
+func open(ctx context.Context, t target, o bmc.WebOptions) (*session, error) {
+	dial, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	defer cancel()
+	wire, err := outbound.Dialer(o.ConnectTimeout, o.Networks.Check).DialContext(dial, "tcp", t.address())
+	if err != nil {
+		return nil, &bmc.Lost{Err: err}
+	}
+	stop := context.AfterFunc(dial, func() { _ = wire.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	config := &xssh.ClientConfig{User: t.user, HostKeyCallback: xssh.InsecureIgnoreHostKey()} // the operator said so, on this node
+	if t.hostKey != nil {
+		config.HostKeyCallback, config.HostKeyAlgorithms = xssh.FixedHostKey(t.hostKey), algorithms(t.hostKey.Type())
+	}
+	if t.signer != nil {
+		config.Auth = append(config.Auth, xssh.PublicKeys(t.signer))
+	} else {
+		config.Auth = append(config.Auth, xssh.Password(t.password))
+	}
+	conn, channels, requests, err := xssh.NewClientConn(wire, t.address(), config)
+	if err != nil {
+		wire.Close()
+		switch {
+		case strings.Contains(err.Error(), "unable to authenticate"):
+			return nil, bmc.RefusedLogin(&bmc.Failure{Class: bmc.Denied, Said: err.Error()})
+		case strings.Contains(err.Error(), "host key mismatch"):
+			return nil, &bmc.Failure{Class: bmc.Invalid, Said: "with another key than " + fieldHostKey + "; correct it if the host has a new one"}
+		}
+		return nil, &bmc.Lost{Err: err}
+	}
+	return &session{xssh.NewClient(conn, channels, requests), o, map[string]string{}}, nil
+}
+
+// algorithms are those by which a host shows a key of that type.
+func algorithms(keyType string) []string {
+	if keyType == xssh.KeyAlgoRSA {
+		return []string{xssh.KeyAlgoRSASHA512, xssh.KeyAlgoRSASHA256}
+	}
+	return []string{keyType}
+}
+
+// Close implements bmc.Session.
+func (s *session) Close(context.Context) { s.Drop() }
+
+// Drop implements bmc.Session.
+func (s *session) Drop() { s.client.Close() }
+
+// bounded keeps the first bytes of what is written.
+type bounded struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Write(p[:min(len(p), longest-b.b.Len())])
+	return len(p), nil
+}
+
+func (b *bounded) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
+
+// run runs a command. left: the host may have begun it. A command that fails is a *bmc.Failure.
+func (s *session) run(ctx context.Context, command, input string) (out string, left bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", false, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.AnswerTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { s.client.Close() })
+	defer stop()
+	channel, err := s.client.NewSession()
+	if err != nil {
+		return "", false, cause(ctx, err)
+	}
+	defer channel.Close()
+	var said, complaint bounded
+	channel.Stdout, channel.Stderr, channel.Stdin = &said, &complaint, io.Reader(strings.NewReader(input))
+	err = channel.Run(command)
+	if exit, failed := errors.AsType[*xssh.ExitError](err); failed && exit.Signal() == "" {
+		text := strings.TrimSpace(complaint.String() + " " + said.String())
+		return "", true, &bmc.Failure{Said: fmt.Sprintf("exit status %d: %s", exit.ExitStatus(), text)}
+	}
+	if err != nil {
+		return "", true, cause(ctx, err)
+	}
+	return said.String(), true, nil
+}
+
+// cause is that of ctx, once it has ended: the connection was closed for it.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// refused reports whether a command failed, as opposed to a connection.
+func refused(err error) bool {
+	_, is := errors.AsType[*bmc.Failure](err)
+	return is
+}
+
+// read runs a command that changes nothing. A connection that has broken is opened once more.
+func (s *session) read(ctx context.Context, command string) (string, error) {
+	out, _, err := s.run(ctx, command, "")
+	switch {
+	case err == nil || refused(err):
+		return out, err
+	case ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
+		return "", bmc.Forgotten(&bmc.Lost{Err: err})
+	}
+	return "", &bmc.Lost{Err: err}
+}
+
+// write runs a command that changes the machine, behind the fence.
+func (s *session) write(ctx context.Context, f driver.Fence, command, input string) error {
+	return bmc.Order(f, func() (left bool, err error) {
+		_, left, err = s.run(ctx, command, input)
+		return left, err
+	})
+}
