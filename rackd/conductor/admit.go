@@ -61,7 +61,7 @@ func (c *Conductor) bootOf(id string) work.Boot {
 
 // addresses are those that a node's machine is known to have been given.
 func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
-	list := slices.Clone(boot.Addresses)
+	list := append(slices.Clone(boot.Addresses), c.static(n)...)
 	if c.cfg.Leases == nil {
 		return list
 	}
@@ -111,7 +111,7 @@ func (c *Conductor) withoutID(n *node.Document, boot work.Boot) bool {
 		return true
 	}
 	hw, err := c.cfg.Hardware.Resolve(n)
-	return err == nil && !hw.Boot().RamdiskOrder(n, nil).Boots()
+	return err == nil && !hw.Boot().RamdiskOrder(n, nil).Boots() && !hw.MakesMedium(n)
 }
 
 // Bounds of what a heartbeat says, which is kept in the checkpoint.

@@ -136,7 +136,9 @@ type Task struct {
 	Entered time.Time
 	Agent   Agent
 	Images  Images
-	Record  Recorder
+	// Media are those that the ramdisk boots from; nil: this rackd serves none.
+	Media  Media
+	Record Recorder
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
 	ConfigDrive func(ctx context.Context) (string, error)
 	// Inspected returns the inventory that the ramdisk has sent of its own accord since the
