@@ -112,10 +112,11 @@ func grubMenu(params []string) ([]byte, error) {
 	b.WriteString("set timeout=0\nset default=0\necho 'Ironyard: loading kernel and ramdisk from the medium'\n")
 	b.WriteString("linux /" + kernelPath)
 	for _, p := range params {
-		if i := strings.IndexFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || r == '\'' }); i >= 0 {
+		if i := strings.IndexFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || r == '\'' || r == '\\' }); i >= 0 {
 			return nil, fmt.Errorf("%w: the kernel parameter %q holds a character that GRUB's configuration cannot: %q", ErrContents, p, p[i])
 		}
-		b.WriteString(" '" + p + "'")
+		// GRUB would put a backslash before a quote. Within a word the kernel reads quotes as nothing.
+		b.WriteString(" '" + strings.ReplaceAll(p, `"`, "") + "'")
 	}
 	b.WriteString("\ninitrd /" + ramdiskPath + " /" + archivePath + "\nboot\n")
 	if b.Len() > menuSize {

@@ -64,6 +64,15 @@ func EmptyDrives(ctx context.Context, t *Task) error {
 		t.Node.Label(), looksAtDrives*drivesLook, in)
 }
 
+// TakeBackRamdisk takes back the boot into the ramdisk, of a machine that is off. After a tear-down it also empties the virtual drives of what was
+// put in while the machine was cleaned.
+func TakeBackRamdisk(ctx context.Context, t *Task) error {
+	if err := t.Hardware.Boot().CleanUpRamdisk(ctx, t); err != nil || t.Facts[FactTornDown] == "" {
+		return err
+	}
+	return EmptyDrives(ctx, t)
+}
+
 // inserted names the drives that hold an image, by their types. Who may read an image may stand in its URL.
 func inserted(list []hardware.Media) string {
 	var kinds []string

@@ -182,6 +182,10 @@ const (
 	// inserted. Whoever ends the flow takes it back, also where the machine was never started.
 	FactReadied = "readied"
 
+	// FactTornDown says that this flow has taken an instance off the machine: what is put into its virtual drives until the flow
+	// ends is taken out with it (EmptyDrives), for the node's next user is another.
+	FactTornDown = "torn_down"
+
 	// FactRestarted says that an operator's request has restarted the machine, or switched it off, while it was to boot its
 	// instance next: the ramdisk is over, and its agent does not call again.
 	FactRestarted = "restarted_into_instance"

@@ -135,3 +135,21 @@ func TestHTTPBoot(t *testing.T) {
 		t.Errorf("prepared with %v", err)
 	}
 }
+
+// A rackd may die between the drive and the checkpoint. Whoever ends the flow knows the medium by its address, and takes it out.
+func TestAMediumOfAPredecessorIsTakenOut(t *testing.T) {
+	k := task(t, &node.Document{UUID: "pre"})
+	k.Media = &server{}
+	m := k.Hardware.Management().(driver.VirtualMedia)
+	for image, stays := range map[string]bool{"http://192.0.2.4:8080/media/pre/secret/boot.iso": false, "http://192.0.2.4:8080/media/other/secret/boot.iso": true} {
+		if err := m.AttachMedia(t.Context(), k.Fence, k.Node, drive, image); err != nil {
+			t.Fatal(err)
+		}
+		if err := VirtualMedia(fine).CleanUpRamdisk(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(state(t, k), image); got != stays {
+			t.Errorf("%s is in the drive afterwards: %t", image, got)
+		}
+	}
+}

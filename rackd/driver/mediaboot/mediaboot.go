@@ -94,8 +94,10 @@ func (i Interface) Validate(n *node.Document) error {
 	if text := n.DriverString(fieldRamdisk); text != "" {
 		return check(n, "driver_info "+fieldRamdisk, text)
 	}
-	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" && i.cannot(n) != nil {
-		return check(n, "instance_info "+fieldInstance, own) // its deploys boot no ramdisk
+	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" {
+		if err := check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n) != nil {
+			return err // its deploys boot no ramdisk
+		}
 	}
 	if text := n.DriverString(fieldExternal); text != "" {
 		if err := check(n, "driver_info "+fieldExternal, text); err != nil {
@@ -146,8 +148,8 @@ func (Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Orde
 // BootsImages: an instance may be an image.
 func (Interface) BootsImages() {}
 
-// BootsFromMedium says that the machine may read from the image for as long as it runs the ramdisk.
-func (Interface) BootsFromMedium() {}
+// BootsFromMedium reports whether the image is in a drive, from which the machine may read for as long as it runs the ramdisk.
+func (i Interface) BootsFromMedium() bool { return i.by == byDrive }
 
 // Medium implements driver.MediumMaker.
 func (Interface) Medium(n *node.Document, facts map[string]string) (bootorder.Load, bool) {
