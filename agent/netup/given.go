@@ -55,7 +55,7 @@ func (m *Manager) give(ctx context.Context, mac, name string, metric int, ready 
 	return g.DHCP
 }
 
-// resolve writes the resolver's file, whichever interface the name servers were given for: nobody else names some.
+// resolve writes the resolver's file, whichever interface the name servers were given for.
 func (m *Manager) resolve(s settings) {
 	if conf := s.resolvConf(); conf != "" {
 		if err := os.WriteFile(m.ResolvConf, []byte(conf), 0o644); err != nil {

@@ -3,7 +3,7 @@
 // before a boot, and the agent configures the machine from it.
 //
 // It imports nothing of the project. Invariant: what Parse accepts, the agent configures whole. Bonds, VLANs and links of other
-// kinds are refused, for a ramdisk without one of its interfaces would call nobody.
+// kinds are refused, for a ramdisk without one of its interfaces could call no rackd.
 package networkdata
 
 import (

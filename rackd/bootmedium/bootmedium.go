@@ -2,7 +2,7 @@
 // parameters of that boot. UEFI and BIOS start from the same image.
 //
 // It imports nothing of the project. Invariants: an image is made for each request and is never written anywhere. Kernel,
-// ramdisk and boot loader stay in their files, of which the image shows the bytes (Image.ReadAt); what differs from boot
+// ramdisk and boot loader stay in their files, of which the image shows the bytes (Image.ReadAt). What differs from boot
 // to boot has a fixed size, so that each part of an image lies where it lay at the request before.
 //
 // The boot loader is GRUB, because Debian keeps it, and because one configuration serves both firmwares. UEFI finds it on

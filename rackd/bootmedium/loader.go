@@ -46,8 +46,8 @@ const biosConfig = "search --no-floppy --file --set=root /" + markPath + "\nset 
 // mkimageWithin bounds grub-mkimage, which takes a moment.
 const mkimageWithin = 30 * time.Second
 
-// FindLoader looks for GRUB on this host. What is missing is told by Problem, and by nobody else: a rackd whose machines
-// boot from the network needs none of it. The caller closes the loader.
+// FindLoader looks for GRUB on this host. Problem tells what is missing. A rackd whose machines boot from the
+// network needs none of it. The caller closes the loader.
 func FindLoader(ctx context.Context) *Loader { return findLoader(ctx, "/") }
 
 func findLoader(ctx context.Context, root string) *Loader {

@@ -64,8 +64,8 @@ func EmptyDrives(ctx context.Context, t *Task) error {
 		t.Node.Label(), looksAtDrives*drivesLook, in)
 }
 
-// TakeBackRamdisk takes back the boot into the ramdisk, of a machine that is off. After a tear-down it also empties the virtual drives of what was
-// put in while the machine was cleaned.
+// TakeBackRamdisk takes back the boot into the ramdisk, of a machine that is off. After a tear-down it also empties the
+// virtual drives of what was put in while the machine was cleaned.
 func TakeBackRamdisk(ctx context.Context, t *Task) error {
 	if err := t.Hardware.Boot().CleanUpRamdisk(ctx, t); err != nil || t.Facts[FactTornDown] == "" {
 		return err
@@ -89,7 +89,7 @@ type Media interface {
 	// Problem says why no medium made here starts on machines of a boot mode; nil: it does.
 	Problem(mode string) error
 	// Publish returns the URL of a medium for the boot into the ramdisk that the work counts next, below base; empty: at this
-	// rackd's own address. What it holds the node's boot interface says (MediumMaker). It may be read from now on. Nobody else
+	// rackd's own address. What it holds the node's boot interface says (MediumMaker). It may be read from now on. No stranger
 	// can guess the URL. It ends with the boot, and with Withdraw.
 	Publish(base string) (string, error)
 	// Withdraw ends what was published.
@@ -102,7 +102,7 @@ type Media interface {
 // MediumMaker is implemented by boot interfaces whose ramdisk's medium a rackd makes, of kernel, ramdisk and parameters.
 type MediumMaker interface {
 	// Medium says what the medium of the node's ramdisk holds, from the node and the work's facts; ok is false where the
-	// node brings an image of its own, which nobody here reads.
+	// node brings an image of its own, which no rackd reads.
 	Medium(n *node.Document, facts map[string]string) (l bootorder.Load, ok bool)
 	// Deserted reports whether the medium of the boot that is under way is at a rackd that no longer lives, so that the
 	// machine cannot go on with it.

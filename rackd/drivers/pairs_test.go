@@ -8,7 +8,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Each boot interface goes with each deploy interface of its hardware type, or validate says why not. Whoever adds an interface
+// Each boot interface goes with each deploy interface of its hardware type, or validate says why not. A new interface
 // is asked here what becomes of its pairs.
 func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	o := all

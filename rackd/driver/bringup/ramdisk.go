@@ -83,11 +83,11 @@ func deserted(t *driver.Task) bool {
 	return makes && m.Deserted(t) && json.Unmarshal(t.Record.Handle(), &h) == nil && !t.Agent.Booted(h.Since)
 }
 
-// begin returns the step's handle. On the first run, and for another boot (anew), it makes the boot ready, has
+// begin returns the step's handle. On the first run, and for another boot, it makes the boot ready, has
 // the machine switched off and only then fixes the time, so that no agent of an
 // earlier boot counts.
-func (s Settings) begin(ctx context.Context, t *driver.Task, anew bool) (h booting, err error) {
-	if anew {
+func (s Settings) begin(ctx context.Context, t *driver.Task, another bool) (h booting, err error) {
+	if another {
 		t.Record.Phase("virtual media", "the rackd that served the ramdisk's medium has gone: the machine is started again, with another")
 	} else if raw := t.Record.Handle(); raw != nil {
 		if err := json.Unmarshal(raw, &h); err != nil {

@@ -65,7 +65,7 @@ func TestMediaAreMade(t *testing.T) {
 	}
 }
 
-// A node may say at which address its BMC reaches rackd. What is behind that nobody here knows.
+// A node may say at which address its BMC reaches rackd. What is behind that no rackd knows.
 func TestExternalAddress(t *testing.T) {
 	k := task(t, &node.Document{UUID: "ext", DriverInfo: map[string]any{fieldExternal: "https://media.example/rack"}})
 	k.Media = &server{}
@@ -136,7 +136,7 @@ func TestHTTPBoot(t *testing.T) {
 	}
 }
 
-// A rackd may die between the drive and the checkpoint. Whoever ends the flow knows the medium by its address, and takes it out.
+// A rackd may die between the drive and the checkpoint. The rackd that ends the flow knows the medium by its address, and takes it out.
 func TestAMediumOfAPredecessorIsTakenOut(t *testing.T) {
 	k := task(t, &node.Document{UUID: "pre"})
 	k.Media = &server{}

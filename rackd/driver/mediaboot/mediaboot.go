@@ -162,7 +162,7 @@ func (Interface) Medium(n *node.Document, facts map[string]string) (bootorder.Lo
 // factAt is where the medium of this boot is served, by base URL.
 const factAt = "medium_at"
 
-// Deserted implements driver.MediumMaker. What is behind a base URL of the node's own, nobody here knows.
+// Deserted implements driver.MediumMaker. What is behind a base URL of the node's own, no rackd knows.
 func (Interface) Deserted(t *driver.Task) bool {
 	at := t.Facts[factAt]
 	return at != "" && at != t.Node.DriverString(fieldExternal) && t.Media != nil && !t.Media.Served(at)

@@ -8,7 +8,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// checkNetwork refuses network_data that the agent could not act on: the ramdisk would call nobody.
+// checkNetwork refuses network_data that the agent could not act on: the ramdisk could call no rackd.
 func checkNetwork(n *node.Document) error {
 	if len(n.NetworkData) == 0 {
 		return nil
