@@ -29,7 +29,7 @@ func static(t *testing.T, mac string) (data map[string]any, at netip.Addr) {
 		t.Fatalf("the rack's network is %s", p)
 	}
 	return map[string]any{"links": []any{map[string]any{"id": "l", "type": "phy", "ethernet_mac_address": mac}},
-		"networks": []any{map[string]any{"id": "n", "link": "l", "type": "ipv4", "ip_address": at.String(), "netmask": "255.255.255.0"}},
+		"networks": []any{map[string]any{"id": "n", "network_id": "n", "link": "l", "type": "ipv4", "ip_address": at.String(), "netmask": "255.255.255.0"}},
 		"services": []any{}}, at
 }
 

@@ -120,14 +120,14 @@ func (c web) serve(w http.ResponseWriter, r *http.Request) {
 // image puts a medium together; tag changes with what is in it. The caller calls done.
 func (c web) image(m Medium) (image *bootmedium.Image, tag string, done func(), err error) {
 	var open []func()
-	done = func() {
+	closeAll := func() {
 		for _, f := range open {
 			f()
 		}
 	}
 	defer func() {
 		if err != nil {
-			done()
+			closeAll()
 		}
 	}()
 	ramdisk := c.Ramdisk(m.Node.Group)
@@ -154,7 +154,7 @@ func (c web) image(m Medium) (image *bootmedium.Image, tag string, done func(), 
 		return nil, "", nil, err
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s %q", image.Size(), m.Load.Kernel.ID, m.Load.Initramfs.ID, contents.NetworkData, contents.Params))
-	return image, hex.EncodeToString(sum[:16]), done, nil
+	return image, hex.EncodeToString(sum[:16]), closeAll, nil
 }
 
 // note tells the journal that the medium is read, at its first byte: BMCs read in many parts.
