@@ -61,7 +61,12 @@ func (c *Conductor) bootOf(id string) work.Boot {
 
 // addresses are those that a node's machine is known to have been given.
 func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
-	list := append(slices.Clone(boot.Addresses), c.static(n)...)
+	list := slices.Clone(boot.Addresses)
+	for _, a := range c.static(n) {
+		if !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
 	if c.cfg.Leases == nil {
 		return list
 	}

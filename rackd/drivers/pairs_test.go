@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -31,7 +32,7 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 					Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}, InstanceInfo: map[string]any{}}
 				switch deploy {
 				case "direct":
-					n.InstanceInfo["image_source"], n.InstanceInfo["image_checksum"] = "http://192.0.2.1/i", "d41d8cd98f00b204e9800998ecf8427e"
+					n.InstanceInfo["image_source"], n.InstanceInfo["image_checksum"] = "http://192.0.2.1/i", strings.Repeat("ab", 32)
 				case "ramdisk":
 					n.InstanceInfo["boot_iso"] = "http://192.0.2.1/i.iso"
 				}
