@@ -128,6 +128,7 @@ var waiting = map[string]string{
 	"rackd/agentclient/send.go Lives http.NewRequestWithContext":           caller + "rivalTimeout",
 	"rackd/agentclient/send.go sendWith (*http.Transport).RoundTrip":       "the client's Timeout, of the request's context",
 	"rackd/agentdoor/agentdoor.go Serve (*http.Server).Serve":              life,
+	"rackd/bootmedium/loader.go biosImage (*exec.Cmd).Run":                 "the command's context, which ends after mkimageWithin",
 	"rackd/command/command.go connect nats.go.Connect":                     dialled,
 	"rackd/command/command.go run (*errgroup.Group).Wait":                  members,
 	"rackd/conductor/conductor.go Run (*errgroup.Group).Wait":              members,
