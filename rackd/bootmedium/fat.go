@@ -107,7 +107,7 @@ func bootSector(b []byte, perCluster, tableSectors, total int) {
 	}
 	b[21] = 0xf8 // fixed medium
 	binary.LittleEndian.PutUint16(b[22:], uint16(tableSectors))
-	binary.LittleEndian.PutUint16(b[24:], 32) // sectors a track and heads, which nobody counts in
+	binary.LittleEndian.PutUint16(b[24:], 32) // sectors a track and heads, which no firmware counts in now
 	binary.LittleEndian.PutUint16(b[26:], 64)
 	b[36], b[38] = 0x80, 0x29
 	copy(b[39:], "\x59\x49\x01\x00IRONYARD   FAT16   ")

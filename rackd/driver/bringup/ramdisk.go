@@ -83,8 +83,8 @@ func deserted(t *driver.Task) bool {
 	return makes && m.Deserted(t) && json.Unmarshal(t.Record.Handle(), &h) == nil && !t.Agent.Booted(h.Since)
 }
 
-// begin returns the step's handle. On the first run, and for another boot, it makes the boot ready, has
-// the machine switched off and only then fixes the time, so that no agent of an
+// begin returns the step's handle. On the first run, and for another boot, it makes the boot ready and has
+// the machine switched off. Only then does it fix the time, so that no agent of an
 // earlier boot counts.
 func (s Settings) begin(ctx context.Context, t *driver.Task, another bool) (h booting, err error) {
 	if another {
