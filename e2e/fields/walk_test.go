@@ -138,7 +138,8 @@ var computed = map[string]string{
 	"protocol/node.DriverString": "", "protocol/node.InstanceString": "", // for their callers
 	"central/api.checkProperties":         "central/api.countedProperties",
 	"rackd/driver/direct.unmet":           "rackd/driver/direct.refusedFields",
-	"rackd/driver/networkboot.fetchFiles": "", // those of validateFiles
+	"rackd/driver/ownramdisk.Fetch":       "", // those of validateFiles
+	"rackd/driver/mediaboot.Validate":     "", // which names them
 	"rackd/driver/ipmi.number":            "", // those of parse and bridge
 	"rackd/driver/ipmi.truth":             "",
 	"rackd/driver/ipmi.bridge":            "", // which names them
