@@ -97,6 +97,14 @@ func TestDeployByVirtualMediaByBIOS(t *testing.T) {
 	throughMedium(t, "bios-0", "redfish-virtual-media")
 }
 
+// A machine's UEFI firmware loads the same image by HTTP, from a URL that its BMC sets. The firmware asks DHCP for its address.
+func TestDeployByHTTPBoot(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") == "" {
+		t.Skip("it takes a minute: make hardware runs it")
+	}
+	throughMedium(t, "http-0", "redfish-https")
+}
+
 // The rackd that serves the medium dies before the machine has read it. The other starts the machine again, with a medium of its own.
 func TestMediumOutlivesItsRackd(t *testing.T) {
 	if os.Getenv("IRONYARD_HARDWARE") == "" {
