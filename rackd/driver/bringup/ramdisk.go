@@ -24,8 +24,8 @@ type booting struct {
 // step. It is done when an agent has called that booted after the machine was
 // switched off, whichever rackd then runs the step.
 func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	again := t.Record.Handle() != nil
-	h, err := s.begin(ctx, t, again && deserted(t))
+	again, lost := t.Record.Handle() != nil, deserted(t)
+	h, err := s.begin(ctx, t, lost)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -34,7 +34,7 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return driver.Done(), nil
 	}
 	if !h.Powered {
-		if again {
+		if again && !lost {
 			if err := s.prepareAgain(ctx, t, h); err != nil {
 				return driver.Outcome{}, err
 			}
@@ -80,7 +80,7 @@ func (s Settings) prepareAgain(ctx context.Context, t *driver.Task, h booting) e
 func deserted(t *driver.Task) bool {
 	m, makes := t.Hardware.Boot().(driver.MediumMaker)
 	var h booting
-	return makes && m.Deserted(t) && json.Unmarshal(t.Record.Handle(), &h) == nil && !t.Agent.Booted(h.Since)
+	return makes && t.Record.Handle() != nil && m.Deserted(t) && json.Unmarshal(t.Record.Handle(), &h) == nil && !t.Agent.Booted(h.Since)
 }
 
 // begin returns the step's handle. On the first run, and for another boot, it makes the boot ready and has
