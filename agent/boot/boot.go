@@ -112,9 +112,16 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	return serve(ctx, crew, parts{flags: f, log: log, ship: ship, client: client, machine: machine, disks: disks, id: id, bootID: bootID, url: urls[0]})
 }
 
-// network starts DHCP and waits for the first lease.
+// networkData is where a medium that rackd has made puts the node's network_data (rackd/bootmedium).
+const networkData = "/etc/ironyard/network_data.json"
+
+// network configures the network and waits for the first address.
 func network(ctx context.Context, crew *crew, log *slog.Logger, bootMAC string) error {
 	m := &netup.Manager{Log: log, BootMAC: bootMAC, ResolvConf: "/etc/resolv.conf"}
+	var err error
+	if m.Given, err = netup.ReadGiven(networkData); err != nil {
+		return fmt.Errorf("the network_data that the medium has brought: %w", err)
+	}
 	failed := make(chan error, 1)
 	crew.Go(func() { failed <- m.Run(ctx) })
 	select {
@@ -123,7 +130,7 @@ func network(ctx context.Context, crew *crew, log *slog.Logger, bootMAC string) 
 	case err := <-failed:
 		return err
 	case <-time.After(session.LookupFor):
-		return fmt.Errorf("no DHCP lease within %v on any interface: check cables, VLAN and the rack's DHCP server", session.LookupFor)
+		return fmt.Errorf("no address within %v on any interface: check cables, VLAN, the rack's DHCP server and the node's network_data", session.LookupFor)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -1,6 +1,6 @@
-// Package netup configures the ramdisk's network by DHCP and keeps the leases.
+// Package netup configures the ramdisk's network, as network_data says where there is some and by DHCP elsewhere, and keeps the leases.
 //
-// It may import nothing of the project. The interface that the firmware booted
+// It may import protocol/networkdata. The interface that the firmware booted
 // from comes first: it gets its lease, the best route and the resolver before the
 // others are asked. Invariants: an interface without carrier costs nothing but a
 // look each second; a lease is renewed in time, and one that ran out, or that
@@ -22,6 +22,8 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 	"github.com/vishvananda/netlink"
+
+	"github.com/ironyard/ironyard/protocol/networkdata"
 )
 
 const (
@@ -41,6 +43,9 @@ type Manager struct {
 	BootMAC string
 	// ResolvConf is the resolver's file to write.
 	ResolvConf string
+	// Given is what the node's network_data says of interfaces, which the ramdisk's medium has brought; nil: all ask DHCP. With it, those
+	// that it does not name get no address.
+	Given []networkdata.Interface
 
 	once  sync.Once
 	ready chan struct{}
@@ -89,7 +94,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			if boot {
 				metric = 100
 			}
-			m.keep(ctx, name, metric, func() { leased.Do(func() { close(m.ready) }) })
+			ready := func() { leased.Do(func() { close(m.ready) }) }
+			if m.Given != nil && !m.give(ctx, l.Attrs().HardwareAddr.String(), name, metric, ready) {
+				return
+			}
+			m.keep(ctx, name, metric, ready)
 		})
 	}
 	wg.Go(func() {

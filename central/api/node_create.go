@@ -86,11 +86,6 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		if err := tx.InsertNode(ctx, n); err != nil {
 			return err
 		}
-		if len(n.NetworkData) > 0 {
-			if err := tellKept(ctx, r, tx, n, "network_data"); err != nil {
-				return err
-			}
-		}
 		return tx.Enqueue(ctx, left(n))
 	})
 	if err != nil {

@@ -31,9 +31,6 @@ func (s *Server) unserved(ctx context.Context, n *store.Node, found map[string]a
 	if len(groups) > 0 {
 		network = append(network, "its port groups")
 	}
-	if len(n.NetworkData) > 0 {
-		network = append(network, "network_data")
-	}
 	volumes := store.VolumeQuery{Nodes: []string{n.UUID}, Page: store.Page{Limit: 1}}
 	connectors, err := s.Store.VolumeConnectors(ctx, volumes)
 	if err != nil {
@@ -51,7 +48,10 @@ func (s *Server) unserved(ctx context.Context, n *store.Node, found map[string]a
 		if !heard || v.Result == nil || !*v.Result || len(list) == 0 {
 			continue
 		}
-		v.Reason = "kept, and no rack acts on it: " + strings.Join(list, ", ")
+		if v.Reason != "" { // what the rack says of fields of its own
+			v.Reason += "; "
+		}
+		v.Reason += "kept, and no rack acts on it: " + strings.Join(list, ", ")
 		found[kind] = v
 	}
 	return nil

@@ -38,9 +38,8 @@ func TestWhatNoRackActsOnIsSaid(t *testing.T) {
 	b.want(200, "PATCH", "/v1/ports/"+portID, "1.115", `[{"op":"add","path":"/extra","value":{"a":1}}]`)
 	b.want(204, "POST", "/v1/nodes/n1/vifs", "1.115", `{"id":"v","speed":"10G","segment":7}`)
 	b.want(201, "POST", "/v1/portgroups", "1.115", fmt.Sprintf(`{"node_uuid":%q,"name":"bond"}`, nodeID))
-	b.want(200, "PATCH", "/v1/nodes/n1", "1.115", `[{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`)
 	b.want(201, "POST", "/v1/volume/targets", "1.115", fmt.Sprintf(`{"node_uuid":%q,"volume_type":"iscsi","boot_index":0,"volume_id":"x"}`, nodeID))
-	for _, want := range []string{"kept, and no rack acts on it", "the VIF of port 52:54:00:00:00:02", "its port groups", "network_data",
+	for _, want := range []string{"kept, and no rack acts on it", "the VIF of port 52:54:00:00:00:02", "its port groups",
 		"is_smartnic of port 52:54:00:00:00:01", "is_smartnic of port 52:54:00:00:00:02"} {
 		if got := said("network"); !strings.Contains(got, want) {
 			t.Errorf("of its network: %q does not say %q", got, want)
@@ -50,8 +49,8 @@ func TestWhatNoRackActsOnIsSaid(t *testing.T) {
 		t.Errorf("of its volumes: %q", got)
 	}
 	history := b.want(200, "GET", "/v1/nodes/n1/history?detail=true", "1.115", "").body
-	if lines := strings.Count(history, "no rack acts on it"); lines != 6 {
-		t.Errorf("%d lines of the history say it, want those of two smart NICs, the VIF, the port group, network_data and the volume: %s", lines, history)
+	if lines := strings.Count(history, "no rack acts on it"); lines != 5 {
+		t.Errorf("%d lines of the history say it, want those of two smart NICs, the VIF, the port group and the volume: %s", lines, history)
 	}
 	if want := "of VIF v nothing but its id is kept, and no rack acts on: segment, speed"; !strings.Contains(history, want) {
 		t.Errorf("the history does not say %q: %s", want, history)

@@ -61,11 +61,6 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}
-		if change.touches("network_data") && len(n.NetworkData) > 0 {
-			if err := tellKept(ctx, r, tx, n, "network_data"); err != nil {
-				return err
-			}
-		}
 		out := []*store.Outbox{left(n)}
 		if group != n.ConductorGroup {
 			out = append(out, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: group})

@@ -26,7 +26,8 @@ func TestRacksAreToldOfWhatTheySee(t *testing.T) {
 		{false, 200, "PATCH", node, replace("/extra/round", "1")},
 		{false, 200, "PATCH", node, replace("/description", `"d"`)},
 		{false, 200, "PATCH", node, `[{"op":"add","path":"/owner","value":"o"},{"op":"add","path":"/lessee","value":"l"},{"op":"add","path":"/resource_class","value":"r"}]`},
-		{false, 200, "PATCH", node, `[{"op":"add","path":"/shard","value":"s"},{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`},
+		{false, 200, "PATCH", node, replace("/shard", `"s"`)},
+		{true, 200, "PATCH", node, replace("/network_data", `{"links":[],"networks":[],"services":[]}`)},
 		{false, 200, "PATCH", node, replace("/properties/cpus", "4")}, // as it was
 		{true, 200, "PATCH", node, replace("/properties/cpus", "5")},
 		{true, 200, "PATCH", node, `[{"op":"add","path":"/extra/round","value":2},{"op":"add","path":"/properties/cpus","value":6}]`},

@@ -49,6 +49,11 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.DisksKey, err)
 		}
 	}
+	if len(n.NetworkData) > 0 {
+		if d.NetworkData, err = json.Marshal(n.NetworkData); err != nil {
+			return nil, fmt.Errorf("network_data: %w", err)
+		}
+	}
 	if d.DriverInfo, err = reseal(seal.DriverInfo, n.DriverInfo); err != nil {
 		return nil, fmt.Errorf("driver_info: %w", err)
 	}

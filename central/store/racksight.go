@@ -13,7 +13,7 @@ import (
 var unseenColumns = []string{
 	"updated_at", "rack_revision", "empty_texts",
 	"resource_class", "owner", "lessee", "lent_to", "description", "shard", "parent_node", "chassis_uuid", "allocation_uuid", "instance_name",
-	"extra", "network_data", "protected_reason", "retired_reason", "maintenance_why",
+	"extra", "protected_reason", "retired_reason", "maintenance_why",
 }
 
 // seenIn reports whether a write of values, in the order of columns, to a row that holds

@@ -37,8 +37,8 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes lessee":        by("central/api.nodeTarget", "central/api.hearsOf"),
 	"nodes maintenance":   by("central/dispatch.Actionable", "rackd/conductor/runner.parks"),
 	"nodes name":          by("central/api.checkName"),
-	"nodes network_data": kept("No rack writes it to a machine; the node's history says so when it is set.").
-		saying(saying{`[{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`, "network", "no rack acts on it: network_data"}).
+	"nodes network_data": by("rackd/netboot/mediaweb.image", "rackd/driver/mediaboot.checkNetwork").with("For the ramdisk, where it boots from a medium that rackd makes.").
+		saying(saying{`[{"op":"add","path":"/network_data","value":{"links":[],"networks":[],"services":[]}}]`, "network", "no interface of this node reads it: network_data"}).
 		refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"add","path":"/network_data","value":{"links":[]}}]`, status: 400, words: "Invalid network_data: 'networks' is a required property"}),
 	"nodes owner":       by("central/api.nodeTarget", "central/allocation.suits"),
 	"nodes parent_node": by("central/dispatch.family", "central/api.checkAncestors"),
@@ -75,10 +75,14 @@ func deploying(info, words string) refusal {
 var driverInfo = table{
 	"driver_info *": by("rackd/driver.unreadDriverInfo").as("driver_info").with("Kept. `validate` (management) and the history of each flow name the keys that no interface of the node reads.").
 		saying(saying{`[{"op":"add","path":"/driver_info/redfish_adress","value":"x"}]`, "management", "no interface of this node reads it: driver_info redfish_adress"}),
-	"driver_info deploy_iso": by("rackd/driver/mediaboot.PrepareRamdisk").
+	"driver_info deploy_iso": by("rackd/driver/mediaboot.image").
 		saying(saying{`[{"op":"add","path":"/driver_info/deploy_iso","value":"http://127.0.0.1:1/i"}]`, "management", "driver_info deploy_iso"}),
-	"driver_info deploy_kernel":                     by("rackd/driver/networkboot.fetchFiles", "rackd/driver/networkboot.RamdiskOrder"),
-	"driver_info deploy_ramdisk":                    by("rackd/driver/networkboot.fetchFiles", "rackd/driver/networkboot.RamdiskOrder"),
+	"driver_info deploy_kernel":                     by("rackd/driver/ownramdisk.Fetch", "rackd/driver/ownramdisk.Load"),
+	"driver_info deploy_ramdisk":                    by("rackd/driver/ownramdisk.Fetch", "rackd/driver/ownramdisk.Load"),
+	"driver_info external_http_url":                 by("rackd/driver/mediaboot.image"),
+	"driver_info bootloader":                        by("rackd/driver/mediaboot.Validate"),
+	"driver_info config_via_removable":              by("rackd/driver/mediaboot.Validate"),
+	"driver_info config_via_floppy":                 by("rackd/driver/mediaboot.Validate"),
 	"driver_info fake_<kind>_validate_fail":         by("rackd/driver/fake.Validate").as("_validate_fail"),
 	"driver_info fake_<step or method>_delay":       by("rackd/driver/fake.delayOf").as("_delay"),
 	"driver_info fake_<step or method>_fail":        by("rackd/driver/fake.failure").as("_fail"),
@@ -86,7 +90,7 @@ var driverInfo = table{
 	"driver_info fake_health":                       by("rackd/driver/fake.Health"),
 	"driver_info fake_serial_number":                by("rackd/driver/fake.Identity"),
 	"driver_info fake_system_uuid":                  by("rackd/driver/fake.Identity"),
-	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.setDevice", "rackd/driver/mediaboot.device"),
+	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.setDevice", "rackd/driver/mediaboot.persists"),
 	"driver_info ipmi_address":                      by("rackd/driver/ipmi.address"),
 	"driver_info ipmi_bridging":                     by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_cipher_suite":                 by("rackd/driver/ipmi.suite"),
@@ -104,7 +108,7 @@ var driverInfo = table{
 	"driver_info ipmi_transit_channel":              by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_username":                     by("rackd/driver/ipmi.parse"),
 	"driver_info ironyard_min_disk_bytes":           by("rackd/driver/direct.disk"),
-	"driver_info kernel_append_params":              by("rackd/driver/networkboot.params"),
+	"driver_info kernel_append_params":              by("rackd/driver/ownramdisk.params"),
 	"driver_info iboot_address":                     by("rackd/driver/iboot.parse"),
 	"driver_info iboot_password":                    by("rackd/driver/iboot.parse"),
 	"driver_info iboot_port":                        by("rackd/driver/iboot.parse"),
@@ -259,7 +263,7 @@ var instanceInfo = joined(each(kept(chosenSizes), "instance_info root_gb", "inst
 	"instance_info ks_cfg":              by("rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
 	"instance_info ks_template":         by("rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
 	"instance_info stage2":              by("rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
-	"instance_info kernel_append_params": by("rackd/driver/networkboot.params").with("For the ramdisk's kernel, where the machine boots from the network.").
+	"instance_info kernel_append_params": by("rackd/driver/ownramdisk.params").with("For the ramdisk's kernel.").
 		saying(saying{`[{"op":"add","path":"/instance_info","value":{"kernel_append_params":"quiet"}}]`, "deploy", "instance_info kernel_append_params"}),
 	"instance_info project_id":      by("central/store.project"),
 	"instance_info rescue_password": by("central/dispatch.accept"),

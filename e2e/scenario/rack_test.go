@@ -111,6 +111,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024}, // which are erased
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
+			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true}, // whose BMC sets URLs to boot
 		}}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

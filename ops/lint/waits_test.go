@@ -206,6 +206,7 @@ var waiting = map[string]string{
 	"rackd/driver/redfish/session.go rootOf http.NewRequestWithContext":      "bmc.HTTP's limit of each request",
 	"rackd/driver/bmc/ask.go exchange http.NewRequestWithContext":            "HTTPOptions.ConnectTimeout and AnswerTimeout, by which send bounds it",
 	"rackd/driver/wol/dial.go Ready net.Dial":                                "nothing: it opens a UDP socket to an address",
+	"rackd/bootmedium/loader.go biosImage (*exec.Cmd).Run":                   "the command's context, which ends after mkimageWithin",
 }
 
 // Every wait of the served programs has a bound that does not depend on the other side. The test proves

@@ -70,6 +70,9 @@ type Document struct {
 	// Disks is what the machine's ramdisk found of disks in the last inspection, JSON of a list of
 	// agentapi.KnownDisk; empty: it was not inspected that way, or its RAID has changed since.
 	Disks json.RawMessage `json:"disks,omitempty"`
+	// NetworkData is the node's network_data, JSON of Nova's network metadata; empty: none. Boot interfaces that make
+	// their medium give it to the ramdisk.
+	NetworkData json.RawMessage `json:"network_data,omitempty"`
 }
 
 // KeptKey is where driver_internal_info has what a node's drivers keep.

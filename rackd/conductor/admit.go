@@ -62,6 +62,11 @@ func (c *Conductor) bootOf(id string) work.Boot {
 // addresses are those that a node's machine is known to have been given.
 func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
 	list := slices.Clone(boot.Addresses)
+	for _, a := range c.static(n) {
+		if !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
 	if c.cfg.Leases == nil {
 		return list
 	}
@@ -111,7 +116,7 @@ func (c *Conductor) withoutID(n *node.Document, boot work.Boot) bool {
 		return true
 	}
 	hw, err := c.cfg.Hardware.Resolve(n)
-	return err == nil && !hw.Boot().RamdiskOrder(n, nil).Boots()
+	return err == nil && !hw.Boot().RamdiskOrder(n, nil).Boots() && !hw.MakesMedium(n)
 }
 
 // Bounds of what a heartbeat says, which is kept in the checkpoint.

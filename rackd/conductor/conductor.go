@@ -90,6 +90,8 @@ type Config struct {
 	Members   Membership
 	Hardware  *driver.Registry
 	Images    driver.Images
+	// Media is where media of ramdisks are served; nil: nowhere.
+	Media runner.Media
 	// Keys open what central sealed for a group and derive agent tokens.
 	Keys Keys
 	// NewAgent returns the client of a node's agent; state gives its newest address, tokens
@@ -165,7 +167,7 @@ func New(cfg Config) *Conductor {
 	c.secrets = &secrets.Opener{Documents: cfg.Documents, Keys: cfg.Keys, Metrics: cfg.Metrics, Log: cfg.Log}
 	c.flows = flow.NewCatalog(flow.Config{Name: cfg.Name, Documents: cfg.Documents, Hardware: cfg.Hardware, Secrets: c.secrets, Events: service{c},
 		AutomatedClean: cfg.AutomatedClean, CleanPriorities: cfg.CleanPriorities, VerifyPriorities: cfg.VerifyPriorities, Log: cfg.Log})
-	c.deps = &runner.Deps{Name: cfg.Name, Documents: cfg.Documents, Members: cfg.Members, Conductor: service{c}, Hardware: cfg.Hardware, Images: cfg.Images, Keys: cfg.Keys,
+	c.deps = &runner.Deps{Name: cfg.Name, Documents: cfg.Documents, Members: cfg.Members, Conductor: service{c}, Hardware: cfg.Hardware, Images: cfg.Images, Media: cfg.Media, Keys: cfg.Keys,
 		Secrets: c.secrets, Flows: c.flows, NewAgent: cfg.NewAgent, AgentLives: cfg.AgentLives, BuildDrive: cfg.BuildDrive, Metrics: cfg.Metrics, Log: cfg.Log, Away: &c.away,
 		Deadlines: cfg.Deadlines}
 	return c

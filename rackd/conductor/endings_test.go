@@ -52,7 +52,7 @@ type faults struct {
 // byMedium is the stage's boot interface where the ramdisk is a medium.
 type byMedium struct{ *stage }
 
-func (byMedium) BootsFromMedium() {}
+func (byMedium) BootsFromMedium() bool { return true }
 
 func (s *stage) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactReadied] = "yes" // as bringup does

@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/answer"
+	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/drivers"
@@ -69,6 +70,7 @@ type rackd struct {
 	leases     leases
 	desk       *forward.Desk
 	files      *bootfiles.Files
+	loader     *bootmedium.Loader // nil: this rackd boots no machines
 	// opened is closed when the site's bus is open; waits is why it is not yet, for health.
 	opened chan struct{}
 	waits  atomic.Pointer[string]
@@ -89,8 +91,11 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// What is wrong on this machine is told at once, and health from here on, also while
 	// the bus is away.
-	if err := r.prepare(); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return err
+	}
+	if r.loader != nil {
+		defer r.loader.Close()
 	}
 	defer r.fetching.CloseIdleConnections()
 	defer r.closeSessions()
@@ -135,10 +140,20 @@ func machinesInterface(c Config) string {
 }
 
 // prepare makes what needs no bus.
-func (r *rackd) prepare() (err error) {
+func (r *rackd) prepare(ctx context.Context) (err error) {
 	c := r.cfg
+	var media func(mode string) error
+	if c.Rack != nil {
+		r.loader = bootmedium.FindLoader(ctx)
+		media = r.loader.Problem
+		for _, mode := range []string{bootmedium.UEFI, bootmedium.BIOS} {
+			if err := r.loader.Problem(mode); err != nil {
+				c.Log.Info("this rackd makes no bootable media for a boot mode; machines that boot from the network need none", "boot_mode", mode, "error", err)
+			}
+		}
+	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Interface: machinesInterface(c), Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Interface: machinesInterface(c), Media: media, Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -198,6 +213,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
 		cc.Images = r.stock
+		cc.Media = mediaServer{r.loader, c.Rack.httpBase(), c.Keys, r.lease.Members}
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})

@@ -21,6 +21,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
+	"github.com/ironyard/ironyard/rackd/netboot/mediaweb"
 	"github.com/ironyard/ironyard/rackd/netboot/routeradv"
 	"github.com/ironyard/ironyard/rackd/netboot/tftp"
 )
@@ -120,6 +121,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Strangers: r.strangers, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
+	mux.Handle(mediaweb.Prefix, r.mediaHandler())
 	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
 	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })

@@ -37,7 +37,7 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	r := &rackd{cfg: Config{Name: "r", Conn: nc, Keys: seal.NewKeyring("", key), DataDir: t.TempDir(), Log: slog.Default(),
 		Rack: &Rack{Address: netip.MustParseAddr("127.0.0.1"), BootPrograms: files, Kernel: filepath.Join(files, "kernel"), Ramdisk: filepath.Join(files, "ramdisk")}},
 		registry: prometheus.NewRegistry()}
-	if err := errors.Join(r.prepare(), r.build(t.Context())); err != nil {
+	if err := errors.Join(r.prepare(t.Context()), r.build(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	defer r.closeSessions()

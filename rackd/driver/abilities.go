@@ -76,8 +76,8 @@ type VirtualMedia interface {
 // MediumBooter is implemented by boot interfaces whose ramdisk is a medium in a drive of the machine. The medium stays
 // where it is while the machine may run from it.
 type MediumBooter interface {
-	// BootsFromMedium does nothing; it tells these interfaces from the others.
-	BootsFromMedium()
+	// BootsFromMedium reports whether the medium is in a drive, and not a file that firmware has loaded.
+	BootsFromMedium() bool
 }
 
 // Sourced is implemented by inspect interfaces that boot no ramdisk.

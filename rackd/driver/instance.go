@@ -113,6 +113,22 @@ func SetSecureBoot(ctx context.Context, t *Task, on bool) error {
 	return nil
 }
 
+// SetBootMode sets the node's boot mode; hardware that has only one is left alone.
+func SetBootMode(ctx context.Context, t *Task) error {
+	m, want := t.Hardware.Management(), t.Node.BootMode()
+	err := Settle(func() error {
+		is, err := m.BootMode(ctx, t.Node)
+		if err != nil || is == want {
+			return err
+		}
+		return m.SetBootMode(ctx, t.Fence, t.Node, want)
+	})
+	if errors.Is(err, ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
 // Settle repeats a write whose outcome is unknown. The write must read before it writes, so that one that did arrive is
 // not made twice.
 func Settle(write func() error) (err error) {

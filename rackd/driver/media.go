@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 )
 
 // A BMC that has accepted to eject shows its drives empty within looksAtDrives looks, drivesLook apart.
@@ -62,6 +64,15 @@ func EmptyDrives(ctx context.Context, t *Task) error {
 		t.Node.Label(), looksAtDrives*drivesLook, in)
 }
 
+// TakeBackRamdisk takes back the boot into the ramdisk, of a machine that is off. After a tear-down it also empties the
+// virtual drives of what was put in while the machine was cleaned.
+func TakeBackRamdisk(ctx context.Context, t *Task) error {
+	if err := t.Hardware.Boot().CleanUpRamdisk(ctx, t); err != nil || t.Facts[FactTornDown] == "" {
+		return err
+	}
+	return EmptyDrives(ctx, t)
+}
+
 // inserted names the drives that hold an image, by their types. Who may read an image may stand in its URL.
 func inserted(list []hardware.Media) string {
 	var kinds []string
@@ -71,4 +82,39 @@ func inserted(list []hardware.Media) string {
 		}
 	}
 	return strings.Join(kinds, ", ")
+}
+
+// Media is this rackd's server of the media that ramdisks boot from, as a piece of work sees it.
+type Media interface {
+	// Problem says why no medium made here starts on machines of a boot mode; nil: it does.
+	Problem(mode string) error
+	// Publish returns the URL of a medium for the boot into the ramdisk that the work counts next, below base; empty: at this
+	// rackd's own address. What it holds the node's boot interface says (MediumMaker). It may be read from now on. No stranger
+	// can guess the URL. It ends with the boot, and with Withdraw.
+	Publish(base string) (string, error)
+	// Withdraw ends what was published.
+	Withdraw()
+	// Base is where this rackd serves media, as Publish has it. Served reports whether a live rackd serves media at a base.
+	Base() string
+	Served(base string) bool
+}
+
+// MediumMaker is implemented by boot interfaces whose ramdisk's medium a rackd makes, of kernel, ramdisk and parameters.
+type MediumMaker interface {
+	// Medium says what the medium of the node's ramdisk holds, from the node and the work's facts; ok is false where the
+	// node brings an image of its own, which no rackd reads.
+	Medium(n *node.Document, facts map[string]string) (l bootorder.Load, ok bool)
+	// Deserted reports whether the medium of the boot that is under way is at a rackd that no longer lives, so that the
+	// machine cannot go on with it.
+	Deserted(t *Task) bool
+}
+
+// MakesMedium reports whether a rackd makes the medium that the node's ramdisk boots from.
+func (h *Hardware) MakesMedium(n *node.Document) bool {
+	m, makes := h.impls["boot"].Impl.(MediumMaker)
+	if !makes {
+		return false
+	}
+	_, makes = m.Medium(n, nil)
+	return makes
 }

@@ -136,7 +136,9 @@ type Task struct {
 	Entered time.Time
 	Agent   Agent
 	Images  Images
-	Record  Recorder
+	// Media are those that the ramdisk boots from; nil: this rackd serves none.
+	Media  Media
+	Record Recorder
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
 	ConfigDrive func(ctx context.Context) (string, error)
 	// Inspected returns the inventory that the ramdisk has sent of its own accord since the
@@ -179,6 +181,10 @@ const (
 	// FactReadied says that this flow has made the machine's boot into the ramdisk ready, or has begun to: a medium may be
 	// inserted. Whoever ends the flow takes it back, also where the machine was never started.
 	FactReadied = "readied"
+
+	// FactTornDown says that this flow has taken an instance off the machine: what is put into its virtual drives until the flow
+	// ends is taken out with it (EmptyDrives), for the node's next user is another.
+	FactTornDown = "torn_down"
 
 	// FactRestarted says that an operator's request has restarted the machine, or switched it off, while it was to boot its
 	// instance next: the ramdisk is over, and its agent does not call again.

@@ -52,6 +52,9 @@ func (h *Hardware) Unread(n *node.Document) map[string]string {
 	if part := node.Unreadable(n.Properties["capabilities"]); part != "" {
 		add("properties capabilities, of which each is to be name:value,", []string{part})
 	}
+	if len(n.NetworkData) > 0 && !h.MakesMedium(n) {
+		said["network"] = "kept, and no interface of this node reads it: network_data, which the media of ramdisks alone bring to a machine (boot interface redfish-virtual-media without deploy_iso, redfish-https)"
+	}
 	if len(parts) > 0 {
 		said["deploy"] = "kept, and no interface of this node reads it: " + strings.Join(parts, "; ")
 	}

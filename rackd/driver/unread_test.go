@@ -33,7 +33,7 @@ func TestUnread(t *testing.T) {
 			DriverInfo: map[string]any{"ipmi_username": "u", "deploy_iso": "http://h/i", "redfish_adress": "x", "provisioning_network": nil}},
 			management: "driver_info deploy_iso, ipmi_username, redfish_adress"},
 		"the boot interface that reads it": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"boot": "redfish-virtual-media"},
-			DriverInfo: map[string]any{"deploy_iso": "http://h/i", "deploy_kernel": "http://h/k", "force_persistent_boot_device": "Always"}}, management: "driver_info deploy_kernel"},
+			DriverInfo: map[string]any{"deploy_iso": "http://h/i", "deploy_kernel": "http://h/k", "force_persistent_boot_device": "Always"}}},
 		"central's": {n: node.Document{Driver: "redfish", DriverInfo: map[string]any{"ipmi_address": "10.0.0.1"}}},
 		"an instance that asks for more": {n: node.Document{Driver: "redfish",
 			InstanceInfo: map[string]any{"image_https_proxy": "http://p", "capabilities": map[string]any{"profile": "big", "cpu_vt": "true", "boot_mode": "uefi"}},

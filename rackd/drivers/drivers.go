@@ -69,7 +69,9 @@ type Options struct {
 	Interface string
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
-	Log       *slog.Logger
+	// Media says why no bootable medium can be made here that starts on machines of a boot mode; nil: none can.
+	Media func(mode string) error
+	Log   *slog.Logger
 }
 
 // Set is the enabled hardware types and what they keep open.
@@ -172,17 +174,18 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "redfish", Impl: rf}},
 		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}},
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.Interface{}}},
-		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
-		"inspect":    {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
-		"bios":       {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
-		"console":    {no("console")},
-		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
-		"raid":       {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
-		"rescue":     {no("rescue")},
-		"vendor":     {{Name: "redfish", Impl: redfish.Vendor{Driver: rf}}, no("vendor")},
-		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
+			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media)}},
+		"deploy":   {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
+		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
+		"console":  {no("console")},
+		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
+		"raid":     {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
+		"rescue":   {no("rescue")},
+		"vendor":   {{Name: "redfish", Impl: redfish.Vendor{Driver: rf}}, no("vendor")},
+		"network":  {flat, {Name: "noop", Impl: none.Noop{}}},
+		"storage":  {{Name: "noop", Impl: none.Noop{}}},
 	}}
 }
 

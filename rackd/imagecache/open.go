@@ -15,6 +15,20 @@ import (
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
+// File opens an image that is in the cache, and keeps it from eviction until done is called. The error wraps
+// fs.ErrNotExist for one that is not here.
+func (c *Cache) File(id string) (f *os.File, done func(), err error) {
+	e := c.acquire(id)
+	if e == nil {
+		return nil, nil, fmt.Errorf("image %s in the rack's cache: %w", id, fs.ErrNotExist)
+	}
+	if f, err = os.Open(filepath.Join(c.dir, id)); err != nil {
+		c.release(e)
+		return nil, nil, err
+	}
+	return f, func() { f.Close(); c.release(e) }, nil
+}
+
 // request is what is asked of an address.
 type request struct {
 	url string

@@ -89,6 +89,7 @@ const (
 	PhaseScript  = "script"
 	PhaseKernel  = "kernel"
 	PhaseRamdisk = "ramdisk"
+	PhaseMedium  = "medium"
 )
 
 // Where scripts are found, over HTTP and over TFTP.

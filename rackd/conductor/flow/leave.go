@@ -26,8 +26,8 @@ type Parting struct {
 
 // BootsFromMedium reports whether the machine may read from the ramdisk's medium as long as it runs.
 func BootsFromMedium(t *driver.Task) bool {
-	_, does := t.Hardware.Boot().(driver.MediumBooter)
-	return does
+	m, may := t.Hardware.Boot().(driver.MediumBooter)
+	return may && m.BootsFromMedium()
 }
 
 // The places where a rackd may die while it leaves a machine; the detail is VERB/INTERFACE.STEP.
@@ -62,7 +62,7 @@ func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at strin
 		}
 	}
 	if p.CleanUp {
-		failed := tryAgain(ctx, func(ctx context.Context) error { return t.Hardware.Boot().CleanUpRamdisk(ctx, t) })
+		failed := tryAgain(ctx, func(ctx context.Context) error { return driver.TakeBackRamdisk(ctx, t) })
 		if err := LostFor(ctx, failed); err != nil {
 			return "", err
 		}

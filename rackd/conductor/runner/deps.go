@@ -106,6 +106,8 @@ type Deps struct {
 	Hardware *driver.Registry
 	// Images are those that agents write.
 	Images driver.Images
+	// Media is where media of ramdisks are served; nil: nowhere.
+	Media Media
 	// Keys sign what a checkpoint says of an agent, and derive the tokens of agents.
 	Keys Keys
 	// Secrets opens what central sealed.

@@ -96,6 +96,8 @@ type Runner struct {
 	bootFact string
 	// bootsAgain says that the ramdisk is about to be booted once more.
 	bootsAgain bool
+	// medium is the ramdisk's medium that was published last; nil: none.
+	medium *medium
 	// bootPhases are the phases of this boot that the history has.
 	bootPhases map[string]bool
 	// phases are those that no checkpoint has taken in yet.
@@ -152,6 +154,9 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = deps.Log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
 	r.boots, r.bootFact = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
+	if r.bootFact == driver.BootRamdisk { // what its last owner has published
+		r.medium = &medium{r.boots.Number, maps.Clone(w.Doc.Checkpoint.Facts)}
+	}
 	r.busy = w.Doc.Checkpoint.BMC
 	r.clockMark, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil && deps.Secrets.Pinned(n, &w.Doc) {
@@ -273,7 +278,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	}
 	// The key may be replaced while this runs. Keys of a group never go.
 	tokens := func() []string { return r.deps.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.Boot().Number) }
-	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.deps.Images, Record: r,
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.deps.Images, Media: r.media(), Record: r,
 		Agent: listened{r.deps.NewAgent(n.UUID, tokens, r.Agent), r}, ConfigDrive: r.configDrive, Inspected: r.Sent, Facts: r.doc.Checkpoint.Facts,
 		Attended: r.parks}
 	steps, err := r.deps.Flows.Fixed(&r.doc, r.task)

@@ -24,8 +24,8 @@ type booting struct {
 // step. It is done when an agent has called that booted after the machine was
 // switched off, whichever rackd then runs the step.
 func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	again := t.Record.Handle() != nil
-	h, err := s.begin(ctx, t)
+	again, lost := t.Record.Handle() != nil, deserted(t)
+	h, err := s.begin(ctx, t, lost)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -34,8 +34,8 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return driver.Done(), nil
 	}
 	if !h.Powered {
-		if again {
-			if err := s.prepareAgain(ctx, t); err != nil {
+		if again && !lost {
+			if err := s.prepareAgain(ctx, t, h); err != nil {
 				return driver.Outcome{}, err
 			}
 		}
@@ -61,21 +61,35 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 
 // prepareAgain makes the boot ready once more before the machine is started. A reset that may have happened has used up what was set for
 // one boot. A machine that is still off may have a BMC that has forgotten it by now, or a driver of another rackd that does not know of it.
-// One that is on already boots what was made ready.
-func (s Settings) prepareAgain(ctx context.Context, t *driver.Task) error {
+// One that is on already boots what was made ready. A medium that rackd makes belongs to a boot of its own, which is counted first.
+func (s Settings) prepareAgain(ctx context.Context, t *driver.Task, h booting) error {
 	if !t.StaysOn() {
 		if state, err := t.Hardware.Power().PowerState(ctx, t.Node); err != nil || state != driver.PowerOff {
 			return err
 		}
 	}
-	return t.Hardware.Boot().PrepareRamdisk(ctx, t)
+	if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil || !t.Hardware.MakesMedium(t.Node) {
+		return err
+	}
+	t.Record.AgentGone()
+	return t.Record.SaveHandle(ctx, h)
 }
 
-// begin returns the step's handle. On the first run it makes the boot ready, has
-// the machine switched off and only then fixes the time, so that no agent of an
+// deserted reports whether the machine boots from a medium whose rackd has gone, and no agent has called yet. An agent that
+// has called needs its medium no more.
+func deserted(t *driver.Task) bool {
+	m, makes := t.Hardware.Boot().(driver.MediumMaker)
+	var h booting
+	return makes && t.Record.Handle() != nil && m.Deserted(t) && json.Unmarshal(t.Record.Handle(), &h) == nil && !t.Agent.Booted(h.Since)
+}
+
+// begin returns the step's handle. On the first run, and for another boot, it makes the boot ready and has
+// the machine switched off. Only then does it fix the time, so that no agent of an
 // earlier boot counts.
-func (s Settings) begin(ctx context.Context, t *driver.Task) (h booting, err error) {
-	if raw := t.Record.Handle(); raw != nil {
+func (s Settings) begin(ctx context.Context, t *driver.Task, another bool) (h booting, err error) {
+	if another {
+		t.Record.Phase("virtual media", "the rackd that served the ramdisk's medium has gone: the machine is started again, with another")
+	} else if raw := t.Record.Handle(); raw != nil {
 		if err := json.Unmarshal(raw, &h); err != nil {
 			return h, fmt.Errorf("node %s: the handle %q of the ramdisk's boot cannot be read: %w", t.Node.Label(), raw, err)
 		}

@@ -112,6 +112,7 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 		if err := i.set.Bringup.Off(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
+		t.Facts[driver.FactTornDown] = "yes"
 		if err := driver.EmptyDrives(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}

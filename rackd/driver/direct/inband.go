@@ -51,7 +51,7 @@ func (i Interface) Down(_ *node.Document, f driver.Flows) []driver.Step {
 			if err := i.set.Bringup.Off(ctx, t); err != nil {
 				return driver.Outcome{}, err
 			}
-			return driver.Done(), t.Hardware.Boot().CleanUpRamdisk(ctx, t)
+			return driver.Done(), driver.TakeBackRamdisk(ctx, t)
 		})}
 	}
 	return []driver.Step{step("tear_down_service", 0, driver.Reattachable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {

@@ -143,3 +143,24 @@ func TestATearDownReadsItsDrivesBack(t *testing.T) {
 		})
 	}
 }
+
+// What is put into a drive while a machine is cleaned after its instance is taken out with the end of the cleaning. After another
+// cleaning it stays: an operator's tools are for the operator to take out.
+func TestCleaningAfterAnInstanceEmptiesTheDrives(t *testing.T) {
+	for name, torn := range map[string]bool{"after an instance": true, "by itself": false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			m := media{stays: 1}
+			task := withMedia(t, r, networkboot.IPXE(), func(of driver.Management) driver.Management { m.Management = of; return &m })
+			if torn {
+				task.Facts[driver.FactTornDown] = "yes"
+			}
+			if _, err := New(Settings{}).Down(r.Node, driver.InClean)[0].Run(t.Context(), task); err != nil {
+				t.Fatal(err)
+			}
+			if (m.wrote > 0) != torn {
+				t.Errorf("%s: it was told to eject %d times", name, m.wrote)
+			}
+		})
+	}
+}

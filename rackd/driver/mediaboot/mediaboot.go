@@ -1,10 +1,10 @@
-// Package mediaboot is the boot interface "redfish-virtual-media", which drivers of vendors
-// have under names of theirs. The BMC shows an image to its machine as a CD, and the machine boots that. No DHCP, TFTP or boot script
-// is needed.
+// Package mediaboot is the boot interfaces whose ramdisk is an image of a CD: redfish-virtual-media, where the BMC shows it
+// to its machine as a CD, and redfish-https, where the machine's UEFI firmware loads it by HTTP. Drivers of vendors have them
+// under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
-// It may import rackd/driver and protocol. The ramdisk must come as an image, driver_info
-// deploy_iso, that knows the address of the control plane's API; images made of a kernel
-// and a ramdisk are not built here.
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/bootorder and protocol. A rackd makes the image for each boot, of
+// kernel, ramdisk and parameters (driver.Media). A node may bring an image of its own instead, driver_info deploy_iso: that one
+// has to know the address of the control plane's API, and no parameter reaches it.
 package mediaboot
 
 import (
@@ -16,13 +16,18 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 )
 
 // Fields with Ironic's names: of driver_info, and of instance_info.
 const (
-	fieldRamdisk  = "deploy_iso"
-	persistField  = "force_persistent_boot_device"
-	fieldInstance = "boot_iso"
+	fieldRamdisk   = "deploy_iso"
+	fieldExternal  = "external_http_url"
+	fieldRemovable = "config_via_removable"
+	fieldFloppy    = "config_via_floppy"
+	fieldLoader    = "bootloader"
+	persistField   = "force_persistent_boot_device"
+	fieldInstance  = "boot_iso"
 )
 
 // drive is the type of drive that images go into, and bootDrive the boot device.
@@ -31,43 +36,107 @@ const (
 	bootDrive = driver.BootDevice("cdrom")
 )
 
-// Interface implements driver.Boot. Safe for concurrent use.
-type Interface struct{}
+// Interface implements driver.Boot. Immutable, safe for concurrent use.
+type Interface struct {
+	by      way
+	problem func(mode string) error
+}
+
+// way is how an image gets to the machine.
+type way int
+
+const (
+	byDrive way = iota
+	byHTTP
+)
+
+// VirtualMedia has the BMC show the image to its machine. problem says why this rackd makes no image that starts on machines
+// of a boot mode; nil: it makes none.
+func VirtualMedia(problem func(mode string) error) Interface { return Interface{byDrive, problem} }
+
+// HTTPBoot has the machine's firmware load the image.
+func HTTPBoot(problem func(mode string) error) Interface { return Interface{byHTTP, problem} }
 
 // Properties names what is read of the node.
 func (Interface) Properties() map[string]string {
-	return map[string]string{
-		fieldRamdisk: "URL (http or https) of the ramdisk as a bootable image, which its BMC loads; the agent in it must know the URL of this API. Required for all but ramdisk deploys.",
-		persistField: "Default, Always or Never: whether to set the boot device for good or for one boot. " +
-			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
-	}
+	all := ownramdisk.Properties()
+	all[fieldRamdisk] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, and kernel parameters and network_data do not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
+	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address. Optional."
+	all[fieldRemovable] = "Refused when true: parameters are in the image itself, and need no second medium. Optional."
+	all[fieldFloppy] = "The former name of " + fieldRemovable + ". Optional."
+	all[fieldLoader] = "Refused: images are made with the GRUB of rackd's host. Optional."
+	all[persistField] = "Default, Always or Never: whether to set the boot device for good or for one boot. " +
+		"Default: for one boot into the ramdisk, for good into the instance. Optional."
+	return all
 }
 
 // InstanceFields names what is read of instance_info.
-func (Interface) InstanceFields() []string { return []string{fieldInstance} }
+func (Interface) InstanceFields() []string { return []string{fieldInstance, ownramdisk.ParamsField} }
 
-// Validate asks for an image that the BMC can load.
-func (Interface) Validate(n *node.Document) error {
-	_, own := n.InstanceInfo[fieldInstance].(string)
-	text := n.DriverString(fieldRamdisk)
-	if text == "" && own {
-		return nil
+// Validate asks for an image that the BMC can load, or that can be made here.
+func (i Interface) Validate(n *node.Document) error {
+	for _, field := range []string{fieldRemovable, fieldFloppy} {
+		if v := n.DriverString(field); v != "" && v != "false" && v != "False" {
+			return fmt.Errorf("node %s: driver_info %s is %.20q: rackd puts the parameters into the image that it makes, and serves no second medium: remove the field: %w", n.Label(), field, v, driver.ErrInvalid)
+		}
 	}
-	if text == "" {
-		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
+	if n.DriverString(fieldLoader) != "" {
+		return fmt.Errorf("node %s: driver_info %s: rackd makes images with the GRUB of its host, and takes no other boot loader: remove the field, or give a ready image as %s: %w", n.Label(), fieldLoader, fieldRamdisk, driver.ErrInvalid)
 	}
-	return check(n, "driver_info "+fieldRamdisk, text)
+	switch f := n.DriverString(persistField); f {
+	case "", "Default", "Always", "Never":
+	default:
+		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
+	}
+	if i.by == byHTTP && n.BootMode() != "uefi" {
+		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware loads an image by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
+	}
+	if text := n.DriverString(fieldRamdisk); text != "" {
+		return check(n, "driver_info "+fieldRamdisk, text)
+	}
+	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" {
+		if err := check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n) != nil {
+			return err // its deploys boot no ramdisk
+		}
+	}
+	if text := n.DriverString(fieldExternal); text != "" {
+		if err := check(n, "driver_info "+fieldExternal, text); err != nil {
+			return err
+		}
+	}
+	if err := i.cannot(n); err != nil {
+		return err
+	}
+	return errors.Join(ownramdisk.Validate(n, "rackd reads what it puts into an image by http, https or file", "tftp"), checkNetwork(n))
+}
+
+// cannot says why no image can be made for the node here.
+func (i Interface) cannot(n *node.Document) error {
+	if i.problem == nil {
+		return fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
+	}
+	if err := i.problem(n.BootMode()); err != nil {
+		return fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", n.Label(), n.BootMode(), err, driver.ErrInvalid)
+	}
+	return nil
 }
 
 func check(n *node.Document, field, text string) error {
-	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && (u.Scheme == "nfs" || u.Scheme == "cifs" || u.Scheme == "smb"):
+		return fmt.Errorf("node %s: %s is a URL of scheme %s: rackd has BMCs load images by http and https alone: %w", n.Label(), field, u.Scheme, driver.ErrInvalid)
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("node %s: %s is not an http or https URL: %w", n.Label(), field, driver.ErrInvalid)
 	}
 	return nil
 }
 
 // RamdiskOrder says that there is nothing for the machine on the network.
-func (Interface) RamdiskOrder(n *node.Document, _ map[string]string) bootorder.Order {
+func (i Interface) RamdiskOrder(n *node.Document, _ map[string]string) bootorder.Order {
+	if i.by == byHTTP {
+		return bootorder.Refuse(fmt.Sprintf("Node %s boots its ramdisk from a URL that its BMC has set, and not by a boot script.", n.Label()))
+	}
 	return bootorder.Refuse(fmt.Sprintf("Node %s boots its ramdisk from a virtual medium, and not from the network: see which boot device its BMC has set.", n.Label()))
 }
 
@@ -79,13 +148,39 @@ func (Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Orde
 // BootsImages: an instance may be an image.
 func (Interface) BootsImages() {}
 
+// BootsFromMedium reports whether the image is in a drive, from which the machine may read for as long as it runs the ramdisk.
+func (i Interface) BootsFromMedium() bool { return i.by == byDrive }
+
+// Medium implements driver.MediumMaker.
+func (Interface) Medium(n *node.Document, facts map[string]string) (bootorder.Load, bool) {
+	if n.DriverString(fieldRamdisk) != "" {
+		return bootorder.Load{}, false
+	}
+	return ownramdisk.Load(n, facts), true
+}
+
+// factAt is where the medium of this boot is served, by base URL.
+const factAt = "medium_at"
+
+// Deserted implements driver.MediumMaker. What is behind a base URL of the node's own, no rackd knows.
+func (Interface) Deserted(t *driver.Task) bool {
+	at := t.Facts[factAt]
+	return at != "" && at != t.Node.DriverString(fieldExternal) && t.Media != nil && !t.Media.Served(at)
+}
+
 // PrepareRamdisk makes the next boot one from the ramdisk's image.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
-	text := t.Node.DriverString(fieldRamdisk)
-	if text == "" {
-		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), fieldRamdisk, driver.ErrInvalid)
+	text, err := i.image(ctx, t)
+	if err != nil {
+		return err
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
+	if err := driver.SetBootMode(ctx, t); err != nil {
+		return err
+	}
+	if i.by == byHTTP {
+		return load(ctx, t, text, false)
+	}
 	if err := insert(ctx, t, text); err != nil {
 		return err
 	}
@@ -93,12 +188,43 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	return device(ctx, t, bootDrive, false)
 }
 
-// BootsFromMedium says that the machine may read from the image for as long as it runs the ramdisk.
-func (Interface) BootsFromMedium() {}
+// image returns the URL of the ramdisk's image: the node's own, or one that is made here from now on.
+func (i Interface) image(ctx context.Context, t *driver.Task) (string, error) {
+	delete(t.Facts, factAt)
+	if text := t.Node.DriverString(fieldRamdisk); text != "" {
+		return text, check(t.Node, "driver_info "+fieldRamdisk, text)
+	}
+	if t.Media == nil {
+		return "", fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), fieldRamdisk, driver.ErrInvalid)
+	}
+	if err := t.Media.Problem(t.Node.BootMode()); err != nil {
+		return "", fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", t.Node.Label(), t.Node.BootMode(), err, driver.ErrInvalid)
+	}
+	if err := ownramdisk.Fetch(ctx, t); err != nil {
+		return "", err
+	}
+	base := t.Node.DriverString(fieldExternal)
+	text, err := t.Media.Publish(base)
+	if err != nil {
+		return "", err
+	}
+	if base == "" {
+		base = t.Media.Base()
+	}
+	t.Facts[factAt] = base
+	return text, nil
+}
 
 // CleanUpRamdisk takes the ramdisk's image out. What an operator has put in stays.
 func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
+	delete(t.Facts, factAt)
+	if t.Media != nil {
+		t.Media.Withdraw()
+	}
+	if i.by == byHTTP {
+		return nil // what the firmware was told counts for one boot, and its address has ended
+	}
 	m, err := media(t)
 	if err != nil {
 		return err
@@ -113,14 +239,23 @@ func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
 // PrepareInstance makes the machine boot the instance's image, or its disk, from now on.
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
-	if text, _ := t.Node.InstanceInfo[fieldInstance].(string); text != "" {
+	delete(t.Facts, factAt)
+	if t.Media != nil {
+		t.Media.Withdraw()
+	}
+	text := t.Node.InstanceString(fieldInstance)
+	switch {
+	case text != "" && i.by == byHTTP:
+		return load(ctx, t, text, true)
+	case text != "":
 		if err := insert(ctx, t, text); err != nil {
 			return err
 		}
 		return device(ctx, t, bootDrive, true)
-	}
-	if err := eject(ctx, t); err != nil {
-		return err
+	case i.by == byDrive:
+		if err := eject(ctx, t); err != nil {
+			return err
+		}
 	}
 	return device(ctx, t, driver.BootDisk, true)
 }
@@ -128,7 +263,27 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 // CleanUpInstance takes the instance's image out.
 func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
+	if i.by == byHTTP {
+		return nil
+	}
 	return eject(ctx, t)
+}
+
+// load has the firmware load an image by HTTP.
+func load(ctx context.Context, t *driver.Task, text string, persistent bool) error {
+	if err := check(t.Node, "the image to boot", text); err != nil {
+		return err
+	}
+	m, can := t.Hardware.Management().(driver.HTTPBooter)
+	if !can {
+		return driver.Unsupported(t.Node, "management", "boot by HTTP")
+	}
+	persistent = persists(t, persistent)
+	defer t.Keep()
+	if err := driver.Settle(func() error { return m.SetHTTPBoot(ctx, t.Fence, t.Node, text, persistent) }); err != nil {
+		return err
+	}
+	return tell(t, "HTTP boot", "the firmware loads ", text)
 }
 
 func insert(ctx context.Context, t *driver.Task, text string) error {
@@ -144,12 +299,21 @@ func insert(ctx context.Context, t *driver.Task, text string) error {
 	if err := driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, drive, text) }); err != nil {
 		return err
 	}
+	return tell(t, "virtual media", "the BMC shows ", text)
+}
+
+// tell tells people of an image. Who is allowed to read it may stand in its URL: of a node's own in user and query, of one that is
+// made here in the path.
+func tell(t *driver.Task, phase, what, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
 		return err
 	}
-	// Who is allowed to read an image may stand in its URL.
-	t.Record.Phase("virtual media", "the BMC shows "+u.Host+u.Path)
+	name := u.Host + u.Path
+	if t.Facts[factAt] != "" {
+		name = "an image of kernel and ramdisk, from " + u.Host
+	}
+	t.Record.Phase(phase, what+name)
 	return nil
 }
 
@@ -169,18 +333,24 @@ func media(t *driver.Task) (driver.VirtualMedia, error) {
 	return m, nil
 }
 
-// device sets the boot device, unless the field force_persistent_boot_device of
-// driver_info says otherwise for as long as persistent says.
+// device sets the boot device.
 func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
-	switch t.Node.DriverString(persistField) {
-	case "Always":
-		persistent = true
-	case "Never":
-		persistent = false
-	}
+	persistent = persists(t, persistent)
 	defer t.Keep()
 	if m, own := t.Hardware.Management().(driver.MediaBooter); own && d == bootDrive {
 		return driver.Settle(func() error { return m.SetMediaBoot(ctx, t.Fence, t.Node, d, persistent) })
 	}
 	return driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+}
+
+// persists says for how long a boot device is set: as persistent says, unless the field force_persistent_boot_device of
+// driver_info says otherwise.
+func persists(t *driver.Task, persistent bool) bool {
+	switch t.Node.DriverString(persistField) {
+	case "Always":
+		return true
+	case "Never":
+		return false
+	}
+	return persistent
 }

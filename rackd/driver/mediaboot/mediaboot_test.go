@@ -24,14 +24,14 @@ const (
 func task(t *testing.T, n *node.Document) *driver.Task {
 	t.Helper()
 	kind := fake.New(fake.Options{}).Type()
-	kind.Interfaces["boot"] = []driver.Named{{Name: "redfish-virtual-media", Impl: Interface{}}}
+	kind.Interfaces["boot"] = []driver.Named{{Name: "redfish-virtual-media", Impl: VirtualMedia(nil)}}
 	reg, err := driver.NewRegistry(kind)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Driver = kind.Name
 	r := drivertest.NewRig()
-	out := r.Task(Interface{})
+	out := r.Task(VirtualMedia(nil))
 	if out.Hardware, err = reg.Resolve(n); err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +71,10 @@ func TestRamdiskThenDisk(t *testing.T) {
 		fact string
 		want string
 	}{
-		{"ramdisk", func() error { return Interface{}.PrepareRamdisk(t.Context(), k) }, driver.BootRamdisk, ramdiskISO + " cdrom"},
-		{"again", func() error { return Interface{}.PrepareRamdisk(t.Context(), k) }, driver.BootRamdisk, ramdiskISO + " cdrom"},
-		{"instance", func() error { return Interface{}.PrepareInstance(t.Context(), k) }, driver.BootInstance, "disk for good"},
-		{"end", func() error { return Interface{}.CleanUpInstance(t.Context(), k) }, "", "disk for good"},
+		{"ramdisk", func() error { return VirtualMedia(nil).PrepareRamdisk(t.Context(), k) }, driver.BootRamdisk, ramdiskISO + " cdrom"},
+		{"again", func() error { return VirtualMedia(nil).PrepareRamdisk(t.Context(), k) }, driver.BootRamdisk, ramdiskISO + " cdrom"},
+		{"instance", func() error { return VirtualMedia(nil).PrepareInstance(t.Context(), k) }, driver.BootInstance, "disk for good"},
+		{"end", func() error { return VirtualMedia(nil).CleanUpInstance(t.Context(), k) }, "", "disk for good"},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
@@ -86,17 +86,17 @@ func TestRamdiskThenDisk(t *testing.T) {
 }
 
 func TestInstanceIsAnImage(t *testing.T) {
-	k := task(t, &node.Document{UUID: "v", InstanceInfo: map[string]any{fieldInstance: instanceISO}})
-	if err := (Interface{}).Validate(k.Node); err != nil {
+	k := task(t, &node.Document{UUID: "v", Interfaces: map[string]string{"deploy": "ramdisk"}, InstanceInfo: map[string]any{fieldInstance: instanceISO}})
+	if err := VirtualMedia(nil).Validate(k.Node); err != nil {
 		t.Error(err)
 	}
-	if err := (Interface{}).PrepareInstance(t.Context(), k); err != nil {
+	if err := VirtualMedia(nil).PrepareInstance(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
 	if got := state(t, k); got != instanceISO+" cdrom for good" {
 		t.Errorf("the machine boots %q", got)
 	}
-	if err := (Interface{}).CleanUpInstance(t.Context(), k); err != nil {
+	if err := VirtualMedia(nil).CleanUpInstance(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
 	if got := state(t, k); strings.Contains(got, instanceISO) {
@@ -107,10 +107,10 @@ func TestInstanceIsAnImage(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for _, info := range []map[string]any{nil, {fieldRamdisk: "file:///ipa.iso"}, {fieldRamdisk: "http:///x"}} {
 		n := &node.Document{UUID: "w", Name: "web1", DriverInfo: info}
-		if err := (Interface{}).Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), fieldRamdisk) {
+		if err := VirtualMedia(nil).Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), fieldRamdisk) {
 			t.Errorf("driver_info %v: %v", info, err)
 		}
-		if err := (Interface{}).PrepareRamdisk(t.Context(), task(t, n)); !errors.Is(err, driver.ErrInvalid) {
+		if err := VirtualMedia(nil).PrepareRamdisk(t.Context(), task(t, n)); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("driver_info %v: prepared with %v", info, err)
 		}
 	}
@@ -138,7 +138,7 @@ func TestOnlyTheRamdisksImageIsTakenOut(t *testing.T) {
 				k.Hardware = withManagement(t, k, rewriting{m: m, Management: k.Hardware.Management()})
 			}
 			if c.inserted {
-				if err := (Interface{}).PrepareRamdisk(t.Context(), k); err != nil {
+				if err := VirtualMedia(nil).PrepareRamdisk(t.Context(), k); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -148,7 +148,7 @@ func TestOnlyTheRamdisksImageIsTakenOut(t *testing.T) {
 				}
 			}
 			for range 2 { // a successor may do it again
-				if err := (Interface{}).CleanUpRamdisk(t.Context(), k); err != nil {
+				if err := VirtualMedia(nil).CleanUpRamdisk(t.Context(), k); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -203,7 +203,7 @@ func (r rewriting) EjectImage(ctx context.Context, f driver.Fence, n *node.Docum
 func withManagement(t *testing.T, k *driver.Task, m driver.Management) *driver.Hardware {
 	t.Helper()
 	kind := fake.New(fake.Options{}).Type()
-	kind.Interfaces["boot"] = []driver.Named{{Name: "redfish-virtual-media", Impl: Interface{}}}
+	kind.Interfaces["boot"] = []driver.Named{{Name: "redfish-virtual-media", Impl: VirtualMedia(nil)}}
 	kind.Interfaces["management"] = []driver.Named{{Name: "fake", Impl: m}}
 	reg, err := driver.NewRegistry(kind)
 	if err != nil {

@@ -3,7 +3,7 @@
 // per node: rackd's netboot generates each script from what the task's facts say,
 // and here the facts, the boot mode and the boot device are set.
 //
-// It may import rackd/driver and protocol.
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/bootorder and protocol.
 package networkboot
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 )
 
 // Interface boots over the network. Immutable, safe for concurrent use.
@@ -25,27 +26,19 @@ func IPXE() Interface { return Interface{} }
 // PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
 func PXE() Interface { return Interface{overTFTP: true} }
 
-// Fields of driver_info, with Ironic's names.
-const (
-	persistField = "force_persistent_boot_device"
-	kernelField  = "deploy_kernel"
-	ramdiskField = "deploy_ramdisk"
-	paramsField  = "kernel_append_params"
-)
+// persistField of driver_info, with Ironic's name.
+const persistField = "force_persistent_boot_device"
 
 // Properties names what is read of the node.
 func (Interface) Properties() map[string]string {
-	return map[string]string{
-		persistField: "Default, Always or Never: whether to set the boot device for good or for one boot. " +
-			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
-		kernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
-		ramdiskField: "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
-		paramsField:  "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info, which counts in a deploy, a rebuild and a rescue.",
-	}
+	all := ownramdisk.Properties()
+	all[persistField] = "Default, Always or Never: whether to set the boot device for good or for one boot. " +
+		"Default: for one boot into the ramdisk, for good into the instance. Optional."
+	return all
 }
 
 // InstanceFields names what is read of instance_info.
-func (Interface) InstanceFields() []string { return []string{paramsField} }
+func (Interface) InstanceFields() []string { return []string{ownramdisk.ParamsField} }
 
 // Validate asks for a port that may boot from the network, and for URLs that can be
 // loaded from.
@@ -55,7 +48,7 @@ func (Interface) Validate(n *node.Document) error {
 	default:
 		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
 	}
-	if err := errors.Join(validateFiles(n), validateParams(n)); err != nil {
+	if err := ownramdisk.Validate(n, ""); err != nil {
 		return err
 	}
 	for _, p := range n.Ports {
@@ -69,11 +62,7 @@ func (Interface) Validate(n *node.Document) error {
 
 // RamdiskOrder loads the node's own kernel and ramdisk, or the rack's.
 func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
-	o := bootorder.Ramdisk(bootorder.Load{
-		Kernel:    bootorder.File{URL: n.DriverString(kernelField), ID: facts[driver.FactKernel]},
-		Initramfs: bootorder.File{URL: n.DriverString(ramdiskField), ID: facts[driver.FactRamdisk]},
-		Params:    params(n),
-	})
+	o := bootorder.Ramdisk(ownramdisk.Load(n, facts))
 	o.OverTFTP = i.overTFTP
 	return o
 }
@@ -87,11 +76,11 @@ func (i Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Or
 
 // PrepareRamdisk makes the next boot one into the ramdisk.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
-	if err := fetchFiles(ctx, t); err != nil {
+	if err := ownramdisk.Fetch(ctx, t); err != nil {
 		return err
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
-	if err := setMode(ctx, t); err != nil {
+	if err := driver.SetBootMode(ctx, t); err != nil {
 		return err
 	}
 	return setDevice(ctx, t, driver.BootPXE, false)
@@ -113,22 +102,6 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 func (i Interface) CleanUpInstance(_ context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
 	return nil
-}
-
-// setMode sets the node's boot mode; hardware that has only one is left alone.
-func setMode(ctx context.Context, t *driver.Task) error {
-	m, want := t.Hardware.Management(), t.Node.BootMode()
-	err := driver.Settle(func() error {
-		is, err := m.BootMode(ctx, t.Node)
-		if err != nil || is == want {
-			return err
-		}
-		return m.SetBootMode(ctx, t.Fence, t.Node, want)
-	})
-	if errors.Is(err, driver.ErrUnsupported) {
-		return nil
-	}
-	return err
 }
 
 // setDevice sets the boot device. Hardware that cannot is left alone: its own

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 )
 
 var _ driver.Boot = Interface{}
@@ -102,7 +103,7 @@ func TestValidateParams(t *testing.T) {
 		for _, place := range []func(*node.Document) *map[string]any{
 			func(n *node.Document) *map[string]any { return &n.DriverInfo }, func(n *node.Document) *map[string]any { return &n.InstanceInfo }} {
 			n := drivertest.NewRig().Node
-			*place(n) = map[string]any{paramsField: text}
+			*place(n) = map[string]any{ownramdisk.ParamsField: text}
 			if err := IPXE().Validate(n); (err == nil) != ok || err != nil && !errors.Is(err, driver.ErrInvalid) {
 				t.Errorf("%.60q: %v", text, err)
 			}
@@ -112,11 +113,11 @@ func TestValidateParams(t *testing.T) {
 
 func TestParamsAreAText(t *testing.T) {
 	n := drivertest.NewRig().Node
-	n.InstanceInfo = map[string]any{paramsField: []any{"quiet"}}
+	n.InstanceInfo = map[string]any{ownramdisk.ParamsField: []any{"quiet"}}
 	if err := IPXE().Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "[quiet]: give a text") {
 		t.Errorf("a list: %v", err)
 	}
-	n.InstanceInfo[paramsField] = nil
+	n.InstanceInfo[ownramdisk.ParamsField] = nil
 	if err := IPXE().Validate(n); err != nil {
 		t.Error(err)
 	}
@@ -124,7 +125,7 @@ func TestParamsAreAText(t *testing.T) {
 
 func withFiles(kernel, ramdisk string) *drivertest.Rig {
 	r := drivertest.NewRig()
-	r.Node.DriverInfo = map[string]any{kernelField: kernel, ramdiskField: ramdisk}
+	r.Node.DriverInfo = map[string]any{ownramdisk.KernelField: kernel, ownramdisk.RamdiskField: ramdisk}
 	return r
 }
 
@@ -180,12 +181,12 @@ func TestParams(t *testing.T) {
 		want             []string
 	}{
 		{nil, nil, provision.DeployWait, nil},
-		{map[string]any{paramsField: "%default% ipa-insecure=1  quiet"}, nil, provision.CleanWait, []string{"ipa-insecure=1", "quiet"}},
-		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, provision.Deploying, []string{"b"}},
-		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, provision.DeployHold, []string{"b"}},
-		{map[string]any{paramsField: "a"}, map[string]any{paramsField: "b"}, provision.RescueWait, []string{"b"}},
+		{map[string]any{ownramdisk.ParamsField: "%default% ipa-insecure=1  quiet"}, nil, provision.CleanWait, []string{"ipa-insecure=1", "quiet"}},
+		{map[string]any{ownramdisk.ParamsField: "a"}, map[string]any{ownramdisk.ParamsField: "b"}, provision.Deploying, []string{"b"}},
+		{map[string]any{ownramdisk.ParamsField: "a"}, map[string]any{ownramdisk.ParamsField: "b"}, provision.DeployHold, []string{"b"}},
+		{map[string]any{ownramdisk.ParamsField: "a"}, map[string]any{ownramdisk.ParamsField: "b"}, provision.RescueWait, []string{"b"}},
 	} {
-		if got := params(&node.Document{DriverInfo: c.driver, InstanceInfo: c.instance, State: c.state}); !slices.Equal(got, c.want) {
+		if got := ownramdisk.Load(&node.Document{DriverInfo: c.driver, InstanceInfo: c.instance, State: c.state}, nil).Params; !slices.Equal(got, c.want) {
 			t.Errorf("driver_info %v, instance_info %v in %s: %q, want %q", c.driver, c.instance, c.state, got, c.want)
 		}
 	}
@@ -195,7 +196,7 @@ func TestParams(t *testing.T) {
 func TestAnInstancesParamsEndWithIt(t *testing.T) {
 	for _, s := range []provision.State{provision.Deleting, provision.Cleaning, provision.CleanWait, provision.CleanHold, provision.Inspecting, provision.InspectWait,
 		provision.Servicing, provision.ServiceWait, provision.ServiceHold, provision.Active} {
-		n := &node.Document{DriverInfo: map[string]any{paramsField: "a"}, InstanceInfo: map[string]any{paramsField: "module_blacklist=nvme"}, State: s}
+		n := &node.Document{DriverInfo: map[string]any{ownramdisk.ParamsField: "a"}, InstanceInfo: map[string]any{ownramdisk.ParamsField: "module_blacklist=nvme"}, State: s}
 		if o := IPXE().RamdiskOrder(n, nil); !slices.Equal(o.Load.Params, []string{"a"}) {
 			t.Errorf("in %s: %q", s, o.Load.Params)
 		}
@@ -207,11 +208,11 @@ func TestHidingParamsAreTheOperators(t *testing.T) {
 	for _, p := range []string{"module_blacklist=nvme,ahci", "modprobe.blacklist=nvme", "initcall_blacklist=ahci_pci_driver_init", "init=/bin/sh", "rdinit=/bin/sh",
 		"libata.force=disable", "scsi_mod.scan=none", `"Module-Blacklist=nvme"`} {
 		n := drivertest.NewRig().Node
-		n.DriverInfo = map[string]any{paramsField: "quiet " + p}
+		n.DriverInfo = map[string]any{ownramdisk.ParamsField: "quiet " + p}
 		if err := IPXE().Validate(n); err != nil {
 			t.Errorf("driver_info %s: %v", p, err)
 		}
-		n.DriverInfo, n.InstanceInfo = nil, map[string]any{paramsField: "quiet " + p}
+		n.DriverInfo, n.InstanceInfo = nil, map[string]any{ownramdisk.ParamsField: "quiet " + p}
 		if err := IPXE().Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "give it in driver_info") {
 			t.Errorf("instance_info %s: %v", p, err)
 		}
@@ -220,7 +221,7 @@ func TestHidingParamsAreTheOperators(t *testing.T) {
 
 // A machine's own files are named as the facts of its work have them, and travel as its boot interface says.
 func TestOrders(t *testing.T) {
-	n := &node.Document{DriverInfo: map[string]any{kernelField: "http://x/k", ramdiskField: "tftp://x/r", paramsField: "quiet"}}
+	n := &node.Document{DriverInfo: map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "tftp://x/r", ownramdisk.ParamsField: "quiet"}}
 	facts := map[string]string{driver.FactKernel: "sha256-k"}
 	for _, c := range []struct {
 		boot     Interface

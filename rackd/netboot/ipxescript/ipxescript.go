@@ -136,7 +136,13 @@ func params(m netboot.Machine, mac string, r Ramdisk) []string {
 	if mac == "" {
 		bootif = "01-${netX/mac:hexhyp}" // the interface that iPXE used last
 	}
-	list := []string{"initrd=ramdisk"} // UEFI finds the ramdisk by its name
+	list := append([]string{"initrd=ramdisk"}, Params(m, r)...) // UEFI finds the ramdisk by its name
+	return append(list, agentapi.ParamBootMAC+"="+bootif)
+}
+
+// Params are the words of the kernel's command line that a machine gets by whichever way its ramdisk comes. They hold no
+// space, no quote that does not end, and no sign that boot loaders read as their own.
+func Params(m netboot.Machine, r Ramdisk) (list []string) {
 	for _, p := range r.Params {
 		if p != "" {
 			list = append(list, word(p))
@@ -163,7 +169,7 @@ func params(m netboot.Machine, mac string, r Ramdisk) []string {
 		add(agentapi.ParamInspection, doors[0]+"/v1/continue_inspection")
 	}
 	add(agentapi.ParamNode, m.UUID)
-	return append(list, agentapi.ParamBootMAC+"="+bootif)
+	return list
 }
 
 // WriteUnheard is for a machine of which no DHCP server here has heard: it speaks DHCP, and asks again.

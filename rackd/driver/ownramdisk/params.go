@@ -1,4 +1,4 @@
-package networkboot
+package ownramdisk
 
 import (
 	"fmt"
@@ -15,20 +15,20 @@ import (
 // calls and believes, and which disks it spares, is not for a node's fields to say, which
 // tenants may set. It refuses more of them than the kernel's command line has room for.
 func validateParams(n *node.Document) error {
-	given, isText := n.InstanceInfo[paramsField].(string)
-	if v := n.InstanceInfo[paramsField]; !isText && v != nil {
-		return fmt.Errorf("node %s: instance_info %s is %.60v: give a text: %w", n.Label(), paramsField, v, driver.ErrInvalid)
+	given, isText := n.InstanceInfo[ParamsField].(string)
+	if v := n.InstanceInfo[ParamsField]; !isText && v != nil {
+		return fmt.Errorf("node %s: instance_info %s is %.60v: give a text: %w", n.Label(), ParamsField, v, driver.ErrInvalid)
 	}
-	for place, text := range map[string]string{"driver_info": n.DriverString(paramsField), "instance_info": given} {
+	for place, text := range map[string]string{"driver_info": n.DriverString(ParamsField), "instance_info": given} {
 		if len(text) > agentapi.MaxOwnParams {
-			return fmt.Errorf("node %s: %s %s has %d bytes, and at most %d fit on the kernel's command line beside rackd's own: %w", n.Label(), place, paramsField, len(text), agentapi.MaxOwnParams, driver.ErrInvalid)
+			return fmt.Errorf("node %s: %s %s has %d bytes, and at most %d fit on the kernel's command line beside rackd's own: %w", n.Label(), place, ParamsField, len(text), agentapi.MaxOwnParams, driver.ErrInvalid)
 		}
 		for p := range strings.FieldsSeq(text) {
 			if agentapi.Reserved(p) {
-				return fmt.Errorf("node %s: %s %s: rackd itself sets %.60q: remove it. For all machines of a rack use rackd's --kernel-params and --agent-api-url: %w", n.Label(), place, paramsField, p, driver.ErrInvalid)
+				return fmt.Errorf("node %s: %s %s: rackd itself sets %.60q: remove it. For all machines of a rack use rackd's --kernel-params and --agent-api-url: %w", n.Label(), place, ParamsField, p, driver.ErrInvalid)
 			}
 			if place == "instance_info" && agentapi.Hides(p) {
-				return fmt.Errorf("node %s: instance_info %s: %.60q may hide disks or the agent, which is not for an instance to say: remove it, or give it in driver_info: %w", n.Label(), paramsField, p, driver.ErrInvalid)
+				return fmt.Errorf("node %s: instance_info %s: %.60q may hide disks or the agent, which is not for an instance to say: remove it, or give it in driver_info: %w", n.Label(), ParamsField, p, driver.ErrInvalid)
 			}
 		}
 	}
@@ -45,10 +45,10 @@ var instanceSays = []provision.State{provision.Deploying, provision.DeployWait, 
 func params(n *node.Document) []string {
 	text := ""
 	if n.State.In(instanceSays) {
-		text, _ = n.InstanceInfo[paramsField].(string)
+		text, _ = n.InstanceInfo[ParamsField].(string)
 	}
 	if text == "" {
-		text = n.DriverString(paramsField)
+		text = n.DriverString(ParamsField)
 	}
 	return slices.DeleteFunc(strings.Fields(text), func(p string) bool { return p == "%default%" })
 }

@@ -1,0 +1,172 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/bootorder"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// mediaAt serves media at a base.
+type mediaAt string
+
+func (mediaAt) Problem(string) error { return nil }
+func (m mediaAt) Base() string       { return string(m) }
+func (mediaAt) Served(string) bool   { return true }
+func (mediaAt) URL(base, _, node, root string, boot uint64) (string, error) {
+	return base + "/" + MediumCode(testKey, node, root, boot), nil
+}
+
+// byMadeMedium is a machine whose ramdisk boots from a medium that rackd makes.
+type byMadeMedium struct {
+	*machine
+	url atomic.Value
+}
+
+func (m *byMadeMedium) Medium(n *node.Document, facts map[string]string) (bootorder.Load, bool) {
+	return bootorder.Load{Kernel: bootorder.File{ID: facts[driver.FactKernel]}}, true
+}
+func (*byMadeMedium) Deserted(*driver.Task) bool { return false }
+func (*byMadeMedium) RamdiskOrder(*node.Document, map[string]string) bootorder.Order {
+	return bootorder.Refuse("it boots from a medium")
+}
+
+// A medium may be read from before its boot is counted until the boot is over, at each rackd, and by its code alone. What it holds
+// carries the id of the very boot that is counted.
+func TestMediumOfABoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		m := &byMadeMedium{machine: &machine{power: driver.PowerOff}}
+		counted, boots, ends := make(chan bool), make(chan string, 10), make(chan bool)
+		m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable,
+			Run: func(ctx context.Context, k *driver.Task) (driver.Outcome, error) {
+				for range 2 {
+					k.Facts[driver.FactKernel] = "sha256-k"
+					url, err := k.Media.Publish("")
+					if err != nil {
+						return driver.Done(), err
+					}
+					boots <- url
+					<-counted
+					k.Facts[driver.FactBoot] = driver.BootRamdisk
+					k.Record.AgentGone()
+					if err := k.Record.SaveHandle(ctx, "booting"); err != nil {
+						return driver.Done(), err
+					}
+					boots <- "counted"
+					<-counted
+				}
+				k.Media.Withdraw()
+				k.Facts[driver.FactBoot] = driver.BootInstance
+				if err := k.Record.SaveHandle(ctx, "over"); err != nil {
+					return driver.Done(), err
+				}
+				boots <- "over"
+				<-ends
+				return driver.Done(), nil
+			}}}
+		with := func(c *Config) {
+			c.Media = mediaAt("http://a")
+			named := []driver.Named{{Name: "m", Impl: m}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named, "boot": named, "deploy": named}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Hardware = reg
+		}
+		owner := owned("a")
+		a, _, killA := conductorOn(t, s, "a", owner, m.machine, with)
+		defer killA()
+		b, _, killB := conductorOn(t, s, "b", owner, m.machine, with)
+		defer killB()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		var earlier string
+		root := ""
+		for n := range 2 {
+			url := <-boots
+			code := strings.TrimPrefix(url, "http://a/")
+			o, ok := a.Medium(nodeA, code)
+			root = s.Work(nodeA).Doc.Root()
+			want := s.Work(nodeA).Doc.Checkpoint.Boot.Next(s.Work(nodeA).Doc.Epoch).Number
+			if !ok || o.Load.Kernel.ID != "sha256-k" || !testKey.BootIDFits(nodeA, root, want, o.BootID) {
+				t.Errorf("boot %d before it is counted: %t, %+v", n, ok, o)
+			}
+			counted <- true
+			if said := <-boots; said != "counted" {
+				t.Fatal(said)
+			}
+			synctest.Wait()
+			if got := s.Work(nodeA).Doc.Checkpoint.Boot.Number; got != want {
+				t.Errorf("the boot is counted as %d, and its medium is that of %d", got, want)
+			}
+			for name, c := range map[string]*Conductor{"owner": a, "neighbour": b} {
+				if o, ok := c.Medium(nodeA, code); !ok || o.Load.Kernel.ID != "sha256-k" || !testKey.BootIDFits(nodeA, root, want, o.BootID) {
+					t.Errorf("boot %d at its %s: %t, %+v", n, name, ok, o)
+				}
+				for _, wrong := range []string{"", earlier, "x", o.BootID, testKey.BootID(nodeA, root, want)} {
+					if _, ok := c.Medium(nodeA, wrong); ok {
+						t.Errorf("boot %d at its %s: the code %q opens its medium", n, name, wrong)
+					}
+				}
+			}
+			earlier = code
+			counted <- true
+		}
+		<-boots
+		synctest.Wait()
+		for name, c := range map[string]*Conductor{"owner": a, "neighbour": b} {
+			if _, ok := c.Medium(nodeA, earlier); ok {
+				t.Errorf("the boot is over, and its medium is at its %s", name)
+			}
+		}
+		ends <- true
+		time.Sleep(time.Second)
+	})
+}
+
+// An agent that a medium has brought up shows the boot's id, as one from the network does. Its address is that of network_data.
+func TestAgentFromAMediumIsKnownByItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		s.nodes[nodeA].NetworkData = []byte(`{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"n","link":"a","type":"ipv4","ip_address":"10.0.0.7/24"}],"services":[]}`)
+		m := &byMadeMedium{machine: &machine{power: driver.PowerOff}}
+		m.deploy = []driver.Step{waitForAgent(m.machine)}
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m.machine, func(c *Config) {
+			named := []driver.Named{{Name: "m", Impl: m}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named, "boot": named, "deploy": named}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Hardware = reg
+		})
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		n, boot := s.nodes[nodeA], c.bootOf(nodeA)
+		if c.withoutID(n, boot) {
+			t.Error("a medium that rackd has made is taken for one that knows no id")
+		}
+		if got := fmt.Sprint(c.addresses(n, boot)); got != "[10.0.0.7]" {
+			t.Errorf("the machine's addresses are %s", got)
+		}
+		if _, err := c.admit("lookup", n, c.runner(nodeA), ask.Caller{}); err == nil {
+			t.Error("a caller without an id is admitted")
+		}
+		id := testKey.BootID(nodeA, s.Work(nodeA).Doc.Root(), boot.Number)
+		if _, err := c.admit("lookup", n, c.runner(nodeA), ask.Caller{BootID: id}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package runner
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Media is where this rackd serves the media that ramdisks boot from.
+type Media interface {
+	// Problem says why no medium made here starts on machines of a boot mode; nil: it does.
+	Problem(mode string) error
+	// Base is the base URL; URL that of one boot's medium below a base.
+	Base() string
+	URL(base, group, node, root string, boot uint64) (string, error)
+	// Served reports whether a live rackd serves media at a base.
+	Served(base string) bool
+}
+
+// medium is what was published for one boot, with the facts that say what is in it.
+type medium struct {
+	boot  uint64
+	facts map[string]string
+}
+
+// Medium is the boot whose medium may be read now, with the facts of the work when it was published; ok is false for
+// none. It is that of the boot that was counted last or, until it is counted, of the next.
+func (r *Runner) Medium() (boot uint64, facts map[string]string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.medium; m != nil && (m.boot == r.boots.Number && r.bootFact == driver.BootRamdisk || m.boot == r.boots.Next(r.epoch).Number) {
+		return m.boot, m.facts, true
+	}
+	return 0, nil, false
+}
+
+// media is the server of media as this work's steps see it, nil for none.
+func (r *Runner) media() driver.Media {
+	if r.deps.Media == nil {
+		return nil
+	}
+	return publisher{r.deps.Media, r}
+}
+
+// publisher implements driver.Media. Only the step that runs may call it.
+type publisher struct {
+	Media
+	r *Runner
+}
+
+// Publish announces the medium of the boot that the next count gives: a BMC may read it before that count is written.
+func (p publisher) Publish(base string) (string, error) {
+	r := p.r
+	r.mu.Lock()
+	next := r.boots.Next(r.epoch).Number
+	r.mu.Unlock()
+	if base == "" {
+		base = p.Base()
+	}
+	url, err := p.URL(base, r.node.Group, r.node.UUID, r.root, next)
+	if err != nil {
+		return "", fmt.Errorf("node %s: publish the ramdisk's medium: %w", r.node.Label(), err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.medium = &medium{next, maps.Clone(r.task.Facts)}
+	return url, nil
+}
+
+// Withdraw ends what was published.
+func (p publisher) Withdraw() {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.r.medium = nil
+}

@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/rackd/bootmedium"
+	"github.com/ironyard/ironyard/rackd/bootorder"
+	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/mediaweb"
+)
+
+// mediaServer tells the conductor where media of ramdisks are.
+type mediaServer struct {
+	loader  *bootmedium.Loader
+	base    string
+	keys    *seal.Keyring
+	members func() []bus.Member
+}
+
+// Problem implements runner.Media.
+func (s mediaServer) Problem(mode string) error { return s.loader.Problem(mode) }
+
+// Base implements runner.Media.
+func (s mediaServer) Base() string { return s.base }
+
+// URL implements runner.Media. Each rackd of the group makes the same one below the same base.
+func (s mediaServer) URL(base, group, node, root string, boot uint64) (string, error) {
+	key := s.keys.Of(group)
+	if key == nil {
+		return "", fmt.Errorf("this rackd has no key of conductor group %q", group)
+	}
+	return url.JoinPath(base, mediaweb.Path(node, conductor.MediumCode(key, node, root, boot)))
+}
+
+// Served implements runner.Media.
+func (s mediaServer) Served(base string) bool {
+	return base == s.base || slices.ContainsFunc(s.members(), func(m bus.Member) bool { return strings.TrimRight(m.BootURL, "/") == base })
+}
+
+// mediaHandler serves media to BMCs.
+func (r *rackd) mediaHandler() http.Handler {
+	return mediaweb.Handler(mediaweb.Config{Medium: r.medium, Open: r.openForMedium, Ramdisk: r.ramdisk, Loader: r.loader,
+		Journal: r.desk, Metrics: r.netboot, Strangers: r.strangers, Log: r.cfg.Log})
+}
+
+func (r *rackd) medium(node, code string) (m mediaweb.Medium, ok bool) {
+	o, ok := r.conductor.Medium(node, code)
+	if !ok {
+		return m, false
+	}
+	return mediaweb.Medium{Node: o.Node, Load: o.Load, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group,
+		State: o.State, BootMode: o.Node.BootMode(), BootID: o.BootID, Order: bootorder.Ramdisk(o.Load)}}, true
+}
+
+// openForMedium opens a file of the rack's cache by its id, else one of this rackd's boot files by its name.
+func (r *rackd) openForMedium(id, name string) (bootmedium.File, func(), error) {
+	if name != "" {
+		f, err := r.files.Open(name)
+		if err != nil {
+			return bootmedium.File{}, nil, err
+		}
+		size, err := f.Seek(0, io.SeekEnd)
+		if err != nil {
+			f.Close()
+			return bootmedium.File{}, nil, err
+		}
+		return bootmedium.File{ReaderAt: f, Size: size}, func() { f.Close() }, nil
+	}
+	f, done, err := r.cache.File(id)
+	if err != nil {
+		return bootmedium.File{}, nil, err
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		done()
+		return bootmedium.File{}, nil, err
+	}
+	return bootmedium.File{ReaderAt: f, Size: size}, done, nil
+}

@@ -1,0 +1,155 @@
+package mediaboot
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// server makes media, one for each that is published.
+type server struct {
+	published int
+	withdrawn bool
+	problem   error
+	alive     bool
+}
+
+func (s *server) Problem(string) error { return s.problem }
+func (s *server) Base() string         { return "http://192.0.2.5:8080" }
+func (s *server) Served(string) bool   { return s.alive }
+func (s *server) Withdraw()            { s.withdrawn = true }
+func (s *server) Publish(base string) (string, error) {
+	if s.published++; base == "" {
+		base = s.Base()
+	}
+	return fmt.Sprintf("%s/media/u/secret%d/boot.iso", base, s.published), nil
+}
+
+func fine(string) error { return nil }
+
+// Each boot of the ramdisk has a medium of its own in the drive. It is told without its code, and goes when the boot is taken back.
+func TestMediaAreMade(t *testing.T) {
+	k := task(t, &node.Document{UUID: "made"})
+	s := &server{}
+	k.Media = s
+	i := VirtualMedia(fine)
+	if err := i.Validate(k.Node); err != nil {
+		t.Error(err)
+	}
+	for n := range 2 {
+		if err := i.PrepareRamdisk(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := state(t, k), fmt.Sprintf("http://192.0.2.5:8080/media/u/secret%d/boot.iso cdrom", n+1); got != want {
+			t.Errorf("the machine boots %q, want %q", got, want)
+		}
+	}
+	if got := fmt.Sprint(k.Facts); strings.Contains(got, "secret") {
+		t.Errorf("the code of a medium stands in the facts: %s", got)
+	}
+	if i.Deserted(k) != true {
+		t.Error("the rackd has gone, and its medium has not")
+	}
+	if s.alive = true; i.Deserted(k) {
+		t.Error("the rackd lives, and its medium is deserted")
+	}
+	if err := i.CleanUpRamdisk(t.Context(), k); err != nil || !s.withdrawn {
+		t.Errorf("%v, withdrawn: %t", err, s.withdrawn)
+	}
+	if got := state(t, k); got != "cdrom" || i.Deserted(k) {
+		t.Errorf("afterwards the machine boots %q", got)
+	}
+}
+
+// A node may say at which address its BMC reaches rackd. What is behind that no rackd knows.
+func TestExternalAddress(t *testing.T) {
+	k := task(t, &node.Document{UUID: "ext", DriverInfo: map[string]any{fieldExternal: "https://media.example/rack"}})
+	k.Media = &server{}
+	if err := VirtualMedia(fine).PrepareRamdisk(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, k); got != "https://media.example/rack/media/u/secret1/boot.iso cdrom" || VirtualMedia(fine).Deserted(k) {
+		t.Errorf("the machine boots %q", got)
+	}
+}
+
+func TestWhatCannotBeMade(t *testing.T) {
+	const net = `{"links":[{"id":"a","type":"%s","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"n","link":"a","type":"ipv4","ip_address":"192.0.2.7/24"}],"services":[]}`
+	for name, c := range map[string]struct {
+		info    map[string]any
+		network string
+		mode    string
+		problem error
+		by      func(func(string) error) Interface
+		says    string
+	}{
+		"all in order":            {network: fmt.Sprintf(net, "phy")},
+		"no boot loader":          {problem: errors.New("install grub"), says: "install grub"},
+		"a second medium":         {info: map[string]any{fieldRemovable: true}, says: fieldRemovable},
+		"no second medium":        {info: map[string]any{fieldFloppy: false}},
+		"a boot loader":           {info: map[string]any{fieldLoader: "http://h/esp"}, says: fieldLoader},
+		"an NFS share":            {info: map[string]any{fieldRamdisk: "nfs://h/i.iso"}, says: "scheme nfs"},
+		"a CIFS share":            {info: map[string]any{fieldRamdisk: "cifs://h/i.iso"}, says: "http and https alone"},
+		"a strange address":       {info: map[string]any{fieldExternal: "ftp://h"}, says: fieldExternal},
+		"a kernel by TFTP":        {info: map[string]any{"deploy_kernel": "tftp://h/k", "deploy_ramdisk": "http://h/r"}, says: "scheme tftp"},
+		"half a ramdisk":          {info: map[string]any{"deploy_kernel": "http://h/k"}, says: "both or neither"},
+		"rackd's own parameters":  {info: map[string]any{"kernel_append_params": "ipa-api-url=https://evil"}, says: "rackd itself sets"},
+		"a bond":                  {network: fmt.Sprintf(net, "bond"), says: "single interfaces alone"},
+		"no address":              {network: `{"links":[],"networks":[],"services":[]}`, says: "no interface an address"},
+		"a BIOS and HTTP":         {by: HTTPBoot, mode: "bios", says: "only UEFI firmware"},
+		"UEFI and HTTP":           {by: HTTPBoot},
+		"an image, with a second": {info: map[string]any{fieldRamdisk: ramdiskISO, fieldRemovable: "true"}, says: fieldRemovable},
+		"how long":                {info: map[string]any{persistField: "Sometimes"}, says: persistField},
+	} {
+		by := c.by
+		if by == nil {
+			by = VirtualMedia
+		}
+		n := &node.Document{UUID: "x", DriverInfo: c.info, NetworkData: []byte(c.network)}
+		if c.mode != "" {
+			n.Properties = map[string]any{"capabilities": "boot_mode:" + c.mode}
+		}
+		err := by(func(string) error { return c.problem }).Validate(n)
+		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+// UEFI firmware is told the URL for one boot. Where management cannot tell it, the pair is refused.
+func TestHTTPBoot(t *testing.T) {
+	k := task(t, &node.Document{UUID: "http"})
+	i := HTTPBoot(fine)
+	if _, can := k.Hardware.Management().(driver.HTTPBooter); can {
+		t.Skip("fake management has learnt to set URLs")
+	}
+	if err := i.ValidateWith(k.Hardware, k.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "cannot set a URL") {
+		t.Errorf("management without URLs: %v", err)
+	}
+	k.Media = &server{}
+	if err := i.PrepareRamdisk(t.Context(), k); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("prepared with %v", err)
+	}
+}
+
+// A rackd may die between the drive and the checkpoint. The rackd that ends the flow knows the medium by its address, and takes it out.
+func TestAMediumOfAPredecessorIsTakenOut(t *testing.T) {
+	k := task(t, &node.Document{UUID: "pre"})
+	k.Media = &server{}
+	m := k.Hardware.Management().(driver.VirtualMedia)
+	for image, stays := range map[string]bool{"http://192.0.2.4:8080/media/pre/secret/boot.iso": false, "http://192.0.2.4:8080/media/other/secret/boot.iso": true} {
+		if err := m.AttachMedia(t.Context(), k.Fence, k.Node, drive, image); err != nil {
+			t.Fatal(err)
+		}
+		if err := VirtualMedia(fine).CleanUpRamdisk(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(state(t, k), image); got != stays {
+			t.Errorf("%s is in the drive afterwards: %t", image, got)
+		}
+	}
+}
