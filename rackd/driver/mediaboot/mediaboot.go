@@ -14,6 +14,7 @@ import (
 	"net/url"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -21,6 +22,7 @@ import (
 // Fields with Ironic's names: of driver_info, and of instance_info.
 const (
 	fieldRamdisk  = "deploy_iso"
+	fieldRescue   = "rescue_iso"
 	persistField  = "force_persistent_boot_device"
 	fieldInstance = "boot_iso"
 )
@@ -38,6 +40,7 @@ type Interface struct{}
 func (Interface) Properties() map[string]string {
 	return map[string]string{
 		fieldRamdisk: "URL (http or https) of the ramdisk as a bootable image, which its BMC loads; the agent in it must know the URL of this API. Required for all but ramdisk deploys.",
+		fieldRescue:  "URL (http or https) of the ramdisk for rescues as a bootable image, like " + fieldRamdisk + ". Required for rescues.",
 		persistField: "Default, Always or Never: whether to set the boot device for good or for one boot. " +
 			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
 	}
@@ -57,6 +60,15 @@ func (Interface) Validate(n *node.Document) error {
 		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
 	}
 	return check(n, "driver_info "+fieldRamdisk, text)
+}
+
+// ValidateRescue asks for an image for rescues. The rack has none.
+func (Interface) ValidateRescue(n *node.Document, _ bool) error {
+	text := n.DriverString(fieldRescue)
+	if text == "" {
+		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk for rescues as a bootable image: %w", n.Label(), fieldRescue, driver.ErrInvalid)
+	}
+	return check(n, "driver_info "+fieldRescue, text)
 }
 
 func check(n *node.Document, field, text string) error {
@@ -81,9 +93,13 @@ func (Interface) BootsImages() {}
 
 // PrepareRamdisk makes the next boot one from the ramdisk's image.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
-	text := t.Node.DriverString(fieldRamdisk)
+	field := fieldRamdisk
+	if t.Node.State.In([]provision.State{provision.Rescuing, provision.RescueWait}) {
+		field = fieldRescue
+	}
+	text := t.Node.DriverString(field)
 	if text == "" {
-		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), fieldRamdisk, driver.ErrInvalid)
+		return fmt.Errorf("node %s: driver_info has no %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), field, driver.ErrInvalid)
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
 	if err := insert(ctx, t, text); err != nil {

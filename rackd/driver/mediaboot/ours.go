@@ -47,9 +47,10 @@ func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, inser
 
 // ours tells the image of this flow's ramdisk from those of others.
 func ours(t *driver.Task) func(image string) bool {
-	known, text := strings.Fields(t.Facts[factImages]), t.Node.DriverString(fieldRamdisk)
+	known := strings.Fields(t.Facts[factImages])
+	fields := []string{t.Node.DriverString(fieldRamdisk), t.Node.DriverString(fieldRescue)}
 	return func(image string) bool {
-		return text != "" && image == text || slices.Contains(known, digest(image))
+		return image != "" && slices.Contains(fields, image) || slices.Contains(known, digest(image))
 	}
 }
 

@@ -6,11 +6,34 @@ import (
 	"net/url"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
+// rescued reports whether the ramdisk is that of a rescue.
+func rescued(n *node.Document) bool {
+	return n.State.In([]provision.State{provision.Rescuing, provision.RescueWait})
+}
+
+// fields are those of driver_info that name the kernel and the ramdisk which the node boots in its state. As in Ironic, a rescue
+// uses no file of deploys.
+func fields(n *node.Document) (kernel, ramdisk string) {
+	if rescued(n) {
+		return rescueKernel, rescueRamdisk
+	}
+	return kernelField, ramdiskField
+}
+
+// ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues.
+func (Interface) ValidateRescue(n *node.Document, racks bool) error {
+	if !racks && n.DriverString(rescueKernel) == "" && n.DriverString(rescueRamdisk) == "" {
+		return fmt.Errorf("node %s: driver_info has no %s and %s, and this rackd has no ramdisk for rescues (--rescue-ramdisk): %w", n.Label(), rescueKernel, rescueRamdisk, driver.ErrInvalid)
+	}
+	return validateFiles(n, rescueKernel, rescueRamdisk)
+}
+
 // validateFiles checks the URLs of a node's own kernel and ramdisk.
-func validateFiles(n *node.Document) error {
+func validateFiles(n *node.Document, kernelField, ramdiskField string) error {
 	kernel, ramdisk := n.DriverString(kernelField), n.DriverString(ramdiskField)
 	if (kernel == "") != (ramdisk == "") {
 		return fmt.Errorf("node %s: driver_info has only one of %s and %s: give both or neither: %w", n.Label(), kernelField, ramdiskField, driver.ErrInvalid)
@@ -33,7 +56,8 @@ func validateFiles(n *node.Document) error {
 // fetchFiles brings the node's own kernel and ramdisk into the rack's cache, before
 // the machine is touched. What only TFTP gives, the machine loads by itself.
 func fetchFiles(ctx context.Context, t *driver.Task) error {
-	for field, fact := range map[string]string{kernelField: driver.FactKernel, ramdiskField: driver.FactRamdisk} {
+	kernel, ramdisk := fields(t.Node)
+	for field, fact := range map[string]string{kernel: driver.FactKernel, ramdisk: driver.FactRamdisk} {
 		delete(t.Facts, fact)
 		text := t.Node.DriverString(field)
 		if u, err := url.Parse(text); err != nil || text == "" || u.Scheme == "tftp" {

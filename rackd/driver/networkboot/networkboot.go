@@ -27,10 +27,12 @@ func PXE() Interface { return Interface{overTFTP: true} }
 
 // Fields of driver_info, with Ironic's names.
 const (
-	persistField = "force_persistent_boot_device"
-	kernelField  = "deploy_kernel"
-	ramdiskField = "deploy_ramdisk"
-	paramsField  = "kernel_append_params"
+	persistField  = "force_persistent_boot_device"
+	kernelField   = "deploy_kernel"
+	ramdiskField  = "deploy_ramdisk"
+	rescueKernel  = "rescue_kernel"
+	rescueRamdisk = "rescue_ramdisk"
+	paramsField   = "kernel_append_params"
 )
 
 // Properties names what is read of the node.
@@ -38,9 +40,11 @@ func (Interface) Properties() map[string]string {
 	return map[string]string{
 		persistField: "Default, Always or Never: whether to set the boot device for good or for one boot. " +
 			"Default: for one boot into the ramdisk, for good into the instance. Optional.",
-		kernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
-		ramdiskField: "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
-		paramsField:  "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info, which counts in a deploy, a rebuild and a rescue.",
+		kernelField:   "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
+		ramdiskField:  "URL of the ramdisk, to be given together with " + kernelField + ". Optional.",
+		rescueKernel:  "URL (http, https, file, tftp) of the kernel of the ramdisk for rescues. Default: the rackd's own. Optional.",
+		rescueRamdisk: "URL of the ramdisk for rescues, to be given together with " + rescueKernel + ". Optional.",
+		paramsField:   "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info, which counts in a deploy, a rebuild and a rescue.",
 	}
 }
 
@@ -55,7 +59,7 @@ func (Interface) Validate(n *node.Document) error {
 	default:
 		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
 	}
-	if err := errors.Join(validateFiles(n), validateParams(n)); err != nil {
+	if err := errors.Join(validateFiles(n, kernelField, ramdiskField), validateParams(n)); err != nil {
 		return err
 	}
 	for _, p := range n.Ports {
@@ -69,10 +73,11 @@ func (Interface) Validate(n *node.Document) error {
 
 // RamdiskOrder loads the node's own kernel and ramdisk, or the rack's.
 func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
+	kernel, initramfs := fields(n)
 	o := bootorder.Ramdisk(bootorder.Load{
-		Kernel:    bootorder.File{URL: n.DriverString(kernelField), ID: facts[driver.FactKernel]},
-		Initramfs: bootorder.File{URL: n.DriverString(ramdiskField), ID: facts[driver.FactRamdisk]},
-		Params:    params(n),
+		Kernel:    bootorder.File{URL: n.DriverString(kernel), ID: facts[driver.FactKernel]},
+		Initramfs: bootorder.File{URL: n.DriverString(initramfs), ID: facts[driver.FactRamdisk]},
+		Params:    params(n), Rescue: rescued(n),
 	})
 	o.OverTFTP = i.overTFTP
 	return o
