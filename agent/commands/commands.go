@@ -31,7 +31,7 @@ type Deps struct {
 	// Inventory waits until the machine shows its disks.
 	Inventory func(context.Context) (agentapi.Inventory, error)
 	Logs      func() []byte
-	// Rescue is nil where nobody can be let in.
+	// Rescue is nil outside the ramdisk, where no user may log in.
 	Rescue Rescue
 }
 

@@ -29,7 +29,7 @@ func finalizeRescue(d Deps) command.Spec {
 			return nil, &deploy.ParamError{Reason: "rescue_password is empty"}
 		}
 		if d.Rescue == nil {
-			return nil, errors.New("an agent outside the ramdisk lets nobody in")
+			return nil, errors.New("only an agent in the ramdisk lets a user in")
 		}
 		if !p.Hashed {
 			var err error

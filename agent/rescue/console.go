@@ -36,8 +36,8 @@ const maxLine = 256
 // idleConsole is how long a console that cannot be read is left alone.
 const idleConsole = 10 * time.Second
 
-// ServeConsole asks for name and password on a terminal and runs a shell for whoever has them, again and again. It ends with ctx at the latest when
-// something is typed: a read of a terminal cannot be cut short.
+// ServeConsole asks for name and password on a terminal, again and again, and runs a shell for the user. After
+// the end of ctx it ends when something is typed: a read of a terminal cannot be cut short.
 func (s *Server) ServeConsole(ctx context.Context, path string) {
 	for ctx.Err() == nil {
 		err := s.login(ctx, path)

@@ -1,12 +1,13 @@
 // Package rescue lets people into the ramdisk: by SSH and at the machine's console, as the user "rescue" with a
 // password, once rackd has set one (rescue.finalize_rescue).
 //
-// It may import protocol/shacrypt. Invariants: nobody comes in without the password; the password itself is kept
-// nowhere, its hash in memory of this machine alone; callers who have not logged in are bounded in number and in
-// time, and a wrong password costs its caller failurePause; no forwarding and no file transfer besides a shell's own.
+// It may import protocol/shacrypt. Invariants: the password is the only way in. The machine keeps its hash, in memory,
+// and never the password. Callers who have not logged in are bounded in number and in time. A wrong password costs
+// its caller failurePause. SSH gives sessions only: no forwarding, no subsystem.
 package rescue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,11 +33,13 @@ const (
 	maxLogins    = 16
 	maxSessions  = 8
 	failurePause = 2 * time.Second
+	// installing bounds the time in which busybox makes its links.
+	installing = 30 * time.Second
 	// hangUp is how long programs of a session have after SIGHUP.
 	hangUp = 5 * time.Second
 )
 
-// ErrNoShell means that the ramdisk has no shell, so that nobody could do anything in it.
+// ErrNoShell means that the ramdisk has no shell, so that a user could do nothing in it.
 var ErrNoShell = errors.New("this ramdisk has no shell: build one for rescues (ironyard ramdisk build --rescue) and give it to rackd as --rescue-ramdisk, or name one in driver_info rescue_kernel and rescue_ramdisk")
 
 // Server lets the user in. Its fields are set by New; it is safe for concurrent use.
@@ -75,10 +78,12 @@ func (s *Server) allows(user, password string) bool {
 
 // findShell returns a shell below root. Busybox gets links to all its commands.
 func findShell(root string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), installing)
+	defer cancel()
 	busybox := filepath.Join(root, "bin/busybox")
 	if _, err := os.Stat(busybox); err == nil {
 		if _, err := os.Lstat(filepath.Join(root, "bin/sh")); err != nil {
-			if out, err := exec.Command(busybox, "--install", "-s", filepath.Join(root, "bin")).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(ctx, busybox, "--install", "-s", filepath.Join(root, "bin")).CombinedOutput(); err != nil {
 				return "", fmt.Errorf("make the commands of busybox: %w: %.200s", err, out)
 			}
 		}

@@ -45,8 +45,9 @@ func (s *Server) session(ctx context.Context, ch ssh.Channel, asked <-chan *ssh.
 		case <-ended:
 			return
 		case r = <-asked:
+		case <-ctx.Done():
 		}
-		if r == nil { // the client has gone
+		if r == nil { // the client has gone, or the connection ends
 			cancel()
 			if running {
 				<-ended

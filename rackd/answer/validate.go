@@ -47,7 +47,7 @@ func validate(hw *driver.Hardware, n *node.Document) map[string]ask.Validation {
 	return out
 }
 
-// withPassword is the node as a rescue finds it: with a password, which is not told to whoever only judges.
+// withPassword is the node as a rescue finds it: with a password, which a rackd that only judges is not told.
 func withPassword(n *node.Document, f ask.Flow) *node.Document {
 	if !f.RescuePassword {
 		return n

@@ -114,7 +114,7 @@ func Open(o Options) (*Set, error) {
 var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
 
 // rescues are the rescue interfaces of machines that boot a ramdisk. The first is the default, no-rescue, as in Ironic: a
-// rescue gives whoever may ask for one a shell in the rack.
+// rescue gives its user a shell in the rack.
 func rescues(o Options) []driver.Named {
 	return []driver.Named{{Name: "no-rescue", Impl: none.Unsupported{Kind: "rescue"}},
 		{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Bringup: o.Bringup, Ramdisk: o.RescueRamdisk})}}

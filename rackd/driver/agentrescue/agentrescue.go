@@ -78,7 +78,7 @@ func (i Interface) RescueSteps(*node.Document) []driver.Step {
 	return []driver.Step{boot, step("finalize_rescue", driver.Repeatable, finalize)}
 }
 
-// UnrescueSteps switch the machine off, so that nobody is in the ramdisk any more, and start the instance.
+// UnrescueSteps switch the machine off, which ends all logins in the ramdisk, and start the instance.
 func (i Interface) UnrescueSteps(*node.Document) []driver.Step {
 	return []driver.Step{step("unrescue", driver.Repeatable, i.leave), step("boot_instance", driver.Reattachable, i.bootInstance)}
 }
