@@ -136,18 +136,21 @@ func listed(o object) string {
 // computed are the functions that read keys which they compute, and where those keys stand.
 var computed = map[string]string{
 	"protocol/node.DriverString": "", "protocol/node.InstanceString": "", // for their callers
-	"central/api.checkProperties":         "central/api.countedProperties",
-	"rackd/driver/direct.unmet":           "rackd/driver/direct.refusedFields",
-	"rackd/driver/networkboot.fetchFiles": "", // those of validateFiles
-	"rackd/driver/ipmi.number":            "", // those of parse and bridge
-	"rackd/driver/ipmi.truth":             "",
-	"rackd/driver/ipmi.bridge":            "", // which names them
-	"rackd/driver/fake.Validate":          "", // those that Properties announces as patterns
-	"rackd/driver/fake.delayOf":           "",
-	"rackd/driver/fake.failure":           "",
-	"rackd/driver/iboot.parse":            "", // as those of snmp
-	"rackd/driver/snmp.parse":             "", // those that are required, each of which it reads by its name too
-	"rackd/driver/snmp.chosen":            "", // those of userSecurity
+	"central/api.checkProperties":            "central/api.countedProperties",
+	"rackd/driver/direct.unmet":              "rackd/driver/direct.refusedFields",
+	"rackd/driver/networkboot.fetchFiles":    "", // those of fields
+	"rackd/driver/networkboot.RamdiskOrder":  "",
+	"rackd/driver/networkboot.validateFiles": "", // those of Validate and ValidateRescue
+	"rackd/driver/mediaboot.PrepareRamdisk":  "", // which names them
+	"rackd/driver/ipmi.number":               "", // those of parse and bridge
+	"rackd/driver/ipmi.truth":                "",
+	"rackd/driver/ipmi.bridge":               "", // which names them
+	"rackd/driver/fake.Validate":             "", // those that Properties announces as patterns
+	"rackd/driver/fake.delayOf":              "",
+	"rackd/driver/fake.failure":              "",
+	"rackd/driver/iboot.parse":               "", // as those of snmp
+	"rackd/driver/snmp.parse":                "", // those that are required, each of which it reads by its name too
+	"rackd/driver/snmp.chosen":               "", // those of userSecurity
 }
 
 // beside are keys that are read of an object under another name than its own.
