@@ -29,7 +29,7 @@ func TestRescue(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := limit(t, 8*time.Minute)
+			ctx := limit(t, 12*time.Minute)
 			o := theRack.Operator
 			id := enrolled(ctx, t, name, func(m *operator.Machine) { m.Interfaces = map[string]string{"rescue": "agent"} })
 			if err := o.MakeAvailable(ctx, id); err != nil {

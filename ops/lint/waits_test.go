@@ -31,6 +31,8 @@ var waiting = map[string]string{
 	"agent/boot/serve.go serve selects":                                    life,
 	"agent/boot/serve.go serve sends":                                      room,
 	"agent/boot/rescue.go open (*net.ListenConfig).Listen":                 "nothing: it opens a local socket",
+	"agent/rescue/doc.go findShell (*exec.Cmd).CombinedOutput":             "installing, of the context that the command is made with",
+	"agent/rescue/session.go session selects":                              shellsLife,
 	"agent/rescue/console.go login (*exec.Cmd).Run":                        shellsLife,
 	"agent/rescue/session.go run (*exec.Cmd).Wait":                         shellsLife,
 	"agent/rescue/session.go session receives":                             shellsLife,
