@@ -102,7 +102,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	if err != nil {
 		return rack.Options{}, err
 	}
-	o := rack.Options{Name: "e2r", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
+	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
 		Images: filepath.Join(dir, "images"), Log: slog.New(slog.NewTextHandler(log, nil)),
 		Rackds:      2,
 		RackdArgs:   []string{"--bmc-timeout", "5s"},
