@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// The first two are examples of the algorithm's description; the others are of libxcrypt 4.4, with rounds.
-func TestDescribedHashes(t *testing.T) {
+// The hashes are those of libxcrypt 4.4 (Debian 12).
+func TestHashesOfLibxcrypt(t *testing.T) {
 	for _, c := range []struct{ password, hash string }{
-		{"Hello world!", "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8"},
-		{"Hello world!", "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO/O817G3uBnIFNjnQJuesI68OTLiBFdcbYEdFCoEOfaS35inz1"},
+		{"Hello world!", "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5"},
+		{"Hello world!", "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1"},
 		{"Hello world!", "$5$rounds=10000$saltstringsaltst$3xv.VbSHBb41AL9AvLeujZkZRBAwqFMz2.opqey6IcA"},
 		{"grün", "$6$rounds=1234$ab$PasFeEa5v5Jsn2Ubvl/4vlmtNJhHNu17XZQvUtaTkZbxzPv5S8EimWvo.a/3aiC5MehOfNxX0CDF1okKzQmI/."},
 	} {
