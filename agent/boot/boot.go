@@ -84,9 +84,16 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	machine := inventory.Machine{BootMAC: f.BootMAC, DiskFiles: f.Disk, OwnModules: f.Ramdisk}
 	disks := diskwatch.New(machine, log)
 	client.SystemUUID, client.SystemSerial = machine.SystemUUID(), machine.System().SerialNumber
+	rescue := newRescuer(ctx, crew, log)
 	if f.Ramdisk {
 		if err := network(ctx, crew, log, f.BootMAC); err != nil {
 			return end, err
+		}
+		if there, err := rescue.resume(); there || err != nil {
+			if err == nil {
+				<-ctx.Done() // the machine is its user's: no rackd is asked any more
+			}
+			return Nothing, err
 		}
 	}
 	macs := func() []string {
@@ -106,10 +113,12 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 		log.Warn("the agent would not survive a restart", "error", err)
 	}
 	log.Info("this machine is known", "node", id.Node, "heartbeat_timeout", id.Timeout, "clock_offset", id.ClockOffset.Round(time.Second))
+	shipping, stopShipping := context.WithCancel(ctx)
+	defer stopShipping()
 	crew.Go(func() {
-		ship.Run(ctx, func(ctx context.Context, lines []byte) error { return client.SendLog(ctx, id.Node, id.Token, lines) })
+		ship.Run(shipping, func(ctx context.Context, lines []byte) error { return client.SendLog(ctx, id.Node, id.Token, lines) })
 	})
-	return serve(ctx, crew, parts{flags: f, log: log, ship: ship, client: client, machine: machine, disks: disks, id: id, bootID: bootID, url: urls[0]})
+	return serve(ctx, crew, parts{flags: f, log: log, ship: ship, client: client, machine: machine, disks: disks, id: id, bootID: bootID, url: urls[0], rescue: rescue, stopShipping: stopShipping})
 }
 
 // networkData is where a medium that rackd has made puts the node's network_data (rackd/bootmedium).

@@ -36,6 +36,9 @@ type parts struct {
 	id      session.Identity
 	bootID  string
 	url     string // of a rackd
+	rescue  *rescuer
+	// stopShipping ends sending the log to rackd.
+	stopShipping func()
 }
 
 // serve answers commands and sends heartbeats until ctx or the machine's run ends.
@@ -60,13 +63,17 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	}
 	defer images.CloseIdleConnections()
 	power := newPower()
-	runner := command.NewRunner(p.log, commands.All(commands.Deps{
+	deps := commands.Deps{
 		Log: p.log, Power: power, Inventory: p.inventory, Logs: p.ship.Collect,
 		Deployer: &deploy.Deployer{
 			Machine: p.disks, Log: p.log, EraseShared: p.flags.EraseShared, EFIVars: p.flags.EFIVars,
 			Images: &image.Writer{Client: images, SpoolDir: p.flags.SpoolDir, SpoolLimit: func() int64 { return p.machine.FreeMemory() / 2 }},
 		},
-	})...)
+	}
+	if p.flags.Ramdisk {
+		deps.Rescue = p.rescue
+	}
+	runner := command.NewRunner(p.log, commands.All(deps)...)
 	defer runner.Close()
 	api := &commandapi.Server{Runner: runner, Token: p.id.Token, Version: release.Version, StartedAt: time.Now().UTC(), Log: p.log}
 	server := &http.Server{
@@ -97,6 +104,16 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 		return Nothing, nil
 	case err := <-served:
 		return Nothing, fmt.Errorf("serving the command API: %w", err)
+	case <-p.rescue.begun:
+		p.log.Info("rescue: no heartbeats any more, and soon no commands")
+		stopBeating()
+		p.stopShipping()
+		if end := p.rescue.linger(ctx, p.flags.TokenFile, power.asked); end != Nothing {
+			return end, nil
+		}
+		server.Close()
+		<-ctx.Done()
+		return Nothing, nil
 	case end := <-power.asked:
 		p.log.Info("the machine's run ends", "by", end)
 		told.await(ctx, runner)

@@ -31,6 +31,8 @@ type Deps struct {
 	// Inventory waits until the machine shows its disks.
 	Inventory func(context.Context) (agentapi.Inventory, error)
 	Logs      func() []byte
+	// Rescue is nil outside the ramdisk, where no user may log in.
+	Rescue Rescue
 }
 
 // All lists the commands there are.
@@ -49,6 +51,7 @@ func All(d Deps) []command.Spec {
 		executeServiceStep(d),
 		getHardwareInfo(d),
 		collectSystemLogs(d),
+		finalizeRescue(d),
 	}
 }
 

@@ -23,7 +23,10 @@ var (
 		{kind: "tmpfs", target: "/run", data: "mode=0755"},
 		{kind: "tmpfs", target: "/tmp", data: "mode=1777,size=80%"},
 	}
-	late = []mount{{kind: "efivarfs", target: "/sys/firmware/efi/efivars", optional: true}}
+	late = []mount{
+		{kind: "devpts", target: "/dev/pts", data: "mode=0620,ptmxmode=0666"}, // for logins in a rescue
+		{kind: "efivarfs", target: "/sys/firmware/efi/efivars", optional: true},
+	}
 )
 
 func mounts(log *slog.Logger, list []mount) {
@@ -36,7 +39,7 @@ func mounts(log *slog.Logger, list []mount) {
 			log.Error("cannot make mount point", "target", m.target, "error", err)
 		}
 		flags := uintptr(unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV)
-		if m.kind == "devtmpfs" {
+		if m.kind == "devtmpfs" || m.kind == "devpts" {
 			flags = unix.MS_NOSUID
 		}
 		// EBUSY: the kernel has mounted devtmpfs by itself.

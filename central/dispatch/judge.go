@@ -15,7 +15,7 @@ import (
 
 // judged are the events whose steps a rack judges: those that requests name, and whether it
 // can boot the ramdisk that they need.
-var judged = []provision.Event{provision.EventDeploy, provision.EventRebuild, provision.EventClean, provision.EventService, provision.EventInspect}
+var judged = []provision.Event{provision.EventDeploy, provision.EventRebuild, provision.EventClean, provision.EventService, provision.EventInspect, provision.EventRescue}
 
 // validate refuses what the rack can judge before anything is accepted: the interfaces that an
 // event needs, and the steps of the request and of the deploy templates that it brings along.
@@ -28,7 +28,7 @@ func (d *Dispatcher) validate(ctx context.Context, n *store.Node, m bus.Member, 
 		if err != nil {
 			return err
 		}
-		flow = &ask.Flow{Verb: work.Verb(e), Steps: steps, DisableRamdisk: p.DisableRamdisk}
+		flow = &ask.Flow{Verb: work.Verb(e), Steps: steps, DisableRamdisk: p.DisableRamdisk, RescuePassword: p.RescuePassword != ""}
 	}
 	kind, reason := d.outOfOrder(ctx, n, m, mustBeValid[e], flow)
 	switch {

@@ -75,14 +75,17 @@ func deploying(info, words string) refusal {
 var driverInfo = table{
 	"driver_info *": by("rackd/driver.unreadDriverInfo").as("driver_info").with("Kept. `validate` (management) and the history of each flow name the keys that no interface of the node reads.").
 		saying(saying{`[{"op":"add","path":"/driver_info/redfish_adress","value":"x"}]`, "management", "no interface of this node reads it: driver_info redfish_adress"}),
-	"driver_info deploy_iso": by("rackd/driver/mediaboot.image").
+	"driver_info deploy_iso": by("rackd/driver/mediaboot.ready").
 		saying(saying{`[{"op":"add","path":"/driver_info/deploy_iso","value":"http://127.0.0.1:1/i"}]`, "management", "driver_info deploy_iso"}),
-	"driver_info deploy_kernel":                     by("rackd/driver/ownramdisk.Fetch", "rackd/driver/ownramdisk.Load"),
-	"driver_info deploy_ramdisk":                    by("rackd/driver/ownramdisk.Fetch", "rackd/driver/ownramdisk.Load"),
+	"driver_info deploy_kernel":                     by("rackd/driver/ownramdisk.fields"),
+	"driver_info deploy_ramdisk":                    by("rackd/driver/ownramdisk.fields"),
 	"driver_info external_http_url":                 by("rackd/driver/mediaboot.image"),
 	"driver_info bootloader":                        by("rackd/driver/mediaboot.Validate"),
 	"driver_info config_via_removable":              by("rackd/driver/mediaboot.Validate"),
 	"driver_info config_via_floppy":                 by("rackd/driver/mediaboot.Validate"),
+	"driver_info rescue_iso":                        by("rackd/driver/mediaboot.ValidateRescue", "rackd/driver/mediaboot.ready"),
+	"driver_info rescue_kernel":                     by("rackd/driver/ownramdisk.fields"),
+	"driver_info rescue_ramdisk":                    by("rackd/driver/ownramdisk.fields"),
 	"driver_info fake_<kind>_validate_fail":         by("rackd/driver/fake.Validate").as("_validate_fail"),
 	"driver_info fake_<step or method>_delay":       by("rackd/driver/fake.delayOf").as("_delay"),
 	"driver_info fake_<step or method>_fail":        by("rackd/driver/fake.failure").as("_fail"),

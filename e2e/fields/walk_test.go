@@ -136,25 +136,29 @@ func listed(o object) string {
 // computed are the functions that read keys which they compute, and where those keys stand.
 var computed = map[string]string{
 	"protocol/node.DriverString": "", "protocol/node.InstanceString": "", // for their callers
-	"central/api.checkProperties":     "central/api.countedProperties",
-	"rackd/driver/direct.unmet":       "rackd/driver/direct.refusedFields",
-	"rackd/driver/ipmi.number":        "", // those of parse and bridge
-	"rackd/driver/ipmi.truth":         "",
-	"rackd/driver/ipmi.bridge":        "", // which names them
-	"rackd/driver/fake.Validate":      "", // those that Properties announces as patterns
-	"rackd/driver/fake.delayOf":       "",
-	"rackd/driver/fake.failure":       "",
-	"rackd/driver/iboot.parse":        "", // as those of snmp
-	"rackd/driver/bmc.Host":           "", // for their callers
-	"rackd/driver/bmc.Port":           "",
-	"rackd/driver/bmc.Missing":        "",
-	"rackd/driver/cisco.Parse":        "", // those of ucs.fields and cimc.fields
-	"rackd/driver/msftocs.parse":      "", // as those of snmp
-	"rackd/driver/vbox.parse":         "",
-	"rackd/driver/snmp.parse":         "", // those that are required, each of which it reads by its name too
-	"rackd/driver/snmp.chosen":        "", // those of userSecurity
-	"rackd/driver/ownramdisk.Fetch":   "", // those of validateFiles
-	"rackd/driver/mediaboot.Validate": "", // which names them
+	"central/api.checkProperties":           "central/api.countedProperties",
+	"rackd/driver/direct.unmet":             "rackd/driver/direct.refusedFields",
+	"rackd/driver/ipmi.number":              "", // those of parse and bridge
+	"rackd/driver/ipmi.truth":               "",
+	"rackd/driver/ipmi.bridge":              "", // which names them
+	"rackd/driver/fake.Validate":            "", // those that Properties announces as patterns
+	"rackd/driver/fake.delayOf":             "",
+	"rackd/driver/fake.failure":             "",
+	"rackd/driver/iboot.parse":              "", // as those of snmp
+	"rackd/driver/bmc.Host":                 "", // for their callers
+	"rackd/driver/bmc.Port":                 "",
+	"rackd/driver/bmc.Missing":              "",
+	"rackd/driver/cisco.Parse":              "", // those of ucs.fields and cimc.fields
+	"rackd/driver/msftocs.parse":            "", // as those of snmp
+	"rackd/driver/vbox.parse":               "",
+	"rackd/driver/snmp.parse":               "", // those that are required, each of which it reads by its name too
+	"rackd/driver/snmp.chosen":              "", // those of userSecurity
+	"rackd/driver/ownramdisk.Fetch":         "", // those of validateFiles
+	"rackd/driver/mediaboot.Validate":       "", // which names them
+	"rackd/driver/ownramdisk.Load":          "", // those of fields
+	"rackd/driver/ownramdisk.validateFiles": "",
+	"rackd/driver/mediaboot.image":          "", // those of ready
+	"rackd/driver/mediaboot.Medium":         "",
 }
 
 // beside are keys that are read of an object under another name than its own.

@@ -120,6 +120,12 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		o.Kernel, o.Ramdisk = r.Kernel, r.Initramfs
 		return err
 	})
+	g.Go(func() error {
+		r, err := ramdisk.Build(ctx, ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud, Rescue: true,
+			CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "rescue")})
+		o.RescueRamdisk = r.Initramfs
+		return err
+	})
 	g.Go(func() (err error) {
 		images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "image")})
 		return err

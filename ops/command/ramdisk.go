@@ -15,6 +15,7 @@ type ramdiskCommand struct {
 type ramdiskBuild struct {
 	Out    string `arg:"" help:"Folder for kernel and ramdisk." type:"path"`
 	Kernel string `help:"Kernel flavour. cloud: for virtual machines; generic: with the drivers of real machines." enum:"cloud,generic" default:"generic"`
+	Rescue bool   `help:"Build the ramdisk for rescues too: rackd --rescue-ramdisk. It has a shell (busybox) and file systems."`
 	Cache  string `help:"Folder for downloads." default:".cache" type:"path"`
 }
 
@@ -23,18 +24,25 @@ func (c ramdiskBuild) Run(ctx context.Context) error {
 	if c.Kernel == "cloud" {
 		pkg = debkernel.Cloud
 	}
-	r, err := buildRamdisk(ctx, pkg, c.Cache, c.Out)
+	r, err := buildRamdisk(ctx, pkg, c.Cache, c.Out, false)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("kernel   %s\nramdisk  %s\n", r.Kernel, r.Initramfs)
+	if !c.Rescue {
+		return nil
+	}
+	if r, err = buildRamdisk(ctx, pkg, c.Cache, c.Out, true); err != nil {
+		return err
+	}
+	fmt.Printf("rescue   %s\n", r.Initramfs)
 	return nil
 }
 
-func buildRamdisk(ctx context.Context, pkg, cache, out string) (ramdisk.Result, error) {
+func buildRamdisk(ctx context.Context, pkg, cache, out string, rescue bool) (ramdisk.Result, error) {
 	agent, err := beside("agent")
 	if err != nil {
 		return ramdisk.Result{}, err
 	}
-	return ramdisk.Build(ctx, ramdisk.Options{Agent: agent, KernelPackage: pkg, CacheDir: cache, OutDir: out})
+	return ramdisk.Build(ctx, ramdisk.Options{Agent: agent, KernelPackage: pkg, CacheDir: cache, OutDir: out, Rescue: rescue})
 }

@@ -66,40 +66,68 @@ func Fetch(ctx context.Context, cacheDir, pkg string) (Kernel, error) {
 
 	root := filepath.Join(cacheDir, pkg)
 	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
-		if err := unpack(ctx, cacheDir, root, pkg); err != nil {
+		if err := unpack(ctx, cacheDir, root, pkg, resolve); err != nil {
 			return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
 		}
 	}
 	return open(root)
 }
 
+// File returns one file of a Debian package, downloading and unpacking the package into cacheDir unless it is there. path has no
+// slash at its beginning. Safe for concurrent use, as Fetch is.
+func File(ctx context.Context, cacheDir, pkg, path string) ([]byte, error) {
+	if !packageName.MatchString(pkg) || !filepath.IsLocal(path) {
+		return nil, fmt.Errorf("fetching %q of %q: that is no file of a Debian package", path, pkg)
+	}
+	cacheDir, err := filepath.Abs(cacheDir)
+	if err != nil {
+		return nil, fmt.Errorf("fetching %s: %w", pkg, err)
+	}
+	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
+		return nil, fmt.Errorf("fetching %s: %w", pkg, err)
+	}
+	unlock, err := filelock.Hold(ctx, filepath.Join(cacheDir, ".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("fetching %s: %w", pkg, err)
+	}
+	defer unlock()
+	root := filepath.Join(cacheDir, pkg)
+	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
+		same := func(context.Context, string) (string, error) { return pkg, nil }
+		if err := unpack(ctx, cacheDir, root, pkg, same); err != nil {
+			return nil, fmt.Errorf("fetching %s: %w", pkg, err)
+		}
+	}
+	for _, base := range []string{"", "usr"} { // newer packages have all below usr
+		raw, err := os.ReadFile(filepath.Join(root, base, path))
+		if !errors.Is(err, os.ErrNotExist) {
+			return raw, err
+		}
+	}
+	return nil, fmt.Errorf("package %s has no file %s", pkg, path)
+}
+
 // unpack fills root by way of a scratch folder beside it, so that a broken
-// download leaves nothing that looks like a kernel.
-func unpack(ctx context.Context, cacheDir, root, pkg string) error {
+// download leaves nothing that looks like a package.
+func unpack(ctx context.Context, cacheDir, root, pkg string, resolve func(context.Context, string) (string, error)) error {
 	scratch, err := os.MkdirTemp(cacheDir, ".unpack-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
 
-	real, err := resolve(ctx, pkg)
-	if err != nil {
-		// A machine whose package lists are empty or old knows no kernel yet.
+	if err := download(ctx, scratch, pkg, resolve); err != nil {
+		// A machine whose package lists are empty or old knows no such package yet.
 		if _, uerr := run(ctx, scratch, "apt-get", "-q", "update"); uerr != nil {
 			return errors.Join(err, uerr)
 		}
-		if real, err = resolve(ctx, pkg); err != nil {
+		if err := download(ctx, scratch, pkg, resolve); err != nil {
 			return err
 		}
 	}
-	// The sandbox user cannot write here; root may, and apt checks signatures
-	// of the lists either way.
-	if _, err := run(ctx, scratch, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", real); err != nil {
-		return err
-	}
 	debs, err := filepath.Glob(filepath.Join(scratch, "*.deb"))
 	if err != nil || len(debs) != 1 {
-		return fmt.Errorf("apt-get download %s left %d packages, want 1", real, len(debs))
+		return fmt.Errorf("apt-get download %s left %d packages, want 1", pkg, len(debs))
 	}
 	tree := filepath.Join(scratch, "tree")
 	if _, err := run(ctx, scratch, "dpkg", "-x", debs[0], tree); err != nil {
@@ -110,6 +138,18 @@ func unpack(ctx context.Context, cacheDir, root, pkg string) error {
 		return err
 	}
 	return os.Rename(tree, root)
+}
+
+// download brings the package that pkg resolves to into a folder.
+func download(ctx context.Context, scratch, pkg string, resolve func(context.Context, string) (string, error)) error {
+	real, err := resolve(ctx, pkg)
+	if err != nil {
+		return err
+	}
+	// The sandbox user cannot write here; root may, and apt checks signatures
+	// of the lists either way.
+	_, err = run(ctx, scratch, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", real)
+	return err
 }
 
 // resolve follows a meta package to the kernel package it depends on.

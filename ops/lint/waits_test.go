@@ -7,16 +7,17 @@ import (
 
 // What bounds many waits.
 const (
-	life    = "the program's life: SIGTERM ends it, or the end of the context that it is run with"
-	members = "those that it waits for end with the same context, and each of their waits is in this list or has a deadline"
-	slot    = "nothing: it gives back a place that it holds, which is never empty"
-	room    = "nothing: the channel has room for all that is sent"
-	silent  = "store.silentFor, the silence of the connection (TestSilentServer)"
-	patient = "store.groupPatience, after which the group's transaction ends, and the statements' own bounds"
-	local   = "the local disk: SQLite is in this process, and waits for another writer no longer than its busy_timeout"
-	dialled = "the client dials beside it and tries again (RetryOnFailedConnect); each dial has the library's two seconds"
-	pending = "the library's bound for what is pending; beyond it messages are dropped, counted and told of (bus.Attend)"
-	caller  = "the caller's deadline: "
+	life       = "the program's life: SIGTERM ends it, or the end of the context that it is run with"
+	shellsLife = "the life of a user's shell: the end of the connection or of the machine ends it"
+	members    = "those that it waits for end with the same context, and each of their waits is in this list or has a deadline"
+	slot       = "nothing: it gives back a place that it holds, which is never empty"
+	room       = "nothing: the channel has room for all that is sent"
+	silent     = "store.silentFor, the silence of the connection (TestSilentServer)"
+	patient    = "store.groupPatience, after which the group's transaction ends, and the statements' own bounds"
+	local      = "the local disk: SQLite is in this process, and waits for another writer no longer than its busy_timeout"
+	dialled    = "the client dials beside it and tries again (RetryOnFailedConnect); each dial has the library's two seconds"
+	pending    = "the library's bound for what is pending; beyond it messages are dropped, counted and told of (bus.Attend)"
+	caller     = "the caller's deadline: "
 )
 
 // waiting are all places of the served programs that may wait, and whose bound the test cannot prove: what
@@ -207,6 +208,17 @@ var waiting = map[string]string{
 	"rackd/driver/bmc/ask.go exchange http.NewRequestWithContext":            "HTTPOptions.ConnectTimeout and AnswerTimeout, by which send bounds it",
 	"rackd/driver/wol/dial.go Ready net.Dial":                                "nothing: it opens a UDP socket to an address",
 	"rackd/bootmedium/loader.go biosImage (*exec.Cmd).Run":                   "the command's context, which ends after mkimageWithin",
+	"agent/boot/rescue.go open (*net.ListenConfig).Listen":                   "nothing: it opens a local socket",
+	"agent/rescue/doc.go findShell (*exec.Cmd).CombinedOutput":               "installing, of the context that the command is made with",
+	"agent/rescue/session.go session selects":                                shellsLife,
+	"agent/rescue/console.go login (*exec.Cmd).Run":                          shellsLife,
+	"agent/rescue/session.go run (*exec.Cmd).Wait":                           shellsLife,
+	"agent/rescue/session.go session receives":                               shellsLife,
+	"agent/rescue/ssh.go ServeSSH (*sync.WaitGroup).Wait":                    members,
+	"agent/rescue/ssh.go ServeSSH (net.Listener).Accept":                     life,
+	"agent/rescue/ssh.go connection (*sync.WaitGroup).Wait":                  members,
+	"agent/rescue/ssh.go connection ranges":                                  shellsLife,
+	"agent/rescue/ssh.go connection receives":                                "nothing: it returns a place that the session has",
 }
 
 // Every wait of the served programs has a bound that does not depend on the other side. The test proves

@@ -43,6 +43,8 @@ type Options struct {
 	FurtherBMCs map[string][]string
 	// Rackd is the program; Kernel and Ramdisk what it boots machines with.
 	Rackd, Kernel, Ramdisk string
+	// RescueRamdisk is what machines are rescued with; empty: none is.
+	RescueRamdisk string
 	// Rackds is how many there are, each on an address of its own; 0: one.
 	Rackds int
 	// RackdArgs are added to each rackd's command line.

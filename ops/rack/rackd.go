@@ -103,6 +103,9 @@ func (d *Rackd) args(more []string) ([]string, error) {
 		"--data", filepath.Join(o.Dir, d.Name), "--interface", netns.Bridge, "--address", d.Address.String(), "--dhcp-range", d.from.String() + "-" + d.to.String(),
 		"--kernel", o.Kernel, "--ramdisk", o.Ramdisk, "--observe", d.observe(),
 		"--kernel-params", "console=ttyS0,115200"}
+	if o.RescueRamdisk != "" {
+		args = append(args, "--rescue-ramdisk", o.RescueRamdisk)
+	}
 	return append(append(args, o.RackdArgs...), more...), nil
 }
 

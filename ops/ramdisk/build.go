@@ -20,6 +20,7 @@ import (
 const (
 	KernelName    = "ironyard.kernel"
 	InitramfsName = "ironyard.initramfs"
+	RescueName    = "ironyard-rescue.initramfs"
 )
 
 // Options say what to build.
@@ -34,6 +35,8 @@ type Options struct {
 	KernelPackage string
 	// Modules are the kernel modules to carry; nil: Modules(KernelPackage).
 	Modules []string
+	// Rescue makes an initramfs for rescues, RescueName: it has a shell and the kernel's file systems besides.
+	Rescue bool
 	// OutDir receives the two files.
 	OutDir string
 	// CacheDir keeps unpacked kernel packages.
@@ -62,6 +65,10 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if o.Modules == nil {
 		o.Modules = Modules(o.KernelPackage)
 	}
+	name := InitramfsName
+	if o.Rescue {
+		name, o.Modules = RescueName, append(append([]string(nil), o.Modules...), fileSystems...)
+	}
 	if o.Compression == "" {
 		o.Compression = initramfs.Zstd
 	}
@@ -83,7 +90,13 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
-	archive, err := pack(agent, kernel.Version, modules, o.Compression)
+	var shell []byte
+	if o.Rescue {
+		if shell, err = debkernel.File(ctx, o.CacheDir, shellPackage, shellFile); err != nil {
+			return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+		}
+	}
+	archive, err := pack(agent, shell, kernel.Version, modules, o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -93,7 +106,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	}
 	r := Result{
 		Kernel: filepath.Join(o.OutDir, KernelName), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
-		Initramfs: filepath.Join(o.OutDir, InitramfsName), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules),
+		Initramfs: filepath.Join(o.OutDir, name), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules),
 	}
 	if err := write(r.Kernel, image); err != nil {
 		return r, err
@@ -139,8 +152,14 @@ func CompileAgent(ctx context.Context, source, path string) error {
 	return nil
 }
 
-// pack writes the archive in memory. Everything has a fixed order.
-func pack(agent []byte, version string, modules []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
+// The shell of rescues and its commands are one program without libraries.
+const (
+	shellPackage = "busybox-static"
+	shellFile    = "bin/busybox"
+)
+
+// pack writes the archive in memory. Everything has a fixed order. shell may be empty.
+func pack(agent, shell []byte, version string, modules []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := initramfs.Compress(&out, c)
 	if err != nil {
@@ -156,6 +175,15 @@ func pack(agent []byte, version string, modules []debkernel.ModuleFile, c initra
 	}
 	for _, dir := range []string{"etc", "proc", "run", "sys", "tmp"} {
 		steps = append(steps, func() error { return w.AddDir(dir, 0o755) })
+	}
+	if len(shell) > 0 {
+		steps = append(steps, func() error { return w.AddFile(shellFile, 0o755, shell) })
+		for _, dir := range []string{"mnt", "root"} {
+			steps = append(steps, func() error { return w.AddDir(dir, 0o700) })
+		}
+		// Programs look up who the user is: the only one there is.
+		steps = append(steps, func() error { return w.AddFile("etc/passwd", 0o644, []byte("rescue:x:0:0::/root:/bin/sh\n")) },
+			func() error { return w.AddFile("etc/group", 0o644, []byte("root:x:0:\n")) })
 	}
 	for _, m := range modules {
 		path := "/lib/modules/" + version + "/" + m.Target

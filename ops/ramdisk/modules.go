@@ -23,6 +23,9 @@ var real = []string{
 	"ipmi_si", "ipmi_devintf",
 }
 
+// fileSystems are the modules with which a rescue reads and repairs the file systems of instances.
+var fileSystems = []string{"ext4", "xfs", "btrfs", "vfat", "nls_cp437", "nls_ascii", "nls_utf8", "isofs", "loop"}
+
 // Modules lists the modules for a kernel package: the cloud kernel has only those
 // of virtual machines.
 func Modules(kernel string) []string {

@@ -175,7 +175,23 @@ const (
 	CmdInstallBoot     = "image.install_bootloader"
 	CmdGetInventory    = "poll.get_hardware_info"
 	CmdCollectLogs     = "log.collect_system_logs"
+	CmdFinalizeRescue  = "rescue.finalize_rescue"
 )
+
+// FinalizeRescueParams are the params of rescue.finalize_rescue.
+type FinalizeRescueParams struct {
+	// Password is that of the user "rescue"; Hashed: in the form of /etc/shadow.
+	Password string `json:"rescue_password"`
+	Hashed   bool   `json:"hashed"`
+}
+
+// FinalizeRescueResult is what our agent answers to it; ironic-python-agent answers nothing.
+type FinalizeRescueResult struct {
+	// SSH are the addresses at which the ramdisk accepts SSH, as host:port.
+	SSH []string `json:"ironyard_ssh"`
+	// HostKey is the fingerprint of its host key as ssh-keygen writes it, SHA256:….
+	HostKey string `json:"ironyard_ssh_host_key"`
+}
 
 // PrepareImageParams are the params of standby.prepare_image.
 type PrepareImageParams struct {

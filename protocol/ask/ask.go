@@ -159,6 +159,9 @@ type Flow struct {
 	// what may hold texts are left out (null): they may be secrets.
 	Steps          []work.Step `json:"steps,omitempty"`
 	DisableRamdisk bool        `json:"disable_ramdisk,omitempty"`
+	// RescuePassword says that the request brings the password of a rescue, which the node's document does not have yet. A
+	// rackd that does not know the field finds no password, and says so.
+	RescuePassword bool `json:"rescue_password,omitempty"`
 }
 
 // Steps is the key of the answer to Validate below which stands what speaks against the

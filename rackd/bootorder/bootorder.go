@@ -26,6 +26,8 @@ type Order struct {
 type Load struct {
 	// Kernel and Initramfs are the node's own files; without a URL, those of the rack.
 	Kernel, Initramfs File
+	// Rescue: the rack's initramfs is the one for rescues.
+	Rescue bool
 	// Params of the kernel come before the rack's own, which win.
 	Params []string
 }

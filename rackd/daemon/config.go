@@ -98,7 +98,9 @@ type Rack struct {
 	BootPrograms string
 	Kernel       string // file
 	Ramdisk      string // file
-	KernelParams []string
+	// RescueRamdisk is a file; empty: nodes without files of their own cannot be rescued.
+	RescueRamdisk string
+	KernelParams  []string
 	// AgentAPIURLs are what agents are told to call; empty: this rackd and others of its group.
 	AgentAPIURLs []string
 	// Discovery lets unknown machines boot the ramdisk.

@@ -153,7 +153,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, Interface: machinesInterface(c), Media: media, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Interface: machinesInterface(c), Media: media, Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil
 	}
-	if r.files, err = bootfiles.New(c.Rack.BootPrograms, c.Rack.Kernel, c.Rack.Ramdisk); err != nil {
+	if r.files, err = bootfiles.New(c.Rack.BootPrograms, c.Rack.Kernel, c.Rack.Ramdisk, c.Rack.RescueRamdisk); err != nil {
 		return err
 	}
 	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,

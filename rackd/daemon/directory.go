@@ -44,7 +44,7 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 		o = d.c.Asked(o)
 	}
 	if l := o.Order.Load; l != nil {
-		o.Order.Load = &bootorder.Load{Kernel: d.file(l.Kernel), Initramfs: d.file(l.Initramfs), Params: l.Params}
+		o.Order.Load = &bootorder.Load{Kernel: d.file(l.Kernel), Initramfs: d.file(l.Initramfs), Rescue: l.Rescue, Params: l.Params}
 	}
 	return netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Order: o.Order,
 		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: o.Hears}, true

@@ -59,6 +59,9 @@ const (
 func (r *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdisk {
 	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: r.httpBase(), TFTP: r.tftpBase()},
 		Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
+	if r.RescueRamdisk != "" {
+		found.RescueInitramfs = bootfiles.RescueRamdisk
+	}
 	found.Doors, found.Fingerprint, found.Params = []string{r.agentBase()}, fingerprint, r.KernelParams
 	for _, m := range others {
 		boot, err := url.Parse(m.BootURL)

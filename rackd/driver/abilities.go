@@ -80,6 +80,13 @@ type MediumBooter interface {
 	BootsFromMedium() bool
 }
 
+// RescueBooter is implemented by boot interfaces that boot a ramdisk for rescues, in the states rescuing and rescue wait.
+type RescueBooter interface {
+	// ValidateRescue looks at the node's fields that name its own ramdisk for rescues; it wraps ErrInvalid. racks says that
+	// the rack has one, for nodes that name none.
+	ValidateRescue(n *node.Document, racks bool) error
+}
+
 // Sourced is implemented by inspect interfaces that boot no ramdisk.
 type Sourced interface {
 	// Source says who tells what is found. Central asks no BMC for what only a ramdisk can tell.

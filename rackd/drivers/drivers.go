@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
+	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/amt"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
@@ -67,6 +68,8 @@ type Options struct {
 	Bringup  bringup.Settings
 	// Interface is the network interface that reaches the rack's machines; empty: that of the default route.
 	Interface string
+	// RescueRamdisk says that the rack has a ramdisk for rescues.
+	RescueRamdisk bool
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
 	// Media says why no bootable medium can be made here that starts on machines of a boot mode; nil: none can.
@@ -156,6 +159,13 @@ func Open(o Options) (*Set, error) {
 // nothing to do for it.
 var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
 
+// rescues are the rescue interfaces of machines that boot a ramdisk. The first is the default, no-rescue, as in Ironic: a
+// rescue gives its user a shell in the rack.
+func rescues(o Options) []driver.Named {
+	return []driver.Named{{Name: "no-rescue", Impl: none.Unsupported{Kind: "rescue"}},
+		{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Bringup: o.Bringup, Ramdisk: o.RescueRamdisk})}}
+}
+
 // fakeType is the hardware type fake-hardware.
 func fakeType(o Options) driver.Type {
 	f := fake.New(o.Fake)
@@ -182,7 +192,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"console":  {no("console")},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
 		"raid":     {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
-		"rescue":   {no("rescue")},
+		"rescue":   rescues(o),
 		"vendor":   {{Name: "redfish", Impl: redfish.Vendor{Driver: rf}}, no("vendor")},
 		"network":  {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":  {{Name: "noop", Impl: none.Noop{}}},
@@ -214,7 +224,7 @@ func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Nam
 		"console":    {no("console")},
 		"firmware":   {no("firmware")},
 		"raid":       {no("raid")},
-		"rescue":     {no("rescue")},
+		"rescue":     rescues(o),
 		"vendor":     {{Name: "ipmitool", Impl: ipmi.Vendor{Driver: lan}}, no("vendor")},
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},
@@ -237,7 +247,7 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 		"console":    no("console"),
 		"firmware":   no("firmware"),
 		"raid":       no("raid"),
-		"rescue":     no("rescue"),
+		"rescue":     rescues(o),
 		"vendor":     no("vendor"),
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage":    {{Name: "noop", Impl: none.Noop{}}},

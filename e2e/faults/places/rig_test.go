@@ -150,10 +150,10 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 	} else {
 		boot := filepath.Join(r.dir, "boot")
 		args = append(args, "--drivers", "redfish", "--interface", "lo", "--address", address(group), "--dhcp", "off",
-			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"),
+			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"), "--rescue-ramdisk", filepath.Join(boot, "ramdisk"),
 			"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
 		// A person may switch a machine off that its flow waits for. Nothing but the deadline ends that.
-		for _, state := range []states.State{states.DeployWait, states.CleanWait, states.InspectWait, states.ServiceWait} {
+		for _, state := range []states.State{states.DeployWait, states.CleanWait, states.InspectWait, states.ServiceWait, states.RescueWait} {
 			args = append(args, "--deadline", string(state)+"=1m")
 		}
 	}
@@ -312,7 +312,7 @@ func (r *rig) enrolled(t *testing.T, group string, f flow) (string, *fleet.Membe
 		machine = r.machines.Members[r.used.Add(1)-1]
 		e := r.machines.Enrolment(machine)
 		body, macs = map[string]any{"driver": e.Driver, "driver_info": e.DriverInfo, "properties": e.Properties, "name": e.Name,
-			"inspect_interface": e.Interfaces["inspect"]}, e.MACs
+			"inspect_interface": e.Interfaces["inspect"], "rescue_interface": "agent"}, e.MACs
 		if f.medium != "" {
 			body["boot_interface"] = "redfish-virtual-media"
 			e.DriverInfo["deploy_iso"] = f.medium

@@ -261,7 +261,8 @@ func unrescueFlow(_ *Catalog, _ *work.Document, t *driver.Task) ([]Step, error) 
 	if err != nil {
 		return nil, err
 	}
-	return append([]Step{validateStep("power", "management", "rescue")}, plain(r.UnrescueSteps(t.Node))...), nil
+	// Not the rescue interface, which asks for the password: that went with the request.
+	return append([]Step{validateStep("power", "management")}, plain(r.UnrescueSteps(t.Node))...), nil
 }
 
 // MayPass reports whether a step that failed with err may succeed when it is run again.

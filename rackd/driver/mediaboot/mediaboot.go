@@ -22,6 +22,7 @@ import (
 // Fields with Ironic's names: of driver_info, and of instance_info.
 const (
 	fieldRamdisk   = "deploy_iso"
+	fieldRescue    = "rescue_iso"
 	fieldExternal  = "external_http_url"
 	fieldRemovable = "config_via_removable"
 	fieldFloppy    = "config_via_floppy"
@@ -61,6 +62,7 @@ func HTTPBoot(problem func(mode string) error) Interface { return Interface{byHT
 func (Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
 	all[fieldRamdisk] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, and kernel parameters and network_data do not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
+	all[fieldRescue] = "The same as " + fieldRamdisk + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
 	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address. Optional."
 	all[fieldRemovable] = "Refused when true: parameters are in the image itself, and need no second medium. Optional."
 	all[fieldFloppy] = "The former name of " + fieldRemovable + ". Optional."
@@ -107,7 +109,18 @@ func (i Interface) Validate(n *node.Document) error {
 	if err := i.cannot(n); err != nil {
 		return err
 	}
-	return errors.Join(ownramdisk.Validate(n, "rackd reads what it puts into an image by http, https or file", "tftp"), checkNetwork(n))
+	return errors.Join(ownramdisk.Validate(n, unreadable, "tftp"), checkNetwork(n))
+}
+
+// unreadable is why a ramdisk's files may not be of some schemes.
+const unreadable = "rackd reads what it puts into an image by http, https or file"
+
+// ready is the field of driver_info that names a ready image of the ramdisk which the node boots in its state.
+func ready(n *node.Document) string {
+	if ownramdisk.Rescued(n) {
+		return fieldRescue
+	}
+	return fieldRamdisk
 }
 
 // cannot says why no image can be made for the node here.
@@ -119,6 +132,18 @@ func (i Interface) cannot(n *node.Document) error {
 		return fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", n.Label(), n.BootMode(), err, driver.ErrInvalid)
 	}
 	return nil
+}
+
+// ValidateRescue asks for an image for rescues that the BMC can load, or that can be made here; racks says that the rack has a ramdisk
+// for them.
+func (i Interface) ValidateRescue(n *node.Document, racks bool) error {
+	if text := n.DriverString(fieldRescue); text != "" {
+		return check(n, "driver_info "+fieldRescue, text)
+	}
+	if err := i.cannot(n); err != nil {
+		return err
+	}
+	return ownramdisk.ValidateRescue(n, racks, unreadable, "tftp")
 }
 
 func check(n *node.Document, field, text string) error {
@@ -153,7 +178,7 @@ func (i Interface) BootsFromMedium() bool { return i.by == byDrive }
 
 // Medium implements driver.MediumMaker.
 func (Interface) Medium(n *node.Document, facts map[string]string) (bootorder.Load, bool) {
-	if n.DriverString(fieldRamdisk) != "" {
+	if n.DriverString(ready(n)) != "" {
 		return bootorder.Load{}, false
 	}
 	return ownramdisk.Load(n, facts), true
@@ -191,11 +216,12 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 // image returns the URL of the ramdisk's image: the node's own, or one that is made here from now on.
 func (i Interface) image(ctx context.Context, t *driver.Task) (string, error) {
 	delete(t.Facts, factAt)
-	if text := t.Node.DriverString(fieldRamdisk); text != "" {
-		return text, check(t.Node, "driver_info "+fieldRamdisk, text)
+	field := ready(t.Node)
+	if text := t.Node.DriverString(field); text != "" {
+		return text, check(t.Node, "driver_info "+field, text)
 	}
 	if t.Media == nil {
-		return "", fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), fieldRamdisk, driver.ErrInvalid)
+		return "", fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), field, driver.ErrInvalid)
 	}
 	if err := t.Media.Problem(t.Node.BootMode()); err != nil {
 		return "", fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", t.Node.Label(), t.Node.BootMode(), err, driver.ErrInvalid)

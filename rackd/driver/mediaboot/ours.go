@@ -48,9 +48,10 @@ func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, inser
 // ours tells the image of this flow's ramdisk from those of others.
 func ours(t *driver.Task) func(image string) bool {
 	made := "/media/" + t.Node.UUID + "/" // as rackd/netboot/mediaweb names those that a rackd has made for the node, whichever
-	known, text := strings.Fields(t.Facts[factImages]), t.Node.DriverString(fieldRamdisk)
+	known := strings.Fields(t.Facts[factImages])
+	fields := []string{t.Node.DriverString(fieldRamdisk), t.Node.DriverString(fieldRescue)}
 	return func(image string) bool {
-		return text != "" && image == text || strings.Contains(image, made) || slices.Contains(known, digest(image))
+		return image != "" && slices.Contains(fields, image) || strings.Contains(image, made) || slices.Contains(known, digest(image))
 	}
 }
 

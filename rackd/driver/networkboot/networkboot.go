@@ -60,6 +60,11 @@ func (Interface) Validate(n *node.Document) error {
 		n.Label(), len(n.Ports), driver.ErrInvalid)
 }
 
+// ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues; racks says that the rack has a ramdisk for them.
+func (Interface) ValidateRescue(n *node.Document, racks bool) error {
+	return ownramdisk.ValidateRescue(n, racks, "")
+}
+
 // RamdiskOrder loads the node's own kernel and ramdisk, or the rack's.
 func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
 	o := bootorder.Ramdisk(ownramdisk.Load(n, facts))

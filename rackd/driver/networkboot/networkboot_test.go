@@ -237,3 +237,39 @@ func TestOrders(t *testing.T) {
 		}
 	}
 }
+
+// A rescue boots the files that are for rescues, the node's own or the rack's, and none of deploys.
+func TestRescueHasFilesOfItsOwn(t *testing.T) {
+	own := map[string]any{ownramdisk.RescueKernel: "http://x/rk", ownramdisk.RescueRamdisk: "http://x/rr"}
+	deploys := map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}
+	for _, c := range []struct {
+		info            map[string]any
+		state           provision.State
+		kernel, ramdisk string
+		rescue          bool
+	}{
+		{own, provision.Rescuing, "http://x/rk", "http://x/rr", true},
+		{own, provision.RescueWait, "http://x/rk", "http://x/rr", true},
+		{own, provision.Deploying, "", "", false},
+		{deploys, provision.Rescuing, "", "", true},
+		{deploys, provision.CleanWait, "http://x/k", "http://x/r", false},
+	} {
+		o := IPXE().RamdiskOrder(&node.Document{DriverInfo: c.info, State: c.state}, nil)
+		if o.Load.Kernel.URL != c.kernel || o.Load.Initramfs.URL != c.ramdisk || o.Load.Rescue != c.rescue {
+			t.Errorf("%v in %s: %+v", c.info, c.state, o.Load)
+		}
+	}
+	for _, c := range []struct {
+		info  map[string]any
+		racks bool
+		want  string
+	}{
+		{own, false, ""}, {nil, true, ""}, {nil, false, "--rescue-ramdisk"}, {map[string]any{ownramdisk.RescueKernel: "http://x/rk"}, true, "only one"},
+		{map[string]any{ownramdisk.RescueKernel: "ftp://x/rk", ownramdisk.RescueRamdisk: "http://x/rr"}, true, ownramdisk.RescueKernel},
+	} {
+		err := IPXE().ValidateRescue(&node.Document{UUID: "u", DriverInfo: c.info}, c.racks)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, rack %t: %v, want %q", c.info, c.racks, err, c.want)
+		}
+	}
+}

@@ -12,47 +12,76 @@ import (
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // Fields with Ironic's names: of driver_info, and ParamsField of instance_info too.
 const (
-	KernelField  = "deploy_kernel"
-	RamdiskField = "deploy_ramdisk"
-	ParamsField  = "kernel_append_params"
+	KernelField   = "deploy_kernel"
+	RamdiskField  = "deploy_ramdisk"
+	RescueKernel  = "rescue_kernel"
+	RescueRamdisk = "rescue_ramdisk"
+	ParamsField   = "kernel_append_params"
 )
 
 // Properties names the fields.
 func Properties() map[string]string {
 	return map[string]string{
-		KernelField:  "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
-		RamdiskField: "URL of the ramdisk, to be given together with " + KernelField + ". Optional.",
-		ParamsField:  "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info, which counts in a deploy, a rebuild and a rescue.",
+		KernelField:   "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
+		RamdiskField:  "URL of the ramdisk, to be given together with " + KernelField + ". Optional.",
+		RescueKernel:  "URL (http, https, file, tftp) of the kernel of the ramdisk for rescues. Default: the rackd's own. Optional.",
+		RescueRamdisk: "URL of the ramdisk for rescues, to be given together with " + RescueKernel + ". Optional.",
+		ParamsField:   "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info, which counts in a deploy, a rebuild and a rescue.",
 	}
 }
 
 // Load is what the node's machine loads, with what Fetch has left in the work's facts.
 func Load(n *node.Document, facts map[string]string) bootorder.Load {
+	kernel, initramfs := fields(n)
 	return bootorder.Load{
-		Kernel:    bootorder.File{URL: n.DriverString(KernelField), ID: facts[driver.FactKernel]},
-		Initramfs: bootorder.File{URL: n.DriverString(RamdiskField), ID: facts[driver.FactRamdisk]},
-		Params:    params(n),
+		Kernel:    bootorder.File{URL: n.DriverString(kernel), ID: facts[driver.FactKernel]},
+		Initramfs: bootorder.File{URL: n.DriverString(initramfs), ID: facts[driver.FactRamdisk]},
+		Params:    params(n), Rescue: Rescued(n),
 	}
+}
+
+// Rescued reports whether the ramdisk is that of a rescue.
+func Rescued(n *node.Document) bool {
+	return n.State.In([]provision.State{provision.Rescuing, provision.RescueWait})
+}
+
+// fields are those of driver_info that name the kernel and the ramdisk which the node boots in its state. As in Ironic, a rescue
+// uses no file of deploys.
+func fields(n *node.Document) (kernel, ramdisk string) {
+	if Rescued(n) {
+		return RescueKernel, RescueRamdisk
+	}
+	return KernelField, RamdiskField
+}
+
+// ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues; racks says that the rack has a ramdisk for them.
+// Of the URLs' schemes, those in unless are refused, with the reason why.
+func ValidateRescue(n *node.Document, racks bool, why string, unless ...string) error {
+	if !racks && n.DriverString(RescueKernel) == "" && n.DriverString(RescueRamdisk) == "" {
+		return fmt.Errorf("node %s: driver_info has no %s and %s, and this rackd has no ramdisk for rescues (--rescue-ramdisk): %w", n.Label(), RescueKernel, RescueRamdisk, driver.ErrInvalid)
+	}
+	return validateFiles(n, RescueKernel, RescueRamdisk, why, unless)
 }
 
 // Validate checks the fields. Of the URLs' schemes, those in unless are refused, with the reason why.
 func Validate(n *node.Document, why string, unless ...string) error {
-	return errors.Join(validateFiles(n, why, unless), validateParams(n))
+	return errors.Join(validateFiles(n, KernelField, RamdiskField, why, unless), validateParams(n))
 }
 
 // validateFiles checks the URLs of a node's own kernel and ramdisk.
-func validateFiles(n *node.Document, why string, unless []string) error {
-	kernel, ramdisk := n.DriverString(KernelField), n.DriverString(RamdiskField)
+func validateFiles(n *node.Document, kernelField, ramdiskField, why string, unless []string) error {
+	kernel, ramdisk := n.DriverString(kernelField), n.DriverString(ramdiskField)
 	if (kernel == "") != (ramdisk == "") {
-		return fmt.Errorf("node %s: driver_info has only one of %s and %s: give both or neither: %w", n.Label(), KernelField, RamdiskField, driver.ErrInvalid)
+		return fmt.Errorf("node %s: driver_info has only one of %s and %s: give both or neither: %w", n.Label(), kernelField, ramdiskField, driver.ErrInvalid)
 	}
-	for field, text := range map[string]string{KernelField: kernel, RamdiskField: ramdisk} {
+	for field, text := range map[string]string{kernelField: kernel, ramdiskField: ramdisk} {
 		if text == "" {
 			continue
 		}
@@ -72,7 +101,8 @@ func validateFiles(n *node.Document, why string, unless []string) error {
 // Fetch brings the node's own kernel and ramdisk into the rack's cache, before
 // the machine is touched. What only TFTP gives, the machine loads by itself.
 func Fetch(ctx context.Context, t *driver.Task) error {
-	for field, fact := range map[string]string{KernelField: driver.FactKernel, RamdiskField: driver.FactRamdisk} {
+	kernel, ramdisk := fields(t.Node)
+	for field, fact := range map[string]string{kernel: driver.FactKernel, ramdisk: driver.FactRamdisk} {
 		delete(t.Facts, fact)
 		text := t.Node.DriverString(field)
 		if u, err := url.Parse(text); err != nil || text == "" || u.Scheme == "tftp" {

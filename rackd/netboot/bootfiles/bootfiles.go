@@ -16,6 +16,8 @@ import (
 const (
 	Kernel  = "kernel"
 	Ramdisk = "ramdisk"
+	// RescueRamdisk is that of rescues, which a rack may do without.
+	RescueRamdisk = "rescue-ramdisk"
 )
 
 // Programs are the boot programs that are served when the folder has them.
@@ -24,9 +26,13 @@ var Programs = []string{"undionly.kpxe", "ipxe.efi", "snponly.efi", "ipxe-arm64.
 // Files maps names to paths. It is immutable once made.
 type Files struct{ paths map[string]string }
 
-// New lists the files: kernel and ramdisk must exist, of the programs at least one.
-func New(programs, kernel, ramdisk string) (*Files, error) {
+// New lists the files: kernel and ramdisk must exist, rescue unless it is empty, and of the programs at least one.
+func New(programs, kernel, ramdisk, rescue string) (*Files, error) {
 	f := &Files{paths: map[string]string{Kernel: kernel, Ramdisk: ramdisk}}
+	if rescue != "" {
+		f.paths[RescueRamdisk] = rescue
+	}
+	boots := len(f.paths)
 	for name, path := range f.paths {
 		if !exists(path) {
 			return nil, fmt.Errorf("the %s to boot machines with: %q is no file; `ironyard ramdisk build` makes it", name, path)
@@ -37,7 +43,7 @@ func New(programs, kernel, ramdisk string) (*Files, error) {
 			f.paths[name] = path
 		}
 	}
-	if len(f.paths) == 2 {
+	if len(f.paths) == boots {
 		return nil, fmt.Errorf("no boot program (%s and the like) in %s; Debian's package ipxe has them", Programs[0], programs)
 	}
 	return f, nil

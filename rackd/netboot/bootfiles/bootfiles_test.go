@@ -24,11 +24,11 @@ func TestOnlyTheListIsServed(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "snponly.efi"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f, err := New(dir, kernel, ramdisk)
+	f, err := New(dir, kernel, ramdisk, write(t, filepath.Join(dir, "rescue.cpio"), "h"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{Kernel: "k", Ramdisk: "r", "undionly.kpxe": "u"} {
+	for name, want := range map[string]string{Kernel: "k", Ramdisk: "r", RescueRamdisk: "h", "undionly.kpxe": "u"} {
 		file, err := f.Open(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -58,13 +58,16 @@ func TestOnlyTheListIsServed(t *testing.T) {
 func TestWhatIsMissingIsAnErrorOfTheStart(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "file"), "x")
-	if _, err := New(dir, filepath.Join(dir, "none"), file); err == nil {
+	if _, err := New(dir, filepath.Join(dir, "none"), file, ""); err == nil {
 		t.Error("no kernel, no error")
 	}
-	if _, err := New(dir, file, dir); err == nil {
+	if _, err := New(dir, file, dir, ""); err == nil {
 		t.Error("the ramdisk is a folder, no error")
 	}
-	if _, err := New(dir, file, file); err == nil {
+	if _, err := New(dir, file, file, dir); err == nil {
+		t.Error("a folder is taken for the ramdisk of rescues")
+	}
+	if _, err := New(dir, file, file, ""); err == nil {
 		t.Error("no boot program, no error")
 	}
 }

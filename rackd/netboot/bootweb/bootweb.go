@@ -114,7 +114,7 @@ func (c web) file(w http.ResponseWriter, r *http.Request) {
 // note tells the journal that a machine fetches its kernel or ramdisk. Later parts
 // of the same file (iPXE does not, others do) are not told again.
 func (c web) note(r *http.Request, name string, size int64) {
-	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk}[name]
+	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk, bootfiles.RescueRamdisk: netboot.PhaseRamdisk}[name]
 	part := r.Header.Get("Range")
 	if phase == "" || r.Method != http.MethodGet || part != "" && !strings.HasPrefix(part, "bytes=0-") {
 		return

@@ -32,6 +32,8 @@ type Ramdisk struct {
 	Others []Server
 	// Kernel and Initramfs are file names below them.
 	Kernel, Initramfs string
+	// RescueInitramfs is that of rescues; empty: Initramfs.
+	RescueInitramfs string
 	// Params are added to the kernel's command line.
 	Params []string
 	// Fingerprint is that of the certificate which Doors show, the base URLs that agents call.
@@ -68,7 +70,11 @@ func Write(m netboot.Machine, mac string, r Ramdisk) string {
 
 func load(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	kernel, err := file(m, mac, r, m.Order.Load.Kernel.URL, r.Kernel)
-	initramfs, err2 := file(m, mac, r, m.Order.Load.Initramfs.URL, r.Initramfs)
+	racks := r.Initramfs
+	if m.Order.Load.Rescue && r.RescueInitramfs != "" {
+		racks = r.RescueInitramfs
+	}
+	initramfs, err2 := file(m, mac, r, m.Order.Load.Initramfs.URL, racks)
 	if err == nil {
 		err = err2
 	}

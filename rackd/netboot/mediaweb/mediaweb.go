@@ -132,11 +132,15 @@ func (c web) image(m Medium) (image *bootmedium.Image, tag string, done func(), 
 	}()
 	ramdisk := c.Ramdisk(m.Node.Group)
 	contents := bootmedium.Contents{Params: ipxescript.Params(m.Machine, ramdisk), NetworkData: m.Node.NetworkData}
+	racks := ramdisk.Initramfs
+	if m.Load.Rescue && ramdisk.RescueInitramfs != "" {
+		racks = ramdisk.RescueInitramfs
+	}
 	for _, f := range []struct {
 		of   bootorder.File
 		name string
 		into *bootmedium.File
-	}{{m.Load.Kernel, ramdisk.Kernel, &contents.Kernel}, {m.Load.Initramfs, ramdisk.Initramfs, &contents.Ramdisk}} {
+	}{{m.Load.Kernel, ramdisk.Kernel, &contents.Kernel}, {m.Load.Initramfs, racks, &contents.Ramdisk}} {
 		name := f.name
 		if f.of.URL != "" {
 			if name = ""; f.of.ID == "" {

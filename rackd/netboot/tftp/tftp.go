@@ -277,7 +277,7 @@ func (s *Server) note(name string, peer net.IP) {
 	switch name {
 	case bootfiles.Kernel:
 		s.Journal.Seen(mac, netboot.PhaseKernel, "by TFTP")
-	case bootfiles.Ramdisk:
+	case bootfiles.Ramdisk, bootfiles.RescueRamdisk:
 		s.Journal.Seen(mac, netboot.PhaseRamdisk, "by TFTP")
 	}
 }

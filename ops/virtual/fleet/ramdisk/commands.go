@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/shacrypt"
 )
 
 // simulated are the commands that would touch a machine. Those that only tell
@@ -31,6 +32,7 @@ var simulated = map[string]func(r *run, ctx context.Context, by disk.By, c comma
 	agentapi.CmdPowerOff: func(r *run, _ context.Context, _ disk.By, _ command.Call) (any, error) {
 		return "powering off", r.end(PowerOff)
 	},
+	agentapi.CmdFinalizeRescue: (*run).rescue,
 	agentapi.CmdCollectLogs: func(*run, context.Context, disk.By, command.Call) (any, error) {
 		return map[string]string{"system_logs": ""}, nil
 	},
@@ -178,4 +180,16 @@ func (r *run) installBoot(ctx context.Context, _ disk.By, _ command.Call) (any, 
 
 func (r *run) sync(ctx context.Context, _ disk.By, _ command.Call) (any, error) {
 	return "everything written is on the disks", r.Pace.Sleep(ctx, r.Pace.Step/4)
+}
+
+// rescue serves no SSH: it answers as the real agent does, which goes on answering for a while.
+func (r *run) rescue(ctx context.Context, _ disk.By, c command.Call) (any, error) {
+	var p agentapi.FinalizeRescueParams
+	if err := decode(c.Params, &p); err != nil {
+		return nil, err
+	}
+	if err := shacrypt.Check(p.Password); err != nil || !p.Hashed {
+		return nil, &deploy.ParamError{Reason: fmt.Sprintf("the password is not hashed: %v", err)}
+	}
+	return agentapi.FinalizeRescueResult{SSH: []string{r.Listen.Addr().String() + ":22"}, HostKey: "SHA256:simulated"}, r.Pace.Sleep(ctx, r.Pace.Step)
 }
