@@ -35,13 +35,29 @@ func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
 	return n, hw, nil
 }
 
-// SawPower reports the power state of a machine, read at a time, unless this rackd
-// reported the same within powerAgain.
-func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time) error {
-	if t := c.lastTold(n.UUID); t.power == s && c.age()-t.at < int32(powerAgain/time.Second) {
+// forcedReports is how often a power state that central is to correct is reported. Then it is taken for known.
+const forcedReports = 3
+
+// SawPower reports the power state of a machine, read at a time, unless this rackd reported the same within powerAgain.
+// force: central is to have the machine brought back into the state on record, if that is another. Such a report is made
+// again at the next reads, until the machine is as it was or central has heard it forcedReports times.
+func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time, force bool) error {
+	t := c.lastTold(n.UUID)
+	if t.power == s && c.age()-t.at < int32(powerAgain/time.Second) {
+		if t.forced > 0 {
+			c.note(n.UUID, func(t *told) { t.forced = 0 })
+		}
 		return nil
 	}
-	return c.Report(ctx, work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: at.UTC(), Power: string(s)})
+	e := work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: at.UTC(), Power: string(s), ForcePower: force}
+	if !force || t.power == "" || t.power == s || t.forced+1 >= forcedReports {
+		return c.Report(ctx, e)
+	}
+	err := c.tellIdle(ctx, e)
+	if err == nil {
+		c.note(n.UUID, func(t *told) { t.forced++ })
+	}
+	return err
 }
 
 // Report publishes an observation of a machine's power that belongs to no work.

@@ -56,6 +56,8 @@ type Config struct {
 	// 0: powersync's defaults.
 	PowerRecovery    time.Duration
 	PowerFailures    int
+	// ForcePower has central bring machines back into the power state on record.
+	ForcePower bool
 	NoAutomatedClean bool
 	// CleanPriorities and VerifyPriorities are those of the conductor.
 	CleanPriorities, VerifyPriorities map[string]int

@@ -40,7 +40,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/outbound"
-	"github.com/ironyard/ironyard/rackd/powersync"
+	"github.com/ironyard/ironyard/rackd/periodic"
 	"github.com/ironyard/ironyard/rackd/strangers"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -59,7 +59,7 @@ type rackd struct {
 	cache     *imagecache.Cache
 	stock     images
 	mirror    *imagemirror.Mirror
-	power     *powersync.Sync // nil: power is not read
+	tasks     *periodic.Runner // what is done for idle nodes from time to time
 	// identities are what agents see, of each conductor group: this rackd's and those that
 	// it stands in for.
 	identities *agentdoor.Identities
@@ -208,10 +208,8 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		ac.BootScript = r.bootScript
 	}
 	r.answers = answer.New(ac)
-	if c.PowerSync > 0 {
-		r.power = powersync.New(powersync.Config{Name: c.Name, Nodes: r.conductor, Every: c.PowerSync, Recovery: c.PowerRecovery,
-			Failures: c.PowerFailures, Metrics: m, Log: c.Log})
-	}
+	r.tasks = periodic.New(r.conductor, m, c.Log)
+	r.addTasks(m)
 	r.desk = &forward.Desk{Local: r.conductor, Members: r.lease, Conn: c.Conn, Metrics: m}
 	return nil
 }
@@ -232,9 +230,7 @@ func (r *rackd) nodeChanged(id string) {
 	if r.mirror != nil {
 		r.mirror.NodeChanged(id)
 	}
-	if r.power != nil {
-		r.power.NodeChanged(id)
-	}
+	r.tasks.NodeChanged(id)
 }
 
 func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
@@ -255,9 +251,7 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 	if r.cfg.RenewKeys != nil {
 		g.Go(func() error { return r.keepKeys(ctx) })
 	}
-	if r.power != nil {
-		g.Go(func() error { return r.power.Run(ctx) })
-	}
+	g.Go(func() error { return r.tasks.Run(ctx) })
 	if r.cfg.Rack != nil {
 		r.serveMachines(ctx, g, l)
 	}
