@@ -90,6 +90,8 @@ type flags struct {
 	BMCTimeout       time.Duration            `help:"Time limit for connecting to a BMC, and for its answer. 0: 30s and 60s." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
 	BMCPace          int                      `help:"How many operations one BMC gets in a second at most, whichever nodes they are for." default:"10" env:"RACKD_BMC_PACE" group:"Work"`
 
+	taskFlags
+
 	BMCNetworks []netip.Prefix `help:"Networks of the BMCs. Rackd dials no other address for a BMC. Default: all except loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
 	CADir       string         `help:"Folder with the PEM files that driver_info may name, for instance in redfish_verify_ca. Rackd reads no other file for it." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
 
@@ -137,7 +139,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return err
 	}
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
-		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower,
+		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(),
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
 		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}
@@ -203,7 +205,7 @@ func (f flags) bounds() error {
 	case f.CacheGiB <= 0:
 		return fmt.Errorf("--cache-gib %g: it must be more than 0", f.CacheGiB)
 	}
-	return f.budget().Check()
+	return errors.Join(f.taskFlags.check(), f.budget().Check())
 }
 
 // mostKernelParams leaves room for what a node's fields and rackd itself add (agentapi.MaxCommandLine).

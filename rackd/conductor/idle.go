@@ -14,6 +14,9 @@ import (
 // Nodes lists all nodes in memory, those of other rackds too.
 func (c *Conductor) Nodes() []string { return c.cfg.Documents.Nodes() }
 
+// Owns reports whether the ring gives a node to this rackd, which has a lease.
+func (c *Conductor) Owns(id string) bool { return c.owns(id) }
+
 // Idle returns a copy of a node with its secrets open, and its hardware; a nil node
 // when this rackd does not own it or it has work in flight.
 func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {

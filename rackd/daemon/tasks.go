@@ -1,8 +1,11 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/powersync"
+	"github.com/ironyard/ironyard/rackd/sensordata"
 )
 
 // addTasks adds what is done for idle nodes from time to time, a line for each task.
@@ -12,4 +15,7 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 		powersync.Add(powersync.Config{Name: c.Name, Nodes: r.conductor, Tasks: r.tasks, Every: c.PowerSync, Recovery: c.PowerRecovery,
 			Failures: c.PowerFailures, Force: c.ForcePower, Metrics: m, Log: c.Log})
 	}
+	gauges := metrics.NewSensors(r.registry, r.conductor.Owns, max(3*c.Sensors.Every, time.Minute))
+	r.tasks.Add(sensordata.Task(sensordata.Config{Name: c.Name, Every: c.Sensors.Every, Workers: c.Sensors.Workers, Types: c.Sensors.Types, Undeployed: c.Sensors.Undeployed,
+		Gauges: gauges, Bus: c.Conn, Log: c.Log}))
 }

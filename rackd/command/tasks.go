@@ -1,0 +1,35 @@
+package command
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/daemon"
+)
+
+// taskFlags are what is done for idle nodes from time to time, besides reading their power. Those of sensors are Ironic's section sensor_data.
+type taskFlags struct {
+	SensorData       bool          `name:"sensor-data" help:"Read the sensors of machines: temperatures, fans, power supplies, drives. They become gauges (baremetal_*) at --observe, and messages at NOTIFY.hardware.> on the site's bus, under the names of Ironic and ironic-prometheus-exporter." env:"RACKD_SENSOR_DATA" group:"Sensors"`
+	SensorInterval   time.Duration `help:"Interval between two readings of a node's sensors." default:"600s" env:"RACKD_SENSOR_INTERVAL" group:"Sensors"`
+	SensorWorkers    int           `help:"Maximum number of nodes whose sensors are read at once." default:"4" env:"RACKD_SENSOR_WORKERS" group:"Sensors"`
+	SensorTypes      []string      `help:"Types of sensors to tell, such as Temperature,Fan. ALL: all types that a BMC has." default:"ALL" env:"RACKD_SENSOR_TYPES" placeholder:"TYPE,..." group:"Sensors"`
+	SensorUndeployed bool          `help:"Read the sensors of all nodes. Without it those of active nodes are read." env:"RACKD_SENSOR_UNDEPLOYED" group:"Sensors"`
+}
+
+func (f *taskFlags) sensors() daemon.Sensors {
+	s := daemon.Sensors{Workers: f.SensorWorkers, Types: f.SensorTypes, Undeployed: f.SensorUndeployed}
+	if f.SensorData {
+		s.Every = f.SensorInterval
+	}
+	return s
+}
+
+func (f *taskFlags) check() error {
+	switch {
+	case f.SensorInterval < time.Second:
+		return fmt.Errorf("--sensor-interval %s: it must be 1s or more", f.SensorInterval)
+	case f.SensorWorkers < 1:
+		return fmt.Errorf("--sensor-workers %d: it must be 1 or more", f.SensorWorkers)
+	}
+	return nil
+}
