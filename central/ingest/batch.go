@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -189,8 +190,8 @@ func saveInventories(ctx context.Context, tx *store.Tx, fx *effects) error {
 // applyRare writes what few events carry, one node at a time, whatever the number of
 // its events.
 func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
-	for node, events := range fx.rare {
-		n, err := tx.Node(ctx, node)
+	for id, events := range fx.rare {
+		n, err := tx.Node(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -206,6 +207,10 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 					}
 				}
 				n.ClearInstance()
+				if n.DriverInternalInfo[node.BootSetKey] != nil { // it was set for the instance
+					delete(n.DriverInternalInfo, node.BootSetKey)
+					observation = true
+				}
 				emptied = true
 			}
 			if n.Properties == nil && len(e.Properties) > 0 {
@@ -221,7 +226,7 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 					return err
 				}
 			}
-			fx.dirty[node] = fx.dirty[node] || changed
+			fx.dirty[id] = fx.dirty[id] || changed
 			if e.Hardware != nil {
 				if err := observe(ctx, tx, n, e.Hardware); err != nil {
 					return err

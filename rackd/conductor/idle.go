@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -97,6 +98,43 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 	c.noteHardware(n.UUID, &o, err)
 	return err
 }
+
+// TellLog publishes lines for the history of a node, with an observation, that belong to no work.
+func (c *Conductor) TellLog(ctx context.Context, n *node.Document, o *hardware.Observation, lines []work.Line) error {
+	e := flow.HardwareEvent(c.cfg.Name, n, o)
+	e.Before = lines
+	e.Cut()
+	return c.tellIdle(ctx, e)
+}
+
+// Fence returns the fence of a write to an idle node's machine that no request asked for.
+func (c *Conductor) Fence(n *node.Document) driver.Fence { return idleFence{c, n} }
+
+// idleFence holds while this rackd owns the node and no work has begun.
+type idleFence struct {
+	c *Conductor
+	n *node.Document
+}
+
+// Check implements driver.Fence.
+func (f idleFence) Check() error {
+	if err := f.c.cfg.Members.Confirm(); err != nil {
+		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
+	}
+	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
+		return fmt.Errorf("node %s: %w: work %s (%s) has begun", f.n.Label(), driver.ErrFenced, w.Doc.ID, w.Doc.Verb)
+	}
+	if !f.c.owns(f.n.UUID) {
+		return fmt.Errorf("node %s: %w: the ring gives it to another rackd", f.n.Label(), driver.ErrFenced)
+	}
+	return nil
+}
+
+// Work implements driver.Fence.
+func (idleFence) Work() string { return "" }
+
+// Epoch implements driver.Fence.
+func (idleFence) Epoch() uint64 { return 0 }
 
 // TellHardware publishes an observation that belongs to no work.
 func (c *Conductor) TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {

@@ -74,6 +74,9 @@ func (c *Conductor) note(node string, change func(*told)) {
 
 // notePower remembers which power state e told, unless err leaves open whether it did.
 func (c *Conductor) notePower(e work.Event, err error) {
+	if started := c.cfg.Started; started != nil && e.Power == string(driver.PowerOn) && c.lastTold(e.Node).power != driver.PowerOn {
+		started(e.Node)
+	}
 	c.note(e.Node, func(t *told) {
 		if t.power, t.forced = "", 0; err == nil {
 			t.power, t.at = driver.PowerState(e.Power), c.age()

@@ -58,6 +58,9 @@ type Config struct {
 	PowerFailures int
 	// ForcePower has central bring machines back into the power state on record.
 	ForcePower bool
+	// EventLog is how often the event logs of BMCs are read, BootOrder how often BMCs are asked for the boot device that they were
+	// told; 0: never.
+	EventLog, BootOrder time.Duration
 	// Sensors of machines are read, unless Every is 0.
 	Sensors          Sensors
 	NoAutomatedClean bool

@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/answer"
+	"github.com/ironyard/ironyard/rackd/bootguard"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/drivers"
@@ -193,7 +194,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		m.Reread(bucket)
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{},
-		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Started: func(node string) { r.tasks.Hasten(bootguard.Name, node, bootguard.AfterStart) }, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"github.com/ironyard/ironyard/rackd/bootguard"
+	"github.com/ironyard/ironyard/rackd/eventlog"
 	"time"
 
 	"github.com/ironyard/ironyard/rackd/metrics"
@@ -18,4 +20,6 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 	gauges := metrics.NewSensors(r.registry, r.conductor.Owns, max(3*c.Sensors.Every, time.Minute))
 	r.tasks.Add(sensordata.Task(sensordata.Config{Name: c.Name, Every: c.Sensors.Every, Workers: c.Sensors.Workers, Types: c.Sensors.Types, Undeployed: c.Sensors.Undeployed,
 		Gauges: gauges, Bus: c.Conn, Log: c.Log}))
+	r.tasks.Add(eventlog.Task(c.EventLog, r.conductor))
+	r.tasks.Add(bootguard.Task(c.BootOrder, r.conductor))
 }

@@ -74,12 +74,16 @@ func (r *Runner) NodeChanged(id string) {
 	}
 }
 
-// Hasten has a task run soon for a node, if it is this rackd's and the task knows it. It does not block.
-func (r *Runner) Hasten(task, id string) {
+// Hasten has a task run for a node within a time, if it is this rackd's and the task knows it. 0 is before all others. It does not block.
+func (r *Runner) Hasten(task, id string, within time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.tasks {
 		if s.task.Name == task {
+			if within > 0 {
+				s.bring(id, r.micros(time.Now().Add(within)))
+				continue
+			}
 			s.hasten(id, true)
 		}
 	}

@@ -211,16 +211,16 @@ func TestHastened(t *testing.T) {
 		defer stop()
 		time.Sleep(90 * time.Minute)
 		power, sensors := r.count("power n1"), r.count("sensors n1")
-		runner.Hasten("power", "n1")
-		runner.Hasten("power", "unknown")
+		runner.Hasten("power", "n1", 0)
+		runner.Hasten("power", "unknown", 0)
 		time.Sleep(2 * time.Second)
 		if r.count("power n1") != power+1 || r.count("sensors n1") != sensors {
 			t.Errorf("%d turns of power and %d of sensors, want one of power", r.count("power n1")-power, r.count("sensors n1")-sensors)
 		}
 		r.set(func() { r.takes = 10 * time.Second })
-		runner.Hasten("power", "n1")
+		runner.Hasten("power", "n1", 0)
 		time.Sleep(3 * time.Second)
-		runner.Hasten("power", "n1") // what it has read may be from before
+		runner.Hasten("power", "n1", 0) // what it has read may be from before
 		time.Sleep(20 * time.Second)
 		if got := r.count("power n1") - power; got != 3 {
 			t.Errorf("%d turns, want 3", got)
@@ -228,6 +228,12 @@ func TestHastened(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		if got := r.count("power n1") - power; got != 3 {
 			t.Errorf("%d turns, the haste goes on", got)
+		}
+		sensors = r.count("sensors n2")
+		runner.Hasten("sensors", "n2", time.Minute)
+		time.Sleep(90 * time.Second)
+		if got := r.count("sensors n2") - sensors; got != 1 {
+			t.Errorf("%d turns within a minute and a half", got)
 		}
 	})
 }

@@ -50,6 +50,14 @@ func (s *schedule) hasten(id string, well bool) {
 	}
 }
 
+// bring brings a node's turn forward to a moment. mu is held.
+func (s *schedule) bring(id string, due int64) {
+	if e := s.entries[id]; e != nil && e.place >= 0 && e.due > due {
+		e.due = due
+		heap.Fix(&s.queue, int(e.place))
+	}
+}
+
 // run runs the task until ctx ends.
 func (s *schedule) run(ctx context.Context) {
 	tick := time.NewTicker(look)

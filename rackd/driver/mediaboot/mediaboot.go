@@ -179,5 +179,9 @@ func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent
 		persistent = false
 	}
 	defer t.Keep()
-	return driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+	if err == nil && persistent {
+		t.BootSet(d)
+	}
+	return err
 }
