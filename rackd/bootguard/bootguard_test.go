@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/driver/none"
 )
 
 // bmc is a management interface that shows a device and takes another.
@@ -136,10 +137,7 @@ func TestTellsOnceADay(t *testing.T) {
 
 func TestWhoIsGuarded(t *testing.T) {
 	hw := hardwareWith(t, &bmc{})
-	fixed := hardwareWith(t, struct {
-		*bmc
-		driver.FixedBootOrder
-	}{&bmc{}, nil})
+	fixed := hardwareWith(t, none.Management{})
 	for _, c := range []struct {
 		n    node.Document
 		hw   *driver.Hardware
