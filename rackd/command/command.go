@@ -139,7 +139,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return err
 	}
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
-		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(), EventLog: f.EventLog, BootOrder: f.BootOrder,
+		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(), BMCEvents: f.BMCEvents, EventLog: f.EventLog, BootOrder: f.BootOrder,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
 		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}

@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/answer"
+	"github.com/ironyard/ironyard/rackd/bmcevents"
 	"github.com/ironyard/ironyard/rackd/bootguard"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
@@ -60,7 +61,8 @@ type rackd struct {
 	cache     *imagecache.Cache
 	stock     images
 	mirror    *imagemirror.Mirror
-	tasks     *periodic.Runner // what is done for idle nodes from time to time
+	tasks     *periodic.Runner    // what is done for idle nodes from time to time
+	events    *bmcevents.Listener // nil: BMCs are not listened to
 	// identities are what agents see, of each conductor group: this rackd's and those that
 	// it stands in for.
 	identities *agentdoor.Identities
@@ -253,6 +255,9 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 		g.Go(func() error { return r.keepKeys(ctx) })
 	}
 	g.Go(func() error { return r.tasks.Run(ctx) })
+	if r.events != nil {
+		g.Go(func() error { return r.events.Run(ctx) })
+	}
 	if r.cfg.Rack != nil {
 		r.serveMachines(ctx, g, l)
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"github.com/ironyard/ironyard/rackd/bmcevents"
 	"github.com/ironyard/ironyard/rackd/bootguard"
 	"github.com/ironyard/ironyard/rackd/eventlog"
 	"time"
@@ -20,6 +21,10 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 	gauges := metrics.NewSensors(r.registry, r.conductor.Owns, max(3*c.Sensors.Every, time.Minute))
 	r.tasks.Add(sensordata.Task(sensordata.Config{Name: c.Name, Every: c.Sensors.Every, Workers: c.Sensors.Workers, Types: c.Sensors.Types, Undeployed: c.Sensors.Undeployed,
 		Gauges: gauges, Bus: c.Conn, Log: c.Log}))
+	if c.BMCEvents && c.PowerSync > 0 {
+		r.events = bmcevents.New(func(node string, within time.Duration) { r.tasks.Hasten(powersync.Name, node, within) }, c.Log)
+		r.tasks.Add(r.events.Task())
+	}
 	r.tasks.Add(eventlog.Task(c.EventLog, r.conductor))
 	r.tasks.Add(bootguard.Task(c.BootOrder, r.conductor))
 }

@@ -82,7 +82,7 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_task_runs_total",
-			Help: "Runs of periodic tasks for idle nodes, by task (power, sensors, event-log, boot-order) and result (ok, unsupported, unreachable, denied, failed)."}, []string{"task", "result"}),
+			Help: "Runs of periodic tasks for idle nodes, by task (power, sensors, event-log, boot-order, bmc-events) and result (ok, unsupported, unreachable, denied, failed)."}, []string{"task", "result"}),
 		agents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_agents_refused_total",
 			Help: "Calls of agents that were refused, by call (lookup, heartbeat, inspection) and reason: only the machine that was booted last is to make them."}, []string{"call", "reason"}),
 	}
