@@ -4,7 +4,7 @@
 // It may import protocol, rackd/driver and rackd/periodic; it declares what else it needs.
 // Invariants:
 //   - It touches active nodes without work, and only those of which a flow or a request has set a device for all starts.
-//   - A device that is set for one start is left: somebody waits for that start.
+//   - A device that is set for one start is left alone until that start has happened.
 //   - Power is never touched. The fence is asked before the write, by the driver.
 package bootguard
 

@@ -172,8 +172,8 @@ func sensorHelp(name string) string {
 	return "A sensor that the BMC of the machine tells; a discrete one is 0 where none of its states is asserted, else 1."
 }
 
-// gaugesOf makes gauges of a reading, each with labels of its own, in the order of types and names. Nodes of IPMI tell "Sensor Reading", those of
-// Redfish fields in lower case.
+// gaugesOf makes gauges of a reading, each with labels of its own, in the order of types and names. Sensors of IPMI tell
+// "Sensor Reading"; those of Redfish have fields in lower case.
 func gaugesOf(r Reading) (list []sensorGauge) {
 	seen := map[string]bool{}
 	add := func(name string, value float64, entity, sensor, id, status string) {

@@ -8,7 +8,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// MaxPause is the longest time between two attempts with credentials that are refused. BMCs count failed logins over minutes, up to an hour.
+// MaxPause is the longest time between two attempts with credentials that are refused. BMCs count failed logins over
+// minutes, up to an hour.
 const MaxPause = time.Hour
 
 // Trouble is a BMC, or a machine, at which a task fails.

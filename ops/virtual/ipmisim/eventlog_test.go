@@ -132,7 +132,7 @@ func TestEventLog(t *testing.T) {
 	if out := ipmitool("sel", "info"); !regexp.MustCompile(`Entries\s*: [01]\s`).MatchString(out) {
 		t.Errorf("after it was cleared ipmitool says %s", out)
 	}
-	// The log begins anew: the old mark's record is gone.
+	// The log begins again: the record of the old mark is gone.
 	ipmitool("raw", "0x0a", "0x44", "0", "0", "2", "0x50", "0xe1", "0x0b", "0x69", "0x20", "0", "4", "4", "0x31", "1", "0x52", "0", "0")
 	if again, _ := read(next); len(again) == 0 || !strings.HasPrefix(again[len(again)-1].Text, "Fan #0x31") {
 		t.Errorf("after the log was cleared %v is told", again)

@@ -31,8 +31,8 @@ type logService struct {
 	}
 }
 
-// eventLogs are names of the logs in which firmwares tell what happens to the hardware: iDRAC, HPE, OpenBMC, Lenovo, Supermicro. Others tell
-// of logins, jobs and settings.
+// eventLogs are names of the logs in which firmwares tell what happens to the hardware: iDRAC, HPE, OpenBMC, Lenovo,
+// Supermicro. Other logs tell of logins, jobs and settings.
 var eventLogs = []string{"sel", "iml", "eventlog", "platformlog", "standardlog", "log1"}
 
 // rank says how likely a log is that of the hardware's events; the least is the best, negative: it is not.
@@ -189,8 +189,8 @@ func (d *Driver) LogEnd(ctx context.Context, n *node.Document) (mark string, err
 	return mark, err
 }
 
-// LogEntries implements driver.EventLog. An entry whose time is before that of one which was told, because the BMC's clock was set back, is not
-// told.
+// LogEntries implements driver.EventLog. After a BMC's clock was set back, its new entries are not told until the clock has
+// passed the newest entry.
 func (d *Driver) LogEntries(ctx context.Context, n *node.Document, after string) (entries []driver.LogEntry, mark string, err error) {
 	var was logMark
 	_ = json.Unmarshal([]byte(after), &was) // else all that there is comes after it
