@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/askclient"
 	"github.com/ironyard/ironyard/central/audit"
+	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/enrol"
 	"github.com/ironyard/ironyard/central/groupkeys"
 	"github.com/ironyard/ironyard/central/ingest"
@@ -78,9 +79,10 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Alive:   func(site string, n int) { m.ConductorsAlive.WithLabelValues(site).Set(float64(n)) }})
 	calls := new(inspection.Caller)
 	defer calls.Open(ctx, cfg.Log)()
-	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Key: cfg.Key, Inspection: cfg.Inspection, Calls: calls})
-	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Groups: keys, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
 	away := awayOf(open, members, siteMap.SiteOf)
+	forced := &dispatch.Dispatcher{Store: db, Roster: members, Key: cfg.Key, Groups: keys, Now: time.Now, Log: cfg.Log, Away: away}
+	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Key: cfg.Key, Inspection: cfg.Inspection, Calls: calls, Correct: forced.Correct})
+	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Groups: keys, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
 	changes, told := newFeed(&cfg, db, buses)
 	budget := strangers.New(cfg.Strangers, func(k strangers.Kind) { m.StrangersRefused.WithLabelValues(string(k)).Inc() })

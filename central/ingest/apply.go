@@ -35,12 +35,16 @@ type effects struct {
 	// rare are the events that change columns which a batch does not write.
 	rare  map[string][]*work.Event // by node, in their order
 	dirty map[string]bool          // nodes whose site must see the change
+	// corrections are the power states that machines are to be brought back into, by node.
+	corrections map[string]string
+	// records: none is to be made, the states that machines are found in are recorded.
+	records bool
 	// inspected are the ends of inspections whose data is still to be processed, by node.
 	inspected map[string]*work.Event
 }
 
 func newEffects() *effects {
-	return &effects{inventory: map[string]*work.Event{}, rare: map[string][]*work.Event{}, dirty: map[string]bool{}, inspected: map[string]*work.Event{}}
+	return &effects{inventory: map[string]*work.Event{}, rare: map[string][]*work.Event{}, dirty: map[string]bool{}, corrections: map[string]string{}, inspected: map[string]*work.Event{}}
 }
 
 // apply folds e into n, a row as Tx.Observed reads it. It looks at nothing but its
@@ -101,7 +105,17 @@ func saidAgain(n *store.Node, e *work.Event) bool {
 // applyLoose folds in an event that is not part of any work.
 func applyLoose(n *store.Node, e *work.Event, fx *effects) dropped {
 	if e.Kind == work.PowerObserved {
-		power(n, e)
+		switch want, keep := onRecord(n, e); {
+		case fx.records:
+			power(n, e)
+		case want != "":
+			fx.corrections[n.UUID] = want
+		case !keep:
+			power(n, e)
+		}
+	}
+	for _, l := range e.Lines() {
+		fx.said(e, l)
 	}
 	if e.Fault != "" { // that of a work is told with its end
 		fx.add(e, "ERROR", "monitoring", e.Fault+optional(": ", e.Error))
@@ -189,6 +203,22 @@ func errand(n *store.Node, e *work.Event, fx *effects) {
 // newest: rackds' clocks may be off, one against the other or against their own past.
 func power(n *store.Node, e *work.Event) { n.PowerState, n.PowerAt = e.Power, at(e) }
 
+// onRecord returns the power state that n's machine is to be brought back into, because e reports another and its rackd
+// forces power; empty: none. keep: the state on record stays, since work has begun that knows better.
+func onRecord(n *store.Node, e *work.Event) (want string, keep bool) {
+	switch {
+	case !e.ForcePower || !onOrOff(n.PowerState) || !onOrOff(e.Power) || n.PowerState == e.Power:
+		return "", false
+	case n.WorkID != "":
+		return "", true
+	case !n.ProvisionState.In(provision.PowerForced) || n.Maintenance || n.DisablePowerOff:
+		return "", false
+	}
+	return n.PowerState, false
+}
+
+func onOrOff(power string) bool { return power == "power on" || power == "power off" }
+
 // besides takes in what any kind of event may carry. said: what e tells of driver_internal_info may well be there.
 func besides(n *store.Node, e *work.Event, fx *effects, said bool) {
 	if (e.SetMaintenance || e.Fault != "") && !overshadowed(n, e) {
@@ -204,7 +234,7 @@ func besides(n *store.Node, e *work.Event, fx *effects, said bool) {
 	failed := e.State == provision.RescueFail // its password goes
 	if e.ClearInstance || failed || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware != nil {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
-		if e.ClearInstance || failed || len(e.Internal) > 0 && !said || len(e.Properties) > 0 || e.Hardware != nil && (e.Hardware.Kept != nil || e.Hardware.RAID != nil) { // else nothing that the document shows
+		if e.ClearInstance || failed || len(e.Internal) > 0 && !said || len(e.Properties) > 0 || e.Hardware != nil && (e.Hardware.Kept != nil || e.Hardware.RAID != nil || e.Hardware.BootSet != nil || e.Hardware.LogMark != nil) { // else nothing that the document shows
 			fx.dirty[n.UUID] = true
 		}
 	}
@@ -222,6 +252,13 @@ func (fx *effects) passed(e *work.Event, l work.Line) {
 	told := *e
 	told.Time, told.Phase, told.Seconds, told.State, told.Target = l.Time, l.Phase, l.Seconds, "", ""
 	fx.add(&told, "INFO", "phase", l.Phase+optional(": ", l.Detail))
+}
+
+// said writes a line of history for something that a machine told while no work was at it.
+func (fx *effects) said(e *work.Event, l work.Line) {
+	told := *e
+	told.Time, told.Phase, told.Seconds, told.State, told.Target = l.Time, l.Phase, l.Seconds, "", ""
+	fx.add(&told, "INFO", "monitoring", l.Phase+optional(": ", l.Detail))
 }
 
 // add writes a line of history. Ironic calls the writer's host the conductor.

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"time"
 
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/inspection"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -22,6 +24,8 @@ type outcome struct {
 	dropped map[dropped]int
 	lies    []refusal
 	calls   []inspection.Call
+	// corrections are power states that machines are to be brought back into, by node.
+	corrections map[string]string
 }
 
 // placed is an event with its place in the stream of its site.
@@ -62,6 +66,7 @@ func (g *Ingest) apply(ctx context.Context, site string, events []placed) (outco
 	})
 	if err == nil {
 		g.cfg.Calls.Make(out.calls)
+		g.correct(ctx, out.corrections)
 	}
 	return out, err
 }
@@ -80,6 +85,7 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 		return err
 	}
 	fx, changed, of := newEffects(), map[string]bool{}, newFlows()
+	fx.records = g.cfg.Correct == nil
 	now := tx.Now()
 	for _, e := range events {
 		e.Event = by(e.Event, now)
@@ -110,6 +116,7 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 		out.applied[e.Kind]++
 		changed[e.Node] = true
 	}
+	out.corrections = fx.corrections
 	if len(changed) == 0 {
 		return nil
 	}
@@ -146,6 +153,22 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 	return tx.Enqueue(ctx, dirty...)
 }
 
+// correctWithin bounds the work of making a correction.
+const correctWithin = 10 * time.Second
+
+// correct asks for what the events of a batch want of machines. What fails is asked for again when the rackd has read the
+// machine once more.
+func (g *Ingest) correct(ctx context.Context, corrections map[string]string) {
+	for node, power := range corrections {
+		asking, cancel := context.WithTimeout(ctx, correctWithin)
+		err := g.cfg.Correct(asking, node, power)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			g.cfg.Log.Warn("a machine is not brought back into its power state", "node", node, "power", power, "error", err)
+		}
+	}
+}
+
 func saveInventories(ctx context.Context, tx *store.Tx, fx *effects) error {
 	for node, e := range fx.inventory {
 		found := store.Inventory{Data: e.Inventory.Sent, Plugin: e.Inventory.PluginData}
@@ -167,8 +190,8 @@ func saveInventories(ctx context.Context, tx *store.Tx, fx *effects) error {
 // applyRare writes what few events carry, one node at a time, whatever the number of
 // its events.
 func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
-	for node, events := range fx.rare {
-		n, err := tx.Node(ctx, node)
+	for id, events := range fx.rare {
+		n, err := tx.Node(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -184,6 +207,10 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 					}
 				}
 				n.ClearInstance()
+				if n.DriverInternalInfo[node.BootSetKey] != nil { // it was set for the instance
+					delete(n.DriverInternalInfo, node.BootSetKey)
+					observation = true
+				}
 				emptied = true
 			}
 			if n.Properties == nil && len(e.Properties) > 0 {
@@ -199,7 +226,7 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 					return err
 				}
 			}
-			fx.dirty[node] = fx.dirty[node] || changed
+			fx.dirty[id] = fx.dirty[id] || changed
 			if e.Hardware != nil {
 				if err := observe(ctx, tx, n, e.Hardware); err != nil {
 					return err

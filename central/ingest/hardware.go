@@ -37,6 +37,11 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 			return err
 		}
 	}
+	for key, text := range map[string]*string{node.BootSetKey: o.BootSet, node.LogMarkKey: o.LogMark} {
+		if err := keepText(n, key, text); err != nil {
+			return err
+		}
+	}
 	if o.BIOS != nil {
 		if err := setSettings(ctx, tx, n.UUID, o.BIOS); err != nil {
 			return err
@@ -46,6 +51,28 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 		return setComponents(ctx, tx, n.UUID, o.Firmware)
 	}
 	return nil
+}
+
+// maxMark bounds a mark of an event log, in bytes.
+const maxMark = 16 << 10
+
+// keepText puts a text into driver_internal_info; an empty one is removed, nil leaves what is there.
+func keepText(n *store.Node, key string, text *string) error {
+	if text == nil {
+		return nil
+	}
+	if len(*text) > maxMark {
+		return contentError{fmt.Errorf("driver_internal_info %s of node %s would have %d bytes, more than %d", key, n.UUID, len(*text), maxMark)}
+	}
+	raw, err := json.Marshal(*text)
+	if *text == "" {
+		raw = []byte("null")
+	}
+	if err != nil {
+		return contentError{err}
+	}
+	_, err = mergeInternal(n, map[string]json.RawMessage{key: raw})
+	return err
 }
 
 // forgetDisks forgets what the last inspection found of disks if the machine's RAID is another than

@@ -34,6 +34,9 @@ type Config struct {
 	Inspection *inspection.Processor
 	// Calls makes the calls that inspection rules ask for; nil: one of its own does.
 	Calls *inspection.Caller
+	// Correct has a node's machine brought back into a power state, if that is still on record and nothing speaks against it; nil:
+	// what a machine is found in is recorded.
+	Correct func(ctx context.Context, node, power string) error
 }
 
 // Ingest is safe for concurrent use.

@@ -44,6 +44,8 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 		d.Machine.UUID, _ = machine["uuid"].(string)
 		d.Machine.Serial, _ = machine["serial"].(string)
 	}
+	d.BootSet, _ = n.DriverInternalInfo[node.BootSetKey].(string)
+	d.LogMark, _ = n.DriverInternalInfo[node.LogMarkKey].(string)
 	if disks := n.DriverInternalInfo[node.DisksKey]; disks != nil {
 		if d.Disks, err = json.Marshal(disks); err != nil {
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.DisksKey, err)

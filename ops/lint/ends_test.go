@@ -179,6 +179,7 @@ var ends = map[string]end{
 	"rackd/driver/bmc/http.go RoundTrip tries again":               {"readTries reads, readPause between them, HTTPOptions.AnswerTimeout each", "last_error"},
 	"rackd/driver/ipmi/conn.go askVia tries again":                 {"busyPauses, one for each repetition, Options.Timeout each", "last_error"},
 	"rackd/driver/ipmi/conn.go tellOf tries again":                 {"busyPauses, one for each repetition, Options.Timeout each", "last_error"},
+	"rackd/driver/ipmi/sel.go ClearLog tries again":                {"clearLooks, clearPause apart", "last_error, the node's history"},
 	"rackd/driver/ipmi/power.go softReboot tries again":            {"Options.SoftOff", "last_error"},
 }
 

@@ -190,7 +190,6 @@ var waiting = map[string]string{
 	"rackd/netboot/routeradv/routeradv.go listen selects":                    life,
 	"rackd/netboot/tftp/tftp.go Serve (*sync.WaitGroup).Wait":                members,
 	"rackd/netboot/tftp/tftp.go Serve (net.PacketConn).ReadFrom":             life,
-	"rackd/powersync/powersync.go Run (*errgroup.Group).Wait":                members,
 	"rackd/strangers/listener.go Accept (net.Listener).Accept":               life,
 	"rackd/view/follow.go Run (*errgroup.Group).Wait":                        members,
 	"rackd/view/follow.go Run selects":                                       life,
@@ -219,6 +218,12 @@ var waiting = map[string]string{
 	"agent/rescue/ssh.go connection (*sync.WaitGroup).Wait":                  members,
 	"agent/rescue/ssh.go connection ranges":                                  shellsLife,
 	"agent/rescue/ssh.go connection receives":                                "nothing: it returns a place that the session has",
+	"rackd/bmcevents/bmcevents.go Run (*sync.WaitGroup).Wait":                members,
+	"rackd/driver/redfish/sse.go stream (*http.Client).Do":                   "streamLife, and the transport's times for a connection and for the header",
+	"rackd/metrics/sensors.go Collect sends":                                 "the registry, which reads until it is told that all has come",
+	"rackd/metrics/sensors.go Describe sends":                                "the registry, which reads until it is told that all has come",
+	"rackd/periodic/runner.go Run (*errgroup.Group).Wait":                    members,
+	"rackd/periodic/schedule.go run (*errgroup.Group).Wait":                  members,
 }
 
 // Every wait of the served programs has a bound that does not depend on the other side. The test proves

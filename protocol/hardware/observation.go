@@ -16,6 +16,10 @@ type Observation struct {
 	Firmware []Component `json:"firmware,omitzero"`
 	// Kept is what the node's drivers keep between calls, see node.Document.
 	Kept json.RawMessage `json:"kept,omitempty"`
+	// BootSet is the boot device that was set for all starts; empty: none is to be held any more.
+	BootSet *string `json:"boot_set,omitempty"`
+	// LogMark is up to where the machine's event log was told (driver.EventLog).
+	LogMark *string `json:"log_mark,omitempty"`
 	// Vendor is who made the machine, empty: not read. It is told as one of the node's properties.
 	Vendor string `json:"-"`
 }
@@ -26,6 +30,8 @@ func (was *Observation) Merge(o Observation) {
 	take(&was.SecureBoot, o.SecureBoot)
 	take(&was.Health, o.Health)
 	take(&was.ConsoleEnabled, o.ConsoleEnabled)
+	take(&was.BootSet, o.BootSet)
+	take(&was.LogMark, o.LogMark)
 	if o.RAID != nil {
 		was.RAID = o.RAID
 	}
@@ -52,7 +58,7 @@ func take[T any](into **T, v *T) {
 // Empty reports whether nothing was read.
 func (was *Observation) Empty() bool {
 	return was.BootMode == nil && was.SecureBoot == nil && was.Health == nil && was.ConsoleEnabled == nil &&
-		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil && was.Vendor == ""
+		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil && was.BootSet == nil && was.LogMark == nil && was.Vendor == ""
 }
 
 // Setting is a BIOS setting. All but name and value come from the BIOS's registry and

@@ -65,6 +65,11 @@ type Document struct {
 	// Kept is what the node's drivers reported to keep (hardware.Observation): whatever
 	// rackd asks them next, they find it here.
 	Kept json.RawMessage `json:"kept,omitempty"`
+	// BootSet is the boot device that was set for all starts, by a flow for the instance or by a request; empty: none. Rackds look
+	// whether the BMC has it still.
+	BootSet string `json:"boot_set,omitempty"`
+	// LogMark is up to where the machine's event log is in the node's history; empty: nothing of it was told.
+	LogMark string `json:"log_mark,omitempty"`
 	// Machine is the one that the node's last inspection has found; empty before.
 	Machine smbios.System `json:"machine,omitzero"`
 	// Disks is what the machine's ramdisk found of disks in the last inspection, JSON of a list of
@@ -83,6 +88,9 @@ const MachineKey = "machine"
 
 // DisksKey is where driver_internal_info has what Document.Disks says.
 const DisksKey = "inspected_disks"
+
+// BootSetKey and LogMarkKey are where driver_internal_info has Document.BootSet and Document.LogMark.
+const BootSetKey, LogMarkKey = "boot_device_set", "event_log_mark"
 
 // Port is a network interface of a node.
 type Port struct {

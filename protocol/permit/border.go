@@ -24,5 +24,6 @@ func Borders() []Border {
 		{Subject: "_INBOX.rackd.>", Why: "hear what watches deliver"},
 		{Subject: "ASK.>", Service: true, FromRackds: true, Why: "central asks rackds"},
 		{Subject: "BEAT.>", FromRackds: true, Why: "central hears that rackds live"},
+		{Subject: "NOTIFY.hardware.>", FromRackds: true, Why: "who subscribes hears what sensors say"},
 	}
 }

@@ -26,6 +26,7 @@ func Rackd(group, name string, failoverOf ...string) (Rules, error) {
 		js.read(work, token+".>", "read the work of the group")
 		js.say("take work and write its checkpoints", work.subjects+token+".>")
 		js.say("report what happened", events.subjects+token+".>")
+		js.say("tell what the sensors of the group's machines say", bus.SensorSubject("*", g, "*"))
 		js.say("hand on what agents and machines of the group say", "HANDON."+token+".*")
 	}
 	js.read(alive, ">", "know who lives: failover looks at other groups too")

@@ -19,6 +19,9 @@ var (
 	PowerSyncExcluded = []State{DeployWait, CleanWait, Enroll, AdoptFail}
 	// InterfaceChangeAllowed: driver, *_interface and resource_class may change.
 	InterfaceChangeAllowed = []State{Enroll, Inspecting, InspectWait, Manageable, Available}
+	// PowerForced: a machine may be brought back into the power state on record, where a rackd is told to force it. A machine
+	// whose flow has failed is left as it is, for a person to look at.
+	PowerForced = []State{Manageable, Available, Active, Rescue}
 	// PowerRefused: power requests are refused by the API.
 	PowerRefused = []State{Cleaning, CleanWait}
 	// ProtectAllowed: protected may be set.

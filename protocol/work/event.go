@@ -67,6 +67,9 @@ type Event struct {
 	// StepInfo is that step as the API shows it; none for a step of the conductor's own.
 	StepInfo json.RawMessage `json:"step_info,omitempty"`
 	Power    string          `json:"power,omitempty"` // "power on", "power off", "error"
+	// ForcePower, of PowerObserved without work: central is to have the machine brought back into the power state on record, if
+	// that is another. A central that does not know it records Power.
+	ForcePower bool `json:"force_power,omitempty"`
 	// Phase and Seconds belong to PhaseEntered: what, and how long the one before took.
 	Phase   string  `json:"phase,omitempty"`
 	Detail  string  `json:"detail,omitempty"`

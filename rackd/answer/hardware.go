@@ -28,7 +28,12 @@ func (d *Desk) answerHardware(ctx context.Context, q ask.Request, n *node.Docume
 			return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 		}
 		return d.writes(ctx, n, hw, func(f driver.Fence) error {
-			return hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(dev.Device), dev.Persistent != nil && *dev.Persistent)
+			persistent := dev.Persistent != nil && *dev.Persistent
+			err := hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(dev.Device), persistent)
+			if err != nil || !persistent {
+				return err
+			}
+			return d.holdBoot(ctx, n, dev.Device)
 		})
 	case ask.InjectNMI:
 		return d.writes(ctx, n, hw, func(f driver.Fence) error { return hw.Management().InjectNMI(ctx, f, n) })

@@ -8,6 +8,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -91,4 +92,13 @@ func (d *Desk) remember(ctx context.Context, n *node.Document, hw *driver.Hardwa
 		return nil
 	}
 	return d.cfg.Conductor.TellHardware(ctx, n, &o)
+}
+
+// holdBoot reports a boot device that was set for all starts, where rackds are to look whether the BMC keeps it. Without that
+// report the device before would be set again, so that it is an error of the request.
+func (d *Desk) holdBoot(ctx context.Context, n *node.Document, device string) error {
+	if n.State != provision.Active || n.BootSet == device {
+		return nil
+	}
+	return d.cfg.Conductor.TellHardware(ctx, n, &hardware.Observation{BootSet: &device})
 }

@@ -84,11 +84,14 @@ type flags struct {
 	PowerSync        time.Duration            `help:"Interval between two readings of an idle node's power state. 0: never." default:"120s" env:"RACKD_POWER_SYNC" group:"Work"`
 	PowerRecovery    time.Duration            `help:"First retry interval for the BMC of a node in maintenance with a power fault." default:"300s" env:"RACKD_POWER_RECOVERY" group:"Work"`
 	PowerFailures    int                      `help:"Number of failed readings of the power state in a row that put a node into maintenance." default:"3" env:"RACKD_POWER_FAILURES" group:"Work"`
+	ForcePower       bool                     `name:"force-power-state" help:"Bring a machine that is found in another power state than the one on record back into that state, as Ironic's force_power_state_during_sync does. It counts for nodes that are manageable, available, active or rescued, that have no work, and are not in maintenance. Without it the state that the machine is found in goes on record." env:"RACKD_FORCE_POWER_STATE" group:"Work"`
 	AutomatedClean   bool                     `help:"Clean nodes automatically, unless a node's automated_clean says otherwise." default:"true" negatable:"" env:"RACKD_AUTOMATED_CLEAN" group:"Work"`
 	CleanPriority    map[string]int           `help:"Priority of a step in automated cleaning, instead of its own. deploy.erase_devices=0 leaves that step out." env:"RACKD_CLEAN_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	VerifyPriority   map[string]int           `help:"Priority of a step that runs when a node is verified, instead of its own." env:"RACKD_VERIFY_PRIORITIES" placeholder:"INTERFACE.STEP=N" group:"Work"`
 	BMCTimeout       time.Duration            `help:"Time limit for connecting to a BMC, and for its answer. 0: 30s and 60s." default:"30s" env:"RACKD_BMC_TIMEOUT" group:"Work"`
 	BMCPace          int                      `help:"How many operations one BMC gets in a second at most, whichever nodes they are for." default:"10" env:"RACKD_BMC_PACE" group:"Work"`
+
+	taskFlags
 
 	BMCNetworks []netip.Prefix `help:"Networks of the BMCs. Rackd dials no other address for a BMC. Default: all except loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
 	CADir       string         `help:"Folder with the PEM files that driver_info may name, for instance in redfish_verify_ca. Rackd reads no other file for it." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
@@ -137,7 +140,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return err
 	}
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
-		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures,
+		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(), BMCEvents: f.BMCEvents, EventLog: f.EventLog, BootOrder: f.BootOrder,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
 		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}
@@ -203,7 +206,7 @@ func (f flags) bounds() error {
 	case f.CacheGiB <= 0:
 		return fmt.Errorf("--cache-gib %g: it must be more than 0", f.CacheGiB)
 	}
-	return f.budget().Check()
+	return errors.Join(f.taskFlags.check(), f.budget().Check())
 }
 
 // mostKernelParams leaves room for what a node's fields and rackd itself add (agentapi.MaxCommandLine).

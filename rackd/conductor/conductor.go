@@ -109,7 +109,9 @@ type Config struct {
 	// and name complete its metadata.
 	BuildDrive func(ctx context.Context, input, uuid, name string) (string, error)
 	Metrics    Metrics
-	Log        *slog.Logger
+	// Started is told of a machine that was seen to be on and was not before; nil: nothing is told. It does not block.
+	Started func(node string)
+	Log     *slog.Logger
 	// Deadlines override those of the state machine; 0 or missing: its own.
 	Deadlines map[provision.State]time.Duration
 	// HeartbeatTimeout is told to agents; they call well within it.

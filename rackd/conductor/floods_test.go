@@ -44,7 +44,7 @@ func TestBusThatIsAwayDoesNotFloodTheLog(t *testing.T) {
 		}
 		away(true)
 		for range 60 {
-			_ = c.SawPower(t.Context(), s.Node("idle"), driver.PowerOn, time.Now())
+			_ = c.SawPower(t.Context(), s.Node("idle"), driver.PowerOn, time.Now(), false)
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
@@ -53,7 +53,7 @@ func TestBusThatIsAwayDoesNotFloodTheLog(t *testing.T) {
 		}
 		log.Reset()
 		away(false)
-		if err := c.SawPower(t.Context(), s.Node("idle"), driver.PowerOn, time.Now()); err != nil {
+		if err := c.SawPower(t.Context(), s.Node("idle"), driver.PowerOn, time.Now(), false); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)

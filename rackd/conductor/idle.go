@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -13,6 +14,9 @@ import (
 
 // Nodes lists all nodes in memory, those of other rackds too.
 func (c *Conductor) Nodes() []string { return c.cfg.Documents.Nodes() }
+
+// Owns reports whether the ring gives a node to this rackd, which has a lease.
+func (c *Conductor) Owns(id string) bool { return c.owns(id) }
 
 // Idle returns a copy of a node with its secrets open, and its hardware; a nil node
 // when this rackd does not own it or it has work in flight.
@@ -35,13 +39,29 @@ func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
 	return n, hw, nil
 }
 
-// SawPower reports the power state of a machine, read at a time, unless this rackd
-// reported the same within powerAgain.
-func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time) error {
-	if t := c.lastTold(n.UUID); t.power == s && c.age()-t.at < int32(powerAgain/time.Second) {
+// forcedReports is how often a power state that central is to correct is reported. Then it is taken for known.
+const forcedReports = 3
+
+// SawPower reports the power state of a machine, read at a time, unless this rackd reported the same within powerAgain.
+// force: central is to have the machine brought back into the state on record, if that is another. Such a report is made
+// again at the next reads, until the machine is as it was or central has heard it forcedReports times.
+func (c *Conductor) SawPower(ctx context.Context, n *node.Document, s driver.PowerState, at time.Time, force bool) error {
+	t := c.lastTold(n.UUID)
+	if t.power == s && c.age()-t.at < int32(powerAgain/time.Second) {
+		if t.forced > 0 {
+			c.note(n.UUID, func(t *told) { t.forced = 0 })
+		}
 		return nil
 	}
-	return c.Report(ctx, work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: at.UTC(), Power: string(s)})
+	e := work.Event{Kind: work.PowerObserved, Node: n.UUID, Group: n.Group, Rackd: c.cfg.Name, Time: at.UTC(), Power: string(s), ForcePower: force}
+	if !force || t.power == "" || t.power == s || t.forced+1 >= forcedReports {
+		return c.Report(ctx, e)
+	}
+	err := c.tellIdle(ctx, e)
+	if err == nil {
+		c.note(n.UUID, func(t *told) { t.forced++ })
+	}
+	return err
 }
 
 // Report publishes an observation of a machine's power that belongs to no work.
@@ -78,6 +98,43 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 	c.noteHardware(n.UUID, &o, err)
 	return err
 }
+
+// TellLog publishes lines for the history of a node, with an observation, that belong to no work.
+func (c *Conductor) TellLog(ctx context.Context, n *node.Document, o *hardware.Observation, lines []work.Line) error {
+	e := flow.HardwareEvent(c.cfg.Name, n, o)
+	e.Before = lines
+	e.Cut()
+	return c.tellIdle(ctx, e)
+}
+
+// Fence returns the fence of a write to an idle node's machine that no request asked for.
+func (c *Conductor) Fence(n *node.Document) driver.Fence { return idleFence{c, n} }
+
+// idleFence holds while this rackd owns the node and no work has begun.
+type idleFence struct {
+	c *Conductor
+	n *node.Document
+}
+
+// Check implements driver.Fence.
+func (f idleFence) Check() error {
+	if err := f.c.cfg.Members.Confirm(); err != nil {
+		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
+	}
+	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
+		return fmt.Errorf("node %s: %w: work %s (%s) has begun", f.n.Label(), driver.ErrFenced, w.Doc.ID, w.Doc.Verb)
+	}
+	if !f.c.owns(f.n.UUID) {
+		return fmt.Errorf("node %s: %w: the ring gives it to another rackd", f.n.Label(), driver.ErrFenced)
+	}
+	return nil
+}
+
+// Work implements driver.Fence.
+func (idleFence) Work() string { return "" }
+
+// Epoch implements driver.Fence.
+func (idleFence) Epoch() uint64 { return 0 }
 
 // TellHardware publishes an observation that belongs to no work.
 func (c *Conductor) TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {

@@ -36,11 +36,11 @@ func TestIdleNodesAreThoseThatAreOursAndWithoutWork(t *testing.T) {
 		n := s.nodes[nodeA]
 		s.mu.Unlock()
 		for range 3 {
-			if err := c.SawPower(t.Context(), n, driver.PowerOn, time.Now()); err != nil {
+			if err := c.SawPower(t.Context(), n, driver.PowerOn, time.Now(), false); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now()); err != nil {
+		if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now(), false); err != nil {
 			t.Fatal(err)
 		}
 		var told []string
@@ -54,7 +54,7 @@ func TestIdleNodesAreThoseThatAreOursAndWithoutWork(t *testing.T) {
 		}
 		// What work told on its way may have been dropped.
 		c.forgetPower(work.Event{Node: nodeA, Power: string(driver.PowerOff)})
-		if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now()); err != nil {
+		if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now(), false); err != nil {
 			t.Fatal(err)
 		}
 		if e := s.events[len(s.events)-1]; len(s.events) != 3 || e.Kind != work.PowerObserved || e.Power != string(driver.PowerOff) {
@@ -67,7 +67,7 @@ func TestIdleNodesAreThoseThatAreOursAndWithoutWork(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 2 {
-			if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now()); err != nil {
+			if err := c.SawPower(t.Context(), n, driver.PowerOff, time.Now(), false); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -13,7 +13,9 @@ import (
 // empty may be known to central otherwise, and has to be said.
 type told struct {
 	power driver.PowerState
-	boot  bootSeen
+	// forced is how often another state was reported since, for central to correct.
+	forced uint8
+	boot   bootSeen
 	// at is when power was told, since the conductor was made. It is small: there is one for each
 	// node.
 	at int32
@@ -72,8 +74,11 @@ func (c *Conductor) note(node string, change func(*told)) {
 
 // notePower remembers which power state e told, unless err leaves open whether it did.
 func (c *Conductor) notePower(e work.Event, err error) {
+	if started := c.cfg.Started; started != nil && e.Power == string(driver.PowerOn) && c.lastTold(e.Node).power != driver.PowerOn {
+		started(e.Node)
+	}
 	c.note(e.Node, func(t *told) {
-		if t.power = ""; err == nil {
+		if t.power, t.forced = "", 0; err == nil {
 			t.power, t.at = driver.PowerState(e.Power), c.age()
 		}
 	})

@@ -94,7 +94,7 @@ func TestPowerIsToldAgainNowAndThen(t *testing.T) {
 		}
 		const hours = 30
 		for began := time.Now(); time.Since(began) < hours*time.Hour; {
-			if err := c.SawPower(t.Context(), n, driver.PowerOn, time.Now()); err != nil {
+			if err := c.SawPower(t.Context(), n, driver.PowerOn, time.Now(), false); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Minute) // the clock of the test's bubble
@@ -131,7 +131,7 @@ func TestPowerThatWasNotToldIsToldAgain(t *testing.T) {
 		defer kill()
 		synctest.Wait()
 		n := s.Node(nodeA)
-		saw := func(p driver.PowerState) error { return c.SawPower(t.Context(), n, p, time.Now()) }
+		saw := func(p driver.PowerState) error { return c.SawPower(t.Context(), n, p, time.Now(), false) }
 		if err := saw(driver.PowerOn); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestErrandsPowerIsToldAgain(t *testing.T) {
 		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
 		defer kill()
 		inHold(t, s)
-		if err := c.SawPower(t.Context(), s.Node(nodeA), driver.PowerOff, time.Now()); err != nil {
+		if err := c.SawPower(t.Context(), s.Node(nodeA), driver.PowerOff, time.Now(), false); err != nil {
 			t.Fatal(err)
 		}
 		m.mu.Lock()
@@ -277,11 +277,50 @@ func TestErrandsPowerIsToldAgain(t *testing.T) {
 			t.Fatalf("told %+v", told)
 		}
 		before := len(s.events)
-		if err := c.SawPower(t.Context(), s.Node(nodeA), driver.PowerOff, time.Now()); err != nil {
+		if err := c.SawPower(t.Context(), s.Node(nodeA), driver.PowerOff, time.Now(), false); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.events) != before+1 {
 			t.Error("the machine is off again, and nobody hears of it")
+		}
+	})
+}
+
+// A state that central is to correct is told at each read, three times, and is known then. One that comes back by itself ends that.
+func TestForcedPowerIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{}, nil)
+		defer kill()
+		synctest.Wait()
+		n := s.Node(nodeA)
+		told := func(p driver.PowerState, reads int) int {
+			s.mu.Lock()
+			before := len(s.events)
+			s.mu.Unlock()
+			for range reads {
+				if err := c.SawPower(t.Context(), n, p, time.Now(), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, e := range s.events[before:] {
+				if !e.ForcePower {
+					t.Errorf("%+v does not ask to force power", e)
+				}
+			}
+			return len(s.events) - before
+		}
+		for i, c := range []struct {
+			power driver.PowerState
+			reads int
+			told  int
+		}{{driver.PowerOn, 5, 1}, {driver.PowerOff, 2, 2}, {driver.PowerOn, 3, 0}, {driver.PowerOff, 6, 3}, {driver.PowerOn, 1, 1}} {
+			if got := told(c.power, c.reads); got != c.told {
+				t.Errorf("%d: %d reads of %s were told %d times, want %d", i, c.reads, c.power, got, c.told)
+			}
 		}
 	})
 }

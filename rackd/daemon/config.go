@@ -54,8 +54,17 @@ type Config struct {
 	// PowerRecovery is the pause between attempts on a node that is in maintenance
 	// because its power cannot be read, PowerFailures how many failures put it there;
 	// 0: powersync's defaults.
-	PowerRecovery    time.Duration
-	PowerFailures    int
+	PowerRecovery time.Duration
+	PowerFailures int
+	// ForcePower has central bring machines back into the power state on record.
+	ForcePower bool
+	// BMCEvents: BMCs that stream events are listened to, and power sync looks at their machines at once.
+	BMCEvents bool
+	// EventLog is how often the event logs of BMCs are read, BootOrder how often BMCs are asked for the boot device that they were
+	// told; 0: never.
+	EventLog, BootOrder time.Duration
+	// Sensors of machines are read, unless Every is 0.
+	Sensors          Sensors
 	NoAutomatedClean bool
 	// CleanPriorities and VerifyPriorities are those of the conductor.
 	CleanPriorities, VerifyPriorities map[string]int
@@ -76,6 +85,14 @@ type Config struct {
 	BMCTimeout time.Duration
 	// BMCPace is how many operations a second one BMC gets; 0: the drivers' default.
 	BMCPace int
+}
+
+// Sensors are the settings of what machines' sensors tell (rackd/sensordata).
+type Sensors struct {
+	Every      time.Duration // 0: they are not read
+	Workers    int           // 0: 4
+	Types      []string      // empty: all
+	Undeployed bool
 }
 
 // Rack is the network of the rack's machines.

@@ -28,6 +28,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/agentclient"
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/answer"
+	"github.com/ironyard/ironyard/rackd/bmcevents"
+	"github.com/ironyard/ironyard/rackd/bootguard"
 	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
@@ -41,7 +43,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/outbound"
-	"github.com/ironyard/ironyard/rackd/powersync"
+	"github.com/ironyard/ironyard/rackd/periodic"
 	"github.com/ironyard/ironyard/rackd/strangers"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -60,7 +62,8 @@ type rackd struct {
 	cache     *imagecache.Cache
 	stock     images
 	mirror    *imagemirror.Mirror
-	power     *powersync.Sync // nil: power is not read
+	tasks     *periodic.Runner    // what is done for idle nodes from time to time
+	events    *bmcevents.Listener // nil: BMCs are not listened to
 	// identities are what agents see, of each conductor group: this rackd's and those that
 	// it stands in for.
 	identities *agentdoor.Identities
@@ -208,7 +211,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		m.Reread(bucket)
 	}
 	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{},
-		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
+		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Started: func(node string) { r.tasks.Hasten(bootguard.Name, node, bootguard.AfterStart) }, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
@@ -224,10 +227,8 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		ac.BootScript = r.bootScript
 	}
 	r.answers = answer.New(ac)
-	if c.PowerSync > 0 {
-		r.power = powersync.New(powersync.Config{Name: c.Name, Nodes: r.conductor, Every: c.PowerSync, Recovery: c.PowerRecovery,
-			Failures: c.PowerFailures, Metrics: m, Log: c.Log})
-	}
+	r.tasks = periodic.New(r.conductor, m, c.Log)
+	r.addTasks(m)
 	r.desk = &forward.Desk{Local: r.conductor, Members: r.lease, Conn: c.Conn, Metrics: m}
 	return nil
 }
@@ -248,9 +249,7 @@ func (r *rackd) nodeChanged(id string) {
 	if r.mirror != nil {
 		r.mirror.NodeChanged(id)
 	}
-	if r.power != nil {
-		r.power.NodeChanged(id)
-	}
+	r.tasks.NodeChanged(id)
 }
 
 func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
@@ -271,8 +270,9 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 	if r.cfg.RenewKeys != nil {
 		g.Go(func() error { return r.keepKeys(ctx) })
 	}
-	if r.power != nil {
-		g.Go(func() error { return r.power.Run(ctx) })
+	g.Go(func() error { return r.tasks.Run(ctx) })
+	if r.events != nil {
+		g.Go(func() error { return r.events.Run(ctx) })
 	}
 	if r.cfg.Rack != nil {
 		r.serveMachines(ctx, g, l)

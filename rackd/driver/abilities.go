@@ -139,6 +139,15 @@ func (t *Task) SetPower(ctx context.Context, target PowerState) error {
 	return err
 }
 
+// BootSet reports which boot device was set for all starts, so that rackds hold it (rackd/bootguard).
+func (t *Task) BootSet(d BootDevice) {
+	if _, fixed := t.Hardware.Management().(FixedBootOrder); fixed || t.Node.BootSet == string(d) {
+		return
+	}
+	text := string(d)
+	t.Record.Observe(hardware.Observation{BootSet: &text})
+}
+
 // Remember adds what the node's drivers keep to what is reported of the machine.
 func (h *Hardware) Remember(n *node.Document, o *hardware.Observation) {
 	if k, ok := h.impls["management"].Impl.(Keeper); ok {

@@ -27,6 +27,7 @@ type Metrics struct {
 	handedOn     *prometheus.CounterVec
 	forged       *prometheus.CounterVec
 	powerReads   *prometheus.CounterVec
+	tasks        *prometheus.CounterVec
 	overflows    prometheus.Counter
 	agents       *prometheus.CounterVec
 }
@@ -80,10 +81,12 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Documents of the bus that central did not make, by bucket: nothing was done with them. Any is a reason for an alarm."}, []string{"bucket"}),
 		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
+		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_task_runs_total",
+			Help: "Runs of periodic tasks for idle nodes, by task (power, sensors, event-log, boot-order, bmc-events) and result (ok, unsupported, unreachable, denied, failed)."}, []string{"task", "result"}),
 		agents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_agents_refused_total",
 			Help: "Calls of agents that were refused, by call (lookup, heartbeat, inspection) and reason: only the machine that was booted last is to make them."}, []string{"call", "reason"}),
 	}
-	reg.MustRegister(m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.overflows,
+	reg.MustRegister(m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.tasks, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -159,6 +162,9 @@ func (m *Metrics) Released() { m.released.Inc() }
 
 // PowerRead counts a read of a machine's power state.
 func (m *Metrics) PowerRead(result string) { m.powerReads.WithLabelValues(result).Inc() }
+
+// TaskRan counts a run of a periodic task.
+func (m *Metrics) TaskRan(task, result string) { m.tasks.WithLabelValues(task, result).Inc() }
 
 // Forged counts a document of a bucket that central did not make.
 func (m *Metrics) Forged(bucket string) { m.forged.WithLabelValues(bucket).Inc() }

@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/periodic"
 )
 
 // rack is a rack of machines whose BMCs do as the test says.
@@ -34,6 +35,7 @@ type rack struct {
 	now    int           // reads under way
 	most   int
 	kept   bool // events do not reach central
+	force  bool
 }
 
 func newRack(n int) *rack {
@@ -76,10 +78,14 @@ var rig = drivertest.NewRig().Task(networkboot.IPXE()).Hardware
 
 func (*rack) SawHardware(context.Context, *node.Document, *driver.Hardware) error { return nil }
 
-func (r *rack) SawPower(_ context.Context, n *node.Document, s driver.PowerState, _ time.Time) error {
+func (r *rack) SawPower(_ context.Context, n *node.Document, s driver.PowerState, _ time.Time, force bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen = append(r.seen, n.UUID+" "+string(s))
+	said := n.UUID + " " + string(s)
+	if force {
+		said += " forced"
+	}
+	r.seen = append(r.seen, said)
 	return nil
 }
 
@@ -133,7 +139,8 @@ func (r *rack) faults() map[string]string {
 
 func (r *rack) count(id string) int { r.mu.Lock(); defer r.mu.Unlock(); return r.read[id] }
 
-func (r *rack) PowerRead(string) {}
+func (r *rack) PowerRead(string)       {}
+func (r *rack) TaskRan(string, string) {}
 
 // bmc is the power interface of the rack's machines.
 type bmc struct{ r *rack }
@@ -168,8 +175,9 @@ func (b bmc) PowerState(ctx context.Context, n *node.Document) (driver.PowerStat
 	return driver.PowerOn, err
 }
 
-func running(t *testing.T, r *rack) (*Sync, func()) {
-	s := New(Config{Name: "rackd-1", Nodes: r, Metrics: r, Log: slog.New(slog.DiscardHandler)})
+func running(t *testing.T, r *rack) (*periodic.Runner, func()) {
+	s := periodic.New(r, r, slog.New(slog.DiscardHandler))
+	Add(Config{Name: "rackd-1", Nodes: r, Tasks: s, Force: r.force, Metrics: r, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
@@ -331,10 +339,7 @@ func TestARestartingBMCHasNoFault(t *testing.T) {
 		r := newRack(1)
 		until := time.Now().Add(20 * time.Minute)
 		r.fail("n0", restarting{until})
-		s := New(Config{Nodes: r, Metrics: r, Log: slog.New(slog.DiscardHandler)})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.Run(ctx) }()
+		_, stop := running(t, r)
 		time.Sleep(19 * time.Minute)
 		if n := r.count("n0"); n != 1 || len(r.faults()) != 0 {
 			t.Errorf("asked %d times, faults %v; want once, and none", n, r.faults())
@@ -344,8 +349,7 @@ func TestARestartingBMCHasNoFault(t *testing.T) {
 		if n := r.count("n0"); n != 2 {
 			t.Errorf("asked %d times after its restart, want once", n-1)
 		}
-		cancel()
-		<-done
+		stop()
 	})
 }
 
@@ -468,9 +472,11 @@ func TestChangedMachineGoesFirst(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := r.count("n0")
 		r.fail("n0", nil)
-		s.mu.Lock()
-		s.troubles = map[string]*trouble{} // as when its credentials changed
-		s.mu.Unlock()
+		n, hw, err := r.Idle("n0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Forget(Name, n, hw) // as when its credentials changed
 		s.NodeChanged("n0")
 		time.Sleep(15 * time.Second)
 		if got := r.count("n0") - before; got != 1 {
@@ -479,21 +485,16 @@ func TestChangedMachineGoesFirst(t *testing.T) {
 	})
 }
 
-// Machines that have gone are forgotten, whether they wait or are being looked at.
-func TestGoneMachinesAreForgotten(t *testing.T) {
+// Only machines that can be switched on and off are brought back.
+func TestForcedWhereItCanBeSwitched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRack(20)
-		s, stop := running(t, r)
-		defer stop()
-		time.Sleep(5 * time.Minute)
-		r.mu.Lock()
-		clear(r.nodes)
-		r.mu.Unlock()
-		time.Sleep(5 * time.Minute)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.machines)+len(s.queue) > 0 {
-			t.Errorf("%d machines and %d in the queue are left", len(s.machines), len(s.queue))
+		r := newRack(1)
+		r.force = true
+		_, stop := running(t, r)
+		time.Sleep(3 * time.Minute)
+		stop()
+		if len(r.seen) == 0 || r.seen[0] != "n0 power on forced" {
+			t.Errorf("reported %v", r.seen)
 		}
 	})
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/ipmi/lan"
 )
 
-// Vendor is the vendor interface of machines whose BMC speaks IPMI: raw commands, and resets of the BMC. Its methods and steps are
-// Ironic's.
+// Vendor is the vendor interface of machines whose BMC speaks IPMI: raw commands, resets of the BMC, and its event log. Ironic has the
+// first two of them, under the same names.
 type Vendor struct{ *Driver }
 
 const argRawBytes, argWarm = "raw_bytes", "warm"
 
-// NamedSteps lists send_raw, for cleaning, deploys and service.
+// NamedSteps lists send_raw, for cleaning, deploys and service, and the step that clears the event log.
 func (v Vendor) NamedSteps(*node.Document) []driver.Step {
-	return []driver.Step{{Interface: "vendor", Name: "send_raw", Kind: driver.Neither, NoRamdisk: true,
+	return append([]driver.Step{{Interface: "vendor", Name: "send_raw", Kind: driver.Neither, NoRamdisk: true,
 		Takes: map[string]driver.Argument{argRawBytes: {Description: "The request to the BMC as bytes: network function, command, data. For example 0x00 0x01.", Required: true}},
 		Check: checkRaw,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			_, err := v.raw(ctx, t.Fence, t.Node, t.Args)
 			return driver.Done(), err
-		}}}
+		}}}, driver.EventLogSteps("vendor", v)...)
 }
 
 // DriverMethods is empty.
@@ -39,10 +39,10 @@ func (v Vendor) VendorMethods() []driver.VendorMethod {
 	method := func(name, description string) driver.Method {
 		return driver.Method{Name: name, HTTPMethods: []string{http.MethodPost}, Description: description, Async: true}
 	}
-	return []driver.VendorMethod{
+	return append([]driver.VendorMethod{
 		{Method: method("send_raw", "Send raw bytes to the BMC. Required argument: 'raw_bytes' - a string of raw bytes (e.g. '0x00 0x01')."), Check: checkRaw, Call: v.raw, Once: true},
 		{Method: method("bmc_reset", "Reset the BMC. Argument: 'warm' (Boolean) - for warm (True, the default) or cold (False) reset."), Check: checkReset, Call: v.reset, Once: true},
-	}
+	}, driver.EventLogMethods(v)...)
 }
 
 func invalid(n *node.Document, format string, args ...any) error {

@@ -363,10 +363,15 @@ func media(t *driver.Task) (driver.VirtualMedia, error) {
 func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
 	persistent = persists(t, persistent)
 	defer t.Keep()
+	set := t.Hardware.Management().SetBootDevice
 	if m, own := t.Hardware.Management().(driver.MediaBooter); own && d == bootDrive {
-		return driver.Settle(func() error { return m.SetMediaBoot(ctx, t.Fence, t.Node, d, persistent) })
+		set = m.SetMediaBoot
 	}
-	return driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
+	err := driver.Settle(func() error { return set(ctx, t.Fence, t.Node, d, persistent) })
+	if err == nil && persistent {
+		t.BootSet(d)
+	}
+	return err
 }
 
 // persists says for how long a boot device is set: as persistent says, unless the field force_persistent_boot_device of

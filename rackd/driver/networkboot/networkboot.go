@@ -127,5 +127,8 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 		t.Record.Phase("boot device", fmt.Sprintf("not set to %s, the machine's own boot order decides: %v", d, err))
 		return nil
 	}
+	if err == nil && persistent {
+		t.BootSet(d)
+	}
 	return err
 }

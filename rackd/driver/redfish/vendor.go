@@ -19,11 +19,11 @@ import (
 )
 
 // Vendor is the vendor interface of machines whose BMC speaks Redfish: subscriptions to
-// the BMC's events, and the ejection of virtual media. Its methods are Ironic's.
+// the BMC's events, the ejection of virtual media, and the event log. All but the methods of the event log are Ironic's.
 type Vendor struct{ *Driver }
 
-// NamedSteps is empty.
-func (Vendor) NamedSteps(*node.Document) []driver.Step { return nil }
+// NamedSteps is the step that clears the event log.
+func (v Vendor) NamedSteps(*node.Document) []driver.Step { return driver.EventLogSteps("vendor", v) }
 
 // DriverMethods is empty.
 func (Vendor) DriverMethods() []driver.DriverMethod { return nil }
@@ -35,13 +35,13 @@ func (v Vendor) VendorMethods() []driver.VendorMethod {
 	}
 	eject := method("eject_vmedia", http.MethodPost, "Eject what is in a virtual drive, or in all of them.")
 	eject.Async = true
-	return []driver.VendorMethod{
+	return append([]driver.VendorMethod{
 		{Method: eject, Check: checkEject, Call: v.eject},
 		{Method: method("create_subscription", http.MethodPost, "Subscribe a URL to the events of the BMC."), Check: checkSubscription, Call: v.subscribe},
 		{Method: method("delete_subscription", http.MethodDelete, "End a subscription to the events of the BMC."), Check: checkID, Call: v.unsubscribe},
 		{Method: method("get_subscription", http.MethodGet, "Show a subscription to the events of the BMC."), Shared: true, Check: checkID, Call: v.subscription},
 		{Method: method("get_all_subscriptions", http.MethodGet, "List the subscriptions to the events of the BMC."), Shared: true, Call: v.subscriptions},
-	}
+	}, driver.EventLogMethods(v)...)
 }
 
 func invalid(n *node.Document, format string, args ...any) error {
