@@ -17,7 +17,15 @@ func (c *Conductor) Nodes() []string { return c.cfg.Documents.Nodes() }
 // Idle returns a copy of a node with its secrets open, and its hardware; a nil node
 // when this rackd does not own it or it has work in flight.
 func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
-	if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() || !c.owns(id) {
+	if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() {
+		return nil, nil, nil
+	}
+	return c.Owned(id)
+}
+
+// Owned returns a copy of a node with its secrets open, and its hardware; a nil node when this rackd does not own it.
+func (c *Conductor) Owned(id string) (*node.Document, *driver.Hardware, error) {
+	if !c.owns(id) {
 		return nil, nil, nil
 	}
 	n := c.cfg.Documents.Node(id)
@@ -34,6 +42,9 @@ func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
 	}
 	return n, hw, nil
 }
+
+// Owns reports whether the ring gives a node to this rackd, which has a lease.
+func (c *Conductor) Owns(id string) bool { return c.owns(id) }
 
 // SawPower reports the power state of a machine, read at a time, unless this rackd
 // reported the same within powerAgain.
