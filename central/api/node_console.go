@@ -187,8 +187,15 @@ func (s *Server) consoleLog(r *Request) (Reply, error) {
 	rack := &consoleRack{s: s, r: r, id: n.UUID}
 	var text []byte
 	var at ask.ConsoleRead
-	for {
+	for until := time.Now().Add(heldWithin); ; {
 		out, err := rack.Read(r.Context(), at)
+		if err != nil && wire.AsError(err).Status == http.StatusServiceUnavailable && time.Now().Before(until) && r.Context().Err() == nil {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(heldEvery):
+			}
+			continue
+		}
 		if err != nil {
 			return Reply{}, err
 		}
@@ -205,6 +212,12 @@ func (s *Server) consoleLog(r *Request) (Reply, error) {
 	r.writer.Header().Set("X-Content-Type-Options", "nosniff")
 	return Reply{Status: http.StatusOK, Body: text, ContentType: "application/octet-stream"}, nil
 }
+
+// How long a console that was enabled a moment ago may take to be held, and how often a rackd is asked meanwhile.
+const (
+	heldWithin = 2 * time.Second
+	heldEvery  = 100 * time.Millisecond
+)
 
 // maxConsoleLog ends the log of a machine that writes as fast as it is read.
 const maxConsoleLog = 1 << 20

@@ -184,7 +184,8 @@ func (k *Keeper) of(id string) (*held, error) {
 	n := k.cfg.Documents.Node(id)
 	switch {
 	case n == nil || !n.ConsoleEnabled:
-		return nil, fmt.Errorf("node %s: its console is not enabled: %w", id, driver.ErrInvalid)
+		// Central knows that it is, or else asks no more.
+		return nil, fmt.Errorf("node %s: rackd %s has not heard that its console is enabled: %w", id, k.cfg.Name, driver.ErrUnreachable)
 	case !k.cfg.Nodes.Owns(id):
 		return nil, fmt.Errorf("node %s: another rackd than %s has its console: %w", id, k.cfg.Name, driver.ErrUnreachable)
 	case full:
