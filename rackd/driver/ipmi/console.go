@@ -103,7 +103,7 @@ func (c Console) OpenConsole(ctx context.Context, f driver.Fence, n *node.Docume
 	t := lan.Target{Address: a.place(), Username: a.user, Password: a.password, Privilege: a.privilege, Key: a.key, Suites: c.suites.tried(a)}
 	k, err := lan.OpenConsole(ctx, t, lan.Options{Tries: c.tries, Dial: func(ctx context.Context, address string) (net.Conn, error) {
 		return outbound.Dialer(c.opts.Timeout, c.opts.Networks.Check).DialContext(ctx, "udp", address)
-	}}, lan.ConsoleOptions{Before: f.Check})
+	}}, lan.ConsoleOptions{Before: f.Check, KeepAlive: c.opts.KeepAlive})
 	if err != nil {
 		return nil, a.explain(n, "opening Serial over LAN", consoleFailure(err, a))
 	}

@@ -58,6 +58,7 @@ type Console struct {
 	last   uint8
 	length int
 
+	look  chan struct{} // one place: ask at once whether the console is still there
 	chars chan []byte
 	rest  []byte // of the reader
 	ended chan struct{}
@@ -115,7 +116,7 @@ func OpenConsole(ctx context.Context, t Target, o Options, c ConsoleOptions) (*C
 		s.Close(ctx)
 		return nil, err
 	}
-	k := &Console{s: s, g: g, opts: c, most: mostChars, waiting: map[uint8]waiter{}, acks: make(chan solHead, 1), chars: make(chan []byte, queue), ended: make(chan struct{})}
+	k := &Console{s: s, g: g, opts: c, most: mostChars, waiting: map[uint8]waiter{}, acks: make(chan solHead, 1), look: make(chan struct{}, 1), chars: make(chan []byte, queue), ended: make(chan struct{})}
 	if len(data) >= 6 {
 		if size := int(binary.LittleEndian.Uint16(data[4:])); size > 4 { // with the head
 			k.most = min(k.most, size-4)
@@ -211,16 +212,26 @@ func (k *Console) end(why error) {
 	})
 }
 
-// receive takes in datagrams until the socket is closed.
+// refusals are how often in a row the BMC's port may be closed before the console is over: its session is gone then.
+const refusals = 3
+
+// receive takes in datagrams until the socket is closed, or its other end is.
 func (k *Console) receive() {
 	buf := make([]byte, largest)
-	for {
+	for refused := 0; ; {
 		n, err := k.s.conn.Read(buf)
 		if errors.Is(err, net.ErrClosed) {
 			k.end(net.ErrClosed)
 			return
 		}
-		if err != nil { // such as a port that was closed for a moment: the BMC restarts, which keep finds out
+		if err != nil {
+			if refused++; refused >= refusals {
+				k.end(fmt.Errorf("the BMC no longer answers in the console's session: %w", &NoAnswerError{Datagrams: refused, Closed: true}))
+			}
+			select {
+			case k.look <- struct{}{}:
+			default:
+			}
 			select {
 			case <-k.ended:
 				return
@@ -228,6 +239,7 @@ func (k *Console) receive() {
 			}
 			continue
 		}
+		refused = 0
 		k.mu.Lock()
 		chars, isChars := k.g.openAs(payloadSOL, buf[:n])
 		var message []byte
@@ -368,6 +380,7 @@ func (k *Console) keep() {
 		select {
 		case <-k.ended:
 			return
+		case <-k.look:
 		case <-tick.C:
 		}
 		r := Request{NetFn: netFnApp, Command: cmdPayloadInstance, Data: []byte{payloadSOL, instance}}
