@@ -69,7 +69,7 @@ type Config struct {
 	Audit Recorder
 	// Feed hands out changes to streams; nil: there are no streams.
 	Feed *feed.Feed
-	// Consoles counts the sessions of consoles; nil: they are counted for nobody.
+	// Consoles counts the sessions of consoles; nil: no metric does.
 	Consoles console.Metrics
 	// Stopping ends the sessions of consoles when it is closed, as requests in flight are not waited for there; nil: never.
 	Stopping <-chan struct{}

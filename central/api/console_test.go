@@ -78,7 +78,7 @@ func newConsoles(t *testing.T) (*bench, *echoing, *httptest.Server) {
 	return b, e, server
 }
 
-// session opens the console of n1 as somebody.
+// session opens the console of n1 as a caller.
 func session(t *testing.T, server *httptest.Server, who string, headers ...string) (*websocket.Conn, *http.Response, error) {
 	t.Helper()
 	h := http.Header{"X-Who": {who}}
@@ -107,7 +107,7 @@ func reads(t *testing.T, conn *websocket.Conn, words string) (all string, err er
 	return all, nil
 }
 
-// Whoever may get a node's console opens it; nobody else does.
+// Callers who may get a node's console open it, and no others.
 func TestWhoOpensAConsole(t *testing.T) {
 	b, _, server := newConsoles(t)
 	for who, status := range map[string]int{

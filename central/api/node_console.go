@@ -21,8 +21,8 @@ import (
 
 const (
 	consolePath = "nodes/{node}/states/console"
-	// getConsole and setConsoleState are Ironic's rules. Who may get the console may type into it, as whoever has the URL
-	// of a console of Ironic's may.
+	// getConsole and setConsoleState are Ironic's rules. Who may get the console may type into it: in Ironic the URL is enough
+	// for that.
 	getConsole      = "baremetal:node:get_console"
 	setConsoleState = "baremetal:node:set_console_state"
 )
@@ -126,8 +126,8 @@ func (s *Server) openConsole(r *Request) (Reply, error) {
 	}}, nil
 }
 
-// sameOrigin refuses a page of another site. Browsers send WebSockets the credentials of whatever site they are for, and ask
-// nobody before.
+// sameOrigin refuses a page of another site. A browser sends along the credentials that it has for this site, and asks no one
+// before it opens a WebSocket.
 func (s *Server) sameOrigin(r *Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.Contains(s.CORSOrigins, origin) {
@@ -237,10 +237,10 @@ type consoleRack struct {
 }
 
 // admitted returns the node, if the caller may still use its console.
-func (c *consoleRack) admitted(ctx context.Context, anew bool) (*store.Node, error) {
+func (c *consoleRack) admitted(ctx context.Context, again bool) (*store.Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !anew && c.node != nil && time.Now().Before(c.until) {
+	if !again && c.node != nil && time.Now().Before(c.until) {
 		return c.node, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

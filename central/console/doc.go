@@ -1,8 +1,8 @@
 // Package console carries a console between a WebSocket and the rackd that holds it.
 //
 // It may import protocol and github.com/coder/websocket; it declares what it needs of a rack. Invariants:
-//   - What is read and typed goes as questions (protocol/ask), each of which its Rack admits anew: whose rights end, or whose
-//     node changes hands, is cut off.
+//   - What is read and typed goes as questions (protocol/ask). The Rack judges the caller's rights for each. A session ends with
+//     these rights.
 //   - A rackd that dies ends no session. Its successor is asked, and the session says that something may be missing.
 //   - A reader that is slow is cut after writeWithin. It costs the machine and other readers nothing.
 //   - Sessions are bounded: MaxSessions, MaxOfNode, Idle and Longest.
@@ -40,7 +40,7 @@ const (
 	MaxOfNode   = 10
 	// Idle is how long a session may be open without a byte in either direction.
 	Idle = 2 * time.Hour
-	// Longest is how long a session lasts: then its client says anew who it is.
+	// Longest is how long a session lasts: then its client has to say again who it is.
 	Longest = 8 * time.Hour
 	// writeWithin is how long a client may take for what is written to it.
 	writeWithin = 10 * time.Second
@@ -62,8 +62,8 @@ type Note struct {
 	State string `json:"state,omitempty"`
 	// Lost is how many bytes are missing here: the reader was too slow, or they came before what is kept.
 	Lost int64 `json:"lost,omitempty"`
-	// Anew: what follows is from another log. Another rackd holds the console now, or the node has another tenant.
-	Anew bool `json:"anew,omitempty"`
+	// NewLog: what follows is from another log. Another rackd holds the console now, or the node has another tenant.
+	NewLog bool `json:"new_log,omitempty"`
 	// Error is why something that was typed may not have reached the machine.
 	Error string `json:"error,omitempty"`
 }

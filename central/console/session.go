@@ -134,7 +134,7 @@ func (s *Session) show(ctx context.Context) error {
 // tell writes one answer of the rackd. said is the state that the client knows.
 func (s *Session) tell(ctx context.Context, at ask.ConsoleRead, out ask.ConsoleOutput, said *string) error {
 	if at.Log != "" && at.Log != out.Log {
-		if err := s.note(ctx, Note{Anew: true}); err != nil {
+		if err := s.note(ctx, Note{NewLog: true}); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (s *Session) typed(ctx context.Context) error {
 	}
 }
 
-// watch asks whether the client is there, and ends a session that nobody uses.
+// watch asks whether the client is there, and ends a session without use.
 func (s *Session) watch(ctx context.Context) error {
 	tick := time.NewTicker(min(pingEvery, s.idle/4))
 	defer tick.Stop()

@@ -153,7 +153,7 @@ func note(raw []byte) []byte {
 	var n struct {
 		State, Error string
 		Lost         int64
-		Anew         bool
+		NewLog       bool `json:"new_log"`
 	}
 	if json.Unmarshal(raw, &n) != nil {
 		return nil
@@ -166,7 +166,7 @@ func note(raw []byte) []byte {
 		text = n.State
 	case n.Lost > 0:
 		text = fmt.Sprintf("%d bytes are missing here", n.Lost)
-	case n.Anew:
+	case n.NewLog:
 		text = "another rackd holds the console now; something may be missing here"
 	case n.Error != "":
 		text = "it may not have been typed: " + n.Error

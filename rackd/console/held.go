@@ -33,7 +33,7 @@ type held struct {
 	sum    string // of what it was opened with; the keeper's loop alone uses it
 	record *record
 	cancel context.CancelFunc
-	again  chan struct{} // one place: open it anew, now
+	again  chan struct{} // one place: open it again, now
 
 	mu   sync.Mutex
 	line driver.Line // nil while it is not open
@@ -57,8 +57,8 @@ func (r *record) isOpen() bool {
 	return r.state == ask.ConsoleOpen
 }
 
-// anew ends the line, so that it is opened anew at once.
-func (h *held) anew() {
+// reopen ends the line, so that it is opened again at once.
+func (h *held) reopen() {
 	select {
 	case h.again <- struct{}{}:
 	default:

@@ -24,7 +24,9 @@ type Keeper struct {
 	dirty map[string]bool
 	all   bool
 	held  map[string]*held
-	// leaving are consoles that are being given back, by node: the next one of the node waits for them.
+	// kept are the logs of nodes that this rackd owned a moment ago, by node: it may own them again.
+	kept map[string]kept
+	// leaving are the consoles that are held, or are being given back.
 	leaving sync.WaitGroup
 }
 
@@ -39,7 +41,16 @@ func New(c Config) *Keeper {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{cfg: c, nudged: make(chan struct{}, 1), dirty: map[string]bool{}, held: map[string]*held{}}
+	return &Keeper{cfg: c, nudged: make(chan struct{}, 1), dirty: map[string]bool{}, held: map[string]*held{}, kept: map[string]kept{}}
+}
+
+// keepFor is how long the log of a console is kept whose node this rackd no longer owns.
+const keepFor = 10 * time.Minute
+
+// kept is such a log.
+type kept struct {
+	record *record
+	since  time.Time
 }
 
 // NodeChanged tells that a node's documents changed. It does not block.
@@ -93,6 +104,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 			for id := range k.held {
 				k.dirty[id] = true
 			}
+			for id, old := range k.kept {
+				if time.Since(old.since) > keepFor {
+					delete(k.kept, id)
+				}
+			}
 			k.mu.Unlock()
 		}
 		for _, id := range k.changed() {
@@ -117,7 +133,7 @@ func (k *Keeper) changed() []string {
 	return nodes
 }
 
-// look begins, ends or begins anew what is held of a node.
+// look begins or ends what is held of a node, or opens it again.
 func (k *Keeper) look(ctx context.Context, id string) {
 	k.mu.Lock()
 	h := k.held[id]
@@ -133,12 +149,12 @@ func (k *Keeper) look(ctx context.Context, id string) {
 	case h == nil:
 		k.take(ctx, id, n.Tenancy, sumOf(n))
 	case !wanted:
-		k.leave(id, h)
+		k.leave(id, h, n != nil && n.ConsoleEnabled)
 	default:
 		h.record.become(n.Tenancy)
 		if sum := sumOf(n); sum != h.sum {
 			h.sum = sum
-			h.anew()
+			h.reopen()
 		}
 	}
 }
@@ -154,7 +170,13 @@ func (k *Keeper) take(ctx context.Context, id, tenancy, sum string) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	h := &held{k: k, id: id, sum: sum, record: newRecord(tenancy, "it is being opened"), cancel: cancel, again: make(chan struct{}, 1)}
+	h := &held{k: k, id: id, sum: sum, record: newRecord(tenancy, opening), cancel: cancel, again: make(chan struct{}, 1)}
+	if old, there := k.kept[id]; there {
+		h.record = old.record
+		h.record.become(tenancy)
+		h.record.say(opening)
+		delete(k.kept, id)
+	}
 	k.held[id] = h
 	k.leaving.Add(1)
 	go func() {
@@ -164,10 +186,16 @@ func (k *Keeper) take(ctx context.Context, id, tenancy, sum string) {
 	}()
 }
 
-// leave ends what is held of a node.
-func (k *Keeper) leave(id string, h *held) {
+// opening is the state of a console before the first attempt to open it has ended.
+const opening = "it is being opened"
+
+// leave ends what is held of a node. keep: another rackd owns it now, and this one may again.
+func (k *Keeper) leave(id string, h *held, keep bool) {
 	k.mu.Lock()
 	delete(k.held, id)
+	if keep && len(k.kept) < MaxConsoles {
+		k.kept[id] = kept{h.record, time.Now()}
+	}
 	k.mu.Unlock()
 	h.record.say("this rackd holds it no longer")
 	h.cancel()

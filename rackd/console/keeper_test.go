@@ -230,7 +230,7 @@ func TestReadersHavePlacesOfTheirOwn(t *testing.T) {
 			t.Errorf("with a place in another log a reader gets %+v", out)
 		}
 		began := time.Now()
-		quiet, err := b.Read(t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: first.Log, From: 13, State: ask.ConsoleOpen, WaitMS: 3_600_000})
+		quiet, err := b.Read(b.t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: first.Log, From: 13, State: ask.ConsoleOpen, WaitMS: 3_600_000})
 		if took := time.Since(began); err != nil || len(quiet.Data) != 0 || took != ask.ConsoleWait {
 			t.Errorf("a question about a quiet machine was kept for %s: %+v, %v", took, quiet, err)
 		}
@@ -240,7 +240,7 @@ func TestReadersHavePlacesOfTheirOwn(t *testing.T) {
 			e.out <- []byte("!")
 		}()
 		began = time.Now()
-		news, err := b.Read(t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: first.Log, From: 13, State: ask.ConsoleOpen, WaitMS: 9000})
+		news, err := b.Read(b.t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: first.Log, From: 13, State: ask.ConsoleOpen, WaitMS: 9000})
 		if took := time.Since(began); err != nil || string(news.Data) != "!" || took != time.Second {
 			t.Errorf("a question about a machine that writes after 1 s was kept for %s: %+v, %v", took, news, err)
 		}
@@ -283,14 +283,14 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		b.says("the first tenant's secret")
 		old := b.reads("", 0)
 		b.change(func(n *node.Document) { n.Tenancy = "t2" })
-		if _, err := b.Read(t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: old.Log}); !errors.Is(err, ErrChangedHands) || !errors.Is(err, driver.ErrFenced) {
+		if _, err := b.Read(b.t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: old.Log}); !errors.Is(err, ErrChangedHands) || !errors.Is(err, driver.ErrFenced) {
 			t.Errorf("the former tenant reads: %v", err)
 		}
-		if err := b.Write(t.Context(), nodeA, ask.ConsoleInput{Tenancy: "t1", Data: []byte("rm")}); !errors.Is(err, ErrChangedHands) {
+		if err := b.Write(b.t.Context(), nodeA, ask.ConsoleInput{Tenancy: "t1", Data: []byte("rm")}); !errors.Is(err, ErrChangedHands) {
 			t.Errorf("the former tenant types: %v", err)
 		}
 		for _, from := range []string{"", old.Log} {
-			if out, err := b.Read(t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t2", Log: from}); err != nil || len(out.Data) != 0 || out.Log == old.Log {
+			if out, err := b.Read(b.t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t2", Log: from}); err != nil || len(out.Data) != 0 || out.Log == old.Log {
 				t.Errorf("the next tenant gets %+v, %v", out, err)
 			}
 		}
@@ -306,7 +306,7 @@ func TestTenancyEndsWhoWaits(t *testing.T) {
 		at := b.reads("", 0)
 		got := make(chan error, 1)
 		go func() {
-			_, err := b.Read(t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: at.Log, State: ask.ConsoleOpen, WaitMS: 9000})
+			_, err := b.Read(b.t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1", Log: at.Log, State: ask.ConsoleOpen, WaitMS: 9000})
 			got <- err
 		}()
 		synctest.Wait()
@@ -321,7 +321,7 @@ func TestTyping(t *testing.T) {
 	with(t, func(b *bench) {
 		typing := func(q ask.ConsoleInput) error {
 			q.Tenancy = "t1"
-			return b.Write(t.Context(), nodeA, q)
+			return b.Write(b.t.Context(), nodeA, q)
 		}
 		if err := typing(ask.ConsoleInput{Data: []byte("ls\r")}); err != nil {
 			t.Error(err)
@@ -352,12 +352,12 @@ func TestOpenedAgain(t *testing.T) {
 		b.wire.mu.Lock()
 		b.wire.fail = fmt.Errorf("no session left: %w", driver.ErrUnreachable)
 		b.wire.mu.Unlock()
-		e.Close(t.Context())
+		e.Close(b.t.Context())
 		synctest.Wait()
 		if out := b.reads("", 0); string(out.Data) != "before" || !strings.Contains(out.State, "restarted") {
 			t.Errorf("a reader gets %+v", out)
 		}
-		if err := b.Write(t.Context(), nodeA, ask.ConsoleInput{Tenancy: "t1", Data: []byte("x")}); !errors.Is(err, driver.ErrUnreachable) {
+		if err := b.Write(b.t.Context(), nodeA, ask.ConsoleInput{Tenancy: "t1", Data: []byte("x")}); !errors.Is(err, driver.ErrUnreachable) {
 			t.Errorf("typed into a console that is not open: %v", err)
 		}
 		time.Sleep(time.Hour)
@@ -405,7 +405,7 @@ func TestGivenBack(t *testing.T) {
 				if name == "stopped" {
 					return
 				}
-				if _, err := b.Read(t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1"}); !errors.Is(err, driver.ErrUnreachable) {
+				if _, err := b.Read(b.t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t1"}); !errors.Is(err, driver.ErrUnreachable) {
 					t.Errorf("a reader gets: %v", err)
 				}
 				if all, open := b.Held(); all != 0 || open != 0 {
@@ -414,6 +414,39 @@ func TestGivenBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A rackd that owns the node again after a moment goes on with its log, for the same tenancy only.
+func TestLogOutlivesAMomentWithoutTheNode(t *testing.T) {
+	with(t, func(b *bench) {
+		b.says("before")
+		owned := func(is bool) {
+			b.rack.set(func() { b.rack.owned = is })
+			b.RingChanged()
+			synctest.Wait()
+		}
+		first := b.reads("", 0)
+		owned(false)
+		owned(true)
+		b.says(" and after")
+		if out := b.reads(first.Log, first.Next); string(out.Data) != " and after" || out.Log != first.Log {
+			t.Errorf("a reader gets %+v", out)
+		}
+		owned(false)
+		b.rack.set(func() { n := *b.rack.node; n.Tenancy = "t2"; b.rack.node = &n })
+		owned(true)
+		if out, err := b.Read(b.t.Context(), nodeA, ask.ConsoleRead{Tenancy: "t2", Log: first.Log}); err != nil || len(out.Data) != 0 || out.Log == first.Log {
+			t.Errorf("the next tenant gets %+v, %v", out, err)
+		}
+		b.change(func(n *node.Document) { n.Tenancy = "t1" })
+		b.says("old")
+		owned(false)
+		time.Sleep(time.Hour)
+		owned(true)
+		if out := b.reads("", 0); len(out.Data) != 0 {
+			t.Errorf("after an hour a reader gets %q", out.Data)
+		}
+	})
 }
 
 // Another rackd's nodes, and nodes whose console is not enabled, are left alone.

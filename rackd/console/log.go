@@ -38,7 +38,7 @@ func (r *record) add(p []byte) {
 	r.changed()
 }
 
-// become begins the log anew for another tenancy.
+// become empties the log for another tenancy.
 func (r *record) become(tenancy string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

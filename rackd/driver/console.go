@@ -21,7 +21,7 @@ type Console interface {
 // Serial is implemented by console interfaces of which rackd carries what is written and typed.
 type Serial interface {
 	Console
-	// OpenConsole takes the console, from whoever else has it where the BMC gives it to one only. f is asked before each
+	// OpenConsole takes the console. Where the BMC gives it to one session only, another one that has it ends. f is asked before each
 	// write to the BMC, also for the Line's. Errors are those of this package.
 	OpenConsole(ctx context.Context, f Fence, n *node.Document) (Line, error)
 }

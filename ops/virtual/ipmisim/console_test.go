@@ -199,7 +199,7 @@ func TestConsole(t *testing.T) {
 			r.await(t, text)
 			wire.Up(lossy)
 			wire.Down(lossy)
-			text = printable(300)
+			text = printable(200)
 			if err := line.Write(t.Context(), []byte(text)); err != nil {
 				t.Fatal(err)
 			}
@@ -302,7 +302,7 @@ func TestConsoleRefusals(t *testing.T) {
 	}
 }
 
-// A BMC that starts again ends the console, which can be opened anew.
+// A BMC that starts again ends the console, which can be opened again.
 func TestConsoleOfABMCThatRestarts(t *testing.T) {
 	serial, _ := port(t, "")
 	at, bmc := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})
@@ -324,7 +324,7 @@ func TestConsoleOfABMCThatRestarts(t *testing.T) {
 
 // From the WebSocket to the serial port: central, the bus, rackd and a BMC that has nothing of this project in it.
 func TestConsoleEndToEnd(t *testing.T) {
-	serial, say := port(t, "machine login: ")
+	serial, say := port(t, "")
 	at, _ := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})
 	ctx, cancel := context.WithCancel(t.Context())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
@@ -360,6 +360,8 @@ func TestConsoleEndToEnd(t *testing.T) {
 	}
 	defer conn.CloseNow()
 	shown := follow(t, conn)
+	shown.await(t, `{"state":"open"}`)
+	say("machine login: ")
 	shown.await(t, "machine login: ")
 	if err := conn.Write(t.Context(), websocket.MessageBinary, []byte("root\r")); err != nil {
 		t.Fatal(err)
@@ -400,7 +402,7 @@ func switchOn(t *testing.T, base, id string) {
 	}
 }
 
-// follow reads a session. What was awaited is behind: it is awaited anew after that.
+// follow reads a session. Each wait begins behind the last one.
 func follow(t *testing.T, conn *websocket.Conn) *session {
 	s := &session{pieces: make(chan string, 1024)}
 	go func() {

@@ -35,7 +35,7 @@ func (c console) OpenConsole(ctx context.Context, f driver.Fence, n *node.Docume
 	return l, nil
 }
 
-// maxEchoed bounds what an echo holds that nobody has read.
+// maxEchoed bounds what an echo holds that is not read.
 const maxEchoed = 64 << 10
 
 // echo is the console of a made-up machine.

@@ -21,7 +21,7 @@ const (
 	instance = 1
 )
 
-// ErrTaken: the BMC has ended Serial over LAN. Another session has taken it, or somebody has switched it off.
+// ErrTaken: the BMC has ended Serial over LAN. Another session has taken it, or it was switched off.
 var ErrTaken = errors.New("the BMC has ended Serial over LAN: another session has taken it, or it was switched off")
 
 // ErrRefusedCharacters: the BMC takes no characters for the machine now.
@@ -30,7 +30,7 @@ var ErrRefusedCharacters = errors.New("the BMC takes no characters for the machi
 // ConsoleOptions of a console; zero values mean the defaults.
 type ConsoleOptions struct {
 	// Before is asked before each datagram that has an effect: its error is returned unchanged, and nothing is sent. nil:
-	// nobody is asked.
+	// there is no such question.
 	Before func() error
 	// KeepAlive is how often the BMC is asked whether the console is still there; default 15 s.
 	KeepAlive time.Duration
@@ -284,7 +284,7 @@ func (k *Console) packet(b []byte) {
 	}
 	h, chars := solHead{b[0] & 0x0F, b[1] & 0x0F, b[2], b[3]}, b[4:]
 	if h.acked != 0 {
-		select { // a word that nobody has taken is out of date
+		select { // a word that was not taken is out of date
 		case <-k.acks:
 		default:
 		}
