@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type Session struct {
 	// used is when a byte went last, in either direction, in nanoseconds.
 	used atomic.Int64
 	idle time.Duration
+	link context.Context // of the WebSocket, while Run runs
 }
 
 // Accept makes a WebSocket of a request whose origin was looked at.
@@ -52,17 +54,17 @@ func (e *end) Error() string { return e.why }
 func (s *Session) Run(ctx context.Context) error {
 	ctx, release := context.WithTimeoutCause(ctx, Longest, &end{websocket.StatusGoingAway, fmt.Sprintf("a session lasts %s: open another one", Longest)})
 	defer release()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A WebSocket whose reader's context ends is cut without a word. It lives on until it was closed.
+	link, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	s.link = link
 	s.use()
 	parts := []func(context.Context) error{s.show, s.typed, s.watch}
 	done := make(chan error, len(parts))
 	for _, part := range parts {
-		go func() {
-			err := part(ctx)
-			cancel(err)
-			done <- err
-		}()
+		go func() { done <- part(ctx) }()
 	}
 	first := <-done
 	if told, ok := errors.AsType[*end](first); ok {
@@ -70,6 +72,8 @@ func (s *Session) Run(ctx context.Context) error {
 	} else {
 		s.conn.CloseNow()
 	}
+	cancel()
+	cut()
 	for range len(parts) - 1 {
 		<-done
 	}
@@ -83,7 +87,7 @@ func (s *Session) Run(ctx context.Context) error {
 func shortened(text string) string {
 	const most = 120
 	if len(text) > most {
-		text = text[:most] + "…"
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }
@@ -112,7 +116,7 @@ func (s *Session) show(ctx context.Context) error {
 			}
 			if said != err.Error() {
 				said = err.Error()
-				if err := s.note(ctx, Note{State: said}); err != nil {
+				if err := s.note(Note{State: said}); err != nil {
 					return err
 				}
 			}
@@ -124,7 +128,7 @@ func (s *Session) show(ctx context.Context) error {
 			continue
 		}
 		silent = time.Time{}
-		if err := s.tell(ctx, at, out, &said); err != nil {
+		if err := s.tell(at, out, &said); err != nil {
 			return err
 		}
 		at.Log, at.From, at.State = out.Log, out.Next, out.State
@@ -132,31 +136,31 @@ func (s *Session) show(ctx context.Context) error {
 }
 
 // tell writes one answer of the rackd. said is the state that the client knows.
-func (s *Session) tell(ctx context.Context, at ask.ConsoleRead, out ask.ConsoleOutput, said *string) error {
+func (s *Session) tell(at ask.ConsoleRead, out ask.ConsoleOutput, said *string) error {
 	if at.Log != "" && at.Log != out.Log {
-		if err := s.note(ctx, Note{NewLog: true}); err != nil {
+		if err := s.note(Note{NewLog: true}); err != nil {
 			return err
 		}
 	}
 	if out.Lost > 0 {
-		if err := s.note(ctx, Note{Lost: out.Lost}); err != nil {
+		if err := s.note(Note{Lost: out.Lost}); err != nil {
 			return err
 		}
 	}
 	if len(out.Data) > 0 {
 		s.use()
-		if err := s.write(ctx, websocket.MessageBinary, out.Data); err != nil {
+		if err := s.write(websocket.MessageBinary, out.Data); err != nil {
 			return err
 		}
 	}
 	if *said != out.State {
 		*said = out.State
-		return s.note(ctx, Note{State: out.State})
+		return s.note(Note{State: out.State})
 	}
 	return nil
 }
 
-func (s *Session) note(ctx context.Context, n Note) error {
+func (s *Session) note(n Note) error {
 	if !s.notes {
 		return nil
 	}
@@ -164,14 +168,14 @@ func (s *Session) note(ctx context.Context, n Note) error {
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, websocket.MessageText, raw)
+	return s.write(websocket.MessageText, raw)
 }
 
-func (s *Session) write(ctx context.Context, kind websocket.MessageType, p []byte) error {
-	bounded, cancel := context.WithTimeout(ctx, writeWithin)
+func (s *Session) write(kind websocket.MessageType, p []byte) error {
+	bounded, cancel := context.WithTimeout(s.link, writeWithin)
 	defer cancel()
 	err := s.conn.Write(bounded, kind, p)
-	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+	if err != nil && s.link.Err() == nil && bounded.Err() != nil {
 		return fmt.Errorf("the client took nothing for %s: %w", writeWithin, err)
 	}
 	return err
@@ -181,7 +185,7 @@ func (s *Session) write(ctx context.Context, kind websocket.MessageType, p []byt
 func (s *Session) typed(ctx context.Context) error {
 	pace := rate.NewLimiter(typedPerSecond, maxMessage)
 	for {
-		kind, p, err := s.conn.Read(ctx)
+		kind, p, err := s.conn.Read(s.link)
 		if err != nil {
 			return err
 		}
@@ -217,7 +221,7 @@ func (s *Session) typed(ctx context.Context) error {
 				return &end{websocket.StatusPolicyViolation, err.Error()}
 			}
 			// It may or may not have reached the machine: the person looks, and types again.
-			if err := s.note(ctx, Note{Error: err.Error()}); err != nil {
+			if err := s.note(Note{Error: err.Error()}); err != nil {
 				return err
 			}
 			break
@@ -238,10 +242,10 @@ func (s *Session) watch(ctx context.Context) error {
 		if unused := time.Since(time.Unix(0, s.used.Load())); unused > s.idle {
 			return &end{websocket.StatusGoingAway, fmt.Sprintf("nothing was written or typed for %s", s.idle)}
 		}
-		pinging, cancel := context.WithTimeout(ctx, writeWithin)
+		pinging, cancel := context.WithTimeout(s.link, writeWithin)
 		err := s.conn.Ping(pinging)
 		cancel()
-		if err != nil && ctx.Err() == nil {
+		if err != nil && s.link.Err() == nil {
 			return fmt.Errorf("the client does not answer: %w", err)
 		}
 	}
