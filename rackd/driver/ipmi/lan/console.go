@@ -96,15 +96,7 @@ func OpenConsole(ctx context.Context, t Target, o Options, c ConsoleOptions) (*C
 	if t.Old {
 		return nil, refuse(Version, "Serial over LAN is of IPMI 2.0")
 	}
-	if c.Before == nil {
-		c.Before = func() error { return nil }
-	}
-	if c.KeepAlive <= 0 {
-		c.KeepAlive = 15 * time.Second
-	}
-	if len(c.Resend) == 0 {
-		c.Resend = []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second}
-	}
+	c = c.filled()
 	s, err := Open(ctx, t, o)
 	if err != nil {
 		return nil, err
@@ -116,6 +108,24 @@ func OpenConsole(ctx context.Context, t Target, o Options, c ConsoleOptions) (*C
 		s.Close(ctx)
 		return nil, err
 	}
+	return s.console(g, c, data), nil
+}
+
+func (c ConsoleOptions) filled() ConsoleOptions {
+	if c.Before == nil {
+		c.Before = func() error { return nil }
+	}
+	if c.KeepAlive <= 0 {
+		c.KeepAlive = 15 * time.Second
+	}
+	if len(c.Resend) == 0 {
+		c.Resend = []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second}
+	}
+	return c
+}
+
+// console begins to read; data is the BMC's answer to Activate Payload.
+func (s *Session) console(g *guard20, c ConsoleOptions, data []byte) *Console {
 	k := &Console{s: s, g: g, opts: c, most: mostChars, waiting: map[uint8]waiter{}, acks: make(chan solHead, 1), look: make(chan struct{}, 1), chars: make(chan []byte, queue), ended: make(chan struct{})}
 	if len(data) >= 6 {
 		if size := int(binary.LittleEndian.Uint16(data[4:])); size > 4 { // with the head
@@ -126,7 +136,7 @@ func OpenConsole(ctx context.Context, t Target, o Options, c ConsoleOptions) (*C
 	k.done.Add(2)
 	go func() { defer k.done.Done(); k.receive() }()
 	go func() { defer k.done.Done(); k.keep() }()
-	return k, nil
+	return k
 }
 
 // activations are how often the console is asked for: after it was taken from another session, BMCs may need a moment.
