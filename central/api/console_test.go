@@ -52,12 +52,17 @@ func (e *echoing) Ask(q ask.Request) (json.RawMessage, error) {
 	if at.Tenancy != e.tenancy {
 		return nil, &ask.Error{Status: http.StatusConflict, Message: "the node has changed hands"}
 	}
+	log := "log of " + e.tenancy
+	if at.Log != log {
+		at.From = 0
+	}
 	if at.WaitMS > 0 && int(at.From) == len(e.text) {
 		e.mu.Unlock()
 		time.Sleep(5 * time.Millisecond)
 		e.mu.Lock()
+		at.From = min(at.From, int64(len(e.text)))
 	}
-	return json.Marshal(ask.ConsoleOutput{Log: "log", Next: int64(len(e.text)), Data: []byte(e.text[at.From:]), State: ask.ConsoleOpen})
+	return json.Marshal(ask.ConsoleOutput{Log: log, Next: int64(len(e.text)), Data: []byte(e.text[at.From:]), State: ask.ConsoleOpen})
 }
 
 func (e *echoing) set(do func()) { e.mu.Lock(); defer e.mu.Unlock(); do() }
