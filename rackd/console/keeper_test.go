@@ -385,7 +385,7 @@ func TestGivenBack(t *testing.T) {
 			b.RingChanged()
 			synctest.Wait()
 		},
-		"without a lease": func(b *bench) { // of which nobody tells
+		"without a lease": func(b *bench) { // of which no one tells
 			b.rack.set(func() { b.rack.owned = false })
 			time.Sleep(2 * time.Second)
 		},

@@ -165,8 +165,8 @@ func printable(n int) string {
 	return string(text)
 }
 
-// What is typed reaches the machine and what it writes comes back, whole and in order, with and without encryption, and on a
-// wire that loses one datagram in five and repeats another.
+// What is typed reaches the machine, and what it writes comes back, whole and in order. So it is with and without encryption, and
+// on a wire that loses one datagram in five and repeats another.
 func TestConsole(t *testing.T) {
 	for name, suite := range map[string]int{"encrypted": 3, "in the clear": 2} {
 		t.Run(name, func(t *testing.T) {
