@@ -35,6 +35,8 @@ var matrix = []struct{ route, owner, lessee string }{
 	{"PUT nodes/{node}/states/raid", "AMms/", "/AMm"},
 	{"GET nodes/{node}/states/console", "AMms/r", "/AMmr"},
 	{"PUT nodes/{node}/states/console", "AMms/", "/AMm"},
+	{"GET nodes/{node}/states/console/stream", "AMms/r", "/AMmr"},
+	{"GET nodes/{node}/states/console/log", "AMms/r", "/AMmr"},
 	{"GET nodes/{node}/vendor_passthru/methods", "/AMmrs", "/AMmr"},
 	{"GET nodes/{node}/vendor_passthru", "/AMmrs", "/AMmr"},
 	{"POST nodes/{node}/vendor_passthru", "/AMmrs", "/AMmr"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ironyard/ironyard/central/allocation"
 	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/console"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/feed"
 	"github.com/ironyard/ironyard/central/inspection"
@@ -68,6 +69,10 @@ type Config struct {
 	Audit Recorder
 	// Feed hands out changes to streams; nil: there are no streams.
 	Feed *feed.Feed
+	// Consoles counts the sessions of consoles; nil: no metric does.
+	Consoles console.Metrics
+	// Stopping ends the sessions of consoles when it is closed, as requests in flight are not waited for there; nil: never.
+	Stopping <-chan struct{}
 	// TrustedProxies are those of which is believed who asks (X-Forwarded-For), and for
 	// what (Forwarded, X-Forwarded-Proto, -Host and -Prefix). Default: none.
 	TrustedProxies []netip.Prefix
@@ -117,7 +122,7 @@ func New(c Config) *Server {
 		c.Now = time.Now
 	}
 	s := &Server{Config: c, crossSite: http.NewCrossOriginProtection(), encoded: encodedNodes{now: c.Now}, inWork: newInWork(c.MaxRequests),
-		anew: make(chan struct{}, pagesAnew()), bodies: newBodyRoom(DefaultBodyBytes), strangers: c.Strangers, agents: newKnownAgents(c.Now)}
+		anew: make(chan struct{}, pagesAnew()), bodies: newBodyRoom(DefaultBodyBytes), consoles: console.NewSessions(c.Consoles), strangers: c.Strangers, agents: newKnownAgents(c.Now)}
 	s.lockWaits.max, s.fromRamdisks = s.inWork.max/4, s.inWork.half()
 	for _, origin := range c.CORSOrigins {
 		if err := s.crossSite.AddTrustedOrigin(origin); err != nil {

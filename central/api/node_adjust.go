@@ -7,20 +7,16 @@ import (
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/dispatch"
-	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // nodeAdjust is what a request changes about a machine without moving its state.
 func (s *Server) nodeAdjust() Resource {
-	const console = "nodes/{node}/states/console"
 	return Resource{Routes: []Route{
 		{Method: http.MethodPut, Path: "nodes/{node}/states/boot_mode", Summary: "Set in which mode a machine starts", Since: 76, Policy: "baremetal:node:set_boot_mode",
 			Handle: s.setBootMode, Takes: bootModeBody, Success: http.StatusAccepted, AfterPolicy: true},
 		{Method: http.MethodPut, Path: "nodes/{node}/states/secure_boot", Summary: "Switch the secure boot of a machine", Since: 76, Policy: "baremetal:node:set_secure_boot",
 			Handle: s.setSecureBoot, Takes: secureBootBody, Success: http.StatusAccepted, AfterPolicy: true},
-		{Method: http.MethodGet, Path: console, Summary: "Show the console of a node", Policy: "baremetal:node:get_console", Handle: s.showConsole, Shows: consoleAnswer},
-		{Method: http.MethodPut, Path: console, Summary: "Switch the console of a node", Policy: "baremetal:node:set_console_state", Handle: s.setConsole, Takes: consoleBody, Success: http.StatusAccepted},
 	}}
 }
 
@@ -96,36 +92,4 @@ func (s *Server) adjust(r *Request, a dispatch.Adjustment, location string) (Rep
 		return Reply{}, storeError(err)
 	}
 	return accepted(location)
-}
-
-func (s *Server) showConsole(r *Request) (Reply, error) {
-	if err := r.Query.Allow(); err != nil {
-		return Reply{}, err
-	}
-	n, err := s.node(r, r.Param(0))
-	if err != nil {
-		return Reply{}, err
-	}
-	if !n.ConsoleEnabled { // which nodes without a console are, too: no rackd is asked of those
-		return ok([]byte(`{"console_enabled":false,"console_info":null}`))
-	}
-	var info map[string]any
-	if err := s.ask(r, n, ask.Console, nil, &info); err != nil {
-		return Reply{}, err
-	}
-	return ok(append(wire.AppendValue([]byte(`{"console_enabled":true,"console_info":`), info), '}'))
-}
-
-func (s *Server) setConsole(r *Request) (Reply, error) {
-	v, err := r.argument("enabled")
-	if err != nil {
-		return Reply{}, err
-	}
-	on := false
-	if v != nil { // null is no yes
-		if on, err = truth("enabled", v); err != nil {
-			return Reply{}, err
-		}
-	}
-	return s.adjust(r, dispatch.Adjustment{Change: work.Change{Console: &on}, What: "console " + onOff(on)}, statesLocation(r)+"/console")
 }

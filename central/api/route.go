@@ -179,6 +179,8 @@ type Reply struct {
 	ContentType string
 	// Stream, if not nil, writes the body until its context ends; see streamed.
 	Stream func(context.Context, *stream) error
+	// Upgrade, if not nil, takes the connection over until its context ends.
+	Upgrade func(context.Context)
 }
 
 // long is a body that knows its length before it is written.

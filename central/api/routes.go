@@ -8,6 +8,7 @@ func (s *Server) list() []Resource {
 		s.nodeStates(),
 		s.nodeManagement(),
 		s.nodeAdjust(),
+		s.nodeConsole(),
 		s.nodeRAID(),
 		s.nodeIndicators(),
 		s.nodeMedia(),

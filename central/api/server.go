@@ -8,7 +8,8 @@
 // one line in resources (routes.go). What a resource's fields are lies in a table
 // of package fields, never in code.
 //
-// It imports protocol, central/auth, central/policy, central/store, central/inspection, central/strangers and central/dispatch. Who asks
+// It imports protocol, central/auth, central/policy, central/store, central/inspection, central/strangers,
+// central/console and central/dispatch. Who asks
 // is found out first (Config.Auth), and each route names the rule that decides whether
 // they may (authorize.go): nothing of a handler runs before. What a caller may not
 // read is not found; lists show a project what is its own. Requests that a browser
@@ -39,6 +40,7 @@ import (
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/console"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/strangers"
 	"github.com/ironyard/ironyard/protocol/failpoint"
@@ -62,6 +64,7 @@ type Server struct {
 	// slots of strangers.
 	inWork, fromRamdisks *inWork
 	bodies               *bodyRoom
+	consoles             *console.Sessions
 	strangers            *strangers.Gate
 	agents               *knownAgents
 	lockWaits            lockWaits
@@ -91,6 +94,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r := &Request{ID: "req-" + uuid.NewString(), writer: w, Base: s.base(req), bodies: s.bodies}
 	defer r.release()
 	r.boot, req = cutBoot(req)
+	if console.Wanted(req.Header) {
+		req = withCredentials(req)
+	}
 	r.Request = req
 	id := []string{r.ID}
 	h["Openstack-Request-Id"], h["X-Openstack-Request-Id"] = id, id
@@ -121,6 +127,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.usable(ctx)
 	if reply.Stream != nil {
 		s.serve(r, req.Context(), reply.Stream)
+		return
+	}
+	if reply.Upgrade != nil {
+		s.upgrade(r, req.Context(), reply.Upgrade)
 		return
 	}
 	if reply.Location != "" {

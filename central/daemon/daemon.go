@@ -89,7 +89,8 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
 		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key, Groups: keys,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, Strangers: budget, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
-		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes, Discovery: cfg.Discovery, Inspection: cfg.Inspection, Calls: calls})
+		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes, Discovery: cfg.Discovery, Inspection: cfg.Inspection, Calls: calls,
+		Consoles: m, Stopping: ctx.Done()})
 
 	told.render = handler.Notifications
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, strangers: budget, metrics: m}

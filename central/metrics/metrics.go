@@ -47,6 +47,16 @@ type Metrics struct {
 	StrangersRefused *prometheus.CounterVec
 	StrangersTaken   *prometheus.GaugeVec
 	MemberMisuse     *prometheus.CounterVec
+	ConsoleSessions  *prometheus.GaugeVec
+	ConsolesOpened   *prometheus.CounterVec
+}
+
+// ConsoleSession counts a session of a console that begins (1) or ends (-1).
+func (m *Metrics) ConsoleSession(change int) {
+	m.ConsoleSessions.WithLabelValues().Add(float64(change))
+	if change > 0 {
+		m.ConsolesOpened.WithLabelValues().Inc()
+	}
 }
 
 // New registers everything. statements returns the store's count of SQL statements.
@@ -71,6 +81,8 @@ func New(statements func() uint64) *Metrics {
 
 	m.Requests = counter("requests_total", "API requests answered.", "method", "code")
 	m.RequestSeconds = histogram("request_seconds", "Time to answer an API request.", seconds, "method")
+	m.ConsoleSessions = gauge("console_sessions", "Sessions of consoles that are open.")
+	m.ConsolesOpened = counter("console_sessions_opened_total", "Sessions of consoles that were opened.")
 	m.Relayed = counter("relayed_total", "Outbox entries published to a site.", "site", "kind")
 	m.RelayErrors = counter("relay_errors_total", "Outbox entries that could not be published and stay.", "site")
 	m.RelaySeconds = histogram("relay_seconds", "Time to publish one batch of outbox entries.", seconds, "site")

@@ -33,7 +33,8 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 	d := &node.Document{UUID: n.UUID, Name: n.Name, Group: n.ConductorGroup, Driver: n.Driver, Generation: n.Generation,
 		Revision: n.Revision, Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
 		Traits: n.Traits, State: n.ProvisionState, Maintenance: n.Maintenance, Fault: n.Fault, AutomatedClean: n.AutomatedClean,
-		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired, Protected: n.Protected, TargetRAID: n.TargetRAIDConfig}
+		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired, Protected: n.Protected, ConsoleEnabled: n.ConsoleEnabled, Tenancy: n.Tenancy(),
+		TargetRAID: n.TargetRAIDConfig}
 	var err error
 	if kept := n.DriverInternalInfo[node.KeptKey]; kept != nil {
 		if d.Kept, err = json.Marshal(kept); err != nil {

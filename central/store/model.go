@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"time"
 
@@ -218,6 +220,15 @@ func (n *Node) Lease() {
 		n.Lessee = n.project()
 		n.LentTo = n.Lessee
 	}
+}
+
+// Tenancy changes with the node's owner and lessee and tells neither; it is empty while there are none.
+func (n *Node) Tenancy() string {
+	if n.Owner == "" && n.Lessee == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(n.Owner + "\x00" + n.Lessee))
+	return hex.EncodeToString(sum[:12])
 }
 
 // ClearInstance forgets the instance after a tear-down, and ends the lease that Lease made for

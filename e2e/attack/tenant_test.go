@@ -309,7 +309,7 @@ func TestLessee(t *testing.T) {
 		method, path string
 		body         any
 	}{{"DELETE", "/v1/nodes/" + e.id, nil}, {"GET", "/v1/nodes/" + other.UUID, nil}, {"GET", "/v1/nodes/" + e.id + "/history", nil}, {"GET", "/v1/nodes/" + e.id + "/inventory", nil},
-		{"GET", "/v1/nodes/" + e.id + "/states/console", nil}, {"PUT", "/v1/nodes/" + e.id + "/management/inject_nmi", map[string]any{}},
+		{"GET", "/v1/nodes/" + e.id + "/states/console", nil}, {"GET", "/v1/nodes/" + e.id + "/states/console/log", nil}, {"GET", "/v1/nodes/" + e.id + "/states/console/stream", nil}, {"PUT", "/v1/nodes/" + e.id + "/management/inject_nmi", map[string]any{}},
 		{"POST", "/v1/ports", map[string]any{"node_uuid": e.id, "address": "02:00:00:00:99:99"}}, {"POST", "/v1/ports", map[string]any{"node_uuid": other.UUID, "address": "02:00:00:00:99:98"}},
 		{"PUT", "/v1/nodes/" + other.UUID + "/states/power", map[string]any{"target": "power on"}}, {"PUT", "/v1/nodes/" + other.UUID + "/states/provision", map[string]any{"target": "manage"}},
 		{"GET", "/v1/audit", nil}, {"GET", "/v1/conductors", nil}, {"POST", "/v1/deploy_templates", map[string]any{"name": "CUSTOM_L", "steps": []any{}}}} {

@@ -109,6 +109,7 @@ var driverInfo = table{
 	"driver_info ipmi_target_channel":               by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_transit_address":              by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_transit_channel":              by("rackd/driver/ipmi.bridge"),
+	"driver_info ipmi_terminal_port":                by("rackd/driver/ipmi.parse").with("Checked. A console has no port of its own ([consoles.md](consoles.md))."),
 	"driver_info ipmi_username":                     by("rackd/driver/ipmi.parse"),
 	"driver_info ironyard_min_disk_bytes":           by("rackd/driver/direct.disk"),
 	"driver_info kernel_append_params":              by("rackd/driver/ownramdisk.params"),

@@ -32,6 +32,8 @@ type commands struct {
 	Ramdisk ramdiskCommand `cmd:"" help:"Build the ramdisk that machines boot."`
 	Key     keyCommand     `cmd:"" help:"Make and derive the keys that seal secrets."`
 
+	Node nodeCommand `cmd:"" help:"Work with a node of a fleet: its console."`
+
 	Bus  busCommand  `cmd:"" help:"Look at what lies on the bus."`
 	Site siteCommand `cmd:"" help:"Join a fleet, and run the NATS servers of its hub and sites."`
 

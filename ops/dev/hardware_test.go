@@ -111,7 +111,7 @@ func TestHardware(t *testing.T) {
 	c.want(202, "PUT", node+"/states/console", map[string]any{"enabled": true})
 	c.shows(node+"/states/console", "enabled", func(m map[string]any) bool {
 		info, _ := m["console_info"].(map[string]any)
-		return m["console_enabled"] == true && info["type"] == "fake"
+		return m["console_enabled"] == true && info["type"] == "websocket"
 	})
 	c.field(node, "reservation", nil)
 

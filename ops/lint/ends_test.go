@@ -99,8 +99,12 @@ type end struct{ bound, seen string }
 
 // ends are all such places.
 var ends = map[string]end{
+	"central/api/node_console.go consoleLog tries again":           {"heldWithin", "the answer, 503"},
+	"central/console/session.go show tries again":                  {"silentFor", "the session's notes, and the reason of its end"},
 	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn after the order", "last_error of the work"},
 	"rackd/conductor/flow/adjust.go shows tries again":             {"showsWithin", "last_error of the request"},
+	"rackd/console/held.go run tries again":                        {"until the console is disabled, with pauses of AgainAtMost at most", "the session's notes, ironyard_rackd_consoles, the log"},
+	"rackd/driver/ipmi/lan/console.go receive tries again":         {"refusals in a row", "the session's notes"},
 	"rackd/driver/redfish/observe.go awaitSetting tries again":     {"looksAtBoot", "the error of the request or step"},
 	"rackd/driver/bringup/reset.go agentStays tries again":         {"its own bound; the step's deadline", "log, last_error of the step"},
 	"rackd/driver/bringup/power.go restartByAgent tries again":     {"Settings.PowerWait", "last_error of the step"},

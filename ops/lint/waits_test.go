@@ -224,6 +224,23 @@ var waiting = map[string]string{
 	"rackd/metrics/sensors.go Describe sends":                                "the registry, which reads until it is told that all has come",
 	"rackd/periodic/runner.go Run (*errgroup.Group).Wait":                    members,
 	"rackd/periodic/schedule.go run (*errgroup.Group).Wait":                  members,
+	"central/console/session.go Run receives":                                members,
+	"central/console/session.go Run sends":                                   room,
+	"central/console/session.go typed (*rate.Limiter).WaitN":                 "a second: a message has maxMessage bytes",
+	"central/console/session.go typed (*websocket.Conn).Read":                "Session.watch: a client that does not answer a ping is cut off, and a session without use ends",
+	"rackd/console/held.go once receives":                                    "closeWithin, of the closing that runs already",
+	"rackd/console/held.go pump (*rate.Limiter).WaitN":                       "a second: it waits for what one read has taken",
+	"rackd/console/keeper.go Run (*sync.WaitGroup).Wait":                     members,
+	"rackd/driver/fake/console.go Read receives":                             "echo.Close, which rackd/console calls when its context ends",
+	"rackd/driver/ipmi/console.go OpenConsole (*net.Dialer).DialContext":     "Options.Timeout (outbound.Dialer); it opens a UDP socket, and looks a name up",
+	"rackd/driver/ipmi/lan/console.go Close (*sync.WaitGroup).Wait":          members,
+	"rackd/driver/ipmi/lan/console.go Read selects":                          "the end of the console: KeepAlive and the tries find a BMC that is silent, and Close ends it",
+	"rackd/driver/ipmi/lan/console.go answered sends":                        room,
+	"rackd/driver/ipmi/lan/console.go ask (net.Conn).Write":                  "nothing: a datagram goes or is dropped",
+	"rackd/driver/ipmi/lan/console.go keep receives":                         "the end of the console, which Close brings",
+	"rackd/driver/ipmi/lan/console.go packet sends":                          room,
+	"rackd/driver/ipmi/lan/console.go receive (net.Conn).Read":               "the end of the console, which closes the socket",
+	"rackd/driver/ipmi/lan/console.go say (net.Conn).Write":                  "nothing: a datagram goes or is dropped",
 }
 
 // Every wait of the served programs has a bound that does not depend on the other side. The test proves

@@ -49,7 +49,7 @@ type Machine struct {
 	Driver     string
 	DriverInfo map[string]any
 	Properties map[string]any
-	Interfaces map[string]string // of kinds boot, deploy, inspect and rescue
+	Interfaces map[string]string // of kinds boot, console, deploy, inspect and rescue
 	MACs       []string
 	Group      string // conductor group
 	// Clean: run automated cleaning on the way to available and after undeploy.
@@ -59,7 +59,7 @@ type Machine struct {
 // Enrol creates the node and its ports and returns the node's UUID.
 func (o *Operator) Enrol(ctx context.Context, m Machine) (string, error) {
 	n, err := nodes.Create(ctx, o.client, nodes.CreateOpts{Name: m.Name, ConductorGroup: m.Group, Driver: m.Driver, DriverInfo: m.DriverInfo,
-		Properties: m.Properties, AutomatedClean: &m.Clean, BootInterface: m.Interfaces["boot"], DeployInterface: m.Interfaces["deploy"],
+		Properties: m.Properties, AutomatedClean: &m.Clean, BootInterface: m.Interfaces["boot"], ConsoleInterface: m.Interfaces["console"], DeployInterface: m.Interfaces["deploy"],
 		InspectInterface: m.Interfaces["inspect"], RescueInterface: m.Interfaces["rescue"]}).Extract()
 	if err != nil {
 		return "", fmt.Errorf("create node %s: %w", m.Name, err)

@@ -35,6 +35,8 @@ const (
 	DriverProperties     Method = "driver_properties"      // Driver set → map[string]string
 	InjectNMI            Method = "inject_nmi"
 	Console              Method = "console"         // → map[string]any
+	ReadConsole          Method = "read_console"    // ConsoleRead → ConsoleOutput
+	WriteConsole         Method = "write_console"   // ConsoleInput →
 	Indicators           Method = "indicators"      // → []hardware.Indicator
 	GetIndicator         Method = "get_indicator"   // Indicator → Indicator
 	SetIndicator         Method = "set_indicator"   // Indicator →

@@ -60,6 +60,11 @@ type Document struct {
 	Retired         bool   `json:"retired,omitempty"`
 	// Protected nodes run an instance that no step of another node's flow may touch.
 	Protected bool `json:"protected,omitempty"`
+	// ConsoleEnabled: the rackd that owns the node holds its console open.
+	ConsoleEnabled bool `json:"console_enabled,omitempty"`
+	// Tenancy changes when the node gets another owner or lessee, and tells neither. What a machine wrote to its console
+	// before is not for whom it belongs to now.
+	Tenancy string `json:"tenancy,omitempty"`
 	// TargetRAID is the RAID configuration that was asked for last.
 	TargetRAID map[string]any `json:"target_raid_config,omitempty"`
 	// Kept is what the node's drivers reported to keep (hardware.Observation): whatever

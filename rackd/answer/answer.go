@@ -61,6 +61,12 @@ type Agents interface {
 	Seen(s ask.Sign) (elsewhere, group string)
 }
 
+// Consoles are those that this rackd holds open (rackd/console).
+type Consoles interface {
+	Read(ctx context.Context, node string, q ask.ConsoleRead) (ask.ConsoleOutput, error)
+	Write(ctx context.Context, node string, q ask.ConsoleInput) error
+}
+
 // Config of a Desk.
 type Config struct {
 	// Name is that of this rackd.
@@ -75,6 +81,8 @@ type Config struct {
 	Conductor Conductor
 	// Agents takes in the calls of agents and the signs of machines.
 	Agents Agents
+	// Consoles are those that this rackd holds open.
+	Consoles Consoles
 	// BootScript writes the boot script of a node. nil: this rackd serves no machines.
 	BootScript BootScript
 }
@@ -132,6 +140,9 @@ func (d *Desk) answer(ctx context.Context, q ask.Request) (any, error) {
 	known, err := d.heardOf(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	if q.Method.OfConsole() {
+		return d.answerConsole(ctx, q)
 	}
 	n, err := d.cfg.Conductor.Open(known)
 	if err != nil {

@@ -21,7 +21,15 @@ func (c *Conductor) Owns(id string) bool { return c.owns(id) }
 // Idle returns a copy of a node with its secrets open, and its hardware; a nil node
 // when this rackd does not own it or it has work in flight.
 func (c *Conductor) Idle(id string) (*node.Document, *driver.Hardware, error) {
-	if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() || !c.owns(id) {
+	if w := c.cfg.Documents.Work(id); w != nil && w.Doc.Open() {
+		return nil, nil, nil
+	}
+	return c.Owned(id)
+}
+
+// Owned returns a copy of a node with its secrets open, and its hardware; a nil node when this rackd does not own it.
+func (c *Conductor) Owned(id string) (*node.Document, *driver.Hardware, error) {
+	if !c.owns(id) {
 		return nil, nil, nil
 	}
 	n := c.cfg.Documents.Node(id)

@@ -33,7 +33,7 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, ser
 	for _, g := range serves {
 		handedOn = append(handedOn, bus.HandOnSubject(g, name))
 	}
-	a := &answers{c: c, clock: newClock(), bmcs: newTurns(), memory: make(chan struct{}, memoryQuestions)}
+	a := &answers{c: c, clock: newClock(), bmcs: newTurns(), memory: make(chan struct{}, memoryQuestions), consoles: make(chan struct{}, consoleQuestions)}
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error {
 		var g errgroup.Group // its bounds are those of answers
@@ -61,6 +61,8 @@ type answers struct {
 	clock  clock
 	bmcs   *turns
 	memory chan struct{}
+	// consoles are the questions about open consoles, most of which wait for what a machine will write.
+	consoles chan struct{}
 }
 
 // take answers q in g, or refuses it at once where there is no room. It does not wait.
@@ -71,15 +73,19 @@ func (a *answers) take(ctx context.Context, g *errgroup.Group, m *nats.Msg, q as
 		return
 	}
 	answer := func(ctx context.Context) { a.respond(m, a.c.Answer(ctx, q)) }
-	if q.Method.FromMemory() {
+	if q.Method.FromMemory() || q.Method.OfConsole() {
+		room := a.memory
+		if q.Method.OfConsole() {
+			room = a.consoles
+		}
 		select {
-		case a.memory <- struct{}{}:
+		case room <- struct{}{}:
 		default:
-			a.respond(m, busy("this rackd answers %d questions already", memoryQuestions))
+			a.respond(m, busy("this rackd answers %d questions already", cap(room)))
 			return
 		}
 		g.Go(func() error {
-			defer func() { <-a.memory }()
+			defer func() { <-room }()
 			ctx, cancel := context.WithDeadline(ctx, end)
 			defer cancel()
 			answer(ctx)

@@ -32,6 +32,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootguard"
 	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/console"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/drivers"
 	"github.com/ironyard/ironyard/rackd/failover"
@@ -64,6 +65,7 @@ type rackd struct {
 	mirror    *imagemirror.Mirror
 	tasks     *periodic.Runner    // what is done for idle nodes from time to time
 	events    *bmcevents.Listener // nil: BMCs are not listened to
+	consoles  *console.Keeper
 	// identities are what agents see, of each conductor group: this rackd's and those that
 	// it stands in for.
 	identities *agentdoor.Identities
@@ -197,11 +199,11 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
 	}
 	// The conductor is told of changes by lease and view, and asks them what they know.
-	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.conductor.RingChanged() }, c.Log)
+	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.ringChanged() }, c.Log)
 	m := metrics.New(r.registry, metrics.Sources{LeaseAge: func() time.Duration { return r.lease.Age() }, Members: func() int { return len(r.lease.Members()) },
-		Share: r.share, LateKeys: r.lateNodes})
+		Share: r.share, Consoles: r.held, LateKeys: r.lateNodes})
 	r.view = view.New(r.site, c.Keys, r.groups, m, r.nodeChanged, c.Log)
-	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, func() { r.conductor.RingChanged() }, c.Log)
+	r.lease = lease.New(r.site, self, r.groups, r.view.InStep, r.ringChanged, c.Log)
 	r.lease.Needs(r.view.Need)
 	r.lease.Keys(c.Keys.IDs)
 	bus.Attend(c.Conn, c.Log, m.Overflowed)
@@ -222,7 +224,8 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
-	ac := answer.Config{Name: c.Name, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Conductor: r.conductor, Agents: r.conductor}
+	r.consoles = console.New(console.Config{Name: c.Name, Nodes: r.conductor, Documents: r.view, Members: r.lease, Metrics: m, Log: c.Log})
+	ac := answer.Config{Name: c.Name, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Conductor: r.conductor, Agents: r.conductor, Consoles: r.consoles}
 	if r.cache != nil {
 		ac.BootScript = r.bootScript
 	}
@@ -243,9 +246,26 @@ func (r *rackd) share() metrics.Share {
 	}
 }
 
+// held counts the consoles that are held and open, none until there are any.
+func (r *rackd) held() (all, open int) {
+	select {
+	case <-r.opened:
+		return r.consoles.Held()
+	default:
+		return 0, 0
+	}
+}
+
+// ringChanged tells those who act on nodes that some may have changed their owner.
+func (r *rackd) ringChanged() {
+	r.conductor.RingChanged()
+	r.consoles.RingChanged()
+}
+
 // nodeChanged hands a change of a node's documents to those who act on it.
 func (r *rackd) nodeChanged(id string) {
 	r.conductor.NodeChanged(id)
+	r.consoles.NodeChanged(id)
 	if r.mirror != nil {
 		r.mirror.NodeChanged(id)
 	}
@@ -264,6 +284,7 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 			return nil
 		}
 	})
+	g.Go(func() error { return r.holdConsoles(ctx) })
 	g.Go(func() error {
 		return answerQuestions(ctx, r.cfg.Conn, r.cfg.Group, r.cfg.Name, r.cfg.Keys.Groups(), r.answers, r.cfg.Log)
 	})
@@ -277,6 +298,14 @@ func (r *rackd) start(ctx context.Context, g *errgroup.Group, l listeners) {
 	if r.cfg.Rack != nil {
 		r.serveMachines(ctx, g, l)
 	}
+}
+
+// holdConsoles holds consoles once the view and the ring are complete.
+func (r *rackd) holdConsoles(ctx context.Context) error {
+	if r.synced(ctx) != nil {
+		return nil // ctx has ended
+	}
+	return r.consoles.Run(ctx)
 }
 
 // handOverWithin bounds how long a rackd that stops keeps its lease, so that what its

@@ -17,6 +17,7 @@ const (
 	machineQuestions = 2    // that run, about one machine
 	machineWaiting   = 8    // that wait for them
 	memoryQuestions  = 256  // that run: some wait a moment for a change of their node
+	consoleQuestions = 512  // that run: those who read consoles wait for what is written
 	questionsQueued  = 4096 // that were received and not looked at yet
 )
 

@@ -221,7 +221,7 @@ func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Nam
 		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
 		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":       {no("bios")},
-		"console":    {no("console")},
+		"console":    {no("console"), {Name: "ipmitool-socat", Impl: ipmi.Console{Driver: lan}}, {Name: "ipmitool-shellinabox", Impl: ipmi.Console{Driver: lan}}},
 		"firmware":   {no("firmware")},
 		"raid":       {no("raid")},
 		"rescue":     rescues(o),

@@ -30,6 +30,8 @@ type Metrics struct {
 	tasks        *prometheus.CounterVec
 	overflows    prometheus.Counter
 	agents       *prometheus.CounterVec
+	consoles     *prometheus.CounterVec
+	consoleBytes *prometheus.CounterVec
 }
 
 // Share is what a rackd has of its conductor groups.
@@ -45,6 +47,8 @@ type Sources struct {
 	LeaseAge func() time.Duration // negative: never confirmed
 	Members  func() int           // live rackds of the site
 	Share    func() Share
+	// Consoles counts the consoles that this rackd holds, and those of them that are open.
+	Consoles func() (all, open int)
 	// LateKeys is how many nodes' documents are sealed with keys that this rackd does not have.
 	LateKeys func() int
 }
@@ -86,7 +90,11 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		agents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_agents_refused_total",
 			Help: "Calls of agents that were refused, by call (lookup, heartbeat, inspection) and reason: only the machine that was booted last is to make them."}, []string{"call", "reason"}),
 	}
-	reg.MustRegister(m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.tasks, m.overflows,
+	m.consoles = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_consoles_opened_total",
+		Help: "Attempts to open a machine's console, by result (ok, unreachable, denied, failed)."}, []string{"result"})
+	m.consoleBytes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_console_bytes_total",
+		Help: "Bytes of consoles, by direction (written by machines, typed by people)."}, []string{"direction"})
+	reg.MustRegister(m.consoles, m.consoleBytes, m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.tasks, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -94,7 +102,7 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_late_keys",
 			Help: "Nodes whose documents are sealed with a key that this rackd does not have: others of the group serve them. For long it is a reason for an alarm."},
 			func() float64 { return float64(from.LateKeys()) }),
-		share{from.Share})
+		share{from.Share}, consoles{from.Consoles})
 	return m
 }
 
@@ -103,6 +111,21 @@ var (
 	ownedDesc = prometheus.NewDesc("ironyard_rackd_nodes_owned", "Nodes that the ring gives to this rackd.", nil, nil)
 	workDesc  = prometheus.NewDesc("ironyard_rackd_work_owned", "Open work that this rackd holds, by the node's provision state.", []string{"state"}, nil)
 )
+
+var consolesDesc = prometheus.NewDesc("ironyard_rackd_consoles", "Consoles that this rackd holds, by state (open, waiting).", []string{"state"}, nil)
+
+// consoles collects Sources.Consoles.
+type consoles struct{ of func() (all, open int) }
+
+// Describe implements prometheus.Collector.
+func (consoles) Describe(to chan<- *prometheus.Desc) { to <- consolesDesc }
+
+// Collect implements prometheus.Collector.
+func (c consoles) Collect(to chan<- prometheus.Metric) {
+	all, open := c.of()
+	to <- prometheus.MustNewConstMetric(consolesDesc, prometheus.GaugeValue, float64(open), "open")
+	to <- prometheus.MustNewConstMetric(consolesDesc, prometheus.GaugeValue, float64(all-open), "waiting")
+}
 
 // share collects Share, which is computed once for each scrape.
 type share struct{ of func() Share }
@@ -187,4 +210,13 @@ func (m *Metrics) Refused(bucket string, lies bool) {
 // HandedOn counts what was handed on to another rackd.
 func (m *Metrics) HandedOn(method ask.Method, ok bool) {
 	m.handedOn.WithLabelValues(string(method), result(ok)).Inc()
+}
+
+// ConsoleOpened counts an attempt to open a console.
+func (m *Metrics) ConsoleOpened(result string) { m.consoles.WithLabelValues(result).Inc() }
+
+// ConsoleBytes counts what machines wrote to their consoles, and what was typed.
+func (m *Metrics) ConsoleBytes(written, typed int) {
+	m.consoleBytes.WithLabelValues("written").Add(float64(written))
+	m.consoleBytes.WithLabelValues("typed").Add(float64(typed))
 }

@@ -69,14 +69,18 @@ mc_enable 0x30
 // start starts a simulator with the users admin and oper.
 func start(t *testing.T, c Computer, password string) netip.AddrPort {
 	t.Helper()
+	at, _ := startWith(t, c, password, "", netip.AddrPort{})
+	return at
+}
+
+// startWith is start with a serial port, at an address that is given or found.
+func startWith(t *testing.T, c Computer, password, serial string, at netip.AddrPort) (netip.AddrPort, *BMC) {
+	t.Helper()
 	needs(t, "ipmi_sim")
-	probe, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
+	if !at.IsValid() {
+		at = free(t)
 	}
-	at := probe.LocalAddr().(*net.UDPAddr).AddrPort()
-	probe.Close()
-	b, err := Start(context.Background(), Config{Dir: t.TempDir(), Address: at, Emulation: emulation,
+	b, err := Start(context.Background(), Config{Dir: t.TempDir(), Address: at, Emulation: emulation, Serial: serial,
 		Users: []User{{"admin", password, "admin"}, {"oper", password, "operator"}, {"reader", password, "user"}}}, c)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +90,18 @@ func start(t *testing.T, c Computer, password string) netip.AddrPort {
 			t.Error(err)
 		}
 	})
-	return at
+	return at, b
+}
+
+// free is an address that is free.
+func free(t *testing.T) netip.AddrPort {
+	t.Helper()
+	probe, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probe.Close()
+	return probe.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
 func newDriver(t *testing.T) *ipmidriver.Driver { return newDriverWith(t, time.Second) }

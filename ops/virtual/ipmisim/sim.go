@@ -37,6 +37,8 @@ type Config struct {
 	// Address is where it listens, by UDP.
 	Address netip.AddrPort
 	Users   []User
+	// Serial is where the machine's serial port is reached, as host:port by TCP; empty: there is no Serial over LAN.
+	Serial string
 	// Emulation are further commands of ipmi_sim_cmd(5): sensors, logs, controllers behind the BMC.
 	Emulation string
 	// Command starts the program, by default exec.CommandContext; Dial reaches Address from where it runs.
@@ -167,6 +169,9 @@ func (b *BMC) write() error {
 		fmt.Fprintf(&lan, "    allowed_auths_%s %s\n", level, auths)
 	}
 	fmt.Fprintf(&lan, "    guid a123456789abcdefa123456789abcdef\n  endlan\n  chassis_control \"%s\"\n", b.file("control"))
+	if b.cfg.Serial != "" {
+		fmt.Fprintf(&lan, "  sol \"tcp:%s\" 115200\n", b.cfg.Serial)
+	}
 	for i, u := range b.cfg.Users {
 		if strings.ContainsAny(u.Name+u.Password, "\"\n") {
 			return errors.New("names and passwords of users hold no quotation marks")

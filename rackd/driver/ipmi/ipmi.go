@@ -32,6 +32,8 @@ type Options struct {
 	Timeout time.Duration
 	// Idle is how long an unused session stays open; default 45 s.
 	Idle time.Duration
+	// KeepAlive is how often a BMC is asked whether an open console is still there; default 15 s.
+	KeepAlive time.Duration
 	// SoftOff is how long a soft reboot waits for the machine to switch itself off; default 600 s, as Ironic's.
 	SoftOff time.Duration
 	// MaxBMCs bounds the BMCs with an open session, each of which holds a socket; default 1000.

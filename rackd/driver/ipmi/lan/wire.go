@@ -25,6 +25,7 @@ const (
 // Payload types (section 13.27.3).
 const (
 	payloadIPMI         = 0x00
+	payloadSOL          = 0x01
 	payloadOpen         = 0x10
 	payloadOpenResponse = 0x11
 	payloadRAKP1        = 0x12
@@ -192,7 +193,10 @@ type guard20 struct {
 
 func (g *guard20) sound() bool { return true }
 
-func (g *guard20) seal(payload []byte) ([]byte, error) {
+func (g *guard20) seal(payload []byte) ([]byte, error) { return g.sealAs(payloadIPMI, payload) }
+
+// sealAs makes the next datagram around a payload of a type.
+func (g *guard20) sealAs(payloadType uint8, payload []byte) ([]byte, error) {
 	flags := uint8(flagAuthenticated)
 	if g.crypt == types.CryptAlg_AES_CBC_128 {
 		var err error
@@ -206,7 +210,7 @@ func (g *guard20) seal(payload []byte) ([]byte, error) {
 	}
 	b := make([]byte, 0, before20+len(payload)+32)
 	b = append(b, rmcp[:]...)
-	b = append(b, uint8(types.AuthTypeRMCPPlus), payloadIPMI|flags)
+	b = append(b, uint8(types.AuthTypeRMCPPlus), payloadType|flags)
 	b = binary.LittleEndian.AppendUint32(b, g.bmc)
 	b = binary.LittleEndian.AppendUint32(b, g.count)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(payload)))
@@ -224,9 +228,12 @@ func (g *guard20) seal(payload []byte) ([]byte, error) {
 	return append(b, code...), nil
 }
 
-func (g *guard20) open(b []byte) ([]byte, bool) {
+func (g *guard20) open(b []byte) ([]byte, bool) { return g.openAs(payloadIPMI, b) }
+
+// openAs is open for payloads of a type.
+func (g *guard20) openAs(payloadType uint8, b []byte) ([]byte, bool) {
 	h, payload, ok := parse20(b)
-	if !ok || h.session != g.console || h.payloadType&flagAuthenticated == 0 || h.payloadType&0x3F != payloadIPMI {
+	if !ok || h.session != g.console || h.payloadType&flagAuthenticated == 0 || h.payloadType&0x3F != payloadType {
 		return nil, false
 	}
 	end := len(b) - g.authenticator
