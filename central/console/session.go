@@ -75,7 +75,7 @@ func (s *Session) Run(ctx context.Context) error {
 	cancel()
 	cut()
 	for range len(parts) - 1 {
-		<-done
+		<-done // the first end is the reason
 	}
 	if websocket.CloseStatus(first) != -1 {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,10 +27,7 @@ func (mediaAt) URL(base, _, node, root string, boot uint64) (string, error) {
 }
 
 // byMadeMedium is a machine whose ramdisk boots from a medium that rackd makes.
-type byMadeMedium struct {
-	*machine
-	url atomic.Value
-}
+type byMadeMedium struct{ *machine }
 
 func (m *byMadeMedium) Medium(n *node.Document, facts map[string]string) (bootorder.Load, bool) {
 	return bootorder.Load{Kernel: bootorder.File{ID: facts[driver.FactKernel]}}, true
@@ -47,7 +43,7 @@ func TestMediumOfABoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		oneNode(s)
-		m := &byMadeMedium{machine: &machine{power: driver.PowerOff}}
+		m := &byMadeMedium{&machine{power: driver.PowerOff}}
 		counted, boots, ends := make(chan bool), make(chan string, 10), make(chan bool)
 		m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable,
 			Run: func(ctx context.Context, k *driver.Task) (driver.Outcome, error) {
@@ -141,7 +137,7 @@ func TestAgentFromAMediumIsKnownByItsID(t *testing.T) {
 		s := newShelf()
 		oneNode(s)
 		s.nodes[nodeA].NetworkData = []byte(`{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"n","link":"a","type":"ipv4","ip_address":"10.0.0.7/24"}],"services":[]}`)
-		m := &byMadeMedium{machine: &machine{power: driver.PowerOff}}
+		m := &byMadeMedium{&machine{power: driver.PowerOff}}
 		m.deploy = []driver.Step{waitForAgent(m.machine)}
 		c, _, kill := conductorOn(t, s, "a", owned("a"), m.machine, func(c *Config) {
 			named := []driver.Named{{Name: "m", Impl: m}}

@@ -2,9 +2,6 @@ package driver
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"strconv"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -37,38 +34,6 @@ type ISCSIBooter interface {
 	SetISCSIBoot(ctx context.Context, f Fence, n *node.Document, target ISCSITarget) error
 	// ClearISCSIBoot takes the targets away, and reads back.
 	ClearISCSIBoot(ctx context.Context, f Fence, n *node.Document) error
-}
-
-// ISCSITargetOf reads the properties of an iSCSI volume target, in the words of Ironic and Cinder. A target that lacks
-// what a firmware needs is an ErrInvalid.
-func ISCSITargetOf(n *node.Document, properties map[string]any) (t ISCSITarget, err error) {
-	text := func(name string) string {
-		switch v := properties[name].(type) {
-		case nil:
-			return ""
-		case float64:
-			return strconv.FormatFloat(v, 'f', -1, 64)
-		default:
-			return fmt.Sprint(v)
-		}
-	}
-	for _, name := range []string{"target_portal", "target_iqn", "target_lun"} {
-		if text(name) == "" {
-			return t, Refuse("Failed to get iSCSI target info for node %s. Error: '%s'", n.UUID, name)
-		}
-	}
-	host, port, err := net.SplitHostPort(text("target_portal"))
-	if err != nil {
-		return t, Refuse("Failed to get iSCSI target info for node %s. Error: target_portal is not an address with a port", n.UUID)
-	}
-	t = ISCSITarget{Host: host, IQN: text("target_iqn"), User: text("auth_username"), Secret: text("auth_password")}
-	if t.Port, err = strconv.Atoi(port); err != nil || t.Port < 1 || t.Port > 65535 {
-		return t, Refuse("Failed to get iSCSI target info for node %s. Error: the port of target_portal is %.20q", n.UUID, port)
-	}
-	if t.LUN, err = strconv.Atoi(text("target_lun")); err != nil || t.LUN < 0 {
-		return t, Refuse("Failed to get iSCSI target info for node %s. Error: target_lun is %.20q", n.UUID, text("target_lun"))
-	}
-	return t, t.Check(n)
 }
 
 // Check refuses what no firmware takes.

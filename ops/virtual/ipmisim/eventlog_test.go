@@ -143,7 +143,7 @@ func TestEventLog(t *testing.T) {
 	}
 }
 
-type fencedOff struct{ held }
+type fencedOff struct{}
 
 func (fencedOff) Check() error  { return fmt.Errorf("lost: %w", driver.ErrFenced) }
 func (fencedOff) Work() string  { return "w" }

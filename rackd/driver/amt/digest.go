@@ -1,7 +1,7 @@
 package amt
 
 import (
-	"crypto/md5" //nolint:gosec // RFC 2617 has AMT use it
+	"crypto/md5" // RFC 2617 has AMT use it
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"

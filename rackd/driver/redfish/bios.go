@@ -166,7 +166,7 @@ func registryFile(c *gofish.APIClient, at string) (map[string]attribute, error) 
 	var file struct {
 		Location []struct {
 			Language string
-			Uri      json.RawMessage //nolint:revive // the standard's name
+			Uri      json.RawMessage // the standard's name
 		}
 	}
 	if err := fetch(c, at, &file); err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -257,8 +256,6 @@ func (d *double) info(password string) map[string]any {
 func (d *double) node(password string) *node.Document {
 	return &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(password)}
 }
-
-func (d *double) port() string { u, _ := url.Parse(d.URL); return u.Port() }
 
 func newDriver(t *testing.T) *Driver {
 	t.Helper()

@@ -197,7 +197,7 @@ func (t *turn) bootMode() (string, error) {
 func (d *Driver) SetBootMode(ctx context.Context, f driver.Fence, n *node.Document, mode string) error {
 	want := modes[mode]
 	if want == "" {
-		return fmt.Errorf("node %s: The given boot mode '%s' is not supported.: %w", n.Label(), mode, driver.ErrInvalid) //nolint:revive // Ironic's words
+		return fmt.Errorf("node %s: The given boot mode '%s' is not supported.: %w", n.Label(), mode, driver.ErrInvalid) // Ironic's words
 	}
 	return d.with(ctx, f, n, "set the boot mode to "+mode, func(t *turn) error {
 		is, err := t.bootMode()

@@ -115,9 +115,6 @@ func (b *BMC) Do(do func()) { b.mu.Lock(); defer b.mu.Unlock(); do() }
 // Written are the writes to the machine so far, each as method, path and body.
 func (b *BMC) Written() []string { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.writes) }
 
-// ForgetSessions makes it forget who has logged in, as a restart does.
-func (b *BMC) ForgetSessions() { b.Do(func() { clear(b.sessions) }) }
-
 func (b *BMC) release() {
 	if b.hang != nil {
 		close(b.hang)
