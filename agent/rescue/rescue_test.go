@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,6 +130,10 @@ func TestOpenSSH(t *testing.T) {
 
 // A program that a caller has started does not outlive the connection by more than it needs to end.
 func TestHangUp(t *testing.T) {
+	// Started by nohup this process ignores the signal, its programs do too, and a shell cannot trap what it was started to ignore.
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
 	_, address := server(t)
 	c, err := ssh.Dial("tcp", address, &ssh.ClientConfig{User: User, Auth: []ssh.AuthMethod{ssh.Password(password)}, HostKeyCallback: ssh.InsecureIgnoreHostKey()})
 	if err != nil {
