@@ -361,7 +361,9 @@ func TestOpenedAgain(t *testing.T) {
 			t.Errorf("typed into a console that is not open: %v", err)
 		}
 		time.Sleep(time.Hour)
+		b.told.mu.Lock()
 		tries := b.told.results["unreachable"]
+		b.told.mu.Unlock()
 		if tries < 50 || tries > 75 {
 			t.Errorf("%d attempts in an hour, want about one a minute", tries)
 		}

@@ -248,6 +248,7 @@ func TestAChangeThatHelpsNothing(t *testing.T) {
 		r.fails["power n0"] = errRefused
 		runner, stop := r.running(t, task)
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		before := looked
 		runner.NodeChanged("n0")
 		time.Sleep(time.Minute)

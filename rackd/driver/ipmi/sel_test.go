@@ -3,6 +3,7 @@ package ipmi
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 // eventLog answers for a log of records. Each clear takes looks until it is done; keeps: the records stay.
 type eventLog struct {
+	mu      sync.Mutex
 	records [][]byte
 	looks   int
 	keeps   bool
@@ -24,6 +26,8 @@ type eventLog struct {
 }
 
 func (l *eventLog) serve(q request) ([]byte, types.CompletionCode, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if q.NetFn != netFnStorage {
 		return nil, 0, false
 	}
@@ -70,6 +74,9 @@ func (l *eventLog) serve(q request) ([]byte, types.CompletionCode, bool) {
 	return nil, 0, false
 }
 
+// set changes the log between requests.
+func (l *eventLog) set(do func()) { l.mu.Lock(); defer l.mu.Unlock(); do() }
+
 func record(id byte, rest ...byte) []byte {
 	return append([]byte{id, 0}, rest...)
 }
@@ -108,7 +115,7 @@ func TestLogsOfBadFirmware(t *testing.T) {
 	if _, _, err := d.LogEntries(t.Context(), n, ""); err == nil || !strings.Contains(err.Error(), "no end") {
 		t.Errorf("records in a circle: %v", err)
 	}
-	l.circle = false
+	l.set(func() { l.circle = false })
 	entries, mark, err := d.LogEntries(t.Context(), n, "")
 	if err != nil || len(entries) != 2 || entries[0].At.IsZero() {
 		t.Fatalf("%v, %v", entries, err)
@@ -116,20 +123,22 @@ func TestLogsOfBadFirmware(t *testing.T) {
 	// A record of the same number that says something else: the log was cleared meanwhile.
 	other := append([]byte{}, fan...)
 	other[11] = 0x58
-	l.records = [][]byte{record(1, fan...), record(2, other...)}
+	l.set(func() { l.records = [][]byte{record(1, fan...), record(2, other...)} })
 	if again, _, err := d.LogEntries(t.Context(), n, mark); err != nil || len(again) != 2 {
 		t.Errorf("a log that began anew: %v, %v", again, err)
 	}
 	if again, _, err := d.LogEntries(t.Context(), n, "no mark"); err != nil || len(again) != 2 {
 		t.Errorf("a mark of another program: %v, %v", again, err)
 	}
-	for range 700 {
-		l.records = append(l.records, record(byte(len(l.records)+1), fan...))
-	}
-	for i, raw := range l.records {
-		raw[0], raw[1] = byte(i+1), byte((i+1)>>8)
-	}
-	l.fails = func(request) types.CompletionCode { return 0xC1 }
+	l.set(func() {
+		for range 700 {
+			l.records = append(l.records, record(byte(len(l.records)+1), fan...))
+		}
+		for i, raw := range l.records {
+			raw[0], raw[1] = byte(i+1), byte((i+1)>>8)
+		}
+		l.fails = func(request) types.CompletionCode { return 0xC1 }
+	})
 	if _, err := d.LogEnd(t.Context(), n); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("a BMC without a log: %v", err)
 	}

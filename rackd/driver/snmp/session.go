@@ -142,7 +142,8 @@ func (s *session) Drop() { _ = s.wire.Conn.Close() }
 // under runs do for ctx: gosnmp looks at the end of a context between its tries only.
 func (s *session) under(ctx context.Context, do func() (*gosnmp.SnmpPacket, error)) (*gosnmp.SnmpPacket, error) {
 	s.client.Context = ctx
-	stop := context.AfterFunc(ctx, func() { _ = s.wire.SetReadDeadline(time.Unix(1, 0)) })
+	at := s.wire // the session may have another socket by the time that an ended call comes to this
+	stop := context.AfterFunc(ctx, func() { _ = at.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if s.client.Version == gosnmp.Version3 {
 		s.wire.before = rand.Uint32N(1 << 30)
