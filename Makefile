@@ -75,9 +75,9 @@ unraced:
 # These run nothing here that could race: the first runs go list, the others wait for IRONYARD_E2E or IRONYARD_TEMPEST.
 UNRACED := ops/lint|e2e/(bench|model|scenario|clients|clients/pythonagent|clients/tempest)
 
-# The race detector is C.
+# The race detector is C. Three packages at once: many of them wait half of the time.
 race:
-	CGO_ENABLED=1 $(GO) test -vet=off -race $$($(GO) list ./... | grep -vE '/ironyard/($(UNRACED))$$')
+	CGO_ENABLED=1 $(GO) test -vet=off -race -p 3 $$($(GO) list ./... | grep -vE '/ironyard/($(UNRACED))$$')
 
 grammar:
 	cd central/store/crdbgrammar && $(GO) test ./...

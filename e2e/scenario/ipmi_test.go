@@ -3,6 +3,7 @@ package scenario
 import (
 	"maps"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,29 +12,31 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// A machine by IPMI, and in make hardware one of each firmware: powered off → instance → undeployed. The BMC is OpenIPMI's simulator.
-// Each machine is the one that its Redfish BMC shows. The simulator remembers a boot device; that of uefi-0 is told before each
-// start all the same.
-func TestDeployByIPMI(t *testing.T) {
-	names := []string{"bios-0"}
-	if os.Getenv("IRONYARD_HARDWARE") != "" {
-		names = append(names, "uefi-0")
+// byIPMI has a machine driven by its BMC of IPMI, OpenIPMI's simulator. The machine is the one that its Redfish BMC shows.
+func byIPMI(t *testing.T, m *operator.Machine) {
+	t.Helper()
+	machine, err := theRack.Machine(m.Name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range names {
+	m.Driver = "ipmi"
+	maps.DeleteFunc(m.DriverInfo, func(field string, _ any) bool { return strings.HasPrefix(field, "redfish_") })
+	maps.Copy(m.DriverInfo, ipmisim.DriverInfo(machine, ipmisim.Described(machine)))
+	m.DriverInfo["ipmi_force_boot_device"] = m.Name == "uefi-0"
+}
+
+// A machine of each firmware by IPMI: powered off → instance → undeployed. The simulator remembers a boot device; that of uefi-0 is
+// told before each start all the same. make test deploys, rescues and undeploys one (TestRescue).
+func TestDeployByIPMI(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") == "" {
+		t.Skip("it takes minutes: make hardware runs it")
+	}
+	for _, name := range []string{"bios-0", "uefi-0"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := limit(t, 8*time.Minute)
 			o := theRack.Operator
-			machine, err := theRack.Machine(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			id := enrolled(ctx, t, name, func(m *operator.Machine) {
-				m.Driver = "ipmi"
-				maps.DeleteFunc(m.DriverInfo, func(field string, _ any) bool { return len(field) > 8 && field[:8] == "redfish_" })
-				maps.Copy(m.DriverInfo, ipmisim.DriverInfo(machine, ipmisim.Described(machine)))
-				m.DriverInfo["ipmi_force_boot_device"] = name == "uefi-0"
-			})
+			id := enrolled(ctx, t, name, func(m *operator.Machine) { byIPMI(t, m) })
 			if err := o.MakeAvailable(ctx, id); err != nil {
 				t.Fatal(err)
 			}

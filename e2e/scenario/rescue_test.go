@@ -20,18 +20,23 @@ const rescuePassword = "open sesame 'n' all"
 var letsIn = regexp.MustCompile(`SSH at ([0-9.]+):22.*host key (SHA256:\S+)`)
 
 // A deployed machine is rescued, its user logs in by OpenSSH and mounts the instance's disk, and after the unrescue the instance runs
-// again. One of each firmware in make hardware.
+// again. make test has that of bios-0 by IPMI, as its one deploy by that; make hardware one of each firmware by Redfish, too.
 func TestRescue(t *testing.T) {
-	names := []string{"bios-0"}
+	names := []string{"bios-0 by IPMI"}
 	if os.Getenv("IRONYARD_HARDWARE") != "" {
-		names = append(names, "uefi-0")
+		names = append(names, "bios-0", "uefi-0")
 	}
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+	for _, test := range names {
+		t.Run(test, func(t *testing.T) {
+			name, _, ipmi := strings.Cut(test, " ")
 			ctx := limit(t, 12*time.Minute)
 			o := theRack.Operator
-			id := enrolled(ctx, t, name, func(m *operator.Machine) { m.Interfaces = map[string]string{"rescue": "agent"} })
+			id := enrolled(ctx, t, name, func(m *operator.Machine) {
+				if ipmi {
+					byIPMI(t, m)
+				}
+				m.Interfaces = map[string]string{"rescue": "agent"}
+			})
 			if err := o.MakeAvailable(ctx, id); err != nil {
 				t.Fatal(err)
 			}
@@ -58,6 +63,12 @@ func TestRescue(t *testing.T) {
 			}
 			if _, err := o.Wait(ctx, id, provision.Available); err != nil {
 				t.Fatal(err)
+			}
+			if err := o.WaitPower(ctx, id, "power off"); err != nil {
+				t.Error(err)
+			}
+			if theRack.Serving.Machines[name].On() {
+				t.Error("the undeployed machine is on")
 			}
 		})
 	}
