@@ -181,24 +181,28 @@ func TestConsole(t *testing.T) {
 			line, r := open(t, c, uint16(wire.Port()), fields)
 			var mu sync.Mutex
 			count := 0
-			lossy := func(b []byte) []ipmitest.Packet {
-				mu.Lock()
-				defer mu.Unlock()
-				switch count++; count % 5 {
-				case 2:
-					return nil
-				case 4:
-					return append(ipmitest.As(b), ipmitest.Packet{Data: b, After: 20 * time.Millisecond})
+			// ipmi_sim does not hold back a datagram that it has had before: one that is repeated late is typed twice. So what
+			// goes up is repeated at once, and what comes down late.
+			lossy := func(repeated time.Duration) func([]byte) []ipmitest.Packet {
+				return func(b []byte) []ipmitest.Packet {
+					mu.Lock()
+					defer mu.Unlock()
+					switch count++; count % 5 {
+					case 2:
+						return nil
+					case 4:
+						return append(ipmitest.As(b), ipmitest.Packet{Data: b, After: repeated})
+					}
+					return ipmitest.As(b)
 				}
-				return ipmitest.As(b)
 			}
 			text := printable(600)
 			if err := line.Write(t.Context(), []byte(text)); err != nil {
 				t.Fatal(err)
 			}
 			r.await(t, text)
-			wire.Up(lossy)
-			wire.Down(lossy)
+			wire.Up(lossy(0))
+			wire.Down(lossy(20 * time.Millisecond))
 			text = printable(200)
 			if err := line.Write(t.Context(), []byte(text)); err != nil {
 				t.Fatal(err)
