@@ -27,7 +27,7 @@ type machine struct {
 	*process.Process
 }
 
-// startMachines starts the machines that attacks share. Until an attack takes one, its host is off the network: rackd-a probes
+// startMachines starts the machines that attacks share, before the rackds. Until an attack takes one, its host is off the network: rackd-a probes
 // its range, and sets aside an address that somebody has and DHCP did not give.
 func (y *yard) startMachines(ctx context.Context) error {
 	for i := range machineHosts {

@@ -128,7 +128,7 @@ func newYard(t *testing.T) (y *yard, err error) {
 			err = fmt.Errorf("%w; what is left is in %s", err, y.dir)
 		}
 	}()
-	for _, step := range []func(context.Context) error{y.build, y.wire, y.prepare, y.startCentral, y.startBus, func(context.Context) error { return y.smallDisk() }, y.startRackds, y.startMachines} {
+	for _, step := range []func(context.Context) error{y.build, y.wire, y.prepare, y.startCentral, y.startBus, func(context.Context) error { return y.smallDisk() }, y.startMachines, y.startRackds} {
 		if err := step(ctx); err != nil {
 			return y, err
 		}
