@@ -27,8 +27,8 @@ type machine struct {
 	*process.Process
 }
 
-// startMachines starts the machines that attacks share, before the rackds. Until an attack takes one, its host is off the network: rackd-a probes
-// its range, and sets aside an address that somebody has and DHCP did not give.
+// startMachines starts the machines that attacks share, before the rackds. Until an attack takes one, its host is off the
+// network: rackd-a probes its range, and sets aside an address that a host has and DHCP did not give.
 func (y *yard) startMachines(ctx context.Context) error {
 	for i := range machineHosts {
 		m, err := y.startMachine(ctx, fmt.Sprintf("m%02d", i), netip.AddrFrom4([4]byte{10, 77, 1, byte(128 + 4*i)}), "rackd-a", "rackd-b")
