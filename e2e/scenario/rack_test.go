@@ -285,6 +285,7 @@ func enrolled(ctx context.Context, t *testing.T, name string, change func(*opera
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
+			t.Logf("the end of what %s said at its console:\n%s", name, lastWords(name))
 			return // leave it for a look
 		}
 		if err := theRack.Operator.Delete(context.Background(), id); err != nil {
@@ -292,4 +293,17 @@ func enrolled(ctx context.Context, t *testing.T, name string, change func(*opera
 		}
 	})
 	return id
+}
+
+// lastWords are the end of what a machine has said at its console.
+func lastWords(name string) string {
+	serial, err := theRack.Serial(name, 0)
+	if err != nil {
+		return err.Error()
+	}
+	all, err := os.ReadFile(serial.Path())
+	if err != nil {
+		return err.Error()
+	}
+	return string(all[max(0, len(all)-4_000):])
 }
