@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/therootcompany/xz"
+
+	"github.com/ironyard/ironyard/protocol/diskformat"
 )
 
 // attempt is the work on one image and disk; run is called once for each try.
@@ -53,11 +57,14 @@ func (a *attempt) open(ctx context.Context, url string) (*stream, error) {
 	return s, nil
 }
 
+// maxDictionary bounds the memory for an xz file, in bytes: `xz -9` needs as much. A file that asks for more is refused.
+const maxDictionary = 64 << 20
+
 func (s *stream) decompress(kind string) (io.Reader, error) {
 	switch kind {
-	case "gzip":
+	case diskformat.Gzip:
 		return gzip.NewReader(s.raw)
-	case "zstd":
+	case diskformat.Zstd:
 		// The limits are those of `zstd --long=27`, more than a small ramdisk bears otherwise.
 		z, err := zstd.NewReader(s.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
@@ -65,6 +72,8 @@ func (s *stream) decompress(kind string) (io.Reader, error) {
 		}
 		s.close = z.Close
 		return z, nil
+	case diskformat.XZ:
+		return xz.NewReader(bufio.NewReaderSize(s.raw, 1<<20), maxDictionary)
 	}
 	return s.raw, nil
 }

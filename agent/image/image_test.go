@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash/crc32"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -74,10 +76,28 @@ func compressed(t *testing.T, kind string, b []byte) []byte {
 		}
 		z.Write(b)
 		z.Close()
+	case "xz": // by the foreign program, Debian package xz-utils
+		cmd := exec.Command("xz", "-9", "--stdout")
+		cmd.Stdin, cmd.Stdout = bytes.NewReader(b), &out
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("xz (Debian package xz-utils): %v", err)
+		}
 	default:
 		return b
 	}
 	return out.Bytes()
+}
+
+// greedy is a file of xz whose header asks for the dictionary of 1.5 GiB.
+func greedy(t *testing.T) []byte {
+	b := compressed(t, "xz", content(1<<20))
+	header := b[12 : 12+4*(int(b[12])+1)] // of the first block, behind that of the stream
+	if header[2] != 0x21 {
+		t.Fatalf("the filter is %#x, not LZMA2", header[2])
+	}
+	header[4] = 37 // xz-file-format.txt, section 5.3.1
+	binary.LittleEndian.PutUint32(header[len(header)-4:], crc32.ChecksumIEEE(header[:len(header)-4]))
+	return b
 }
 
 // qcow2File converts with qemu-img, so that the format is not of our making.
@@ -142,6 +162,9 @@ func TestWrite(t *testing.T) {
 		{"raw sha512", raw, raw, Spec{Format: "raw", HashAlgo: "sha512", HashValue: hex.EncodeToString(sum512[:])}, 0},
 		{"raw gzip", raw, compressed(t, "gzip", raw), Spec{Format: "raw", Compression: "gzip"}, 0},
 		{"raw zstd", raw, compressed(t, "zstd", raw), Spec{Format: "raw", Compression: "zstd"}, 0},
+		{"raw xz", raw, compressed(t, "xz", raw), Spec{Format: "raw", Compression: "xz"}, 0},
+		{"raw xz, two streams", append(bytes.Clone(aligned), aligned...), append(compressed(t, "xz", aligned), compressed(t, "xz", aligned)...), Spec{Format: "raw", Compression: "xz"}, 0},
+		{"qcow2 in xz", aligned, compressed(t, "xz", qcow2File(t, aligned)), Spec{Format: "qcow2", Compression: "xz"}, 1 << 30},
 		{"qcow2 kept", aligned, qcow2File(t, aligned), Spec{Format: "qcow2"}, 1 << 30},
 		{"qcow2 read twice", aligned, qcow2File(t, aligned), Spec{Format: "qcow2"}, 4096},
 		{"qcow2 zlib", aligned, qcow2File(t, aligned, "-c"), Spec{Format: "qcow2"}, 1 << 30},
@@ -196,6 +219,9 @@ func TestFailures(t *testing.T) {
 		{"not gzip, not the file", raw, Spec{Format: "raw", Compression: "gzip", HashValue: strings.Repeat("1", 64)}, []string{"wrong checksum"}, true},
 		{"checksum of qcow2", qcow2File(t, raw), Spec{Format: "qcow2", HashValue: good}, []string{"wrong checksum"}, true},
 		{"raw larger than disk", big, Spec{Format: "raw", HashValue: sum256(big)}, []string{"too small", "26214400", "25165824"}, true},
+		{"xz larger than disk", compressed(t, "xz", big), Spec{Format: "raw", Compression: "xz"}, []string{"too small", "more than 25165824"}, false},
+		{"xz that takes all memory", greedy(t), Spec{Format: "raw", Compression: "xz"}, []string{"cannot be unpacked as xz", "dictionary"}, true},
+		{"xz that is cut", compressed(t, "xz", content(10<<20))[:1000], Spec{Format: "raw", Compression: "xz"}, []string{"cannot be unpacked as xz"}, false},
 		{"compressed larger than disk", compressed(t, "zstd", big), Spec{Format: "raw", Compression: "zstd"}, []string{"too small", "more than 25165824"}, false},
 		{"qcow2 larger than disk", qcow2File(t, big), Spec{Format: "qcow2"}, []string{"too small", "26214400"}, true},
 		{"qcow2 declared raw", qcow2File(t, raw), Spec{Format: "raw"}, []string{"declared as raw", "qcow2"}, true},

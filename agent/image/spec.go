@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
@@ -9,6 +8,8 @@ import (
 	"hash"
 	"net/url"
 	"strings"
+
+	"github.com/ironyard/ironyard/protocol/diskformat"
 )
 
 func (s Spec) newHash() hash.Hash {
@@ -34,9 +35,9 @@ func (s Spec) check() error {
 		return bad("disk format %q is not supported: use raw or qcow2", s.Format)
 	}
 	switch s.Compression {
-	case "", "gzip", "zstd":
+	case "", diskformat.Gzip, diskformat.Zstd, diskformat.XZ:
 	default:
-		return bad("compression %q is not supported: use gzip, zstd or none", s.Compression)
+		return bad("compression %q is not supported: use gzip, zstd, xz or none", s.Compression)
 	}
 	if len(s.URLs) == 0 {
 		return bad("no URL given")
@@ -58,27 +59,14 @@ func (s Spec) verify(h hash.Hash, url string, n int64) error {
 }
 
 // headLen is how many bytes sniff wants to see.
-const headLen = 512
-
-var magics = []struct {
-	name  string
-	magic []byte
-}{
-	{"qcow2", []byte("QFI\xfb")}, {"vmdk", []byte("KDMV")}, {"vmdk", []byte("# Disk Descriptor")},
-	{"vhdx", []byte("vhdxfile")}, {"vhd", []byte("conectix")}, {"qed", []byte("QED\x00")},
-	{"gzip-compressed", []byte("\x1f\x8b\x08")}, {"zstd-compressed", []byte("\x28\xb5\x2f\xfd")},
-	{"xz-compressed", []byte("\xfd7zXZ\x00")}, {"bzip2-compressed", []byte("BZh")},
-}
+const headLen = diskformat.HeadLen
 
 // sniff refuses content that is not what was declared. head is the start of the
 // disk image, after decompression.
 func (s Spec) sniff(head []byte, url string) error {
-	found := "raw"
-	for _, m := range magics {
-		if bytes.HasPrefix(head, m.magic) {
-			found = m.name
-			break
-		}
+	found := diskformat.Sniff(head)
+	if c := diskformat.Compression(head); c != "" {
+		found = c + "-compressed"
 	}
 	if found == s.Format {
 		return nil

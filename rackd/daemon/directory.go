@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/configdrive"
+	"github.com/ironyard/ironyard/rackd/diskimage"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/netboot"
@@ -69,18 +70,28 @@ type images struct {
 }
 
 func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, error) {
-	e, err := i.cache.Ensure(ctx, imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue, Given: src.Given})
-	switch {
-	case err == nil:
-		urls := []string{i.codes.url(i.base, i.codes.group, e.ID)}
-		for _, n := range i.neighbours() {
-			urls = append(urls, i.codes.url(n.BootURL, n.Group, e.ID))
-		}
-		return urls, nil
-	case imagecache.Permanent(err) || ctx.Err() != nil:
-		return nil, err
+	e, err := i.cache.Ensure(ctx, source(src))
+	if err != nil {
+		return nil, i.judged(ctx, err)
 	}
-	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
+	return i.urls(e.ID), nil
+}
+
+// urls are where machines find an image: here, and at the neighbours.
+func (i images) urls(id string) []string {
+	urls := []string{i.codes.url(i.base, i.codes.group, id)}
+	for _, n := range i.neighbours() {
+		urls = append(urls, i.codes.url(n.BootURL, n.Group, id))
+	}
+	return urls
+}
+
+// judged marks an error of the cache that may pass by itself: the step tries again.
+func (i images) judged(ctx context.Context, err error) error {
+	if imagecache.Permanent(err) || errors.Is(err, diskimage.ErrRefused) || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", driver.ErrUnreachable, err)
 }
 
 func (i images) Verify(ctx context.Context, src driver.ImageSource) (bool, error) {
@@ -89,8 +100,8 @@ func (i images) Verify(ctx context.Context, src driver.ImageSource) (bool, error
 
 func (i images) Latest(ctx context.Context, url string) (string, error) {
 	e, err := i.cache.Latest(ctx, url)
-	if err != nil && !imagecache.Permanent(err) && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", driver.ErrUnreachable, err) // the step tries again
+	if err != nil {
+		err = i.judged(ctx, err)
 	}
 	return e.ID, err
 }
@@ -115,6 +126,10 @@ type noImages struct{}
 
 func (noImages) Prepare(context.Context, driver.ImageSource) ([]string, error) {
 	return nil, fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
+}
+
+func (noImages) PrepareDisk(context.Context, driver.ImageSource) (driver.DiskImage, error) {
+	return driver.DiskImage{}, fmt.Errorf("this rackd serves no machines, so it has no image cache: %w", driver.ErrUnsupported)
 }
 
 func (noImages) Verify(context.Context, driver.ImageSource) (bool, error) {

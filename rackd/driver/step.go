@@ -252,6 +252,9 @@ type Images interface {
 	// URLs to hand to the agent: this rackd's first, then those of its neighbours,
 	// which have a copy or soon will.
 	Prepare(ctx context.Context, src ImageSource) (urls []string, err error)
+	// PrepareDisk is Prepare for an image of a disk. It tells by the content how the image is stored, refuses one that
+	// refers to other files, and converts once what agents do not read. The URLs lead to what came out of it.
+	PrepareDisk(ctx context.Context, src ImageSource) (DiskImage, error)
 	// Verify compares the image in the rack's cache with its checksum; a damaged one is dropped, so that
 	// the next Prepare fetches it again. It reports whether the image was whole.
 	Verify(ctx context.Context, src ImageSource) (whole bool, err error)
@@ -260,12 +263,43 @@ type Images interface {
 	Latest(ctx context.Context, url string) (id string, err error)
 }
 
-// ImageSource is an image as a node's instance_info describes it.
+// ImageSource is an image as a node's fields describe it.
 type ImageSource struct {
+	// URL is http, https, file or oci. HashValue is hex, or the URL of a file of checksums. Both hashes may be empty for
+	// file, and are not read for oci.
 	URL, HashAlgo, HashValue string
-	// Given: the work has had the image from URL before, on this rackd or another.
-	Given bool
+	// Format and Compression are as declared; empty: the content tells. NotCompressed says that it is not.
+	Format, Compression string
+	// Arch is the machine's architecture, where a registry has an image for each.
+	Arch string
+	// Authorization is the value of that header, a secret; Proxies are those of the node.
+	Authorization string
+	Proxies       ImageProxies
+	// Given is the receipt of the image that the work has had from this source before, on this rackd or another.
+	Given string
 }
+
+// NotCompressed is the declaration that an image is stored as it is.
+const NotCompressed = "none"
+
+// ImageProxies are those that a node's images are fetched through; all empty: those of rackd's environment.
+type ImageProxies struct{ HTTP, HTTPS, No string }
+
+// DiskImage is an image in the rack's cache, as agents are given it.
+type DiskImage struct {
+	// URLs are this rackd's first, then those of its neighbours, which have a copy or soon will.
+	URLs                []string
+	HashAlgo, HashValue string // of the file
+	Format              string // raw or qcow2
+	Compression         string // "", gzip, zstd or xz
+	// Converted is the format that the image was converted from; empty: it is as its source has it.
+	Converted string
+	// Receipt says that this image was given for the source. A rackd of the group takes it as ImageSource.Given.
+	Receipt string
+}
+
+// ID names the image's content in the caches of the rack.
+func (i DiskImage) ID() string { return i.HashAlgo + "-" + i.HashValue }
 
 // ID names the image's content in the caches of the rack.
 func (s ImageSource) ID() string { return s.HashAlgo + "-" + s.HashValue }

@@ -2,7 +2,7 @@
 // per site however many machines want it. It owns its folder, the fetching and the
 // serving of what is in it.
 //
-// It may import rackd/outbound, and nothing else of the project. Invariants:
+// It may import rackd/outbound and rackd/ociimage. Invariants:
 //
 //   - A file of the cache is complete and has the checksum that its name says:
 //     content is verified while it streams into a .part file, synced, then renamed.
@@ -16,6 +16,7 @@
 //     server agrees, or that holds the same bytes (rights.go).
 //   - An image is compared with its checksum again before it is given, if a day has passed or another
 //     process has fetched it, and when an agent reports a wrong checksum (verify.go).
+//   - What was made of an image (derive.go) is an image like any other, made once while both are here.
 //   - The folder belongs to one process.
 package imagecache
 
@@ -34,6 +35,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ironyard/ironyard/protocol/trickle"
+	"github.com/ironyard/ironyard/rackd/ociimage"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -54,8 +56,10 @@ type Config struct {
 	// images.
 	AllowedDirs []string
 	Client      *http.Client // nil: outbound.Client, as it is by default
-	Log         *slog.Logger // nil: the default logger
-	Registerer  prometheus.Registerer
+	// PlainRegistries are the hosts, with their ports, of registries that are spoken to without TLS.
+	PlainRegistries []string
+	Log             *slog.Logger // nil: the default logger
+	Registerer      prometheus.Registerer
 }
 
 // Cache of images. Safe for concurrent use.
@@ -64,6 +68,7 @@ type Cache struct {
 	max     int64
 	allowed []string
 	client  *http.Client
+	oci     *ociimage.Client
 	log     *slog.Logger
 	metrics *collectors
 	now     func() time.Time
@@ -79,7 +84,8 @@ type Cache struct {
 	addresses map[string]address
 	sources   map[string]*sources // by image, what has given it
 	turns     map[string]chan struct{}
-	verifying chan struct{} // held by whoever reads an image to verify it
+	derived   map[string]string // by image and way, what was made of it
+	verifying chan struct{}     // held by whoever reads an image to verify it
 }
 
 // entry is a file of the cache; Cache.mu guards it.
@@ -108,13 +114,14 @@ type Entry struct {
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
 		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
-		addresses: map[string]address{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
+		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
 	}
 	if c.client == nil {
 		c.client = outbound.Client(outbound.Fetching{})
 	}
+	c.oci = &ociimage.Client{HTTP: c.client, Plain: cfg.PlainRegistries}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -131,6 +138,7 @@ func Open(cfg Config) (*Cache, error) {
 	}
 	c.loadAddresses()
 	c.loadSources()
+	c.loadDerived()
 	var err error
 	if c.metrics, err = newCollectors(c, cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("image cache: register metrics: %w", err)
@@ -172,7 +180,13 @@ func (c *Cache) load() error {
 // name the image's address without its user and query; Permanent tells those that
 // trying again does not cure.
 func (c *Cache) Ensure(ctx context.Context, src Source) (Entry, error) {
-	sum, err := c.resolve(ctx, src)
+	if e, ok, err := c.given(ctx, src.Given); ok || err != nil {
+		return e, err
+	}
+	if src.HashValue == "" && strings.HasPrefix(src.URL, "file:") {
+		return c.Latest(ctx, src.URL)
+	}
+	src, sum, err := c.resolve(ctx, src)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -194,11 +208,21 @@ func (c *Cache) Ensure(ctx context.Context, src Source) (Entry, error) {
 			continue // looked up again: that marks it as handed over
 		case ctx.Err() != nil:
 			return Entry{}, fmt.Errorf("fetch image %s: %w", show(src.URL), context.Cause(ctx))
-		case f.url != src.URL && (!errors.Is(err, ErrFull) || f.copy && !src.copying):
+		case f.from != src.supplier() && (!errors.Is(err, ErrFull) || f.copy && !src.copying):
 			continue // another address of the same image failed; try our own
 		}
 		return Entry{}, err
 	}
+}
+
+// given returns an image that a work was given before, if it is here and whole.
+func (c *Cache) given(ctx context.Context, id string) (Entry, bool, error) {
+	e, ok := c.held(id)
+	if !ok {
+		return Entry{}, false, nil
+	}
+	ok, err := c.whole(ctx, id)
+	return e, ok, err
 }
 
 // Copy is Ensure for a copy of what is in another rackd's cache. Own fetches may evict a

@@ -16,7 +16,7 @@ import (
 // flight is one fetch and those who wait for it.
 type flight struct {
 	sum    checksum
-	url    string
+	from   supplier
 	copy   bool // for a copy
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end; err is valid from then on
@@ -39,7 +39,7 @@ func (c *Cache) join(ctx context.Context, sum checksum, src Source) *flight {
 		c.metrics.shared.Inc()
 		return f
 	}
-	f := &flight{sum: sum, url: src.URL, copy: src.copying, waiters: 1, done: make(chan struct{})}
+	f := &flight{sum: sum, from: src.supplier(), copy: src.copying, waiters: 1, done: make(chan struct{})}
 	if c.entries[id] != nil { // came in since the caller looked
 		f.cancel = func() {}
 		close(f.done)
@@ -84,7 +84,7 @@ func (c *Cache) fetch(ctx context.Context, f *flight) error {
 	if err == nil {
 		c.keep(f, size)
 		if !f.copy {
-			c.gave(f.sum.id(), f.url)
+			c.gave(f.sum.id(), f.from)
 		}
 	}
 	c.mu.Lock()
@@ -129,9 +129,9 @@ func (c *Cache) added(f *flight, size int64) *entry {
 // there is no download, f stays as it is, and known is told the version.
 func (c *Cache) download(ctx context.Context, f *flight, known *address) (size int64, err error) {
 	begun := c.now()
-	ctx, watch := trickle.Begin(ctx, show(f.url), c.stall)
+	ctx, watch := trickle.Begin(ctx, show(f.from.url), c.stall)
 	defer watch.Stop()
-	body, announced, err := c.open(ctx, request{url: f.url, known: known, copy: f.copy})
+	body, announced, err := c.open(ctx, request{from: f.from, known: known, copy: f.copy})
 	if err != nil || body == nil {
 		return 0, err
 	}
@@ -174,30 +174,38 @@ func (c *Cache) download(ctx context.Context, f *flight, known *address) (size i
 			break
 		}
 		if readErr != nil {
-			return 0, fmt.Errorf("%w: %s broke off after %d bytes: %w", ErrUnavailable, show(f.url), size, readErr)
+			return 0, fmt.Errorf("%w: %s broke off after %d bytes: %w", ErrUnavailable, show(f.from.url), size, readErr)
 		}
 	}
 	if got := fmt.Sprintf("%x", hash.Sum(nil)); f.sum.value == "" {
 		f.sum.value = got
 	} else if got != f.sum.value {
 		return 0, fmt.Errorf("%w: %s (%d bytes) has %s %s, expected %s; correct the checksum of the node's image or replace the file",
-			ErrChecksum, show(f.url), size, f.sum.algo, got, f.sum.value)
+			ErrChecksum, show(f.from.url), size, f.sum.algo, got, f.sum.value)
 	}
+	if err := c.settle(f, part); err != nil {
+		return 0, err
+	}
+	took := c.now().Sub(begun)
+	c.log.Info("image fetched and verified", "image", f.sum.id(), "from", show(f.from.url), "bytes", size,
+		"took", took.Round(time.Millisecond), "mb_per_s", int64(float64(size)/1e6/max(took.Seconds(), 1e-3)))
+	return size, nil
+}
+
+// settle makes a whole file the image that f's checksum names.
+func (c *Cache) settle(f *flight, part *os.File) error {
 	if err := part.Sync(); err != nil {
-		return 0, c.diskError(f, err)
+		return c.diskError(f, err)
 	}
 	final := filepath.Join(c.dir, f.sum.id())
 	if err := os.Rename(part.Name(), final); err != nil {
-		return 0, c.diskError(f, err)
+		return c.diskError(f, err)
 	}
 	if err := syncDir(c.dir); err != nil {
 		os.Remove(final) // it would count for nobody
-		return 0, c.diskError(f, err)
+		return c.diskError(f, err)
 	}
-	took := c.now().Sub(begun)
-	c.log.Info("image fetched and verified", "image", f.sum.id(), "from", show(f.url), "bytes", size,
-		"took", took.Round(time.Millisecond), "mb_per_s", int64(float64(size)/1e6/max(took.Seconds(), 1e-3)))
-	return size, nil
+	return nil
 }
 
 // put writes p to the file of f. On a full disk, which others fill too, it evicts and goes on.
@@ -229,7 +237,7 @@ func syncDir(dir string) error {
 
 func (c *Cache) diskError(f *flight, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("%w: no space for %s, and no image can be evicted: %s; free some space, or try again when downloads have ended: %w", ErrFull, show(f.url), c.room(), err)
+		return fmt.Errorf("%w: no space for %s, and no image can be evicted: %s; free some space, or try again when downloads have ended: %w", ErrFull, show(f.from.url), c.room(), err)
 	}
-	return fmt.Errorf("%w: write %s to %s: %w", ErrDisk, show(f.url), c.dir, err)
+	return fmt.Errorf("%w: write %s to %s: %w", ErrDisk, show(f.from.url), c.dir, err)
 }

@@ -8,6 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/ironyard/ironyard/rackd/ociimage"
 )
 
 // addressFile keeps what Latest knows, in the cache's folder.
@@ -25,8 +28,11 @@ type address struct {
 // kernel: it is fetched when its server says that it has changed, and kept under its
 // own checksum. A server that tells no version (ETag, Last-Modified) is asked for all
 // of it each time; while a server does not answer, what is here is returned. The entry
-// is safe from eviction as with Ensure.
+// is safe from eviction as with Ensure. A registry tells by checksum what it holds.
 func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
+	if strings.HasPrefix(url, ociimage.Scheme+":") {
+		return c.latestOfRegistry(ctx, url)
+	}
 	// One at a time for each address: those who wait get a short answer.
 	turn := c.turn(url)
 	select {
@@ -42,7 +48,7 @@ func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
 	if !here {
 		known = address{}
 	}
-	f := &flight{sum: checksum{algo: "sha256"}, url: url}
+	f := &flight{sum: checksum{algo: "sha256"}, from: supplier{url: url}}
 	size, err := c.download(ctx, f, &known)
 	if err == nil && f.sum.value != "" {
 		c.keep(f, size)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/ironyard/ironyard/rackd/ociimage"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -31,7 +32,7 @@ func (c *Cache) File(id string) (f *os.File, done func(), err error) {
 
 // request is what is asked of an address.
 type request struct {
-	url string
+	from supplier
 	// known is what is known of the address; nil: nothing, and nothing is to be noted.
 	known *address
 	// copy: another rackd's cache may answer.
@@ -44,13 +45,17 @@ type request struct {
 // address, it returns no body when that has not changed, and else tells known the
 // version that it opened. Errors are of this package.
 func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size int64, err error) {
-	raw, known := ask.url, ask.known
+	raw, known := ask.from.url, ask.known
 	u, err := parseURL(raw)
 	if err != nil {
 		return nil, 0, err
 	}
 	if u.Scheme == "file" {
 		return c.openFile(u.Path, known)
+	}
+	ctx = outbound.Through(ctx, ask.from.via)
+	if u.Scheme == ociimage.Scheme {
+		return c.openBlob(ctx, ask.from)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, nil)
 	if err != nil {
@@ -62,6 +67,9 @@ func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size
 		req.Header.Set("If-None-Match", known.ETag)
 	} else if known != nil && known.Modified != "" {
 		req.Header.Set("If-Modified-Since", known.Modified)
+	}
+	if ask.from.authorization != "" {
+		req.Header.Set("Authorization", ask.from.authorization)
 	}
 	if ask.consent {
 		req.Header.Set("Range", "bytes=0-0")
@@ -75,11 +83,7 @@ func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size
 		if errors.As(err, &ue) {
 			err = ue.Err // without the address, which may hold secrets
 		}
-		kind := ErrUnavailable
-		if _, refused := errors.AsType[*outbound.RefusedError](err); refused {
-			kind = ErrSource
-		}
-		return nil, 0, fmt.Errorf("%w: GET %s: %w", kind, show(raw), err)
+		return nil, 0, fmt.Errorf("%w: GET %s: %w", dialError(err), show(raw), err)
 	}
 	if res.Header.Get(headerImage) != "" && !ask.copy {
 		res.Body.Close()
@@ -97,6 +101,14 @@ func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size
 		return nil, 0, nil
 	}
 	return nil, 0, fmt.Errorf("%w: GET %s answered %d %s", statusError(res.StatusCode), show(raw), res.StatusCode, http.StatusText(res.StatusCode))
+}
+
+// dialError tells an address that is not dialled from a server that does not answer.
+func dialError(err error) error {
+	if _, refused := errors.AsType[*outbound.RefusedError](err); refused {
+		return ErrSource
+	}
+	return ErrUnavailable
 }
 
 // statusError tells the refusals that stay from those that pass.

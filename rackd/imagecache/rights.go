@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/trickle"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // A checksum names content, it is no right to it: who knows one could have another's private
@@ -41,7 +42,7 @@ type sources struct {
 }
 
 // gave notes that an address has given an image.
-func (c *Cache) gave(id, raw string) {
+func (c *Cache) gave(id string, from supplier) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.sources[id]
@@ -49,7 +50,7 @@ func (c *Cache) gave(id, raw string) {
 		s = &sources{}
 		c.sources[id] = s
 	}
-	for list, h := range map[*[]string]string{&s.Whole: hashed(raw), &s.Places: hashed(place(raw))} {
+	for list, h := range map[*[]string]string{&s.Whole: hashed(from.rights()), &s.Places: hashed(place(from.url))} {
 		if !slices.Contains(*list, h) {
 			*list = append((*list)[max(0, len(*list)+1-maxSources):], h)
 		}
@@ -103,31 +104,34 @@ func place(raw string) string {
 
 // entitled returns nil when an address may be answered with an image that is here.
 func (c *Cache) entitled(ctx context.Context, src Source, e Entry) error {
-	if src.Given || src.copying {
+	if src.copying {
 		return nil
 	}
+	from := src.supplier()
 	c.mu.Lock()
 	var whole, there bool
 	if s := c.sources[e.ID]; s != nil {
-		whole, there = slices.Contains(s.Whole, hashed(src.URL)), slices.Contains(s.Places, hashed(place(src.URL)))
+		whole, there = slices.Contains(s.Whole, hashed(from.rights())), slices.Contains(s.Places, hashed(place(from.url)))
 	}
 	c.mu.Unlock()
 	if whole {
 		return nil
 	}
-	err := c.compare(ctx, src.URL, e, there)
+	// A proxy that a node names may answer in the server's place: its consent alone says nothing.
+	err := c.compare(ctx, from, e, there && from.via == (outbound.Proxies{}))
 	if err == nil {
-		c.gave(e.ID, src.URL)
+		c.gave(e.ID, from)
 	}
 	return err
 }
 
 // compare asks an address whether it gives what is here. Where the place is known to hold it,
 // its server's consent is enough; else every byte is compared.
-func (c *Cache) compare(ctx context.Context, raw string, e Entry, there bool) error {
+func (c *Cache) compare(ctx context.Context, from supplier, e Entry, there bool) error {
+	raw := from.url
 	ctx, watch := trickle.Begin(ctx, show(raw), c.stall)
 	defer watch.Stop()
-	body, size, err := c.open(ctx, request{url: raw, consent: there})
+	body, size, err := c.open(ctx, request{from: from, consent: there})
 	if err != nil {
 		return err
 	}

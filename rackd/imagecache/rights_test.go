@@ -98,7 +98,7 @@ func TestARightIsAskedForInFewBytes(t *testing.T) {
 		t.Errorf("a right that cannot be checked: %v", err)
 	}
 	given := of("3")
-	given.Given = true // the work had it, from a rackd that has gone
+	given.Given = "sha256-" + given.HashValue // the work had it, from a rackd that has gone
 	mustEnsure(t, again, given)
 }
 

@@ -19,11 +19,11 @@ func (c *Cache) reserve(f *flight, total int64) error {
 	}
 	bound := c.bound()
 	if total > bound {
-		return fmt.Errorf("%w: %s has at least %d bytes, and the cache holds at most %d (its limit is %d; %s)", ErrTooLarge, show(f.url), total, bound, c.max, c.room())
+		return fmt.Errorf("%w: %s has at least %d bytes, and the cache holds at most %d (its limit is %d; %s)", ErrTooLarge, show(f.from.url), total, bound, c.max, c.room())
 	}
 	if !c.makeRoom(more, f.copy) {
 		return fmt.Errorf("%w: %s needs %d bytes; of the cache's %d bytes only %d are not in use or being fetched; %s; try again when downloads have ended, or enlarge the cache",
-			ErrFull, show(f.url), total, bound, bound-c.stored-c.reserved+f.reserved, c.room())
+			ErrFull, show(f.from.url), total, bound, bound-c.stored-c.reserved+f.reserved, c.room())
 	}
 	c.reserved += more
 	f.reserved = total

@@ -8,20 +8,46 @@ import (
 	"hash"
 	"net/url"
 	"strings"
+
+	"github.com/ironyard/ironyard/rackd/ociimage"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Source says where an image is and what it must be.
 type Source struct {
-	URL string // http, https or file
+	URL string // http, https, file or oci
 	// HashAlgo is sha256 or sha512; empty: told by the length of the value.
 	HashAlgo string
-	// HashValue is hex, or the URL of a file of checksums that lists the image.
+	// HashValue is hex, or the URL of a file of checksums that lists the image. It may be empty for a file on this
+	// rackd's machine, and is ignored for oci: a registry names what it holds by checksum.
 	HashValue string
-	// Given: the work that asks was given this image from this address before, by this rackd or
-	// another. Then the address is not asked when the image is here.
-	Given bool
+	// Authorization is the value of that header, for the address and for checksums at the same server. Secret.
+	Authorization string
+	// Proxies between rackd and the address.
+	Proxies outbound.Proxies
+	// Arch is the architecture of the machine, by which a registry's index is read. Empty: any.
+	Arch string
+	// Given is the ID of the image that the work which asks was given for this source before, by this rackd or
+	// another. Then the address is not asked when that image is here.
+	Given string
 	// copying: it is another rackd's cache, for a copy that no work here has asked for yet.
 	copying bool
+}
+
+// supplier is who gives an image: an address, the right to it, and the way there.
+type supplier struct {
+	url, authorization string
+	via                outbound.Proxies
+}
+
+func (s Source) supplier() supplier { return supplier{s.URL, s.Authorization, s.Proxies} }
+
+// rights names the address with all that decides what its server gives.
+func (s supplier) rights() string {
+	if s.authorization == "" {
+		return s.url
+	}
+	return s.url + "\n" + s.authorization
 }
 
 // checksum identifies content. Its value is lower-case hex of the right length.
@@ -91,8 +117,13 @@ func parseURL(raw string) (*url.URL, error) {
 			return u, nil
 		}
 		return nil, fmt.Errorf("%w: %s must be file:// and an absolute path", ErrSource, show(raw))
+	case ociimage.Scheme:
+		if _, err := ociimage.Parse(raw); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSource, err)
+		}
+		return u, nil
 	}
-	return nil, fmt.Errorf("%w: %s must begin with http://, https:// or file://", ErrSource, show(raw))
+	return nil, fmt.Errorf("%w: %s must begin with http://, https://, oci:// or file://", ErrSource, show(raw))
 }
 
 // show is an address for logs and errors. User and query go: they may be, or sign,

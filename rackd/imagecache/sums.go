@@ -10,27 +10,42 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/trickle"
+	"github.com/ironyard/ironyard/rackd/ociimage"
 )
 
 // maxSums bounds a file of checksums, in bytes.
 const maxSums = 1 << 20
 
 // resolve finds the checksum that the source must have, by fetching the file of
-// checksums if the source names one.
-func (c *Cache) resolve(ctx context.Context, src Source) (checksum, error) {
+// checksums if the source names one, or by asking the registry. It returns the source of that very content.
+func (c *Cache) resolve(ctx context.Context, src Source) (Source, checksum, error) {
 	u, err := parseURL(src.URL)
 	if err != nil {
-		return checksum{}, err
+		return src, checksum{}, err
+	}
+	if u.Scheme == ociimage.Scheme {
+		return c.pick(ctx, src)
 	}
 	if src.HashValue == "" {
-		return checksum{}, fmt.Errorf("%w: %s has no checksum; set image_os_hash_algo and image_os_hash_value", ErrSource, show(src.URL))
+		return src, checksum{}, fmt.Errorf("%w: %s has no checksum; set image_os_hash_algo and image_os_hash_value", ErrSource, show(src.URL))
 	}
 	if !strings.Contains(src.HashValue, "://") {
-		return parseChecksum(src.HashAlgo, src.HashValue)
+		sum, err := parseChecksum(src.HashAlgo, src.HashValue)
+		return src, sum, err
+	}
+	sum, err := c.listed(ctx, src, u)
+	return src, sum, err
+}
+
+// listed finds the checksum of the image at u in the file of checksums that src names.
+func (c *Cache) listed(ctx context.Context, src Source, u *url.URL) (checksum, error) {
+	from := supplier{url: src.HashValue, via: src.Proxies}
+	if sameServer(u, src.HashValue) {
+		from.authorization = src.Authorization
 	}
 	ctx, watch := trickle.Begin(ctx, show(src.HashValue), c.stall)
 	defer watch.Stop()
-	body, _, err := c.open(ctx, request{url: src.HashValue})
+	body, _, err := c.open(ctx, request{from: from})
 	if err != nil {
 		return checksum{}, fmt.Errorf("checksums of %s: %w", show(src.URL), err)
 	}
@@ -50,6 +65,12 @@ func (c *Cache) resolve(ctx context.Context, src Source) (checksum, error) {
 		return checksum{}, fmt.Errorf("checksums %s: %w", show(src.HashValue), err)
 	}
 	return sum, nil
+}
+
+// sameServer reports whether what may be sent to the server of u may be sent to raw's: scheme, host and port are the same.
+func sameServer(u *url.URL, raw string) bool {
+	other, err := url.Parse(raw)
+	return err == nil && other.Scheme == u.Scheme && strings.EqualFold(other.Host, u.Host)
 }
 
 func imageName(u *url.URL) string { return path.Base(u.Path) }

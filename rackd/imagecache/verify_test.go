@@ -80,7 +80,7 @@ func TestADamagedImageIsFetchedAgain(t *testing.T) {
 				} else {
 					c = look(t, c, k, e)
 				}
-				again, err := c.Ensure(t.Context(), Source{URL: o.URL + "/a", HashValue: e.HashValue, Given: true})
+				again, err := c.Ensure(t.Context(), Source{URL: o.URL + "/a", HashValue: e.HashValue, Given: e.ID})
 				if err != nil || !intact(t, again) {
 					t.Errorf("damaged %v: the image that is given is intact: %v, %v", damaged, err == nil && intact(t, again), err)
 				}

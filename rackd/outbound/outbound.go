@@ -6,8 +6,8 @@
 //
 // It imports nothing of the project. The address is looked at when it is dialled, after
 // names have been resolved, and so for redirects too. An address that holds another one,
-// which a translator or a tunnel goes on to, is judged by both. Where the environment names
-// a proxy (HTTPS_PROXY and its kin), the proxy's address is what is dialled.
+// which a translator or a tunnel goes on to, is judged by both. Where the environment or a node
+// names a proxy (HTTPS_PROXY and its kin, Proxies), the proxy's address is what is dialled.
 package outbound
 
 import (
@@ -96,6 +96,7 @@ func Dialer(timeout time.Duration, check func(netip.Addr) error) *net.Dialer {
 // Safe for concurrent use.
 func Client(f Fetching) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = proxy
 	t.DialContext = Dialer(10*time.Second, f.Check).DialContext
 	t.TLSHandshakeTimeout = 10 * time.Second
 	t.ResponseHeaderTimeout = 30 * time.Second

@@ -2,7 +2,7 @@
 // downloads the image from the rack's cache and writes it to the machine's disk.
 // It also brings up the agent that cleans and services machines.
 //
-// It may import rackd/driver, rackd/driver/bringup and protocol. Invariants: what
+// It may import rackd/driver, rackd/driver/bringup, rackd/driver/imagefields and protocol. Invariants: what
 // an agent's command does is started under an id made of the work and the step, so
 // that any rackd finds it again; a step keeps in its handle what it has started
 // before it starts it; an agent that rebooted is given a command that bears it again at most
@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
+	"github.com/ironyard/ironyard/rackd/driver/imagefields"
 )
 
 // Settings of the deploy interface; zero values mean the defaults.
@@ -53,13 +54,14 @@ func (i Interface) later(t *driver.Task) driver.Outcome {
 
 // Properties names the fields that are read.
 func (Interface) Properties() map[string]string {
-	return map[string]string{fieldMinDisk: "Smallest disk, in bytes, that an image may go to when no root device hint is given. Default 4 GiB."}
+	p := imagefields.Properties()
+	p[fieldMinDisk] = "Smallest disk, in bytes, that an image may go to when no root device hint is given. Default 4 GiB."
+	return p
 }
 
 // InstanceFields names what is read or refused of instance_info.
 func (Interface) InstanceFields() []string {
-	return slices.AppendSeq([]string{"image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "image_compression",
-		"image_type", "root_device", fieldDrive, "preserve_ephemeral"}, maps.Keys(refusedFields))
+	return slices.AppendSeq(append(imagefields.InstanceFields(), "image_type", "root_device", fieldDrive, "preserve_ephemeral"), maps.Keys(refusedFields))
 }
 
 // Validate checks what instance_info says of the image.

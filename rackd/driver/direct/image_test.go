@@ -17,18 +17,24 @@ func TestImageFields(t *testing.T) {
 		name, info                string
 		format, compression, algo string
 	}{
-		{"raw", `{"image_source":"http://h/os.img","image_checksum":"` + sum256 + `"}`, "raw", "", "sha256"},
-		{"qcow2", `{"image_source":"https://h/os.qcow2?x=1","image_checksum":"` + sum512 + `"}`, "qcow2", "", "sha512"},
-		{"gzip", `{"image_source":"http://h/os.raw.gz","image_os_hash_algo":"sha256","image_os_hash_value":"` + sum256 + `"}`, "raw", "gzip", "sha256"},
-		{"qcow2 in zstd", `{"image_source":"file:///i/os.qcow2.zst","image_os_hash_algo":"SHA512","image_os_hash_value":"` + strings.ToUpper(sum512) + `"}`, "qcow2", "zstd", "sha512"},
+		{"the content tells", `{"image_source":"http://h/os.img","image_checksum":"` + sum256 + `"}`, "", "", "sha256"},
+		{"by length", `{"image_source":"https://h/os.qcow2?x=1","image_checksum":"` + sum512 + `"}`, "", "", "sha512"},
+		{"gzip", `{"image_source":"http://h/os.raw","image_compression":"gzip","image_os_hash_algo":"sha256","image_os_hash_value":"` + sum256 + `"}`, "", "gzip", "sha256"},
+		{"in capitals", `{"image_source":"file:///i/os.qcow2.zst","image_os_hash_algo":"SHA512","image_os_hash_value":"` + strings.ToUpper(sum512) + `"}`, "", "", "sha512"},
 		{"said", `{"image_source":"http://h/os","image_disk_format":"qcow2","image_compression":"gz","image_checksum":"` + sum256 + `"}`, "qcow2", "gzip", "sha256"},
+		{"not compressed", `{"image_source":"http://h/os","image_compression":"none","image_checksum":"` + sum256 + `"}`, "", "none", "sha256"},
+		{"a foreign format", `{"image_source":"http://h/os","image_disk_format":"vhdx","image_checksum":"` + sum256 + `"}`, "vhdx", "", "sha256"},
+		{"a file of checksums", `{"image_source":"http://h/os.raw","image_checksum":"https://h/SHA256SUMS"}`, "", "", ""},
+		{"a local file", `{"image_source":"file:///i/os"}`, "", "", ""},
+		{"of a registry", `{"image_source":"oci://h/os:9"}`, "", "", ""},
 	} {
 		n := &node.Document{UUID: "u"}
 		if err := json.Unmarshal([]byte(c.info), &n.InstanceInfo); err != nil {
 			t.Fatal(err)
 		}
 		i, err := imageOf(n)
-		if err != nil || i.format != c.format || i.compression != c.compression || i.source.HashAlgo != c.algo || i.source.HashValue != strings.ToLower(i.source.HashValue) {
+		if src := i.source; err != nil || src.Format != c.format || src.Compression != c.compression || src.HashAlgo != c.algo ||
+			src.HashValue != strings.ToLower(src.HashValue) && !strings.Contains(src.HashValue, "://") {
 			t.Errorf("%s: %+v, %v", c.name, i, err)
 		}
 	}
@@ -37,12 +43,15 @@ func TestImageFields(t *testing.T) {
 func TestImageErrorsNameAllFields(t *testing.T) {
 	for info, want := range map[string][]string{
 		`{}`: {"image_source", "image_checksum", "image_os_hash_value"},
-		`{"image_source":"http://h/i","image_checksum":"` + strings.Repeat("a", 32) + `"}`:                                 {"MD5"},
-		`{"image_source":"8e0f-glance-id","image_checksum":"` + strings.Repeat("a", 64) + `"}`:                             {"image_source"},
-		`{"image_source":"http://h/i","image_os_hash_value":"aa"}`:                                                         {"image_os_hash_algo"},
-		`{"image_source":"http://h/i","image_os_hash_algo":"md5","image_os_hash_value":"aa"}`:                              {"md5"},
-		`{"image_source":"http://h/i","image_checksum":"` + strings.Repeat("z", 64) + `"}`:                                 {"hex"},
-		`{"image_source":"http://h/i.vmdk","image_disk_format":"vmdk","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"vmdk"},
+		`{"image_source":"http://h/i","image_checksum":"` + strings.Repeat("a", 32) + `"}`:                               {"MD5"},
+		`{"image_source":"8e0f-glance-id","image_checksum":"` + strings.Repeat("a", 64) + `"}`:                           {"image_source"},
+		`{"image_source":"http://h/i","image_os_hash_value":"aa"}`:                                                       {"image_os_hash_algo"},
+		`{"image_source":"http://h/i","image_os_hash_algo":"md5","image_os_hash_value":"aa"}`:                            {"md5"},
+		`{"image_source":"http://h/i","image_checksum":"` + strings.Repeat("z", 64) + `"}`:                               {"hex"},
+		`{"image_source":"http://h/i.qed","image_disk_format":"qed","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"qed", "vhdx"},
+		`{"image_source":"http://h/i","image_compression":"bzip2","image_checksum":"` + strings.Repeat("a", 64) + `"}`:   {"bzip2", "xz"},
+		`{"image_source":"oci://h/i","image_checksum":"https://h/sums"}`:                                                 {"image_checksum", "registry"},
+		`{"image_source":"http://h/i","image_checksum":"http://"}`:                                                       {"image_checksum"},
 		`{"image_source":"http://h/i","image_type":"partition","root_device":[1],"image_checksum":"` + strings.Repeat("a", 64) + `"}`: {
 			"image_type", "root_device"},
 		`{"image_source":"http://h/i","root_device":{"colour":"red"},"image_checksum":"` + strings.Repeat("a", 64) + `"}`:          {`root device hint "colour" is unknown`},
@@ -86,7 +95,7 @@ func TestDisksThatAreKept(t *testing.T) {
 	n := &node.Document{UUID: "u", Properties: map[string]any{"skip_block_devices": kept},
 		InstanceInfo: map[string]any{"image_source": "http://h/i", "image_checksum": strings.Repeat("a", 64)}}
 	i, err := imageOf(n)
-	if told := i.params(n, nil, nil, "").ImageInfo.SkipBlockDevices; err != nil || !reflect.DeepEqual(told, any(kept)) {
+	if told := i.params(n, nil, driver.DiskImage{}, "").ImageInfo.SkipBlockDevices; err != nil || !reflect.DeepEqual(told, any(kept)) {
 		t.Errorf("the agent is told of %v, %v", told, err)
 	}
 	n.Properties["skip_block_devices"] = []any{map[string]any{"volume_name": "data"}}

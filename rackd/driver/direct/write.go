@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -15,7 +16,22 @@ import (
 const (
 	factRootDevice = "root_device"
 	factRootUUID   = "root_uuid"
+	// factReceipt is the receipt of driver.FactImage.
+	factReceipt = "image_receipt"
 )
+
+// prepare brings an image into the rack's cache and notes which one it is. A rackd that takes the work over has a copy, and
+// may have no way to the image's server.
+func prepare(ctx context.Context, t *driver.Task, img image) (driver.DiskImage, error) {
+	src := img.source
+	src.Given = t.Facts[factReceipt]
+	served, err := t.Images.PrepareDisk(ctx, src)
+	if err != nil {
+		return served, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
+	}
+	t.Facts[driver.FactImage], t.Facts[factReceipt] = served.ID(), served.Receipt
+	return served, nil
+}
 
 // fetchImage gets the image into the rack's cache. writeImage asks for it again: by
 // then another rackd may run the work.
@@ -24,11 +40,15 @@ func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if _, err := t.Images.Prepare(ctx, img.source); err != nil {
-		return driver.Outcome{}, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
+	served, err := prepare(ctx, t, img)
+	if err != nil {
+		return driver.Outcome{}, err
 	}
-	t.Facts[driver.FactImage] = img.source.ID()
-	t.Record.Phase("image", "in the rack's cache, verified")
+	said := "in the rack's cache, verified"
+	if served.Converted != "" {
+		said = fmt.Sprintf("in the rack's cache, verified, converted from %s to %s", served.Converted, served.Format)
+	}
+	t.Record.Phase("image", said)
 	return driver.Done(), nil
 }
 
@@ -48,7 +68,7 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 		save:   func() error { return t.Record.SaveHandle(ctx, h) },
 	})
 	if failed, ok := errors.AsType[*driver.FailedError](err); ok && failed.Type == driver.WrongChecksum && !h.Again {
-		return i.onceMore(ctx, t, img, failed)
+		return i.onceMore(ctx, t, failed)
 	}
 	if err != nil {
 		return driver.Outcome{}, err
@@ -70,8 +90,9 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 
 // onceMore verifies an image that an agent got with a wrong checksum, and gives the command a second
 // time. The cache fetches the image again if its copy is damaged; else the damage was done on the way.
-func (i Interface) onceMore(ctx context.Context, t *driver.Task, img image, failed error) (driver.Outcome, error) {
-	whole, err := t.Images.Verify(ctx, img.source)
+func (i Interface) onceMore(ctx context.Context, t *driver.Task, failed error) (driver.Outcome, error) {
+	algo, value, _ := strings.Cut(t.Facts[driver.FactImage], "-")
+	whole, err := t.Images.Verify(ctx, driver.ImageSource{HashAlgo: algo, HashValue: value})
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: %w; verifying it in the rack's cache: %w", t.Node.Label(), failed, err)
 	}
@@ -111,11 +132,9 @@ func resultOf(raw json.RawMessage) (written agentapi.PrepareImageResult, err err
 
 // offer fetches the image into the rack's cache and says where the agent gets it.
 func (i Interface) offer(ctx context.Context, t *driver.Task, img image) (agentapi.PrepareImageParams, error) {
-	// A rackd that takes the work over has a copy, and may have no way to the image's server.
-	img.source.Given = t.Facts[driver.FactImage] == img.source.ID()
-	served, err := t.Images.Prepare(ctx, img.source)
+	served, err := prepare(ctx, t, img)
 	if err != nil {
-		return agentapi.PrepareImageParams{}, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
+		return agentapi.PrepareImageParams{}, err
 	}
 	drive, err := t.ConfigDrive(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,6 +146,16 @@ func (r *Rig) write(f driver.Fence, what string) error {
 // Prepare implements driver.Images.
 func (r *Rig) Prepare(_ context.Context, src driver.ImageSource) ([]string, error) {
 	return []string{"http://rack/images/" + src.ID(), "http://neighbour/images/" + src.ID()}, r.fail("prepare_image")
+}
+
+// PrepareDisk implements driver.Images. What is declared is believed.
+func (r *Rig) PrepareDisk(ctx context.Context, src driver.ImageSource) (driver.DiskImage, error) {
+	urls, err := r.Prepare(ctx, src)
+	i := driver.DiskImage{URLs: urls, HashAlgo: src.HashAlgo, HashValue: src.HashValue, Format: cmp.Or(src.Format, "raw"), Compression: src.Compression, Receipt: "receipt"}
+	if i.Compression == driver.NotCompressed {
+		i.Compression = ""
+	}
+	return i, err
 }
 
 // Verify implements driver.Images.
