@@ -72,8 +72,7 @@ func (c converter) Need(ctx context.Context, in *os.File) (int64, error) {
 
 // Make implements imagecache.Maker.
 func (c converter) Make(ctx context.Context, in, out *os.File, most int64) error {
-	// The folder around both is root's alone; the program runs as another user.
-	if err := errors.Join(in.Chmod(0o644), out.Chmod(0o666)); err != nil {
+	if err := out.Chmod(0o666); err != nil {
 		return fmt.Errorf("%w: %w", imagecache.ErrDisk, err)
 	}
 	// One piece after the other: the same image gives the same file.
@@ -103,6 +102,10 @@ func (c converter) run(ctx context.Context, most int64, files []*os.File, args .
 	program, err := exec.LookPath("qemu-img")
 	if err != nil {
 		return nil, fmt.Errorf("%w: its format %s has to be converted, and the host of this rackd has no qemu-img (Debian package qemu-utils); install it, or give a raw or qcow2 image", ErrRefused, c.from.Format)
+	}
+	// The folder around the files is root's alone; the program runs as another user.
+	if err := files[0].Chmod(0o644); err != nil {
+		return nil, fmt.Errorf("%w: %w", imagecache.ErrDisk, err)
 	}
 	bounds := []string{"--as=" + strconv.Itoa(memory), "--cpu=" + strconv.Itoa(processor), "--fsize=" + strconv.FormatInt(most, 10), "--core=0", "--nofile=256", "--", program}
 	start := func(flags uintptr) ([]byte, []byte, error) {

@@ -115,7 +115,8 @@ func credential(authorization string) auth.Credential {
 		user, password, _ := strings.Cut(string(plain), ":")
 		return auth.Credential{Username: user, Password: password}
 	case strings.EqualFold(scheme, "Bearer"):
-		return auth.Credential{AccessToken: value}
+		// A registry that asks for a password, and for no token, judges the token as one.
+		return auth.Credential{AccessToken: value, Username: "token", Password: value}
 	}
 	return auth.EmptyCredential
 }
