@@ -11,35 +11,51 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
-// redirectSecrets is the rule of callers that may change where stored secrets of driver_info are
+// redirectSecrets is the rule of callers that may change where stored secrets of driver_info and instance_info are
 // sent without sending the secrets again.
 const redirectSecrets = "ironyard:node:redirect_secrets"
 
-// checkSecretPlaces refuses to send a stored secret of driver_info to a place that is named by a
+// checkSecretPlaces refuses to send a stored secret of driver_info or instance_info to a place that is named by a
 // caller who does not know the secret. Otherwise an owner who may change an address, and may not
 // see the password, would be sent that password. before and n are the node before and after the
 // change, with their secrets sealed: a secret that the request brings again is sealed again.
 func (s *Server) checkSecretPlaces(r *Request, before, n *store.Node) error {
-	kept := keptSecrets("", n.DriverInfo, before.DriverInfo)
-	if len(kept) == 0 {
-		return nil
-	}
-	moved := movedFields(before.DriverInfo, n.DriverInfo)
-	for _, field := range moved {
-		var sent []string // where field says
-		for _, path := range kept {
-			outermost, _, _ := strings.Cut(path, "/")
-			if seal.DecidesPlace(field, outermost) {
-				sent = append(sent, "driver_info/"+path)
-			}
-		}
-		if len(sent) == 0 || s.allowed(r, redirectSecrets, before) == nil || r.sightOf().passwords {
+	for _, of := range []struct {
+		object        string
+		before, after map[string]any
+		decides       func(field, secret string) bool
+	}{
+		{"driver_info", before.DriverInfo, n.DriverInfo, seal.DecidesPlace},
+		{"instance_info", before.InstanceInfo, n.InstanceInfo, ofImage},
+	} {
+		kept := keptSecrets("", of.after, of.before)
+		if len(kept) == 0 {
 			continue
 		}
-		return wire.Invalid("driver_info/%s decides where racks send %s of node %s. To change it, send that secret again in the same request, or remove the secret.",
-			field, strings.Join(sent, ", "), n.UUID)
+		for _, field := range movedFields(of.before, of.after) {
+			var sent []string // where field says
+			for _, path := range kept {
+				outermost, _, _ := strings.Cut(path, "/")
+				if of.decides(field, outermost) {
+					sent = append(sent, of.object+"/"+path)
+				}
+			}
+			if len(sent) == 0 || s.allowed(r, redirectSecrets, before) == nil || r.sightOf().passwords {
+				continue
+			}
+			return wire.Invalid("%s/%s decides where racks send %s of node %s. To change it, send that secret again in the same request, or remove the secret.",
+				of.object, field, strings.Join(sent, ", "), n.UUID)
+		}
 	}
 	return nil
+}
+
+// imageWord begins the fields of instance_info that say where an image is, and those that hold the credentials for it.
+const imageWord = "image_"
+
+// ofImage is seal.DecidesPlace for instance_info: secrets there go nowhere but to the servers of images.
+func ofImage(field, secret string) bool {
+	return strings.HasPrefix(strings.ToLower(field), imageWord) && strings.HasPrefix(strings.ToLower(secret), imageWord)
 }
 
 // keptSecrets are the paths, in order, of the secrets in fields that are stored as they were in old.

@@ -76,6 +76,7 @@ type flags struct {
 	Discovery    bool           `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
 	CacheGiB     float64        `name:"cache-gib" help:"Maximum size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
 	ImageDirs    []string       `help:"Folders from which file:// images may come." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
+	PlainOCI     []string       `name:"plain-registries" help:"OCI registries that are spoken to without TLS, each as an oci:// address names it." env:"RACKD_PLAIN_REGISTRIES" placeholder:"HOST:PORT" group:"Machines"`
 	NoFetchFrom  []netip.Prefix `help:"Networks that are forbidden for the URLs of images, checksums and config drives, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
 	FetchFrom    []netip.Prefix `help:"Networks that are allowed for those URLs although the default refuses them. By default loopback, link-local, multicast and unspecified addresses are refused, also inside NAT64, 6to4 and Teredo addresses. A proxy on this machine needs loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
 
@@ -142,7 +143,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(), BMCEvents: f.BMCEvents, EventLog: f.EventLog, BootOrder: f.BootOrder,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
-		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
+		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, PlainRegistries: f.PlainOCI, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
 		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}
 	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err

@@ -72,6 +72,8 @@ type Config struct {
 	CacheBytes int64
 	// ImageDirs are the folders that file:// images may come from.
 	ImageDirs []string
+	// PlainRegistries are the OCI registries, as HOST:PORT, that are spoken to without TLS.
+	PlainRegistries []string
 	// Fetching is where the URLs of images, checksums and config drives may lead to.
 	// Neighbours' copies of images are fetched too: the rack's network is refused by none.
 	Fetching outbound.Fetching

@@ -177,7 +177,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
-		AllowedDirs: c.ImageDirs, Client: r.fetching, Log: c.Log, Registerer: r.registry})
+		AllowedDirs: c.ImageDirs, PlainRegistries: c.PlainRegistries, Client: r.fetching, Log: c.Log, Registerer: r.registry})
 	return err
 }
 

@@ -87,8 +87,8 @@ func validateFiles(n *node.Document, kernelField, ramdiskField, why string, unle
 		}
 		u, err := url.Parse(text)
 		switch {
-		case err != nil, u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "file" && u.Scheme != "tftp", u.Path == "", (u.Host == "") != (u.Scheme == "file"):
-			return fmt.Errorf("node %s: driver_info %s must be an http, https, tftp or file URL: %w", n.Label(), field, driver.ErrInvalid)
+		case err != nil, u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "file" && u.Scheme != "oci" && u.Scheme != "tftp", u.Path == "", (u.Host == "") != (u.Scheme == "file"):
+			return fmt.Errorf("node %s: driver_info %s must be an http, https, tftp, oci or file URL: %w", n.Label(), field, driver.ErrInvalid)
 		case slices.Contains(unless, u.Scheme):
 			return fmt.Errorf("node %s: driver_info %s is a URL of scheme %s: %s: %w", n.Label(), field, u.Scheme, why, driver.ErrInvalid)
 		case u.User != nil:
