@@ -21,10 +21,8 @@ const tempKey = "a key of the account"
 
 func startSwift(t *testing.T) swift {
 	t.Helper()
-	for _, name := range []string{"swift-proxy-server", "swift-account-server", "swift-container-server", "swift-object-server", "swift-ring-builder", "swift"} {
-		if _, err := exec.LookPath(name); err != nil && os.Getenv("IRONYARD_E2E") == "" {
-			t.Skipf("no %s; IRONYARD_E2E=1 makes that an error", name)
-		}
+	if os.Getenv("IRONYARD_E2E") == "" {
+		t.Skip("NOT RUN: starts five servers of Swift; set IRONYARD_E2E=1")
 	}
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -61,16 +59,17 @@ func startSwift(t *testing.T) swift {
 	for _, p := range []struct {
 		at             *string
 		name, pipeline string
-	}{{&s.admin, "admin", "catch_errors proxy-server"}, {&s.public, "public", "catch_errors tempurl s3api tempauth proxy-server"}} {
+	}{{&s.admin, "admin", "catch_errors proxy-server"}, {&s.public, "public", "catch_errors cache tempurl s3api tempauth slo proxy-server"}} {
 		port := freePort(t)
 		*p.at = fmt.Sprintf("http://127.0.0.1:%d", port)
 		conf := file(p.name+".conf", common(port)+"[pipeline:main]\npipeline = "+p.pipeline+"\n[app:proxy-server]\nuse = egg:swift#proxy\naccount_autocreate = true\n"+
+			"[filter:cache]\nuse = egg:swift#memcache\nmemcache_servers = 127.0.0.1:1\n[filter:slo]\nuse = egg:swift#slo\n"+
 			"[filter:catch_errors]\nuse = egg:swift#catch_errors\n[filter:tempurl]\nuse = egg:swift#tempurl\n[filter:s3api]\nuse = egg:swift#s3api\n"+
 			"[filter:tempauth]\nuse = egg:swift#tempauth\nuser_site_deploy = s3key .admin\n")
 		commands = append(commands, []string{"swift-proxy-server", conf})
 	}
 	for _, c := range commands {
-		cmd := exec.Command(c[0], c[1])
+		cmd := exec.Command(c[0], c[1], "-v")
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said
 		if err := cmd.Start(); err != nil {
@@ -129,22 +128,16 @@ func (s swift) put(path, body string, headers map[string]string) error {
 	return nil
 }
 
-// signed is what a foreign program prints.
-func signed(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	text, err := exec.Command(name, args...).Output()
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return strings.TrimSpace(string(text))
-}
-
-// presign is botocore, by which clients of S3 sign.
-const presign = `
+// signing is by the clients' own libraries: swiftclient and botocore, by which clients of S3 sign.
+const signing = `
 import sys, botocore.session
 from botocore.config import Config
-s = botocore.session.get_session()
-c = s.create_client("s3", region_name="us-east-1", endpoint_url=sys.argv[1], aws_access_key_id="site:deploy", aws_secret_access_key=sys.argv[2],
+from swiftclient.utils import generate_temp_url
+at, key, secret = sys.argv[1:]
+image, sums = "/v1/AUTH_site/images/os.raw", "/v1/AUTH_site/images/SHA256SUMS"
+for path, seconds, absolute in (image, 600, False), (sums, 600, False), (image, 700, False), (image, 1000000000, True):
+    print(at + generate_temp_url(path, seconds, key, "GET", absolute=absolute, digest="sha256"))
+c = botocore.session.get_session().create_client("s3", region_name="us-east-1", endpoint_url=at, aws_access_key_id="site:deploy", aws_secret_access_key=secret,
     config=Config(signature_version="s3v4", s3={"addressing_style": "path"}))
 print(c.generate_presigned_url("get_object", Params={"Bucket": "images", "Key": "os.raw"}, ExpiresIn=600))
 `
@@ -155,24 +148,20 @@ func TestTemporaryURLs(t *testing.T) {
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	body := strings.Repeat("an image\n", 200<<10)
 	sums := fmt.Sprintf("%s  other.raw\n%s *os.raw\n", strings.Repeat("0", 64), sumOf(body))
-	for path, b := range map[string]string{"/v1/AUTH_site/images": "", "/v1/AUTH_site/images/os.raw": body, "/v1/AUTH_site/images/SHA256SUMS": sums} {
-		_ = b
-		if strings.Count(path, "/") == 3 {
-			if err := s.put(path, "", nil); err != nil {
-				t.Fatal(err)
-			}
-		}
+	if err := s.put("/v1/AUTH_site/images", "", nil); err != nil {
+		t.Fatal(err)
 	}
 	for path, b := range map[string]string{"/v1/AUTH_site/images/os.raw": body, "/v1/AUTH_site/images/SHA256SUMS": sums} {
 		if err := s.put(path, b, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	temp := func(path, seconds string) string {
-		return s.public + signed(t, "swift", "tempurl", "--digest", "sha256", "GET", seconds, path, tempKey)
+	text, err := exec.Command("/usr/bin/python3", "-c", signing, s.public, tempKey, "s3key").Output()
+	if err != nil {
+		t.Fatalf("sign URLs (Debian packages python3-swiftclient, python3-botocore): %v", err)
 	}
-	image, sum := temp("/v1/AUTH_site/images/os.raw", "600"), temp("/v1/AUTH_site/images/SHA256SUMS", "600")
-	s3 := signed(t, "python3", "-c", presign, s.public, "s3key")
+	urls := strings.Fields(string(text))
+	image, sum, again, expired, s3 := urls[0], urls[1], urls[2], urls[3], urls[4]
 	c := openCache(t, Config{})
 	e := mustEnsure(t, c, Source{URL: image, HashValue: sumOf(body)})
 	if !intact(t, e) || e.Size != int64(len(body)) {
@@ -180,7 +169,7 @@ func TestTemporaryURLs(t *testing.T) {
 	}
 	for name, src := range map[string]Source{
 		"a checksum file at a temporary URL": {URL: image, HashValue: sum},
-		"a new signature":                    {URL: temp("/v1/AUTH_site/images/os.raw", "700"), HashValue: sumOf(body)},
+		"a new signature":                    {URL: again, HashValue: sumOf(body)},
 		"S3":                                 {URL: s3, HashValue: sumOf(body)},
 	} {
 		if got, err := c.Ensure(t.Context(), src); err != nil || got.ID != e.ID {
@@ -191,7 +180,6 @@ func TestTemporaryURLs(t *testing.T) {
 	if got, err := fresh.Ensure(t.Context(), Source{URL: s3, HashValue: sumOf(body)}); err != nil || !intact(t, got) {
 		t.Errorf("S3 alone: %v", err)
 	}
-	expired := s.public + signed(t, "swift", "tempurl", "--digest", "sha256", "--absolute", "GET", "1000000000", "/v1/AUTH_site/images/os.raw", tempKey)
 	forged := strings.Replace(image, "temp_url_sig=", "temp_url_sig=0", 1)
 	forgedS3 := strings.Replace(s3, "X-Amz-Signature=", "X-Amz-Signature=0", 1)
 	for name, url := range map[string]string{"expired": expired, "forged": forged, "forged S3": forgedS3, "unsigned": s.public + "/v1/AUTH_site/images/os.raw"} {
