@@ -133,3 +133,29 @@ func TestANodeMadeAgainHasNoStoredPassword(t *testing.T) {
 		b.wantAs(400, owner, "POST", "/v1/nodes", `{"uuid":"`+nodeID+`","name":"n1","driver":"fake-hardware","driver_info":{"redfish_address":"https://thief","redfish_password":"`+password+`"}}`)
 	}
 }
+
+// The stored secret of an instance's image is not sent to a server that is named by a caller who does not know it.
+func TestAnImagesSecretStaysWhereItWas(t *testing.T) {
+	owner := ownerProject + " " + adminRoles
+	const image = `"image_source":"oci://registry.example/os:1","root_gb":"10"`
+	for name, c := range map[string]struct {
+		body   string
+		status int
+	}{
+		"another server":    {`[{"op":"replace","path":"/instance_info/image_source","value":"oci://thief.example/os:1"}]`, 400},
+		"its checksum file": {`[{"op":"add","path":"/instance_info/image_checksum","value":"https://thief.example/sums"}]`, 400},
+		"with the mask":     {`[{"op":"replace","path":"/instance_info","value":{"image_source":"oci://thief.example/os:1","image_pull_secret":"******"}}]`, 400},
+		"with the secret":   {`[{"op":"replace","path":"/instance_info","value":{"image_source":"oci://new.example/os:1","image_pull_secret":"open:sesame"}}]`, 200},
+		"without it":        {`[{"op":"replace","path":"/instance_info","value":{"image_source":"oci://new.example/os:1"}}]`, 200},
+		"another field":     {`[{"op":"replace","path":"/instance_info/root_gb","value":"20"}]`, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newGuarded(t)
+			b.wantAs(200, "system "+adminRoles, "PATCH", "/v1/nodes/n1", `[{"op":"replace","path":"/instance_info","value":{`+image+`,"image_pull_secret":"open:sesame"}}]`)
+			a := b.wantAs(c.status, owner, "PATCH", "/v1/nodes/n1", c.body)
+			if strings.Contains(a.body, "sesame") || c.status == 400 && !strings.Contains(a.body, "instance_info/image_pull_secret") {
+				t.Errorf("the answer: %s", a.body)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package imagecache
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/rackd/outbound"
+)
+
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// guarded serves an image and its checksums to one user, and notes what credentials came.
+func guarded(t *testing.T, body string) (url string, came *[]string) {
+	came = new([]string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*came = append(*came, r.Header.Get("Authorization"))
+		switch {
+		case r.Header.Get("Authorization") != basic("u", "p"):
+			w.WriteHeader(http.StatusUnauthorized)
+		case strings.HasSuffix(r.URL.Path, "SUMS"):
+			io.WriteString(w, sumOf(body)+"  image\n")
+		default:
+			io.WriteString(w, body)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, came
+}
+
+// An image that is here is given to those whose credentials its server takes.
+func TestCredentials(t *testing.T) {
+	body := strings.Repeat("private", 1000)
+	at, _ := guarded(t, body)
+	c := openCache(t, Config{})
+	right := Source{URL: at + "/image", HashValue: at + "/SUMS", Authorization: basic("u", "p")}
+	e := mustEnsure(t, c, right)
+	if !intact(t, e) {
+		t.Error("another image")
+	}
+	for name, header := range map[string]string{"none": "", "wrong": basic("u", "guess")} {
+		for _, sum := range []string{at + "/SUMS", sumOf(body)} {
+			_, err := c.Ensure(t.Context(), Source{URL: at + "/image", HashValue: sum, Authorization: header})
+			if !errors.Is(err, ErrNotFound) || strings.Contains(err.Error(), "Basic") || strings.Contains(err.Error(), "guess") {
+				t.Errorf("credentials: %s, checksum %.20s: %v", name, sum, err)
+			}
+		}
+	}
+	// The user whom the server takes is asked no more.
+	mustEnsure(t, c, Source{URL: at + "/image", HashValue: sumOf(body), Authorization: basic("u", "p")})
+}
+
+// Credentials go to the image's own server only.
+func TestCredentialsStayAtTheServer(t *testing.T) {
+	body := strings.Repeat("private", 1000)
+	at, _ := guarded(t, body)
+	other, came := guarded(t, body)
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(other, "127.0.0.1", "localhost", 1)+"/image", http.StatusFound)
+	}))
+	t.Cleanup(away.Close)
+	c := openCache(t, Config{})
+	for name, src := range map[string]Source{
+		"checksums elsewhere": {URL: at + "/image", HashValue: other + "/SUMS", Authorization: basic("u", "p")},
+		"a redirect":          {URL: away.URL + "/image", HashValue: sumOf(body), Authorization: basic("u", "p")},
+	} {
+		if _, err := c.Ensure(t.Context(), src); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if strings.Join(*came, "") != "" || len(*came) != 2 {
+		t.Errorf("another server was sent %q", *came)
+	}
+}
+
+// A proxy that a node names cannot say in a server's name that an image may be given.
+func TestAProxysConsentIsNone(t *testing.T) {
+	body := strings.Repeat("another tenant's", 1000)
+	at, _ := guarded(t, body)
+	c := openCache(t, Config{})
+	mustEnsure(t, c, Source{URL: at + "/image", HashValue: sumOf(body), Authorization: basic("u", "p")})
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusPartialContent)
+		io.WriteString(w, body[:1])
+	}))
+	t.Cleanup(proxy.Close)
+	// Loopback goes through no proxy, so the place is written as the proxy alone knows it.
+	place := "http://images.invalid/image"
+	c.gave("sha256-"+sumOf(body), supplier{url: place})
+	_, err := c.Ensure(t.Context(), Source{URL: place + "?mine", HashValue: sumOf(body), Proxies: outbound.Proxies{HTTP: proxy.URL}})
+	if err == nil {
+		t.Error("an image was given on a proxy's word")
+	}
+}
+
+// A file of this machine needs no checksum; what it holds now is what is given.
+func TestFileWithoutAChecksum(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "image")
+	c := openCache(t, Config{AllowedDirs: []string{dir}})
+	for _, body := range []string{"first", "the second"} {
+		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := c.Ensure(t.Context(), Source{URL: "file://" + path})
+		if err != nil || e.HashValue != sumOf(body) || !intact(t, e) {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	if _, err := c.Ensure(t.Context(), Source{URL: "http://127.0.0.1:1/i"}); !errors.Is(err, ErrSource) {
+		t.Errorf("an image of a server without a checksum: %v", err)
+	}
+}
