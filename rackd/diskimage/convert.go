@@ -24,8 +24,8 @@ const (
 	processor = 3600
 	// slack is added to what qemu-img says that it will write, in bytes.
 	slack = 16 << 20
-	// nobody is the user and group that qemu-img runs as where rackd is root.
-	nobody = 65534
+	// unprivileged is the user and group that qemu-img runs as where rackd is root.
+	unprivileged = 65534
 	// maxSaid bounds what is kept of the program's output.
 	maxSaid = 64 << 10
 )
@@ -113,7 +113,7 @@ func (c converter) run(ctx context.Context, most int64, files []*os.File, args .
 		cmd.ExtraFiles, cmd.Env, cmd.Dir = files, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if os.Geteuid() == 0 {
-			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 			cmd.SysProcAttr.Cloneflags = flags
 		}
 		var out, errs head64

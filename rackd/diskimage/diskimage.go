@@ -2,8 +2,8 @@
 // agents in the ramdisks do not read.
 //
 // It may import protocol and rackd/imagecache. Invariants: an image that refers to other files is refused before any
-// program reads it; the program that converts is told the format and guesses none, reads the one file, has bounds for memory,
-// time and output, and where rackd is root no rights and no network.
+// program reads it. The program that converts is told the format and reads that one file. It has bounds for memory,
+// time and output. Where rackd is root, the program has no rights and no network.
 package diskimage
 
 import (
