@@ -83,7 +83,7 @@ func startSwift(t *testing.T) swift {
 			}
 		})
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := s.put("/v1/AUTH_site", "", map[string]string{"X-Account-Meta-Temp-URL-Key": tempKey})
 		if err == nil {
 			return s
