@@ -218,6 +218,9 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		if n.InstanceInfo, err = s.sealSecrets(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, "instance_info", n.InstanceInfo, before.InstanceInfo); err != nil {
 			return err
 		}
+		if err := s.checkSecretPlaces(c.r, &before, n); err != nil {
+			return err
+		}
 		if err := s.keepDrive(ctx, tx, n, before.InstanceInfo); err != nil {
 			return err
 		}
