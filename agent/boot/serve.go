@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/agent/diskwatch"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/inventory"
+	"github.com/ironyard/ironyard/agent/iscsitarget"
 	"github.com/ironyard/ironyard/agent/logship"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
@@ -71,7 +72,9 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 		},
 	}
 	if p.flags.Ramdisk {
-		deps.Rescue = p.rescue
+		target := &iscsitarget.Server{Log: p.log}
+		defer target.Stop()
+		deps.Rescue, deps.Deployer.Target = p.rescue, target
 	}
 	runner := command.NewRunner(p.log, commands.All(deps)...)
 	defer runner.Close()

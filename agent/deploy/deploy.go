@@ -46,7 +46,10 @@ type Deployer struct {
 	EraseShared bool
 	// EFIVars is the folder of EFI variables.
 	EFIVars string
+	// Target exports disks; nil outside the ramdisk.
+	Target Target
 
+	exported exported
 	// root is the disk of the last successful Prepare of this process.
 	root string
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
@@ -90,13 +91,20 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
+	target, err := kernel.Modules(append(append([]string(nil), o.Modules...), iscsiTarget...)...)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	target = slices.DeleteFunc(target, func(m debkernel.ModuleFile) bool {
+		return slices.ContainsFunc(modules, func(b debkernel.ModuleFile) bool { return b.Name == m.Name })
+	})
 	var shell []byte
 	if o.Rescue {
 		if shell, err = debkernel.File(ctx, o.CacheDir, shellPackage, shellFile); err != nil {
 			return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 		}
 	}
-	archive, err := pack(agent, shell, kernel.Version, modules, o.Compression)
+	archive, err := pack(agent, shell, kernel.Version, modules, target, o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -106,7 +114,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	}
 	r := Result{
 		Kernel: filepath.Join(o.OutDir, KernelName), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
-		Initramfs: filepath.Join(o.OutDir, name), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules),
+		Initramfs: filepath.Join(o.OutDir, name), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules) + len(target),
 	}
 	if err := write(r.Kernel, image); err != nil {
 		return r, err
@@ -158,15 +166,15 @@ const (
 	shellFile    = "bin/busybox"
 )
 
-// pack writes the archive in memory. Everything has a fixed order. shell may be empty.
-func pack(agent, shell []byte, version string, modules []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
+// pack writes the archive in memory. Everything has a fixed order. shell may be empty. The modules of target are loaded when an
+// iSCSI target is asked for.
+func pack(agent, shell []byte, version string, modules, target []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := initramfs.Compress(&out, c)
 	if err != nil {
 		return nil, err
 	}
 	w := initramfs.NewWriter(z)
-	var list strings.Builder
 	steps := []func() error{
 		// The kernel opens the console for /init before anything is mounted.
 		func() error { return w.AddDevice("dev/console", initramfs.CharDevice, 0o600, 5, 1) },
@@ -185,14 +193,19 @@ func pack(agent, shell []byte, version string, modules []debkernel.ModuleFile, c
 		steps = append(steps, func() error { return w.AddFile("etc/passwd", 0o644, []byte("rescue:x:0:0::/root:/bin/sh\n")) },
 			func() error { return w.AddFile("etc/group", 0o644, []byte("root:x:0:\n")) })
 	}
-	for _, m := range modules {
-		path := "/lib/modules/" + version + "/" + m.Target
-		list.WriteString(path + "\n")
-		steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+	for _, l := range []struct {
+		name    string
+		modules []debkernel.ModuleFile
+	}{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target}} {
+		var list strings.Builder
+		for _, m := range l.modules {
+			path := "/lib/modules/" + version + "/" + m.Target
+			list.WriteString(path + "\n")
+			steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+		}
+		steps = append(steps, func() error { return w.AddFile(l.name, 0o644, []byte(list.String())) })
 	}
-	steps = append(steps,
-		func() error { return w.AddFile("etc/modules.list", 0o644, []byte(list.String())) },
-		w.Close, z.Close)
+	steps = append(steps, w.Close, z.Close)
 	for _, do := range steps {
 		if err := do(); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ package agentapi
 import (
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -101,6 +102,8 @@ type CommandRequest struct {
 	// ID makes the request repeatable: an agent that already has a command with
 	// this id answers with that one and starts nothing.
 	ID string `json:"ironyard_id,omitempty"`
+	// From is the address that the request came from; it does not travel.
+	From netip.Addr `json:"-"`
 }
 
 // CommandStatus is the state of a command.
@@ -176,6 +179,10 @@ const (
 	CmdGetInventory    = "poll.get_hardware_info"
 	CmdCollectLogs     = "log.collect_system_logs"
 	CmdFinalizeRescue  = "rescue.finalize_rescue"
+	CmdStartISCSI      = "iscsi.start_iscsi_target"
+	// The others of the extension are ours alone.
+	CmdFinishISCSI = "iscsi.ironyard_finish"
+	CmdStopISCSI   = "iscsi.ironyard_stop"
 )
 
 // FinalizeRescueParams are the params of rescue.finalize_rescue.
