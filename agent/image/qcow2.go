@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/lima-vm/go-qcow2reader/image"
 	"github.com/lima-vm/go-qcow2reader/image/qcow2"
+
+	header "github.com/ironyard/ironyard/protocol/qcow2"
 )
 
 func init() {
@@ -23,59 +24,15 @@ func init() {
 	})
 }
 
-// qcow2Header is what has to be known before a library may look at a file:
-// offsets as in QEMU's docs/interop/qcow2.txt.
+// qcow2Header is what has to be known before a library may look at a file.
 type qcow2Header struct{ size int64 }
 
-// Feature bits of the header that make the content depend on other files or mean
-// that it is not whole.
-const (
-	incompatCorrupt  = 1 << 1
-	incompatDataFile = 1 << 2
-)
-
 func (s Spec) qcow2Header(ra io.ReaderAt) (qcow2Header, error) {
-	bad := func(format string, args ...any) (qcow2Header, error) {
-		return qcow2Header{}, &FormatError{Image: s.ID, Reason: "qcow2 file refused: " + fmt.Sprintf(format, args...)}
+	size, err := header.Check(ra)
+	if refused, is := errors.AsType[*header.RefusedError](err); is {
+		return qcow2Header{}, &FormatError{Image: s.ID, Reason: refused.Error()}
 	}
-	h := make([]byte, 104)
-	if n, err := ra.ReadAt(h, 0); n < 72 {
-		if _, ok := isTransient(err); ok {
-			return qcow2Header{}, err
-		}
-		return bad("the file ends after %d bytes", n)
-	}
-	be := binary.BigEndian
-	version, bits := be.Uint32(h[4:]), be.Uint32(h[20:])
-	size, l1 := be.Uint64(h[24:]), uint64(be.Uint32(h[36:]))
-	switch {
-	case version != 2 && version != 3:
-		return bad("version %d is unknown", version)
-	case be.Uint64(h[8:]) != 0:
-		return bad("it has a backing file; flatten it with qemu-img convert")
-	case be.Uint32(h[32:]) != 0:
-		return bad("it is encrypted")
-	case bits < 9 || bits > 21:
-		return bad("clusters of 2^%d bytes", bits)
-	case size == 0 || size > 1<<53:
-		return bad("a virtual disk of %d bytes", size)
-	}
-	// One L1 entry covers cluster/8 clusters; more entries than the disk needs are
-	// an attempt at our memory (extended entries are twice as large, hence twice).
-	cover := uint64(1) << bits << (bits - 3)
-	if need := 2*((size+cover-1)/cover) + 1; l1 > need || l1 > 4<<20 {
-		return bad("a first-level table of %d entries", l1)
-	}
-	if version == 3 {
-		features := be.Uint64(h[72:])
-		if features&incompatDataFile != 0 {
-			return bad("its data is in another file; convert it with qemu-img convert")
-		}
-		if features&incompatCorrupt != 0 {
-			return bad("it is marked as corrupt; repair it with qemu-img check -r all")
-		}
-	}
-	return qcow2Header{size: int64(size)}, nil
+	return qcow2Header{size: size}, err
 }
 
 var errOtherFile = errors.New("the file refers to another file")

@@ -76,8 +76,12 @@ const (
 	folder     = mountPoint + "/target"
 	backstore  = folder + "/core/iblock_0"
 	fabric     = folder + "/iscsi"
-	inside     = "127.0.0.1:3260"
+	// insidePort is iSCSI's other well-known port, so that the gate may have the usual one.
+	insidePort = 860
 )
+
+// inside is where the kernel's target listens.
+var inside = "127.0.0.1:" + strconv.Itoa(insidePort)
 
 var name = regexp.MustCompile(`^iqn\.[0-9]{4}-[0-9]{2}\.[a-z0-9.-]+(:[a-z0-9.:-]+)?$`)
 
@@ -93,8 +97,8 @@ func (o Options) check() error {
 			return errors.New("CHAP needs a name and a secret of each side, of 8 to 255 characters without spaces")
 		}
 	}
-	if !o.From.IsValid() || o.Port < 0 || o.Port > 65535 {
-		return errors.New("the address that may come in, or the port, is missing")
+	if !o.From.IsValid() || o.Port < 0 || o.Port > 65535 || o.Port == insidePort {
+		return fmt.Errorf("the address that may come in is missing, or port %d cannot be used", o.Port)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -86,6 +87,9 @@ func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, 
 func (i images) Verify(ctx context.Context, src driver.ImageSource) (bool, error) {
 	return i.cache.Verify(ctx, src.ID())
 }
+
+// File implements driver.ImageFiles.
+func (i images) File(src driver.ImageSource) (*os.File, func(), error) { return i.cache.File(src.ID()) }
 
 func (i images) Latest(ctx context.Context, url string) (string, error) {
 	e, err := i.cache.Latest(ctx, url)

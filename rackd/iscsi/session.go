@@ -143,6 +143,12 @@ func (s *Session) Close() {
 	<-s.ended
 }
 
+// LostError says that the session is over: the connection broke, or the target ended it.
+type LostError struct{ Err error }
+
+func (e *LostError) Error() string { return "the iSCSI session is lost: " + e.Err.Error() }
+func (e *LostError) Unwrap() error { return e.Err }
+
 // fail ends the session with its first error.
 func (s *Session) fail(err error) {
 	s.mu.Lock()
@@ -210,7 +216,7 @@ func (s *Session) send() {
 				return
 			}
 			if err := p.write(s.conn, s.digests); err != nil {
-				s.fail(err)
+				s.fail(&LostError{err})
 				return
 			}
 			continue
@@ -311,7 +317,7 @@ func (s *Session) receive() {
 			err = s.take(p)
 		}
 		if err != nil {
-			s.fail(err)
+			s.fail(&LostError{err})
 			return
 		}
 	}

@@ -16,7 +16,10 @@ import (
 	"github.com/ironyard/ironyard/rackd/iscsi/iscsitest"
 )
 
-const diskSize = 16 << 20
+const (
+	diskSize = 16 << 20
+	name     = "iqn.2026-11.org.example:disk"
+)
 
 // judges skips where the foreign target is not to be run.
 func judges(t *testing.T) {
@@ -39,7 +42,7 @@ func noise(t *testing.T) (path string) {
 }
 
 func to(g *iscsitest.Tgt, c CHAP) Target {
-	return Target{Address: g.Address, IQN: iscsitest.Name, LUN: 1, Initiator: "iqn.2026-11.org.example:rackd", CHAP: c}
+	return Target{Address: g.Address, IQN: name, LUN: 1, Initiator: "iqn.2026-11.org.example:rackd", CHAP: c}
 }
 
 func connected(t *testing.T, target Target, o Options) (*Session, *Disk) {
@@ -60,7 +63,7 @@ func connected(t *testing.T, target Target, o Options) (*Session, *Disk) {
 func TestTgtKeepsWhatIsWritten(t *testing.T) {
 	judges(t)
 	path := noise(t)
-	_, d := connected(t, to(iscsitest.Start(t, path), CHAP{}), Options{})
+	_, d := connected(t, to(iscsitest.Start(t, path, name), CHAP{}), Options{})
 	if d.Size() != diskSize || d.Block() != 512 {
 		t.Fatalf("a disk of %d bytes in blocks of %d", d.Size(), d.Block())
 	}
@@ -118,9 +121,9 @@ func TestTgtKeepsWhatIsWritten(t *testing.T) {
 func TestTgtAsksForCHAP(t *testing.T) {
 	judges(t)
 	us, them := [2]string{"rackd", "secret-of-rackd"}, [2]string{"target", "secret-of-tgt-1"}
-	g := iscsitest.Start(t, noise(t), us, them)
+	g := iscsitest.Start(t, noise(t), name, us, them)
 	good := CHAP{User: us[0], Secret: us[1], TargetUser: them[0], TargetSecret: them[1]}
-	for name, c := range map[string]struct {
+	for what, c := range map[string]struct {
 		chap   CHAP
 		denied bool
 	}{
@@ -137,10 +140,10 @@ func TestTgtAsksForCHAP(t *testing.T) {
 			s.Close()
 		}
 		if (err != nil) != c.denied || c.denied && !errors.Is(err, ErrDenied) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", what, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), us[1]) || strings.Contains(err.Error(), them[1])) {
-			t.Errorf("%s: the error tells a secret: %v", name, err)
+			t.Errorf("%s: the error tells a secret: %v", what, err)
 		}
 	}
 }
@@ -148,7 +151,7 @@ func TestTgtAsksForCHAP(t *testing.T) {
 // A target that asks for no credentials is none of ours.
 func TestTgtThatAsksForNothingIsRefused(t *testing.T) {
 	judges(t)
-	g := iscsitest.Start(t, noise(t))
+	g := iscsitest.Start(t, noise(t), name)
 	if _, err := Connect(t.Context(), to(g, CHAP{User: "rackd", Secret: "secret-of-rackd"}), Options{}); err == nil {
 		t.Error("a target without CHAP is taken for one with")
 	} else {
@@ -164,7 +167,7 @@ func TestTgtThatAsksForNothingIsRefused(t *testing.T) {
 // A target that dies, and one that goes silent, end the commands that run.
 func TestTgtDies(t *testing.T) {
 	judges(t)
-	g := iscsitest.Start(t, noise(t))
+	g := iscsitest.Start(t, noise(t), name)
 	_, d := connected(t, to(g, CHAP{}), Options{})
 	p, err := d.Write(make([]byte, Largest), 0)
 	if err == nil {
@@ -182,7 +185,7 @@ func TestTgtDies(t *testing.T) {
 		t.Error("a write to a dead target succeeds")
 	}
 
-	g = iscsitest.Start(t, noise(t))
+	g = iscsitest.Start(t, noise(t), name)
 	var hole *blackHole
 	_, d = connected(t, to(g, CHAP{}), Options{Stall: 200 * time.Millisecond, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
@@ -201,7 +204,7 @@ func TestTgtDies(t *testing.T) {
 // A write whose context ends, ends its session.
 func TestTgtAndAContextThatEnds(t *testing.T) {
 	judges(t)
-	_, d := connected(t, to(iscsitest.Start(t, noise(t)), CHAP{}), Options{})
+	_, d := connected(t, to(iscsitest.Start(t, noise(t), name), CHAP{}), Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(io.ErrNoProgress)
 	p, err := d.Write(make([]byte, Largest), 0)

@@ -34,6 +34,7 @@ type Hardware struct {
 	Mode   string   // bios or uefi
 	NIC    string   // QEMU's name of the network card
 	Drives []string // QEMU's arguments for what holds data
+	Opens  int      // a further port of the machine that VM.Opened leads to; 0: none
 }
 
 // VM is a machine with the agent in it.
@@ -44,8 +45,10 @@ type VM struct {
 	First agentapi.Heartbeat
 	Ended <-chan struct{}
 	Began time.Time
-	Port  int    // of the agent, on this host
-	Files string // the URL of the door's files, as the machine sees it
+	Port  int // of the agent, on this host
+	// Opened is the port of this host that leads to Hardware.Opens.
+	Opened int
+	Files  string // the URL of the door's files, as the machine sees it
 
 	qmp string
 }
@@ -111,6 +114,14 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 			t.Fatal(err)
 		}
 		args = append(args, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd", "-drive", "if=pflash,unit=1,format=raw,file="+mine)
+	}
+	if h.Opens != 0 {
+		vm.Opened = freePort(t)
+		for i, a := range args {
+			if strings.HasPrefix(a, "user,id=n,") {
+				args[i] += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-10.0.2.15:%d", vm.Opened, h.Opens)
+			}
+		}
 	}
 	cmd := exec.Command("qemu-system-x86_64", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

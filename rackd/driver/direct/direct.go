@@ -32,14 +32,17 @@ type Settings struct {
 }
 
 // Interface implements driver.Deploy. Immutable, safe for concurrent use.
-type Interface struct{ set Settings }
+type Interface struct {
+	set Settings
+	by  Writer // nil: the agent fetches the image and writes it
+}
 
 // New returns the interface.
 func New(s Settings) Interface {
 	if s.Poll <= 0 {
 		s.Poll = 2 * time.Second
 	}
-	return Interface{s}
+	return Interface{set: s}
 }
 
 // soonest is the first pause before a running command is asked for.

@@ -38,6 +38,9 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if err != nil {
 		return driver.Outcome{}, err
 	}
+	if i.by != nil {
+		return i.byWriter(ctx, t, img)
+	}
 	h := running{ID: t.WorkID + "/write_image"}
 	if err := reload(t, &h); err != nil {
 		return driver.Outcome{}, err
@@ -60,11 +63,7 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: the agent wrote the image, but its result cannot be read: %w", t.Node.Label(), err)
 	}
-	t.Facts[factRootDevice], t.Facts[factRootUUID] = written.RootDevice, written.RootUUID
-	if written.Written.DoneBytes > 0 { // ironic-python-agent does not say, and may hold some of the image in memory
-		t.Facts[factReadBack] = "true"
-	}
-	t.Record.Phase("write", fmt.Sprintf("%.0f MB at %.0f MB/s to %s", float64(written.Written.DoneBytes)/1e6, written.Written.MBPerSec, written.RootDevice))
+	wrote(t, written)
 	return driver.Done(), nil
 }
 

@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// Name is the target's.
-const Name = "iqn.2026-11.org.example:disk"
-
 // Tgt is a running tgtd.
 type Tgt struct {
 	// Address of the portal.
@@ -29,9 +26,9 @@ type Tgt struct {
 // controls tells the daemons of one process apart.
 var controls atomic.Int64
 
-// Start serves a file as LUN 1 until the test ends. accounts are pairs of name and secret: what initiators show, then what the
+// Start serves a file as LUN 1 of a target until the test ends. accounts are pairs of name and secret: what initiators show, then what the
 // target shows. Without accounts anybody may log in.
-func Start(t *testing.T, file string, accounts ...[2]string) *Tgt {
+func Start(t *testing.T, file, iqn string, accounts ...[2]string) *Tgt {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +42,7 @@ func Start(t *testing.T, file string, accounts ...[2]string) *Tgt {
 	}
 	t.Cleanup(g.Kill)
 	g.admin("--op show --mode sys")
-	g.admin("--op new --mode target --tid 1 -T " + Name)
+	g.admin("--op new --mode target --tid 1 -T " + iqn)
 	g.admin("--op new --mode logicalunit --tid 1 --lun 1 -b " + file)
 	g.admin("--op bind --mode target --tid 1 -I ALL")
 	for i, a := range accounts {
