@@ -85,6 +85,8 @@ type Config struct {
 	BMCTimeout time.Duration
 	// BMCPace is how many operations a second one BMC gets; 0: the drivers' default.
 	BMCPace int
+	// ISCSIPort is the TCP port of agents' iSCSI targets; 0: 3260.
+	ISCSIPort int
 }
 
 // Sensors are the settings of what machines' sensors tell (rackd/sensordata).

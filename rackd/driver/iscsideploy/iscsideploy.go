@@ -37,11 +37,14 @@ type Interface struct {
 }
 
 // New returns the interface; agent has the steps that are the same.
-func New(agent direct.Interface, s Settings) Interface {
+func New(agent direct.Interface, w *Writer) Interface { return Interface{agent.By(w)} }
+
+// NewWriter returns what writes for all hardware types of a rackd.
+func NewWriter(s Settings) *Writer {
 	if s.Port == 0 {
 		s.Port = agentapi.DefaultISCSIPort
 	}
-	return Interface{agent.By(&writer{set: s, open: map[string]*transfer{}})}
+	return &Writer{set: s, open: map[string]*transfer{}}
 }
 
 // Properties names the fields that are read.
@@ -60,8 +63,8 @@ func (i Interface) Validate(n *node.Document) error {
 	return nil
 }
 
-// writer brings images to disks. Safe for concurrent use.
-type writer struct {
+// Writer brings images to disks. Safe for concurrent use.
+type Writer struct {
 	set Settings
 
 	mu   sync.Mutex
@@ -77,7 +80,7 @@ const (
 )
 
 // take returns the transfer of a work, which the caller has for itself until put or close. full: others have to end first.
-func (w *writer) take(work string) (t *transfer, full bool) {
+func (w *Writer) take(work string) (t *transfer, full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t = w.open[work]
@@ -88,7 +91,7 @@ func (w *writer) take(work string) (t *transfer, full bool) {
 }
 
 // put keeps a transfer for the step's next run.
-func (w *writer) put(work string, t *transfer) {
+func (w *Writer) put(work string, t *transfer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open[work] = t
@@ -96,7 +99,7 @@ func (w *writer) put(work string, t *transfer) {
 }
 
 // close ends a transfer, and its session.
-func (w *writer) close(work string, t *transfer) {
+func (w *Writer) close(work string, t *transfer) {
 	w.mu.Lock()
 	if w.open[work] == t {
 		delete(w.open, work)
@@ -105,9 +108,9 @@ func (w *writer) close(work string, t *transfer) {
 	t.close()
 }
 
-var _ direct.Writer = (*writer)(nil)
+var _ direct.Writer = (*Writer)(nil)
 
 // WriteImage implements direct.Writer.
-func (w *writer) WriteImage(ctx context.Context, t *driver.Task, order direct.Order) (agentapi.PrepareImageResult, driver.Outcome, error) {
+func (w *Writer) WriteImage(ctx context.Context, t *driver.Task, order direct.Order) (agentapi.PrepareImageResult, driver.Outcome, error) {
 	return (&run{w: w, t: t, order: order}).do(ctx)
 }

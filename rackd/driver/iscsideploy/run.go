@@ -44,7 +44,7 @@ type handle struct {
 
 // run is one run of the step.
 type run struct {
-	w     *writer
+	w     *Writer
 	t     *driver.Task
 	order direct.Order
 	h     handle

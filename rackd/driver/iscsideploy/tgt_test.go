@@ -125,7 +125,7 @@ func newRig(t *testing.T, file []byte, fields map[string]any) *rig {
 		t.Skip("needs tgt (Debian's package); set IRONYARD_E2E=1")
 	}
 	dir := t.TempDir()
-	r := &rig{Rig: drivertest.NewRig(), t: t, agent: &agent{t: t, disk: filepath.Join(dir, "disk"), name: "one", fails: map[string]error{}}, iface: New(direct.New(direct.Settings{}), Settings{Stall: 20 * time.Second})}
+	r := &rig{Rig: drivertest.NewRig(), t: t, agent: &agent{t: t, disk: filepath.Join(dir, "disk"), name: "one", fails: map[string]error{}}, iface: New(direct.New(direct.Settings{}), NewWriter(Settings{Stall: 20 * time.Second}))}
 	r.cache = cache{r.Rig, filepath.Join(dir, "image")}
 	noise := make([]byte, diskSize)
 	rand.NewChaCha8([32]byte{4}).Read(noise)
@@ -241,7 +241,7 @@ func TestWriteGoesOn(t *testing.T) {
 	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "one", Done: done}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.through(New(direct.New(direct.Settings{}), Settings{})); err != nil {
+	if err := r.through(New(direct.New(direct.Settings{}), NewWriter(Settings{}))); err != nil {
 		t.Fatal(err)
 	}
 	r.holds(img)
@@ -317,7 +317,7 @@ func errText(err error) string { return err.Error() }
 // A node is refused whose image cannot be read in this way.
 func TestValidate(t *testing.T) {
 	r := drivertest.NewRig()
-	i := New(direct.New(direct.Settings{}), Settings{})
+	i := New(direct.New(direct.Settings{}), NewWriter(Settings{}))
 	for name, c := range map[string]struct {
 		url     string
 		refused bool
