@@ -76,7 +76,7 @@ func (d *Deployer) Export(ctx context.Context, p agentapi.StartISCSIParams, from
 	return agentapi.StartISCSIResult{IQN: p.IQN, RootDevice: dev.Name, Disk: d.exported.id, Port: port, LUN: iscsitarget.LUN}, nil
 }
 
-// emptied looks that nobody else uses a disk, and wipes its ends if it is to be.
+// emptied looks that the kernel uses a disk for nothing else, and wipes its ends if it is to be.
 func (d *Deployer) emptied(name string, wipe bool) error {
 	dev, err := disk.Open(name)
 	if err != nil {

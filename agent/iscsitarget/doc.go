@@ -5,8 +5,8 @@
 //     address and ends with the target.
 //   - One initiator name may log in, by CHAP in both directions, with secrets that this call was given.
 //   - There is at most one target. Another Start ends the one before, and its sessions, first.
-//   - A target that nobody is connected to for Idle ends by itself.
-//   - After Stop the disk is free: nobody else can write to it.
+//   - A target without a connection for Idle ends by itself.
+//   - After Stop the disk is free: no initiator can write to it.
 package iscsitarget
 
 import (
@@ -32,7 +32,7 @@ import (
 // LUN of the disk, as ironic-python-agent has it.
 const LUN = 1
 
-// DefaultIdle is how long a target stays that nobody is connected to.
+// DefaultIdle is how long a target stays without a connection.
 const DefaultIdle = 2 * time.Minute
 
 // Options of a target.
@@ -64,7 +64,7 @@ func (*Error) FaultType() string { return "ISCSIError" }
 // Server makes targets. Safe for concurrent use. Its fields are set before use.
 type Server struct {
 	Log *slog.Logger
-	// Idle is how long a target stays that nobody is connected to; 0: DefaultIdle.
+	// Idle is how long a target stays without a connection; 0: DefaultIdle.
 	Idle time.Duration
 
 	mu   sync.Mutex
@@ -131,7 +131,7 @@ func (s *Server) Start(ctx context.Context, disk string, o Options) (port int, e
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.gate == g {
-			s.Log.Warn("nobody is connected to the iSCSI target: it ends", "after", idle)
+			s.Log.Warn("the iSCSI target has no connection: it ends", "after", idle)
 			if err := s.stop(); err != nil {
 				s.Log.Error("the iSCSI target did not end", "error", err)
 			}

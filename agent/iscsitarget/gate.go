@@ -94,7 +94,7 @@ func (g *gate) pass(c net.Conn) {
 		return
 	}
 	defer g.forget(c)
-	to, err := net.Dial("tcp", g.inside)
+	to, err := net.DialTimeout("tcp", g.inside, 10*time.Second)
 	if err != nil {
 		g.log.Error("the iSCSI target does not answer", "error", err)
 		return
@@ -116,7 +116,7 @@ func (g *gate) pass(c net.Conn) {
 	<-back
 }
 
-// watch calls idle when nobody is through the gate for that long. It returns when the gate closes.
+// watch calls idle when no connection is through the gate for that long. It returns when the gate closes.
 func (g *gate) watch(limit time.Duration, idle func()) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

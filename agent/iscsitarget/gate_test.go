@@ -76,7 +76,7 @@ func TestGateLetsOneAddressIn(t *testing.T) {
 	}
 }
 
-// A gate that nobody is through ends; one that somebody is through stays.
+// A gate without connections ends; one with a connection stays.
 func TestGateEndsWhenIdle(t *testing.T) {
 	g, err := open(t.Context(), 0, netip.MustParseAddr("127.0.0.1"), echo(t), slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -141,7 +141,7 @@ func TestTargetOfTheAgent(t *testing.T) {
 	m.gone(next)
 }
 
-// gone looks that nobody serves any more.
+// gone looks that the target is not there any more.
 func (m *machine) gone(p agentapi.StartISCSIParams) {
 	m.t.Helper()
 	if s, err := m.login(p); err == nil {

@@ -23,6 +23,10 @@ const (
 // waiting are all places of the served programs that may wait, and whose bound the test cannot prove: what
 // bounds each.
 var waiting = map[string]string{
+	"rackd/iscsi/session.go Close receives":                                  "fail has closed the connection that both goroutines use",
+	"rackd/iscsi/session.go Connect (*sync.WaitGroup).Wait":                  "the session's end, which closes the connection",
+	"rackd/iscsi/session.go wait receives":                                   "fail has ended the task",
+	"rackd/iscsi/session.go wait selects":                                    "Session.watch, which gives a silent target up",
 	"agent/boot/boot.go network sends":                                       room,
 	"agent/boot/end.go wait (*sync.WaitGroup).Wait":                          members,
 	"agent/boot/serve.go serve (*http.Server).ServeTLS":                      life,
@@ -34,6 +38,10 @@ var waiting = map[string]string{
 	"agent/command/command.go Wait selects":                                  "the state's deadline at the rackd, which goes by the agent's answers",
 	"agent/deploy/deploy.go reread receives":                                 "a fifth of a second, five times",
 	"agent/deploy/erase.go each (*errgroup.Group).Wait":                      "the state's deadline at the rackd, which goes by the progress of the erasure: a disk that hangs shows none",
+	"agent/iscsitarget/gate.go accept (net.Listener).Accept":                 "the gate's end, which closes the listener",
+	"agent/iscsitarget/gate.go close (*sync.WaitGroup).Wait":                 "close has closed all that they read from",
+	"agent/iscsitarget/gate.go open (*net.ListenConfig).Listen":              "nothing: it opens a local socket",
+	"agent/iscsitarget/gate.go pass receives":                                "both connections are closed by then",
 	"agent/image/attempt.go pump ranges":                                     "the download's bound (image.body), and the state's deadline at the rackd for a disk that hangs",
 	"agent/image/attempt.go pump sends":                                      room,
 	"agent/image/fetch.go get (*http.Client).Do":                             "Writer.Stall: a server that sends less than trickle.Least in that time is given up, and asked resumes times Attempts times at most",

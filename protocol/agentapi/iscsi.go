@@ -30,8 +30,8 @@ type StartISCSIResult struct {
 	LUN  int    `json:"ironyard_lun"`
 }
 
-// FinishISCSIParams are the params of iscsi.ironyard_finish, which ends the target, makes the partition table fit the disk, adds the config drive,
-// and reads back both. Its result is a PrepareImageResult.
+// FinishISCSIParams are the params of iscsi.ironyard_finish, which ends the target, makes the partition table fit the disk,
+// adds the config drive, and reads back both. Its result is a PrepareImageResult.
 type FinishISCSIParams struct {
 	// Disk is that of the StartISCSIResult.
 	Disk        string `json:"disk"`

@@ -56,7 +56,7 @@ func TestPDUsAcrossTheWire(t *testing.T) {
 	}
 }
 
-// FuzzTarget lets a target say anything: the login and a session end, nothing panics, and nobody waits for ever.
+// FuzzTarget lets a target say anything: the login and a session end, nothing panics, and no command waits for ever.
 func FuzzTarget(f *testing.F) {
 	login := make([]byte, headerSize)
 	login[0], login[1] = opLoginResp, 0x87

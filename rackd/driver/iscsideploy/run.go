@@ -25,8 +25,8 @@ const (
 	fenceEvery = 250 * time.Millisecond
 	// keepEvery is how often progress is flushed and kept for a successor.
 	keepEvery = 10 * time.Second
-	// anew is how often the image is written from its start again.
-	anew = 2
+	// agains is how often the image is written once more from its start.
+	agains = 2
 )
 
 // handle is that of the step.
@@ -39,7 +39,7 @@ type handle struct {
 	Size  int64 `json:"size,omitempty"`
 	// Device is what the kernel there calls the disk.
 	Device string `json:"device,omitempty"`
-	Anew   int    `json:"anew,omitempty"`
+	Again  int    `json:"again,omitempty"`
 }
 
 // run is one run of the step.
@@ -153,7 +153,7 @@ func (r *run) failed(ctx context.Context, err error) (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	_, damaged := errors.AsType[*damagedError](err)
-	if damaged && r.h.Anew < anew {
+	if damaged && r.h.Again < agains {
 		if _, verr := r.t.Images.Verify(ctx, r.order.Source); verr == nil {
 			r.t.Record.Phase("image", "the rack's copy was damaged and is fetched again")
 			return soon(), r.again(ctx)
@@ -172,7 +172,7 @@ func (r *run) failed(ctx context.Context, err error) (driver.Outcome, error) {
 
 // again has the image written from its start.
 func (r *run) again(ctx context.Context) error {
-	r.h = handle{Anew: r.h.Anew + 1}
+	r.h = handle{Again: r.h.Again + 1}
 	return r.save(ctx)
 }
 
@@ -235,8 +235,8 @@ func (r *run) export(ctx context.Context, src source) (*transfer, error) {
 		return nil, fmt.Errorf("node %s: the agent does not say which disk it exports and how (%v). It is not Ironyard's: use deploy_interface direct with it", n.Label(), err)
 	}
 	if r.h.Disk != "" && got.Disk != r.h.Disk {
-		if r.h.Anew == anew {
-			return nil, fmt.Errorf("node %s: the agent has started again %d times while the image was written: look at the machine's console", n.Label(), anew+1)
+		if r.h.Again == agains {
+			return nil, fmt.Errorf("node %s: the agent has started again %d times while the image was written: look at the machine's console", n.Label(), agains+1)
 		}
 		r.t.Record.Phase("agent", "it has started again; the image is written from its start")
 		return nil, r.again(ctx)
@@ -295,7 +295,7 @@ func (r *run) finish(ctx context.Context) (written agentapi.PrepareImageResult, 
 		return written, out, fmt.Errorf("node %s: get the config drive: %w", r.t.Node.Label(), err)
 	}
 	cmd, err := r.t.Agent.Call(ctx, r.t.Fence, r.t.WorkID+"/iscsi/finish/"+r.h.Disk, agentapi.CmdFinishISCSI, agentapi.FinishISCSIParams{Disk: r.h.Disk, ConfigDrive: drive})
-	if gone, is := errors.AsType[*driver.FailedError](err); is && gone.Type == agentapi.FaultISCSIGone && r.h.Anew < anew {
+	if gone, is := errors.AsType[*driver.FailedError](err); is && gone.Type == agentapi.FaultISCSIGone && r.h.Again < agains {
 		r.t.Record.Phase("agent", "it has started again; the image is written from its start")
 		return written, soon(), r.again(ctx)
 	}

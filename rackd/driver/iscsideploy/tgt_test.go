@@ -177,7 +177,7 @@ func (r *rig) holds(want []byte) {
 	}
 }
 
-// Raw, unpacked and sparse images arrive as they are. The target is the agent's, with credentials of its own, and ends before the agent finishes.
+// Raw, unpacked and sparse images arrive as they are. The target has credentials of its own, and ends before the agent finishes.
 func TestImagesArrive(t *testing.T) {
 	img := content()
 	var packed bytes.Buffer
@@ -307,7 +307,7 @@ func TestWhatEndsAWrite(t *testing.T) {
 	if got, err := os.ReadFile(r.agent.disk); err != nil || bytes.Contains(got[:headSize], img[:4096]) {
 		t.Errorf("a damaged image boots (%v)", err)
 	}
-	if n := len(r.Writes("verify image")); n != anew {
+	if n := len(r.Writes("verify image")); n != agains {
 		t.Errorf("verified %d times", n)
 	}
 }

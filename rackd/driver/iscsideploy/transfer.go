@@ -21,7 +21,7 @@ const (
 	zeroRun = 256 << 20
 )
 
-// transfer is one image on its way. It belongs to the step's goroutine, or to nobody.
+// transfer is one image on its way. It belongs to the step's goroutine, or to the timer that ends it.
 type transfer struct {
 	session *iscsi.Session
 	disk    *iscsi.Disk
