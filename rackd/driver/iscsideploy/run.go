@@ -201,7 +201,7 @@ func (r *run) begin(ctx context.Context) (*transfer, error) {
 		done()
 		return nil, err
 	}
-	tr.file, tr.done = f, done
+	tr.done = done
 	return tr, nil
 }
 
@@ -260,10 +260,8 @@ func (r *run) connect(ctx context.Context, src source, p agentapi.StartISCSIPara
 		s.Close()
 		return nil, r.unreached(ctx, err)
 	}
-	tr := &transfer{session: s, disk: d, src: src, device: got.RootDevice, command: command, resume: r.h.Done, begun: time.Now(), saved: time.Now(), samples: newSamples(d.Size()), ring: make([]slot, depth)}
-	for i := range tr.ring {
-		tr.ring[i].buf = make([]byte, iscsi.Largest)
-	}
+	tr := newTransfer(s, d, src)
+	tr.device, tr.command, tr.resume = got.RootDevice, command, r.h.Done
 	what := fmt.Sprintf("disk %s is exported to this rackd", got.RootDevice)
 	if tr.resume > 0 {
 		what += fmt.Sprintf("; the write goes on behind %d MB", tr.resume/1e6)

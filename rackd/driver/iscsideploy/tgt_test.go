@@ -99,6 +99,12 @@ func (c cache) File(driver.ImageSource) (*os.File, func(), error) {
 	return f, func() { f.Close() }, nil
 }
 
+// sumOf is the SHA-256 of a file in hex.
+func sumOf(file []byte) string {
+	sum := sha256.Sum256(file)
+	return hex.EncodeToString(sum[:])
+}
+
 const diskSize, imageSize = 24 << 20, 20<<20 + 512
 
 // content is a disk image with data, zeros, and an odd end.
@@ -132,8 +138,7 @@ func newRig(t *testing.T, file []byte, fields map[string]any) *rig {
 	if err := errors.Join(os.WriteFile(r.agent.disk, noise, 0o600), os.WriteFile(r.cache.path, file, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(file)
-	r.Node.InstanceInfo = map[string]any{"image_source": "http://i/os.img", "image_checksum": hex.EncodeToString(sum[:])}
+	r.Node.InstanceInfo = map[string]any{"image_source": "http://i/os.img", "image_checksum": sumOf(file)}
 	for k, v := range fields {
 		r.Node.InstanceInfo[k] = v
 	}

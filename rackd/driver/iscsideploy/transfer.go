@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/ironyard/ironyard/rackd/iscsi"
@@ -25,7 +24,6 @@ const (
 type transfer struct {
 	session *iscsi.Session
 	disk    *iscsi.Disk
-	file    *os.File
 	done    func()
 	src     source
 	end     *time.Timer // closes it when the step does not go on
@@ -51,6 +49,14 @@ type transfer struct {
 type slot struct {
 	buf []byte
 	on  *iscsi.Pending
+}
+
+func newTransfer(s *iscsi.Session, d *iscsi.Disk, src source) *transfer {
+	t := &transfer{session: s, disk: d, src: src, begun: time.Now(), saved: time.Now(), samples: newSamples(d.Size()), ring: make([]slot, depth)}
+	for i := range t.ring {
+		t.ring[i].buf = make([]byte, iscsi.Largest)
+	}
+	return t
 }
 
 func (t *transfer) close() {

@@ -18,7 +18,7 @@ type Tgt struct {
 	// Address of the portal.
 	Address string
 
-	t       *testing.T
+	t       testing.TB
 	cmd     *exec.Cmd
 	control string
 }
@@ -28,7 +28,7 @@ var controls atomic.Int64
 
 // Start serves a file as LUN 1 of a target until the test ends. accounts are pairs of name and secret: what initiators show, then what the
 // target shows. Without accounts anybody may log in.
-func Start(t *testing.T, file, iqn string, accounts ...[2]string) *Tgt {
+func Start(t testing.TB, file, iqn string, accounts ...[2]string) *Tgt {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
