@@ -73,7 +73,11 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	}
 	if p.flags.Ramdisk {
 		target := &iscsitarget.Server{Log: p.log}
-		defer target.Stop()
+		defer func() {
+			if err := target.Stop(); err != nil {
+				p.log.Error("the iSCSI target did not end", "error", err)
+			}
+		}()
 		deps.Rescue, deps.Deployer.Target = p.rescue, target
 	}
 	runner := command.NewRunner(p.log, commands.All(deps)...)
