@@ -234,7 +234,7 @@ func (r *run) export(ctx context.Context, src source) (*transfer, error) {
 	if err := json.Unmarshal(cmd.Result, &got); err != nil || got.Disk == "" || got.Port == 0 {
 		return nil, fmt.Errorf("node %s: the agent does not say which disk it exports and how (%v). It is not Ironyard's: use deploy_interface direct with it", n.Label(), err)
 	}
-	if r.h.Disk != "" && got.Disk != r.h.Disk {
+	if r.h.Done > 0 && got.Disk != r.h.Disk { // a disk that was wiped has a new name in any case
 		if r.h.Again == agains {
 			return nil, fmt.Errorf("node %s: the agent has started again %d times while the image was written: look at the machine's console", n.Label(), agains+1)
 		}

@@ -278,6 +278,15 @@ func TestWriteGoesOn(t *testing.T) {
 		t.Errorf("%v, starts %d", err, len(r.agent.starts))
 	}
 	r.holds(img)
+	// A successor of one that had kept no progress begins at the start, and blames no agent.
+	r.NextStep()
+	r.agent.name, r.agent.starts = "three", nil
+	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.through(r.iface); err != nil || len(r.agent.starts) != 1 || !r.agent.starts[0].WipeDiskMetadata || strings.Contains(r.HandleText(), "again") {
+		t.Errorf("%v, starts %d, handle %s", err, len(r.agent.starts), r.HandleText())
+	}
 }
 
 // What goes wrong: the fence, a dead target, a damaged copy, an agent that refuses.
