@@ -104,7 +104,7 @@ func (s *Server) openConsole(r *Request) (Reply, error) {
 	if err := s.sameOrigin(r); err != nil {
 		return Reply{}, err
 	}
-	leave, err := s.consoles.Enter(n.UUID)
+	leave, err := s.consoles.Enter(n.UUID, r.payer())
 	if err != nil {
 		return Reply{}, wire.Errorf(http.StatusServiceUnavailable, "Node %s: %v. Close one, or try again later.", n.UUID, err)
 	}
