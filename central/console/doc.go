@@ -35,8 +35,8 @@ const (
 
 // The bounds of sessions at one replica of central.
 const (
-	// MaxSessions bounds the sessions of all nodes, MaxOfNode those of one, MaxOfProject those of one project's callers, or of a caller
-	// without a project: nobody takes the places of all others.
+	// MaxSessions bounds the sessions of all nodes, MaxOfNode those of one node. MaxOfProject bounds those of one project, or of a
+	// caller without a project.
 	MaxSessions  = 500
 	MaxOfNode    = 10
 	MaxOfProject = 100

@@ -27,7 +27,8 @@ func NewSessions(metrics Metrics) *Sessions {
 	return &Sessions{metrics: metrics, nodes: map[string]int{}, of: map[string]int{}, told: map[string]time.Time{}}
 }
 
-// Enter takes a place for a session of a node by somebody of a project, or says why there is none. leave gives it back.
+// Enter takes a place for a session of a node. The caller is of that project. An error says why there is no place. leave gives
+// it back.
 func (s *Sessions) Enter(node, project string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

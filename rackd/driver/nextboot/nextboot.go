@@ -28,7 +28,7 @@ type Boot struct {
 type Devices struct {
 	mu   sync.Mutex
 	news map[string]Boot // by node, what its document may not have yet
-	// told are the changes whose device was told to a machine of which nobody has said whether it has started, by node.
+	// told has the changes whose device a machine was told, by node. Whether the machine has started is not known.
 	told map[string]int64
 }
 
