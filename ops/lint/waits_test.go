@@ -237,6 +237,7 @@ var waiting = map[string]string{
 	"central/console/session.go typed (*rate.Limiter).WaitN":                 "a second: a message has maxMessage bytes",
 	"central/console/session.go typed (*websocket.Conn).Read":                "Session.watch: a client that does not answer a ping is cut off, and a session without use ends",
 	"rackd/console/held.go once receives":                                    "closeWithin, of the closing that runs already",
+	"rackd/console/held.go write receives":                                   "nothing: it gives back the place that it has taken",
 	"rackd/console/held.go pump (*rate.Limiter).WaitN":                       "a second: it waits for what one read has taken",
 	"rackd/console/keeper.go Run (*sync.WaitGroup).Wait":                     members,
 	"rackd/driver/fake/console.go Read receives":                             "echo.Close, which rackd/console calls when its context ends",

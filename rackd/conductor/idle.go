@@ -129,8 +129,13 @@ func (f idleFence) Check() error {
 	if err := f.c.cfg.Members.Confirm(); err != nil {
 		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
 	}
-	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
+	w, now := f.c.cfg.Documents.Work(f.n.UUID), f.c.cfg.Documents.Node(f.n.UUID)
+	if w != nil && w.Doc.Open() {
 		return fmt.Errorf("node %s: %w: work %s (%s) has begun", f.n.Label(), driver.ErrFenced, w.Doc.ID, w.Doc.Verb)
+	}
+	// What is written was decided by what was read before. A request may have asked for something else meanwhile.
+	if w != nil && w.Doc.Generation > f.n.Generation || now == nil || now.Generation > f.n.Generation || now.BootSet != f.n.BootSet {
+		return fmt.Errorf("node %s: %w: a request has changed it since it was looked at", f.n.Label(), driver.ErrFenced)
 	}
 	if !f.c.owns(f.n.UUID) {
 		return fmt.Errorf("node %s: %w: the ring gives it to another rackd", f.n.Label(), driver.ErrFenced)
