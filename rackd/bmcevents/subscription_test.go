@@ -39,25 +39,24 @@ type poster struct {
 }
 
 func (p poster) SendEvents(_ context.Context, f driver.Fence, n *node.Document, to string, stale func(string) bool) (err error) {
-	p.set(func() {
-		account := n.DriverString("account")
-		bmc, _, _ := strings.Cut(account, "/")
-		if err = p.err; err != nil {
-			return
-		}
-		kept := slices.DeleteFunc(slices.Clone(p.at[bmc]), func(at string) bool { return at != to && stale(at) })
-		if to != "" && !slices.Contains(kept, to) {
-			kept = append(kept, to)
-		}
-		if slices.Equal(kept, p.at[bmc]) {
-			return
-		}
-		if err = f.Check(); err == nil {
-			p.at[bmc] = kept
-			p.writes++
-		}
-	})
-	return err
+	bmc, _, _ := strings.Cut(n.DriverString("account"), "/")
+	var had []string
+	p.set(func() { had, err = slices.Clone(p.at[bmc]), p.err })
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(slices.Clone(had), func(at string) bool { return at != to && stale(at) })
+	if to != "" && !slices.Contains(kept, to) {
+		kept = append(kept, to)
+	}
+	if slices.Equal(kept, had) {
+		return nil
+	}
+	if err := f.Check(); err != nil {
+		return err
+	}
+	p.set(func() { p.at[bmc], p.writes = kept, p.writes+1 })
+	return nil
 }
 
 func newSite(t *testing.T) *site {
