@@ -251,7 +251,7 @@ began, cpu = time.time(), time.process_time()
 for host, port in ask:
     c = command.Command(bmc=host, userid="admin", password="s3cret-pass", port=int(port))
     assert c.get_power()["powerstate"] in ("on", "off")
-    c.logout()
+    c.ipmi_session.logout()
 print(json.dumps([len(ask) / (time.time() - began), (time.process_time() - cpu) / len(ask)]))
 `
 
